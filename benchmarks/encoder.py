@@ -5,7 +5,7 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -53,6 +53,8 @@ class ModelSource:
     config: Any
     tokenizer: Any
     name: str = ""  # what records say where the path is a temporary one; else the path
+    # of `[evaluate]`: what its finetuning.json recommends and the user did not set
+    recommended: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def shape(self) -> str:

@@ -18,7 +18,7 @@ from benchmarks.finetune.finetune import Finetuned, choose_device, settle_precis
 from benchmarks.finetune.jobs import Job, num_rows, plan_jobs, prepare, run_job, write_lines
 from benchmarks.finetune.kept import MODELS, kept_folder
 from benchmarks.finetune.parallel import num_workers, run_jobs
-from benchmarks.finetune.recipe import seeds_for
+from benchmarks.finetune.recipe import recommended_settings, seeds_for
 from benchmarks.finetune.search import TRIALS, choose, plan_trials, trial_data
 from benchmarks.probes.suites import PROBES, probe_options
 from benchmarks.results.predictions import PREDICTIONS, prediction_path
@@ -99,6 +99,8 @@ def evaluate(
         place = model or DEFAULT_MODEL
         try:
             source = open_model(path if weights is None else str(weights), place)
+            if model is not None and weights is None:  # else the config is the run's own
+                source = replace(source, recommended=recommended_settings(model, options))
             jobs = plan_jobs(options, tasks, source, made_from)
             trials = plan_trials(options, tasks, source, made_from)
             if not overwrite:
@@ -297,12 +299,27 @@ def score_table(results: Sequence[Result], place: Path) -> list[str]:
         for row in rows
     ]
     compared = against_floors(scores)
-    lines += [f"{a.score.first.task}: {verdict_sentence(a)}" for a in compared]
+    lines += [f"{a.score.first.title}: {verdict_sentence(a)}" for a in compared]
+    if weak := [score.first.title for score in scores if _is_weak(score)]:
+        lines.append(
+            f"{', '.join(weak)}: degenerate, or below TF-IDF. Another learning rate may suit this "
+            "encoder: the same command with --search tries four on held-out training rows"
+        )
     if not compared:
         lines.append("nothing to compare with: the same network with random weights is not scored")
     for (name, model), mean in overall(results).items():
         lines.append(f"{name}, {encoder_label(model, results[0].model_path)}: {percent(mean)}")
     return lines
+
+
+def _is_weak(score: TaskScore) -> bool:
+    """Whether a search may help: the encoder has a degenerate seed or a lower mean than TF-IDF, and
+    there was no search."""
+    own, floor = score.pretrained, score.arms["bag-of-words"]
+    if not own.values or score.first.search:
+        return False
+    gain = own.summary.mean - floor.summary.mean if floor.values else 0.0
+    return own.summary.num_degenerate > 0 or (gain if score.first.higher_is_better else -gain) < 0
 
 
 def _score_rows(scores: Sequence[TaskScore]) -> list[tuple[str, ...]]:
@@ -314,7 +331,7 @@ def _score_rows(scores: Sequence[TaskScore]) -> list[tuple[str, ...]]:
             if "-" in first.split:  # not the rows of the official split
                 notes.append(f"{first.examples} rows of {first.split}")
             of_sample = percent(mean), percent(sd), str(num_seeds), ", ".join(notes)
-            rows.append((first.task, first.metric, name, *of_sample))
+            rows.append((first.title, first.metric, name, *of_sample))
     return rows
 
 

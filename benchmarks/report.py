@@ -21,12 +21,10 @@ from benchmarks.pages.scores import add_comparison, add_scores
 from benchmarks.pages.summary import top_of
 from benchmarks.pages.training import (
     add_corpus,
-    add_example,
     add_model,
     add_pretraining,
     add_stages,
     add_vocabulary,
-    example_lines,
 )
 from benchmarks.results.run_folder import RunFolder, has_stages, read_run
 from benchmarks.statistics.comparison import Against, between, resolve_baseline, within
@@ -70,7 +68,6 @@ def report(
     top.add_to(page)
     if one:
         add_mean_curve(page, one)
-        add_example(page, one)
     else:
         add_score_against_flops(page, runs, names)
         with page.fold("Pretraining side by side", is_section=True):
@@ -81,7 +78,7 @@ def report(
         _add_sections(page, run, prefix, of_run[name], data_dirs, with_texts)
     blocks = [f"# {markdown_text(title)}", _SUBTITLE, *top.markdown()]
     if one:
-        blocks += [*example_lines(one), *probe_blocks(one)]
+        blocks += probe_blocks(one)
     target.mkdir(parents=True, exist_ok=True)
     with stage_lock(target / "report"):
         remove_torn(target.glob("report.*"))

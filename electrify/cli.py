@@ -182,7 +182,8 @@ def run(
     from benchmarks.report import report
     from electrify.check.inputs import check_run
     from electrify.stage.remote import push_report
-    from model.export import format_example, read_example
+    from electrify.stage.plan import NETWORKS
+    from electrify.stage.remote import pull
 
     _spare_address_space()
     run = _load(config, overrides, break_lock)
@@ -202,12 +203,14 @@ def run(
     else:
         log("evaluate: the config names no suites and no tasks")
     folder = Path(run.output_dir)
-    page = report([folder], None, _local_folders(run.evaluate.data_dirs))
+    page = report([folder], None, _local_folders(run.evaluate.data_dirs, run.evaluate.own_tasks))
     push_report(folder)
-    example = read_example(run)
-    if example is not None:
-        print(f"\n{example['sentence']}\n{example['corrupted']}")
-        print(f"P(replaced): {format_example(example)}")
+    if run.pretrain.gives_probabilities:
+        from benchmarks.proofreading.marked import marked_lines
+
+        pull(folder, "export")
+        language = run.clean.sources[0].language
+        print("", *marked_lines(str(folder / "export" / NETWORKS[0]), language), sep="\n")
     print(f"\nreport: {page}")
 
 
@@ -322,7 +325,7 @@ def export(
 # --- scores ---------------------------------------------------------------------------------------
 
 
-@_verb(f"evaluate {DEMO} --data-dir pipeline/sample")
+@_verb(f"evaluate {DEMO}")
 def evaluate(
     config: AnyConfig = None,
     suite: Annotated[
@@ -526,9 +529,10 @@ def report(
             "or give the config of a run"
         )
     folders = [_run_folder(configs[n].output_dir if n in configs else n) for n in runs]
-    named = [[Path(name).expanduser() for name in data_dir]]
-    named += [list(config.evaluate.data_dirs) for config in configs.values()]
-    data_dirs = next(filter(None, map(_local_folders, named)), ())
+    given = [Path(name).expanduser() for name in data_dir]
+    named = [_local_folders(given)]
+    named += [_local_folders(c.evaluate.data_dirs, c.evaluate.own_tasks) for c in configs.values()]
+    data_dirs = next(filter(None, named), ())
     target = Path(output) if output else None
     page = report(folders, target, data_dirs, not no_texts, baseline)
     if not output:
@@ -536,7 +540,7 @@ def report(
     print(page)
 
 
-@_verb(f"leakage {DEMO} --data-dir pipeline/sample")
+@_verb(f"leakage {DEMO}")
 def leakage(
     beam: typer.Context,
     config: ConfigFile,
@@ -780,9 +784,11 @@ def _data_dir(folders: Sequence[str]) -> list[str]:
     return [f"evaluate.data_dir={toml_value(list(folders) if folders[1:] else folders[0])}"]
 
 
-def _local_folders(folders: Sequence[Path]) -> tuple[Path, ...]:
-    """The data folders without the hub: a page is made without a network."""
-    return tuple(folder for folder in folders if str(folder) != "hub")
+def _local_folders(folders: Sequence[Path], own_tasks: Sequence[object] = ()) -> tuple[Path, ...]:
+    """The data folders without the hub, as a page is made without a network; the working directory
+    where the user's own tasks alone are named, whose files have paths."""
+    local = tuple(folder for folder in folders if str(folder) != "hub")
+    return local or ((Path(),) if own_tasks else ())
 
 
 def _run_folder(name: str) -> Path:

@@ -4,33 +4,33 @@ The main network of any other checkpoint can be exported too, while the run goes
 """
 
 import copy
-import json
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer, ElectraForPreTraining
+from transformers import AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
-from electrify.stage.folder import write_json
 from electrify.stage.plan import export_stage, output_dir, run_folder
 from electrify.stage.run import run_stage
 from electrify.system.progress import log, warn
 from model.electra import ElectraPretrainer
 from model.train.checkpoint import DAMAGES, load_model, newest, read_state, trained_options
 from model.train.data import SequenceData, open_shards, special_tokens
-from model.weights.card import trained_length, write_cards
+from model.weights.card import num_known_positions, write_cards
 from model.weights.names import (
     Network,
     exported_networks,
     to_transformers,
     transformers_class,
 )
+from model.weights.origin import Origin, read_origin
 
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt")
 
@@ -70,66 +70,6 @@ def save_tokenizer(vocab: Path, max_length: int, folder: Path) -> None:
         shutil.copyfile(vocab / name, folder / name)
 
 
-EXAMPLE = "example.json"
-# in the corpus' main language a sentence, a word of it, and one that does not belong there
-EXAMPLES = {
-    "ko": ("봄이 오면 공원에 꽃이 피고 사람들이 산책을 나온다.", "꽃이", "금리가"),
-    "en": ("In spring the flowers open and people walk in the park.", "flowers", "taxes"),
-}
-
-
-def gives_probabilities(config: PretrainConfig) -> bool:
-    """Whether the sigmoid of the exported logit is the probability that a token was replaced.
-
-    Electric's logit is an energy, a probability only together with the noise.
-    """
-    return config.has_detection_head and config.objective != "electric"
-
-
-@torch.no_grad()
-def mark_example(folder: Path, language: str) -> dict[str, Any]:
-    """The example, each token with the probability of being replaced.
-
-    Read from the exported folder alone, as a user would.
-    """
-    sentence, word, other = EXAMPLES.get(language, EXAMPLES["en"])
-    corrupted, start = sentence.replace(word, other), sentence.index(word)
-    stop = start + len(other)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = ElectraForPreTraining.from_pretrained(folder, dtype=torch.float32)
-    encoded = tokenizer(corrupted, return_tensors="pt", return_offsets_mapping=True)
-    offsets = encoded.pop("offset_mapping")[0].tolist()
-    probabilities = model(**encoded).logits[0].sigmoid().tolist()
-    tokens = tokenizer.convert_ids_to_tokens(encoded["input_ids"][0].tolist())
-    marked = [
-        {
-            "token": token,
-            "replaced": a < stop and b > start,
-            "probability": round(p, 4),
-        }
-        for token, (a, b), p in zip(tokens, offsets, probabilities, strict=True)
-    ]
-    return {"sentence": sentence, "corrupted": corrupted, "tokens": marked}
-
-
-def format_example(example: Mapping[str, Any]) -> str:
-    """The example as one line for a terminal; the replaced tokens stand in brackets."""
-    parts = []
-    for marked in example["tokens"][1:-1]:
-        token = f"[{marked['token']}]" if marked["replaced"] else marked["token"]
-        parts.append(f"{token} {marked['probability']:.2f}")
-    return "  ".join(parts)
-
-
-def read_example(config: RunConfig) -> Mapping[str, Any] | None:
-    """The example of an exported run; None where its objective detects no replaced tokens."""
-    path = output_dir(config) / "export" / EXAMPLE
-    if not path.exists():
-        return None
-    example: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return example
-
-
 MAX_LOGIT_DIFFERENCE = 1e-5
 _VERIFIED_SEQUENCES = 4
 # untyped in transformers
@@ -160,12 +100,11 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
         differences = logit_differences(model, folder, *inputs)
         for name, difference in differences.items():
             log(f"{name} in {config.export.dtype}: logits differ by at most {difference:.1e}")
-    if gives_probabilities(config.pretrain):
-        example = mark_example(folder / "discriminator", config.clean.sources[0].language)
-        write_json(folder / EXAMPLE, example)
-    write_cards(config, folder, differences)
-    _warn_of_limits(config)
-    return {"checkpoint": checkpoint.name, "max_logit_difference": differences}
+    origin = read_origin(config)
+    write_cards(config, folder, differences, origin)
+    _warn_of_limits(config, origin)
+    counts = {"checkpoint": checkpoint.name, "max_logit_difference": differences}
+    return counts | {"origin": asdict(origin)}
 
 
 def verify(
@@ -221,8 +160,9 @@ def _logits(model: ElectraPretrainer, network: Network, ids: Tensor, types: Tens
     return model.predict(ids, types, everywhere)
 
 
-def _warn_of_limits(config: RunConfig) -> None:
-    length, positions = trained_length(config), config.pretrain.max_position_embeddings
+def _warn_of_limits(config: RunConfig, origin: Origin) -> None:
+    length = num_known_positions(config, origin)
+    positions = config.pretrain.max_position_embeddings
     if length < positions:
         warn(
             f"positions {length} to {positions - 1} were not trained: fine-tune with sequences "

@@ -431,3 +431,5 @@ def _count_kept(kept: pa.RecordBatch, tally: Tally) -> None:
         tally.count_document("kept", lengths[place], *where)
         if tally.wants("kept", label, *where):
             tally.add_sample("kept", label, kept.column("text")[place].as_py(), *where)
+    for found in pc.value_counts(kept.column("licence")).to_pylist():
+        tally.count("licences", licence=found["values"] or "", documents=found["counts"])

@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from huggingface_hub import metadata_load
 from transformers import AutoModel, AutoTokenizer, ElectraForMaskedLM, ElectraForPreTraining
 
 from electrify.cli import main
@@ -19,6 +20,7 @@ SHORT = (
     "pretrain.log_every_steps=6",
     "evaluate.seeds=[0, 1]",
     "evaluate.num_epochs=1",
+    "evaluate.min_steps=1",
     "evaluate.max_train_examples=64",
 )
 
@@ -65,7 +67,7 @@ def test_run_again_does_nothing(demo: Path, capsys: pytest.CaptureFixture[str]):
     out, log = capsys.readouterr()
     assert "report:" in out
     assert log.count("random initialisation: ") == 1  # the table of scores
-    assert "금리" in out  # the sentence with a replaced word
+    assert "wrong forms of particles are marked" in out
 
 
 def test_a_changed_option_is_refused_and_named(demo: Path, capsys: pytest.CaptureFixture[str]):
@@ -98,13 +100,20 @@ def test_the_planted_faults_were_found(demo: Path):
 
 
 def test_model_cards_and_report_name_the_run(demo: Path):
-    card = (demo / "export" / "discriminator" / "README.md").read_text(encoding="utf-8")
+    path = demo / "export" / "discriminator" / "README.md"
+    card = path.read_text(encoding="utf-8")
     assert "sample-life" in card
     assert "24 steps of 16 sequences, 49,152 tokens" in card
-    assert "klue-ynat" in card  # its score
     report = (demo / "report.md").read_text(encoding="utf-8")
     assert "random" in report
-    assert "klue-ynat" in report
+    # the share-alike licence of the shipped weights, which the sample's does not hinder
+    metadata = metadata_load(str(path))
+    assert (metadata["license"], metadata["base_model"]) == ("cc-by-sa-4.0", "ko-tiny")
+    for text in (card, report, (demo / "report.html").read_text(encoding="utf-8")):
+        assert "sample-headlines (made up)" in text
+        assert "klue" not in text.lower()  # nor a published score of it
+    recommended = json.loads((path.parent / "finetuning.json").read_text(encoding="utf-8"))
+    assert (recommended["learning_rate"], recommended["pooling"]) == (5e-4, "mean")
 
 
 def test_the_readmes_commands_and_the_examples_of_help_go_on_with_the_run(demo: Path, capsys):

@@ -58,7 +58,7 @@ class Job:
         part = "" if self.train_fraction == 1.0 else f" on {100 * self.train_fraction:g} %"
         name = encoder_label(self.variant, self.encoder)
         note = f", {self.note}" if self.note else ""
-        return f"{self.task.name}, {name}, seed {self.seed}{part}{note}"
+        return f"{self.task.title}, {name}, seed {self.seed}{part}{note}"
 
 
 def plan_jobs(
@@ -110,7 +110,7 @@ def _variants(task: Task, options: EvaluateConfig) -> tuple[Variant, ...]:
 
 def settings_for(task: Task, options: EvaluateConfig, source: ModelSource) -> HyperParameters:
     """`hyper_parameters`, with rows as long as the model takes."""
-    settings = hyper_parameters(task, options, source.config.hidden_size)
+    settings = hyper_parameters(task, options, source.config.hidden_size, source.recommended)
     was_given = "max_sequence_length" in options_for(task, options)
     length = fitting_length(settings.max_sequence_length, source, was_given)
     return replace(settings, max_sequence_length=length)
@@ -242,6 +242,11 @@ def run_job(
         degenerate=fitted.degenerate,
         notes=doubts,
         hyper_parameters=dict(fitted.hyper_parameters),
+        recommended={
+            name: value
+            for name, value in source.recommended.items()
+            if fitted.hyper_parameters.get(name) == value
+        },
         versions=versions(),
         data_sha256=data.sha256,
         git_commit=git_commit(),

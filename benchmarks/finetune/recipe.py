@@ -12,13 +12,20 @@ Both parts stand in `recipe.toml`.
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
+
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
 from benchmarks.tasks.heads.linear import HEAD_DROPOUT, HeadInitialization, PooledNorm
 from benchmarks.tasks.kinds.spans import OwnReading
 from benchmarks.tasks.task import Pooling, Task
 from electrify.config.evaluate import EvaluateConfig, FinetuneOptions
-from electrify.storage.files import read_toml
+from electrify.config.load import parse_part
+from electrify.stage.plan import FINETUNING
+from electrify.storage.files import read_json, read_toml
+from electrify.system.progress import log
 
 Size = Literal["small", "base", "large"]
 # "product": (1 - t/T) min(1, t/W), the released ELECTRA code; "linear": up to W, then down to T
@@ -106,21 +113,59 @@ def _entry(table: Mapping[str, Mapping[str, Any]], task: Task) -> Mapping[str, A
     return table.get(task.original, table.get(suite, {}))
 
 
-def hyper_parameters(task: Task, options: EvaluateConfig, hidden_size: int) -> HyperParameters:
-    """What a job is done with: the task's own options, else those of all tasks, else the recipe's.
+def hyper_parameters(
+    task: Task,
+    options: EvaluateConfig,
+    hidden_size: int,
+    recommended: Mapping[str, Any] = MappingProxyType({}),
+) -> HyperParameters:
+    """What a job is done with: the task's own options, else those of all tasks, else what the
+    encoder recommends, else the recipe's.
 
     The one place where this is decided.
     """
-    given = {name: value for name, value in options_for(task, options).items() if name != "seeds"}
+    given = {**recommended, **options_for(task, options)}
+    del given["seeds"]
+    name = given.pop("recipe", options.recipe)
     if options.selection != "last":
         names = ("selection", "selection_fraction", "evaluations_per_epoch", "patience")
         given |= {name: getattr(options, name) for name in names}
     of_task = {"train_both_orders": task.train_both_orders, "pooling": task.pooling}
-    recipe = recipe_for(task, hidden_size, options.recipe)
+    recipe = recipe_for(task, hidden_size, name)
     chosen = {**of_task, **given, "precision": options.precision}
     if chosen["pooling"] == "parts" and not task.has_parts:
         chosen["pooling"] = "mean"  # its one part is the whole
     return replace(recipe, **chosen)
+
+
+def recommended_settings(path: str, options: EvaluateConfig) -> dict[str, Any]:
+    """What `finetuning.json` of a model folder or hub name recommends of what the user did not set;
+    nothing where the user named a recipe.
+
+    Raises `ValueError` for a file that holds anything but such settings.
+    """
+    file = None if "recipe" in options.model_fields_set else _recommendation(path)
+    if file is None:
+        return {}
+    try:
+        found = parse_part(read_json(file), str(file), EvaluateConfig).recommended
+    except ValueError as error:
+        raise ValueError(f"{error}\n--set evaluate.recipe=auto does without that file") from None
+    found = {n: value for n, value in found.items() if n == "recipe" or getattr(options, n) is None}
+    if found:
+        settings = ", ".join(f"{name} {value}" for name, value in found.items())
+        log(f"fine-tuning as {file} recommends: {settings} (without: --set evaluate.recipe=auto)")
+    return found
+
+
+def _recommendation(path: str) -> Path | None:
+    if Path(path).is_dir():
+        file = Path(path, FINETUNING)
+        return file if file.is_file() else None
+    try:
+        return Path(hf_hub_download(path, FINETUNING))
+    except (EntryNotFoundError, LocalEntryNotFoundError):
+        return None
 
 
 def options_for(task: Task, options: EvaluateConfig) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The card of a network's ONNX files: what int8 loses, where that was measured, what was forced."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,20 +16,30 @@ if TYPE_CHECKING:
 CARD = "README.md"
 
 
+def front_matter(network: Path) -> str:
+    """That of the network's model card, which may stand one folder up: it has the licence."""
+    cards = (place / CARD for place in (network, network.parent))
+    texts = (card.read_text(encoding="utf-8") for card in cards if card.is_file())
+    found = (re.match(r"---\n.*?\n---\n", text, re.DOTALL) for text in texts)
+    return next((f"{match[0]}\n" for match in found if match), "")
+
+
 def write_card(
     folder: Path,
     name: str,
+    metadata: str,
     differences: Mapping[str, Mapping[int, float]],
     judged: Sequence["Judged"],
     machine: str,
 ) -> None:
-    """`README.md` of a network; `differences` to torch are by network and length."""
+    """`README.md` of a network; `metadata` stands at its top; `differences` to torch are by network
+    and length."""
     rows = [
         {"network": network, **{f"length {length}": f"{of:.1e}" for length, of in by.items()}}
         for network, by in differences.items()
     ]
     lines = [
-        f"# {name}, ONNX",
+        f"{metadata}# {name}, ONNX",
         "",
         "`model.onnx` is in single precision. Inputs are `input_ids`, `attention_mask` and "
         "`token_type_ids`, each (batch, length) int64. Largest difference of any output to torch:",

@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.encoder import generator_of
 from benchmarks.finetune.kept import ABOUT, kept_folders, read_kept
-from benchmarks.onnx.card import write_card
+from benchmarks.onnx.card import front_matter, write_card
 from benchmarks.onnx.export import export_network, require_onnx
 from benchmarks.onnx.gate import MIN_TASKS, Loss, Subject, choose_kept, error, measure, problems
 from benchmarks.onnx.measure import Benchmark, masked_tokens, replaced_tokens, task_benchmark
@@ -139,7 +139,8 @@ def _convert(
     report = {name: [asdict(each) for each in of] for name, of in judged.items()}
     write_json(folder / REPORT, {"machine": cpu_name(), "networks": report})
     for name, family in families.items():
-        write_card(folder / name, name, family.differences, judged[name], cpu_name())
+        metadata = front_matter(networks[name])
+        write_card(folder / name, name, metadata, family.differences, judged[name], cpu_name())
     written = [f"{n}: {each.variant}" for n, of in judged.items() for each in of if each.is_written]
     return {"networks": len(networks), "tasks": len(families[encoder].files) - 1, "int8": written}
 

@@ -43,7 +43,7 @@ def _score_lines(run: RunFolder) -> list[str]:
             floors[f"than {name}"] = found and found.comparison.outcome
         rows.append(
             {
-                "task": score.first.task,
+                "task": score.first.title,
                 "rows": score.first.split,
                 "metric": score.first.metric,
                 "score": score.pretrained.text(),

@@ -176,7 +176,7 @@ def _add_low_shot(document: Page, encoder: str, results: Sequence[Result]) -> No
             series.setdefault(records[0].encoder, []).append((size, 100 * sample.summary.mean))
             bands.setdefault(records[0].encoder, []).append((size, *_percents(sample)))
         label = "examples to learn from"
-        title = f"{task}{of_encoder} over {label}"
+        title = f"{of_task[0].title}{of_encoder} over {label}"
         metric = f"{of_task[0].metric}, percent"
         document.line_plot(title, series, label, metric, log_x=True, bands=bands)
 
@@ -190,7 +190,7 @@ def _percents(sample: Sample) -> tuple[float, float]:
 def _low_shot_rows(results: Sequence[Result]) -> list[Record]:
     return [
         {
-            "task": records[0].task,
+            "task": records[0].title,
             "metric": records[0].metric,
             "encoder": records[0].encoder,
             "share": f"{100 * records[0].train_fraction:g} %",

@@ -101,7 +101,7 @@ def errors_of(
     for stage, results in run.evaluations.items():
         encoder = encoder_name(stage)
         for name, task in {r.task: task for r in results if (task := task_of(r))}.items():
-            label = f"{name} ({encoder})" if encoder else name
+            label = f"{task.title} ({encoder})" if encoder else task.title
             records = [result for result in results if result.task == name]
             found.append(
                 _task_errors(label, task, records, run.place(stage), data_dirs, with_texts)

@@ -98,7 +98,7 @@ def verdicts(
 def _sentence(encoder: Encoder, compared: Sequence[Against]) -> str:
     scores, mean = encoder.scores, encoder.mean
     if mean is None:
-        text = ", ".join(f"{task} {s.pretrained.text(1)}" for task, s in scores.items())
+        text = ", ".join(f"{s.first.title} {s.pretrained.text(1)}" for s in scores.values())
     else:
         text = f"{mean.text(1)} over {len(scores)} tasks"
         if twin := mean_over_tasks([score.untrained for score in scores.values()]):
@@ -179,7 +179,7 @@ def score_matrix(encoders: Sequence[Encoder], compared: Sequence[Against]) -> Ma
         cells.append((name, row))
     published = _published_rows(first, tasks, with_mean)
     seeds = sorted({s.summary.num_seeds for _, samples in rows for s in samples.values()})
-    headers = [("", ""), *((task, _about(first[task])) for task in tasks)]
+    headers = [("", ""), *((first[task].first.title, _about(first[task])) for task in tasks)]
     if with_mean:
         headers.append(("mean", f"{len(tasks)} tasks"))
     note = (
@@ -402,7 +402,7 @@ def _forest(compared: Sequence[Against]) -> dict[str, dict[str, tuple[float, flo
 def _labels(compared: Sequence[Against]) -> list[str]:
     """The task of each, and its encoder where there are several."""
     several = len({a.score.stage for a in compared}) > 1
-    return [a.score.label if several else a.score.first.task for a in compared]
+    return [a.score.label if several else a.score.first.title for a in compared]
 
 
 def difference_table(compared: Sequence[Against]) -> tuple[list[str], list[list[object]]]:

@@ -8,8 +8,8 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from benchmarks.pages.markdown import markdown_text, short
-from benchmarks.results.run_folder import Json, RunFolder, has_stages
+from benchmarks.pages.markdown import short
+from benchmarks.results.run_folder import Json, RunFolder
 from electrify.config.load import toml_value
 from electrify.page.page import Page
 from electrify.stage.plan import READ_OPTIONS, VERBS
@@ -348,36 +348,6 @@ def add_vocabulary(document: Page, run: RunFolder) -> None:
 
 
 # The export and the stages.
-
-
-_EXAMPLE = (
-    "Probability that a token was replaced, as the discriminator sees it (framed or bold: it was)"
-)
-
-
-def add_example(document: Page, run: RunFolder) -> None:
-    """One sentence with replaced words, and what the discriminator makes of each token."""
-    if has_stages(run) and missing(document, run, "export", "An example of replaced words"):
-        return
-    if run.example:
-        document.tokens(
-            f"{_EXAMPLE}; the sentence was: {run.example['sentence']}",
-            [(t["token"], float(t["probability"]), t["replaced"]) for t in run.example["tokens"]],
-        )
-
-
-def example_lines(run: RunFolder) -> list[str]:
-    """The same in Markdown, a block each; replaced tokens are bold."""
-    if not run.example:
-        return []
-    tokens = (
-        f"**{markdown_text(t['token'])}** ({t['probability']:.2f})"
-        if t["replaced"]
-        else f"{markdown_text(t['token'])} ({t['probability']:.2f})"
-        for t in run.example["tokens"]
-    )
-    sentence = markdown_text(f"{_EXAMPLE}; the sentence was: {run.example['sentence']}")
-    return [sentence, " · ".join(tokens)]
 
 
 def add_stages(document: Page, run: RunFolder) -> None:

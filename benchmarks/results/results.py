@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from benchmarks.tasks.own import task_of_record
 from benchmarks.tasks.registry import TASKS
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.task import Task, titled
 from electrify.storage.files import read_json
 from electrify.system.progress import warn
 
@@ -65,6 +65,7 @@ class Result(BaseModel):
     selection: Literal["last", "best-on-a-split-of-train"]
     degenerate: str | None  # why the training failed, if it did
     hyper_parameters: dict[str, Any]
+    recommended: dict[str, Any] = {}  # those of them that the encoder's finetuning.json gave
     versions: dict[str, str]
     data_sha256: dict[str, str]
     git_commit: str | None
@@ -87,6 +88,11 @@ class Result(BaseModel):
             if self.split.startswith(f"{split}-") and here == self.num_examples:
                 return f"{here:,} of {officially:,}"
         return f"{self.num_examples:,}"
+
+    @property
+    def title(self) -> str:
+        """The task as it stands beside scores (`Task.title`)."""
+        return titled(self.task, str((self.own_task or {}).get("note", "")))
 
     @property
     def slot(self) -> str:

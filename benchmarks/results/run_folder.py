@@ -42,7 +42,6 @@ class RunFolder:
     vocabulary: Json
     summary: Json
     metrics: tuple[Json, ...]
-    example: Json
     evaluations: Mapping[str, tuple[Result, ...]]
     # of checkpoints on the way, by step
     checkpoint_evaluations: Mapping[int, tuple[Result, ...]] = field(default_factory=dict)
@@ -114,7 +113,6 @@ def read_run(folder: Path) -> RunFolder:
         vocabulary=_read_json(present.get("vocab"), "report.json"),
         summary=_read_json(present.get("pretrain"), "summary.json"),
         metrics=tuple(_read_lines(present.get("pretrain"), METRICS)),
-        example=_read_json(present.get("export"), "example.json"),
         evaluations=evaluations,
         checkpoint_evaluations=dict(sorted(on_the_way.items())),
         low_shot=low_shot,

@@ -106,7 +106,8 @@ class TaskScore:
     @property
     def label(self) -> str:
         """The task, with the encoder where it is not the run's own export."""
-        return f"{self.first.task} ({self.encoder})" if self.encoder else self.first.task
+        title = self.first.title
+        return f"{title} ({self.encoder})" if self.encoder else title
 
 
 def encoder_name(stage: str) -> str:

@@ -117,7 +117,8 @@ def own_task(options: OwnTask) -> Task:
             )
         settled["scorer"] = _scorer([row for _, row in rows])
     files = {split: [str(path)] for split, path in paths.items()}
-    return task_of_record({**settled, "version": digest_of(settled)[:8], "files": files})
+    further = {"version": digest_of(settled)[:8], "files": files, "note": options.note or ""}
+    return task_of_record(settled | further)
 
 
 def record_of(task: Task) -> dict[str, Any] | None:
@@ -125,7 +126,7 @@ def record_of(task: Task) -> dict[str, Any] | None:
     if task.suite != OWN:
         return None
     of_reading = {"scorer": task.scorer} if isinstance(task, OwnReading) else {}
-    settled = {name: getattr(task, name) for name in _SETTLED}
+    settled = {name: getattr(task, name) for name in (*_SETTLED, "note")}
     return {"kind": _kind_of(task), "headline": task.headline} | settled | of_reading
 
 
@@ -155,6 +156,7 @@ def task_of_record(record: Mapping[str, Any]) -> Task:
         metrics=(*first, *named.values()),
         skip_empty=True,
         train_fraction=_TRAIN_FRACTION,
+        note=str(record.get("note", "")),  # older records have none
     )
 
 

@@ -32,6 +32,11 @@ OWN = "own"  # the suite of the user's own tasks
 NOTHING = ""  # the label on the side of a `Pair` that has none in a place
 
 
+def titled(name: str, note: str) -> str:
+    """A task's name with its note: `sample-headlines (made up)`."""
+    return f"{name} ({note})" if note else name
+
+
 class Pair(NamedTuple):
     """A gold label and the predicted one in its place; `NOTHING` where one side has none."""
 
@@ -149,6 +154,12 @@ class Task(ABC):
     # the task of which this is another reading: same files, same recipe, same rows on each side of
     # a split, so that the two scores are of the same rows
     variant_of: str | None = None
+    note: str = ""  # of the user's own task: what a reader has to know of its rows
+
+    @property
+    def title(self) -> str:
+        """The name as it stands beside scores."""
+        return titled(self.name, self.note)
 
     @property
     def headline(self) -> str:

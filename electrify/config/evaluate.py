@@ -78,6 +78,10 @@ class FinetuneOptions(Section):
         return seeds
 
 
+# what is the task's own or the machine's, not the encoder's
+_NOT_RECOMMENDED = ("seeds", "max_sequence_length", "max_train_examples", "micro_batch_size")
+
+
 class SearchOptions(Section):
     """Values to try before the scored fine-tunings, on a part of the training rows.
 
@@ -141,6 +145,9 @@ class OwnTask(Section):
     """Column of the label, number or tags. Left out: guessed from the rows."""
     metric: _Text | None = None
     """Metric that stands for the task. Left out: the first of its kind."""
+    note: _Text | None = None
+    """What a reader has to know of the rows, such as `made up`. It stands beside the name, wherever
+    a score of the task does."""
 
     @property
     def task_name(self) -> str:
@@ -209,6 +216,18 @@ class EvaluateConfig(FinetuneOptions):
     num_processes: Count = 1
     """Fine-tunings at once. Small models on a CPU are fastest with one a core. GPUs are taken in
     turn."""
+
+    @property
+    def recommended(self) -> dict[str, Any]:
+        """What is set of the recipe. An export recommends it for its encoder."""
+        given = self.model_dump(
+            exclude_none=True, include={"recipe", *FinetuneOptions.model_fields}
+        )
+        return {
+            name: value
+            for name, value in given.items()
+            if name not in _NOT_RECOMMENDED and (name, value) != ("recipe", "auto")
+        }
 
     @property
     def data_dirs(self) -> tuple[Path, ...]:

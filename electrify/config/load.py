@@ -17,7 +17,7 @@ from electrify.config.pretrain import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH, Size
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.system.outcome import UsageError, UserError, nearest
 
-_Run = TypeVar("_Run", bound=EvaluationRun)
+_Part = TypeVar("_Part", bound=BaseModel)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -80,7 +80,7 @@ def override_config(raw: dict[str, Any], overrides: Sequence[str], where: str) -
 
 def parse_config(raw: dict[str, Any], where: str = "config") -> RunConfig:
     """Check a config given as a dictionary (as TOML reads it)."""
-    return _parse(_with_size_preset(raw), where, RunConfig)
+    return parse_part(_with_size_preset(raw), where, RunConfig)
 
 
 # what an encoder from elsewhere is scored with unless `--set` says otherwise: few seeds, no
@@ -108,10 +108,11 @@ def evaluation_of(model: str, overrides: Sequence[str]) -> EvaluationRun:
     }
     for override in overrides:
         _apply_override(raw, override)
-    return _parse(raw, f"--model {model}", EvaluationRun)
+    return parse_part(raw, f"--model {model}", EvaluationRun)
 
 
-def _parse(raw: dict[str, Any], where: str, kind: type[_Run]) -> _Run:
+def parse_part(raw: Any, where: str, kind: type[_Part]) -> _Part:
+    """Check a value as a whole config or a section of it; `ValueError` names what is wrong."""
     try:
         text = json.dumps(raw, default=_refuse)
         # JSON mode: strict types, but a list still becomes a tuple

@@ -294,6 +294,14 @@ class PretrainConfig(Section):
         return self.objective not in ("mlm", "replace-mlm")
 
     @property
+    def gives_probabilities(self) -> bool:
+        """Whether the sigmoid of the exported logit is the probability that a token was replaced.
+
+        Electric's logit is an energy, a probability only together with the noise.
+        """
+        return self.has_detection_head and self.objective != "electric"
+
+    @property
     def has_language_head(self) -> bool:
         """Whether the main network predicts tokens."""
         return self.objective in _PREDICTS_TOKENS

@@ -35,6 +35,7 @@ KEEPING_OPTIONS = (
     "wandb_project",
 )
 CARD = "README.md"  # the model card of an exported network
+FINETUNING = "finetuning.json"  # beside an encoder: the settings of fine-tuning that suit it
 # stage folder -> the verb that makes it, in the order of a run
 VERBS = {
     "clean": "clean",
@@ -208,8 +209,8 @@ def export_stage(config: RunConfig) -> Stage:
     folder = output_dir(config)
     inputs, reads = _earlier(folder, "pretrain", "vocab")
     reads[VERBS["shards"]] = folder / "shards"  # the networks are compared on some of it
-    # scores come into the model cards once there are any
-    cards = tuple(f"{network}/{CARD}" for network in NETWORKS)
+    # scores come into the model cards once there are any, and the recipe is that of the last config
+    cards = (*(f"{network}/{CARD}" for network in NETWORKS), f"{NETWORKS[0]}/{FINETUNING}")
     return Stage(
         "export",
         folder / "export",
@@ -330,7 +331,8 @@ def _initial_digest(path: str) -> str:
         return path  # what is not there is an error that the stage itself explains
     places = (folder, *(folder / network for network in NETWORKS))
     files = [file for place in places for file in sorted(place.glob("*"))]
-    return _files_digest(folder, [file for file in files if file.suffix in _INITIAL_SUFFIXES])
+    files = [f for f in files if f.suffix in _INITIAL_SUFFIXES and f.name != FINETUNING]
+    return _files_digest(folder, files)
 
 
 def _options(section: Any, leave_out: set[str] | None = None) -> dict[str, Any]:

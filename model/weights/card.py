@@ -11,14 +11,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from huggingface_hub import ModelCardData
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
-from electrify.stage.folder import MANIFEST, read_manifest, write_text
-from electrify.stage.plan import CARD, METRICS, output_dir
+from electrify.stage.folder import MANIFEST, read_manifest, write_json, write_text
+from electrify.stage.plan import CARD, FINETUNING, METRICS, output_dir
 from model.schedule import phases_of
-from model.weights.names import Network, exported_networks, has_plain_generator
+from model.weights.names import DETECTOR, Network, exported_networks, has_plain_generator
+from model.weights.origin import Origin, base_model, read_origin
 
 Json = Mapping[str, Any]
 Sections = Mapping[str, Sequence[str]]  # lines of Markdown by title
@@ -30,18 +32,19 @@ def write_cards(
     config: RunConfig,
     folder: Path,
     differences: Mapping[str, float],
+    origin: Origin,
     sections: Sections = MappingProxyType({}),
 ) -> None:
-    """`README.md` for each network in `folder`.
+    """`README.md` for each network in `folder`; beside the encoder the recipe that the config has.
 
     `differences` are the largest logit differences to the trained model, by network.
     """
-    run, sources = output_dir(config), config.clean.sources
+    run = output_dir(config)
     corpus = json.loads((run / "clean" / "report.json").read_text(encoding="utf-8"))
     removed: Counter[str] = Counter()
     for row in corpus.get("removed", []):
         removed[row["reason"]] += row["documents"]
-    facts = _facts(config, read_manifest(run / "pretrain")["counts"])
+    facts = _facts(config, read_manifest(run / "pretrain")["counts"], origin)
     texts = tomllib.loads((_HERE / "card.toml").read_text(encoding="utf-8"))
     layout = Environment(
         loader=FileSystemLoader(_HERE),
@@ -57,13 +60,15 @@ def write_cards(
             folder=network.folder,
             objective=texts["objectives"][config.pretrain.objective],
             use=texts["uses"][_use(config.pretrain, network)],
-            languages=sorted({source.language for source in sources}),
-            licences=sorted({source.licence for source in sources if source.licence}),
+            metadata=_metadata(config, network, origin),
+            licence=_licence_words(texts["licences"], origin),
+            origins=_origin_rows(origin),
             sections=sections,
             sources=corpus["sources"],
             removed=removed.most_common(),
         )
         write_text(folder / network.folder / CARD, card)
+    write_json(folder / DETECTOR.folder / FINETUNING, config.evaluate.recommended)
 
 
 def add_sections(config: RunConfig, sections: Sections) -> None:
@@ -77,13 +82,70 @@ def add_sections(config: RunConfig, sections: Sections) -> None:
         read_manifest(scored.parent)["inputs"].get("export") != manifest["digest"]
     ):
         sections = {}
-    write_cards(config, folder, manifest["counts"]["max_logit_difference"], sections)
+    counts = manifest["counts"]
+    # an older version's export does not have it
+    origin = Origin(**counts["origin"]) if "origin" in counts else read_origin(config)
+    write_cards(config, folder, counts["max_logit_difference"], origin, sections)
 
 
 def trained_length(config: RunConfig) -> int:
     return max(
         phase.sequence_length for phase in phases_of(config.pretrain, config.encode.sequence_length)
     )
+
+
+def num_known_positions(config: RunConfig, origin: Origin) -> int:
+    """How many positions this run or the model before it has trained, as far as that is known."""
+    earlier = min(origin.positions, config.pretrain.max_position_embeddings)
+    return max(trained_length(config), earlier)
+
+
+def _metadata(config: RunConfig, network: Network, origin: Origin) -> str:
+    """The front matter, which the hub reads."""
+    initial, (licence, name) = config.pretrain.initial_model, origin.licence
+    if network.folder == "generator":
+        initial = config.pretrain.initial_generator or initial
+    data = ModelCardData(
+        license=licence,
+        license_name=name,
+        base_model=base_model(initial) if initial else None,
+        language=sorted({source.language for source in config.clean.sources}),
+        library_name="transformers",
+        tags=["electra"],
+    )
+    return str(data.to_yaml())
+
+
+def _licence_words(texts: Mapping[str, str], origin: Origin) -> str:
+    licence, name = origin.licence
+    parts = [texts["other" if name else "one"].format(licence)]
+    parts += [texts["share-alike"].format(shared) for shared in origin.share_alike]
+    return " ".join([*parts, texts["reason"]])
+
+
+def _origin_rows(origin: Origin) -> list[tuple[str, str]]:
+    text = [
+        (f"text, {count:,} documents" if count else "text", name)
+        for name, count in sorted(origin.text.items())
+    ]
+    earlier = origin.initial.items()
+    return text + [(f"`{path}`, trained on from", name) for path, of in earlier for name in of]
+
+
+def _untrained(config: RunConfig, origin: Origin) -> str:
+    """What stands at the positions that this run did not train."""
+    length, positions = trained_length(config), config.pretrain.max_position_embeddings
+    known = num_known_positions(config, origin)
+    text = ""
+    if length < known:
+        text += f" This run did not train positions {length} to {known - 1}: they are those of the "
+        text += "earlier model."
+    if known < positions:
+        why = "they are as at the start"
+        if config.pretrain.initial_model and not origin.positions:
+            why = "they are those of the earlier model, as far as it has them"
+        text += f" Positions {known} to {positions - 1} were not trained here: {why}."
+    return text
 
 
 def _use(config: PretrainConfig, network: Network) -> str:
@@ -94,7 +156,7 @@ def _use(config: PretrainConfig, network: Network) -> str:
     return {"electric": "energy", "all-tokens-mlm": "gate"}.get(config.objective, "detector")
 
 
-def _facts(config: RunConfig, summary: Json) -> dict[str, Any]:
+def _facts(config: RunConfig, summary: Json, origin: Origin) -> dict[str, Any]:
     """What the cards of a run have in common, from the counts of its pretraining."""
     options = config.pretrain
     initial = (options.initial_model, options.initial_generator)
@@ -109,7 +171,7 @@ def _facts(config: RunConfig, summary: Json) -> dict[str, Any]:
         "validation": _last_validation(output_dir(config) / "pretrain" / METRICS),
         "initial": ", ".join(f"`{path}`" for path in initial if path),
         "length": trained_length(config),
-        "positions": options.max_position_embeddings,
+        "untrained": _untrained(config, origin),
         "attention": options.attention,
         "packing": config.encode.packing,
     }
@@ -162,7 +224,7 @@ def _last_validation(metrics: Path) -> str:
     records = map(json.loads, metrics.read_text(encoding="utf-8").splitlines())
     last = [record for record in records if record["kind"] == "valid"][-1]
     return ", ".join(
-        f"{key} {value}"
+        f"{key.replace('_', ' ')} {value:.4g}"
         for key, value in last.items()
         if key not in _PLACE and "/" not in key and isinstance(value, int | float)
     )

@@ -26,6 +26,7 @@ TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "documents": (("language", "source", "characters"), TOTALS),
     "removed": (("reason", "language", "source"), ("documents", "characters")),
     "malformed": (("reason", "language", "source"), ("documents",)),
+    "licences": (("licence",), ("documents",)),  # of those kept; "" where none is named
     "altered_by_source": (("rule", "language", "source"), ("documents", "pieces")),
     "clusters": (("kind", "documents"), ("clusters",)),
     "benchmarks": (("task",), ("texts", "too_short")),
@@ -273,6 +274,7 @@ def report_json(tally: Tally) -> dict[str, Any]:
         "removed": tally.rows("removed"),
         "malformed": tally.rows("malformed"),
         "malformed_examples": tally.examples,
+        "licences": tally.rows("licences"),
         "altered": sum_by(altered, "rule", "documents"),
         "altered_by_source": altered,
         "languages": group_by(documents, ["language"], TOTALS),

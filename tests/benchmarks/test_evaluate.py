@@ -403,6 +403,31 @@ def test_an_encoder_from_elsewhere_needs_no_config(
     assert added == {("pretrained", 3): 1, ("bag-of-words", 3): 1} | twins
 
 
+def test_an_encoder_is_fine_tuned_as_it_recommends_and_the_record_says_so(
+    tmp_path, model_folder, ynat_folder, monkeypatch, capsys
+):
+    """A weak score names the search, but not after one."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(model_folder, "mine/discriminator")
+    settings = {"learning_rate": 1e-9, "num_epochs": 1.0, "recipe": "electra"}
+    Path("mine/discriminator/finetuning.json").write_text(json.dumps(settings))
+    words = ["evaluate", "--model", "mine/discriminator", "--task", "klue-ynat"]
+    words += ["--data-dir", str(ynat_folder), "--set", "evaluate.seeds=[0]"]
+    for option in ("num_epochs=2", "max_sequence_length=16", "batch_size=14", "device='cpu'"):
+        words += ["--set", f"evaluate.{option}"]
+    assert main(words) == 0
+    (path,) = Path("out").glob("*/evaluate/results.jsonl")
+    record, floor = read_results(path)
+    taken = {name: record.hyper_parameters[name] for name in settings}
+    assert taken == settings | {"num_epochs": 2.0}
+    assert record.recommended == {"learning_rate": 1e-9, "recipe": "electra"}
+    assert floor.recommended == {}
+    assert record.value < floor.value
+    assert capsys.readouterr().err.count("--search") == 1
+    assert main([*words, "--set", "evaluate.search={learning_rate=[1e-9]}"]) == 0
+    assert "--search" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("model", "name"),
     [

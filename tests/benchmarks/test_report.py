@@ -61,14 +61,6 @@ VOCAB_REPORT = {
     "vocab_size": 4000,
     "languages": {"ko": {"pieces_per_word": 1.93}, "en": {"pieces_per_word": 1.41}},
 }
-EXAMPLE = {
-    "sentence": "오늘 서울에는 <비>가 내렸다",
-    "corrupted": "오늘 서울에는 책이 내렸다",
-    "tokens": [
-        {"token": "서울", "replaced": False, "probability": 0.11},
-        {"token": "책이", "replaced": True, "probability": 0.91},
-    ],
-}
 
 
 def put_results(run: Path, text: str) -> None:
@@ -167,7 +159,7 @@ def make_run(folder: Path, last: str = "evaluate", **changes: object) -> Path:
             lambda: pretrain_stage(config),
             {"summary.json": summary, "metrics.jsonl": metrics_lines()},
         ),
-        "export": (lambda: export_stage(config), {"example.json": EXAMPLE}),
+        "export": (lambda: export_stage(config), {}),
         "evaluate": (
             lambda: evaluate_stage(config, None, {}),
             {"results.jsonl": "".join(json.dumps(r) + "\n" for r in results())},
@@ -279,7 +271,7 @@ def test_every_part_of_the_run_is_told(run, with_plots):
     report([run], None)
     page = (run / "report.html").read_text(encoding="utf-8")
     markdown = text_of(page)
-    for text in ("1,234,567", "2.46e+12", "0.91", "Held-out text at step 600", "1.93", "0.0005"):
+    for text in ("1,234,567", "2.46e+12", "Held-out text at step 600", "1.93", "0.0005"):
         assert text in markdown, text
     assert "614.4k tokens seen" in (run / "report.md").read_text(encoding="utf-8")
     assert cells(markdown, "too short") == ["too short", "ko", "70"]
@@ -287,8 +279,6 @@ def test_every_part_of_the_run_is_told(run, with_plots):
     corpus = markdown[markdown.index("\nCorpus\n") :]
     assert cells(corpus, "ko")[1:] == ["1,000", "917", "454,321", "400,003", "88.0 %"]
     assert page.count("<svg") == 7  # differences, 6 of pretraining
-    assert "오늘 서울에는 &lt;비&gt;가 내렸다" in page
-    assert "<비>" not in page
     # what the discriminator would score without looking: 1 - replaced_fraction
     final = [json.loads(line) for line in metrics_lines().splitlines()][-1]
     assert float(cells(markdown, "always 'original'")[1]) == pytest.approx(
@@ -303,7 +293,7 @@ def test_a_missing_stage_is_a_sentence(tmp_path, last):
     markdown = shown(run)
     order = ["clean", "train-vocab", "encode", "pretrain", "export", "evaluate"]
     done = ["clean", "vocab", "shards", "pretrain", "export"].index(last) + 1
-    for verb in ("clean", "train-vocab", "pretrain", "export", "evaluate"):
+    for verb in ("clean", "train-vocab", "pretrain", "evaluate"):
         told = f"Run: electrify {verb} CONFIG" in markdown
         assert told == (order.index(verb) >= done), verb
 

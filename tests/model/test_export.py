@@ -5,27 +5,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import (
-    AutoModel,
-    AutoTokenizer,
-    ElectraForMaskedLM,
-    ElectraForPreTraining,
-    PreTrainedTokenizerFast,
-)
+from transformers import AutoModel, AutoTokenizer, ElectraForMaskedLM, ElectraForPreTraining
 
 from electrify.cli import main
-from model import export as example_module
 from model.batch import Batch
 from model.electra import ElectraPretrainer
-from model.export import (
-    export_checkpoint,
-    format_example,
-    gives_probabilities,
-    mark_example,
-    read_example,
-    verify,
-)
+from model.export import export_checkpoint, verify
 from model.pretrain import Trainer
 from model.train.checkpoint import load_model
 from model.train.data import SequenceData
@@ -35,7 +20,6 @@ from model.weights.names import (
 )
 from tests.model.conftest import (
     OBJECTIVES,
-    SPECIAL,
     VARIANTS,
     make_config,
     make_run,
@@ -114,34 +98,10 @@ def test_a_difference_is_refused(batch, tmp_path, part, folder, difference):
         verify(model, tmp_path, *inputs)
 
 
-def test_only_a_detection_head_marks_an_example(config):
+def test_only_a_detection_head_gives_probabilities():
     configs = {name: tiny(objective=name, **OBJECTIVES[name]) for name in OBJECTIVES}
-    marks = {name for name in OBJECTIVES if gives_probabilities(configs[name])}
-    assert OBJECTIVES.keys() - marks == {"electric", "mlm", "replace-mlm"}
-    assert read_example(config) is None
-
-
-def test_the_example_marks_the_replaced_word(tmp_path, monkeypatch):
-    save(random_model(), tmp_path)
-    words = [*SPECIAL, "봄", "##이", "꽃", "금리", "##가", "핀다"]
-    tokenizer = Tokenizer(models.WordPiece({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]")
-    fast.save_pretrained(tmp_path / "discriminator")
-    monkeypatch.setitem(example_module.EXAMPLES, "ko", ("봄이 꽃이 핀다", "꽃이", "금리가"))
-    example = mark_example(tmp_path / "discriminator", "ko")
-    replaced = [t["token"] for t in example["tokens"] if t["replaced"]]
-    assert replaced == ["금리", "##가"]
-    assert "[금리]" in format_example(example)
-    discriminator = ElectraForPreTraining.from_pretrained(tmp_path / "discriminator")
-    ids = torch.tensor([[2, 5, 6, 8, 9, 10, 3]])
-    with torch.no_grad():
-        expected = discriminator(input_ids=ids).logits[0].sigmoid()
-    assert [t["probability"] for t in example["tokens"]] == pytest.approx(
-        expected.tolist(), abs=1e-4
-    )
+    without = {name for name, config in configs.items() if not config.gives_probabilities}
+    assert without == {"electric", "mlm", "replace-mlm"}
 
 
 @pytest.fixture
@@ -192,6 +152,7 @@ def test_a_checkpoint_is_scored_by_its_name(run, tmp_path, capsys):
     for override in (
         f"output_dir='{tmp_path / 'out'}'",
         'evaluate.tasks=["glue-cola"]',
+        "evaluate.own_tasks=[]",
         "evaluate.seeds=[0]",
         "evaluate.num_epochs=1.0",
         "evaluate.random_init_control=false",

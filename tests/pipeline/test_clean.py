@@ -94,6 +94,10 @@ def test_documents_removed_and_report(tmp_path, corpus):
     documents, removed = _documents(folder), _removed(folder)
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
+    licences = Counter(document["licence"] for document in documents)
+    assert report["licences"] == [
+        {"licence": licence or "", "documents": licences[licence]} for licence in (None, "CC0-1.0")
+    ]
     # each sentence once, from the first place where it stood, in order
     assert documents[0] == {
         "id": "00-00000-000000001",

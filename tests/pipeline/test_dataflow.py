@@ -31,7 +31,7 @@ def test_the_documented_command_makes_a_job_graph_of_each_stage(
         'name = "graph"\noutput_dir = "out"\n[clean]\nwork_dir = "gs://corpus/tmp"\n'
         'sources = [{ kind = "jsonl", language = "ko", path = "gs://corpus/raw/*.jsonl" }]\n'
         "[vocab]\nsize = 4000\n[encode]\nvalid_fraction = 0.1\n"
-        f'[evaluate]\ntasks = ["klue-ynat"]\ndata_dir = "{SAMPLE}"\n',
+        f'[evaluate]\nown_tasks = [{{ train = "{SAMPLE}/made-up-headlines.json" }}]\n',
         encoding="utf-8",
     )
     Path("dist").mkdir()

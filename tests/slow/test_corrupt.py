@@ -48,7 +48,7 @@ SORTS = (
     Sort("predictions", ("evaluate/predictions/*/*",), "rescore"),
     Sort(
         "figures",
-        ("clean/report.json", "vocab/report.json", "pretrain/*.json*", "export/example.json"),
+        ("clean/report.json", "vocab/report.json", "pretrain/*.json*"),
         "report",
     ),
 )

@@ -95,7 +95,7 @@ class Run:
         (self.home / "run.toml").write_text(
             f'name = "cluster"\noutput_dir = "out"\n[clean]\nsources = [\n{listed}]\n'
             "[vocab]\nsize = 6000\n[encode]\nvalid_fraction = 0.1\n"
-            f'[evaluate]\ntasks = ["klue-ynat"]\ndata_dir = "{_SAMPLE}"\n',
+            f'[evaluate]\nown_tasks = [{{ train = "{_SAMPLE}/made-up-headlines.json" }}]\n',
             encoding="utf-8",
         )
         code = (

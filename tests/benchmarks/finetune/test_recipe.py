@@ -1,11 +1,15 @@
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from huggingface_hub.errors import LocalEntryNotFoundError
 from torch import nn
 from transformers import AutoModel, ElectraConfig, get_linear_schedule_with_warmup
 
 from benchmarks.finetune import optim
-from benchmarks.finetune.recipe import hyper_parameters, recipe_for
+from benchmarks.finetune.recipe import hyper_parameters, recipe_for, recommended_settings
 from benchmarks.tasks.glue import COLA, RTE
 from benchmarks.tasks.registry import TASKS
 from electrify.config.evaluate import EvaluateConfig
@@ -118,6 +122,62 @@ def test_a_tasks_own_options_win_over_those_of_all_tasks_and_these_over_the_reci
     assert (cola.learning_rate, cola.batch_size) == (1e-3, 4)
     assert [cola.num_steps(rows) for rows in (100, 1)] == [12, 1]
     assert (rte.learning_rate, rte.batch_size, rte.layer_lr_decay) == (1e-3, 8, 0.8)
+
+
+def recommend(folder: Path, **settings: object) -> str:
+    (folder / "finetuning.json").write_text(json.dumps(settings))
+    return str(folder)
+
+
+def test_what_an_encoder_recommends_stands_between_the_users_options_and_the_recipe(
+    tmp_path, caplog
+):
+    caplog.set_level("INFO", "electrify")
+    assert recommended_settings(str(tmp_path), EvaluateConfig()) == {}
+    assert not caplog.records
+    model = recommend(tmp_path, recipe="klue", learning_rate=1e-3, num_epochs=10, pooling="parts")
+    options = EvaluateConfig(num_epochs=2.0, tasks_options={"glue-rte": {"pooling": "cls"}})
+    found = recommended_settings(model, options)
+    assert found == {"recipe": "klue", "learning_rate": 1e-3, "pooling": "parts"}
+    (line,) = (record.getMessage() for record in caplog.records)
+    assert all(f"{name} {value}" in line for name, value in found.items())
+    cola, rte = (hyper_parameters(task, options, 256, found) for task in (COLA, RTE))
+    for settings in (cola, rte):
+        assert (settings.recipe, settings.learning_rate, settings.num_epochs) == ("klue", 1e-3, 2.0)
+        assert settings.schedule == "linear"
+    assert (cola.pooling, rte.pooling) == ("mean", "cls")  # of one text the only part is the whole
+    # whoever names a recipe has all of it
+    for recipe in ("auto", "electra"):
+        assert recommended_settings(model, EvaluateConfig(recipe=recipe)) == {}
+
+
+def test_what_the_encoder_cannot_know_is_not_taken(tmp_path):
+    model = recommend(tmp_path, seeds=[7], max_sequence_length=8, data_dir="x", recipe="auto")
+    assert recommended_settings(model, EvaluateConfig()) == {}
+
+
+@pytest.mark.parametrize(
+    "text", ['{"learning_rat": 1}', '{"learning_rate": "fast"}', "[1]", "{", '{"num_epochs": NaN}']
+)
+def test_a_damaged_recommendation_is_named_and_can_be_left_out(tmp_path, text):
+    (tmp_path / "finetuning.json").write_text(text)
+    with pytest.raises(ValueError, match=r"(?s)finetuning\.json.*--set evaluate\.recipe=auto"):
+        recommended_settings(str(tmp_path), EvaluateConfig())
+    assert recommended_settings(str(tmp_path), EvaluateConfig(recipe="auto")) == {}
+
+
+def test_a_model_of_the_hub_may_recommend_nothing(tmp_path, monkeypatch):
+    def download(name: str, file: str) -> str:
+        path = tmp_path / name / file
+        if not path.exists():
+            raise LocalEntryNotFoundError("offline")
+        return str(path)
+
+    monkeypatch.setattr("benchmarks.finetune.recipe.hf_hub_download", download)
+    assert recommended_settings("klue/roberta-small", EvaluateConfig()) == {}
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    recommend(tmp_path / "a" / "b", learning_rate=1e-3)
+    assert recommended_settings("a/b", EvaluateConfig()) == {"learning_rate": 1e-3}
 
 
 def released_adam(start, gradients, rates, decay):

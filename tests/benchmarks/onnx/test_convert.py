@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from huggingface_hub import metadata_load
 from onnx import numpy_helper
 
 from benchmarks.encoder import open_model
 from benchmarks.onnx import convert, gate
-from benchmarks.onnx.card import write_card
+from benchmarks.onnx.card import front_matter, write_card
 from benchmarks.onnx.convert import Family
 from benchmarks.onnx.export import Exported
 from benchmarks.onnx.gate import Loss, Subject, problems
@@ -96,11 +97,22 @@ def test_a_wrong_variant_is_written_only_by_force(
     assert [file.with_name("model.int8.onnx").exists() for file in family.files.values()] == [
         force
     ] * 5
-    write_card(tmp_path / "discriminator", "discriminator", family.differences, [judged], "a CPU")
+    write_card(tmp_path / "discriminator", "discriminator", "", family.differences, [judged], "a")
     card = (tmp_path / "discriminator" / "README.md").read_text(encoding="utf-8")
     assert ("**Written by force, although** replaced tokens" in card) == force
     assert ("Not written, because replaced tokens" in card) != force
     assert ("written all the same" if force else "not written (--force") in caplog.text
+
+
+def test_the_card_has_the_licence_of_the_network(tmp_path: Path) -> None:
+    network, metadata = tmp_path / "shipped" / "generator", "---\nlicense: cc-by-sa-4.0\n---\n"
+    network.mkdir(parents=True)
+    assert front_matter(network) == ""
+    (network.parent / "README.md").write_text(f"{metadata}\n# text\n---\n", encoding="utf-8")
+    assert front_matter(network) == f"{metadata}\n"
+    write_card(network, "generator", front_matter(network), {}, [], "a")
+    assert metadata_load(str(network / "README.md")) == {"license": "cc-by-sa-4.0"}
+    assert "\n---\n\n# generator, ONNX\n" in (network / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_layer_that_loses_is_found_and_kept(

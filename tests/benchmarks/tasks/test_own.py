@@ -204,6 +204,17 @@ def test_a_record_gives_the_same_task(tmp_path, rows):
         task_of_record({"kind": "spans"})
 
 
+def test_a_note_stands_beside_the_name_and_makes_no_other_task(tmp_path):
+    path = write(tmp_path / "mine.jsonl", REVIEWS)
+    plain, noted = (own_task(OwnTask(train=path, note=note)) for note in (None, "made up"))
+    assert (plain.title, noted.title) == ("mine", "mine (made up)")
+    assert noted.version == plain.version
+    record = record_of(noted)
+    assert task_of_record(record).title == noted.title
+    del record["note"]  # as older ones
+    assert task_of_record(record) == plain
+
+
 def test_words_and_tags_become_labels_of_first_pieces(tmp_path, tokenizer):
     task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", ENTITIES)))
     example = next(e for e in (*data.train, *data.reported) if len(e.words) == 4)

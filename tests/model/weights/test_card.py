@@ -1,13 +1,16 @@
 """Model cards say what the manifests say; domain adaptation runs from one export to the next."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
+from huggingface_hub import ModelCard
 from transformers import AutoTokenizer, ElectraForMaskedLM, ElectraForPreTraining
 
+from electrify.config.evaluate import EvaluateConfig
 from electrify.config.export import ExportConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import Stage, input_digest, read_manifest
@@ -16,11 +19,13 @@ from electrify.stage.run import run_stage
 from model.export import export
 from model.pretrain import pretrain
 from model.weights.card import add_sections
-from tests.model.conftest import PIECES, make_run
+from model.weights.origin import read_origin
+from tests.model.conftest import PIECES, make_config, make_run, with_encoding
 
 DOMAIN = [*PIECES, "서울에", "##시에", "산"]
 SHORT = {"num_steps": 6, "warmup_steps": 1, "valid_every_steps": 3, "num_valid_batches": 1}
 REPORT = {
+    "licences": [{"licence": "CC BY-SA 4.0", "documents": 10004}],
     "sources": [
         {"language": "ko", "source": "wikipedia", "documents_in": 12345, "documents_kept": 10000},
         {"language": "ko", "source": "news", "documents_in": 5, "documents_kept": 4},
@@ -64,19 +69,28 @@ def test_cards_say_what_was_trained_on_what(tmp_path, objective):
     assert texts.keys() == {"discriminator"} | folders.get(objective, set())
     summary = read_manifest(tmp_path / "run" / "pretrain")["counts"]
     for kind, text in texts.items():
-        assert text.startswith("---\nlibrary_name: transformers\n")
         assert f"# tiny {kind.replace('_', ' ')}" in text
         assert f"| Objective | {words}" in text
         assert f"{summary['flops_paper']:.2e} (the paper's convention)" in text
         assert f"6 steps of 4 sequences, {summary['tokens']:,} tokens" in text
         assert "- Trained on sequences of at most 32 tokens. Positions 32 to 39 were" in text
         assert "| ko | wikipedia | 12,345 | 10,000 |" in text
-        assert "Licences named in the config: CC BY-SA 4.0." in text
+        assert "| text, 10,004 documents | CC BY-SA 4.0 |" in text
+        assert ModelCard(text).data.to_dict() == {
+            "language": ["ko"],
+            "library_name": "transformers",
+            "license": "cc-by-sa-4.0",
+            "tags": ["electra"],
+        }
+        (row,) = re.findall(r"^\| Validation \| (.*) \|$", text, re.MULTILINE)
+        figures = [part.rpartition(" ")[2] for part in row.split(", ")]
+        assert len(figures) > 3
+        # four digits, without sign, point, leading zeros and exponent
+        digits = [figure.partition("e")[0].lstrip("-0.").replace(".", "") for figure in figures]
+        assert max(map(len, digits)) <= 4
         assert "| near_duplicate | 2,001 |\n| too_short | 345 |" in text
         assert "## Scores" not in text
     assert ("not exported" in texts["discriminator"]) == (objective == "electric")
-    has_example = (tmp_path / "run" / "export" / "example.json").exists()
-    assert has_example == (objective == "all-tokens-mlm")
     assert "`ElectraForPreTraining`" in texts["discriminator"]
 
 
@@ -161,5 +175,46 @@ def test_an_export_is_adapted_to_a_domain_with_more_pieces(tmp_path):
         )
     tokenizer = AutoTokenizer.from_pretrained(made / "discriminator")
     assert "서울에" in tokenizer.tokenize("봄 서울에")
-    assert f"| Trained on from | `{source}` |" in cards(second)["discriminator"]
+    for text in cards(second).values():
+        assert f"| Trained on from | `{source}` |" in text
+        assert f"| `{source}`, trained on from | cc-by-sa-4.0 |" in text
+        metadata = ModelCard(text).data
+        assert (metadata.license, metadata.base_model) == ("cc-by-sa-4.0", "first")
     assert "pretrain.initial_model" in read_manifest(tmp_path / "second" / "pretrain")["inputs"]
+
+
+def test_positions_that_only_the_earlier_model_trained_are_called_its_own(tmp_path, caplog):
+    first = with_encoding(cleaned_run(tmp_path / "first"), sequence_length=24)
+    pretrain(first)
+    export(first)
+    assert "Positions 24 to 39 were not trained here: they are as at the start." in "".join(
+        cards(first).values()
+    )
+    for place, kept in (("first/export", 36), ("first", 40)):  # of a folder, of a run
+        config = tmp_path / "first" / "export" / "discriminator" / "config.json"
+        config.write_text(config.read_text().replace('embeddings": 40', 'embeddings": 36'))
+        origin = read_origin(make_config(tmp_path / "second", initial_model=str(tmp_path / place)))
+        assert origin.positions == kept
+    second = cleaned_run(tmp_path / "second", initial_model=str(tmp_path / "first"))
+    second = with_encoding(second, sequence_length=24)
+    pretrain(second)
+    caplog.clear()
+    export(second)
+    text = cards(second)["discriminator"]
+    assert "did not train positions 24 to 39: they are those of the earlier model." in text
+    assert "not trained" not in caplog.text
+
+
+def test_the_recipe_of_the_config_stands_beside_the_encoder(tmp_path):
+    config = cleaned_run(tmp_path / "run")
+    pretrain(config)
+    export(config)
+    path = tmp_path / "run" / "export" / "discriminator" / "finetuning.json"
+    assert json.loads(path.read_text()) == {}
+    digest = input_digest(path.parent.parent, "export")
+    options = EvaluateConfig(
+        recipe="klue", learning_rate=1e-3, seeds=(7,), max_sequence_length=8, micro_batch_size=2
+    )
+    add_sections(config.model_copy(update={"evaluate": options}), {})
+    assert json.loads(path.read_text()) == {"learning_rate": 1e-3, "recipe": "klue"}
+    assert input_digest(path.parent.parent, "export") == digest

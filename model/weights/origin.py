@@ -1,0 +1,159 @@
+"""What exported weights come from: their text, and the model that they were trained on from; and
+the licence that follows. What names no licence counts as not known.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from huggingface_hub import hf_hub_download, metadata_load
+
+from electrify.config.pretrain import PretrainConfig
+from electrify.config.run import RunConfig
+from electrify.stage.plan import (
+    CARD,
+    CHECKPOINT_STATE,
+    NETWORKS,
+    initial_checkpoint,
+    is_hub_name,
+    output_dir,
+    run_folder,
+)
+from electrify.storage.files import read_json, read_toml
+from model.train.checkpoint import DAMAGES, trained_options
+
+UNKNOWN = ""  # the licence of what names none
+_LISTS = read_toml(Path(__file__).with_name("licences.toml"))
+_ALIASES: Mapping[str, str] = _LISTS.pop("aliases")
+_FREE, _OPEN, _SHARE_ALIKE = (frozenset(_LISTS[name]) for name in ("free", "open", "share-alike"))
+_OF_THE_HUB = frozenset(name for names in _LISTS.values() for name in names) - {"public-domain"}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Licences as they are written where they stand."""
+
+    text: dict[str, int]  # documents by licence; 0 where they are not counted
+    initial: dict[str, list[str]]  # of each earlier model, by the name that the config gives it
+    positions: int  # of the earlier main network; 0 where there is none, or they are not known
+
+    @property
+    def licence(self) -> tuple[str, str | None]:
+        """`license` and `license_name` of the hub's metadata; "other" has a name, of all licences.
+
+        A share-alike licence is carried over, and text under open licences may stand beside it.
+        """
+        bound = self._identifiers - _FREE or self._identifiers
+        shared = bound & _SHARE_ALIKE
+        if len(shared) == 1 and bound - shared <= _OPEN:
+            bound = shared
+        if len(bound) == 1 and bound <= _OF_THE_HUB:
+            return next(iter(bound)), None
+        slugs = (re.sub(r"[^a-z0-9.+-]+", "-", n).strip("-") for n in sorted(bound - {UNKNOWN}))
+        listed = [*filter(None, slugs), *["unknown"] * (UNKNOWN in bound)]
+        return "other", "-and-".join(listed) or "unknown"
+
+    @property
+    def share_alike(self) -> list[str]:
+        """The licences that weights which are trained on from these stand under, too."""
+        return sorted(self._identifiers & _SHARE_ALIKE)
+
+    @property
+    def _identifiers(self) -> set[str]:
+        return {
+            _identifier(name) for names in (self.text, *self.initial.values()) for name in names
+        }
+
+
+def read_origin(config: RunConfig) -> Origin:
+    """The origin of a run's weights, as far as its text and its initial model are at hand."""
+    options = config.pretrain
+    text = _licences_of_text(output_dir(config))
+    if not text:  # an older version made the corpus
+        text = dict.fromkeys((source.licence or UNKNOWN for source in config.clean.sources), 0)
+    initial = {name: sorted(_licences_of_model(name)) for name in _initial(options)}
+    return Origin(text, initial, _positions(options.initial_model) if options.initial_model else 0)
+
+
+def base_model(name: str) -> str | None:
+    """A hub name itself. The hub refuses paths: of one the name of its run or model, or None where
+    the hub takes no letter of that."""
+    folder = Path(name).expanduser()
+    if is_hub_name(name) and not folder.exists():
+        return name
+    places = (folder.absolute(), *folder.absolute().parents)
+    place = next(p for p in places if not re.fullmatch(_PARTS_OF_A_RUN, p.name))
+    found = re.sub(r"[^A-Za-z0-9_.]+", "-", place.name)
+    return re.sub(r"[.-]{2,}", "-", found).removesuffix(".git").strip("-.")[:96] or None
+
+
+_PARTS_OF_A_RUN = rf"{'|'.join(NETWORKS)}|export|pretrain(\.partial)?|checkpoint-\d+"
+
+
+def _initial(options: PretrainConfig) -> list[str]:
+    return [name for name in (options.initial_model, options.initial_generator) if name]
+
+
+def _licences_of_text(run: Path) -> dict[str, int]:
+    """None at all where the report of the corpus is not there, or older."""
+    path = run / "clean" / "report.json"
+    rows = read_json(path).get("licences", []) if path.exists() else []
+    return {row["licence"]: row["documents"] for row in rows}
+
+
+def _licences_of_model(name: str) -> set[str]:
+    """Of a run those of its text and of the models before it, else those that a card names."""
+    if checkpoint := initial_checkpoint(name):
+        found = set(_licences_of_text(run_folder(checkpoint))) or {UNKNOWN}
+        if earlier := _options_of(checkpoint):
+            return found.union(*map(_licences_of_model, _initial(earlier)))
+        return {*found, UNKNOWN}
+    card = _file(name, CARD)
+    try:
+        metadata = (metadata_load(card) if card else None) or {}
+    except Exception:  # it is no YAML, or no UTF-8
+        metadata = {}
+    given, other = metadata.get("license"), metadata.get("license_name")
+    names = {
+        other if name == "other" and other else name
+        for name in (given if isinstance(given, list) else [given])
+        if isinstance(name, str)
+    }
+    return {UNKNOWN if name == "unknown" else str(name) for name in names} or {UNKNOWN}
+
+
+def _positions(name: str) -> int:
+    if checkpoint := initial_checkpoint(name):
+        earlier = _options_of(checkpoint)
+        return earlier.max_position_embeddings if earlier else 0
+    path = _file(name, "config.json")
+    return int(read_json(path).get("max_position_embeddings", 0)) if path else 0
+
+
+def _options_of(checkpoint: Path) -> PretrainConfig | None:
+    try:
+        return trained_options(read_json(checkpoint / CHECKPOINT_STATE)["identity"])
+    except DAMAGES:
+        return None
+
+
+def _file(name: str, file: str) -> Path | None:
+    """A file of a model on disk or of the hub; None where it has none. One card may stand above
+    the networks that it is of."""
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        above = [folder.parent] if folder.name in NETWORKS else []
+        places = [folder, folder / NETWORKS[0], *above]
+        return next((place / file for place in places if (place / file).is_file()), None)
+    try:
+        return Path(hf_hub_download(name, file))
+    except Exception:  # the hub is not there, or has no such file: it has errors for each
+        return None
+
+
+def _identifier(licence: str) -> str:
+    """As the hub writes it: "CC BY-SA 4.0" is cc-by-sa-4.0."""
+    name = re.sub(r"[\s_-]+", "-", licence.partition(",")[0].strip().lower())
+    name = re.sub(r"-(international|unported|licen[cs]e)$", "", name)
+    return _ALIASES.get(name, name)
