@@ -84,11 +84,12 @@ class Features:
 
 @dataclass(frozen=True, kw_only=True)
 class HubSource:
-    """Where `datasets` has a task, and how its rows are named there."""
+    """Where `datasets` has a task, and how its rows are named there; `hub.toml` has the commits."""
 
     path: str  # "nyu-mll/glue"
     name: str | None = None  # of the configuration: "cola"
-    revision: str | None = None  # None: the newest
+    version: str | None = None  # of the rows, where it is not the task's
+    has_ids: bool = True  # False: the ids of the files are lost, so examples go by their position
     splits: Mapping[str, str]  # ours -> the hub's
     fields: Mapping[str, str] = field(default_factory=dict)  # ours -> the hub's, where they differ
     labels: Mapping[str, str] = field(default_factory=dict)  # the hub's -> ours, likewise
