@@ -108,6 +108,8 @@ class Classification(Task):
         return {metric.__name__: metric(gold, predicted) for metric in self.metrics}
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+        if self.headline not in weighted.OF_LABELS:
+            return super().weighted_score(lines)
         metric = weighted.OF_LABELS[self.headline]
         return metric(*self.label_ids_of(lines), len(self.labels))
 
@@ -239,6 +241,8 @@ class Regression(Task):
         return {metric.__name__: metric(gold, predicted) for metric in self.metrics}
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+        if self.headline not in weighted.OF_VALUES:
+            return super().weighted_score(lines)
         return weighted.OF_VALUES[self.headline](*_values(lines))
 
     def groups(self, line: Line) -> dict[str, str]:

@@ -196,6 +196,8 @@ class WordTagging(Tagging):
         return {metric.__name__: metric(gold, predicted, names) for metric in self.metrics}
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+        if self.headline not in weighted.OF_ENTITIES:
+            return super().weighted_score(lines)
         names = [_prefixed(label) for label in self.labels]
         sentences = np.repeat(np.arange(len(lines)), [len(line["gold"]) + 1 for line in lines])
         return weighted.entity_f1(*self._chains(lines), names, sentences, self.headline)
@@ -369,6 +371,8 @@ class CharacterTagging(Tagging):
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         """By the official alignment."""
+        if self.headline not in weighted.OF_ENTITIES:
+            return super().weighted_score(lines)
         gold, predicted = self._chains(lines)
         lengths = [len(self._chains([line])[0]) for line in lines]
         sentences = np.repeat(np.arange(len(lines)), lengths)
