@@ -300,7 +300,13 @@ class Task(ABC):
 
     def doubts(self, train: Sequence[Any], lines: Sequence[Line]) -> list[str]:
         """What looks wrong with labels or data although nothing failed, each in words."""
-        return []
+        gold = self.constant(lines, "gold")
+        if gold is None:
+            return []
+        return [
+            f"the gold value of all {len(lines):,} reported {self.row_name}s is {gold}: a constant "
+            "answer scores as well, so this score says nothing"
+        ]
 
     def pairs(self, line: Line) -> list[Pair]:
         """Gold and predicted label of each unit of a line; none for a kind without labels."""
@@ -322,12 +328,10 @@ class Task(ABC):
         names = self.text_fields or ("text",) * len(example.texts)
         return list(zip(names, example.texts, strict=True))
 
-    def constant(self, lines: Sequence[Line]) -> str | None:
-        """What was predicted everywhere although gold values differ, in words; None if nothing."""
-        predicted = {repr(line["prediction"]) for line in lines}
-        if len(predicted) > 1 or len({repr(line["gold"]) for line in lines}) < 2:
-            return None
-        return predicted.pop()
+    def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
+        """The one value of all lines, "gold" or "prediction", in words; None if they differ."""
+        values = {repr(line[side]) for line in lines}
+        return values.pop() if len(values) == 1 else None
 
 
 _MAX_LISTED = 8

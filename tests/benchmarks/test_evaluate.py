@@ -466,6 +466,26 @@ def test_a_search_is_one_flag(tmp_path, model_folder, ynat_folder, monkeypatch):
     assert rates == {1e-3, 1e-2}
 
 
+def test_reported_rows_of_one_label_are_warned_of_wherever_the_score_stands(
+    make_config, model_folder, tmp_path, caplog
+):
+    files = {}
+    for split, labels in (("train", "01"), ("test", "0")):
+        rows = [f"{split} {n},{labels[n % len(labels)]}" for n in range(12)]
+        files[split] = str(tmp_path / f"{split}.csv")
+        Path(files[split]).write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+    config = make_config(tasks=[], own_tasks=[files], data_dir=None, num_epochs=1)
+    evaluate(config, str(model_folder), overwrite=False)
+    said = "the gold value of all 12 reported rows is 0: a constant answer scores as well"
+    assert said in caplog.text
+    folder = folder_of(config)
+    records = current_results(folder)
+    assert [note.startswith(said) for record in records for note in record.notes] == [True]
+    assert sum(said in line for line in score_table(records, folder)) == 1
+    report([Path(config.output_dir)], tmp_path / "page")
+    assert said in (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
+
+
 def test_a_task_of_ones_own_is_scored_kept_and_reported_as_others(
     make_config, model_folder, started, tmp_path, monkeypatch
 ):

@@ -121,8 +121,9 @@ class Classification(Task):
 
     def doubts(self, train: Sequence[LabelExample], lines: Sequence[Line]) -> list[str]:
         """Labels that look exchanged, and gold labels that cannot have been learnt."""
-        exchanged = self._exchanged_labels(lines)
-        found = [exchanged] if exchanged else []
+        found = super().doubts(train, lines)
+        if not found and (exchanged := self._exchanged_labels(lines)):
+            found.append(exchanged)
         learnt = {self.labels[e.label] for e in train if e.label is not None}
         if unknown := sorted({line["gold"] for line in lines} - learnt):
             found.append(
@@ -170,8 +171,8 @@ class Classification(Task):
         certainty = ", ".join(f"{name}: {probability:.3f}" for probability, name in ranked[:_TOP])
         return Failure(severity, shown[gold], shown[predicted], certainty)
 
-    def constant(self, lines: Sequence[Line]) -> str | None:
-        return None if super().constant(lines) is None else str(lines[0]["prediction"])
+    def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
+        return None if super().constant(lines, side) is None else str(lines[0][side])
 
 
 @dataclass(frozen=True)

@@ -101,12 +101,10 @@ class Tagging(Task):
             lambda entity: f"{entity[0]} {self.text_between(runs[0], example, *entity[1:])}",
         )
 
-    def constant(self, lines: Sequence[Line]) -> str | None:
-        """The one label that was predicted everywhere where gold labels differ."""
-        predicted = {str(label) for line in lines for label in line["prediction"]}
-        if len(predicted) > 1 or len({label for line in lines for label in line["gold"]}) < 2:
-            return None
-        return predicted.pop()
+    def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
+        """The one label of all words or characters."""
+        labels = {str(label) for line in lines for label in line[side]}
+        return labels.pop() if len(labels) == 1 else None
 
     def _ids(self, names: Sequence[str]) -> list[int]:
         ids = {label: number for number, label in enumerate(self.labels)}
