@@ -181,9 +181,8 @@ def run(
     from benchmarks.evaluate import evaluate
     from benchmarks.report import report
     from electrify.check.inputs import check_run
-    from electrify.stage.remote import push_report
     from electrify.stage.plan import NETWORKS
-    from electrify.stage.remote import pull
+    from electrify.stage.remote import pull, push_report
 
     _spare_address_space()
     run = _load(config, overrides, break_lock)

@@ -249,6 +249,7 @@ def run_job(
         },
         versions=versions(),
         data_sha256=data.sha256,
+        data_commits=dict(data.commits),
         git_commit=git_commit(),
         seconds=round(time.monotonic() - start, 3),
         train_fraction=job.train_fraction,

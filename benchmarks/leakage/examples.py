@@ -6,6 +6,7 @@ from pathlib import Path
 
 from benchmarks.results.results import RESULTS, read_results
 from benchmarks.tasks.data import TaskData, data_dirs, dir_of, has_data, load_data
+from benchmarks.tasks.hub import versioned
 from benchmarks.tasks.registry import TASKS, tasks_of
 from benchmarks.tasks.task import Task
 from electrify.config.run import RunConfig
@@ -29,8 +30,9 @@ def write_items(config: RunConfig, folder: Path) -> None:
     there = [task for task in tasks if has_data(task, dir_of(task, dirs))]
     missing = [task.name for task in tasks if task not in there]
     for task in there or tasks[:1]:  # of no data at all, loading says what is missing
-        data = load_data(task, dir_of(task, dirs))
-        lines = (json.dumps(row, ensure_ascii=False) for row in _rows(task, data))
+        place = dir_of(task, dirs)
+        rows = _rows(versioned(task, place), load_data(task, place))
+        lines = (json.dumps(row, ensure_ascii=False) for row in rows)
         with (folder / f"{task.name}.jsonl").open("w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)
     if missing:

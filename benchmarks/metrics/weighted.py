@@ -2,7 +2,8 @@
 
 A sample says how often each example is in it: `counts` (samples, examples) of whole numbers >= 0.
 Every function here gives what the metric of its name gives on the examples repeated so often, from
-sums over examples in place of the examples themselves; of a sample without examples, nan.
+sums over examples in place of the examples themselves; of a sample without examples, nan. A metric
+that has no function here is computed from the repeated examples (`repeated`): right, but slower.
 """
 
 import math
@@ -23,6 +24,17 @@ Weighted = Callable[[Floats], Floats]  # counts (R, n) to scores (R,)
 def mean_of(items: Floats) -> Weighted:
     """The mean of the items (n,), such as whether each prediction is right."""
     return lambda counts: _ratio(counts @ items, counts.sum(axis=1), math.nan)
+
+
+def repeated(metric: Callable[[list[Any]], float], examples: Sequence[Any]) -> Weighted:
+    """Any metric of a list of examples."""
+    places = np.arange(len(examples))
+
+    def score(counts: Floats) -> Floats:
+        drawn = (np.repeat(places, of_row) for of_row in counts.astype(np.int64))
+        return np.array([metric([examples[place] for place in of_row]) for of_row in drawn])
+
+    return score
 
 
 def accuracy(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
@@ -131,12 +143,12 @@ def entity_f1(
     example_of: Labels,
     metric: str,
 ) -> Weighted:
-    """The F1 of entities of this name in `metrics.tagging`.
+    """The F1 of entities of this name in `metrics.tagging`, one of `OF_ENTITIES`.
 
     The labels are those of all examples in one chain. An entity is of the example in which it
     begins, which in the chain as it stands changes no sum.
     """
-    read, combine = _ENTITIES[metric]
+    read, combine = OF_ENTITIES[metric]
     found, asked = (read([labels[n] for n in side]) for side in (predicted, gold))
     kinds = {kind: number for number, kind in enumerate(sorted({k for k, *_ in found | asked}))}
     num_examples = int(np.max(example_of, initial=-1)) + 1
@@ -149,7 +161,7 @@ def entity_f1(
     return combine(right, occurrences)
 
 
-_ENTITIES: Mapping[str, tuple[Reading, Callable[[Floats, Floats], Weighted]]] = {
+OF_ENTITIES: Mapping[str, tuple[Reading, Callable[[Floats, Floats], Weighted]]] = {
     "entity_macro_f1": (entities, macro_f1_of),
     "entity_micro_f1": (entities, micro_f1_of),
     "seqeval_macro_f1": (lenient_entities, macro_f1_of),

@@ -80,6 +80,8 @@ def _cautions(scores: Sequence[TaskScore]) -> list[str]:
     for score in scores:
         if text := degenerate_text(score):
             found.append(f"Degenerate: {score.label}, {text}; what each did stands below.")
+        notes = (note for result in score.results for note in result.notes)
+        found += [f"{score.label}: {note}." for note in dict.fromkeys(notes)]
         if score.note:
             found.append(f"{score.label}: intervals over seeds alone, {score.note}.")
         for name, sample in score.samples.items():

@@ -68,18 +68,20 @@ def probe_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
     probe = PROBES[suite]
     if options.has_tasks:
         named = tasks_of(options)
-        looked_at = [task.name for task in named if probe.accepts(task)]
-        if not looked_at:
+        accepted = [task.name for task in named if probe.accepts(task)]
+        if not accepted:
             raise ValueError(
                 f"{suite} cannot look at {', '.join(task.name for task in named)}; name others, or "
                 f"none for {', '.join(probe.default_tasks)}"
             )
     else:
-        looked_at = [
-            name
-            for name in probe.default_tasks
-            if any(has_data(TASKS[name], place) for place in options.data_dirs)
-        ] or list(probe.default_tasks)
+        accepted = list(probe.default_tasks)
+    unnamed = TASKS.keys() - set(options.tasks)
+    looked_at = [
+        name
+        for name in accepted
+        if name not in unnamed or any(has_data(TASKS[name], place) for place in options.data_dirs)
+    ] or accepted
     log(f"{suite}: looks at {', '.join(looked_at)}")
     if len(options.seeds) < _ENOUGH_SEEDS:
         warn(

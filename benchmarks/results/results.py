@@ -68,6 +68,7 @@ class Result(BaseModel):
     recommended: dict[str, Any] = {}  # those of them that the encoder's finetuning.json gave
     versions: dict[str, str]
     data_sha256: dict[str, str]
+    data_commits: dict[str, str] = {}  # by data set of the hub the commit that rows are of
     git_commit: str | None
     seconds: float
     selected: dict[str, Any] = {}  # which step won, by what score on the rows that chose it
@@ -125,9 +126,15 @@ def task_of(result: Result) -> Task | None:
 
 
 def differing(result: Result, other: Result) -> str:
-    """What keeps two records from being of the same task and examples, in words; else empty."""
+    """What keeps two records from being of the same task and examples, in words; else empty.
+
+    Official rows that are equal are comparable whatever the version of the data set that they were
+    taken from; a task of the user's own has other settings where its version is another.
+    """
+    same_rows = result.data_sha256 == other.data_sha256 and not result.own_task
     for name in ("task_version", "metric", "split", "num_examples", "data_sha256"):
-        if getattr(result, name) != getattr(other, name):
+        is_other = getattr(result, name) != getattr(other, name)
+        if is_other and not (same_rows and name == "task_version"):
             return name.replace("_", " ")
     return ""
 

@@ -52,10 +52,15 @@ def resample(task: Task, runs: Mapping[int, Sequence[Line]]) -> Draws:
     Raises `ValueError` where seeds hold other examples.
     """
     # by id: two files may hold the same examples in another order
+    by_place = task.hub is not None and not task.hub.has_ids
     ordered = {
-        seed: sorted(lines, key=lambda line: str(line["id"])) for seed, lines in runs.items()
+        seed: list(lines) if by_place else sorted(lines, key=lambda line: str(line["id"]))
+        for seed, lines in runs.items()
     }
-    digests = {_digest(str(line["id"]) for line in lines) for lines in ordered.values()}
+    digests = {
+        _digest(str(number if by_place else line["id"]) for number, line in enumerate(lines))
+        for lines in ordered.values()
+    }
     if len(digests) != 1:
         raise ValueError(
             f"{task.name}: seeds {', '.join(map(str, runs))} hold predictions of other examples"

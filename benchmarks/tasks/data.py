@@ -6,26 +6,29 @@ the hub is downloaded.
 """
 
 import hashlib
-import importlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import numpy as np
 
+from benchmarks.tasks.hub import (
+    HUB,
+    UnreadableError,
+    hub_rows,
+    is_read_by_datasets,
+    try_hub,
+    versioned,
+    whence,
+)
 from benchmarks.tasks.own import describe, files_of, without_texts_of
-from benchmarks.tasks.registry import TASKS, official_tasks, tasks_of
-from benchmarks.tasks.rows import Row, nested
-from benchmarks.tasks.task import OWN, Example, HubSource, Task
+from benchmarks.tasks.registry import SUITES, TASKS, official_tasks, tasks_of
+from benchmarks.tasks.task import OWN, Example, Task
 from electrify.config.evaluate import EvaluateConfig
-from electrify.system.outcome import first_line
 from electrify.system.progress import log, warn
 
-HUB = "hub"  # in place of a data folder
-_SAVED = "dataset_dict.json"  # of `DatasetDict.save_to_disk`
 # ends of the names of reported rows that are not those of the official split
 SPLIT_EVAL, PART, ENLARGED = "-split-eval", "-part", "-enlarged"
 
@@ -39,7 +42,8 @@ class TaskData:
     rows had to serve as training data too. `further` are splits that are scored beside it or only
     predicted. `parts` has, of each split of another size than the official one, both numbers of
     rows. `sha256` maps the splits that the headline comes from to a digest of their rows: equal
-    rows have equal digests, whether they come from files, a saved folder or the hub.
+    rows have equal digests, whether they come from files, a saved folder or the hub. `commits` has
+    the commit of each data set of the hub that rows are of.
     """
 
     train: tuple[Example, ...]
@@ -48,6 +52,7 @@ class TaskData:
     sha256: dict[str, str]
     further: Mapping[str, tuple[Example, ...]] = field(default_factory=dict)
     parts: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # here, officially
+    commits: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def predicted(self) -> dict[str, tuple[Example, ...]]:
@@ -78,15 +83,23 @@ def dir_of(task: Task, data_dirs: Sequence[Path]) -> Path:
     return next((place for place in data_dirs[:-1] if has_data(task, place)), data_dirs[-1])
 
 
-class UnreadableError(ValueError):
-    """`datasets` cannot read a task."""
-
-
 def check_data(options: EvaluateConfig) -> list[Task]:
-    """The tasks of the config; `ValueError` names all without data, and where to get each."""
+    """The tasks of the config that have data. Of a suite, others are left out with a warning.
+
+    `ValueError` names all without data, and where to get each: tasks that the config names, and
+    those of a suite that has none with data.
+    """
     official = official_tasks(options)
     dirs = data_dirs(options, official)
-    missing = [_whence(task) for task in official if not has_data(task, dir_of(task, dirs))]
+    lacking = [task for task in official if not has_data(task, dir_of(task, dirs))]
+    there = [task for task in official if task not in lacking]
+    needed = {*options.tasks} | {
+        task.name
+        for suite in options.task_suites
+        if not any(task in there for task in SUITES[suite])
+        for task in SUITES[suite]
+    }
+    missing = [whence(task) for task in lacking if task.name in needed]
     problems = [
         f"{own.task_name}: no file {path}"
         for own in options.own_tasks
@@ -104,7 +117,10 @@ def check_data(options: EvaluateConfig) -> list[Task]:
         problems.append(f"evaluate.data_dir = {shown} has no data of {'; '.join(missing)}")
     if problems:
         raise ValueError("\n".join(problems))
-    return tasks_of(options)
+    if lacking:
+        lacks = "; ".join(map(whence, lacking))
+        warn(f"evaluate.data_dir = {shown} has no data of {lacks}: left out of the suite")
+    return [task for task in tasks_of(options) if task not in lacking]
 
 
 def hub_paths(options: EvaluateConfig) -> dict[str, str]:
@@ -118,12 +134,6 @@ def hub_paths(options: EvaluateConfig) -> dict[str, str]:
     }
 
 
-def _whence(task: Task) -> str:
-    """A task with its files and where to get them."""
-    names = [" or ".join(task.files[s]) for s in ("train", task.reported) if s in task.files]
-    return f"{task.name} ({', '.join(names)}{f', from {task.homepage}' if task.homepage else ''})"
-
-
 def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]]:
     """The tasks of the config, and the data of each by its name.
 
@@ -135,7 +145,8 @@ def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]
     places = {task.name: dir_of(task, dirs) for task in tasks}
     if of_hub := [n for n, place in places.items() if str(place) == HUB and n in TASKS]:
         log(f"read from the hub: {', '.join(of_hub)}")
-        _try_hub()
+        try_hub()
+    tasks = [versioned(task, places[task.name]) for task in tasks]
     data: dict[str, TaskData] = {}
     unreadable = []
     for task in tasks:
@@ -146,24 +157,6 @@ def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]
     if unreadable:
         raise ValueError("\n".join(unreadable))
     return tasks, data
-
-
-def _try_hub() -> None:
-    """One request to the hub; where it fails, the cache alone is read from then on.
-
-    `datasets` would try six times for each task, 26 s in all.
-    """
-    hub: Any = importlib.import_module("huggingface_hub")
-    if hub.constants.HF_HUB_OFFLINE:
-        return
-    try:
-        hub.get_session().head(hub.constants.ENDPOINT, timeout=hub.constants.HF_HUB_ETAG_TIMEOUT)
-    except Exception as error:  # of httpx or requests, by version
-        warn(
-            f"{hub.constants.ENDPOINT} cannot be reached ({first_line(error)}): only data that "
-            "`datasets` has in its cache are read"
-        )
-        hub.constants.HF_HUB_OFFLINE = True
 
 
 def has_data(task: Task, data_dir: Path) -> bool:
@@ -179,7 +172,7 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
 
     Raises `ValueError` as `read_splits`, and where nothing is left to learn from or to report.
     """
-    rows = read_splits(task, data_dir)
+    rows, commits = _read(task, data_dir, None)
     further = {name: examples for name, examples in rows.items() if examples or name == "train"}
     for name in rows.keys() - {*further, task.reported}:
         warn(f"{task.name} {name}: the file has no rows, and nothing is predicted for it")
@@ -212,7 +205,7 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
             "both need at least one"
         )
     sha256 = {name: rows_digest(rows[name]) for name in hashed if name in rows}
-    return TaskData(train, reported, split, sha256, further, parts)
+    return TaskData(train, reported, split, sha256, further, parts, commits)
 
 
 def rows_digest(examples: Sequence[Example]) -> str:
@@ -262,13 +255,21 @@ def read_splits(
     Raises `ValueError` that names the file looked for, the two files of one name, what the hub has
     not, or the bad row.
     """
+    return _read(task, data_dir, splits)[0]
+
+
+def _read(
+    task: Task, data_dir: Path, splits: Collection[str] | None
+) -> tuple[dict[str, tuple[Example, ...]], Mapping[str, str]]:
+    """The rows by split, and the commits of those that `datasets` reads."""
     wanted = [split for split in task.all_splits if splits is None or split in splits]
     if is_read_by_datasets(task, data_dir):
-        where, rows = hub_rows(task, data_dir, wanted)
-        return {
-            split: tuple(task.from_rows(split, enumerate(found, start=1), f"{where} {split}"))
-            for split, found in rows.items()
+        of_hub = hub_rows(task, data_dir, wanted)
+        rows = {
+            split: tuple(task.from_rows(split, enumerate(found, 1), f"{of_hub.where} {split}"))
+            for split, found in of_hub.splits.items()
         }
+        return rows, of_hub.commits
     if task.suite != OWN and not data_dir.is_dir():
         raise ValueError(f"no data folder {data_dir}; give --data-dir a folder that exists")
     paths = {split: find_files(task, split, data_dir) for split in wanted if split in task.files}
@@ -282,11 +283,12 @@ def read_splits(
             f"{data_dir.absolute()}; put the official files of the task there "
             f"({' or '.join(names)}){where}"
         )
-    return {
+    rows = {
         split: tuple(example for path in found for example in task.read(split, path))
         for split, found in paths.items()
         if found
     }
+    return rows, {}
 
 
 def official_names(task: Task, split: str) -> tuple[str, ...]:
@@ -333,104 +335,3 @@ def files_below(data_dir: Path) -> list[Path]:
         seen.add(real)
         found += [Path(folder, name) for name in names]
     return sorted(found)
-
-
-def is_read_by_datasets(task: Task, data_dir: Path) -> bool:
-    """Whether the data are the hub, or hold the task's `save_to_disk` folder, named as the task;
-    the user's own tasks are never read so."""
-    is_there = str(data_dir) == HUB or (data_dir / task.name / _SAVED).is_file()
-    return is_there and task.suite != OWN
-
-
-def hub_rows(
-    task: Task, data_dir: Path, splits: Sequence[str]
-) -> tuple[str, dict[str, Iterator[Row]]]:
-    """Where rows come from, and those of each of our `splits` that is there, with our names.
-
-    Raises `ValueError` for a task or a reported split that is not there, and class labels that are
-    not the task's.
-    """
-    hub, folder = task.hub, None if str(data_dir) == HUB else data_dir / task.name
-    if hub is None:
-        raise ValueError(
-            f"{task.name} is not on the hub in a form that `datasets` reads without running code: "
-            f"give --data-dir a folder with the official files of {_whence(task)}"
-        )
-    found = _datasets(task, hub, folder, splits)
-    where = str(folder) if folder else f"{hub.path} {hub.name or ''}".strip()
-    if task.reported in splits and task.reported not in found:
-        theirs = hub.splits.get(task.reported, task.reported)
-        raise ValueError(
-            f"{task.name}: {where} has no split {theirs} (of its splits there are: "
-            f"{', '.join(found) or 'none'})"
-        )
-    for dataset in found.values():
-        _check_labels(task, hub, dataset.features, where)
-    return where, {split: _named_rows(hub, dataset) for split, dataset in found.items()}
-
-
-def _datasets(
-    task: Task, hub: HubSource, folder: Path | None, splits: Sequence[str]
-) -> dict[str, Any]:
-    """The data sets of those of our `splits` that are there."""
-    datasets: Any = importlib.import_module("datasets")  # slow to import, and seldom wanted
-    revision = {"revision": hub.revision} if hub.revision else {}
-    places = {ours: (hub.path, hub.name, theirs) for ours, theirs in hub.splits.items()}
-    for ours, place in hub.elsewhere.items():
-        places[ours] = place if folder is None else (hub.path, hub.name, ours)
-    sets: dict[tuple[str, str | None], Any] = {}
-    found = {}
-    try:
-        for split in (split for split in splits if split in places):
-            path, name, theirs = places[split]
-            if (path, name) not in sets:
-                sets[path, name] = (
-                    datasets.load_dataset(path, name, **revision)
-                    if folder is None
-                    else datasets.load_from_disk(str(folder))
-                )
-            if theirs in sets[path, name]:
-                found[split] = sets[path, name][theirs]
-    except (OSError, ValueError, RuntimeError) as error:
-        raise UnreadableError(
-            f"{task.name}: `datasets` cannot read {folder or hub.path}: {first_line(error)}; or "
-            f"give --data-dir a folder with the official files of {_whence(task)}"
-        ) from error
-    return found
-
-
-def _check_labels(task: Task, hub: HubSource, features: Mapping[str, Any], where: str) -> None:
-    """Class labels must be the task's as a set; ids are never taken by their position."""
-    column = hub.fields.get(task.label_field, task.label_field).split(".")[0]
-    feature = features.get(column)
-    names = getattr(getattr(feature, "feature", feature), "names", None)
-    if names is None or not task.labels:
-        return
-    if {hub.labels.get(name, name) for name in names} != set(task.labels):
-        raise ValueError(
-            f"{task.name}: {where} has the labels {', '.join(names)} in {column!r}, the task has "
-            f"{', '.join(task.labels)}"
-        )
-
-
-def _named_rows(hub: HubSource, dataset: Any) -> Iterator[Row]:
-    """The rows by our names of fields, class ids as the task's names for them and -1 as None."""
-    features = dataset.features
-    for row in dataset:
-        found = {name: _named(features[name], value, hub.labels) for name, value in row.items()}
-        yield found | {ours: nested(found, theirs) for ours, theirs in hub.fields.items()}
-
-
-def _named(feature: Any, value: Any, labels: Mapping[str, str]) -> Any:
-    if value is None:
-        return None
-    if isinstance(feature, Mapping):
-        return {name: _named(feature[name], entry, labels) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [_named(feature.feature, entry, labels) for entry in value]
-    if not hasattr(feature, "int2str"):
-        return value
-    if value < 0:
-        return None
-    name = feature.int2str(value)
-    return labels.get(name, name)

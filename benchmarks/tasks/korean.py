@@ -6,9 +6,8 @@ the best of all checkpoints on that same split; here the last step is scored.
 
 How many rows of PAWS-X and of the question pairs are left without the empty ones is not known here.
 
-On the hub the films' reviews and the question pairs have a loading script, which `datasets` no
-longer runs; its own conversion to Parquet is read. The hate speech and KorSTS are read from copies
-in Parquet. Naver's entities are not on the hub.
+On the hub the hate speech and KorSTS are read from copies in Parquet. Naver's entities are not on
+the hub.
 """
 
 from collections.abc import Mapping
@@ -24,7 +23,6 @@ from benchmarks.tasks.task import HubSource
 
 # KoELECTRA's finetune/processor/ner.py
 _ENTITY_TYPES = "PER FLD AFW ORG LOC CVL DAT TIM NUM EVT ANM PLT MAT TRM"
-_CONVERTED = "refs/convert/parquet"  # the hub's own conversion of data sets that have a script
 _SCORED_ON_TEST: Mapping[str, Any] = {"suite": "korean", "reported": "test", "unlabelled": ()}
 
 NSMC = Classification(
@@ -36,7 +34,6 @@ NSMC = Classification(
     homepage="https://github.com/e9t/nsmc",
     hub=HubSource(
         path="e9t/nsmc",
-        revision=_CONVERTED,
         splits={"train": "train", "test": "test"},
         labels={"negative": "0", "positive": "1"},
     ),
@@ -141,7 +138,6 @@ QUESTION_PAIR = Classification(
     homepage="https://github.com/songys/Question_pair and KoELECTRA's finetune/data",
     hub=HubSource(
         path="songys/kor_qpair",
-        revision=_CONVERTED,
         splits={"train": "train", "dev": "validation", "test": "test"},
     ),
     text_fields=("question1", "question2"),

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics.weighted import Weighted
+from benchmarks.metrics.weighted import Weighted, repeated
 from benchmarks.tasks.rows import Row, rows_of_file, text_field
 from electrify.system.progress import warn
 
@@ -89,11 +89,12 @@ class Features:
 
 @dataclass(frozen=True, kw_only=True)
 class HubSource:
-    """Where `datasets` has a task, and how its rows are named there."""
+    """Where `datasets` has a task, and how its rows are named there; `hub.toml` has the commits."""
 
     path: str  # "nyu-mll/glue"
     name: str | None = None  # of the configuration: "cola"
-    revision: str | None = None  # None: the newest
+    version: str | None = None  # of the rows, where it is not the task's
+    has_ids: bool = True  # False: the ids of the files are lost, so examples go by their position
     splits: Mapping[str, str]  # ours -> the hub's
     fields: Mapping[str, str] = field(default_factory=dict)  # ours -> the hub's, where they differ
     labels: Mapping[str, str] = field(default_factory=dict)  # the hub's -> ours, likewise
@@ -293,18 +294,30 @@ class Task(ABC):
         at all every metric is nan (so its names are known where a training failed).
         """
 
-    @abstractmethod
     def weighted_score(self, lines: Sequence[Line]) -> Weighted:
-        """The headline of many samples of the lines at once, which `metrics.weighted` explains.
+        """The headline of many samples of the lines, which `metrics.weighted` explains.
 
-        Equal to `score` of the lines repeated.
+        Equal to `score` of the lines repeated. A kind whose metric is one of sums over examples has
+        a faster way.
         """
+
+        def score(drawn: list[Line]) -> float:
+            rows = [{**line, "id": str(number)} for number, line in enumerate(drawn)]
+            return self.score(rows)[self.headline]
+
+        return repeated(score, lines)
 
     # what is wrong, for a reader
 
     def doubts(self, train: Sequence[Any], lines: Sequence[Line]) -> list[str]:
         """What looks wrong with labels or data although nothing failed, each in words."""
-        return []
+        gold = self.constant(lines, "gold")
+        if gold is None:
+            return []
+        return [
+            f"the gold value of all {len(lines):,} reported {self.row_name}s is {gold}: a constant "
+            "answer scores as well, so this score says nothing"
+        ]
 
     def pairs(self, line: Line) -> list[Pair]:
         """Gold and predicted label of each unit of a line; none for a kind without labels."""
@@ -326,12 +339,10 @@ class Task(ABC):
         names = self.text_fields or ("text",) * len(example.texts)
         return list(zip(names, example.texts, strict=True))
 
-    def constant(self, lines: Sequence[Line]) -> str | None:
-        """What was predicted everywhere although gold values differ, in words; None if nothing."""
-        predicted = {repr(line["prediction"]) for line in lines}
-        if len(predicted) > 1 or len({repr(line["gold"]) for line in lines}) < 2:
-            return None
-        return predicted.pop()
+    def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
+        """The one value of all lines, "gold" or "prediction", in words; None if they differ."""
+        values = {repr(line[side]) for line in lines}
+        return values.pop() if len(values) == 1 else None
 
 
 _MAX_LISTED = 8

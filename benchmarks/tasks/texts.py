@@ -10,14 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tasks.data import (
-    HUB,
-    files_below,
-    files_named,
-    hub_rows,
-    is_read_by_datasets,
-    official_names,
-)
+from benchmarks.tasks.data import files_below, files_named, official_names
+from benchmarks.tasks.hub import HUB, hub_rows, is_read_by_datasets
 from benchmarks.tasks.registry import SUITES, TASKS
 from benchmarks.tasks.rows import Row, json_lines, json_value, parquet_rows, table_cells
 from benchmarks.tasks.task import Task
@@ -115,8 +109,8 @@ def _task_texts(task: Task, below: Sequence[Path], data_dir: Path) -> Iterator[S
             for path in files_named(name, below)
         )
     elif task.hub is not None:
-        where, of_splits = hub_rows(task, data_dir, splits)
-        found = ((s, f"{where} {s}", enumerate(rows, start=1)) for s, rows in of_splits.items())
+        of_hub = hub_rows(task, data_dir, splits)
+        found = ((s, f"{of_hub.where} {s}", enumerate(r, 1)) for s, r in of_hub.splits.items())
     for split, where, rows in found:
         for number, row in rows:
             for text in task.texts(row, f"{where} {task.row_name} {number}"):

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from datasets import Dataset, DatasetDict, Features, Value
 
 import benchmarks.finetune.jobs
 from benchmarks.encoder import open_model
@@ -21,10 +22,13 @@ from benchmarks.results.results import (
     MEASURED,
     RESULTS,
     current_results,
+    differing,
     largest_part,
     read_results,
 )
 from benchmarks.results.submission import write_submissions
+from benchmarks.tasks.hub import REVISIONS
+from benchmarks.tasks.klue import YNAT
 from benchmarks.tasks.registry import resolve_tasks
 from electrify.cli import main
 from electrify.config.load import evaluation_of
@@ -101,6 +105,37 @@ def test_writes_a_record_and_predictions_for_every_job(make_config, model_folder
         assert all(len(row["probabilities"]) == 7 for row in rows)
     evaluate(config, str(model_folder), overwrite=False)
     assert len(started) == 4  # done already
+
+
+def test_a_record_of_rows_of_the_hub_has_their_commit_and_version(
+    make_config, model_folder, ynat_folder, monkeypatch
+):
+    """Where the rows equal those of files, so do the digests: both are compared."""
+    features = Features(guid=Value("string"), title=Value("string"), label=Value("string"))
+    path = "ynat/ynat-v1.1_{}.json"
+    sets = DatasetDict(
+        {
+            name: Dataset.from_list(
+                json.loads((ynat_folder / path.format(ours)).read_text("utf-8")), features=features
+            )
+            for ours, name in YNAT.hub.splits.items()
+        }
+    )
+    commit = REVISIONS["klue/klue"]
+    sets["train"].info.download_checksums = {f"hf://datasets/klue/klue@{commit}/a.parquet": {}}
+    monkeypatch.setattr("datasets.load_dataset", lambda *_, **__: sets)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    records = []
+    for place in ("hub", str(ynat_folder)):
+        config = make_config(data_dir=place, num_epochs=1, max_train_examples=14)
+        name = place.strip("/").replace("/", "-")
+        evaluate(config, str(model_folder), overwrite=False, name=name)
+        records += read_results(Path(config.output_dir) / f"evaluate-{name}" / RESULTS)
+    assert [(r.task_version, r.data_commits) for r in records] == [
+        ("1.0", {"klue/klue": commit}),
+        ("1.1", {}),
+    ]
+    assert differing(*records) == ""
 
 
 def test_a_bag_of_words_learns_from_the_rows_of_the_encoder(make_config, model_folder):
@@ -454,6 +489,26 @@ def test_a_search_is_one_flag(tmp_path, model_folder, ynat_folder, monkeypatch):
     (folder,) = (tmp_path / "out").glob("*/evaluate")
     rates = {r.hyper_parameters["learning_rate"] for r in read_results(folder / "search.jsonl")}
     assert rates == {1e-3, 1e-2}
+
+
+def test_reported_rows_of_one_label_are_warned_of_wherever_the_score_stands(
+    make_config, model_folder, tmp_path, caplog
+):
+    files = {}
+    for split, labels in (("train", "01"), ("test", "0")):
+        rows = [f"{split} {n},{labels[n % len(labels)]}" for n in range(12)]
+        files[split] = str(tmp_path / f"{split}.csv")
+        Path(files[split]).write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+    config = make_config(tasks=[], own_tasks=[files], data_dir=None, num_epochs=1)
+    evaluate(config, str(model_folder), overwrite=False)
+    said = "the gold value of all 12 reported rows is 0: a constant answer scores as well"
+    assert said in caplog.text
+    folder = folder_of(config)
+    records = current_results(folder)
+    assert [note.startswith(said) for record in records for note in record.notes] == [True]
+    assert sum(said in line for line in score_table(records, folder)) == 1
+    report([Path(config.output_dir)], tmp_path / "page")
+    assert said in (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_task_of_ones_own_is_scored_kept_and_reported_as_others(

@@ -108,6 +108,8 @@ class Classification(Task):
         return {metric.__name__: metric(gold, predicted) for metric in self.metrics}
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+        if self.headline not in weighted.OF_LABELS:
+            return super().weighted_score(lines)
         metric = weighted.OF_LABELS[self.headline]
         return metric(*self.label_ids_of(lines), len(self.labels))
 
@@ -119,8 +121,9 @@ class Classification(Task):
 
     def doubts(self, train: Sequence[LabelExample], lines: Sequence[Line]) -> list[str]:
         """Labels that look exchanged, and gold labels that cannot have been learnt."""
-        exchanged = self._exchanged_labels(lines)
-        found = [exchanged] if exchanged else []
+        found = super().doubts(train, lines)
+        if not found and (exchanged := self._exchanged_labels(lines)):
+            found.append(exchanged)
         learnt = {self.labels[e.label] for e in train if e.label is not None}
         if unknown := sorted({line["gold"] for line in lines} - learnt):
             found.append(
@@ -168,8 +171,8 @@ class Classification(Task):
         certainty = ", ".join(f"{name}: {probability:.3f}" for probability, name in ranked[:_TOP])
         return Failure(severity, shown[gold], shown[predicted], certainty)
 
-    def constant(self, lines: Sequence[Line]) -> str | None:
-        return None if super().constant(lines) is None else str(lines[0]["prediction"])
+    def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
+        return None if super().constant(lines, side) is None else str(lines[0][side])
 
 
 @dataclass(frozen=True)
@@ -239,6 +242,8 @@ class Regression(Task):
         return {metric.__name__: metric(gold, predicted) for metric in self.metrics}
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+        if self.headline not in weighted.OF_VALUES:
+            return super().weighted_score(lines)
         return weighted.OF_VALUES[self.headline](*_values(lines))
 
     def groups(self, line: Line) -> dict[str, str]:

@@ -285,13 +285,12 @@ class DependencyParsing(Task):
         count = f"{len(wrong(line))} of {len(line['gold']['heads'])} words wrong"
         return Failure(len(wrong(line)), gold, said, count)
 
-    def constant(self, lines: Sequence[Line]) -> str | None:
-        """The one label, or the one head, that every word got."""
-        gold = [line["gold"] for line in lines if line["gold"]]
+    def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
+        """The one label, or the one head, of all words."""
         for key in ("labels", "heads"):
-            predicted = {value for line in lines for value in line["prediction"][key]}
-            if len(predicted) == 1 and len({value for row in gold for value in row[key]}) > 1:
-                return f"{key}: {predicted.pop()}"
+            values = {value for line in lines if line[side] for value in line[side][key]}
+            if len(values) == 1:
+                return f"{key}: {values.pop()}"
         return None
 
 

@@ -101,12 +101,10 @@ class Tagging(Task):
             lambda entity: f"{entity[0]} {self.text_between(runs[0], example, *entity[1:])}",
         )
 
-    def constant(self, lines: Sequence[Line]) -> str | None:
-        """The one label that was predicted everywhere where gold labels differ."""
-        predicted = {str(label) for line in lines for label in line["prediction"]}
-        if len(predicted) > 1 or len({label for line in lines for label in line["gold"]}) < 2:
-            return None
-        return predicted.pop()
+    def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
+        """The one label of all words or characters."""
+        labels = {str(label) for line in lines for label in line[side]}
+        return labels.pop() if len(labels) == 1 else None
 
     def _ids(self, names: Sequence[str]) -> list[int]:
         ids = {label: number for number, label in enumerate(self.labels)}
@@ -196,6 +194,8 @@ class WordTagging(Tagging):
         return {metric.__name__: metric(gold, predicted, names) for metric in self.metrics}
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+        if self.headline not in weighted.OF_ENTITIES:
+            return super().weighted_score(lines)
         names = [_prefixed(label) for label in self.labels]
         sentences = np.repeat(np.arange(len(lines)), [len(line["gold"]) + 1 for line in lines])
         return weighted.entity_f1(*self._chains(lines), names, sentences, self.headline)
@@ -369,6 +369,8 @@ class CharacterTagging(Tagging):
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         """By the official alignment."""
+        if self.headline not in weighted.OF_ENTITIES:
+            return super().weighted_score(lines)
         gold, predicted = self._chains(lines)
         lengths = [len(self._chains([line])[0]) for line in lines]
         sentences = np.repeat(np.arange(len(lines)), lengths)

@@ -24,10 +24,13 @@ from benchmarks.finetune.training import (
     is_out_of_memory,
 )
 from benchmarks.tasks.data import load_data, split_by_group
+from benchmarks.tasks.glue import STSB
 from benchmarks.tasks.kinds.classification import LabelExample
 from benchmarks.tasks.kinds.dialogue import TurnExample
 from benchmarks.tasks.kinds.tagging import TaggedExample
 from benchmarks.tasks.klue import NER, WOS, YNAT
+from benchmarks.tasks.korean import NAVER_NER
+from benchmarks.tasks.squad import SQUAD_2
 from electrify.system.progress import Stopped
 
 
@@ -327,6 +330,26 @@ def test_a_probe_on_cached_states_learns_as_one_that_encodes_each_time(
     encoded = finetune(features, model, "pretrained", 0, options)
     for a, b in zip(cached.lines["dev"], encoded.lines["dev"], strict=True):
         assert a["probabilities"] == pytest.approx(b["probabilities"], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("task", "golds"),
+    [
+        (YNAT, ["사회", "사회", "경제"]),
+        (STSB, [0.0, 0.0, 1.5]),
+        (NAVER_NER, [["O", "O"], ["O"], ["O", "PER-B"]]),
+        (SQUAD_2, [[], [], ["a"]]),
+    ],
+)
+def test_one_gold_value_everywhere_is_a_doubt_and_no_failure(task, golds):
+    """A constant answer is right then; it is a failure only where gold values differ."""
+    said = golds[0]
+    lines = [{"gold": gold, "prediction": gold} for gold in golds]
+    lines[1]["prediction"] = lines[0]["prediction"] = said
+    (doubt,) = task.doubts([LabelExample("a", ("a",), 2)], lines[:2])
+    assert doubt.startswith(f"the gold value of all 2 reported {task.row_name}s is ")
+    assert task.constant(lines[:2]) == task.constant(lines[:2], "gold") is not None
+    assert task.constant(lines, "gold") is None
 
 
 def test_doubts_name_exchanged_and_unlearnt_labels():

@@ -15,6 +15,7 @@ from benchmarks.statistics.uncertainty import (
     score_bounds,
 )
 from benchmarks.tasks.glue import SST2, STSB
+from benchmarks.tasks.klue import NER
 from tests.benchmarks.conftest import t_half_width
 
 
@@ -168,6 +169,16 @@ def test_the_same_lines_in_any_order_give_the_same_draws():
     assert first.ids == again.ids
     np.testing.assert_array_equal(first.scores[0], again.scores[5])
     np.testing.assert_array_equal(first.scores[1], again.scores[5])
+
+
+def test_examples_without_ids_on_the_hub_go_by_their_place():
+    """So that scores of equal rows are paired, whether they come from files or the hub."""
+    tags = ["B-PS", "I-PS", "O"]
+    line = {"text": "가나다", "gold": tags, "prediction": tags, "frame": ["O", "O"]}
+    of_files = [{**line, "id": f"klue-ner-{9 - n}"} for n in range(4)]
+    of_hub = [{**line, "id": f"dev-{n}"} for n in range(1, 5)]
+    assert resample(NER, {0: of_files}).ids == resample(NER, {0: of_hub}).ids
+    assert resample(NER, {0: of_files}).ids != resample(NER, {0: of_files[:3]}).ids
 
 
 def test_seeds_of_other_examples_are_refused():

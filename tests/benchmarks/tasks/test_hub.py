@@ -1,20 +1,24 @@
 """Tasks read by `datasets`, from folders that `save_to_disk` wrote."""
 
 import json
+import os
+import subprocess
+import sys
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import huggingface_hub
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
+from datasets.exceptions import DatasetGenerationError
 from datasets.utils.logging import disable_progress_bar
 
 from benchmarks.results.submission import GLUE_FILES, write_glue_zip
-from benchmarks.tasks.data import HUB, has_data, load_data, load_tasks
+from benchmarks.tasks.data import check_data, has_data, load_data, load_tasks
 from benchmarks.tasks.glue import MNLI, MRPC, STSB
-from benchmarks.tasks.klue import STS, YNAT
+from benchmarks.tasks.hub import HUB, REVISIONS, UNKNOWN, _revision
+from benchmarks.tasks.klue import DP, NER, STS, YNAT
 from benchmarks.tasks.korean import (
     HATE_SPEECH,
     KORNLI,
@@ -24,9 +28,11 @@ from benchmarks.tasks.korean import (
     PAWS_X,
     QUESTION_PAIR,
 )
+from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.squad import SQUAD_1, XQUAD
 from benchmarks.tasks.texts import dump_texts
 from electrify.config.evaluate import EvaluateConfig
+from electrify.config.tasks import SUITE_TASKS
 
 disable_progress_bar()
 
@@ -40,6 +46,7 @@ def save(task, folder, features, **splits):
 
 
 TEXT = Value("string")
+SPLITS = ("train", "validation")
 # the hub's order, which is not KLUE-baseline's
 TOPICS = ClassLabel(names=["IT과학", "경제", "사회", "생활문화", "세계", "스포츠", "정치"])
 YNAT_FEATURES = {"guid": TEXT, "title": TEXT, "label": TOPICS, "url": TEXT, "date": TEXT}
@@ -105,16 +112,21 @@ def test_what_is_missing_or_other_is_named(tmp_path):
     assert not has_data(NAVER_NER, Path(HUB))
 
 
-def test_a_task_is_named_where_the_hub_cannot_be_reached(monkeypatch):
-    def load_dataset(*arguments):
-        raise ConnectionError("Couldn't reach 'nobody/nothing' on the Hub\nmore")
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionError("Couldn't reach it on the Hub\nmore"),
+        Exception("Couldn't go on: the connection broke inside a file"),  # httpx.HTTPError is none
+        DatasetGenerationError("Couldn't make it"),
+    ],
+)
+def test_a_task_is_named_where_the_hub_cannot_be_read(error, monkeypatch):
+    def load_dataset(*arguments, **options):
+        raise error
 
     monkeypatch.setattr("datasets.load_dataset", load_dataset)
-    task = replace(YNAT, hub=replace(YNAT.hub, path="nobody/nothing"))
-    with pytest.raises(
-        ValueError, match=r"klue-ynat: `datasets` cannot read nobody/nothing: Could"
-    ):
-        load_data(task, Path(HUB))
+    with pytest.raises(ValueError, match=r"klue-ynat: `datasets` cannot read klue/klue: Could"):
+        load_data(YNAT, Path(HUB))
 
 
 PAIR = {"sentence1": TEXT, "sentence2": TEXT}
@@ -179,7 +191,7 @@ def hub(monkeypatch):
     def one(rows, features):
         return Dataset.from_list(rows, features=Features(features))
 
-    def load_dataset(path, name=None):
+    def load_dataset(path, name=None, revision=None):
         asked.append((path, name))
         if (path, name) == ("nyu-mll/glue", "mnli"):
             labels = {
@@ -325,21 +337,141 @@ def test_xquad_is_one_fine_tuning_on_squad_and_twelve_reported_splits(hub):
     }
 
 
-def test_a_conversion_of_the_hub_is_read_in_place_of_a_script(monkeypatch):
+@pytest.fixture
+def fresh(monkeypatch):
+    """No commit is resolved yet; the names that are, in order."""
+    resolved = []
+
+    def dataset_info(api, path, revision, timeout):
+        resolved.append((path, revision))
+        return SimpleNamespace(sha="c" * 40)
+
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", dataset_info)
+    _revision.cache_clear()
+    yield resolved
+    _revision.cache_clear()
+
+
+def test_every_data_set_of_the_hub_is_read_at_one_commit(monkeypatch, fresh):
+    """The pinned one, or the one that a name stands for when it is asked for first."""
+    sources = [task.hub for task in TASKS.values() if task.hub]
+    others = [path for hub in sources for path, *_ in hub.elsewhere.values()]
+    assert {*REVISIONS} == {hub.path for hub in sources} | set(others)
     asked = []
     monkeypatch.setattr(
         "datasets.load_dataset", lambda *place, **options: asked.append((place, options)) or {}
     )
-    with pytest.raises(ValueError, match="has no split test"):
-        load_data(NSMC, Path(HUB))
-    assert asked == [(("e9t/nsmc", None), {"revision": "refs/convert/parquet"})]
+    for task in (NSMC, NSMC, YNAT):
+        with pytest.raises(ValueError, match="has no split"):
+            load_data(task, Path(HUB))
+    assert asked == [
+        *[(("e9t/nsmc", None), {"revision": "c" * 40})] * 2,
+        (("klue/klue", "ynat"), {"revision": "349481ec73fff722f88e0453ca05c77a447d967c"}),
+    ]
+    assert fresh == [("e9t/nsmc", "refs/convert/parquet")]
+
+
+def test_the_commit_of_the_rows_is_kept_wherever_they_come_from(hub, monkeypatch, tmp_path, caplog):
+    """As the rows say it: without the hub, `datasets` reads whatever commit its cache has."""
+    assert load_data(YNAT, Path(HUB)).commits == {"klue/klue": UNKNOWN}
+    for commit in (REVISIONS["klue/klue"], "b" * 40):
+        caplog.clear()
+        features = Features(YNAT_FEATURES)
+        sets = DatasetDict(
+            {s: Dataset.from_list([topic(n, 1)], features=features) for n, s in enumerate(SPLITS)}
+        )
+        address = f"hf://datasets/klue/klue@{commit}/ynat/train-00000-of-00001.parquet"
+        for dataset in sets.values():
+            dataset.info.download_checksums = {address: {"num_bytes": 1, "checksum": None}}
+        monkeypatch.setattr("datasets.load_dataset", lambda *_, sets=sets, **__: sets)
+        assert load_data(YNAT, Path(HUB)).commits == {"klue/klue": commit}
+        assert ("which is read for" in caplog.text) == (commit == "b" * 40)
+        sets.save_to_disk(str(tmp_path / commit / YNAT.name))
+        assert load_data(YNAT, tmp_path / commit).commits == {"klue/klue": commit}
+
+
+def test_rows_of_the_hub_have_the_version_that_they_were_made_from(hub, tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    options = EvaluateConfig(tasks=("klue-ynat", "glue-mnli"), data_dir=HUB)
+    tasks, _ = load_tasks(options)
+    assert [task.version for task in tasks] == ["1.0", "1.0"]
+    assert (YNAT.version, MNLI.version) == ("1.1", "1.0")
+    write_topics(tmp_path)
+    tasks, data = load_tasks(EvaluateConfig(tasks=("klue-ynat",), data_dir=str(tmp_path)))
+    assert tasks == [YNAT]
+    assert data["klue-ynat"].commits == {}
+
+
+def test_the_hub_is_asked_whatever_was_imported_before():
+    program = "from benchmarks.tasks.hub import try_hub; try_hub()"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | {"HF_HUB_OFFLINE": "1"}, check=False
+    )
+    assert done.returncode == 0
+
+
+TEXTS = List(TEXT)
+CHARACTERS = {"tokens": list("국회 가"), "ner_tags": ["B-OG", "I-OG", "O", "O"]}
+WORDS = {
+    "word_form": ["나", "간다"],
+    "pos": ["NP", "EF"],
+    "head": [2, 0],
+    "deprel": ["NP", "VP"],
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "row", "features", "lines"),
+    [
+        (NER, CHARACTERS, {"tokens": TEXTS, "ner_tags": List(ClassLabel(names=sorted(NER.labels)))},
+         "국\tB-OG\n회\tI-OG\n \tO\n가\tO\n"),
+        (DP, WORDS,
+         {"word_form": TEXTS, "pos": TEXTS, "head": List(Value("int32")), "deprel": TEXTS},
+         "1\t나\t나\tNP\t2\tNP\n2\t간다\t가 ㄴ다\tEF\t0\tVP\n"),
+    ],
+)  # fmt: skip
+def test_a_sentence_is_one_example_in_files_and_on_the_hub(tmp_path, task, row, features, lines):
+    """But for its id, which the hub does not have."""
+    for split in ("train", "dev"):
+        text = "\n".join(f"## klue-{n}\t나는\n{lines}" for n in range(3))
+        (tmp_path / task.files[split][0]).write_text(text, encoding="utf-8")
+    of_hub = save(task, tmp_path / "hub", features, train=[row] * 3, validation=[row] * 3)
+    of_files = load_data(task, tmp_path)
+    assert of_hub.sha256 == of_files.sha256
+    assert [e.id for e in of_hub.reported] != [e.id for e in of_files.reported]
+    assert not task.hub.has_ids
+
+
+def write_topics(folder, count=3):
+    for split in ("train", "dev"):
+        rows = [{"guid": f"{split}-{n}", "title": f"t{n}", "label": "정치"} for n in range(count)]
+        (folder / f"ynat-v1.1_{split}.json").write_text(json.dumps(rows), encoding="utf-8")
+
+
+def test_a_suite_leaves_out_what_its_place_does_not_have(tmp_path, caplog):
+    """With a warning; a task that is named, and a suite of which nothing is there, are errors."""
+
+    def checked(*places, **names):
+        return [task.name for task in check_data(EvaluateConfig(data_dir=places, **names))]
+
+    korean = [name for name in SUITE_TASKS["korean"] if name != "korean-naver-ner"]
+    assert checked(HUB, suites=("korean",)) == korean
+    assert "no data of korean-naver-ner (naver-ner/train.tsv, naver-ner/test.tsv" in caplog.text
+    with pytest.raises(ValueError, match=r"are not on the hub .*korean-naver-ner"):
+        checked(HUB, suites=("korean",), tasks=("korean-naver-ner",))
+    write_topics(tmp_path)
+    assert checked(str(tmp_path), suites=("klue",)) == ["klue-ynat"]
+    with pytest.raises(ValueError, match=r"no data of glue-cola .*glue-wnli"):
+        checked(str(tmp_path), suites=("klue", "glue"))
+    assert checked(str(tmp_path), HUB, suites=("klue", "korean")) == [
+        *SUITE_TASKS["klue"],
+        *korean,
+    ]
 
 
 def test_each_task_is_read_from_the_first_place_that_has_it(tmp_path, monkeypatch):
     """A file, and the hub for what has none."""
-    for split in ("train", "dev"):
-        rows = [{"guid": f"{split}-{n}", "title": f"t{n}", "label": "정치"} for n in range(3)]
-        (tmp_path / f"ynat-v1.1_{split}.json").write_text(json.dumps(rows), encoding="utf-8")
+    write_topics(tmp_path)
     asked = []
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("datasets.load_dataset", lambda *place, **_: asked.append(place) or {})

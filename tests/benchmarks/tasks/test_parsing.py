@@ -208,4 +208,4 @@ def test_scores_come_from_lines_alone():
     assert scores["uas_micro_f1_tree"] == scores["las_macro_f1_tree"] == 1.0
     assert DP.constant([line]) == "heads: 0"
     assert DP.constant([line | {"prediction": gold}]) is None
-    assert DP.constant([line | {"gold": None}]) is None
+    assert DP.constant([line], "gold") is None

@@ -1,0 +1,103 @@
+"""Where their files are, all configs that are shipped pass `validate` and all grids are planned.
+
+The files are stand-ins of the right names: text, tasks, weights of an earlier run, the hub.
+"""
+
+import bz2
+import gzip
+import random
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks.tasks.registry import SUITES, TASKS
+from electrify.cli import main
+from electrify.config.load import load_config
+from electrify.config.run import RunConfig
+
+ROOT = Path.cwd()
+GRIDS = "configs/ablations"
+CONFIGS = sorted(
+    path.as_posix() for path in Path("configs").rglob("*.toml") if not path.is_relative_to(GRIDS)
+)
+NUM_WORDS = 20_000
+SHIPPED = "model/shipped/ko-tiny/discriminator"
+
+
+@cache
+def content(kind: str, suffix: str) -> bytes:
+    """Lines with enough different words for the largest of the vocabularies."""
+    draw = random.Random(0)
+    words = [
+        "".join(chr(draw.randrange(0xAC00, 0xD7A4)) for _ in range(4)) for _ in range(NUM_WORDS)
+    ]
+    lines = [f'{{"text": "{word}"}}' for word in words] if kind == "jsonl" else words
+    packed = {".gz": gzip.compress, ".bz2": bz2.compress}.get(suffix, bytes)
+    return packed("\n".join(lines).encode())
+
+
+def write_source(kind: str, pattern: str) -> None:
+    path = Path(pattern.replace("/*", "/x").replace("*", ""))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content(kind, path.suffix))
+
+
+def write_tasks(place: str, names: list[str]) -> None:
+    """Empty files under their official names: `validate` looks whether they are there."""
+    if place == "hub":
+        return
+    for name in names:
+        for task in SUITES.get(name) or (TASKS[name],):
+            for files in task.files.values():
+                path = Path(place, files[0])
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+
+
+def stand_in(config: RunConfig) -> None:
+    """What a config names and this folder does not have."""
+    for source in config.clean.sources:
+        if source.kind != "huggingface" and not list(Path().glob(source.path)):
+            write_source(source.kind, source.path)
+    evaluate = config.evaluate
+    places = [str(place) for place in evaluate.data_dirs if not place.is_symlink()]
+    if given := config.clean.decontaminate_data_dir:
+        places.append(given)
+    for place in places:
+        write_tasks(place, [*evaluate.suites, *evaluate.tasks, *config.clean.decontaminate_against])
+    for name in (config.vocab.extend, config.pretrain.initial_model):
+        if name and not Path(name).exists():
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
+            Path(name).symlink_to(ROOT / SHIPPED)
+    if config.pretrain.probe:
+        Path(config.pretrain.probe.path).parent.mkdir(parents=True, exist_ok=True)
+        Path(config.pretrain.probe.path).touch()
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with what is shipped and nothing else, and a hub that answers."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for name in ("configs", "pipeline/sample", "model/shipped"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).symlink_to(ROOT / name)
+    answer = SimpleNamespace(sha="a" * 40)
+    monkeypatch.setattr("huggingface_hub.HfApi.repo_info", lambda *_, **__: answer)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.usefixtures("elsewhere")
+def test_every_config_can_be_run(config: str, capsys: pytest.CaptureFixture[str]):
+    stand_in(load_config(config))
+    assert main(["validate", config]) == 0
+    assert f"{config} can be run" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("grid", sorted(path.as_posix() for path in Path(GRIDS).glob("*.toml")))
+@pytest.mark.usefixtures("elsewhere")
+def test_every_grid_can_be_planned(grid: str):
+    assert main(["ablate", grid, "--plan"]) == 0
