@@ -44,12 +44,10 @@ class QualityLimits(Section):
     """Share of the lines that begin with a bullet."""
     max_ellipsis_lines: Limit = None
     """Share of the lines that end in an ellipsis."""
-    min_punctuated_lines: Limit = None
-    """Share of the lines that end in punctuation."""
-    max_short_lines: Limit = None
-    """Share of the lines of 30 characters or less."""
+    min_sentence_ends: Limit = None
+    """Number of sentence ends for each 100 characters."""
     max_newlines_per_word: Limit = None
-    """Number of line breaks for each word."""
+    """Number of line breaks for each word, blank lines not counted."""
     max_policy_lines: Limit = None
     """Share of the lines about JavaScript, cookies or terms of use."""
     max_lorem_ipsum: Limit = None

@@ -1,8 +1,9 @@
 """Which lines of a text are of its language: by script, and by models inside a shared script.
 
 A line is `own`, `foreign` or neither: too short to say, code, or judged differently by two models.
-The Unicode block rule decides Korean, Japanese, Chinese, Thai, Hindi ... without an error; Latin,
-Cyrillic and Arabic lines go to pycld2, and those it does not place to py3langid as well.
+The Unicode block decides Korean, Thai, Hindi ... and Japanese with kana. Latin, Cyrillic and Arabic
+lines go to pycld2, and those it does not place to py3langid as well. Han alone is Japanese or
+Chinese: pycld2 tells. A text below `MIN_EVIDENCE` characters is judged as one line.
 """
 
 import re
@@ -15,7 +16,7 @@ import py3langid
 import pycld2
 from numpy.typing import NDArray
 
-from pipeline.rules.quality import Drop
+from pipeline.rules.quality import FUNCTION_WORDS, Drop
 from pipeline.rules.scripts import (
     CODE,
     FIRST_SCRIPT,
@@ -35,7 +36,7 @@ from pipeline.rules.scripts import (
 # The language of Latin, Cyrillic and Arabic lines, by two models that ship their data.
 
 _MODEL_CHARACTERS = 300  # of a line, that a model sees
-_NOT_LATIN = re.compile("[\u0400-\u052f\u0600-\u06ff]{3}")
+_NOT_LATIN = re.compile("[\u0400-\u052f\u0600-\u06ff]")
 _ASCII_WORDS = re.compile("[A-Za-z][A-Za-z0-9_.]*+")
 
 
@@ -76,21 +77,45 @@ def _first_is(shares: Sequence[tuple[str, int]], family: frozenset[str]) -> bool
 def shown_to_model(line: str) -> str:
     """The start of a line; of one in Cyrillic or Arabic without its Latin names."""
     line = line[:_MODEL_CHARACTERS]
-    return _ASCII_WORDS.sub("", line) if _NOT_LATIN.search(line) else line
+    if line.isascii() or len(others := _NOT_LATIN.findall(line)) < 3:
+        return line
+    without = _ASCII_WORDS.sub("", line)
+    return without if 4 * len(others) >= len(line) - len(without) else line
 
 
-def cld2_shares(text: str) -> tuple[bool, list[tuple[str, int]]]:
-    """Is it sure, and the codes with their percent of the text."""
+def is_foreign_han(line: str, scripts: frozenset[str]) -> bool:
+    """Is a line of Han with hardly any kana Chinese, for Japanese `scripts`, or the reverse?
+
+    pycld2 takes up to 5 % of the Chinese lines of 8 to 20 characters for Japanese: it is believed
+    where a character is in no encoding of Chinese or Hanja, as the simplified ones of Japan.
+    """
+    letters = letter_of(_HAN | _KANA).findall(line[:_MODEL_CHARACTERS])
+    _, shares = cld2_shares("".join(letters), best_effort=True)
+    code = shares[0][0] if shares else ""
+    if "Kana" in scripts:
+        return code.startswith("zh")
+    return code == "ja" and not _all_han_in(line, "gb2312", "big5", "euc_kr")
+
+
+def _all_han_in(text: str, *encodings: str) -> bool:
+    """Is each Han character in one of the encodings? They hold what a country writes."""
+    han = letter_of(_HAN).findall(text)
+    return all(any(one.encode(name, "ignore") for name in encodings) for one in han)
+
+
+def cld2_shares(text: str, best_effort: bool = False) -> tuple[bool, list[tuple[str, int]]]:
+    """Is it sure, and the codes with their percent of the text; a guess with `best_effort`."""
     try:
-        reliable, _, shares = pycld2.detect(text, isPlainText=True)
+        reliable, _, shares = pycld2.detect(text, isPlainText=True, bestEffort=best_effort)
     except pycld2.error:  # characters that it takes for broken UTF-8
         return False, []
     return reliable, [(code, share) for _, code, share, _ in shares if code != "un"]
 
 
 MIN_LETTERS = 40  # of a foreign line, or of one that a model judges; a Hangul letter counts 2.5
-MIN_EVIDENCE = 100  # letters in foreign lines, below which no document is dropped for its share
-MIN_WITHOUT_OWN = 20  # letters, not one of the language's script: foreign at any length
+MIN_SHORT_LETTERS = 20  # the same of a text below `MIN_EVIDENCE` characters, which is one line
+# Letters in foreign lines, below which a document is dropped only if they are half of its letters.
+MIN_EVIDENCE = 100
 NUM_SAMPLED = 24  # lines a document that go to a model, evenly spaced
 _WINDOW = 16_000  # characters; of a longer text NUM_WINDOWS pieces are looked at, evenly spaced
 _NUM_WINDOWS = 6
@@ -100,6 +125,7 @@ _LATIN = SCRIPTS.index("Latn")
 _CJK = {name: SCRIPTS.index(name) for name in ("Hang", "Kana", "Hani")}
 # a syllable or a Han character says as much as 2.5 Latin letters (translated documentation)
 _WEIGHTS = np.where(np.isin(np.arange(len(SCRIPTS)), list(_CJK.values())), 2.5, 1.0)
+_KANA, _HANGUL, _HAN = (frozenset({name}) for name in ("Kana", "Hang", "Hani"))
 _CODE_STARTS = ("//", "/*", ";;", "<")
 # one script, several languages that the models know
 _SHARED_SCRIPTS = {"Latn", "Cyrl", "Arab"}
@@ -131,16 +157,23 @@ def foreign_language(text: str, language: str, min_fraction: float) -> Drop | No
     scripts = scripts_of(language)
     if min_fraction == 0.0 or not scripts:
         return None
-    if len(text) < MIN_EVIDENCE or not letter_of(scripts).search(text):
+    if not letter_of(scripts).search(text):
         return _without_own_letter(text, language)
-    if _is_plainly(text, scripts, min_fraction):
+    is_short = len(text) < MIN_EVIDENCE
+    if _has_no_rival(text, scripts) if is_short else _is_plainly(text, scripts, min_fraction):
         return None
-    own, foreign = _own_and_foreign(text, language)
-    if foreign < MIN_EVIDENCE or own >= min_fraction * (own + foreign):
+    min_letters = MIN_LETTERS
+    if is_short:
+        min_letters, text = MIN_SHORT_LETTERS, text.replace("\n", " ")
+    own, foreign, total = _own_and_foreign(text, language, min_letters)
+    if foreign < min(MIN_EVIDENCE, total / 2) or own >= min_fraction * (own + foreign):
+        return None
+    name = _name_foreign(text, language, min_letters)
+    if is_short and not _has_words_of(name, text, language):
         return None
     share = f"{own / (own + foreign):.0%} of {own + foreign:.0f} letters are {language}"
     limit = f"clean.min_language_fraction = {min_fraction}"
-    return Drop("foreign_language", f"{share}, the rest {_name_foreign(text, language)}; {limit}")
+    return Drop("foreign_language", f"{share}, the rest {name}; {limit}")
 
 
 def foreign_lines(text: str, language: str) -> list[int]:
@@ -172,7 +205,7 @@ def main_language(text: str) -> str | None:
     letters = by_script.sum(axis=1)
     script = _script_of_lines(by_script, letters)
     letters[(script < 0) | _is_code(counts, script)] = 0.0
-    if letters.sum() < MIN_WITHOUT_OWN:
+    if letters.sum() < MIN_SHORT_LETTERS:
         return None
     most = int(np.bincount(np.maximum(script, 0), weights=letters).argmax())
     name = SCRIPTS[most]
@@ -184,7 +217,13 @@ def main_language(text: str) -> str | None:
     return shares[0][0] if shares and shares[0][1] >= 50 else None
 
 
-def judge(lines: Sequence[str], text: str, language: str, num_sampled: int | None) -> Lines:
+def judge(
+    lines: Sequence[str],
+    text: str,
+    language: str,
+    num_sampled: int | None,
+    min_letters: int = MIN_LETTERS,
+) -> Lines:
     """Judge the lines of a text; of those that need a model all (None) or an even sample.
 
     With a sample the lines not in it are neither, and those in it carry the letters of all.
@@ -192,16 +231,19 @@ def judge(lines: Sequence[str], text: str, language: str, num_sampled: int | Non
     counts = line_counts(text)
     by_script = counts[:, FIRST_SCRIPT:].astype(np.float64) * _WEIGHTS
     letters = by_script.sum(axis=1)
-    script = _script_of_lines(by_script, letters)
     scripts = scripts_of(language)
+    script = _script_of_lines(by_script, letters, scripts)
     is_own = _is_one_of(script, scripts)
-    long = (letters >= MIN_LETTERS) & ~_is_code(counts, script)
+    long = (letters >= min_letters) & ~_is_code(counts, script)
     foreign = long & ~is_own & (script >= 0)
     own = is_own.copy()
-    if language == "ja":  # Han alone may be a Japanese heading; over 20 of them hardly
-        han_alone = script == _CJK["Hani"]
-        own &= ~han_alone
-        foreign |= han_alone & (letters >= 20 * 2.5)
+    if "Hani" in scripts:
+        han = script == _CJK["Hani"]
+        for index in np.flatnonzero(han & long):
+            foreign[index] = is_foreign_han(lines[index], scripts)
+        own &= ~foreign
+        if "Kana" in scripts:
+            own &= ~han | long  # a few Han characters alone are of either
     if family := family_of(language) if scripts & _SHARED_SCRIPTS else frozenset():
         is_shared = _is_one_of(script, scripts & _SHARED_SCRIPTS)
         candidates = _sentences(lines, np.flatnonzero(is_shared & long))
@@ -253,26 +295,33 @@ def _ask_models(
 
 
 def _script_of_lines(
-    by_script: NDArray[np.float64], letters: NDArray[np.float64]
+    by_script: NDArray[np.float64],
+    letters: NDArray[np.float64],
+    expected: frozenset[str] = frozenset(),
 ) -> NDArray[np.int64]:
     """The script that names each line's language, -1 where none does.
 
     Sentences about code are half Latin, so 20 % of another script names a line, and Latin does
-    only from 95 %. One tenth of Hangul makes Han characters Korean; 5 % of kana, Japanese.
+    only from 95 %, or 40 % where it is expected. 5 % of Hangul makes Han characters Korean; 5 % of
+    kana, Japanese, but a Chinese line may have one ornamental kana.
     """
     total = np.maximum(letters, 1.0)
     others = by_script.copy()
     others[:, _LATIN] = 0.0
     hangul, kana, han = (others[:, _CJK[name]].copy() for name in ("Hang", "Kana", "Hani"))
     cjk = hangul + kana + han
-    is_korean = (hangul > 0) & (hangul >= 0.1 * cjk) & (hangul >= kana)
-    is_japanese = ~is_korean & (kana > 0) & (kana >= 0.05 * cjk)
+    is_korean = (hangul > 0) & (hangul >= 0.05 * cjk) & (hangul >= kana)
+    if expected >= _KANA:  # with a Korean quotation
+        is_korean &= (kana == 0) | (hangul >= 0.5 * cjk)
+    ornament = _WEIGHTS[_CJK["Kana"]] if expected == _HAN else 0.0
+    is_japanese = ~is_korean & (kana > ornament) & (kana >= 0.05 * cjk)
     for name, mask in (("Hang", is_korean), ("Kana", is_japanese)):
         others[:, _CJK[name]] = np.where(mask, cjk, 0.0)
     others[:, _CJK["Hani"]] = np.where(is_korean | is_japanese, 0.0, cjk)
     script = others.argmax(axis=1)
     named = np.where(others.max(axis=1) >= 0.2 * total, script, -1)
-    return np.where(by_script[:, _LATIN] >= 0.95 * total, _LATIN, named)
+    latin_from = 0.4 if "Latn" in expected else 0.95
+    return np.where(by_script[:, _LATIN] >= latin_from * total, _LATIN, named)
 
 
 def _is_code(counts: NDArray[np.int64], script: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -307,13 +356,39 @@ def _has_enough(text: str, scripts: frozenset[str], min_fraction: float) -> bool
     return bool(own - third - 0.2 * total >= 0.8 * min_fraction * total)
 
 
-def _own_and_foreign(text: str, language: str) -> tuple[float, float]:
-    own = foreign = 0.0
+def _has_no_rival(text: str, scripts: frozenset[str]) -> bool:
+    """Of a short text with own letters: are there none that could make them another language's?"""
+    if len(text) < MIN_SHORT_LETTERS / max(_WEIGHTS):
+        return True
+    if "Hani" in scripts:
+        has_kana = "Kana" in scripts and letter_of(_KANA).search(text)
+        return bool(has_kana) and not letter_of(_HANGUL).search(text)
+    if scripts == _HANGUL:
+        return not letter_of(_KANA).search(text)
+    return not scripts & _SHARED_SCRIPTS
+
+
+def _has_words_of(name: str, text: str, language: str) -> bool:
+    """Does a short text have a function word of the language that models gave it?
+
+    Not asked of one in another script. A title of product names has none, whatever models say.
+    """
+    scripts = scripts_of(language)
+    if "Hani" in scripts or 2 * own_letters(text, scripts) < num_letters(text):
+        return True
+    words = FUNCTION_WORDS.get(name, frozenset()) - FUNCTION_WORDS.get(language, frozenset())
+    return not words.isdisjoint(text.lower().split())
+
+
+def _own_and_foreign(text: str, language: str, min_letters: int) -> tuple[float, float, float]:
+    """Letters in own lines, in foreign lines and in all."""
+    own = foreign = total = 0.0
     for piece in _sampled_pieces(text):
-        lines = judge(piece.split("\n"), piece, language, NUM_SAMPLED)
+        lines = judge(piece.split("\n"), piece, language, NUM_SAMPLED, min_letters)
         own += float(lines.letters[lines.own].sum())
         foreign += float(lines.letters[lines.foreign].sum())
-    return own, foreign
+        total += float(lines.letters.sum())
+    return own, foreign, total
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -337,11 +412,13 @@ def _sampled_pieces(text: str) -> list[str]:
 
 
 def _without_own_letter(text: str, language: str) -> Drop | None:
-    """Short texts: only whether there is any letter of the language's script."""
-    if letter_of(scripts_of(language)).search(text):
-        return None
+    """Texts without a letter of the language's script; a Korean heading may be of Hanja alone."""
     counts = script_counts(text)
-    if sum(counts.values()) < MIN_WITHOUT_OWN:
+    letters = sum(num * _WEIGHTS[SCRIPTS.index(name)] for name, num in counts.items())
+    if letters < MIN_SHORT_LETTERS:
+        return None
+    is_hanja = language == "ko" and counts.keys() == {"Hani"} and letters < MIN_LETTERS
+    if is_hanja and _all_han_in(text, "euc_kr"):
         return None
     names = " ".join(sorted(counts, key=lambda name: -counts[name]))
     return Drop(
@@ -349,15 +426,17 @@ def _without_own_letter(text: str, language: str) -> Drop | None:
     )
 
 
-def _name_foreign(text: str, language: str) -> str:
+def _name_foreign(text: str, language: str, min_letters: int) -> str:
     """What most of the foreign letters are, for the reader of the report."""
     piece = text[: _WINDOW * _NUM_WINDOWS]
     lines = piece.split("\n")
-    chosen = np.flatnonzero(judge(lines, piece, language, NUM_SAMPLED).foreign)
-    others = "\n".join(lines[index] for index in chosen)
+    judged = judge(lines, piece, language, NUM_SAMPLED, min_letters)
+    others = "\n".join(lines[index] for index in np.flatnonzero(judged.foreign))
     counts = Counter(script_counts(others))
     if not counts:
         return "another"
+    if counts["Hani"] and scripts_of(language) >= _HAN and not counts["Hang"]:
+        return "zh" if scripts_of(language) >= _KANA else "ja"
     script = counts.most_common(1)[0][0]
     _, shares = cld2_shares(others) if script in _SHARED_SCRIPTS else (False, [])
     return shares[0][0] if shares else _LANGUAGE_OF_SCRIPT.get(script, script)

@@ -201,6 +201,13 @@ class Parts:
         """n words as a number of units: as `num_words` takes them."""
         return num_words if self.spaced else 2 * num_words
 
+    def long_size(self, num_words: int) -> int:
+        """As `size`, of five words and more: in a language without spaces three characters a word.
+
+        Runs of characters begin within words, too, so that short ones repeat in any good text.
+        """
+        return num_words if self.spaced else 3 * num_words
+
     @cached_property
     def max_top_pair(self) -> int:
         """The most frequent pair of words stands in the text no more often."""
@@ -213,7 +220,7 @@ class Parts:
 
     @cached_property
     def duplicate_5grams(self) -> float:
-        return repeated_fraction(*self.units, self.size(5))
+        return repeated_fraction(*self.units, self.long_size(5))
 
 
 def _word_hashes(

@@ -1,6 +1,8 @@
 """Statistics of quality against brute force, and rules against texts made to break them."""
 
 import random
+import re
+import textwrap
 from collections import Counter
 from typing import get_args
 
@@ -12,7 +14,8 @@ from hypothesis import strategies as st
 from electrify.config.clean import CleanConfig, LanguageRules, Profile, QualityLimits, Source
 from pipeline.rules.data import read_table
 from pipeline.rules.language import foreign_language
-from pipeline.rules.quality import RULES, has_no_letters, limits_for, quality
+from pipeline.rules.quality import RULES, QualityRules, has_no_letters, limits_for, quality
+from pipeline.rules.scripts import has_spaces
 from pipeline.rules.text_parts import SHORT, Parts, most_in_a_bin, repeated_fraction, top_fraction
 
 _WORDS = st.lists(st.sampled_from(["가", "나다", "the", "word", "of"]), max_size=40)
@@ -96,7 +99,68 @@ PROSE = {
         "以前とは全く違う気持ちになった。\n主人公が故郷を離れる場面で、しばらく手を止めた。夜は母に電話をかけ、庭に植えた柿の"
         "木の話を長いあいだ聞いた。"
     ),
+    "zh": (
+        "昨天下了一整天的大雨，所以我一直待在家里。我从书架上取下一本旧书重新读了一遍，感觉却和从前"
+        "完全不同。\n读到主人公离开故乡的那一段，我停下来想了很久。晚上我给母亲打了电话，她给我讲了院子里"
+        "那棵柿子树的故事，我们聊到很晚才睡。"
+    ),
 }
+
+
+def _wrapped(text, language, width):
+    lines = text.split("\n")
+    if has_spaces(language):
+        return "\n".join(textwrap.fill(line, width) for line in lines)
+    return "\n".join(line[i : i + width] for line in lines for i in range(0, len(line), width))
+
+
+@pytest.mark.parametrize("language", PROSE)
+def test_where_the_lines_of_good_text_end_says_nothing(language):
+    """Wrapped by hand, a sentence a line, with blank lines; also without full stops in Korean."""
+    sentences = re.sub(r"(?<=[.。])\s*", "\n", PROSE[language]).strip()
+    texts = [
+        PROSE[language],
+        sentences,
+        *(_wrapped(PROSE[language], language, w) for w in (20, 40)),
+    ]
+    if language == "ko":
+        texts += [text.replace(".", "") for text in texts]
+    rules = QualityRules(language, limits_for(language, "web"))
+    for text in texts:
+        assert rules.drop(text) is None
+        assert rules.drop(text.replace("\n", "\n\n")) is None
+
+
+_NOUNS = {
+    "ko": "회사 소개 이용 안내 상품 목록 고객 센터 주문 조회 배송 추적 공지 사항 약관 채용",
+    "en": "home about products contact orders shipping careers support login search cart account",
+    "ja": "会社 概要 商品 一覧 注文 履歴 配送 状況 採用 情報 検索 案内 規約 店舗 特集 新着",
+    "zh": "首页 公司 简介 产品 列表 订单 查询 配送 状态 招聘 信息 搜索 帮助 条款 门店 专题",
+}
+
+
+@pytest.mark.parametrize("separator", [" ", ", ", "\n", "\n\n", "\n- ", " 12\n"])
+@pytest.mark.parametrize("language", _NOUNS)
+def test_lists_of_words_are_dropped_however_their_lines_end(language, separator):
+    rng = random.Random(0)
+    text = separator.join(rng.choices(_NOUNS[language].split(), k=120))
+    assert quality(text, language, limits_for(language, "web")) is not None
+
+
+def test_sentences_are_not_asked_of_a_language_that_does_not_mark_their_ends():
+    assert limits_for("th", "web").min_sentence_ends == 0.0
+    assert limits_for("my", "web").min_sentence_ends > 0.0
+
+
+def test_the_number_of_a_line_ends_no_sentence():
+    def ends(text, language):
+        (rule,) = [rule for rule in RULES if rule.limit == "min_sentence_ends"]
+        return round(rule.statistic(Parts(text, language)) * len("".join(text.split())) / 100)
+
+    assert ends("1. Home\n2. About us\n3. Contact", "en") == 0
+    assert ends('He said "stop." It was late... Was it?! Yes (he thought.)\nEnd.', "en") == 5
+    assert ends("비가 온다 그런데 우산이 없어요\n어쩌죠 다음에 보자", "ko") == 3
+    assert ends("雨だ。「傘は？」と聞いた。。", "ja") == 3
 
 
 @pytest.mark.parametrize(
@@ -117,7 +181,11 @@ PROSE = {
         ("script_letters", "ko", "가 " + PROSE["en"] * 3),
         ("lorem_ipsum", "en", PROSE["en"] + " lorem ipsum dolor sit amet"),
         ("few_words", "ja", "昨日は雨"),
-        ("top_2gram", "en", " ".join(f"word{n} and" for n in range(99)) + " buy the watch" * 60),
+        (
+            "top_2gram",
+            "en",
+            " ".join(f"of word{n} and {n}x." for n in range(99)) + " buy the watch" * 60,
+        ),
     ],
 )
 def test_web_pages_that_break_a_rule(reason, language, text):
