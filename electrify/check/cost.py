@@ -49,8 +49,13 @@ def evaluation_cost(config: RunConfig) -> list[str]:
             num_trials *= len(values)
         num_trials = min(num_trials, options.search.num_trials or num_trials)
     num_jobs, flops = 0, 0.0
-    is_local = not hub_paths(options)
-    tasks, data = load_tasks(options) if is_local else (check_data(options), {})
+    is_local, data = not hub_paths(options), {}
+    tasks = check_data(options)
+    if is_local:
+        try:
+            tasks, data = load_tasks(options)
+        except ValueError:  # unreadable files: `evaluate` names what is wrong with them
+            is_local = False
     for task in tasks:
         settings = hyper_parameters(task, options, config.pretrain.hidden_size)
         jobs = num_encoders * (num_fractions * len(seeds_for(task, options)) + num_trials)
