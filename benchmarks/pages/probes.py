@@ -112,6 +112,8 @@ def _robustness_sentence(own: Sequence[Condition]) -> str:
     text = f"{len(worse)} of {len(own)} perturbations are shown to lower the score ({tasks})"
     if worse:
         text += f", most {_worst(worse)}"
+    if better := sum(condition.is_found for condition in own) - len(worse):
+        text += f"; {better} to raise it"
     if same:
         text += f"; {len(same)} change no score"
     if undecided:
@@ -129,7 +131,7 @@ def _worst(conditions: Sequence[Condition]) -> str:
 
 def _fairness_sentence(gaps: Sequence[Gap]) -> str:
     found = sorted((gap for gap in gaps if gap.is_found), key=lambda gap: gap.p_corrected)
-    text = f"{len(found)} of {len(gaps)} gaps between groups are shown (corrected, Holm)"
+    text = f"{len(found)} of {len(gaps)} gaps between groups are shown after correction"
     named = [f"{gap.measure}, {gap.axis}: {gap.group}" for gap in found]
     return f"{text} ({'; '.join(named[:3])}{'; ...' * (len(named) > 3)})" if named else text
 
