@@ -123,9 +123,10 @@ _CLEARLY_OWN = 0.8  # of the letters of the sample
 
 _LATIN = SCRIPTS.index("Latn")
 _CJK = {name: SCRIPTS.index(name) for name in ("Hang", "Kana", "Hani")}
-# a syllable or a Han character says as much as 2.5 Latin letters (translated documentation)
-_WEIGHTS = np.where(np.isin(np.arange(len(SCRIPTS)), list(_CJK.values())), 2.5, 1.0)
+_CJK_WEIGHT = 2.5  # a syllable or a Han character in Latin letters (translated documentation)
+_WEIGHTS = np.where(np.isin(np.arange(len(SCRIPTS)), list(_CJK.values())), _CJK_WEIGHT, 1.0)
 _KANA, _HANGUL, _HAN = (frozenset({name}) for name in ("Kana", "Hang", "Hani"))
+_USUAL_KANA = re.compile("[\u3041-\u30ff]")
 _CODE_STARTS = ("//", "/*", ";;", "<")
 # one script, several languages that the models know
 _SHARED_SCRIPTS = {"Latn", "Cyrl", "Arab"}
@@ -160,7 +161,7 @@ def foreign_language(text: str, language: str, min_fraction: float) -> Drop | No
     if not letter_of(scripts).search(text):
         return _without_own_letter(text, language)
     is_short = len(text) < MIN_EVIDENCE
-    if _has_no_rival(text, scripts) if is_short else _is_plainly(text, scripts, min_fraction):
+    if _has_no_rival(text, language) if is_short else _is_plainly(text, scripts, min_fraction):
         return None
     min_letters = MIN_LETTERS
     if is_short:
@@ -239,7 +240,7 @@ def judge(
     own = is_own.copy()
     if "Hani" in scripts:
         han = script == _CJK["Hani"]
-        for index in np.flatnonzero(han & long):
+        for index in np.flatnonzero(han & long).tolist():
             foreign[index] = is_foreign_han(lines[index], scripts)
         own &= ~foreign
         if "Kana" in scripts:
@@ -313,7 +314,7 @@ def _script_of_lines(
     is_korean = (hangul > 0) & (hangul >= 0.05 * cjk) & (hangul >= kana)
     if expected >= _KANA:  # with a Korean quotation
         is_korean &= (kana == 0) | (hangul >= 0.5 * cjk)
-    ornament = _WEIGHTS[_CJK["Kana"]] if expected == _HAN else 0.0
+    ornament = _CJK_WEIGHT if expected == _HAN else 0.0
     is_japanese = ~is_korean & (kana > ornament) & (kana >= 0.05 * cjk)
     for name, mask in (("Hang", is_korean), ("Kana", is_japanese)):
         others[:, _CJK[name]] = np.where(mask, cjk, 0.0)
@@ -356,16 +357,15 @@ def _has_enough(text: str, scripts: frozenset[str], min_fraction: float) -> bool
     return bool(own - third - 0.2 * total >= 0.8 * min_fraction * total)
 
 
-def _has_no_rival(text: str, scripts: frozenset[str]) -> bool:
-    """Of a short text with own letters: are there none that could make them another language's?"""
-    if len(text) < MIN_SHORT_LETTERS / max(_WEIGHTS):
-        return True
+def _has_no_rival(text: str, language: str) -> bool:
+    """Is a short text with own letters plainly not of another language? A cheap look."""
+    scripts = scripts_of(language)
+    if scripts == _HANGUL or len(text) * _CJK_WEIGHT < MIN_SHORT_LETTERS:
+        return not _USUAL_KANA.search(text)
     if "Hani" in scripts:
-        has_kana = "Kana" in scripts and letter_of(_KANA).search(text)
+        has_kana = "Kana" in scripts and _USUAL_KANA.search(text)
         return bool(has_kana) and not letter_of(_HANGUL).search(text)
-    if scripts == _HANGUL:
-        return not letter_of(_KANA).search(text)
-    return not scripts & _SHARED_SCRIPTS
+    return not scripts & _SHARED_SCRIPTS or is_expected(text, family_of(language))
 
 
 def _has_words_of(name: str, text: str, language: str) -> bool:

@@ -7,8 +7,8 @@ from electrify.config.clean import CleanConfig, CleanRules, Source
 from pipeline.rules.boilerplate import remove_boilerplate
 from pipeline.rules.language import foreign_language, remove_foreign_lines
 from pipeline.rules.normalize import (
+    IDLE_ON_PLAIN,
     MAX_ROUNDS,
-    RULES,
     clean_text,
     is_plain,
     rules_for,
@@ -48,7 +48,7 @@ class DocumentRules:
         self._plain_rules = tuple(
             (name, squeeze_blanks if rule is squeeze_whitespace else rule)
             for name, rule in self._text_rules
-            if name in RULES
+            if name not in IDLE_ON_PLAIN
         )
         line_rules: list[tuple[bool, str, Callable[[str, str], tuple[str, int]]]] = [
             (rules.remove_boilerplate, "boilerplate_removed", remove_boilerplate),
@@ -65,16 +65,17 @@ class DocumentRules:
     def clean(self, text: str) -> Outcome:
         """To a fixed point: a line that goes may leave blanks, or bring digits together.
 
-        Ends as each round that starts has masked digits or removed a line.
+        Ends as each round that starts has masked digits or removed a line, or made a plain text
+        another one.
         """
-        plain = is_plain(text)
-        if not plain and (lost := undecodable(text)):
+        if lost := undecodable(text):
             return Outcome(text, {}, lost, {})
-        rules = self._plain_rules if plain else self._text_rules
         counts: dict[str, int] = {}
         changes: dict[str, tuple[str, str]] = {}
-        raw, before = text, None
-        while text != before:
+        raw, again = text, True
+        while again:
+            plain = is_plain(text)
+            rules = self._plain_rules if plain else self._text_rules
             before, altered, is_settled = clean_text(text, rules, changes)
             if not is_settled:
                 detail = f"markup within markup, more than {MAX_ROUNDS} layers"
@@ -82,7 +83,7 @@ class DocumentRules:
             for name in altered:
                 counts[name] = 1
             text = before
-            if self._rules.mask_pii and not plain:
+            if self._rules.mask_pii:
                 text, kinds = mask_pii(before, self._source.language)
                 for kind, num in kinds.items():
                     counts[f"{kind}_masked"] = counts.get(f"{kind}_masked", 0) + num
@@ -93,6 +94,7 @@ class DocumentRules:
                     counts[name] = counts.get(name, 0) + num_lines
                     changes.setdefault(name, (text, left))
                 text = left
+            again = text != before or (plain and bool(altered) and not is_plain(text))
         return Outcome(text, counts, self._drop(text), changes)
 
     def _drop(self, text: str) -> Drop | None:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electrify.config.clean import CleanConfig, LanguageRules, Source
+from pipeline.rules import order
 from pipeline.rules.markup.markdown import remove_markdown
 from pipeline.rules.order import (
     WINDOW_CHARACTERS,
@@ -114,6 +115,18 @@ def test_every_change_is_counted():
     assert outcome.altered["email_masked"] == 2
     assert outcome.altered["boilerplate_removed"] == 1
     assert outcome.altered["html_removed"] == outcome.altered["url_removed"] == 1
+
+
+@pytest.mark.parametrize("length", [5, 20, 2000])
+def test_a_new_rule_is_asked_of_a_text_of_any_length(monkeypatch, length):
+    """Also where it makes markup of plain words, for which the others have work then."""
+    text = ("영화가 참 좋았습니다 또 보고 싶은 " * 200)[: length - 1] + "굿"
+    known = order.rules_for
+    new = ("slang_replaced", lambda text: text.replace("굿", "<b>추천</b>"))
+    monkeypatch.setattr(order, "rules_for", lambda *source: (*known(*source), new))
+    outcome = _rules(min_characters=1).clean(text)
+    assert outcome.text == text.replace("굿", "추천")
+    assert outcome.altered == {"slang_replaced": 1, "html_removed": 1}
 
 
 def test_what_is_shown_of_the_rules():
