@@ -28,6 +28,7 @@ from electrify.stage.plan import encode_stage, output_dir
 from electrify.stage.run import run_stage
 from electrify.system.progress import Progress, log
 from pipeline.documents import RowGroup, document_paths, read_columns
+from pipeline.rules.forms import FORM
 from pipeline.runner import make_pipeline, run_pipeline, watch
 from pipeline.work_folder import WorkFolder, check_written, share_documents, work_folder
 from vocab.sentences import punctuated_spans, sentence_spans
@@ -314,9 +315,12 @@ def is_between_words(text: str, cut: int) -> bool:
     """Whether the tokenizer ends a word before character number `cut` for certain.
 
     After a space or line break; or after a punctuation mark, before a letter, digit, mark or space
-    (not before a combining accent, which would change the mark).
+    (not before a combining accent, which would change the mark, nor before a character whose form
+    the mark decides).
     """
-    before = text[cut - 1]
+    before, after = text[cut - 1], text[cut]
     if before in " \n":
         return True
-    return unicodedata.category(before)[0] == "P" and unicodedata.category(text[cut])[0] in "LNPSZ"
+    if after in FORM and (before in FORM or before in ")」’”"):
+        return False
+    return unicodedata.category(before)[0] == "P" and unicodedata.category(after)[0] in "LNPSZ"

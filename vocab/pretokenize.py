@@ -1,5 +1,5 @@
-"""Text to words, as tokenizer.json freezes it: BERT's cleaning, NFC, the jamo of Korean chat, a cut
-at spaces and marks and around characters without a piece. And Korean words to morphemes.
+"""Text to words, as tokenizer.json freezes it: BERT's cleaning, NFC, one form of each character, a
+cut at spaces and marks and around characters without a piece. And Korean words to morphemes.
 
 Morphemes only guide the training of the vocabulary; at run time the tokenizer is plain WordPiece.
 
@@ -22,8 +22,9 @@ from typing import Any, Literal, Protocol
 from tokenizers import Regex, normalizers, pre_tokenizers
 
 from electrify.config.run import RunConfig
+from pipeline.rules.forms import FILLERS, FORM, HAS_FORM, VARIANT
 
-MAX_WORD_CHARACTERS = 100  # a longer word is [UNK] at run time, as in BERT
+MAX_WORD_CHARACTERS = 100  # longer words are cut: the model takes quadratic time
 # Between the parts of a word that no piece may cross. Never in a word itself: the normaliser takes
 # control characters out.
 CUT = "\x1f"
@@ -48,46 +49,76 @@ class WordRules:
         return dict(self.language_cuts).get(language, self.cuts)
 
 
-# Documents come cleaned (pipeline/rules/hangul.py). A reader's text may be typed in conjoining
-# jamo: NFC composes syllables of them but leaves "ᄏᄏ", for which the corpus has "ㅋㅋ".
-# To replace these seven, which chat repeats, gives KLUE-NER the span ceiling that replacing all 67
-# gives, 0.2 points over none, at no cost that can be seen. All 67 take half as long again as all
-# of tokenisation.
-_CHAT_JAMO = {
-    "\u110f": "ㅋ",
-    "\u1112": "ㅎ",
-    "\u1103": "ㄷ",
-    "\u110b": "ㅇ",
-    "\u1172": "ㅠ",
-    "\u116e": "ㅜ",
-    "\u1173": "ㅡ",
-}
+# What BERT's cleaning removes, as listed characters: a class of Unicode differs between programs.
+# Without vertical tab, form feed and U+0085, which are white space to the pipeline's cleaning, and
+# with the noncharacters that it removes.
+_REMOVED = (
+    "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u180e"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\ue000-\uf8ff\ufeff\ufff9-\ufffb\ufffd-\uffff"
+    "\U000110bd\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f"
+    "\U000f0000-\U000ffffd\U00100000-\U0010fffd"
+)
+_VARIES, _NEXT = "\uf8ff", "\ue000"  # private characters, which are removed from the text itself
+_MAX_FORMS = 50  # in one insertion: more cost time by the character, fewer by the text
 
 
 @lru_cache(maxsize=2)
 def normalizer(lowercase: bool) -> Any:
-    """BERT's cleaning, every CJK ideograph between spaces, lower case if asked, NFC, chat's jamo.
+    """BERT's cleaning, every CJK ideograph between spaces, lower case if asked, and the one form of
+    each character that cleaning gives (pipeline/rules/forms.py).
 
-    Accents stay: BERT's accent stripping decomposes to NFD, which tears Hangul into jamo. NFC comes
-    after what is removed, because that can bring a letter and its accent together.
+    White space stays as it is: the pre-tokenizer cuts at all of it. Accents stay: BERT's accent
+    stripping decomposes to NFD, which tears Hangul into jamo. NFC comes after what is removed,
+    because that can bring a letter and its accent together.
     """
     bert = normalizers.BertNormalizer(
-        clean_text=True, handle_chinese_chars=True, strip_accents=False, lowercase=lowercase
+        clean_text=False, handle_chinese_chars=True, strip_accents=False, lowercase=lowercase
     )
-    jamo = [normalizers.Replace(conjoining, letter) for conjoining, letter in _CHAT_JAMO.items()]
-    return normalizers.Sequence([bert, normalizers.NFC(), *jamo])
+    removed = normalizers.Replace(Regex(f"[{_REMOVED}{FILLERS}]+"), "")
+    return normalizers.Sequence([removed, bert, normalizers.NFC(), *_forms()])
 
 
-def pre_tokenizer(split_digits: bool = False, isolated: str = "") -> Any:
+def _forms() -> list[Any]:
+    """Steps that replace each character by its form.
+
+    A `Replace` has one target, and each costs half a percent of tokenisation, so one for each of
+    140 forms would double it. Instead, all forms are inserted behind the character, and all but
+    the right one are removed: `Ｂ` becomes `Ｂ` VARIES, then NEXT `A` NEXT `B` NEXT `C`, of which
+    `B` stays. `tokenizers` takes what is inserted for a part of the character before it, so
+    offsets are right. All steps but the first look for one character and are fast.
+    """
+    of_form: dict[str, str] = {}
+    for character, form in FORM.items():
+        of_form[form] = of_form.get(form, "") + character
+    steps = [normalizers.Replace(Regex(f"(?<={VARIANT}){HAS_FORM}"), _VARIES)]
+    wrong = [f"(?:{_NEXT}.)+"]
+    for start in range(0, len(of_form), _MAX_FORMS):
+        forms = [*of_form][start : start + _MAX_FORMS]
+        behind = f"(?<=[{''.join(of_form[form] for form in forms)}]{_VARIES})"
+        inserted = _VARIES + "".join(_NEXT + form for form in forms)
+        steps.append(normalizers.Replace(Regex(_VARIES + behind), inserted))
+        before = (
+            f"(?<=[{of_form[form]}]{_VARIES})(?:{_NEXT}.){{{place}}}{_NEXT}"
+            for place, form in enumerate(forms)
+        )
+        wrong.insert(0, f"{behind}(?:{'|'.join(before)})")
+    steps.append(normalizers.Replace(Regex("|".join(wrong)), ""))
+    steps.append(normalizers.Replace(Regex(f".{_VARIES}"), ""))
+    return steps
+
+
+_LONG = f".{{{MAX_WORD_CHARACTERS}}}"
+
+
+def pre_tokenizer(split_digits: bool = False, isolated: str = _LONG) -> Any:
     """Cuts at whitespace and around every punctuation mark, and around every digit if asked.
 
     `isolated`: a pattern; what matches it becomes a word of its own, too.
     """
     # what pre_tokenizers.Digits cuts; the JavaScript port of that knows ASCII digits alone
-    patterns = [pattern for pattern in (r"\p{N}" if split_digits else "", isolated) if pattern]
-    bert = pre_tokenizers.BertPreTokenizer()
+    patterns = [r"\p{N}", isolated] if split_digits else [isolated]
     splits = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in patterns]
-    return pre_tokenizers.Sequence([bert, *splits]) if splits else bert
+    return pre_tokenizers.Sequence([pre_tokenizers.BertPreTokenizer(), *splits])
 
 
 def is_isolated(character: str, lowercase: bool = False, split_digits: bool = False) -> bool:
@@ -180,21 +211,21 @@ def _kiwi(num_threads: int) -> Any:
 
 # Characters that the normaliser leaves as they are, alone and in any order (none of them combines
 # with another under NFC), and that are letters to the pre-tokenizer: Arabic, Devanagari without
-# nukta, boxes and symbols, kana with the marks that repeat one, jamo of the compatibility block,
-# Hangul syllables; Latin and Cyrillic.
+# nukta, boxes and symbols, kana with the marks that repeat one; Latin and Cyrillic.
 _CASELESS = (
     "\u0621-\u063a\u0641-\u064a\u0901-\u0939\u093e-\u094d"
     "\u2500-\u2767"
-    "\u3005\u3041-\u3096\u309d\u309e\u30a1-\u30fa\u30fc-\u30fe\u3131-\u3163가-힣"
+    "\u3005\u3041-\u3096\u309d\u309e\u30a1-\u30fa\u30fc-\u30fe"
 )
 _LOWER = "a-z\u00df-\u00f6\u00f8-\u00ff\u0430-\u044f"
 _MIXED = "A-Z\u00c0-\u00d6\u00d8-\u00de\u0100-\u017f\u1ea0-\u1ef9\u0410-\u042f"
+# Jamo of the compatibility block and syllables
+_HANGUL = "\u3131-\u3163가-힣"
 # Those that it leaves as they are and that always stand alone. "<" is one, though "<email>" may be
 # a token: the encoder looks for such tokens first.
-_ALONE = (
-    r"!-/:-@\[-`{-~·‘’“”…–—―«»、。・「」『』【】《》〈〉，！？：；（）［］＃／،؟।॥"
-    + "\u4e00-\u9fff"
-)
+_ALONE = r"!-/:-@\[-`{-~·‘’“”…–—―«»、。「」『』【】《》〈〉،؟।॥" + "\u4e00-\u9fff"
+# the same, in strings without Hangul
+_ALONE_BESIDE_OTHERS = "・，！？：；（）［］＃／"
 
 
 class PlainWords:
@@ -203,14 +234,16 @@ class PlainWords:
     def __init__(self, lowercase: bool, split_digits: bool) -> None:
         letters = _CASELESS + _LOWER + ("" if lowercase else _MIXED)
         letters, alone = (letters, _ALONE + "0-9") if split_digits else (letters + "0-9", _ALONE)
+        others, mark = f"[{letters}{alone}{_ALONE_BESIDE_OTHERS}]", alone + _ALONE_BESIDE_OTHERS
+        letters += _HANGUL
         # one word; words and marks without a space between them; the words and marks of those
         self.is_word = re.compile(f"[{letters}]++").fullmatch
-        self.is_plain = re.compile(f"[{letters}{alone}]++").fullmatch
-        self.words = re.compile(f"[{letters}]++|[{alone}]").findall
+        self.is_plain = re.compile(f"{others}++|[{letters}{alone}]++").fullmatch
+        self.words = re.compile(f"[{letters}]++|[{mark}]").findall
         # the same for Arrow, whose RE2 has no possessive quantifiers and needs none
         self.word_re2 = f"^[{letters}]+$"
-        self.plain_re2 = f"^[{letters}{alone}]+$"
-        self.mark_re2 = f"[{alone}]"
+        self.plain_re2 = f"^({others}+|[{letters}{alone}]+)$"
+        self.mark_re2 = f"[{mark}]"
 
 
 MASK_KINDS = ("email", "phone", "rrn", "card", "business", "account", "ip", "plate")

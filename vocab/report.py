@@ -18,7 +18,7 @@ import numpy as np
 from electrify.page.page import Page
 from electrify.storage.files import read_json
 from vocab.counts.words import Batches, WordBatch
-from vocab.pretokenize import CUT, MAX_WORD_CHARACTERS
+from vocab.pretokenize import CUT
 from vocab.tokenizer import is_special
 from vocab.wordpiece.segment import Segmenter, Segments, surface
 
@@ -51,8 +51,7 @@ def report_page(report: Mapping[str, Any], title: str) -> Page:
     page.verdict(f"{report['vocab_size']:,} pieces; pieces a word: {fertility}.")
     rows = [[lang, *(of[name] for name in _WORD_COLUMNS)] for lang, of in languages.items()]
     headers = ["language", *(name.replace("_", " ") for name in _WORD_COLUMNS)]
-    left_out = f"marks alone and words of more than {MAX_WORD_CHARACTERS} characters are left out"
-    page.table(headers, rows, f"Weighted by count; {left_out}.")
+    page.table(headers, rows, "Weighted by count; marks alone are left out.")
     scripts = report["scripts"]
     page.bar_plot("Pieces by script", list(scripts), {"pieces": list(scripts.values())}, "pieces")
     if report.get("sources"):
@@ -133,8 +132,8 @@ def pieces_of(tokenizer: Any) -> list[str]:
 class WordFigures:
     """Fertility, [UNK] and borders over distinct words, each weighted by its count.
 
-    A word is what stands between whitespace and punctuation. Marks alone are not counted, nor words
-    over `MAX_WORD_CHARACTERS`, which are [UNK]: `sample_report` has those.
+    A word is what stands between whitespace and punctuation, at most `MAX_WORD_CHARACTERS` of it.
+    Marks alone are not counted.
     """
 
     def __init__(self, pieces: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from vocab.pretokenize import (
     pre_tokenizer,
 )
 from vocab.wordpiece.merges import PREFIX, SPECIAL_TOKENS
-from vocab.wordpiece.segment import lacking_pattern
+from vocab.wordpiece.segment import isolated_pattern
 
 TOKENIZER_FILE = "tokenizer.json"
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS
@@ -39,7 +39,7 @@ def build_tokenizer(
     """A `tokenizers.Tokenizer` over the pieces, whose ids are their positions.
 
     Those of them that are `MASK_WORDS` are never split. A character that no piece has is [UNK] by
-    itself; in BERT it makes its whole word [UNK].
+    itself; in BERT it makes its whole word [UNK]. A long word is cut; in BERT it is [UNK].
     """
     assert set(pieces) >= {*SPECIAL_TOKENS, *additional_special_tokens}
     vocabulary = {piece: index for index, piece in enumerate(pieces)}
@@ -52,7 +52,7 @@ def build_tokenizer(
     )
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizer(lowercase)
-    tokenizer.pre_tokenizer = pre_tokenizer(split_digits, _lacking(pieces))
+    tokenizer.pre_tokenizer = pre_tokenizer(split_digits, _isolated(pieces))
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{CLS}:0 $A:0 {SEP}:0",
         pair=f"{CLS}:0 $A:0 {SEP}:0 $B:1 {SEP}:1",
@@ -71,18 +71,15 @@ def build_tokenizer(
     return tokenizer
 
 
-def _lacking(pieces: Iterable[str]) -> str:
-    return lacking_pattern(p for p in pieces if not is_special(p) and p not in MASK_WORDS)
+def _isolated(pieces: Iterable[str]) -> str:
+    return isolated_pattern(p for p in pieces if not is_special(p) and p not in MASK_WORDS)
 
 
 def plain_words_of(tokenizer: Any) -> PlainWords:
-    """For a tokenizer with the steps of this project; `ValueError` if it has others.
-
-    Those made when [UNK] still stood for whole words alone are read, too.
-    """
+    """For a tokenizer with the steps of this project; `ValueError` if it has others."""
     steps = _state(tokenizer.normalizer), _state(tokenizer.pre_tokenizer)
-    lacking = _lacking(tokenizer.get_vocab(with_added_tokens=False))
-    for lowercase, split_digits, isolated in product((False, True), (False, True), (lacking, "")):
+    isolated = _isolated(tokenizer.get_vocab(with_added_tokens=False))
+    for lowercase, split_digits in product((False, True), (False, True)):
         ours = normalizer(lowercase), pre_tokenizer(split_digits, isolated)
         if steps == tuple(map(_state, ours)):
             return PlainWords(lowercase, split_digits)

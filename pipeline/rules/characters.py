@@ -12,14 +12,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.rules.forms import FILLERS, FORM
+
 LOST = 1  # surrogates, U+FFFD, noncharacters
 CONTROL = 2
 JOINER = 4
 ODD_SPACE = 8  # white space other than the space and the newline, and blank letters
-JAMO = 16  # conjoining jamo and their fillers
-HALF_WIDTH = 32  # half-width jamo, the wide blank, full-width letters and digits
-FULL_WIDTH_MARK = 64
-DOT = 128  # the other middle dots
+VARIANT = 16  # of pipeline/rules/forms.py, and fillers of jamo
 HANJA = 256
 MISREAD = 512  # Latin letters that are lead bytes of UTF-8 when read as Latin-1
 # of the rule for repeats
@@ -53,11 +52,7 @@ def _table() -> NDArray[np.uint16]:
     mark_each(ODD_SPACE, (c for c in map(chr, range(0x10000)) if c.isspace() and c not in " \n"))
     mark_each(LINE_END, "\r\x0b\x0c\x85\u2028\u2029")
     mark_each(ODD_SPACE | BLANK, "\u2800\u3164\uffa0")
-    mark(JAMO, (0x1100, 0x11FF), (0xA960, 0xA97F), (0xD7B0, 0xD7FF))
-    mark(HALF_WIDTH, (0x3164, 0x3164), (0xFFA0, 0xFFDC))
-    mark(HALF_WIDTH, (0xFF10, 0xFF19), (0xFF21, 0xFF3A), (0xFF41, 0xFF5A))
-    mark(FULL_WIDTH_MARK, (0xFF01, 0xFF0F), (0xFF1A, 0xFF20), (0xFF3B, 0xFF40), (0xFF5B, 0xFF5E))
-    mark_each(DOT, "\u318d\u30fb\uff65\u2027\u2219\u22c5\u2022\u0387")
+    mark_each(VARIANT, (*FORM, *FILLERS))
     mark(HANJA, (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x323AF))
     mark(MISREAD, (0xC2, 0xF4))
     mark(DRAWN_LETTER, (0x3131, 0x3163), (0xAC00, 0xD7A3))

@@ -1,5 +1,6 @@
 """Odd text through the vocabulary and the shards: documented behaviour or a clear error."""
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -67,10 +68,25 @@ def test_lone_surrogates_are_refused_wherever_text_comes_in(tokenizer):
         WordEncoder(tokenizer).encode(["a\ud800"])
 
 
-def test_a_word_of_ten_thousand_characters_is_one_unknown_piece_and_no_word(tokenizer):
+@pytest.mark.parametrize("size", [99, 100, 101, 1_000, 10_050])
+def test_a_long_word_is_cut_and_no_character_is_lost(tokenizer, size):
+    """At every hundredth character, to its counts and its ids alike."""
+    encoder = WordEncoder(tokenizer)
     for letter in ("가", "a", "ㅋ", "🙂"):
-        assert tokenizer.encode(letter * 10_000, add_special_tokens=False).tokens == ["[UNK]"]
-        assert not count_words([letter * 10_000], lowercase=False)
+        word = letter * size
+        parts = [word[start : start + 100] for start in range(0, size, 100)]
+        assert count_words([word], lowercase=False) == Counter(parts)
+        ids = [i for p in parts for i in tokenizer.encode(p, add_special_tokens=False).ids]
+        assert tokenizer.encode(word, add_special_tokens=False).ids == ids
+        assert np.frombuffer(encoder.encode([word])[0], encoder.dtype).tolist() == ids
+        assert tokenizer.token_to_id("[UNK]") not in ids
+    mixed = "가" * 60 + "쀍" + "가" * 150  # a character without a piece is cut out first
+    tokens = tokenizer.encode(mixed, add_special_tokens=False).tokens
+    assert tokens.count("[UNK]") == 1
+    assert len("".join(t.removeprefix("##") for t in tokens)) == len(mixed) - 1 + len("[UNK]")
+
+
+def test_marks_are_words_of_their_own_in_any_number(tokenizer):
     marks = tokenizer.encode("." * 10_000, add_special_tokens=False).tokens
     assert marks == 10_000 * ["."]
 

@@ -15,7 +15,7 @@ from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 
-LETTERS = "abcdé학교갔다.|,漢!?\u0301"
+LETTERS = "abcdé학교갔다.|,漢!?1·)！），・\u0301"
 PIECES = [*SPECIAL_TOKENS, *LETTERS, *(f"##{c}" for c in "abcd교다é\u0301"), "학교", "##갔다"]
 # what texts are made of here: words, every sort of space, controls, joiners, literal specials
 ATOMS = [
@@ -23,7 +23,7 @@ ATOMS = [
     *(" ", " ", "\n", "\t", "\r\n", "\u3000", "\u2028", "\xa0", "\x0b", "\x1c", "\x85", "\u200d"),
     *("[MASK]", "[SEP]", "\ufffd", "e\u0301", "ᄒ", "ᅡ", "ᆨ", "😀", "한", "。", "A"),
     "x" * 120,
-    *("다. ", "？” ", "가！", "・나", "\u110f", "\u1172"),
+    *("다. ", "？” ", "가！", "・나", "！", "）", "，", "ㆍ", "１", "\u110f", "\u1172"),
 ]
 texts = st.lists(st.sampled_from(ATOMS), max_size=40).map("".join)
 

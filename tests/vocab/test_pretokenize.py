@@ -1,14 +1,24 @@
-"""Words and morphemes; the frozen normaliser is BERT's cleaning, NFC, and the jamo of chat."""
+"""Words and morphemes; the frozen normaliser gives a text the form that cleaning gives it."""
 
 import unicodedata
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers, pre_tokenizers
 
+from pipeline.rules.characters import CONTROL, JOINER, LOST, ODD_SPACE, TABLE, VARIANT
+from pipeline.rules.forms import FORM
 from pipeline.rules.hangul import normalise_hangul
+from pipeline.rules.normalize import (
+    clean_text,
+    compose,
+    remove_control_characters,
+    remove_lost_characters,
+    squeeze_whitespace,
+)
 from vocab.pretokenize import is_isolated, morphemes_of, normalizer, pre_tokenizer, surface_pieces
 from vocab.tokenizer import build_tokenizer
 from vocab.wordpiece.merges import SPECIAL_TOKENS
@@ -64,60 +74,115 @@ def test_isolated_characters_stand_alone_inside_a_word():
     assert not any(is_isolated(character) for character in "가aあ🙂1ㅋ")
 
 
-CHAT = "\u110f\u1112\u1103\u110b\u1172\u116e\u1173"
-SYLLABLES = "가각갛나해ㄱㅋㅏㅠ\u1161\u11a8\u11ab\u1100"
-MARKS = "！？（）：，・。「」’”‘“·.!? ()"
-LETTERS = "aZ1漢のÉİÅ\u212b０Ａe\u0301"
-INVISIBLE = "\t\n\u200b\u00ad\u200d\ufeff\x07\ue000\ufffd"
-TEXTS = st.text(st.sampled_from(CHAT + SYLLABLES + MARKS + LETTERS + INVISIBLE), max_size=20)
+JAMO = (
+    "".join(map(chr, range(0x1100, 0x1200)))
+    + "\ua960\ud7b0\ud7cb가각갛ㄱㅋㅏㅠㆍ\uffa1\uffdc\uffa0"
+)
+MARKS = "".join(map(chr, range(0xFF01, 0xFF5F))) + "・･‧∙⋅•·「」’”‘“.!? ()"
+LETTERS = "aZ1漢のÉİÅ\u212be\u0301\u0338"
+INVISIBLE = "\t\n\u200b\u00ad\u200d\ufeff\x07\ue000\uf8ff\ufffd\u115f\u1160\u2800\u3164"
+ANY = st.characters(exclude_categories=["Cs"])
+TEXTS = st.text(
+    st.sampled_from("가나ㅋ!a１・！" * 20 + JAMO + MARKS + LETTERS + INVISIBLE), max_size=20
+)
+
+
+# of the pipeline's cleaning, those that look at single characters
+STEPS = [
+    ("", step)
+    for step in (
+        remove_lost_characters,
+        remove_control_characters,
+        squeeze_whitespace,
+        compose,
+        normalise_hangul,
+    )
+]
 
 
 def normalised(text, lowercase=False):
     return normalizer(lowercase).normalize_str(text)
 
 
-@settings(max_examples=500, deadline=None)
-@given(TEXTS | st.text(st.characters(exclude_categories=["Cs"]), max_size=20), st.booleans())
-@example("ᄏᄏ아！！？ ᄒᆞᆫ", False)
-def test_it_is_berts_cleaning_then_nfc_then_chats_jamo(text, lowercase):
+@settings(max_examples=1000, deadline=None)
+@given(TEXTS | st.text(ANY, max_size=20), st.booleans())
+@example("ᄏᄏ아！！？ ᄒᆞᆫ １０월 Ａ형 한・미 가" + 20 * "！", False)
+@example("ＡＢＣ 가！" * 50, True)
+def test_it_is_berts_cleaning_then_the_forms_of_cleaning(text, lowercase):
     bert = normalizers.BertNormalizer(
         clean_text=True, handle_chinese_chars=True, strip_accents=False, lowercase=lowercase
     )
-    composed = unicodedata.normalize("NFC", bert.normalize_str(text))
-    letters = str.maketrans({jamo: normalise_hangul(jamo) for jamo in CHAT})
-    assert normalised(text, lowercase) == composed.translate(letters)
+    spaced = text.translate(dict.fromkeys(map(ord, "\x0b\x0c\x85"), " "))  # BERT joins words there
+    expected = normalise_hangul(bert.normalize_str(spaced))
+    assert normalised(text, lowercase).split() == expected.split()
     once = normalised(text, lowercase)
     assert normalised(once, lowercase).split() == once.split()  # ideographs get more spaces
 
 
+@settings(max_examples=300, deadline=None)
+@given(TEXTS | st.text(ANY, max_size=20))
+def test_cleaned_text_has_the_words_that_bert_and_nfc_give_it(text):
+    """So ids of a corpus, and weights trained on it, do not depend on the forms."""
+    clean = clean_text(text, STEPS).text
+    bert = normalizers.BertNormalizer(True, True, False, False)
+    bare = normalizers.Sequence([bert, normalizers.NFC()])
+    assert normalised(clean).split() == bare.normalize_str(clean).split()
+
+
+def test_every_code_point_reads_the_same_raw_and_cleaned():
+    """Also those that cleaning takes out, or for which it has a space."""
+    differing, changed = [], 0
+    points = np.flatnonzero(TABLE & (LOST | CONTROL | JOINER | ODD_SPACE | VARIANT))
+    for character in map(chr, points[(points < 0xD800) | (points > 0xDFFF)]):
+        for before, after in ("가나", "ㅋ1", "a("):
+            raw = before + character + after
+            clean = clean_text(raw, STEPS).text
+            changed += clean != raw
+            if clean != raw and normalised(raw).split() != normalised(clean).split():
+                differing.append(character)
+    assert changed > 500
+    assert not differing
+
+
 @pytest.fixture(scope="module")
-def characters():
-    """A tokenizer whose pieces are all single characters of the tests."""
+def encode_characters():
+    """Encodes by pieces that are all single characters of the tests."""
     alphabet = [
-        chr(c) for c in (*range(0x20, 0x2300), *range(0x3000, 0x3200), *range(0xFF00, 0xFFE0))
+        chr(c)
+        for c in (
+            *range(0x20, 0x2300),
+            *range(0x3000, 0x3200),
+            *range(0xFF00, 0xFFE0),
+            0xA960,
+            0xD7B0,
+            0xD7CB,
+        )
     ]
     alphabet += [
         unicodedata.normalize("NFC", v + t) for v in "가나해" for t in ("", *"\u11a8\u11ab\u11c2")
     ]
     alphabet += [*"漢각갛아나다"]
     pieces = list(dict.fromkeys([*SPECIAL_TOKENS, *alphabet, *("##" + c for c in alphabet)]))
-    return build_tokenizer(pieces, False)
+    tokenizer = build_tokenizer(pieces, False)
+    return lambda text: tokenizer.encode(text, add_special_tokens=False)
 
 
 @settings(max_examples=300, deadline=None)
 @given(TEXTS)
 @example("ᄏᄏ아 가ㆍ나・다！？（Ａ） \u200bᄏ가ᅡ")
-def test_offsets_name_what_a_piece_was_made_from(characters, text):
+def test_offsets_name_what_a_piece_was_made_from(encode_characters, text):
     visible = text.translate(dict.fromkeys(map(ord, INVISIBLE)))
     assume(unicodedata.is_normalized("NFC", visible))
-    encoding = characters.encode(text, add_special_tokens=False)
+    encoding = encode_characters(text)
     for token, (start, end) in zip(encoding.tokens, encoding.offsets, strict=True):
-        assert token.removeprefix("##") in {text[start:end], normalised(text[start:end]).strip()}
+        source = text[start:end]
+        form = FORM.get(source, normalised(source).strip())
+        assert token.removeprefix("##") in {source, form}
 
 
 def test_no_white_space_is_within_a_word():
     for blank in filter(str.isspace, map(chr, range(0x110000))):
-        if blank in "\t\n\r" or unicodedata.category(blank) != "Cc":
+        if blank not in "\x1c\x1d\x1e\x1f":  # which both take for control characters
             words = pre_tokenizer().pre_tokenize_str(normalised(f"a{blank}b"))
             assert [word for word, _ in words] == ["a", "b"], hex(ord(blank))
 

@@ -1,11 +1,12 @@
 import unicodedata
+from pathlib import Path
 
 import pytest
 from transformers import AutoTokenizer
 
 from tests.vocab.conftest import batches_of, count_words
 from vocab.pretokenize import CUT, morphemes_of
-from vocab.tokenizer import build_tokenizer, load_tokenizer, save_tokenizer
+from vocab.tokenizer import build_tokenizer, load_tokenizer, read_pieces, save_tokenizer
 from vocab.wordpiece.learn import Training, train_wordpiece
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 
@@ -109,6 +110,18 @@ def test_a_missing_or_damaged_tokenizer_is_named(tmp_path):
     (tmp_path / "tokenizer.json").write_text('{"version": "1.0", "mod')
     with pytest.raises(ValueError, match=r"tokenizer\.json is damaged"):
         load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["discriminator", "generator"])
+def test_the_shipped_tokenizer_is_what_this_version_writes(part):
+    folder = Path("model/shipped/ko-tiny") / part
+    written = build_tokenizer(read_pieces(folder), lowercase=False).to_str(pretty=True)
+    assert (folder / "tokenizer.json").read_text(encoding="utf-8") == written + "\n"
+    tokenizer = load_tokenizer(folder)
+    for raw, clean in (("１０월 Ａ형", "10월 A형"), ("한・미", "한·미"), ("ᄏᄏ！", "ㅋㅋ!")):
+        ids = tokenizer.encode(raw).ids
+        assert ids == tokenizer.encode(clean).ids
+        assert tokenizer.token_to_id("[UNK]") not in ids
 
 
 def test_digits_can_be_split_and_tokens_added(documents, tmp_path):

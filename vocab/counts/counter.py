@@ -41,9 +41,9 @@ class WordCounter:
         plain, odd = others.filter(is_plain), others.filter(pc.invert(is_plain))
         found = sum_counts([words, self._plain_words(plain), self._odd_words(odd)])
         lengths = pc.utf8_length(found["word"])
-        return found.filter(
-            pc.and_(pc.greater(lengths, 0), pc.less_equal(lengths, MAX_WORD_CHARACTERS))
-        )
+        is_long = pc.greater(lengths, MAX_WORD_CHARACTERS)
+        whole = found.filter(pc.and_(pc.greater(lengths, 0), pc.invert(is_long)))
+        return sum_counts([whole, self._odd_words(found.filter(is_long))])
 
     def _plain_words(self, strings: pa.Table) -> pa.Table:
         """Words and marks that stand without a space between them."""

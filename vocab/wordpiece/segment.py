@@ -95,11 +95,13 @@ def surface(piece: str) -> str:
     return piece[len(PREFIX) :] if is_continuing(piece) else piece
 
 
-def lacking_pattern(pieces: Iterable[str]) -> str:
-    """A regular expression of the characters that make a word of these pieces [UNK].
+def isolated_pattern(pieces: Iterable[str]) -> str:
+    """A regular expression of what is to be a word of its own, so that no word of the pieces'
+    characters is [UNK].
 
-    Those in no piece, in runs, and those that only begin pieces, behind the start of a word. Words
-    that have pieces match nowhere. Read alike by Oniguruma, Python and JavaScript.
+    Characters in no piece, in runs; those that only begin pieces, behind the start of a word; and
+    `MAX_WORD_CHARACTERS` others in a row, beyond which the model would not look. Words that have
+    pieces match nowhere. Read alike by Oniguruma, Python and JavaScript.
     """
     initial, later = set[str](), set[str]()
     for piece in pieces:
@@ -110,9 +112,15 @@ def lacking_pattern(pieces: Iterable[str]) -> str:
             later.update(piece[1:])
     if not initial | later:
         return ".+"
-    never = f"[^{_character_class(initial | later)}]+"
-    only_initial = [char for char in initial - later if not is_isolated(char)]
-    return f"{never}|(?<=.)[{_character_class(only_initial)}]" if only_initial else never
+    only_initial = {char for char in initial - later if not is_isolated(char)}
+    patterns = [f"[^{_character_class(initial | later)}]+"]
+    if only_initial:
+        patterns.append(f"(?<=.)[{_character_class(only_initial)}]")
+    if others := (initial | later) - only_initial:
+        # the look-ahead spares short words most of the time
+        times = f"{{{MAX_WORD_CHARACTERS}}}"
+        patterns.append(f"(?=.{times})[{_character_class(others)}]{times}")
+    return "|".join(patterns)
 
 
 def _character_class(characters: Iterable[str]) -> str:
