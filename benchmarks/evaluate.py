@@ -300,7 +300,7 @@ def score_table(results: Sequence[Result], place: Path) -> list[str]:
     ]
     for score in scores:
         notes = (note for result in score.results for note in result.notes)
-        lines += [f"{score.first.task}: BEWARE: {note}" for note in dict.fromkeys(notes)]
+        lines += [f"warning: {score.first.task}: {note}" for note in dict.fromkeys(notes)]
     compared = against_floors(scores)
     lines += [f"{a.score.first.title}: {verdict_sentence(a)}" for a in compared]
     if weak := [score.first.title for score in scores if _is_weak(score)]:

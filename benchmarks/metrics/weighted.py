@@ -31,7 +31,7 @@ def repeated(metric: Callable[[list[Any]], float], examples: Sequence[Any]) -> W
     places = np.arange(len(examples))
 
     def score(counts: Floats) -> Floats:
-        drawn = (np.repeat(places, of_row) for of_row in counts.astype(np.int64))
+        drawn = (np.repeat(places, of_row).tolist() for of_row in counts.astype(np.int64))
         return np.array([metric([examples[place] for place in of_row]) for of_row in drawn])
 
     return score

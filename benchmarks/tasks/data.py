@@ -200,9 +200,10 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
             train = without_texts_of(train, of_split)
         log(describe(task, train, reported, num_all - len(train)))
     if not train or not reported:
+        num_texts = len({example.texts[0] for example in (*train, *reported)})
         raise ValueError(
-            f"{task.name}: {len(train)} training and {len(reported)} reported rows in the data; "
-            "both need at least one"
+            f"{task.name}: {len(train)} training and {len(reported)} reported rows in the data "
+            f"({num_texts} different texts); both need at least one, so give a dev or test file"
         )
     sha256 = {name: rows_digest(rows[name]) for name in hashed if name in rows}
     return TaskData(train, reported, split, sha256, further, parts, commits)

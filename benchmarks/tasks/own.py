@@ -1,11 +1,13 @@
 """Tasks of the user's own: a file of texts with a label, a number, tags, spans or answers.
 
-What the user does not say is guessed from the rows; `describe` says what was guessed. A record
-(`record_of`) holds all that was settled, so that predictions are scored again without the file.
+What the user does not say is guessed from the rows; `describe` says what was guessed. Values are
+read by the rules of `labels` and of the kinds, or refused with their rows. A record (`record_of`)
+holds all that was settled, so that predictions are scored again without the file.
 """
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,15 +20,26 @@ from benchmarks.metrics.tagging import (
     entity_micro_f1,
     seqeval_micro_f1,
 )
-from benchmarks.tasks.kinds.classification import Classification, Regression, class_name
-from benchmarks.tasks.kinds.spans import OwnReading, own_rows
+from benchmarks.tasks.kinds.classification import Classification, Regression
+from benchmarks.tasks.kinds.spans import OwnReading, placed_answers
 from benchmarks.tasks.kinds.tagging import OwnEntityTagging, OwnWordTagging, entity_spans
+from benchmarks.tasks.labels import (
+    alike,
+    class_name,
+    folded,
+    iob2,
+    is_missing,
+    mark_and_type,
+    number_of,
+)
+from benchmarks.tasks.own_files import read_own
 from benchmarks.tasks.rows import Row, nested
 from benchmarks.tasks.task import OWN, Example, MetricFunction, Task, listed
 from electrify.config.evaluate import OwnTask
 from electrify.config.load import toml_value
 from electrify.stage.folder import digest_of
 from electrify.system.outcome import nearest
+from electrify.system.progress import log, warn
 
 # the first metric stands for the task unless another is asked for
 _KINDS: Mapping[str, tuple[type[Task], tuple[MetricFunction, ...]]] = {
@@ -40,11 +53,11 @@ _SETTLED = (
     *("name", "version", "files", "reported", "also_reported", "text_fields", "label_field"),
     *("labels", "value_range"),
 )
-_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
 # names of columns as most files have them, in small letters; the first that is there is taken
 _LABELS = (
-    *("label", "labels", "ner_tags", "tags", "spans", "entities", "answers", "class", "category"),
-    *("target", "score", "rating", "sentiment"),
+    *("label", "labels", "ner_tags", "tags", "tag", "spans", "entities", "answers", "class"),
+    *("category", "target", "score", "rating", "sentiment"),
+    *("라벨", "레이블", "정답", "분류", "감정", "점수"),
 )
 _PAIRS = (
     ("sentence1", "sentence2"),
@@ -56,12 +69,15 @@ _PAIRS = (
 )
 _TEXTS = (
     *("text", "sentence", "document", "title", "comment", "comments", "review", "content"),
-    *("body", "question", "tokens", "words"),
+    *("body", "question", "tokens", "words", "word"),
+    *("본문", "내용", "문장", "제목", "댓글", "리뷰"),
 )
 _IDS = ("", "id", "guid", "idx", "index", "unnamed: 0")
 _MAX_CLASSES = 20  # more different numbers than this are amounts
+_SLIP_FRACTION = 0.05  # of the rows: so few values that are no numbers among numbers are slips
+_LIKE_NONE = ("None", "null", "NULL", "NA", "N/A", "-")  # as programs write that there is no value
+_LIKE_NUMBER = re.compile(r"\s*[-+]?\d[\d.,\s]*%?\s*")  # with commas, as of dates and of percent
 _TRAIN_FRACTION = 0.8  # of the texts, where there is a training file alone
-_TAG = re.compile(rf"{OUTSIDE}|[BI]-.+|.+-[BI]")
 
 Values = Sequence[tuple[str, Any]]  # place and gold value of each row
 
@@ -83,14 +99,15 @@ def own_task(options: OwnTask) -> Task:
     """
     paths = files_of(options)
     rows = [(f"{path} row {n}", row) for path in paths.values() for n, row in _rows(options, path)]
-    texts, label = _columns(options, [row for _, row in rows])
+    columns = list(dict.fromkeys(str(column) for _, row in rows for column in row))
+    label = _label_column(options, columns, [row for _, row in rows])
     values = [(place, nested(row, label)) for place, row in rows]
-    if empty := [place for place, value in values if _is_empty(value)]:
-        others = f" and {len(empty) - 1:,} more" if len(empty) > 1 else ""
+    kind = options.kind or _kind(label, values)
+    if kind != "reading" and (empty := [place for place, value in values if is_missing(value)]):
         raise ValueError(
-            f"{empty[0]}{others}: no value in column {label!r}; fill it in or remove the row"
+            f"{_listed(empty)}: no value in column {label!r}; fill it in or remove the row"
         )
-    kind = options.kind or _kind(values)
+    texts = _text_columns(options, columns, label, kind, [row for _, row in rows])
     metrics = [metric.__name__ for metric in _KINDS[kind][1]] or ["f1"]
     if options.metric not in (None, *metrics):
         raise ValueError(
@@ -105,7 +122,7 @@ def own_task(options: OwnTask) -> Task:
         "also_reported": ["dev"] if reported == "test" and "dev" in paths else [],
         "text_fields": list(texts),
         "label_field": label,
-        "labels": _labels(kind, label, values, [row for _, row in rows]),
+        "labels": _labels(kind, label, texts, values, [row for _, row in rows]),
         "value_range": _range(label, values) if kind == "regression" else [0.0, 1.0],
         "headline": options.metric or metrics[0],
     }
@@ -115,7 +132,7 @@ def own_task(options: OwnTask) -> Task:
                 f"{options.train}: reading has the columns context, question and answers, as SQuAD "
                 f"on the hub; here are {', '.join((*texts, label))}"
             )
-        settled["scorer"] = _scorer([row for _, row in rows])
+        settled["scorer"] = _scorer(options, rows)
     files = {split: [str(path)] for split, path in paths.items()}
     further = {"version": digest_of(settled)[:8], "files": files, "note": options.note or ""}
     return task_of_record(settled | further)
@@ -177,7 +194,7 @@ def describe(
         answers = [getattr(example, "answers", ()) for example in (*train, *reported)]
         what = f"{answers.count(()):,} questions without one"
     elif kind in ("tagging", "entities"):
-        types = {re.sub("^[BI]-|-[BI]$", "", label) for label in task.labels} - {OUTSIDE}
+        types = {label[2:] for label in task.labels if label != OUTSIDE}
         what = f"{len(types)} types of entities: {listed(sorted(types), ', ')}"
     else:
         what = f"{len(task.labels)} labels: {listed(task.labels, ', ')}"
@@ -199,68 +216,94 @@ def describe(
 
 
 def _rows(options: OwnTask, path: Path) -> list[tuple[int, Row]]:
-    if path.suffix not in _SUFFIXES:
-        raise ValueError(f"{path}: a task is read from {', '.join(_SUFFIXES)}; save it as one")
     if not path.is_file():
         raise ValueError(f"{options.task_name}: no file {path}; give one that is there")
-    rows = list(own_rows(path))
-    for number, row in rows:
+    file = read_own(path)
+    for number, row in file.rows:
         if not isinstance(row, Mapping):
             raise ValueError(f"{path} row {number}: {row!r:.80} is not an object")
-    if not rows:
+    if not file.rows:
         raise ValueError(f"{path} has no rows")
-    return rows
+    for note in file.notes:
+        log(f"{path}: {note}")
+    return file.rows
 
 
-def _is_empty(value: Any) -> bool:
-    return value is None or value != value or (isinstance(value, str) and not value.strip())
+def _listed(places: Sequence[str]) -> str:
+    """The first place, and how many more, with the numbers of some."""
+    if len(places) == 1:
+        return places[0]
+    numbers = listed([place.rpartition(" ")[2] for place in places[1:]], ", ")
+    return f"{places[0]} and {len(places) - 1:,} more ({numbers})"
 
 
-def _columns(options: OwnTask, rows: Sequence[Row]) -> tuple[tuple[str, ...], str]:
-    """The columns of the texts, and that of the gold values."""
-    columns = list(dict.fromkeys(str(column) for row in rows for column in row))
+# Columns.
+
+
+def _label_column(options: OwnTask, columns: Sequence[str], rows: Sequence[Row]) -> str:
+    """The column of the gold values; `ValueError` for a column that is not there, too."""
     for given in (options.text, options.second_text, options.label):
         if given is not None and given not in columns and nested(rows[0], given) is None:
             raise ValueError(
                 f"{options.train}: no column {given!r}{nearest(given, columns)} (there are: "
                 f"{', '.join(columns)})"
             )
-    known = {column.lower(): column for column in reversed(columns)}
-    label = options.label or next((known[name] for name in _LABELS if name in known), None)
-    texts = [name for name in (options.text, options.second_text) if name]
-    if not texts:
-        free = [column for column in columns if column != label]
-        texts = _text_columns({column.lower(): column for column in reversed(free)}, rows)
-    if label is None:
-        left = [c for c in columns if c not in texts and c.lower() not in _IDS]
-        if not left:
-            raise ValueError(
-                f"{options.train}: no column is left for the label beside {', '.join(columns)}; "
-                'add one, or name the text\'s: text = "COLUMN"'
-            )
-        if len(left) != 1:
+    if options.label:
+        return options.label
+    if known := _known(_LABELS, columns):
+        if len(known) > 1:
             raise _which(options, "label", columns)
-        label = left[0]
-    if not texts:
-        raise _which(options, "text", columns)
-    return tuple(texts), label
+        return known[0]
+    texts = _text_columns(options, columns, None, None, rows)
+    left = [c for c in columns if c not in texts and c.lower() not in _IDS]
+    if not left:
+        raise ValueError(
+            f"{options.train}: no column is left for the label beside {', '.join(columns)}; "
+            'add one, or name the text\'s: text = "COLUMN"'
+        )
+    if len(left) != 1:
+        raise _which(options, "label", columns)
+    return left[0]
 
 
-def _text_columns(known: Mapping[str, str], rows: Sequence[Row]) -> list[str]:
-    """A pair or a text by its usual name, else the column of the longest texts."""
+def _text_columns(
+    options: OwnTask,
+    columns: Sequence[str],
+    label: str | None,
+    kind: str | None,
+    rows: Sequence[Row],
+) -> tuple[str, ...]:
+    """A pair or a text by its usual name, else the column of the longest texts; of tagging a column
+    of lists."""
+    if given := tuple(name for name in (options.text, options.second_text) if name):
+        return given
+    free = [column for column in columns if column != label]
+    if kind == "tagging":
+        of_lists = [c for c in free if any(isinstance(row.get(c), list) for row in rows)]
+        free = of_lists or free
     for pair in _PAIRS:
-        if all(name in known for name in pair):
-            return [known[name] for name in pair]
-    for name in _TEXTS:
-        if name in known:
-            return [known[name]]
+        found = [_known([name], free) for name in pair]
+        if all(found):
+            return tuple(names[0] for names in found)
+    if known := _known(_TEXTS, free):
+        if len(known) > 1:
+            raise _which(options, "text", columns)
+        return (known[0],)
     lengths = {
         column: sum(len(v) for row in rows if isinstance(v := row.get(column), str | list))
-        for name, column in known.items()
-        if name not in _IDS
+        for column in free
+        if column.lower() not in _IDS
     }
     longest = max(lengths, key=lengths.__getitem__, default=None)
-    return [longest] if longest is not None and lengths[longest] else []
+    if longest is None or not lengths[longest]:
+        raise _which(options, "text", columns)
+    return (longest,)
+
+
+def _known(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """The columns of the first of the names that is there, in whatever letters."""
+    found = ([column for column in columns if column.lower() == name] for name in names)
+    return next(filter(None, found), [])
 
 
 def _which(options: OwnTask, what: str, columns: Sequence[str]) -> ValueError:
@@ -271,18 +314,40 @@ def _which(options: OwnTask, what: str, columns: Sequence[str]) -> ValueError:
     )
 
 
-def _kind(values: Values) -> str:
+# Gold values.
+
+
+def _kind(label: str, values: Values) -> str:
     """Lists are tags, or spans where they hold more than names; fractions and many different
-    numbers are amounts; all else are classes."""
-    given = [value for _, value in values]
+    numbers are amounts; all else are classes.
+
+    `ValueError` for a few values that are no numbers among numbers.
+    """
+    given = [value for _, value in values if not is_missing(value)]
     if any(_is_of_squad(value) for value in given):
         return "reading"
     if lists := [value for value in given if isinstance(value, list)]:
         holds_spans = any(isinstance(entry, dict | list) for value in lists for entry in value)
         return "entities" if holds_spans else "tagging"
-    numbers = {_number(value) for value in given}
+    odd = [(p, v) for p, v in values if math.isnan(number_of(v)) and not is_missing(v)]
+    if odd and all(_LIKE_NUMBER.fullmatch(str(value)) for value in given):
+        raise ValueError(
+            f"{_listed([place for place, _ in odd])}: {odd[0][1]!r:.80} in column {label!r} is no "
+            'number: write it as 1234.5, without commas and units (or say kind = "classification")'
+        )
+    numbers = Counter(number for v in given if not math.isnan(number := number_of(v)))
     are_ids = len(numbers) <= _MAX_CLASSES and all(number.is_integer() for number in numbers)
-    return "classification" if are_ids or any(map(math.isnan, numbers)) else "regression"
+    if odd and numbers:
+        are_few = len(odd) <= _SLIP_FRACTION * len(values)
+        are_not_given = all(is_missing(value, among_numbers=True) for _, value in odd)
+        if are_few or are_not_given or not (are_ids or len(odd) > numbers.total()):
+            place = _listed([place for place, _ in odd])
+            raise ValueError(
+                f"{place}: {odd[0][1]!r:.80} in column {label!r} is no number, {numbers.total():,} "
+                "others are; correct it or remove the row (if it is a label, say "
+                'kind = "classification")'
+            )
+    return "classification" if odd or are_ids else "regression"
 
 
 def _is_of_squad(value: Any) -> bool:
@@ -292,81 +357,136 @@ def _is_of_squad(value: Any) -> bool:
     return isinstance(value, list) and any(map(_is_of_squad, value))
 
 
-def _scorer(rows: Sequence[Row]) -> str:
+def _scorer(options: OwnTask, rows: Sequence[tuple[str, Row]]) -> str:
     """SQuAD 2.0's where questions are without an answer."""
-    answers = [() if row.get("is_impossible") else row["answers"] for row in rows]
-    texts = [found.get("text") if isinstance(found, dict) else found for found in answers]
-    return "squad-1.1" if all(texts) else "squad-2.0"
-
-
-def _number(value: Any) -> float:
-    """nan of what is no finite number."""
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-    return number if math.isfinite(number) else math.nan
+    moved: list[str] = []
+    answers = [placed_answers(row, place, moved) for place, row in rows]
+    if not any(answers):
+        raise ValueError(f"{options.train}: no question has an answer: nothing to learn")
+    if moved:
+        warn(
+            f"{_listed(moved)}: answer_start is missing or wrong; the only place of the answer in "
+            "its context is taken"
+        )
+    return "squad-1.1" if all(answers) else "squad-2.0"
 
 
 def _range(label: str, values: Values) -> list[float]:
-    for place, value in values:
-        if math.isnan(_number(value)):
-            raise ValueError(f"{place}: {value!r:.80} in column {label!r} is no number")
-    numbers = [_number(value) for _, value in values]
+    if bad := [(place, value) for place, value in values if math.isnan(number_of(value))]:
+        place = _listed([place for place, _ in bad])
+        raise ValueError(f"{place}: {bad[0][1]!r:.80} in column {label!r} is no number")
+    numbers = [number_of(value) for _, value in values]
     if min(numbers) == max(numbers):
         raise ValueError(f"column {label!r} is {numbers[0]:g} in every row: nothing to learn")
     return [min(numbers), max(numbers)]
 
 
-def _labels(kind: str, label: str, values: Values, rows: Sequence[Row]) -> list[str]:
+def _labels(
+    kind: str, label: str, texts: Sequence[str], values: Values, rows: Sequence[Row]
+) -> list[str]:
     match kind:
         case "regression" | "reading":
             return []
         case "tagging":
-            return _tags(label, values)
+            return _tags(label, texts[0], values, rows)
         case "entities":
-            return _types(label, values, rows)
+            return _types(label, texts[0], values, rows)
     return _classes(label, values)
 
 
-def _types(label: str, values: Values, rows: Sequence[Row]) -> list[str]:
+def _types(label: str, text: str, values: Values, rows: Sequence[Row]) -> list[str]:
     """B- and I- of each type in the order of letters, then O."""
-    spans = [entity_spans(row, label, p) for (p, _), row in zip(values, rows, strict=True)]
+    moved: list[str] = []
+    spans = [
+        entity_spans(row, label, str(nested(row, text)), place, moved)
+        for (place, _), row in zip(values, rows, strict=True)
+    ]
     kinds = sorted({kind for of_row in spans for *_, kind in of_row})
     if not kinds:
         raise ValueError(f"column {label!r} has no span in any row: nothing to learn")
+    if moved:
+        warn(f"{_listed(moved)}: a span does not hold its text; it is put where that stands")
     return [*(f"{mark}-{kind}" for kind in kinds for mark in "BI"), OUTSIDE]
 
 
 def _classes(label: str, values: Values) -> list[str]:
     """In the order of numbers, or of letters."""
-    names = set[str]()
+    names: dict[str, set[str]] = {}  # as they are written
     for place, value in values:
         if not isinstance(value, str | int | float):
             raise ValueError(f"{place}: {value!r:.80} in column {label!r} is no label")
-        names.add(class_name(value))
+        names.setdefault(class_name(value), set()).add(str(value).strip())
     if len(names) == 1:
-        raise ValueError(f"column {label!r} is {names.pop()!r} in every row: nothing to learn")
+        raise ValueError(f"column {label!r} is {min(names)!r} in every row: nothing to learn")
+    if all(name[:1] in ("[", "{") and name[-1:] in ("]", "}") for name in names):
+        raise ValueError(
+            f"column {label!r} has lists or objects written as text; save the rows as JSON lines"
+        )
+    if OUTSIDE in names and all(map(mark_and_type, names)):
+        raise ValueError(
+            f"column {label!r} has tags of single words: write lists of words and of tags, a row a "
+            "sentence (JSON lines), or CoNLL: a word and its tag a line, no header, an empty line "
+            "between sentences"
+        )
     if len(names) > max(_MAX_CLASSES, len(values) / 2):
         raise ValueError(
             f"column {label!r} has {len(names):,} different values in {len(values):,} rows: it is "
             'no label; name the column (label = "..."), or say kind = "regression"'
         )
-    are_numbers = not any(math.isnan(_number(name)) for name in names)
-    return sorted(names, key=lambda name: (_number(name) if are_numbers else 0.0, name))
+    _warn_of_spellings(label, names)
+    are_numbers = not any(math.isnan(number_of(name)) for name in names)
+    return sorted(names, key=lambda name: (number_of(name) if are_numbers else 0.0, name))
 
 
-def _tags(label: str, values: Values) -> list[str]:
-    """O, then the others in the order of letters."""
-    names = set[str]()
-    for place, value in values:
-        for tag in value if isinstance(value, list) else [value]:
-            if not isinstance(value, list) or not isinstance(tag, str) or not _TAG.fullmatch(tag):
-                raise ValueError(
-                    f"{place}: {tag!r:.80} in column {label!r} is no tag: it has to be a list with "
-                    "B-TYPE, I-TYPE or O for each word (other tags are not read)"
-                )
-            names.add(tag)
+def _warn_of_spellings(label: str, names: Mapping[str, set[str]]) -> None:
+    """Labels that are read as one, and such as look like one and are not."""
+    texts = {name: written for name, written in names.items() if math.isnan(number_of(name))}
+    if merged := [name for name, written in texts.items() if len(written) > 1]:
+        warn(
+            f"column {label!r}: {listed(merged, ', ')} is written in several ways that look alike "
+            "(Unicode form, width, blanks, invisible characters), each read as one label"
+        )
+    if none := [name for name in texts if name in _LIKE_NONE]:
+        warn(f"column {label!r}: {listed(none, ', ')} is a label as others are; is it meant so?")
+    groups: dict[str, list[str]] = {}
+    for name in sorted(names):
+        groups.setdefault(alike(name), []).append(name)
+    if near := [" and ".join(map(repr, group)) for group in groups.values() if len(group) > 1]:
+        warn(
+            f"column {label!r}: {listed(near)} differ in case or blanks alone: are they one label?"
+        )
+
+
+def _tags(label: str, words: str, values: Values, rows: Sequence[Row]) -> list[str]:
+    """O, then the others in the order of letters, as `iob2` reads them."""
+    read: dict[tuple[str, str], None] = {}  # as they are written, and as they are read
+    for (place, value), row in zip(values, rows, strict=True):
+        what = f"{place}: {value!r:.80} in column {label!r}"
+        if not isinstance(value, list):
+            raise ValueError(f"{what} is no list with a tag for each word")
+        if not isinstance(nested(row, words), list):
+            raise ValueError(
+                f"{what} is a list, and {words!r} is no list of words. Several labels a text are "
+                "not supported: make a task of each label, with yes or no. Tags need the words as "
+                "a list"
+            )
+        if any(isinstance(tag, int) for tag in value):
+            raise ValueError(
+                f"{what} has numbers of tags without their names. Write the names: "
+                f"dataset.features[{label!r}].feature.int2str(NUMBER); dataset.to_parquet(FILE) "
+                "keeps them"
+            )
+        try:
+            read |= dict.fromkeys(zip(value, iob2(value), strict=True))
+        except ValueError as error:
+            raise ValueError(
+                f"{place}, column {label!r}: {error} of an entity; write B-TYPE, I-TYPE or O for "
+                "each word (BIOES, BILOU, BMES and TYPE_B are read, too; other tags, such as parts "
+                "of speech, are not)"
+            ) from None
+    names = {name for _, name in read}
     if names <= {OUTSIDE}:
         raise ValueError(f"column {label!r} has no entity in any row: nothing to learn")
+    if other := [f"{written} as {name}" for written, name in read if folded(written) != name]:
+        log(f"column {label!r}: tags are read as B-TYPE and I-TYPE: {listed(other, ', ')}")
     return [OUTSIDE, *sorted(names - {OUTSIDE})]

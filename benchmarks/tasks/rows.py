@@ -74,20 +74,25 @@ def rows_of_file(
 
 
 def json_value(path: Path) -> Any:
-    """The value of a JSON file, or the list of its lines' values: JSON lines are often named so."""
-    text = read_text(path)
+    """The value of a JSON file, as `json_of`."""
+    return json_of(read_text(path), path)
+
+
+def json_of(text: str, path: Path) -> Any:
+    """The value of a JSON text, or the list of its lines' values: JSON lines are often named so."""
     first, _, more = text.strip().partition("\n")
     if more and first.startswith("{") and first.rstrip().endswith("}"):
-        return [value for _, value in _values_of_lines(text, path)]
+        return [value for _, value in lines_of(text, path)]
     return parse_json(text, path)
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """(number from 1, value) of each line that is not blank."""
-    return _values_of_lines(read_text(path), path)
+    return lines_of(read_text(path), path)
 
 
-def _values_of_lines(text: str, path: Path) -> Iterator[tuple[int, Any]]:
+def lines_of(text: str, path: Path) -> Iterator[tuple[int, Any]]:
+    """The same of a text."""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield number, parse_json(line, f"{path} line {number}")
@@ -95,12 +100,31 @@ def _values_of_lines(text: str, path: Path) -> Iterator[tuple[int, Any]]:
 
 def parquet_rows(path: Path) -> list[Row]:
     """The rows of a table; `ValueError` for a file that is none."""
+    rows: list[Row] = parquet_table(path).to_pylist()
+    return rows
+
+
+def parquet_table(path: Path) -> Any:
+    """As `pyarrow` reads it; `ValueError` for a file that is none."""
     parquet: Any = importlib.import_module("pyarrow.parquet")  # slow to import, and seldom wanted
     try:
-        rows: list[Row] = parquet.read_table(path).to_pylist()
+        return parquet.ParquetFile(path).read()
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
-    return rows
+
+
+def questions_of(data: Any, path: Path) -> Iterator[tuple[int, Row]]:
+    """(number, row) of each question of what a file in SQuAD's JSON holds."""
+    number = 0
+    for article in list_field(data, "data", str(path)):
+        for paragraph in list_field(article, "paragraphs", f"{path} behind question {number}"):
+            place = f"{path} behind question {number}"
+            context = text_field(paragraph, "context", place)
+            for qa in list_field(paragraph, "qas", place):
+                number += 1
+                if not isinstance(qa, dict):
+                    raise ValueError(f"{path} question {number}: {qa!r:.80} is not an object")
+                yield number, {**qa, "context": context}
 
 
 def sentence_blocks(path: Path) -> Iterator[tuple[int, str, list[tuple[int, str]]]]:
@@ -130,6 +154,22 @@ def text_field(row: Row, name: str, place: str) -> str:
         shown = "missing" if value is None else f"{value!r:.80}"
         raise ValueError(f"{place}: field {name!r} is {shown}, not text")
     return value
+
+
+def flag_field(row: Row, name: str, place: str) -> bool | None:
+    """A field that says yes or no; None where it is missing, null or empty. `ValueError` names
+    `place` for any other value."""
+    value = row.get(name)
+    if value is None or value != value or value == "":
+        return None
+    said = value.strip().lower() if isinstance(value, str) else value
+    for answer, words in (
+        (True, (1, "1", "true", "yes", "y")),
+        (False, (0, "0", "false", "no", "n")),
+    ):
+        if said in words:
+            return answer
+    raise ValueError(f"{place}: {name} is {value!r:.80}; write true or false")
 
 
 def list_field(row: Any, name: str, place: str) -> list[Any]:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics.weighted import Weighted, repeated
+from benchmarks.tasks.own_files import own_rows
 from benchmarks.tasks.rows import Row, rows_of_file, text_field
 from electrify.system.progress import warn
 
@@ -200,6 +201,8 @@ class Task(ABC):
 
         `ValueError` names the place of what is of another form.
         """
+        if self.suite == OWN:
+            return own_rows(path)
         is_labelled = split not in self.unlabelled
         return rows_of_file(
             path,

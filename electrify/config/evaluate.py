@@ -127,7 +127,7 @@ class OwnTask(Section):
     """
 
     train: _Text
-    """File to learn from: .csv, .tsv, .json (a list), .jsonl or .parquet."""
+    """File to learn from: .csv, .tsv, .txt, .json (a list), .jsonl, .parquet or .conll."""
     dev: _Text | None = None
     """File to score. Left out: a fifth of the texts of `train`."""
     test: _Text | None = None

@@ -1,7 +1,6 @@
 """One label, or one number, for a text or a pair of texts."""
 
 import math
-import re
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks.metrics import weighted
 from benchmarks.tasks.kinds.encode import IGNORED_LABEL, encode_rows
+from benchmarks.tasks.labels import class_name
 from benchmarks.tasks.rows import Row, label_ids, nested
 from benchmarks.tasks.task import (
     Arrays,
@@ -25,17 +25,8 @@ from benchmarks.tasks.task import (
     Task,
 )
 
-_WHOLE = re.compile(r"^(-?\d+)\.0+$")
 _TOP = 4  # probabilities shown
 MAX_EXCHANGE_GAIN = 0.5  # of accuracy: WNLI's dev set alone gains some with its labels exchanged
-
-
-def class_name(value: Any) -> Any:
-    """A label of a table as text, 1.0 as 1: a column of whole numbers that has a gap somewhere is
-    one of fractions to pandas. What is neither text nor number is given back."""
-    if not isinstance(value, str | int | float):
-        return value
-    return _WHOLE.sub(r"\1", str(value).strip())
 
 
 @dataclass(frozen=True)

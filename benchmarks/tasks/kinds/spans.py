@@ -16,7 +16,7 @@ import math
 import re
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics import klue_mrc, korquad, squad, weighted
-from benchmarks.tasks.rows import Row, json_value, list_field, rows_of_file, text_field
+from benchmarks.tasks.rows import Row, flag_field, questions_of, text_field
 from benchmarks.tasks.task import (
     Arrays,
     Example,
@@ -131,22 +131,28 @@ class Spans(Task):
     def examples(
         self, row: Row, identity: str, place: str, is_labelled: bool
     ) -> Iterator[QuestionExample]:
-        answers = _gold_answers(row, place) if is_labelled else None
+        answers = self.gold_answers(row, place) if is_labelled else None
         if answers == () and not self.has_unanswerable:
             raise ValueError(
                 f"{place}: question {identity!r} has no answer; in {self.name} every question has "
                 "one"
             )
-        question_type = row.get("question_type")
-        if question_type is not None and not isinstance(question_type, int):
-            raise ValueError(f"{place}: question_type is {question_type!r:.80}, no whole number")
-        known = (None, *klue_mrc.QUESTION_TYPES)
-        if self.scorer == "klue-mrc" and question_type not in known:
+        question_type = row.get("question_type") if self.scorer == "klue-mrc" else None
+        if question_type not in (None, *klue_mrc.QUESTION_TYPES):
             raise ValueError(
-                f"{place}: question_type is {question_type}, KLUE-MRC has "
+                f"{place}: question_type is {question_type!r:.80}, KLUE-MRC has "
                 f"{', '.join(map(str, klue_mrc.QUESTION_TYPES))}; correct it or leave it out"
             )
         yield QuestionExample(identity, self.texts(row, place), answers, question_type)
+
+    def gold_answers(self, row: Row, place: str) -> tuple[GoldAnswer, ...]:
+        """Of a file a list of answers, of the hub a list a field."""
+        answers = []
+        for text, start in spelt_answers(row, place):
+            if start is None:
+                raise ValueError(f"{place}: answer_start of {text!r:.80} is missing or negative")
+            answers.append(GoldAnswer(text, start))
+        return tuple(answers)
 
     def featurize(
         self, examples: Sequence[QuestionExample], tokenizer: Any, max_length: int, train: bool
@@ -334,47 +340,77 @@ class OwnReading(Spans):
     JSON."""
 
     row_name = "row"
+    rows = Task.rows
 
-    def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
-        return own_rows(path)
-
-
-def own_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    """Rows of a file of a user's; of SQuAD's JSON its questions."""
-    if path.suffix == ".json" and isinstance(data := json_value(path), dict) and "data" in data:
-        return questions_of(data, path)
-    return rows_of_file(path, (), {}, (), False)
+    def gold_answers(self, row: Row, place: str) -> tuple[GoldAnswer, ...]:
+        return placed_answers(row, place)
 
 
-def questions_of(data: Any, path: Path) -> Iterator[tuple[int, Row]]:
-    """(number, row) of each question of what a file in SQuAD's JSON holds."""
-    number = 0
-    for article in list_field(data, "data", str(path)):
-        for paragraph in list_field(article, "paragraphs", f"{path} behind question {number}"):
-            place = f"{path} behind question {number}"
-            context = text_field(paragraph, "context", place)
-            for qa in list_field(paragraph, "qas", place):
-                number += 1
-                if not isinstance(qa, dict):
-                    raise ValueError(f"{path} question {number}: {qa!r:.80} is not an object")
-                yield number, {**qa, "context": context}
+def placed_answers(row: Row, place: str, moved: list[str] | None = None) -> tuple[GoldAnswer, ...]:
+    """The answers of a row at the places where their texts stand in its context.
+
+    Where `answer_start` is missing or wrong, the only place of the text is taken, and `moved` gets
+    `place`. `ValueError` if the text stands nowhere or in several places, and where the row says
+    that there is an answer and has none.
+    """
+    context, answers = text_field(row, "context", place), []
+    for text, start in spelt_answers(row, place):
+        kept = text.strip()
+        begin = None if start is None else start + len(text) - len(text.lstrip())
+        if begin is None or not context.startswith(kept, begin):
+            places = _places(context, kept)
+            if len(places) != 1:
+                where = "no answer_start" if start is None else f"answer_start {start}"
+                raise ValueError(
+                    f"{place}: the answer {kept!r:.80} has {where}, and stands {len(places)} times "
+                    "in its context; correct it"
+                )
+            begin = places[0]
+            if moved is not None:
+                moved.append(place)
+        answers.append(GoldAnswer(kept, begin))
+    if not answers and flag_field(row, "is_impossible", place) is False:
+        raise ValueError(f"{place}: is_impossible is false, and there is no answer")
+    return tuple(answers)
 
 
-def _gold_answers(row: Row, place: str) -> tuple[GoldAnswer, ...]:
-    """Of a file a list of answers, of the hub a list a field."""
-    found = row.get("answers")
-    if isinstance(found, dict):
-        columns = (list_field(found, name, place) for name in ("text", "answer_start"))
-        found = [{"text": t, "answer_start": n} for t, n in zip(*columns, strict=True)]
-    answers = []
-    for answer in list_field({"answers": found}, "answers", place):
+def spelt_answers(row: Row, place: str) -> list[tuple[str, int | None]]:
+    """Text and start of each answer: of a list of objects or texts, of one of them, or of an object
+    of lists as the hub has it.
+
+    There is none where `is_impossible` says so, as files and the hub may have KLUE's plausible
+    answers then, where the field is null or an empty list, and where all texts are empty. A start
+    that is missing, null or negative is None. `ValueError` names `place`.
+    """
+    if "answers" not in row:
+        raise ValueError(f"{place}: field 'answers' is missing")
+    found = row["answers"]
+    if isinstance(found, Mapping) and isinstance(found.get("text"), list):
+        texts = found["text"]
+        starts = found.get("answer_start", [None] * len(texts))
+        if not isinstance(starts, list) or len(starts) != len(texts):
+            raise ValueError(f"{place}: {len(texts)} answers have answer_start {starts!r:.80}")
+        found = [{"text": text, "answer_start": n} for text, n in zip(texts, starts, strict=True)]
+    answers: list[tuple[str, int | None]] = []
+    for entry in found if isinstance(found, list) else [] if found is None else [found]:
+        answer = {"text": entry} if isinstance(entry, str) else entry
         text = text_field(answer, "text", place)
-        start = answer.get("answer_start")
-        if not isinstance(start, int):
-            raise ValueError(f"{place}: answer_start is {start!r:.80}, no whole number")
-        answers.append(GoldAnswer(text, start))
-    # where it is set, files and the hub have KLUE's plausible answers in other places
-    return () if row.get("is_impossible") else tuple(answers)
+        answers.append((text, _start(answer.get("answer_start"), place)))
+    if flag_field(row, "is_impossible", place):
+        return []
+    given = [(text, start) for text, start in answers if text.strip()]
+    if given and len(given) < len(answers):
+        raise ValueError(f"{place}: one answer is empty and another is {given[0][0]!r:.80}")
+    return given
+
+
+def _start(value: Any, place: str) -> int | None:
+    if value is None or value != value:
+        return None
+    text = str(value).strip().removesuffix(".0")  # pandas' numbers of a column with a gap
+    if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,9}", text):
+        raise ValueError(f"{place}: answer_start is {value!r:.80}, no whole number")
+    return None if int(text) < 0 else int(text)
 
 
 # a line with an answer and one without: by their scores the names of all metrics are known
@@ -551,11 +587,15 @@ def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
         return None
     start += len(text) - len(text.lstrip())
     if not context.startswith(kept, start):
-        places = [match.start() for match in re.finditer(f"(?={re.escape(kept)})", context)]
+        places = _places(context, kept)
         if not places:
             return None
         start = min(places, key=lambda place: abs(place - start))
     return start, start + len(kept)
+
+
+def _places(context: str, text: str) -> list[int]:
+    return [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
 
 
 def answer_pieces(offsets: NDArray[np.int32], start: int, end: int) -> tuple[int, int] | None:

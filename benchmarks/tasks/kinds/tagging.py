@@ -39,6 +39,8 @@ from benchmarks.metrics.tagging import (
     text_entities,
 )
 from benchmarks.tasks.kinds.encode import IGNORED_LABEL, encode_texts, padded
+from benchmarks.tasks.labels import folded, iob2
+from benchmarks.tasks.own_files import TAGS, TOKENS
 from benchmarks.tasks.rows import Row, label_ids, list_field, read_text, sentence_blocks
 from benchmarks.tasks.task import (
     NOTHING,
@@ -55,7 +57,8 @@ from benchmarks.tasks.task import (
 )
 
 _CORRECTED = (character_macro_f1_without_o, character_macro_f1_present, seqeval_micro_f1)
-_TOKENS, _TAGS = "tokens", "ner_tags"  # of a row: words or characters, and the label of each
+_SPAN_FIELDS = (("start", "begin"), ("end",), ("label", "type"))
+_SPAN_TEXTS = ("text", "word", "form")
 
 
 class Tagging(Task):
@@ -112,9 +115,9 @@ class Tagging(Task):
 
     def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
         """Words or characters of a row and the label id of each."""
-        tokens, names = list_field(row, _TOKENS, place), list_field(row, _TAGS, place)
+        tokens, names = list_field(row, TOKENS, place), list_field(row, TAGS, place)
         if len(tokens) != len(names) or not tokens:
-            raise ValueError(f"{place}: {len(tokens)} {_TOKENS} and {len(names)} labels")
+            raise ValueError(f"{place}: {len(tokens)} {TOKENS} and {len(names)} labels")
         return tokens, label_ids(names, self.labels, place)
 
 
@@ -136,7 +139,7 @@ class WordTagging(Tagging):
         lines = read_text(path).removesuffix("\n").split("\n")
         for number, line in enumerate(lines, start=1):
             text, _, names = line.removesuffix("\r").partition("\t")
-            yield number, {"sentence": text, _TOKENS: text.split(), _TAGS: names.split()}
+            yield number, {"sentence": text, TOKENS: text.split(), TAGS: names.split()}
 
     def examples(
         self, row: Row, identity: str, place: str, is_labelled: bool
@@ -233,7 +236,7 @@ def _prefixed(label: str) -> str:
 
 
 class OwnWordTagging(WordTagging):
-    """Words in the column of the task's text field, labels in that of its label field."""
+    """Words in the column of the task's text field, tags in that of its label field."""
 
     row_name = "row"
     rows = Task.rows
@@ -245,8 +248,11 @@ class OwnWordTagging(WordTagging):
         return (" ".join(words),)
 
     def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
-        labels = list_field(row, self.label_field, place)
-        named = {_TOKENS: list_field(row, self.text_fields[0], place), _TAGS: labels}
+        try:
+            tags = iob2(list_field(row, self.label_field, place))
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from None
+        named = {TOKENS: list_field(row, self.text_fields[0], place), TAGS: tags}
         return super()._tokens(named, place)
 
 
@@ -273,10 +279,10 @@ class CharacterTagging(Tagging):
                         f"{path} line {number}: {line[:40]!r} is not a character, a tab and a label"
                     )
             characters, _, labels = (list(column) for column in zip(*cells, strict=True))
-            yield start, {self.id_field: identity, _TOKENS: characters, _TAGS: labels}
+            yield start, {self.id_field: identity, TOKENS: characters, TAGS: labels}
 
     def texts(self, row: Row, place: str) -> tuple[str, ...]:
-        characters = list_field(row, _TOKENS, place)
+        characters = list_field(row, TOKENS, place)
         if any(not isinstance(token, str) or len(token) != 1 for token in characters):
             raise ValueError(f"{place}: {characters!r:.80} are not characters")
         return ("".join(characters),)
@@ -408,7 +414,7 @@ class OwnEntityTagging(CharacterTagging):
     def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
         (text,) = self.texts(row, place)
         tags = [OUTSIDE] * len(text)
-        for start, end, kind in sorted(entity_spans(row, self.label_field, place)):
+        for start, end, kind in sorted(entity_spans(row, self.label_field, text, place)):
             if end > len(text) or any(tag != OUTSIDE for tag in tags[start:end]):
                 what = "ends behind the text" if end > len(text) else "overlaps another one"
                 raise ValueError(f"{place}: the span {start} to {end} ({kind}) {what}")
@@ -432,22 +438,52 @@ class OwnEntityTagging(CharacterTagging):
         return [{**line, "frame": frame} for line in super().lines(examples, features, outputs)]
 
 
-def entity_spans(row: Row, name: str, place: str) -> list[tuple[int, int, str]]:
+def entity_spans(
+    row: Row, name: str, text: str, place: str, moved: list[str] | None = None
+) -> list[tuple[int, int, str]]:
     """(first character, the one behind the last, type) of each span of a row: an object with
-    start, end and label, or a list of the three; `ValueError` names `place`."""
+    start (or begin), end and label (or type), or a list of the three.
+
+    An object may have the text of the span, too (text, word or form). Where that does not stand at
+    start and end but at start or in one place alone, the span is put there, and `moved` gets
+    `place`. `ValueError` names `place`.
+    """
     found = []
     for span in list_field(row, name, place):
-        parts = [span.get(n) for n in ("start", "end", "label")] if isinstance(span, dict) else span
+        said = span if isinstance(span, dict) else {}
+        parts = [_first_of(said, names) for names in _SPAN_FIELDS] if said else span
         match parts:
-            case [int(start), int(end), str(kind)] if 0 <= start < end and kind:
-                found.append((start, end, kind))
+            case [int(start), int(end), str(kind)] if 0 <= start < end and folded(kind):
+                here = start, end
             case _:
                 raise ValueError(
                     f"{place}: {span!r:.80} in column {name!r} is no span: write "
                     '{"start": 0, "end": 2, "label": "TYPE"} or [0, 2, "TYPE"], characters counted '
                     "from 0, the end not included"
                 )
+        form = _first_of(said, _SPAN_TEXTS)
+        if isinstance(form, str) and form and text[start:end] != form:
+            here = _place_of(form, start, text, f"{place}: the span {start} to {end}")
+            if moved is not None:
+                moved.append(place)
+        found.append((*here, folded(kind)))
     return found
+
+
+def _first_of(span: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return next((span[name] for name in names if name in span), None)
+
+
+def _place_of(form: str, start: int, text: str, place: str) -> tuple[int, int]:
+    """Where a text stands that a span holds: at its start, or in the only place."""
+    if not text.startswith(form, start):
+        if text.count(form) != 1:
+            raise ValueError(
+                f"{place} does not hold its text {form!r:.80}, which stands {text.count(form)} "
+                "times in the row; correct it"
+            )
+        start = text.index(form)
+    return start, start + len(form)
 
 
 def _append_padding(encoded: Features, tokenizer: Any, max_length: int) -> list[int]:

@@ -150,14 +150,14 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
         (REVIEWS, {"label": "labl"}, "no column 'labl'; did you mean label"),
         (REVIEWS, {"metric": "f1"}, "unknown metric 'f1'.*classification has accuracy, macro_f1"),
         (REVIEWS, {"label": "document", "text": "id"}, "60 different values in 60 rows"),
-        (REVIEWS, {"kind": "tagging"}, "row 1: '0' in column 'label' is no tag"),
+        (REVIEWS, {"kind": "tagging"}, "row 1: '0' in column 'label' is no list with a tag"),
         (REVIEWS, {"kind": "regression", "label": "document"}, "'review 0 of a film'.*no number"),
         (REVIEWS[:1], {}, "is '0' in every row: nothing to learn"),
         ([*REVIEWS, {"id": "", "document": "a", "label": ""}], {}, "row 61: no value in column"),
         ([*REVIEWS, {"id": "", "document": "a", "label": " "}], {}, "row 61: no value in column"),
-        ([*REVIEWS, *[{"id": "", "document": "a", "label": ""}] * 3], {}, "row 61 and 2 more: no"),
+        ([*REVIEWS, *[{"document": "a", "label": ""}] * 3], {}, r"row 61 and 2 more .62, 63.: no"),
         ([{"document": "a"}, {"document": "b"}], {}, "no column is left for the label"),
-        ([{"words": ["a"], "tags": ["NOUN"]}], {}, "'NOUN' in column 'tags' is no tag"),
+        ([{"words": ["a"], "tags": ["NOUN"]}], {}, "row 1, column 'tags': 'NOUN' is no tag"),
         ([{"words": ["a"], "tags": ["O"]}], {}, "has no entity in any row"),
         ([{"text": "a", "tags": [{"start": 0}]}], {}, "'tags' is no span: write"),
         ([{"text": "a", "spans": [[0, 2, "X"]]}], {}, "0 to 2 .X. ends behind the text"),
@@ -170,6 +170,234 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
 def test_what_cannot_be_a_task_is_refused(tmp_path, rows, options, message):
     with pytest.raises(ValueError, match=message):
         load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows), **options))
+
+
+def labelled(*labels, count=40):
+    """Texts with the labels in turn, and the rest with the first of them."""
+    return [{"text": f"text {n}", "label": labels[n % len(labels)]} for n in range(count)]
+
+
+def slips(*odd, usual, count=40):
+    rows = labelled(*usual, count=count)
+    return rows + [{"text": f"odd {n}", "label": value} for n, value in enumerate(odd)]
+
+
+FRACTIONS = [f"{n / 7:.2f}" for n in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels"),
+    [
+        (labelled("none", "offensive", "hate"), ("hate", "none", "offensive")),
+        (labelled("NA", "EU"), ("EU", "NA")),
+        (labelled("1", "2", "else"), ("1", "2", "else")),
+        (labelled("긍정", "\u1100\u1173\u11bc\u110c\u1165\u11bc", "부정\u200b", "부정", " 부정"),
+         ("긍정", "부정")),
+        (labelled("Ａ", "A", "B"), ("A", "B")),
+        (labelled(True, False, "TRUE"), ("false", "true")),
+    ],
+)  # fmt: skip
+def test_labels_are_read_by_name(tmp_path, rows, labels):
+    """A word for "nothing" among words is a label like the others."""
+    task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows)))
+    assert (kind_of(task), task.labels) == ("classification", labels)
+    assert len(data.train) + len(data.reported) == 40
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ("\u1100\u1173\u11bc\u110c\u1165\u11bc", "긍정 is written in several ways that look alike"),
+        ("부\u200b정", "부정 is written in several ways that look alike"),
+        ("B", "'B' and 'b' differ in case or blanks alone"),
+        ("None", "None is a label as others are"),
+    ],
+)
+def test_what_looks_alike_is_said(tmp_path, caplog, other, said):
+    own_task(OwnTask(train=write(tmp_path / "a.jsonl", labelled("긍정", "부정", "b"))))
+    assert not caplog.records
+    own_task(OwnTask(train=write(tmp_path / "b.jsonl", labelled("긍정", "부정", "b", other))))
+    assert len(caplog.records) == 1
+    assert said in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        (slips("nan", None, "<NA>", usual=("0", "1")), {}, "row 41 and 2 more .42, 43.: no value"),
+        (slips("nan", usual=("긍정", "부정")), {"kind": "classification"}, "row 41: no value"),
+        (labelled("none", "0", "1"), {}, "row 1 and 13 more .*: 'none' .* is no number"),
+        (slips("-", usual=FRACTIONS), {}, "row 41: '-' .* is no number, 40 others are"),
+        (slips("3점", usual=FRACTIONS), {}, "row 41: '3점' .* is no number"),
+        (slips("x", usual=("0", "1")), {}, "row 41: 'x' .* is no number"),
+        (slips("-", usual=FRACTIONS), {"kind": "regression"}, "row 41: '-' .* is no number"),
+        (labelled("4,5", "3,2"), {}, "'4,5' in column 'label' is no number: write it as 1234.5"),
+        (slips("50 %", usual=FRACTIONS), {}, "row 41: '50 %' .* is no number: write it as"),
+        (labelled("['a']", "['a', 'b']"), {}, "has lists or objects written as text"),
+        ([{"word": f"w{n}", "tag": "OB"[n % 2] + "-X"[: 2 * (n % 2)]} for n in range(9)], {},
+         "'tag' has tags of single words"),
+        ([{"text": "a", "labels": ["x", "y"]}] * 9, {}, "Several labels a text are not supported"),
+        ([{"text": "a", "labels": [1, 5]}] * 9, {}, "Several labels a text are not supported"),
+        ([{"tokens": ["a", "b"], "ner_tags": [0, 1]}] * 9, {}, "numbers of tags without their"),
+        ([{"text": "a b", "tags": ["O", "B-X"]}] * 9, {}, "Tags need the words as a list"),
+        ([{"text": "a", "Label": "0", "label": "1"}] * 9, {}, "which column is the label"),
+    ],
+)  # fmt: skip
+def test_gold_values_are_never_guessed(tmp_path, rows, options, message):
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows), **options))
+
+
+def test_what_is_no_number_may_be_a_label_if_it_is_said(tmp_path):
+    rows = slips("-", usual=("0", "1"))
+    options = OwnTask(train=write(tmp_path / "mine.jsonl", rows), kind="classification")
+    assert own_task(options).labels == ("-", "0", "1")
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        ["B-PER", "O", "B-LOC", "I-LOC"],
+        ["S-PER", "O", "B-LOC", "E-LOC"],
+        ["PER_B", "-", "LOC_B", "LOC_I"],
+        ["PER-B", "O", "LOC-B", "LOC-I"],
+        ["I-PER", "O", "I-LOC", "I-LOC"],
+    ],
+)
+def test_tags_of_every_scheme_are_one_task(tmp_path, tags):
+    """Also of a hub, with the sentence beside its words."""
+    words = ["홍길동", "은", "대구", "광역시"]
+    rows = [
+        {"sentence": f"{' '.join(words)} {n}", "tokens": [*words, str(n)], "ner_tags": [*tags, "O"]}
+        for n in range(20)
+    ]
+    task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows)))
+    assert (task.text_fields, task.labels) == (("tokens",), ("O", "B-LOC", "B-PER", "I-LOC"))
+    assert {e.tags for e in (*data.train, *data.reported)} == {(2, 0, 1, 3, 0)}
+    assert task_of_record(record_of(task)) == task
+
+
+@pytest.mark.parametrize(
+    ("span", "message"),
+    [
+        ({"start": 0, "end": 3, "label": "PER", "text": "Ann"}, ""),
+        ({"begin": 0, "end": 2, "type": "PER", "form": "Ann"}, "is put where that stands"),
+        ({"start": 1, "end": 4, "label": "PER", "word": "Ann"}, "is put where that stands"),
+        (
+            {"start": 0, "end": 3, "label": "PER", "text": "Bob"},
+            "row 1: the span 0 to 3 .*stands 0",
+        ),
+        (
+            {"start": 3, "end": 4, "label": "PER", "text": "n"},
+            "row 1: .* stands 3 times in the row",
+        ),
+    ],
+)
+def test_a_span_holds_the_text_that_it_has(tmp_path, caplog, span, message):
+    rows = [{"text": f"Ann in {n}", "entities": [span]} for n in range(20)]
+    options = OwnTask(train=write(tmp_path / "mine.jsonl", rows))
+    if message.startswith("row"):
+        with pytest.raises(ValueError, match=message):
+            own_task(options)
+        return
+    task, data = load(tmp_path, options)
+    assert [task.labels[tag] for tag in data.train[0].tags[:4]] == ["B-PER", "I-PER", "I-PER", "O"]
+    assert ("a span does not hold its text" in caplog.text) == bool(message)
+
+
+CONTEXT = "Town {} has a bridge and a mill. A mill is old."
+BRIDGE = len("Town 0 has a ")
+
+
+def questions(answers, **more):
+    """Ten of them, and one with an answer."""
+    rows = [
+        {"context": CONTEXT.format(n), "question": "What?", "answers": answers, **more}
+        for n in range(10)
+    ]
+    return [*rows, QUESTIONS[0]]
+
+
+@pytest.mark.parametrize(
+    ("answers", "more"),
+    [
+        ([], {}),
+        (None, {}),
+        ({"text": [], "answer_start": []}, {}),
+        ({"text": [""], "answer_start": [-1]}, {}),
+        ([{"text": " ", "answer_start": 0}], {}),
+        ({"text": "", "answer_start": None}, {}),
+        ([{"text": "bridge", "answer_start": BRIDGE}], {"is_impossible": "TRUE"}),
+        ([{"text": "bridge", "answer_start": BRIDGE}], {"is_impossible": 1.0}),
+        ([], {"is_impossible": "yes"}),
+        ([], {"is_impossible": None}),
+    ],
+)
+def test_a_question_without_an_answer_however_that_is_spelt(tmp_path, answers, more):
+    rows = questions(answers, question_type="a place", **more)
+    task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows)))
+    assert task.has_unanswerable
+    assert [e.answers for e in (*data.train, *data.reported)].count(()) == 10
+
+
+@pytest.mark.parametrize(
+    ("answers", "more", "is_moved"),
+    [
+        ([{"text": "bridge", "answer_start": BRIDGE}], {"is_impossible": "false"}, False),
+        ({"text": ["bridge"], "answer_start": [str(BRIDGE)]}, {"is_impossible": "0"}, False),
+        ({"text": "bridge", "answer_start": float(BRIDGE)}, {"is_impossible": "no"}, False),
+        ({"text": [" bridge"], "answer_start": [BRIDGE - 1]}, {"is_impossible": 0}, False),
+        ({"text": ["bridge"], "answer_start": [-1]}, {}, True),
+        ({"text": ["bridge"], "answer_start": [3]}, {"is_impossible": ""}, True),
+        ([{"text": "bridge"}], {}, True),
+        (["bridge"], {}, True),
+    ],
+)
+def test_an_answer_however_it_is_spelt(tmp_path, caplog, answers, more, is_moved):
+    rows = questions(answers, **more)
+    task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows), kind="reading"))
+    assert not task.has_unanswerable
+    found = {e.answers for e in (*data.train, *data.reported)}
+    assert {("bridge", BRIDGE)} in [set(of) for of in found]
+    assert len(found) == 2
+    assert ("row 1 and 9 more" in caplog.text) == is_moved
+
+
+@pytest.mark.parametrize(
+    ("answers", "more", "message"),
+    [
+        (
+            [{"text": "castle", "answer_start": 0}],
+            {},
+            "'castle' has answer_start 0, and stands 0 times",
+        ),
+        (
+            [{"text": "mill", "answer_start": 0}],
+            {},
+            "'mill' has answer_start 0, and stands 2 times",
+        ),
+        (["mill"], {}, "'mill' has no answer_start, and stands 2 times"),
+        ([{"text": "bridge", "answer_start": "x"}], {}, "answer_start is 'x', no whole number"),
+        ([{"text": "bridge", "answer_start": True}], {}, "answer_start is True, no whole number"),
+        ({"text": ["bridge", "mill"], "answer_start": [BRIDGE]}, {}, "2 answers have answer_start"),
+        (
+            {"text": ["bridge", ""], "answer_start": [BRIDGE, -1]},
+            {},
+            "one answer is empty and another",
+        ),
+        (
+            [{"text": "bridge", "answer_start": BRIDGE}],
+            {"is_impossible": "maybe"},
+            "is_impossible is",
+        ),
+        ([], {"is_impossible": False}, "is_impossible is false, and there is no answer"),
+        ([7], {}, "field 'text' is missing"),
+    ],
+)
+def test_an_answer_that_contradicts_its_row_is_refused(tmp_path, answers, more, message):
+    options = OwnTask(train=write(tmp_path / "a.jsonl", questions(answers, **more)), kind="reading")
+    with pytest.raises(ValueError, match=rf"a.jsonl row 1: .*{message}"):
+        own_task(options)
 
 
 def test_files_of_other_tools(tmp_path, caplog):
@@ -188,6 +416,7 @@ def test_files_that_are_not_there_are_named_beside_those_of_official_tasks(tmp_p
     options = EvaluateConfig(own_tasks=own, tasks=("klue-ynat",), data_dir=str(tmp_path))
     with pytest.raises(ValueError, match=r"a: no file .*\nb: no file .*\n.*no data of klue-ynat"):
         load_tasks(options)
+    (tmp_path / "sheet.xlsx").touch()
     with pytest.raises(ValueError, match=r"sheet.xlsx: a task is read from \.csv"):
         own_task(OwnTask(train=str(tmp_path / "sheet.xlsx")))
 

@@ -182,7 +182,7 @@ def test_a_test_file_has_no_heads(tmp_path):
         ("squad-1.1", '"data"', '"rows"', "field 'data' is missing, not a list"),
         ("squad-1.1", '"answers"', '"x"', "question 1: field 'answers' is missing"),
         ("squad-1.1", '[{"text": "가는", "answer_start": 3}]', "[]", "'q1' has no answer"),
-        ("squad-1.1", '"answer_start"', '"start"', "question 1: answer_start is None"),
+        ("squad-1.1", '"answer_start"', '"start"', "question 1: answer_start of '가는' is missing"),
         ("klue-mrc", '"question_type": 2', '"question_type": "2"', "question_type is '2'"),
         (
             "klue-mrc",

@@ -1,0 +1,161 @@
+"""The same rows, in whatever form a person's programs write them."""
+
+import csv
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.tasks.own_files import own_rows, read_own
+
+ROWS = [
+    ("다시는 안 본다", "부정"),
+    ("정말 재미있게 보았다, 다시 보고 싶다", "긍정"),
+    ('그는 "안녕" 이라고 했다', "긍정"),
+    ("첫 줄\n둘째 줄", "부정"),
+    ("값; 표 | 칸\t끝", "부정"),
+] * 4
+PLAIN = [row for row in ROWS if "\n" not in row[0] and "\t" not in row[0]]
+
+
+def table(rows, delimiter, quoting=csv.QUOTE_MINIMAL, header=("본문", "라벨")):
+    file = io.StringIO()
+    writer = csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator="\r\n")
+    writer.writerows([header, *rows])
+    return file.getvalue()
+
+
+def read(tmp_path, name, data):
+    path = tmp_path / name
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return list(own_rows(path))
+
+
+def as_rows(rows):
+    return [{"본문": text, "라벨": label} for text, label in rows]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "A.CSV", "a.tsv", "a.txt", "a.tab"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "cp949", "utf-16", "utf-16-le", "utf-16-be"]
+)
+def test_a_table_in_every_form_has_the_same_rows(tmp_path, name, delimiter, encoding):
+    rows = read(tmp_path, name, table(ROWS, delimiter).encode(encoding))
+    assert [row for _, row in rows] == as_rows(ROWS)
+    assert [number for number, _ in rows] == list(range(1, len(ROWS) + 1))
+    said = read_own(tmp_path / name).notes
+    assert bool(said) == (encoding not in ("utf-8", "utf-8-sig"))
+
+
+def test_quotation_marks_that_are_none_of_a_table_stay(tmp_path):
+    rows = [('"안녕" 이라고 했다', "긍정"), ('그는 "', "부정"), ("보통이다", "부정")] * 3
+    text = "".join(f"{a}\t{b}\n" for a, b in [("본문", "라벨"), *rows])
+    assert [row for _, row in read(tmp_path, "a.tsv", text)] == as_rows(rows)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_what_spreadsheets_add_is_left_out(tmp_path, end):
+    """Empty rows and columns, blanks around the names, a column of numbers without a name."""
+    lines = [" 본문 ,라벨\u200b,,"]
+    for text, label in PLAIN[:3]:
+        quoted = text.replace('"', '""')
+        lines += [f'"{quoted}",{label},,', ",,,"]
+    rows = read(tmp_path, "a.csv", end.join(lines) + end)
+    assert rows == list(zip((1, 3, 5), as_rows(PLAIN[:3]), strict=True))
+    numbered = table([(n, *row) for n, row in enumerate(PLAIN)], ",", header=("", "본문", "라벨"))
+    assert read(tmp_path, "b.csv", numbered)[0] == (1, {"": "0", **as_rows(PLAIN)[0]})
+
+
+EVEN = "본문,라벨\n" + "가나,1\n" * 9
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.csv", "본문,라벨,라벨\n가나,1,0\n", r"a.csv: 2 columns '라벨'; rename all but one"),
+        ("a.csv", "본문,라벨, 라벨\n가나,1,0\n", "2 columns '라벨'"),
+        ("a.csv", f"{EVEN}다라\n", "row 10: 1 cells parted by ','; the first row names 2"),
+        ("a.csv", f"{EVEN}다, 라,0\n", "row 10: 3 cells parted by ','"),
+        (
+            "a.csv",
+            "본문,라벨\n" + "다, 라, 마,0\n사,1\n" * 9,
+            "one column, '본문,라벨'; a task has two",
+        ),
+        ("a.csv", "첫 문장이다,0\n둘째 문장이다,1\n셋째 문장이다,1\n", "the first row is data"),
+        (
+            "a.jsonl",
+            b'{"a": "\xea\xb0\x80"}\n' * 50 + b'{"a": "\xff"}',
+            "line 51 is not text in utf-8",
+        ),
+        ("a.xlsx", "", r"a task is read from \.csv, .*\.parquet; save it as one"),
+        ("a.json", '{"a": 1}', "holds one dict, not a list of rows"),
+        ("a.bio", "홍길동\tB-PER\n은\n", "not every line is words and a tag such as B-PER"),
+        ("a.tsv", "홍\tB-PS\n \tO\n길\tO\n", "line 2: a tag without a word; .* spans"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path, name, text, message):
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path, name, text)
+
+
+def test_json_in_other_encodings(tmp_path):
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in as_rows(ROWS))
+    whole = json.dumps(as_rows(ROWS), ensure_ascii=False)
+    for encoding in ("utf-8", "utf-8-sig", "cp949", "utf-16"):
+        for name, text in (("a.jsonl", lines), ("a.JSON", whole), ("b.json", lines)):
+            assert [row for _, row in read(tmp_path, name, text.encode(encoding))] == as_rows(ROWS)
+
+
+def test_numbers_of_a_class_label_are_its_names(tmp_path):
+    """As `Dataset.to_parquet` writes them; other numbers stay."""
+    label = {"names": ["neg", "pos"], "_type": "ClassLabel"}
+    tags = {"names": ["O", "B-PER"], "_type": "ClassLabel"}
+    for lists in (
+        {"feature": tags, "_type": "List"},
+        {"feature": tags, "_type": "Sequence"},
+        [tags],
+    ):
+        features = {"label": label, "ner_tags": lists, "n": {"dtype": "int64", "_type": "Value"}}
+        rows = [{"label": 1, "ner_tags": [1, 0], "n": 1}, {"label": -1, "ner_tags": [], "n": None}]
+        metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+        made = pa.Table.from_pylist(rows).replace_schema_metadata(metadata)
+        pq.write_table(made, tmp_path / "a.parquet")
+        assert [row for _, row in own_rows(tmp_path / "a.parquet")] == [
+            {"label": "pos", "ner_tags": ["B-PER", "O"], "n": 1},
+            {"label": None, "ner_tags": [], "n": None},
+        ]
+    made = pa.Table.from_arrays([pa.array(["a"])] * 2, names=["text", "text"])
+    pq.write_table(made, tmp_path / "b.parquet")
+    with pytest.raises(ValueError, match=r"b.parquet: 2 columns 'text'"):
+        list(own_rows(tmp_path / "b.parquet"))
+
+
+SENTENCES = [(["홍길동", "은", "서울"], ["B-PER", "O", "B-LOC"]), (["왔다"], ["O"])]
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.txt", "a.conll", "a.BIO"])
+@pytest.mark.parametrize(
+    "line",
+    ["{word}\t{tag}", "{word} {tag}", "{word} NNP B-NP {tag}", "{word}\t_\t{tag}",
+     "{number}\t{word}\t{tag}", "{number}\t{word}\t{tag}\tO"],
+)  # fmt: skip
+def test_words_and_tags_of_conll(tmp_path, name, line):
+    """Two columns or more, numbered or not, with whatever stands between the sentences."""
+    blocks = [
+        "\n".join(
+            line.format(word=word, tag=tag, number=number)
+            for number, (word, tag) in enumerate(zip(*sentence, strict=True), start=1)
+        )
+        for sentence in SENTENCES
+    ]
+    for text in (
+        "\n\n".join(blocks),
+        "-DOCSTART- -X- O O\n\n" + "\n\n\n".join(blocks) + "\n\n",
+        "\n \n".join(f"# id {n}\n{block}" for n, block in enumerate(blocks)).replace("\n", "\r\n"),
+    ):
+        rows = [row for _, row in read(tmp_path, name, text)]
+        assert rows == [{"tokens": words, "ner_tags": tags} for words, tags in SENTENCES]
+    assert "2 sentences, words of column" in read_own(tmp_path / name).notes[0]
