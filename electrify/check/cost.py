@@ -1,8 +1,13 @@
 """What each stage of a run will cost, before it starts, from rates measured on two CPU cores."""
 
+from typing import TYPE_CHECKING
+
 from electrify.config.run import RunConfig
 from electrify.stage.remote import is_address
 from electrify.system.progress import duration
+
+if TYPE_CHECKING:
+    from benchmarks.tasks.data import TaskData
 
 # docs/results.md: MB of raw text a CPU second for cleaning, learning pieces at morphemes, encoding
 _CLEAN_RATE, _VOCAB_RATE, _ENCODE_RATE = 3.7, 1.9, 8.0
@@ -49,7 +54,8 @@ def evaluation_cost(config: RunConfig) -> list[str]:
             num_trials *= len(values)
         num_trials = min(num_trials, options.search.num_trials or num_trials)
     num_jobs, flops = 0, 0.0
-    is_local, data = not hub_paths(options), {}
+    is_local = not hub_paths(options)
+    data: dict[str, TaskData] = {}
     tasks = check_data(options)
     if is_local:
         try:
