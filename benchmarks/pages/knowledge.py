@@ -14,7 +14,8 @@ _HOW_PROBES = (
     "A probe is logistic regression on frozen states: of a piece for part of speech, of the mean "
     "over the sentence's pieces for the rest. The control task gives every type (piece, number of "
     "words, last word) a random label. Selectivity is the accuracy less that on the control task. "
-    "Labels are equally frequent. Layer 0 is the embeddings. Intervals are over seeds."
+    "Labels are equally frequent. Layer 0 is the embeddings. Intervals are over seeds. The best "
+    "layer is chosen on the examples that it is scored on."
 )
 _HOW_CERTAINTY = (
     "15 % of the pieces are replaced by samples of the {sampled_by}. The same positions are judged "

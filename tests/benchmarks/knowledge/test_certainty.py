@@ -93,7 +93,7 @@ def test_the_command_with_an_earlier_network(model_folder: Path, tmp_path: Path)
     assert {row["network"] for row in record["certainty"]} == {"model", "500"}
     page = text_of((out / "knowledge.html").read_text(encoding="utf-8"))
     for place in (page, (out / "knowledge.md").read_text(encoding="utf-8")):
-        assert "Selectivity is highest for" in place
+        assert "The highest measured selectivity: " in place
         assert "Probes by layer" in place
         assert "From step 500" in place
 
