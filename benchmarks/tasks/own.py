@@ -319,13 +319,13 @@ def _which(options: OwnTask, what: str, columns: Sequence[str]) -> ValueError:
 
 
 def _kind(label: str, values: Values) -> str:
-    """Lists are tags, or spans where they hold more than names; fractions and many different
-    numbers are amounts; all else are classes.
+    """Lists are answers by their name, else tags, or spans where they hold more than names;
+    fractions and many different numbers are amounts; all else are classes.
 
     `ValueError` for what is no number where most values are numbers.
     """
     given = [value for _, value in values if not is_missing(value)]
-    if any(_is_of_squad(value) for value in given):
+    if label == "answers" and any(isinstance(value, list | dict) for value in given):
         return "reading"
     if lists := [value for value in given if isinstance(value, list)]:
         holds_spans = any(isinstance(entry, dict | list) for value in lists for entry in value)
@@ -346,13 +346,6 @@ def _kind(label: str, values: Values) -> str:
             'label, say kind = "classification")'
         )
     return "classification" if odd or are_ids else "regression"
-
-
-def _is_of_squad(value: Any) -> bool:
-    """Whether a gold value holds answers of a context."""
-    if isinstance(value, dict):
-        return "answer_start" in value
-    return isinstance(value, list) and any(map(_is_of_squad, value))
 
 
 def _scorer(options: OwnTask, rows: Sequence[tuple[str, Row]]) -> str:

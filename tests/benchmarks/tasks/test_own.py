@@ -357,7 +357,7 @@ def test_a_question_without_an_answer_however_that_is_spelt(tmp_path, answers, m
 )
 def test_an_answer_however_it_is_spelt(tmp_path, caplog, answers, more, is_moved):
     rows = questions(answers, **more)
-    task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows), kind="reading"))
+    task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows)))
     assert not task.has_unanswerable
     found = {e.answers for e in (*data.train, *data.reported)}
     assert {("bridge", BRIDGE)} in [set(of) for of in found]
@@ -397,7 +397,7 @@ def test_an_answer_however_it_is_spelt(tmp_path, caplog, answers, more, is_moved
     ],
 )
 def test_an_answer_that_contradicts_its_row_is_refused(tmp_path, answers, more, message):
-    options = OwnTask(train=write(tmp_path / "a.jsonl", questions(answers, **more)), kind="reading")
+    options = OwnTask(train=write(tmp_path / "a.jsonl", questions(answers, **more)))
     with pytest.raises(ValueError, match=rf"a.jsonl row 1: .*{message}"):
         own_task(options)
 
