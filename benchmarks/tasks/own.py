@@ -74,7 +74,6 @@ _TEXTS = (
 )
 _IDS = ("", "id", "guid", "idx", "index", "unnamed: 0")
 _MAX_CLASSES = 20  # more different numbers than this are amounts
-_SLIP_FRACTION = 0.05  # of the rows: so few values that are no numbers among numbers are slips
 _LIKE_NONE = ("None", "null", "NULL", "NA", "N/A", "-")  # as programs write that there is no value
 _LIKE_NUMBER = re.compile(r"\s*[-+]?\d[\d.,\s]*%?\s*")  # with commas, as of dates and of percent
 _TRAIN_FRACTION = 0.8  # of the texts, where there is a training file alone
@@ -101,13 +100,17 @@ def own_task(options: OwnTask) -> Task:
     rows = [(f"{path} row {n}", row) for path in paths.values() for n, row in _rows(options, path)]
     columns = list(dict.fromkeys(str(column) for _, row in rows for column in row))
     label = _label_column(options, columns, [row for _, row in rows])
+    kind = options.kind or _kind(label, [(place, nested(row, label)) for place, row in rows])
+    texts = _text_columns(options, columns, label, kind, [row for _, row in rows])
+    # others are left out as they are read
+    rows = [(p, row) for p, row in rows if all(nested(row, n) not in (None, "", []) for n in texts)]
+    if not rows:
+        raise ValueError(f"{options.train}: no row has a text in {' and '.join(texts)}")
     values = [(place, nested(row, label)) for place, row in rows]
-    kind = options.kind or _kind(label, values)
     if kind != "reading" and (empty := [place for place, value in values if is_missing(value)]):
         raise ValueError(
             f"{_listed(empty)}: no value in column {label!r}; fill it in or remove the row"
         )
-    texts = _text_columns(options, columns, label, kind, [row for _, row in rows])
     metrics = [metric.__name__ for metric in _KINDS[kind][1]] or ["f1"]
     if options.metric not in (None, *metrics):
         raise ValueError(
@@ -318,13 +321,13 @@ def _which(options: OwnTask, what: str, columns: Sequence[str]) -> ValueError:
 
 
 def _kind(label: str, values: Values) -> str:
-    """Lists are tags, or spans where they hold more than names; fractions and many different
-    numbers are amounts; all else are classes.
+    """Lists are answers by their name, else tags, or spans where they hold more than names;
+    fractions and many different numbers are amounts; all else are classes.
 
-    `ValueError` for a few values that are no numbers among numbers.
+    `ValueError` for what is no number where most values are numbers.
     """
     given = [value for _, value in values if not is_missing(value)]
-    if any(_is_of_squad(value) for value in given):
+    if label == "answers" and any(isinstance(value, list | dict) for value in given):
         return "reading"
     if lists := [value for value in given if isinstance(value, list)]:
         holds_spans = any(isinstance(entry, dict | list) for value in lists for entry in value)
@@ -337,24 +340,14 @@ def _kind(label: str, values: Values) -> str:
         )
     numbers = Counter(number for v in given if not math.isnan(number := number_of(v)))
     are_ids = len(numbers) <= _MAX_CLASSES and all(number.is_integer() for number in numbers)
-    if odd and numbers:
-        are_few = len(odd) <= _SLIP_FRACTION * len(values)
-        are_not_given = all(is_missing(value, among_numbers=True) for _, value in odd)
-        if are_few or are_not_given or not (are_ids or len(odd) > numbers.total()):
-            place = _listed([place for place, _ in odd])
-            raise ValueError(
-                f"{place}: {odd[0][1]!r:.80} in column {label!r} is no number, {numbers.total():,} "
-                "others are; correct it or remove the row (if it is a label, say "
-                'kind = "classification")'
-            )
+    are_not_given = all(is_missing(value, among_numbers=True) for _, value in odd)
+    if odd and numbers and (are_not_given or numbers.total() > len(odd)):
+        raise ValueError(
+            f"{_listed([place for place, _ in odd])}: {odd[0][1]!r:.80} in column {label!r} is no "
+            f"number, {numbers.total():,} others are; correct it or remove the row (if it is a "
+            'label, say kind = "classification")'
+        )
     return "classification" if odd or are_ids else "regression"
-
-
-def _is_of_squad(value: Any) -> bool:
-    """Whether a gold value holds answers of a context."""
-    if isinstance(value, dict):
-        return "answer_start" in value
-    return isinstance(value, list) and any(map(_is_of_squad, value))
 
 
 def _scorer(options: OwnTask, rows: Sequence[tuple[str, Row]]) -> str:
@@ -448,6 +441,12 @@ def _warn_of_spellings(label: str, names: Mapping[str, set[str]]) -> None:
         )
     if none := [name for name in texts if name in _LIKE_NONE]:
         warn(f"column {label!r}: {listed(none, ', ')} is a label as others are; is it meant so?")
+    parts = {name: set(re.split(r"\s*[,;|/]\s*", name)) - {name} for name in texts}
+    if several := [name for name, of in parts.items() if of and names.keys() >= of]:
+        warn(
+            f"column {label!r}: {listed(several, ', ')} is read as one label; several labels a "
+            "text are not supported"
+        )
     groups: dict[str, list[str]] = {}
     for name in sorted(names):
         groups.setdefault(alike(name), []).append(name)

@@ -6,6 +6,7 @@ The encoding and what separates the cells of a table are recognised; `OwnFile.no
 import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ _TABLES = (".csv", ".tsv", ".tab", ".txt")
 _TAGGED = (".conll", ".bio", ".iob", ".iob2", ".bioes")
 SUFFIXES = (*_TABLES, *_TAGGED, ".json", ".jsonl", ".ndjson", ".parquet")
 TOKENS, TAGS = "tokens", "ner_tags"  # of a row: words or characters, and the label of each
+_SEPARATOR = re.compile(r"\A\"?sep=.\"?\n", re.IGNORECASE)  # a line for spreadsheets
 _HEAD_CHARACTERS = 1 << 20
 _NAMES_SHOWN = 20
 
@@ -82,6 +84,7 @@ def _table_rows(text: str, path: Path, default: str) -> Numbered:
     """A row a record, numbered behind the first one, which names the columns. Rows and unnamed
     columns without a value are left out."""
     csv.field_size_limit(2**31 - 1)  # a cell may be a whole document
+    text = _SEPARATOR.sub("", text)
     dialect = guess_dialect(text[:_HEAD_CHARACTERS], default=default)
     try:
         numbered = enumerate(dialect.rows(io.StringIO(text, newline="")))

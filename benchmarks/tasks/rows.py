@@ -1,5 +1,5 @@
-"""Rows of files as dicts, named as the hub's: lists in .json, an object a line in .jsonl (or
-.json), Parquet, tables in .csv and (all other names) tables of tabs without quoting.
+"""Rows of official files as dicts, named as the hub's: lists in .json, tables in .csv and (all
+other names) tables of tabs without quoting; and fields of rows.
 
 Nothing is normalised: a row that does not fit stops the run with its place.
 """
@@ -32,8 +32,7 @@ def rows_of_file(
     needed: Collection[str],
     skip_malformed: bool,
 ) -> Iterator[tuple[int, Row]]:
-    """(number from 1, row) of a JSON list, of JSON lines, Parquet or a table; a header does not
-    count.
+    """(number from 1, row) of a JSON list or a table; a header does not count.
 
     `columns` are those of a table without a header. Raises `ValueError` for a file of another form.
     """
@@ -42,12 +41,6 @@ def rows_of_file(
         if not isinstance(rows, list):
             raise ValueError(f"{path} holds one {type(rows).__name__}, not a list of rows")
         yield from enumerate(rows, start=1)
-        return
-    if path.suffix == ".jsonl":
-        yield from json_lines(path)
-        return
-    if path.suffix == ".parquet":
-        yield from enumerate(parquet_rows(path), start=1)
         return
     cells = table_cells(path)
     if not columns:
@@ -83,7 +76,7 @@ def json_of(text: str, path: Path) -> Any:
     first, _, more = text.strip().partition("\n")
     if more and first.startswith("{") and first.rstrip().endswith("}"):
         return [value for _, value in lines_of(text, path)]
-    return parse_json(text, path)
+    return parse_json(text, path, names_are_checked=True)
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
@@ -95,7 +88,7 @@ def lines_of(text: str, path: Path) -> Iterator[tuple[int, Any]]:
     """The same of a text."""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            yield number, parse_json(line, f"{path} line {number}")
+            yield number, parse_json(line, f"{path} line {number}", names_are_checked=True)
 
 
 def parquet_rows(path: Path) -> list[Row]:

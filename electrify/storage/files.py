@@ -30,8 +30,10 @@ def read_toml(path: Path) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def parse_json(text: str | bytes, where: object) -> Any:
+def parse_json(text: str | bytes, where: object, names_are_checked: bool = False) -> Any:
     """The value of a JSON text; `ValueError` says `where` it is from and what is wrong.
+
+    Of a name that an object has twice, the last value counts; `names_are_checked`: it is an error.
 
     Beside what is no JSON, that is: other bytes than UTF-8, numbers of more digits than Python
     converts, lists in lists deeper than its stack, and halves of surrogate pairs, which could be
@@ -40,7 +42,7 @@ def parse_json(text: str | bytes, where: object) -> Any:
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8-sig")
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_checked if names_are_checked else None)
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:
@@ -52,6 +54,14 @@ def parse_json(text: str | bytes, where: object) -> Any:
         raise UserError(f"{where} is not valid JSON: it is nested too deeply") from None
     except ValueError as error:  # JSONDecodeError, and too many digits
         raise UserError(f"{where} is not valid JSON: {error}") from None
+    return value
+
+
+def _checked(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{max(names, key=names.count)!r} stands twice in an object")
     return value
 
 

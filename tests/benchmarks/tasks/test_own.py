@@ -190,7 +190,7 @@ FRACTIONS = [f"{n / 7:.2f}" for n in range(40)]
     [
         (labelled("none", "offensive", "hate"), ("hate", "none", "offensive")),
         (labelled("NA", "EU"), ("EU", "NA")),
-        (labelled("1", "2", "else"), ("1", "2", "else")),
+        (labelled("1", "b", "c"), ("1", "b", "c")),
         (labelled("긍정", "\u1100\u1173\u11bc\u110c\u1165\u11bc", "부정\u200b", "부정", " 부정"),
          ("긍정", "부정")),
         (labelled("Ａ", "A", "B"), ("A", "B")),
@@ -211,6 +211,7 @@ def test_labels_are_read_by_name(tmp_path, rows, labels):
         ("부\u200b정", "부정 is written in several ways that look alike"),
         ("B", "'B' and 'b' differ in case or blanks alone"),
         ("None", "None is a label as others are"),
+        ("긍정, b", "긍정, b is read as one label"),
     ],
 )
 def test_what_looks_alike_is_said(tmp_path, caplog, other, said):
@@ -230,6 +231,7 @@ def test_what_looks_alike_is_said(tmp_path, caplog, other, said):
         (slips("-", usual=FRACTIONS), {}, "row 41: '-' .* is no number, 40 others are"),
         (slips("3점", usual=FRACTIONS), {}, "row 41: '3점' .* is no number"),
         (slips("x", usual=("0", "1")), {}, "row 41: 'x' .* is no number"),
+        (labelled("1", "2", "else"), {}, "row 3 and 12 more .*: 'else' .* is no number, 27 others"),
         (slips("-", usual=FRACTIONS), {"kind": "regression"}, "row 41: '-' .* is no number"),
         (labelled("4,5", "3,2"), {}, "'4,5' in column 'label' is no number: write it as 1234.5"),
         (slips("50 %", usual=FRACTIONS), {}, "row 41: '50 %' .* is no number: write it as"),
@@ -355,7 +357,7 @@ def test_a_question_without_an_answer_however_that_is_spelt(tmp_path, answers, m
 )
 def test_an_answer_however_it_is_spelt(tmp_path, caplog, answers, more, is_moved):
     rows = questions(answers, **more)
-    task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows), kind="reading"))
+    task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows)))
     assert not task.has_unanswerable
     found = {e.answers for e in (*data.train, *data.reported)}
     assert {("bridge", BRIDGE)} in [set(of) for of in found]
@@ -395,7 +397,7 @@ def test_an_answer_however_it_is_spelt(tmp_path, caplog, answers, more, is_moved
     ],
 )
 def test_an_answer_that_contradicts_its_row_is_refused(tmp_path, answers, more, message):
-    options = OwnTask(train=write(tmp_path / "a.jsonl", questions(answers, **more)), kind="reading")
+    options = OwnTask(train=write(tmp_path / "a.jsonl", questions(answers, **more)))
     with pytest.raises(ValueError, match=rf"a.jsonl row 1: .*{message}"):
         own_task(options)
 
@@ -409,6 +411,13 @@ def test_files_of_other_tools(tmp_path, caplog):
     assert len(data.train) + len(data.reported) == len(REVIEWS) - 1
     assert "1 rows with an empty text are left out" in caplog.text
     assert len({example.id for example in (*data.train, *data.reported)}) == len(REVIEWS) - 1
+    # nothing else of such a row is looked at
+    rows = [*QUESTIONS, {"context": None, "question": "What?", "answers": [{"text": "a"}]}]
+    _, data = load(tmp_path, OwnTask(train=write(tmp_path / "read.jsonl", rows)))
+    assert len(data.train) + len(data.reported) == len(QUESTIONS)
+    options = OwnTask(train=write(tmp_path / "none.jsonl", [{"text": "", "label": "a"}] * 3))
+    with pytest.raises(ValueError, match="no row has a text in text"):
+        own_task(options)
 
 
 def test_files_that_are_not_there_are_named_beside_those_of_official_tasks(tmp_path):

@@ -65,6 +65,7 @@ def test_what_spreadsheets_add_is_left_out(tmp_path, end):
         lines += [f'"{quoted}",{label},,', ",,,"]
     rows = read(tmp_path, "a.csv", end.join(lines) + end)
     assert rows == list(zip((1, 3, 5), as_rows(PLAIN[:3]), strict=True))
+    assert read(tmp_path, "c.csv", "sep=;" + end + table(PLAIN, ";"))[0] == (1, as_rows(PLAIN)[0])
     numbered = table([(n, *row) for n, row in enumerate(PLAIN)], ",", header=("", "본문", "라벨"))
     assert read(tmp_path, "b.csv", numbered)[0] == (1, {"": "0", **as_rows(PLAIN)[0]})
 
@@ -91,6 +92,11 @@ EVEN = "본문,라벨\n" + "가나,1\n" * 9
             "line 51 is not text in utf-8",
         ),
         ("a.xlsx", "", r"a task is read from \.csv, .*\.parquet; save it as one"),
+        (
+            "a.jsonl",
+            '{"a": 1}\n{"a": 1, "b": 2, "a": 3}',
+            "line 2 is not valid JSON: 'a' stands twice",
+        ),
         ("a.json", '{"a": 1}', "holds one dict, not a list of rows"),
         ("a.bio", "홍길동\tB-PER\n은\n", "not every line is words and a tag such as B-PER"),
         ("a.tsv", "홍\tB-PS\n \tO\n길\tO\n", "line 2: a tag without a word; .* spans"),
