@@ -33,13 +33,15 @@ from pipeline.report.counts import Tally
 from pipeline.runner import share_name
 from pipeline.sources.input_file import UNIT_BITS
 
-# rows kept and removed as they were read; `reason` is null where a row is kept so far
+# Rows kept and removed as they were read; `reason` is null where a row is kept so far. `altered` is
+# what rules changed, and how often: "html_removed=1 email_masked=3".
 CLEANED_SCHEMA = pa.schema(
     [
         pa.field("rank", pa.uint64(), nullable=False),
         *(DOCUMENT_SCHEMA.field(name) for name in DOCUMENT_SCHEMA.names if name != "id"),
         pa.field("reason", pa.string()),
         pa.field("detail", pa.string()),
+        pa.field("altered", pa.string()),
     ]
 )
 # `text` is null where it has not changed
@@ -49,6 +51,7 @@ CHANGED_SCHEMA = pa.schema(
         pa.field("text", pa.string()),
         CLEANED_SCHEMA.field("reason"),
         CLEANED_SCHEMA.field("detail"),
+        CLEANED_SCHEMA.field("altered"),
     ]
 )
 Pass = Literal["read", "compared", "written"]
@@ -184,7 +187,7 @@ class _Changes:
             self._next = next(self._changes, None)
         places = np.searchsorted(ranks, np.array([row["rank"] for row in of_batch], dtype="u8"))
         columns = {name: batch.column(name) for name in batch.schema.names}
-        for name in ("text", "reason", "detail"):
+        for name in ("text", "reason", "detail", "altered"):
             values = {
                 p: r[name] for p, r in zip(places, of_batch, strict=True) if r[name] is not None
             }

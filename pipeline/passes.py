@@ -8,6 +8,7 @@
 """
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -163,12 +164,13 @@ def _clean_row(
         "source_id": _storable(raw.source_id or "") or None,
         "reason": None,
         "detail": None,
+        "altered": None,
     }
     where = (source.language, name)
     tally.count_document("in", len(raw.text), *where)
     outcome = rules.clean(raw.text)
     for rule, count in outcome.altered.items():
-        _count_altered(row, rule, count, tally)
+        _note(row, rule, count)
     if not outcome.first_changes and outcome.drop is None:
         return row | {"text": outcome.text}
     label = document_id(row["rank"])
@@ -182,9 +184,9 @@ def _clean_row(
     return row | {"text": text, "reason": outcome.drop.reason, "detail": outcome.drop.detail}
 
 
-def _count_altered(row: Row, rule: str, count: int, tally: Tally) -> None:
-    where = {"language": row["language"], "source": row["source"]}
-    tally.count("altered_by_source", rule=rule, documents=1, pieces=count, **where)
+def _note(row: Row, rule: str, count: int) -> None:
+    """Note what changed a row; it is counted when the row is kept."""
+    row["altered"] = " ".join(filter(None, (row["altered"], f"{rule}={count}")))
 
 
 def _number(text_hash: bytes, rank: int, exact_dedup: bool) -> int:
@@ -199,7 +201,8 @@ def _storable(text: str) -> str:
     return text if text.isascii() else remove_lost_characters(text)
 
 
-_COMPARED = ("rank", "text", "language", "source", "reason")  # columns the second pass needs
+# columns the second pass needs
+_COMPARED = ("rank", "text", "language", "source", "reason", "altered")
 
 
 def compare_unit(
@@ -332,12 +335,13 @@ def _settle(row: Row, before: str, config: CleanConfig, tally: Tally) -> bool:
 
 def _change(row: Row, before: str) -> Row:
     text = row["text"] if row["text"] != before else None
-    return {"rank": row["rank"], "text": text, "reason": row["reason"], "detail": row.get("detail")}
+    changed = {name: row.get(name) for name in ("rank", "reason", "detail", "altered")}
+    return changed | {"text": text}
 
 
 def _alter(row: Row, rule: str, text: str, count: int, tally: Tally) -> None:
-    """Give the row its changed text; count the change, and show it if it is among those chosen."""
-    _count_altered(row, rule, count, tally)
+    """Give the row its changed text; note the change, and show it if it is among those chosen."""
+    _note(row, rule, count)
     place = (RULE + rule, document_id(row["rank"]))
     where = (row["language"], row["source"])
     if tally.wants(*place, *where):
@@ -433,3 +437,8 @@ def _count_kept(kept: pa.RecordBatch, tally: Tally) -> None:
             tally.add_sample("kept", label, kept.column("text")[place].as_py(), *where)
     for found in pc.value_counts(kept.column("licence")).to_pylist():
         tally.count("licences", licence=found["values"] or "", documents=found["counts"])
+    notes = zip(kept.column("altered").to_pylist(), *columns[1:], strict=True)
+    for (altered, language, source), documents in Counter(notes).items():
+        for rule, _, count in (note.partition("=") for note in (altered or "").split()):
+            sums = {"documents": documents, "pieces": documents * int(count)}
+            tally.count("altered_by_source", rule=rule, language=language, source=source, **sums)

@@ -319,7 +319,7 @@ def add_corpus(document: Page, run: RunFolder) -> None:
         document.table(["reason", "language", "documents"], rows, title)
     if altered := run.corpus.get("altered", {}):
         changed = sorted(altered.items(), key=lambda rule: -rule[1])
-        document.table(["rule", "documents changed"], changed, "Documents that a rule changed")
+        document.table(["rule", "documents changed"], changed, "Kept documents that a rule changed")
     document.paragraph("More, with samples: clean/report.html.")
 
 

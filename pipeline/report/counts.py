@@ -2,12 +2,15 @@
 counts and chooses for itself, then all are added.
 
 Counts are rows of tables with names for their columns (`TABLES`). A report groups these rows.
+A row may name any source, such as its own URL: `MAX_SOURCES` of them are told apart.
 """
 
 import json
+import re
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 import xxhash
@@ -35,12 +38,44 @@ TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 Rows = list[dict[str, Any]]
 
 
+MAX_SOURCES = 200
+OTHER = "other"  # the source of the rows of all others
+_DOMAIN = r"[\w\-]+(?:\.[\w\-]+)*\.[A-Za-z]{2,}"
+_URL = re.compile(
+    rf"[A-Za-z][\w+.\-]*://(?:[^/?#@]*@)?(\[[^\]]*\]|[^/?#:@]+)|({_DOMAIN})(?=[/?#:])"
+)
+
+
+@lru_cache(maxsize=1024)
+def source_group(source: str) -> str:
+    """The host of a URL; any other name itself."""
+    url = _URL.match(source)
+    return (url[1] or url[2]).lower() if url else source
+
+
+def chosen_sources(sources: Collection[str]) -> Collection[str]:
+    """At most `MAX_SOURCES` of them: names before hosts, then by a hash.
+
+    Those chosen of all are among those chosen of any part that has them. So their sums are exact,
+    and the same however the corpus was divided.
+    """
+
+    def rank(source: str) -> tuple[bool, int, str]:
+        return re.fullmatch(_DOMAIN, source) is not None, _number(source), source
+
+    if len(sources) <= MAX_SOURCES:
+        return sources
+    return frozenset(sorted(sources, key=rank)[:MAX_SOURCES])
+
+
 class Table:
     """Rows that agree in the keys are one, with the sums of the other columns."""
 
     def __init__(self, keys: Sequence[str], sums: Sequence[str]) -> None:
         self._keys, self._sums = keys, sums
         self._rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._place = keys.index("source") if "source" in keys else None
+        self.sources: set[str] = set()
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add a row; a sum that it lacks is 0."""
@@ -49,11 +84,31 @@ class Table:
 
     def add_sums(self, key: tuple[Any, ...], sums: Mapping[str, int]) -> None:
         """Add to the sums of the row with these keys."""
+        if self._place is not None:
+            key = self._with_source(key, source_group(key[self._place]))
         if key not in self._rows:
             self._rows[key] = dict(zip(self._keys, key, strict=True)) | dict.fromkeys(self._sums, 0)
         mine = self._rows[key]
         for name, value in sums.items():
             mine[name] += value
+        if self._place is not None and key[self._place] not in self.sources:
+            self.sources.add(key[self._place])
+            if len(self.sources) > 2 * MAX_SOURCES:
+                self.merge_others(chosen_sources(self.sources - {OTHER}))
+
+    def merge_others(self, kept: Collection[str]) -> None:
+        """Give the rows of other sources than these to the source `OTHER`."""
+        if self._place is None or self.sources <= {*kept, OTHER}:
+            return
+        rows, self._rows, self.sources = self._rows, {}, set()
+        for key, row in rows.items():
+            source = key[self._place] if key[self._place] in kept else OTHER
+            sums = {name: row[name] for name in self._sums}
+            self.add_sums(self._with_source(key, source), sums)
+
+    def _with_source(self, key: tuple[Any, ...], source: str) -> tuple[Any, ...]:
+        assert self._place is not None
+        return (*key[: self._place], source, *key[self._place + 1 :])
 
     def rows(self) -> Rows:
         """Sorted by their keys."""
@@ -201,14 +256,15 @@ class Tally:
 
     def wants(self, name: str, label: str, language: str, source: str) -> bool:
         """Whether `add_sample` would keep it: worth running the rules again for an excerpt."""
-        return name not in self.samples or self.samples[name].wants(label, language, source)
+        group = source_group(source)
+        return name not in self.samples or self.samples[name].wants(label, language, group)
 
     def add_sample(self, name: str, label: str, text: str, language: str, source: str) -> None:
         """Show this text, cut short, if it is among those chosen; `name` is a reason, `RULE` and a
         rule, or "kept"."""
         if self.wants(name, label, language, source):
             shown = text if len(text) <= SAMPLE_CHARACTERS else f"{text[:SAMPLE_CHARACTERS]}…"
-            sample = Sample(label, language, source, shown)
+            sample = Sample(label, language, source_group(source), shown)
             self.samples.setdefault(name, Samples()).add(sample)
 
     def add(self, other: "Tally") -> None:
@@ -234,6 +290,8 @@ class Tally:
 
     def rows(self, table: str) -> Rows:
         """The rows of a table, sorted."""
+        sources = set().union(*(of.sources for of in self.tables.values())) - {OTHER}
+        self.tables[table].merge_others(chosen_sources(sources))
         return self.tables[table].rows()
 
     def by_reason(self, table: str) -> dict[str, int]:

@@ -30,7 +30,7 @@ def _page(report: Report) -> Page:
         "Languages": _languages,
         "Lengths": _lengths,
         "Removed documents by source": _removed,
-        "Documents that a rule changed": _altered,
+        "Kept documents that a rule changed": _altered,
         "Sets of duplicates": _clusters,
         "Benchmark texts": _contamination,
         "Files": _faults,

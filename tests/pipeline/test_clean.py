@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import random
+import re
 import shutil
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from pipeline import passes
 from pipeline.clean import clean
 from pipeline.dedup import records
 from pipeline.documents import document_paths, read_rows
+from pipeline.report import counts
 from pipeline.sources import files as sources
 
 
@@ -134,8 +136,9 @@ def test_documents_removed_and_report(tmp_path, corpus):
     assert report["files"][3]["documents"] == 0
     assert f"{corpus}/b.jsonl:255: malformed_json: " in report["malformed_examples"][0]
     assert f"{corpus}/c.jsonl.gz:" in report["malformed_examples"][-1]
-    assert report["altered"]["html_removed"] == 251
-    assert report["altered"]["url_removed"] == 250
+    # of the 250 with markup 50 are duplicates, and so is not kept what had markup alone
+    rules = ("html_removed", "url_removed", "whitespace_squeezed")
+    assert report["altered"] == dict.fromkeys(rules, 200)
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["counts"]["documents"] == len(documents)
     assert sorted(p.name for p in folder.iterdir()) == [
@@ -304,6 +307,35 @@ def test_what_an_earlier_attempt_has_left_half_done_says_nothing_of_this_one(tmp
         assert not any((work / name).exists() for name in left)
         for name in left:
             (work / name).touch()
+
+
+def test_a_source_for_each_row_makes_no_report_group_for_each_row(tmp_path, monkeypatch):
+    """URLs count under their hosts, of which the same are named however files are divided."""
+    monkeypatch.setattr(counts, "MAX_SOURCES", 5)
+    for place, name in enumerate("abc"):
+        rows = [
+            {"text": f"<p>{_sentence(300 * place + i)}</p>", "source": source}
+            for i in range(90)
+            for source in [f"https://user:pw@News{i % 30}.example.com:80/{name}/{i}?token=secret"]
+        ]
+        lines = [json.dumps(row) for row in rows] + [json.dumps({"text": _sentence(900 + place)})]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    reports = []
+    for group_bytes in (1, 1 << 30):
+        monkeypatch.setattr(sources, "GROUP_BYTES", group_bytes)
+        folder = _clean_afresh(_config(tmp_path, [tmp_path / "*.jsonl"]))
+        reports.append((folder / "report.json").read_text(encoding="utf-8"))
+    assert reports[0] == reports[1]
+    assert "secret" not in reports[0]
+    report = json.loads(reports[0])
+    documents = {row["source"]: row["documents_kept"] for row in report["sources"]}
+    named = documents.keys() - {"a", "b", "c", "other"}
+    assert documents == {"a": 1, "b": 1, "c": 1, "other": 252} | dict.fromkeys(named, 9)
+    assert len(named) == 2
+    assert all(re.fullmatch(r"news\d+\.example\.com", name) for name in named)
+    changed = {row["source"]: row["documents"] for row in report["altered_by_source"]}
+    assert changed == {"other": 252} | dict.fromkeys(named, 9)
+    assert len({document["source"] for document in _documents(folder)}) == 273  # as they were
 
 
 @pytest.mark.parametrize("exact_dedup", [True, False])

@@ -2,18 +2,22 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.decontaminate.match import Decontaminated, Match
 from pipeline.report.counts import (
+    MAX_SOURCES,
     NUM_SAMPLES,
+    OTHER,
     RULE,
     SAMPLE_CHARACTERS,
     Sample,
     Samples,
     Tally,
     report_json,
+    source_group,
     tally_from_json,
 )
 from pipeline.report.page import cluster_ranges, losses, write_report
@@ -106,6 +110,62 @@ def test_parts_add_up_to_the_whole():
     merged.files.clear()
     assert whole.to_json() == merged.to_json()
     assert report_json(whole) == report_json(merged)
+
+
+@pytest.mark.parametrize(
+    ("source", "group"),
+    [
+        ("https://news.example.com/a/1?token=x", "news.example.com"),
+        ("http://user:pw@Example.COM:8080/", "example.com"),
+        ("s3://bucket/folder/file", "bucket"),
+        ("http://[2001:db8::1]/a", "[2001:db8::1]"),
+        ("www.example.co.kr/a", "www.example.co.kr"),
+        ("https://한국.kr/기사", "한국.kr"),
+        ("HuggingFaceFW/fineweb-2", "HuggingFaceFW/fineweb-2"),
+        ("ko.wikipedia", "ko.wikipedia"),
+        ("v1.2/part", "v1.2/part"),
+        ("나의 자료", "나의 자료"),
+        ("", ""),
+    ],
+)
+def test_a_url_counts_under_its_host(source, group):
+    assert source_group(source) == group == source_group(group)
+
+
+def _fill_sources(tally, numbers):
+    for n in numbers:
+        source = f"https://site{n % 997}.example.org/{n}" if n % 10 else f"name {n % 7}"
+        tally.count_document("in", 2, "ko", source)
+        if n % 3 == 0:
+            tally.add_removed("removed", "too_short", f"{n:09d}", "나다", "ko", source)
+        else:
+            place = {"language": "ko", "source": source}
+            tally.count("altered_by_source", rule="html_removed", documents=1, pieces=2, **place)
+
+
+@pytest.mark.parametrize("num_parts", [1, 3, 40])
+def test_many_sources_make_few_groups_that_are_exact_in_any_division(num_parts):
+    merged, num = Tally(), 6000
+    for part in range(num_parts):
+        tally = Tally()
+        _fill_sources(tally, range(part, num, num_parts))
+        merged.add(tally_from_json(tally.to_json()))
+        assert all(len(table.sources) <= 2 * MAX_SOURCES + 1 for table in tally.tables.values())
+    report = report_json(merged)
+    counts = {row["source"]: row["documents_in"] for row in report["sources"]}
+    expected = Counter(
+        f"site{n % 997}.example.org" if n % 10 else f"name {n % 7}" for n in range(num)
+    )
+    assert len(counts) == MAX_SOURCES + 1
+    assert sum(counts.values()) == num
+    assert all(counts[name] == expected[name] for name in counts.keys() - {OTHER})
+    assert counts.keys() > {f"name {n}" for n in range(7)}
+    for table, documents in (("removed", 2000), ("altered_by_source", 4000)):
+        assert {row["source"] for row in report[table]} <= counts.keys()
+        assert sum(row["documents"] for row in report[table]) == documents
+    whole = Tally()
+    _fill_sources(whole, range(num))
+    assert report_json(whole) == report
 
 
 def test_every_document_of_the_report_is_counted_once():
