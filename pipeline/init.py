@@ -168,8 +168,8 @@ def _nothing_to_read(path: str, unread: Sequence[str]) -> str:
     what = "; ".join(unread) or "there is nothing in it"
     endings = " ".join(KIND_OF_ENDING)
     return (
-        f"{path} has no text that a kind of source reads: {what}. Read are {endings} (.json with "
-        "one object a line, .xml of Wikipedia dumps), plain or packed (.gz .zst .bz2 .xz)"
+        f"{path} has no text that a kind of source reads: {what}. Read are {endings} (.xml of "
+        "Wikipedia dumps), plain or packed (.gz .zst .bz2 .xz)"
     )
 
 
@@ -312,6 +312,8 @@ def _describe(found: FoundSource) -> list[str]:
     if found.other_fields or source.text_field != "text":
         others = ", ".join(found.other_fields) or "none"
         lines.append(f"text in {source.text_field!r}; other fields: {others}")
+    if source.columns:
+        lines.append(f"its first row is data; here its columns are {', '.join(source.columns)}")
     if source.kind == "text":
         lines.append(f'a document is a {source.document} ("file", "line" or "block")')
     if source.encoding != "utf-8":

@@ -127,8 +127,8 @@ def _malformed_row(
     if fault.reason == "unreadable_file":
         if config.damaged_files == "stop":
             raise ValueError(
-                f"{where}: {detail}. The file cannot be read from here on: repair it, take it out "
-                'of the sources, or set clean.damaged_files = "keep" to take what comes before'
+                f"{where}: {detail}. Repair the file, take it out of the sources, or set "
+                'clean.damaged_files = "keep" to take what can be read of it'
             )
     elif config.strict:
         raise ValueError(

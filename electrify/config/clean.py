@@ -90,6 +90,7 @@ _KINDS_OF: dict[str, tuple[Kind, ...]] = {
     "text_field": _OF_FIELDS,
     "thread_field": _OF_FIELDS,
     "id_field": _OF_FIELDS,
+    "columns": ("csv", "tsv"),
     "quoted": ("csv", "tsv"),
     "document": ("text",),
     "encoding": ("jsonl", "text", "csv", "tsv", "wikipedia"),
@@ -123,20 +124,25 @@ class Source(Section):
     split: str = "train"
     """`huggingface`: the split."""
     text_field: str = "text"
-    """Field or column of the text. This and the next two: `jsonl`, `csv`, `tsv`, `parquet`,
+    """Field or column of the text; `jsonl`: or a path to it, such as `document[].paragraph.form`
+    ([paths](corpus.md#json)). This and the next two: `jsonl`, `csv`, `tsv`, `parquet`,
     `huggingface`."""
     thread_field: str | None = None
     """Rows that follow one another with the same value here are one document."""
     id_field: str | None = None
     """Field with the id that the source gives a row, a string or an integer. Left out: `id`, where
     the rows have it."""
-    quoted: bool = True
+    columns: tuple[str, ...] = ()
+    """`csv`, `tsv`: names of the columns of a table whose first row is data. Left out: the first
+    row names them."""
+    quoted: bool | None = None
     """`csv`, `tsv`: quotation marks around a cell are not part of it. A quoted cell may hold line
-    breaks."""
+    breaks. Left out: as the head of the file looks."""
     document: Literal["file", "line", "block"] = "block"
     """`text`: a document is the whole file, a line, or a block between blank lines."""
     encoding: Annotated[str, AfterValidator(check_encoding)] = "utf-8"
-    """`jsonl`, `text`, `csv`, `tsv`, `wikipedia`: encoding of the files, any codec of Python."""
+    """`jsonl`, `text`, `csv`, `tsv`, `wikipedia`: encoding of the files, any codec of Python. A
+    byte order mark, and a line that is UTF-8, count more."""
     profile: Profile = "none"
     """Which quality rules a document must pass: [profiles](corpus.md#rules)."""
     licence: str | None = None
@@ -154,6 +160,9 @@ class Source(Section):
                     f"{option} = {getattr(self, option)!r} is not for kind = {self.kind!r}, only "
                     f"for {', '.join(kinds)}; leave it out"
                 )
+        if self.columns and self.text_field not in self.columns:
+            names = ", ".join(self.columns)
+            raise ValueError(f"text_field = {self.text_field!r} is none of the columns {names}")
         return self
 
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from electrify.config.clean import CleanConfig, Source
 from electrify.config.tasks import TEXT_NAMES, unknown_texts
 from electrify.stage.folder import digest_of, fingerprint
+from electrify.storage.encodings import is_utf8, marked_encoding
 from pipeline.sources.hub import hub_files
 from pipeline.sources.input_file import (
     FILE_BITS,
@@ -27,7 +28,8 @@ from pipeline.sources.input_file import (
     reading,
     text_ending,
 )
-from pipeline.sources.lines import is_utf8
+from pipeline.sources.json_file import TextPath, is_object_a_line
+from pipeline.sources.lines import has_bare_returns, head_of
 
 # One element of the pipeline reads about so many bytes of files: large beside Beam's cost of an
 # element, so small that workers end together. It decides file boundaries, so it must not follow
@@ -241,10 +243,20 @@ def split_file(file: InputFile, source: Source, part_bytes: int | None = None) -
         return [file]
     if source.kind == "parquet":
         return _parquet_parts(file, source.text_field, part_bytes)
-    of_lines = source.kind == "jsonl" or (source.kind == "text" and source.document == "line")
-    if of_lines and is_utf8(source.encoding) and not packing(file.path):
+    if is_utf8(source.encoding) and not packing(file.path) and _is_lines(file, source):
         return line_parts(file, part_bytes)
     return [file]
+
+
+def _is_lines(file: InputFile, source: Source) -> bool:
+    """Whether a line can be read without the others, by the head of the file."""
+    if source.kind != "jsonl" and (source.kind, source.document) != ("text", "line"):
+        return False
+    head = head_of(file)
+    if has_bare_returns(head) or not is_utf8(marked_encoding(head) or "utf-8"):
+        return False
+    path = TextPath.parse(source.text_field)
+    return source.kind == "text" or (path.list_keys is None and is_object_a_line(head, path))
 
 
 def line_parts(file: InputFile, part_bytes: int) -> list[InputFile]:

@@ -12,9 +12,9 @@ import fsspec
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
 from electrify.stage.folder import digest_of, fingerprint
 from pipeline.sources.input_file import MAX_PART_BYTES, InputFile
+from pipeline.sources.json_file import take_fields
 from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, too_long
 from pipeline.sources.tables import read_arrow
-from pipeline.sources.text import take_fields
 
 
 def hub_files(source: Source, where: str) -> list[InputFile]:

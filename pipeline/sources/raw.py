@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from electrify.storage.encodings import is_utf8
+
 HEAD_BYTES = 500  # of a row that cannot be read, kept for the record
 
 
@@ -59,6 +61,13 @@ def too_long(
     """The fault of a row that was read past."""
     detail = f"{line.num_bytes:,} bytes; clean.max_line_bytes = {max_bytes:,}"
     return bad_row(row, "line_too_long", detail, line.head, offset, source_id)
+
+
+def encoding_fault(error: UnicodeDecodeError, encoding: str) -> tuple[str, str]:
+    """Reason and detail of a row whose bytes are not of the source's encoding."""
+    if is_utf8(encoding):
+        return "invalid_utf8", str(error)
+    return "wrong_encoding", f"bytes that are not {encoding}"
 
 
 def raw_of(

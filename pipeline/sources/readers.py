@@ -7,6 +7,7 @@ fails is no fault of the data: it raises `SourceError`.
 import csv
 import lzma
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from xml.parsers.expat import ExpatError
@@ -16,10 +17,12 @@ import pyarrow as pa
 from electrify.config.clean import Source
 from pipeline.sources.hub import read_huggingface
 from pipeline.sources.input_file import InputFile
-from pipeline.sources.lines import guess_encoding, head_of
+from pipeline.sources.json_file import read_json
+from pipeline.sources.lines import head_of
+from pipeline.sources.looks import describe
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.tables import read_csv, read_parquet
-from pipeline.sources.text import ENCODING_FAULTS, join_threads, read_jsonl, read_text
+from pipeline.sources.text import join_threads, read_text
 from pipeline.sources.wet import read_wet
 from pipeline.sources.wikipedia import read_wikipedia
 
@@ -36,10 +39,15 @@ DAMAGES = (
     UnicodeDecodeError,
     MemoryError,
 )
-_ENCODING_ROWS = 100  # so many rows at the head of a file tell whether its encoding is wrong
+_HEAD_ROWS = 100
+_UNREADABLE, _MISSING = "unreadable_file", "missing_field"
+# what the rows of a file of another kind have
+_STRUCTURAL = (
+    *("malformed_json", "malformed_row", "malformed_warc", "invalid_utf8", "wrong_encoding"),
+)
 
 _READERS: dict[str, Callable[[InputFile, Source, int], Iterator[Raw | Fault]]] = {
-    "jsonl": read_jsonl,
+    "jsonl": read_json,
     "text": read_text,
     "csv": read_csv,
     "tsv": read_csv,
@@ -58,8 +66,8 @@ def read_file(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[
     fails, `ValueError` where the hub does.
     """
     rows = _until_unreadable(file, source, max_line_bytes)
-    if source.kind in ("jsonl", "text", "csv", "tsv"):
-        rows = _with_encoding_hint(rows, file, source)
+    if source.document != "file":  # of many small files a few may be bad
+        rows = _refuse_other_kinds(rows, file, source)
     if source.thread_field is not None:
         rows = join_threads(rows, max_line_bytes)
     num_documents = 0
@@ -79,31 +87,55 @@ def _until_unreadable(
             row = item.row
             yield item
     except DAMAGES as error:
-        yield Fault(row + 1, "unreadable_file", f"{type(error).__name__}: {error}")
+        yield Fault(row + 1, _UNREADABLE, f"{type(error).__name__}: {error}")
 
 
-def _with_encoding_hint(
+def _refuse_other_kinds(
     rows: Iterator[Raw | Fault], file: InputFile, source: Source
 ) -> Iterator[Raw | Fault]:
-    """Where most rows so far are not of the source's encoding, say which they may be of."""
-    num_bad = 0
-    hint: str | None = None
-    for num_rows, item in enumerate(rows, start=1):
-        if (
-            isinstance(item, Fault)
-            and item.reason in ENCODING_FAULTS
-            and num_rows <= _ENCODING_ROWS
-        ):
-            num_bad += 1
-            if num_bad * 2 > num_rows:
-                hint = _encoding_hint(file, source) if hint is None else hint
-                item = replace(item, detail=item.detail + hint)
+    """Where most of the first rows are bad, or of all, one fault says so, and what the file looks
+    like."""
+    reasons: Counter[str] = Counter()
+    num_rows = row = 0
+    first: Fault | None = None
+    is_checked = is_refused = False
+    for item in rows:
+        num_rows, row = num_rows + 1, item.row
+        if isinstance(item, Fault):
+            first = first or item
+            reasons[item.reason] += 1
+            if item.reason == _UNREADABLE:
+                is_refused = True
+                if num_rows == 1:
+                    item = replace(item, detail=item.detail + _looks(file, source))
+            elif num_rows >= _HEAD_ROWS and not is_checked:
+                is_checked = True
+                if is_refused := _is_other_kind(reasons, num_rows):
+                    detail = _refusal(file, source, reasons, num_rows, first)
+                    item = replace(item, reason=_UNREADABLE, detail=detail)
         yield item
+    if first and not is_refused and _is_other_kind(reasons, num_rows):
+        yield Fault(row + 1, _UNREADABLE, _refusal(file, source, reasons, num_rows, first))
 
 
-def _encoding_hint(file: InputFile, source: Source) -> str:
+def _is_other_kind(reasons: Counter[str], num_rows: int) -> bool:
+    num_structural = sum(reasons[reason] for reason in _STRUCTURAL)
+    return 2 * num_structural > num_rows or reasons[_MISSING] == num_rows
+
+
+def _refusal(
+    file: InputFile, source: Source, reasons: Counter[str], num_rows: int, first: Fault
+) -> str:
+    num_bad, place = reasons.total(), file.where(first.row, first.offset)
+    return (
+        f"{num_bad:,} of {num_rows:,} rows cannot be read, the first {place}: {first.reason}: "
+        f"{first.detail}{_looks(file, source)}"
+    )
+
+
+def _looks(file: InputFile, source: Source) -> str:
     try:
-        guess = guess_encoding(head_of(file), source.language)
+        what = describe(head_of(file), source.kind, source.encoding, source.language)
     except DAMAGES:
-        guess = None
-    return f"; the file reads as {guess}: set source.encoding" if guess else ""
+        what = ""
+    return f". The file looks like {what}" if what else ""

@@ -7,7 +7,7 @@ import glob
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,14 +17,21 @@ import pyarrow.parquet as pq
 
 from electrify.config.clean import Kind, Source
 from electrify.config.names import check_language
+from electrify.storage.encodings import (
+    guess_any_encoding,
+    marked_encoding,
+    reads_lines_alone,
+)
+from electrify.storage.tables import guess_dialect, has_cells, has_header
 from pipeline.rules.language import main_language
 from pipeline.sources.files import REFUSED, fault_of_name
 from pipeline.sources.input_file import InputFile, open_source, packing, text_ending
-from pipeline.sources.lines import guess_any_encoding, head_of, read_text_lines
-from pipeline.sources.raw import Fault, Raw, TooLong
+from pipeline.sources.json_file import head_values, named_list, text_path
+from pipeline.sources.lines import head_of, read_text_chunks
+from pipeline.sources.looks import describe
+from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import DAMAGES, read_file
-from pipeline.sources.tables import is_string, table_rows
-from pipeline.sources.text import json_value
+from pipeline.sources.tables import is_string
 
 KIND_OF_ENDING: dict[str, Kind] = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
@@ -35,9 +42,12 @@ KIND_OF_ENDING: dict[str, Kind] = {
     ".xml": "wikipedia",
     ".wet": "wet",
 }
-_NO_LINES = "not one JSON object a line: write it so, for example jq -c '.[]' FILE > FILE.jsonl"
+_WARC = (
+    "web pages as a server sent them: take their WET files (*.warc.wet.gz), which have the texts"
+)
 _OTHER = {
     ".arrow": 'of save_to_disk: write kind = "huggingface" and path = its folder',
+    **dict.fromkeys((".warc", ".wat"), _WARC),
     **REFUSED,
 }
 _MAX_SAMPLED = 50  # files of one ending
@@ -48,7 +58,6 @@ _FIELD_ROWS = 100  # that tell which field holds the text
 _MAX_JUDGED = 300  # documents of one ending whose language is asked for
 _JUDGED_CHARACTERS = 4000
 _MANY_FILES, _SMALL_FILE_BYTES = 20, 256_000  # of which each is a document
-_TABLE_LINES = 20  # that tell whether a file of text is a table with tabs
 _LINES_A_BLOCK = 50  # at most, where blank lines are taken for borders of documents
 
 T = TypeVar("T")
@@ -74,8 +83,8 @@ class _Sample:
 
     kind: Kind
     text_field: str | None
+    columns: tuple[str, ...]
     encoding: str | None
-    quoted: bool | None
     document: str | None
     fields: tuple[str, ...]
     num_bytes: int  # of the file, as it is stored
@@ -89,7 +98,7 @@ class _Sample:
         return max(self.language_bytes, key=self.language_bytes.__getitem__, default=None)
 
 
-_MUST_AGREE = ("kind", "text_field", "encoding", "quoted", "language")  # in a source
+_MUST_AGREE = ("kind", "text_field", "columns", "encoding", "language")  # in a source
 
 
 def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
@@ -199,7 +208,14 @@ def _agree(samples: Iterable[_Sample | str]) -> bool:
             return False
         for name in _MUST_AGREE:
             values[name].add(getattr(sample, name))
+    values["encoding"] = _other_encodings(values["encoding"])
     return all(len(of_name - {None}) <= 1 for of_name in values.values())
+
+
+def _other_encodings(encodings: set[object]) -> set[object]:
+    """Without UTF-8 where lines in it are read though another encoding is named."""
+    others = encodings - {None, "utf-8"}
+    return others if all(reads_lines_alone(str(one)) for one in others) else encodings
 
 
 def _joined(
@@ -214,6 +230,8 @@ def _joined(
         for sample in samples:
             weights[getattr(sample, choice)] += round(sample.text_bytes) + 1
         weights.pop(None, None)
+        if choice == "encoding" and (others := _other_encodings({*weights})):
+            weights = Counter({one: weights[one] for one in others})
         if weights:
             chosen[choice] = weights.most_common(1)[0][0]
     languages: Counter[str] = Counter()
@@ -248,37 +266,50 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> _
 
 def _read_sample(file: InputFile, is_document: bool, num_judged: int) -> _Sample | str:
     kind = KIND_OF_ENDING[text_ending(file.path)]
-    head = b"" if kind in ("parquet", "wet") else head_of(file)
-    if kind == "wikipedia" and b"<mediawiki" not in head:
+    raw_head = b"" if kind in ("parquet", "wet") else head_of(file)
+    encoding = "utf-8" if marked_encoding(raw_head) else guess_any_encoding(raw_head)
+    if kind == "wikipedia" and b"<mediawiki" not in raw_head:
         return "XML, but no dump of Wikipedia: write its text out, one JSON object a line"
-    has_encoding = kind in ("jsonl", "text", "csv", "tsv") and not head.isascii()
-    encoding = guess_any_encoding(head) if has_encoding else None
-    options: dict[str, Any] = {"encoding": encoding or "utf-8"}
-    if kind == "text" and _is_table(head.decode(options["encoding"], "replace")):
-        kind = "tsv"
-    if kind == "text":
-        options["document"] = "file" if is_document else _text_document(head, options["encoding"])
-    source = Source(kind=kind, language="en", path=file.path, **options)
-    if kind in ("csv", "tsv"):
-        source = _with_quotes_or_without(file, source, head)
-    head_rows = list(itertools.islice(_rows(file, source), _FIELD_ROWS))
-    rows = [row for row in head_rows if row]
-    # of a list with an object a line the last one alone is JSON by itself
-    if kind == "jsonl" and (not rows or 2 * len(rows) < len(head_rows)):
-        return _NO_LINES
+    options: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = []
+    if kind == "parquet":
+        rows = _parquet_rows(file)
+    elif kind not in ("wikipedia", "wet"):
+        options["encoding"] = encoding
+        head = read_text_chunks(file, options["encoding"])[0]
+        text = head.decode("utf-8", "replace").removeprefix("\ufeff")
+        kind = _kind_of_text(kind, text)
+        if kind == "text":
+            options["document"] = "file" if is_document else _text_document(text)
+        elif kind == "jsonl":
+            values, is_one = head_values(head)
+            rows = [value for value in values if isinstance(value, dict)]
+            if not rows or named_list(rows[0]):
+                return describe(raw_head, kind, options["encoding"]) or "no JSON objects in it"
+            options["text_field"] = text_path(rows, is_one)
+        else:
+            cells = _cells(text, kind)
+            if (is_header := has_header(cells) if cells else True) is None:
+                return _which_row(file.path, cells)
+            if not is_header:
+                options["columns"] = tuple(f"column{n}" for n in range(1, len(cells[0]) + 1))
+            names = options.get("columns") or [cell.strip() for cell in cells[0]] if cells else ()
+            rows = [dict(zip(names, row, strict=False)) for row in cells[bool(is_header) :]]
     if rows:
-        if (text_field := _text_field(rows)) is None:
+        text_field = options.get("text_field") or text_path(rows, is_file=False)
+        if text_field is None:
             return f"no field with text (there are: {', '.join(rows[0])})"
-        source = source.model_copy(update={"text_field": text_field})
+        options["text_field"] = text_field
+    source = Source(kind=kind, language="en", path=file.path, **options)
     documents, faults, share = _read_head(file, source)
     texts = [document.text for document in documents]
-    if not faults and not any(map(str.strip, texts)):
-        return "no text in it"
+    if not any(map(str.strip, texts)):
+        return faults[0].detail if faults else "no text in it"
     return _Sample(
         kind,
-        source.text_field if rows else None,
-        encoding,
-        source.quoted if kind in ("csv", "tsv") and b'"' in head else None,
+        options.get("text_field"),
+        source.columns,
+        None if encoding == "utf-8" and raw_head.isascii() else options.get("encoding"),
         source.document if kind == "text" else None,
         tuple(dict.fromkeys(field for row in rows for field in row)),
         file.num_bytes,
@@ -289,82 +320,54 @@ def _read_sample(file: InputFile, is_document: bool, num_judged: int) -> _Sample
     )
 
 
-def _is_table(head: str) -> bool:
-    """Whether each of the first lines has the same number of tabs, and at least one."""
-    lines = [line for line in head.split("\n")[:-1] if line.strip()][:_TABLE_LINES]
-    counts = {line.count("\t") for line in lines}
-    return len(lines) > 2 and len(counts) == 1 and counts != {0}
+def _kind_of_text(kind: Kind, text: str) -> Kind:
+    """Text files hold JSON and tables with tabs, too, as "Unicode text" of spreadsheets."""
+    if kind != "text":
+        return kind
+    if text.lstrip()[:1] in ("{", "[") and isinstance((*head_values(text.encode())[0], 0)[0], dict):
+        return "jsonl"
+    cells = _cells(text, "tsv") if "\t" in text.partition("\n")[0] else []
+    is_table = len(cells) > 2 and len(cells[0]) > 1 and len({*map(len, cells)}) == 1
+    return "tsv" if is_table and guess_dialect(text, default="\t").delimiter == "\t" else "text"
 
 
-def _text_document(head: bytes, encoding: str) -> str:
+def _cells(text: str, kind: Kind) -> list[list[str]]:
+    """The rows at the head of a table, without blank ones; the last may be cut."""
+    dialect = guess_dialect(text, default="," if kind == "csv" else "\t")
+    lines = (f"{line}\n" for line in text.split("\n"))
+    rows = itertools.islice(filter(has_cells, dialect.rows(lines)), _FIELD_ROWS)
+    return list(rows)
+
+
+def _which_row(path: str, rows: Sequence[Sequence[str]]) -> str:
+    names = ", ".join(f'"column{number}"' for number in range(1, len(rows[0]) + 1))
+    return (
+        f"does its first row name the columns, or is it data? It is: {' | '.join(rows[0])[:200]}. "
+        f"Put a row of names above it, or write the source yourself: path = {path!r}, and where "
+        f"it is data columns = [{names}]"
+    )
+
+
+def _text_document(text: str) -> str:
     """Blocks where blank lines stand often enough, else lines."""
-    text = head.decode(encoding, "replace").replace("\r\n", "\n").strip()
+    text = text.replace("\r\n", "\n").strip()
     num_blocks = len(re.findall(r"\n[ \t]*\n\s*", text)) + 1
     return "block" if 1 < num_blocks >= text.count("\n") / _LINES_A_BLOCK else "line"
 
 
-def _with_quotes_or_without(file: InputFile, source: Source, head: bytes) -> Source:
-    """A table that was written without quotation marks gives more rows without, and no fault."""
-    plain = source.model_copy(update={"quoted": False})
-    if b'"' not in head:
-        return source
-    quoted_rows = list(itertools.islice(_rows(file, source), 10 * _FIELD_ROWS))
-    plain_rows = list(itertools.islice(_rows(file, plain), 10 * _FIELD_ROWS))
-    is_plain = all(plain_rows) and len(plain_rows) > len(list(filter(None, quoted_rows)))
-    return plain if is_plain else source
-
-
-def _rows(file: InputFile, source: Source) -> Iterator[dict[str, Any]]:
-    """The fields of each row, of kinds that have any; empty of a row that is bad."""
-    if source.kind == "parquet":
-        with open_source(file) as opened, pq.ParquetFile(opened) as table:
-            for batch in itertools.islice(table.iter_batches(batch_size=_FIELD_ROWS), 1):
-                columns = [_strings(column) for column in batch.columns]
-                for values in zip(*columns, strict=True):
-                    yield dict(zip(batch.schema.names, values, strict=True))
-    elif source.kind in ("jsonl", "csv", "tsv"):
-        lines = (
-            line.decode("utf-8", "replace")
-            for _, line in read_text_lines(file, source.encoding, _MAX_LINE_BYTES)
-            if not isinstance(line, TooLong)
-        )
-        yield from (_json_rows if source.kind == "jsonl" else _table_rows)(lines, source)
+def _parquet_rows(file: InputFile) -> list[dict[str, Any]]:
+    """The texts of the first rows."""
+    with open_source(file) as opened, pq.ParquetFile(opened) as table:
+        for batch in table.iter_batches(batch_size=_FIELD_ROWS):
+            columns = [_strings(column) for column in batch.columns]
+            names = batch.schema.names
+            return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return []
 
 
 def _strings(column: pa.Array) -> list[str | None]:
     """The values where they are text: not each of another type has one in Python, as far dates."""
     return column.to_pylist() if is_string(column.type) else [None] * len(column)
-
-
-def _json_rows(lines: Iterable[str], source: Source) -> Iterator[dict[str, Any]]:
-    for line in lines:
-        if not line or line.isspace():
-            continue
-        try:
-            value = json_value(line.encode())
-        except ValueError:
-            value = None
-        yield value if isinstance(value, dict) else {}
-
-
-def _table_rows(lines: Iterable[str], source: Source) -> Iterator[dict[str, Any]]:
-    rows = table_rows((f"{line}\n" for line in lines), source, _MAX_LINE_BYTES)
-    names = next(filter(None, rows), [])
-    for cells in filter(None, rows):
-        yield dict(zip(names, cells, strict=True)) if len(cells) == len(names) else {}
-
-
-def _text_field(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """`text`, or the field with most letters that are not those of an address."""
-    letters: Counter[str] = Counter()
-    for row in rows:
-        for name, value in row.items():
-            if isinstance(value, str) and "://" not in value[:10]:
-                letters[name] += sum(map(str.isalpha, value[:_JUDGED_CHARACTERS]))
-    if letters["text"]:
-        return "text"
-    (name, most), *_ = letters.most_common(1) or [("", 0)]
-    return name if most else None
 
 
 def _read_head(file: InputFile, source: Source) -> tuple[list[Raw], list[Fault], float]:

@@ -2,19 +2,27 @@
 
 import csv
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from itertools import chain, islice
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
+from electrify.storage.tables import HEAD_ROWS, Dialect, guess_dialect, has_cells
 from pipeline.sources.input_file import InputFile, open_source
 from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
-from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, id_of, raw_of, too_long
-from pipeline.sources.text import encoding_fault
-
-if TYPE_CHECKING:
-    from _csv import Reader
+from pipeline.sources.raw import (
+    HEAD_BYTES,
+    Fault,
+    Raw,
+    TooLong,
+    bad_row,
+    encoding_fault,
+    id_of,
+    raw_of,
+    too_long,
+)
 
 # of the columns read, in memory at a time: twice, as Arrow has them and as Python does
 _BATCH_BYTES = 4_000_000
@@ -61,9 +69,12 @@ def read_csv(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[R
     too_long_lines: list[TooLong] = []
     row_bytes = 0
 
-    def lines() -> Iterator[str]:
+    lines = (line for _, line in read_text_lines(file, source.encoding, max_line_bytes))
+    head = list(_first_lines(lines))
+
+    def read() -> Iterator[str]:
         nonlocal row_bytes
-        for _, line in read_text_lines(file, source.encoding, max_line_bytes):
+        for line in chain(head, lines):
             if isinstance(line, TooLong):
                 too_long_lines.append(line)
                 line = b""
@@ -72,12 +83,14 @@ def read_csv(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[R
                 raise pa.ArrowInvalid(f"a row of more than {row_bytes:,} bytes, in many cells")
             yield line.decode("utf-8", "surrogateescape") + "\n"
 
-    rows = table_rows(lines(), source, max_line_bytes)
+    csv.field_size_limit(max_line_bytes)  # of a cell; Python's is 131,072
+    rows = _dialect(head, source).rows(read())
+    names = list(source.columns)
     try:
-        names = next(filter(None, rows), None)
+        names = names or [cell.strip() for cell in next(filter(has_cells, rows), [])]
     except csv.Error as error:
         raise pa.ArrowInvalid(_explain(error)) from error
-    if names is None:
+    if not names:
         return
     schema = pa.schema([(name, pa.string()) for name in names])
     _check_schema(schema, source)
@@ -95,24 +108,36 @@ def read_csv(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[R
         if too_long_lines:
             yield too_long(row, too_long_lines[0], max_line_bytes)
             too_long_lines.clear()
-        elif cells and len(cells) != len(names):
+        elif not has_cells(cells):
+            continue
+        elif len(cells) < len(names) or has_cells(cells[len(names) :]):
             data = ",".join(cells).encode("utf-8", "surrogateescape")
-            detail = f"{len(cells)} cells; the first row names {len(names)} columns"
+            named = "there are" if source.columns else "the first row names"
+            detail = f"{len(cells)} cells; {named} {len(names)} columns"
             yield bad_row(row, "malformed_row", detail, data)
-        elif cells:
-            record = dict(zip(names, map(_cell, cells), strict=True))
+        else:
+            record = dict(zip(names, map(_cell, cells), strict=False))  # without blank cells behind
             record[source.text_field] = record[source.text_field] or b""
             yield _row(row, {name: record[name] for name in columns}, source, max_line_bytes)
 
 
-def table_rows(lines: Iterable[str], source: Source, max_cell_characters: int) -> "Reader":
-    """Cells of the rows of a table, from lines with their newlines."""
-    csv.field_size_limit(max_cell_characters)  # Python's is 131,072
-    return csv.reader(
-        lines,
-        delimiter="," if source.kind == "csv" else "\t",
-        quoting=csv.QUOTE_MINIMAL if source.quoted else csv.QUOTE_NONE,
-    )
+def _first_lines(lines: Iterator[bytes | TooLong]) -> Iterator[bytes | TooLong]:
+    """Lines that tell how a table is written."""
+    num_bytes = 0
+    for line in islice(lines, 2 * HEAD_ROWS):
+        yield line
+        num_bytes += len(line.head if isinstance(line, TooLong) else line)
+        if num_bytes > CHUNK_BYTES:
+            return
+
+
+def _dialect(lines: Iterable[bytes | TooLong], source: Source) -> Dialect:
+    default = "," if source.kind == "csv" else "\t"
+    wanted = [name for name in (source.text_field, source.thread_field, source.id_field) if name]
+    whole = [b"" if isinstance(line, TooLong) else line for line in lines]
+    head = b"".join(line + b"\n" for line in whole).decode("utf-8", "replace")
+    dialect = guess_dialect(head, () if source.columns else wanted, default, len(source.columns))
+    return dialect if source.quoted is None else replace(dialect, quoted=source.quoted)
 
 
 def _explain(error: csv.Error) -> str:
@@ -152,7 +177,11 @@ def _check_schema(schema: pa.Schema, source: Source) -> None:
     for name in (source.text_field, source.thread_field, source.id_field):
         if name is not None and name not in schema.names:
             there = ", ".join(schema.names[:20])
-            raise pa.ArrowInvalid(f"no column {name!r} (there are: {there}); name one of them")
+            hint = "; name the columns if the first row does not: columns = [...]"
+            raise pa.ArrowInvalid(
+                f"no column {name!r} (there are: {there}); name one of them"
+                f"{hint if source.kind in ('csv', 'tsv') else ''}"
+            )
         if schema.names.count(name) > 1:
             raise pa.ArrowInvalid(
                 f"{schema.names.count(name)} columns {name!r}; rename all but one"

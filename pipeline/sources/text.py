@@ -1,103 +1,17 @@
-"""Files of lines: JSON objects, or plain text whose documents are lines, blocks or the file."""
+"""Plain text, whose documents are lines, blocks or the file, and threads of rows."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
-import orjson
-
-from electrify.config.clean import DEFAULT_ID_FIELD, Source
+from electrify.config.clean import Source
 from pipeline.sources.input_file import InputFile
-from pipeline.sources.lines import is_utf8, read_text_lines
-from pipeline.sources.raw import (
-    HEAD_BYTES,
-    Fault,
-    Raw,
-    TooLong,
-    bad_row,
-    id_of,
-    raw_of,
-    thread_of,
-    too_long,
-)
+from pipeline.sources.lines import read_text_lines
+from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, encoding_fault, too_long
 
 _Lines = Iterable[tuple[int, bytes | TooLong]]  # with the byte at which each begins
 _Documents = Iterator[tuple[int, int, bytes | TooLong]]  # row, that byte, bytes
-
-ENCODING_FAULTS = ("invalid_utf8", "wrong_encoding")
-
-
-def read_jsonl(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
-    """One document a line, in field `source.text_field` of a JSON object."""
-    lines = read_text_lines(file, source.encoding, max_line_bytes)
-    for row, (offset, line) in enumerate(lines, start=1):
-        if isinstance(line, TooLong):
-            yield too_long(row, line, max_line_bytes, offset)
-        elif line and not line.isspace():
-            item = _parse_json(row, line, source)
-            if isinstance(item, Fault):
-                item = bad_row(row, item.reason, item.detail, line, offset, item.source_id)
-            yield item
-
-
-def _parse_json(row: int, line: bytes, source: Source) -> Raw | Fault:
-    try:
-        value = json_value(line)
-    except UnicodeDecodeError as bad:
-        return Fault(row, *encoding_fault(bad, source.encoding))
-    except ValueError as error:
-        return Fault(row, "malformed_json", str(error))
-    if not isinstance(value, dict):
-        return Fault(row, "malformed_json", f"a {type(value).__name__}, not an object")
-    return take_fields(row, value, source)
-
-
-def json_value(line: bytes) -> Any:
-    """What a line of JSON holds; `ValueError` for what is no JSON, or no UTF-8.
-
-    json.loads also takes lone surrogates ("\\ud83d") and NaN, which json.dumps writes.
-    """
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        try:
-            return json.loads(line.decode("utf-8"))
-        except UnicodeDecodeError:
-            raise
-        except (ValueError, RecursionError):
-            raise error from None
-
-
-def take_fields(row: int, value: dict[str, Any], source: Source) -> Raw | Fault:
-    """The document that a row's fields make."""
-    name, thread_name = source.text_field, source.thread_field
-    source_id = id_of(value.get(source.id_field or DEFAULT_ID_FIELD))
-
-    def fault(reason: str, detail: str) -> Fault:
-        return Fault(row, reason, detail, source_id=source_id)
-
-    for field in (name, thread_name, source.id_field):
-        if field is not None and field not in value:
-            keys = ", ".join(list(value)[:20])
-            return fault("missing_field", f"no field {field!r} (there are: {keys})")
-    text = value[name]
-    if not isinstance(text, str):
-        return fault("wrong_type", f"field {name!r} is {type(text).__name__}, not a string")
-    try:
-        thread = None if thread_name is None else thread_of(value[thread_name])
-    except TypeError as error:
-        detail = f"field {thread_name!r} is {error}, not a string or an integer"
-        return fault("wrong_type", detail)
-    return raw_of(row, text, value, thread, source_id)
-
-
-def encoding_fault(error: UnicodeDecodeError, encoding: str) -> tuple[str, str]:
-    """Reason and detail of a row whose bytes are not of the source's encoding."""
-    if is_utf8(encoding):
-        return "invalid_utf8", str(error)
-    return "wrong_encoding", f"bytes that are not {encoding}"
 
 
 def read_text(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:

@@ -1,6 +1,7 @@
 """Common Crawl's WET files: WARC records of kind `conversion`, the text of one page each."""
 
 import io
+from collections import Counter
 from collections.abc import Iterator
 
 from electrify.config.clean import Source
@@ -11,11 +12,14 @@ from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, too_l
 _VERSION = b"WARC/"
 _MAX_HEADER_LINE = 1 << 16
 _MAX_HEADERS = 200
+_TEXT, _ABOUT = "conversion", "warcinfo"  # kinds of records
+_HEAD_RECORDS = 100  # from which on a file without a text is given up
 
 
 def read_wet(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
     """One document a record of kind `conversion` that has text; the row counts all records."""
     stream: io.BufferedReader = io.BufferedReader(Unpacked(file), _MAX_HEADER_LINE)
+    kinds: Counter[str] = Counter()
     row = 0
     line = _line(stream)
     while line:
@@ -33,10 +37,20 @@ def read_wet(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[R
             yield bad_row(row, "malformed_warc", "no Content-Length in the header", line)
             line = _next_version(stream)
             continue
+        kinds[(_header(headers, b"warc-type") or "none").lower()] += 1
         item = _record(row, headers, stream, int(length), max_line_bytes)
         if item is not None:
             yield item
-        line = _line(stream)
+        line = b"" if not kinds[_TEXT] and row >= _HEAD_RECORDS else _line(stream)
+    others = {kind: count for kind, count in kinds.items() if kind != _ABOUT}
+    if others and not kinds[_TEXT]:
+        found = ", ".join(f"{count} of kind {kind}" for kind, count in others.items())
+        yield Fault(
+            row + 1,
+            "unreadable_file",
+            f"its records are {found}: this is a WARC or WAT file; give the WET file "
+            f"(*.warc.wet.gz), which has the texts in records of kind {_TEXT}",
+        )
 
 
 def _line(stream: io.BufferedReader) -> bytes:
@@ -47,7 +61,7 @@ def _line(stream: io.BufferedReader) -> bytes:
 def _record(
     row: int, headers: dict[bytes, bytes], stream: io.BufferedReader, length: int, max_bytes: int
 ) -> Raw | Fault | None:
-    wanted = headers.get(b"warc-type", b"").lower() == b"conversion"
+    wanted = headers.get(b"warc-type", b"").lower() == _TEXT.encode()
     is_long = length > max_bytes
     keep = 0 if not wanted else min(HEAD_BYTES, length) if is_long else length
     data = stream.read(keep)

@@ -6,8 +6,9 @@ from urllib.parse import quote
 from xml.parsers import expat
 
 from electrify.config.clean import Source
+from electrify.storage.encodings import is_utf8
 from pipeline.sources.input_file import InputFile
-from pipeline.sources.lines import is_utf8, read_chunks, to_utf8
+from pipeline.sources.lines import read_chunks, to_utf8
 from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, too_long
 from pipeline.sources.wikitext import CATEGORY, MEDIA, WikiWords, plain_text
 

@@ -224,11 +224,8 @@ def test_columns_of_one_name(tmp_path):
         assert "2 columns 'text'" in fault.detail
 
 
-def test_carriage_returns_that_end_the_lines_of_a_table_are_named(tmp_path):
+def test_a_carriage_return_within_a_row_of_a_table_is_named(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_bytes(b"text,n\ra,1\rb,2\r")
-    (fault,) = read_path(path, "csv")
-    assert "a carriage return in a row" in fault.detail
     path.write_bytes(b"text,n\r\na\rb,1\r\nc,2\r\n")
     fault, last = read_path(path, "csv")
     assert (fault.reason, last.text) == ("malformed_row", "c")
@@ -331,9 +328,67 @@ def test_comments_of_a_post(tmp_path, kind):
     assert len(read(thread_field="post", max_documents=2)) == 2
     faults = read(thread_field="thread")
     # of a table no row has it
-    assert {fault.reason for fault in faults} == {
-        "missing_field" if kind == "jsonl" else "unreadable_file"
-    }
+    assert faults[-1].reason == "unreadable_file"
+    assert len(faults) == (len(COMMENTS) + 1 if kind == "jsonl" else 1)
+
+
+# Files of another kind than their source says.
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "message"),
+    [
+        ("jsonl", f"id,text\n{'1,글' * 3}\n".encode(), "a table with ',' between its cells"),
+        ("jsonl", "그냥 글이다\n둘째 줄\n".encode(), 'text: write kind = "text"'),
+        ("jsonl", b"<!DOCTYPE html><html></html>", "a web page"),
+        ("jsonl", b"PK\x03\x04" + bytes(100), "a ZIP archive"),
+        ("jsonl", b"\x1f\x8b" + bytes(100), "let its name end in .gz"),
+        ("jsonl", b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+        ("jsonl", '["하나", "둘"]'.encode(), "jq -c '.[] | {text: .}'"),
+        ("jsonl", '{"a": [{"b": "글"}]}'.encode(), "text_field = 'a[].b'"),
+        ("csv", '{"text": "글"}\n'.encode(), 'JSON: write kind = "jsonl"'),
+        ("parquet", '{"text": "글"}\n'.encode(), 'JSON: write kind = "jsonl"'),
+        ("text", "한국어 글이다. ".encode("cp949") * 9, "text in cp949: write encoding = 'cp949'"),
+        ("text", "한국어 글이다. ".encode("utf-16-le") * 9, "text in utf-16-le"),
+        ("wet", b"{}", "JSON without text"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_and_named(tmp_path, kind, data, message):
+    path = tmp_path / "a.x"
+    path.write_bytes(data)
+    (fault,) = [i for i in read_path(path, kind) if i.reason == "unreadable_file"]
+    assert message in fault.detail
+
+
+@pytest.mark.parametrize("num_rows", [9, 150, 1000])
+def test_a_file_is_refused_where_most_rows_are_bad_and_only_there(tmp_path, num_rows):
+    path = tmp_path / "a.jsonl"
+    good, bad = '{"text": "글"}\n', "bad\n"
+    for num_bad in (num_rows // 2, num_rows // 2 + 1, num_rows - 1):
+        rows = [
+            bad if (i + 1) * num_bad // num_rows > i * num_bad // num_rows else good
+            for i in range(num_rows)
+        ]
+        path.write_text("".join(rows), encoding="utf-8")
+        items = read_path(path)
+        refused = [item for item in items if getattr(item, "reason", "") == "unreadable_file"]
+        assert len(refused) == (2 * num_bad > num_rows)
+        assert sum(isinstance(item, Raw) for item in items) == num_rows - num_bad
+
+
+def test_rows_without_a_text_are_no_other_kind(tmp_path):
+    """Fields that are null, or that few rows have, are usual."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "글"}\n' + '{"text": null}\n{"title": "제목"}\n' * 50)
+    assert {i.reason for i in read_path(path)[1:]} == {"wrong_type", "missing_field"}
+    path.write_text('{"text": null}\n' * 150)
+    assert {i.reason for i in read_path(path)} == {"wrong_type"}
+
+
+def test_of_many_small_files_some_may_be_bad(tmp_path):
+    (tmp_path / "a.txt").write_bytes("글".encode("cp949"))
+    (fault,) = read_path(tmp_path / "a.txt", "text", document="file")
+    assert fault.reason == "invalid_utf8"
 
 
 # Tables of text: cells by Python's own writer, any packing and encoding, every fault.
@@ -354,7 +409,8 @@ def test_cells_are_those_that_were_written(tmp_path_factory, rows, kind, all_quo
         )
         writer.writerows([("body", "url"), *rows])
     items = read_path(path, kind, text_field="body")
-    assert [(item.text, item.url) for item in items] == [(text, url or None) for text, url in rows]
+    expected = [(text, url or None) for text, url in rows if text.strip() or url.strip()]
+    assert [(item.text, item.url) for item in items] == expected
 
 
 def test_rows_of_a_table_are_numbered_by_line_and_its_faults_are_counted(tmp_path):
@@ -395,12 +451,13 @@ def test_a_column_that_a_table_lacks_is_named_with_those_there_are(tmp_path):
 def test_a_quotation_mark_that_is_not_closed_hides_no_more_than_the_longest_row(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text('text\tlabel\n"열기만\t1\n' + "둘\t0\n" * 20 + "셋\t0\n", encoding="utf-8")
-    fault, *rest = read_path(path, "tsv", 40)
+    fault, *rest = read_path(path, "tsv", 40, quoted=True)
     assert (fault.row, fault.reason) == (2, "malformed_row")
     assert "quotation mark" in fault.detail
     assert rest[-1] == Raw(23, "셋")
-    items = read_path(path, "tsv", 40, quoted=False)
-    assert [item.text for item in items] == ['"열기만', *["둘"] * 20, "셋"]
+    for quoted in (False, None):  # None: by the head of the file
+        items = read_path(path, "tsv", 40, quoted=quoted)
+        assert [item.text for item in items] == ['"열기만', *["둘"] * 20, "셋"]
 
 
 def test_a_table_in_another_encoding(tmp_path):
@@ -408,6 +465,33 @@ def test_a_table_in_another_encoding(tmp_path):
     path.write_bytes("text,thread\n하나,1\n둘,1\n셋,\n넷,\n".encode("cp949"))
     items = read_path(path, "csv", encoding="cp949", thread_field="thread")
     assert [(item.row, item.text) for item in items] == [(2, "하나\n둘"), (4, "셋"), (5, "넷")]
-    faults = read_path(path, "csv")
+    *faults, refused = read_path(path, "csv")
     assert {fault.reason for fault in faults} == {"invalid_utf8"}
-    assert "set source.encoding" in faults[-1].detail
+    assert "write encoding = 'cp949'" in refused.detail
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_that_of_the_first_row(tmp_path, kind, delimiter):
+    rows = [("id", "본문"), *((f"{i}", f"글, {i}; 더") for i in range(3))]
+    with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=delimiter).writerows(rows)
+    items = read_path(tmp_path / "a.csv", kind, text_field="본문")
+    assert [(item.source_id, item.text) for item in items] == rows[1:]
+
+
+def test_blank_rows_and_cells_of_spreadsheets_are_no_rows(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(",,\n id , text ,\n1,하나,\n,,\n2,둘,,,\n3,셋,,넷\n,,\n")
+    *items, fault = read_path(path, "csv")
+    assert items == [Raw(3, "하나", source_id="1"), Raw(5, "둘", source_id="2")]
+    assert (fault.row, fault.detail) == (6, "4 cells; the first row names 3 columns")
+
+
+def test_a_table_whose_first_row_is_data(tmp_path):
+    (tmp_path / "a.tsv").write_text("1\t하나\n2\t둘\n3\n")
+    *items, fault = read_path(tmp_path / "a.tsv", "tsv", columns=("id", "text"))
+    assert items == [Raw(1, "하나", source_id="1"), Raw(2, "둘", source_id="2")]
+    assert fault.detail == "1 cells; there are 2 columns"
+    (fault,) = read_path(tmp_path / "a.tsv", "tsv")
+    assert "name the columns if the first row does not" in fault.detail

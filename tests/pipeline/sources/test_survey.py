@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import io
 import json
 import re
 from pathlib import Path
@@ -54,13 +55,12 @@ def test_a_field_text_is_the_text_however_short(tmp_path):
     assert survey(tmp_path / "a.jsonl")[0][0].source.text_field == "text"
 
 
-def test_a_list_with_an_object_a_line_is_no_jsonl_and_rows_with_nan_are(tmp_path):
+def test_a_list_with_an_object_a_line_and_rows_with_nan_are_read(tmp_path):
     path = tmp_path / "a.json"
     rows = [json.dumps({"text": KOREAN, "score": float("nan")})] * 3
-    path.write_text("[\n" + ",\n".join(rows) + "\n]\n")
-    assert "jq" in survey(path)[1][0]
-    path.write_text("\n".join(rows))
-    assert survey(path)[0][0].num_documents == 3
+    for text in ("[\n" + ",\n".join(rows) + "\n]\n", "\n".join(rows)):
+        path.write_text(text)
+        assert survey(path)[0][0].num_documents == 3
 
 
 def test_a_parquet_file_with_a_date_that_python_has_not(tmp_path):
@@ -111,8 +111,7 @@ def test_other_encodings_and_tables_without_quotation_marks(tmp_path):
     rows = ['"열기만 하고 닫지 않았다', KOREAN, KOREAN] * 10
     (tmp_path / "b.tsv").write_text("글\t값\n" + "".join(f"{row}\t1\n" for row in rows))
     (first, second), _ = survey(tmp_path)
-    assert (first.source.encoding, first.source.quoted) == ("cp949", True)
-    assert (second.source.encoding, second.source.quoted) == ("utf-8", False)
+    assert (first.source.encoding, second.source.encoding) == ("cp949", "utf-8")
     assert [item.text for item in read_source(first.source)] == [KOREAN, "둘\n째 줄"]
     assert [item.text for item in read_source(second.source)] == rows
     (tmp_path / "b.tsv").rename(tmp_path / "ratings.txt")
@@ -134,7 +133,7 @@ def test_amounts_of_a_file_of_which_only_the_head_is_read(tmp_path, monkeypatch)
 def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
     for name in ("a.hwp", "b.png", ".hidden.txt", "empty.txt"):
         (tmp_path / name).write_bytes(b"" if name == "empty.txt" else b"x")
-    (tmp_path / "list.json").write_text(json.dumps([{"text": KOREAN}], indent=1))
+    (tmp_path / "list.json").write_text(json.dumps({n: {"text": KOREAN} for n in range(3)}))
     (tmp_path / "page.xml").write_text("<a/>")
     (tmp_path / "broken.parquet").write_text("none")
     found, unread = survey(tmp_path)
@@ -177,3 +176,71 @@ def test_files_of_text_that_differ_in_blank_lines_alone_are_one_source(tmp_path)
     (tmp_path / "b.txt").write_text(KOREAN, encoding="utf-8")
     ((source,), _) = sources_in(tmp_path)
     assert source == {"kind": "text", "language": "ko", "path": f"{tmp_path}/*.txt"}
+
+
+def _written(tmp_path, name, texts, encoding="utf-8", delimiter=",", header=("id", "text", "n")):
+    """As spreadsheets write a table."""
+    text = io.StringIO(newline="")
+    rows = ((i, line, i % 2) for i, line in enumerate(texts))
+    csv.writer(text, delimiter=delimiter).writerows([*([header] if header else []), *rows])
+    (tmp_path / name).write_bytes(text.getvalue().encode(encoding))
+
+
+KOREAN_TEXTS = [f"{KOREAN} 그래서 {i}번째로, 다시 모인다." for i in range(12)]
+JAPANESE_TEXTS = [
+    f"{i}番目の感想：昨日は友達と公園へ行きました。とても楽しかった。" for i in range(12)
+]
+CHINESE_TEXTS = [f"第{i}条评论：今天天气很好，我和朋友一起去了公园。" for i in range(12)]
+GERMAN_TEXTS = [f"{i}. Bewertung: Größe, Qualität und Straßen waren schön." for i in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "options"),
+    [
+        ("a.csv", KOREAN_TEXTS, {"encoding": "cp949"}),
+        ("a.CSV", KOREAN_TEXTS, {"encoding": "utf-8-sig"}),
+        ("a.txt", KOREAN_TEXTS, {"encoding": "utf-16", "delimiter": "\t"}),  # "Unicode text"
+        ("a.csv", KOREAN_TEXTS, {"encoding": "utf-16-be"}),
+        ("a.csv", KOREAN_TEXTS, {"encoding": "cp949", "header": None}),
+        ("a.csv", JAPANESE_TEXTS, {"encoding": "cp932"}),
+        ("a.tsv", JAPANESE_TEXTS, {"encoding": "utf-16-le", "delimiter": "\t"}),
+        ("a.csv", CHINESE_TEXTS, {"encoding": "gb18030"}),
+        ("a.csv", GERMAN_TEXTS, {"encoding": "cp1252", "delimiter": ";"}),
+    ],
+)
+def test_tables_of_spreadsheets_of_every_country(tmp_path, name, texts, options):
+    _written(tmp_path, name, texts, **options)
+    (found,), unread = survey(tmp_path)
+    assert unread == []
+    assert [item.text for item in read_source(found.source)] == texts
+    languages = {"번째로": "ko", "番目": "ja", "评论": "zh", "Größe": "de"}
+    assert found.source.language == next(languages[w] for w in languages if w in texts[1])
+
+
+def test_a_folder_of_two_encodings_is_one_source_where_each_line_is_read_in_its_own(tmp_path):
+    for number, encoding in enumerate(["utf-8", "cp949", "utf-8-sig", "utf-16"]):
+        _written(tmp_path, f"{number}.csv", KOREAN_TEXTS, encoding)
+    (found,), unread = survey(tmp_path)
+    assert (found.source.encoding, found.num_files, unread) == ("cp949", 4, [])
+    assert [item.text for item in read_source(found.source)] == KOREAN_TEXTS * 4
+
+
+def test_a_first_row_that_may_be_data_is_asked_about(tmp_path):
+    rows = zip(KOREAN_TEXTS[:6], KOREAN_TEXTS[6:], strict=True)
+    (tmp_path / "a.tsv").write_text("".join(f"{one}\t{other}\n" for one, other in rows))
+    found, (question,) = survey(tmp_path)
+    assert found == []
+    assert "does its first row name the columns, or is it data?" in question
+    assert 'columns = ["column1", "column2"]' in question
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_of_one_object_a_file_is_read_by_a_path(tmp_path, indent):
+    for number in range(3):
+        document = [{"id": i, "paragraph": [{"form": text}]} for i, text in enumerate(KOREAN_TEXTS)]
+        value = {"id": "N", "metadata": {"title": "제목"}, "document": document}
+        (tmp_path / f"{number}.json").write_text(json.dumps(value, indent=indent))
+    (found,), _ = survey(tmp_path)
+    assert found.source.text_field == "document[].paragraph.form"
+    assert [item.text for item in read_source(found.source)] == KOREAN_TEXTS * 3
+    assert found.num_documents == 36

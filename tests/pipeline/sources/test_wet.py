@@ -111,3 +111,17 @@ def test_a_record_that_is_too_long_is_not_held(tmp_path):
     assert (fault.reason, last.text) == ("line_too_long", "끝")
     assert "30,000,000 bytes" in fault.detail
     assert peak < 6_000_000
+
+
+@pytest.mark.parametrize("num_records", [1, 500])
+def test_a_warc_in_place_of_a_wet_is_named(read, num_records):
+    """Pages as the server sent them, requests and their headers: no text."""
+    kinds = (b"response", b"request", b"metadata")
+    records = [
+        _record("<html>").replace(b"conversion", kind) for kind in kinds for _ in range(num_records)
+    ]
+    (fault,) = read(_record("about").replace(b"conversion", b"warcinfo"), *records)
+    assert fault.reason == "unreadable_file"
+    assert f"{min(num_records, 99)} of kind response" in fault.detail
+    assert "give the WET file" in fault.detail
+    assert fault.row <= 102

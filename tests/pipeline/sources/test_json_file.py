@@ -1,0 +1,212 @@
+"""JSON in the forms that people have it: the same documents from all, and paths to a text."""
+
+import gzip
+import json
+
+import pytest
+
+from pipeline.sources.files import line_parts, split_file
+from pipeline.sources.input_file import InputFile
+from pipeline.sources.json_file import head_values, named_list, text_path
+from pipeline.sources.raw import Fault, Raw
+from pipeline.sources.readers import read_file
+from tests.pipeline.sources.reading import LINE_BYTES, read_path, source_of, with_peak
+
+TEXTS = [f'{i}번째 글: "[{{괄호}}], 쉼표"' for i in range(30)]
+ROWS = [{"id": i, "text": text, "tags": ["a", "b"]} for i, text in enumerate(TEXTS)]
+LINES = [json.dumps(row, ensure_ascii=False) for row in ROWS]
+PRETTY = [json.dumps(row, ensure_ascii=False, indent=4) for row in ROWS]
+OBJECT_A_LINE = {
+    "lines": "\n".join(LINES),
+    "list": "[\n" + ",\n".join(LINES) + "\n]\n",
+    "commas in front": "[ " + "\n, ".join(LINES) + " ]",
+    "list without its end": "[\r\n" + ",\r\n".join(LINES) + ",\r\n",
+    "commas without a list": ",\n".join(LINES) + ",\n",
+}
+OVER_LINES = {
+    "list in one line": json.dumps(ROWS),
+    "pretty list": json.dumps(ROWS, ensure_ascii=False, indent=2),
+    "pretty objects": "\n".join(PRETTY),
+    "objects in one line": "".join(LINES),
+    "objects with commas": ",".join(PRETTY),
+    "record separators": "".join(f"\x1e{row}\n" for row in PRETTY),
+}
+
+
+@pytest.mark.parametrize("form", [*OBJECT_A_LINE, *OVER_LINES])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp949", "utf-16"])
+def test_every_form_gives_the_same_documents(tmp_path, form, encoding):
+    path = tmp_path / "a.json.gz"
+    path.write_bytes(gzip.compress((OBJECT_A_LINE | OVER_LINES)[form].encode(encoding)))
+    items = read_path(path, encoding=encoding)
+    assert [(item.text, item.source_id) for item in items] == [
+        (text, str(number)) for number, text in enumerate(TEXTS)
+    ]
+    rows = [item.row for item in items]
+    assert rows == sorted({*rows})
+
+
+@pytest.mark.parametrize("form", OBJECT_A_LINE)
+def test_an_object_a_line_is_read_in_parts(tmp_path, form):
+    path = tmp_path / "a.json"
+    path.write_text(OBJECT_A_LINE[form], encoding="utf-8", newline="")
+    file = InputFile(str(path), path.stat().st_size, 0, 0)
+    parts = split_file(file, source_of(), part_bytes=100)
+    assert len(parts) > 10
+    assert parts == line_parts(file, 100)
+    items = [item for part in parts for item in read_file(part, source_of(), LINE_BYTES)]
+    assert [item.text for item in items] == TEXTS
+
+
+@pytest.mark.parametrize("form", OVER_LINES)
+def test_objects_over_lines_are_not_divided(tmp_path, form):
+    path = tmp_path / "a.json"
+    path.write_text(OVER_LINES[form], encoding="utf-8")
+    file = InputFile(str(path), path.stat().st_size, 0, 0)
+    assert split_file(file, source_of(), part_bytes=100) == [file]
+
+
+def test_bad_lines_of_a_list_are_faults_of_their_own(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("[\n" + ",\n".join([*LINES[:3], '{"text": ', *LINES[3:5]]) + "\n]")
+    items = read_path(path)
+    assert [item.reason if isinstance(item, Fault) else item.text for item in items] == [
+        *TEXTS[:3],
+        "malformed_json",
+        *TEXTS[3:5],
+    ]
+
+
+NIKL = {
+    "id": "N",
+    "metadata": {"title": "신문"},
+    "document": [
+        {
+            "id": f"N.{i}",
+            "url": f"u{i}",
+            "paragraph": [{"id": 1, "form": text}, {"id": 2, "form": None}, {"form": "둘째."}],
+        }
+        for i, text in enumerate(TEXTS)
+    ],
+}
+AIHUB = {
+    "data": [
+        {"title": "제목", "paragraphs": [{"context": text, "qas": [{"question": "누구?"}]}]}
+        for text in TEXTS
+    ]
+}
+
+
+@pytest.mark.parametrize("indent", [None, 4])
+def test_documents_of_one_object_a_file(tmp_path, indent):
+    """As Korea's National Institute and AI-Hub publish corpora: texts deep within an object."""
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(NIKL, ensure_ascii=False, indent=indent), encoding="utf-8-sig")
+    expected = [
+        Raw(i + 1, f"{text}\n둘째.", url=f"u{i}", source_id=f"N.{i}")
+        for i, text in enumerate(TEXTS)
+    ]
+    for field in ("document[].paragraph.form", "document[].paragraph[].form"):
+        assert read_path(path, text_field=field) == expected
+    (whole,) = read_path(path, text_field="document.paragraph.form")
+    assert whole.text == "\n".join(item.text for item in expected)
+    path.write_text(json.dumps(AIHUB, indent=indent))
+    items = read_path(path, text_field="data[].paragraphs[].context")
+    assert [item.text for item in items] == TEXTS
+
+
+def test_paths_into_rows(tmp_path):
+    rows = [
+        {"body": {"parts": ["하나", "둘"]}, "id": 3},
+        {"body": {"parts": []}},
+        {"body": {"parts": [1]}},
+        {"body.parts": "이름에 점이 있다"},
+        {"body": None},
+    ]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    items = read_path(path, text_field="body.parts")
+    assert items[0] == Raw(1, "하나\n둘", source_id="3")
+    assert items[3] == Raw(4, "이름에 점이 있다")
+    reasons = [item.reason for item in items if isinstance(item, Fault)]
+    assert reasons == ["missing_field", "wrong_type", "missing_field"]
+    assert [item.text for item in read_path(path, text_field="body.parts[]")][:2] == ["하나", "둘"]
+
+
+def test_a_large_object_is_read_document_by_document(tmp_path):
+    path = tmp_path / "a.json"
+    with path.open("w") as file:
+        file.write('{"info": {"n": 1}, "data": [')
+        row = json.dumps({"text": "가" * 10_000})  # 60,000 bytes
+        file.write(",".join([row] * 300))
+        file.write("]}")
+    items, peak = with_peak(
+        lambda: list(map(len, map(_text, read_path(path, text_field="data[].text"))))
+    )
+    assert items == [10_000] * 300
+    assert peak < 18_000_000
+    (fault,) = read_path(path, text_field="data.text", max_line_bytes=100_000)
+    assert fault.reason == "line_too_long"
+    path.write_text(path.read_text().replace(",", ",\n"))
+    (fault,) = read_path(path, text_field="data.text", max_line_bytes=100_000)
+    assert "a JSON value of more than clean.max_line_bytes = 100,000" in fault.detail
+
+
+def _text(item):
+    return item.text
+
+
+def test_what_comes_before_a_fault_between_objects_stands(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("\n".join([*PRETTY[:3], "{ broken", *PRETTY[3:]]), encoding="utf-8")
+    *items, fault = read_path(path)
+    assert [item.text for item in items] == TEXTS[:3]
+    assert fault.reason == "unreadable_file"
+    assert "no JSON at character" in fault.detail
+    path.write_bytes("\n".join(PRETTY).encode().replace(b"\xea\xb8\x80", b"\xea\xb8", 1))
+    fault, *items = read_path(path)
+    assert (fault.reason, len(items)) == ("invalid_utf8", len(TEXTS) - 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_file", "expected"),
+    [
+        (NIKL, True, "document[].paragraph.form"),
+        (AIHUB, True, "data[].paragraphs.context"),
+        (NIKL["document"][0], False, "paragraph.form"),
+        ({"text": "짧다", "note": TEXTS[0]}, False, "text"),
+        ({"tokens": ["긴", "낱말들의", "목록"], "s": "글"}, False, "s"),
+        ({"n": 1, "url": "https://example.org/long/address"}, False, None),
+    ],
+)
+def test_the_path_with_most_letters(value, is_file, expected):
+    assert text_path([value], is_file) == expected
+
+
+def test_the_head_of_a_file_tells_what_is_in_it():
+    assert head_values(json.dumps(NIKL).encode()) == ([NIKL], True)
+    assert head_values("\n".join(LINES).encode()) == (ROWS, False)
+    assert head_values(json.dumps(ROWS[:2]).encode()) == (ROWS[:2], False)
+    cut = json.dumps({"data": [{"text": "가" * 1000} for _ in range(300)]}).encode()[: 1 << 20]
+    values, is_one = head_values(cut)
+    assert is_one
+    assert values[0]["data"][0] == {"text": "가" * 1000}
+
+
+@pytest.mark.parametrize(
+    ("value", "command"),
+    [
+        ({f"doc{i}": {"text": text} for i, text in enumerate(TEXTS)}, "jq -c '.[]' FILE"),
+        ({"0": {"text": "a"}, "1": {"text": "b"}}, "jq -c '.[]' FILE"),
+        (
+            {"n": {"0": 1, "1": 2}, "text": {"0": "a", "1": "b"}},
+            """jq -c '."text"[] | {text: .}'""",
+        ),
+        ({"all": {"0": {"text": "a"}, "1": {"text": "b"}}}, """jq -c '."all"[]' FILE"""),
+        (ROWS[0], None),
+        (NIKL, None),
+    ],
+)
+def test_an_object_that_stands_for_a_list_is_made_one(value, command):
+    found = named_list(value)
+    assert found is None if command is None else found and found.startswith(command)
