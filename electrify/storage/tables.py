@@ -45,10 +45,13 @@ class Dialect:
         )
 
 
-def guess_dialect(head: str, names: Collection[str] = (), default: str = ",") -> Dialect:
+def guess_dialect(
+    head: str, names: Collection[str] = (), default: str = ",", num_columns: int = 0
+) -> Dialect:
     """The dialect in which most rows of a head have as many cells as the first row.
 
-    With `names`, one in which the first row has these cells. `head` may end within a row.
+    With `names`, one in which the first row has these cells; with `num_columns`, one in which most
+    rows have so many. `head` may end within a row.
     """
     best, chosen = (False, 0.0), None
     for delimiter in sorted(_DELIMITERS, key=lambda one: one != default):
@@ -56,11 +59,12 @@ def guess_dialect(head: str, names: Collection[str] = (), default: str = ",") ->
             dialect = Dialect(delimiter, quoted)
             if not (rows := _head_rows(dialect, head)):
                 continue
-            width = len(rows[0])
+            width = num_columns or len(rows[0])
             even = sum(len(row) == width for row in rows) / len(rows)
             has_names = bool(names) and {*names} <= {cell.strip() for cell in rows[0]}
             score = (has_names, even)
-            if width > 1 and (has_names or even >= _EVEN_FRACTION) and score > best:
+            is_even = even >= (0.5 if num_columns else _EVEN_FRACTION)
+            if width > 1 and (has_names or is_even) and score > best:
                 best, chosen = score, dialect
     return chosen or _one_column(head, default)
 
