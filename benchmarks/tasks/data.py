@@ -200,10 +200,9 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
             train = without_texts_of(train, of_split)
         log(describe(task, train, reported, num_all - len(train)))
     if not train or not reported:
-        num_texts = len({example.texts[0] for example in (*train, *reported)})
         raise ValueError(
-            f"{task.name}: {len(train)} training and {len(reported)} reported rows in the data "
-            f"({num_texts} different texts); both need at least one, so give a dev or test file"
+            f"{task.name}: {len(train)} training and {len(reported)} reported rows in the data; "
+            "both need at least one"
         )
     sha256 = {name: rows_digest(rows[name]) for name in hashed if name in rows}
     return TaskData(train, reported, split, sha256, further, parts, commits)
@@ -233,19 +232,20 @@ def split_by_group(
     salt: str = "",
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
     """Divide rows by a hash of their first text; the first side gets `fraction` of the groups, by
-    default the task's.
+    default the task's, and then each side one group at least.
 
     Rows that share it (one premise, several hypotheses) stay together, and a row's side depends on
     nothing but that text, the task's data and `salt`: not on the order, the seed or the other rows.
     """
-    limit = int((task.train_fraction if fraction is None else fraction) * 2**64)
-    first: list[Example] = []
-    second: list[Example] = []
+    places = []
     for example in examples:
         digest = hashlib.sha256(f"{salt}{task.original}\n{example.texts[0]}".encode()).digest()
-        side = first if int.from_bytes(digest[:8], "big") < limit else second
-        side.append(example)
-    return tuple(first), tuple(second)
+        places.append(int.from_bytes(digest[:8], "big"))
+    limit = int((task.train_fraction if fraction is None else fraction) * 2**64)
+    if fraction is None and places:
+        limit = min(max(limit, min(places) + 1), max(places))
+    rows = list(zip(examples, places, strict=True))
+    return tuple(e for e, n in rows if n < limit), tuple(e for e, n in rows if n >= limit)
 
 
 def read_splits(

@@ -21,7 +21,8 @@ from electrify.storage.tables import guess_dialect, has_cells, has_header
 
 _TABLES = (".csv", ".tsv", ".tab", ".txt")
 _TAGGED = (".conll", ".bio", ".iob", ".iob2", ".bioes")
-SUFFIXES = (*_TABLES, *_TAGGED, ".json", ".jsonl", ".ndjson", ".parquet")
+_LINES = (".jsonl", ".ndjson")
+SUFFIXES = (*_TABLES, *_TAGGED, ".json", *_LINES, ".parquet")
 TOKENS, TAGS = "tokens", "ner_tags"  # of a row: words or characters, and the label of each
 _SEPARATOR = re.compile(r"\A\"?sep=.\"?\n", re.IGNORECASE)  # a line for spreadsheets
 _HEAD_CHARACTERS = 1 << 20
@@ -50,9 +51,9 @@ def read_own(path: Path) -> OwnFile:
     except ValueError as error:
         raise ValueError(f"{path}: {error}; save it as UTF-8") from None
     notes = () if is_utf8(encoding) else (f"read as {encoding}",)
-    if kind in (".jsonl", ".ndjson"):
+    if kind in _LINES and not text.lstrip().startswith("["):
         return OwnFile(list(lines_of(text, path)), notes)
-    if kind == ".json":
+    if kind in (".json", *_LINES):
         return OwnFile(_json_rows(json_of(text, path), path), notes)
     if tagged := None if kind == ".csv" else _sentences(text, path):
         return OwnFile(tagged.rows, (*notes, *tagged.notes))

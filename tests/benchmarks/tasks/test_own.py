@@ -124,6 +124,16 @@ def test_a_fifth_of_the_texts_is_held_out_and_no_text_stands_on_both_sides(tmp_p
     )
 
 
+@pytest.mark.parametrize("num_texts", [2, 3, 5])
+def test_of_few_texts_each_side_has_one(tmp_path, num_texts):
+    for salt in range(8):
+        rows = [{"text": f"{salt} {n % num_texts}", "label": str(n % 2)} for n in range(10)]
+        _, data = load(tmp_path, OwnTask(train=write(tmp_path / "few.csv", rows)))
+        sides = [{e.texts for e in part} for part in (data.train, data.reported)]
+        assert all(sides)
+        assert not sides[0] & sides[1]
+
+
 def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
     """Of pairs in either order; the data of every scored split are in the digests."""
     caplog.set_level("INFO", "electrify")

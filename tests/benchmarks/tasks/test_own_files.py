@@ -111,7 +111,9 @@ def test_json_in_other_encodings(tmp_path):
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in as_rows(ROWS))
     whole = json.dumps(as_rows(ROWS), ensure_ascii=False)
     for encoding in ("utf-8", "utf-8-sig", "cp949", "utf-16"):
-        for name, text in (("a.jsonl", lines), ("a.JSON", whole), ("b.json", lines)):
+        listed = "[\n" + lines.strip().replace("}\n{", "},\n{") + "\n]\n"
+        forms = [("a.jsonl", lines), ("a.JSON", whole), ("b.json", lines), ("b.jsonl", listed)]
+        for name, text in forms:
             assert [row for _, row in read(tmp_path, name, text.encode(encoding))] == as_rows(ROWS)
 
 
