@@ -13,12 +13,12 @@ from pipeline.dedup import minhash
 from pipeline.dedup.minhash import SHINGLE_UNITS, band_keys, shingle
 
 # letters of many scripts, marks, digits of two scripts, separators, an astral letter, an emoji
-ALPHABET = "aBß가나ㅋ한字かカไท०9１ \n.-_é\u0301ﬁ𝔸😀²"
+ALPHABET = "aBß가나ㅋ한字かカไท०९9１ \n.-_é\u0301ﬁ𝔸😀²"
 
 
 def _units(text):
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    plain = re.sub(r"\d+", "0", plain)
+    plain = re.sub(r"\d", lambda digit: str(unicodedata.decimal(digit[0])), plain)
     words = re.findall(r"(?:\w|[\u0300-\u036f\u0e30-\u0e4e])+", plain)
     letters = [c for word in words for c in word if unicodedata.category(c)[0] in "LM"]
     spaceless = [c for c in letters if re.match("[\u0e00-\u0eff\u3040-\u30ff\u4e00-\u9fff]", c)]
@@ -56,6 +56,15 @@ def test_each_character_has_the_hash_of_what_it_folds_to():
     made, folded = shingle(texts), shingle([minhash.fold(text) for text in texts])
     assert made.offsets.tolist() == folded.offsets.tolist()
     assert (made.hashes == folded.hashes).all()
+
+
+def test_numbers_tell_texts_apart_in_any_digits():
+    ones, tens = (f"별점 {points}점 드립니다" for points in (1, 10))
+    same = [ones.replace("1", digit) for digit in "1１١१"]
+    assert len({tuple(hashes) for hashes in _hashes(same)}) == 1
+    assert _hashes([ones]) != _hashes([tens])
+    years = _hashes([f"平成{year}年の報告書" for year in ("20", "21", "210")])
+    assert len(set(map(tuple, years))) == 3
 
 
 @given(st.lists(st.text(ALPHABET, max_size=30), max_size=6))

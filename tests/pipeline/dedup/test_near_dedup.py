@@ -83,7 +83,7 @@ def _deduplicate(groups, order, similarity=SIMILARITY, bands=BANDS, num_shards=5
 
 
 def _word(number):
-    """A word for each number; digits would not tell them apart."""
+    """A word for each number."""
     return chr(0xAC00 + number // 150) + chr(0xAC00 + number % 150)
 
 
