@@ -75,7 +75,7 @@ def run(parsed: Namespace) -> None:
         pull(folder, "export")
         language = config.clean.sources[0].language
         print("", *marked_lines(str(folder / "export" / NETWORKS[0]), language), sep="\n")
-    print(f"\nreport: {page}")
+    print(f"report: {page}")
 
 
 def _clean(config: RunConfig, parsed: Namespace) -> None:
