@@ -31,7 +31,6 @@ from benchmarks.statistics.comparison import Against, between, resolve_baseline,
 from electrify.page.page import Page
 from electrify.stage.folder import remove_torn, write_text
 from electrify.stage.lock import stage_lock
-from electrify.system.progress import log
 
 _SUBTITLE = "electrify: an ELECTRA encoder from raw text to scores"
 
@@ -84,7 +83,6 @@ def report(
         remove_torn(target.glob("report.*"))
         write_text(target / "report.md", "\n\n".join(blocks) + "\n")
         page.write(target / "report.html")
-    log(f"report: {target / 'report.html'}")
     return target / "report.html"
 
 

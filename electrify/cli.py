@@ -210,7 +210,7 @@ def run(
         pull(folder, "export")
         language = run.clean.sources[0].language
         print("", *marked_lines(str(folder / "export" / NETWORKS[0]), language), sep="\n")
-    print(f"\nreport: {page}")
+    print(f"report: {page}")
 
 
 @_verb(f"clean {DEMO} -- --direct_num_workers=4")

@@ -220,13 +220,9 @@ class EvaluateConfig(FinetuneOptions):
     @property
     def recommended(self) -> dict[str, Any]:
         """What is set of the recipe. An export recommends it for its encoder."""
-        given = self.model_dump(
-            exclude_none=True, include={"recipe", *FinetuneOptions.model_fields}
-        )
+        names = {"recipe", *FinetuneOptions.model_fields} - {*_NOT_RECOMMENDED}
         return {
-            name: value
-            for name, value in given.items()
-            if name not in _NOT_RECOMMENDED and (name, value) != ("recipe", "auto")
+            n: value for n in sorted(names) if (value := getattr(self, n)) not in (None, "auto")
         }
 
     @property

@@ -133,7 +133,11 @@ def test_an_output_without_room_is_refused_before_work(verb, tmp_path: Path, cap
         ('pretrain.probe={path="none/rows.tsv",text="text"}', "none/rows.tsv"),
         ('clean.decontaminate_against=["none/klue.txt"]', "'none/klue.txt'"),
         ('evaluate.tasks=["klue-ynta"]', "klue-ynat"),
-        ("evaluate.data_dir='FOLDER'", "evaluate.data_dir = 'FOLDER' has no data of klue-ynat"),
+        ('evaluate.own_tasks=[{train="none/rows.csv"}]', "none/rows.csv"),
+        (
+            'evaluate={tasks=["klue-ynat"],data_dir="FOLDER"}',
+            "evaluate.data_dir = 'FOLDER' has no data of klue-ynat",
+        ),
     ],
 )
 def test_what_a_run_lacks_is_refused_before_work(verb, key, named, tmp_path: Path, capsys):
@@ -184,6 +188,7 @@ def test_run_reads_its_config_once(monkeypatch, tmp_path: Path):
     ):
         monkeypatch.setattr(stage, work)
     monkeypatch.setattr("benchmarks.report.report", lambda *_: "page")
+    monkeypatch.setattr("benchmarks.proofreading.marked.marked_lines", lambda *_: [])
     assert main(["run", str(path)]) == 0
     assert seeds == [0] * 6
 

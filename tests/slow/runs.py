@@ -45,6 +45,7 @@ _SHORT = (
     "pretrain.log_every_steps=5",
     "evaluate.seeds=[0, 1]",
     "evaluate.num_epochs=1.0",
+    "evaluate.min_steps=1",
     "evaluate.max_train_examples=64",
 )
 # keys of records that time, memory and place decide, with the checksum of a record that holds them;

@@ -22,7 +22,8 @@ def test_a_small_grid_runs_shares_its_corpus_and_is_not_done_again(tmp_path: Pat
         "[experiments.one]\nvariants = ['half', 'other']\nclaims = ['half > other']\n"
     )
     short = ["pretrain.num_steps=6", "pretrain.warmup_steps=1", "pretrain.valid_every_steps=6"]
-    short += ["evaluate.seeds=[0]", "evaluate.num_epochs=0.1", f"output_dir='{tmp_path / 'demo'}'"]
+    short += ["evaluate.seeds=[0]", "evaluate.num_epochs=0.1", "evaluate.min_steps=1"]
+    short += [f"output_dir='{tmp_path / 'demo'}'"]
     printed = ablate(path, short, [], overwrite=False)
     lines = printed.splitlines()
     assert [line.split(" | ")[0] for line in lines[3:5]] == ["| half", "| other"]

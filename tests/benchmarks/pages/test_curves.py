@@ -71,7 +71,6 @@ def make_run(
         vocabulary={},
         summary=summary,
         metrics=metrics,
-        example={},
         evaluations={"evaluate": tuple(own)} if own else {},
         checkpoint_evaluations={s: tuple(r) for s, r in (checkpoints or {}).items()},
         low_shot={"evaluate": tuple(low_shot)} if low_shot else {},

@@ -49,7 +49,7 @@ ALWAYS = ["Gradient norm before clipping", "Speed"]
 
 
 def run_of(*metrics: dict[str, object]) -> RunFolder:
-    return RunFolder(Path("run"), {"pretrain": {}}, (), {}, {}, {}, tuple(metrics), {}, {})
+    return RunFolder(Path("run"), {"pretrain": {}}, (), {}, {}, {}, tuple(metrics), {})
 
 
 def records(figures: dict[str, object], **more: object) -> list[dict[str, object]]:

@@ -31,6 +31,8 @@ def finished(tmp_path_factory, request):
         "configs/demo.toml",
         "--model",
         str(model_folder),
+        "--task",
+        "klue-ynat",
         "--data-dir",
         str(ynat_folder),
     ]
