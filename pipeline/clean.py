@@ -158,7 +158,7 @@ def _to_file(unit: int, packed: bytes) -> tuple[int, bytes]:
 
 def _write(found: Found, config: CleanConfig, work: Folder, shards: NumShards) -> tuple[()]:
     """The documents and removed rows of a file, on disk."""
-    write_file(found[0], found[1]["near_duplicates"], work)
+    write_file(found[0], found[1]["near_duplicates"], config, work)
     return ()
 
 

@@ -32,8 +32,8 @@ REMOVED_SCHEMA = pa.schema(
         pa.field("language", pa.string(), nullable=False),
         pa.field("reason", pa.string(), nullable=False),
         pa.field("detail", pa.string(), nullable=False),
-        # as it was read (of a duplicate: as it was cleaned); of a row that could not be read, its
-        # first characters
+        # as it was read (of a duplicate: as it was cleaned), of a row that could not be read its
+        # first characters; masked or empty as `clean.keep_removed` says
         pa.field("text", pa.string(), nullable=False),
         pa.field("source_id", pa.string()),
     ]

@@ -11,7 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, groupby
 from typing import Any
 
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from electrify.config.clean import CleanConfig, NearDedupConfig, Source
+from electrify.config.names import without_secrets
 from electrify.storage.folder import Folder
 from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.dedup.components import is_small, pack_bands, unpack_members
@@ -42,7 +43,8 @@ from pipeline.pass_files import (
 )
 from pipeline.report.counts import RULE, Tally
 from pipeline.rules.normalize import remove_lost_characters
-from pipeline.rules.order import DocumentRules, document_rules, excerpt, show_change
+from pipeline.rules.order import DocumentRules, Outcome, document_rules, excerpt, show_change
+from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import Drop, too_short
 from pipeline.sources.input_file import (
     ROW_BITS,
@@ -116,14 +118,16 @@ def _clean_file(file: InputFile, config: CleanConfig, tally: Tally) -> Iterator[
             yield _malformed_row(file, source, item, config, tally)
         else:
             num_documents += 1
-            yield _clean_row(file, source, item, rules, tally)
-    tally.files.append({"path": file.path, "documents": num_documents, "malformed": num_malformed})
+            yield _clean_row(file, source, item, rules, config, tally)
+    counts = {"documents": num_documents, "malformed": num_malformed}
+    tally.files.append({"path": file.shown_path} | counts)
 
 
 def _malformed_row(
     file: InputFile, source: Source, fault: Fault, config: CleanConfig, tally: Tally
 ) -> Row:
-    where, detail = file.where(fault.row, fault.offset), _storable(fault.detail)
+    where = file.where(fault.row, fault.offset)
+    detail = mask_pii(without_secrets(_storable(fault.detail)), source.language)[0]
     if fault.reason == "unreadable_file":
         if config.damaged_files == "stop":
             raise ValueError(
@@ -151,7 +155,12 @@ def _malformed_row(
 
 
 def _clean_row(
-    file: InputFile, source: Source, raw: Raw, rules: DocumentRules, tally: Tally
+    file: InputFile,
+    source: Source,
+    raw: Raw,
+    rules: DocumentRules,
+    config: CleanConfig,
+    tally: Tally,
 ) -> Row:
     name = _storable(raw.source or "") or source.name or file.stem
     row: Row = {
@@ -174,19 +183,39 @@ def _clean_row(
     if not outcome.first_changes and outcome.drop is None:
         return row | {"text": outcome.text}
     label = document_id(row["rank"])
-    for rule, (before, after) in outcome.first_changes.items():
+    masked = partial(_masked, outcome=outcome, rules=rules, language=source.language)
+    for rule, change in outcome.first_changes.items():
         if tally.wants(RULE + rule, label, *where):
-            tally.add_sample(RULE + rule, label, show_change(rule, before, after), *where)
+            shown = change if rule.endswith("_masked") else map(masked, change)
+            tally.add_sample(RULE + rule, label, show_change(rule, *shown), *where)
     if outcome.drop is None:
         return row | {"text": outcome.text}
     text = _storable(raw.text)
-    tally.add_removed("removed", outcome.drop.reason, label, text, *where)
+    shown_text = masked(text)
+    tally.add_removed("removed", outcome.drop.reason, label, shown_text, *where, len(text))
+    if config.keep_removed == "masked" and shown_text != mask_pii(text, source.language)[0]:
+        text = shown_text
     return row | {"text": text, "reason": outcome.drop.reason, "detail": outcome.drop.detail}
 
 
 def _note(row: Row, rule: str, count: int) -> None:
     """Note what changed a row; it is counted when the row is kept."""
     row["altered"] = " ".join(filter(None, (row["altered"], f"{rule}={count}")))
+
+
+def _masked(text: str, outcome: Outcome, rules: DocumentRules, language: str) -> str:
+    """A text of which `outcome` was cleaned, for others to read: masked as documents are.
+
+    Where markup hides personal data in it, the cleaned text stands for it.
+    """
+    masked = mask_pii(text, language)[0]
+    cleaned, found = mask_pii(outcome.text, language)
+    if found or any(rule.endswith("_masked") for rule in outcome.altered):
+        again = rules.clean(masked)
+        hidden = mask_pii(again.text, language)[1]
+        if hidden or any(rule.endswith("_masked") for rule in again.altered):
+            return cleaned
+    return masked
 
 
 def _number(text_hash: bytes, rank: int, exact_dedup: bool) -> int:
@@ -315,7 +344,8 @@ def _decontaminate(rows: Sequence[Row], index: BenchmarkIndex, tally: Tally) -> 
         if of_row.matches:
             tally.add_decontaminated(of_row, row["language"])
         if of_row.drop is not None:
-            _mark(row, of_row.drop)
+            detail = mask_pii(of_row.drop.detail, row["language"])[0]
+            _mark(row, replace(of_row.drop, detail=detail))
         elif of_row.text != row["text"]:
             _alter(row, "contamination_removed", of_row.text, of_row.num_lines_removed, tally)
 
@@ -345,7 +375,8 @@ def _alter(row: Row, rule: str, text: str, count: int, tally: Tally) -> None:
     place = (RULE + rule, document_id(row["rank"]))
     where = (row["language"], row["source"])
     if tally.wants(*place, *where):
-        tally.add_sample(*place, excerpt(row["text"], text), *where)
+        masked = (mask_pii(of, row["language"])[0] for of in (row["text"], text))
+        tally.add_sample(*place, excerpt(*masked), *where)
     row["text"] = text
 
 
@@ -385,7 +416,9 @@ def _batches(rows: Iterable[tuple[int, Row]]) -> Iterator[list[tuple[int, Row]]]
     return in_batches(rows, lambda numbered: len(numbered[1]["text"]), BATCH_CHARACTERS)
 
 
-def write_file(file: int, packed_near_duplicates: Iterable[bytes], work: Folder) -> None:
+def write_file(
+    file: int, packed_near_duplicates: Iterable[bytes], config: CleanConfig, work: Folder
+) -> None:
     """The work files of consecutive units into a file of documents and one of removed rows."""
     clusters = unpack_clusters(packed_near_duplicates)
     tally = Tally()
@@ -401,7 +434,7 @@ def write_file(file: int, packed_near_duplicates: Iterable[bytes], work: Folder)
             is_kept = pc.is_null(batch.column("reason"))
             _count_kept(kept := batch.filter(is_kept), tally)
             documents.write_batch(kept)
-            removed.write_batch(batch.filter(pc.invert(is_kept)))
+            removed.write_batch(_without_data(batch.filter(pc.invert(is_kept)), config))
     for size in clusters.size_of.values():
         tally.count("clusters", kind="near", documents=size, clusters=1)
     write_tally(work, "written", file, tally)
@@ -426,6 +459,19 @@ def _without_near_duplicates(
     for row in batch.take([*details]).to_pylist() if details else ():
         count_removed(row, tally)
     return batch
+
+
+def _without_data(removed: pa.RecordBatch, config: CleanConfig) -> pa.RecordBatch:
+    """The rows with the texts that they may keep."""
+    if config.keep_removed is True:
+        return removed
+    texts, languages = (removed.column(name).to_pylist() for name in ("text", "language"))
+    if config.keep_removed == "masked":
+        kept = [mask_pii(*of)[0] for of in zip(texts, languages, strict=True)]
+    else:
+        kept = [""] * len(texts)
+    place = removed.schema.get_field_index("text")
+    return removed.set_column(place, removed.schema.field(place), pa.array(kept, pa.string()))
 
 
 def _count_kept(kept: pa.RecordBatch, tally: Tally) -> None:

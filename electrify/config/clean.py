@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, PlainSerializer, model_validator
 
-from electrify.config.names import check_language, runner_name
+from electrify.config.names import check_language, runner_name, without_secrets
 from electrify.config.section import Count, Fraction, Section
 from electrify.config.tasks import check_texts
 from electrify.system.outcome import UserError
@@ -116,7 +116,7 @@ class Source(Section):
     """Kind of the files: [kinds](corpus.md#sources)."""
     language: Language
     """Language of the texts."""
-    path: Annotated[str, Field(min_length=1)]
+    path: Annotated[str, Field(min_length=1), PlainSerializer(without_secrets, when_used="json")]
     """A glob, local or any fsspec address (`gs://...`). `huggingface`: a name on the hub, or a
     folder that `save_to_disk` wrote."""
     name: str | None = None
@@ -257,6 +257,9 @@ class CleanConfig(CleanRules):
     `["klue", "glue-sst2", "data/mine.jsonl"]`."""
     decontaminate_data_dir: str | None = None
     """Folder with the files of these tasks, or `hub`. Left out: `evaluate.data_dir`."""
+    keep_removed: bool | Literal["masked"] = "masked"
+    """Whether `removed-*` holds the texts of removed rows: `true` as they were read, `"masked"`
+    with personal data masked (whatever `mask_pii` says), `false` not at all."""
     max_line_bytes: Count = 20_000_000
     """A longer input line is counted as malformed and skipped."""
     strict: bool = False

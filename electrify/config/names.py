@@ -1,7 +1,9 @@
-"""Names that a config may hold: codes of languages, and Beam's runners.
+"""Names that a config may hold: codes of languages, Beam's runners, addresses of files.
 
 A code has two letters (ISO 639-1), or three where a language has no shorter one.
 """
+
+import re
 
 from electrify.system.outcome import UserError, nearest
 
@@ -85,3 +87,25 @@ def runner_name(name: str) -> str:
         f"{name!r} is no Beam runner{nearest(name, ('local', *RUNNERS))} (a runner of your own "
         "is written with its module, such as my_package.MyRunner)"
     )
+
+
+_ADDRESS = re.compile(r"\b([A-Za-z][A-Za-z0-9+.\-]*)://([^\s'\"<>]+)")
+_USER = re.compile(r"[^/?#@]*@|[^/?#@:]*:(?![0-9]+(?:/|$))[^@]*@")  # with a password, if any
+_CONTAINERS = ("abfs", "abfss", "wasb", "wasbs")  # Azure writes one where others write a user
+
+
+def without_secrets(text: str) -> str:
+    """The text with users, passwords and queries cut out of the addresses in it.
+
+    A "?" without "=" may be a wildcard, but not on the web.
+    """
+    return _ADDRESS.sub(_without_secrets, text) if "://" in text else text
+
+
+def _without_secrets(address: re.Match[str]) -> str:
+    protocol, rest = address[1].lower(), address[2]
+    if protocol not in _CONTAINERS:
+        rest = _USER.sub("", rest, count=1) if _USER.match(rest) else rest
+    place = re.split("[?#]", rest, maxsplit=1)[0]
+    has_query = protocol in ("http", "https") or "=" in rest[len(place) :]
+    return f"{address[1]}://{place if has_query else rest}"

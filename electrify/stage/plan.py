@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from electrify.config.names import without_secrets
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import Stage, digest_of, fingerprint, input_digest
@@ -68,7 +69,10 @@ def clean_stage(
 
     `benchmark_texts` is the folder of texts that documents are compared with.
     """
-    inputs = dict(files)
+    digests: dict[str, list[str]] = {}
+    for path, digest in dict(files).items():
+        digests.setdefault(without_secrets(path), []).append(digest)
+    inputs = {p: digest_of(of) if len(of) > 1 else of[0] for p, of in digests.items()}
     if benchmark_texts is not None:
         inputs["benchmark texts"] = _files_digest(
             benchmark_texts, sorted(benchmark_texts.rglob("*"))

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self
 import xxhash
 
 from pipeline.decontaminate.match import Decontaminated
+from pipeline.rules.pii import mask_pii
 
 NUM_EXAMPLES = 20  # rows that could not be read, named in the report
 NUM_SAMPLES = 20
@@ -231,10 +232,20 @@ class Tally:
         self.tables["documents"].add_sums(key, sums)
 
     def add_removed(
-        self, table: str, reason: str, label: str, text: str, language: str, source: str
+        self,
+        table: str,
+        reason: str,
+        label: str,
+        text: str,
+        language: str,
+        source: str,
+        num_characters: int | None = None,
     ) -> None:
-        """Count and show a document that is "removed", or a row that is "malformed"."""
-        counts = {"documents": 1, "characters": len(text)}
+        """Count and show a document that is "removed", or a row that is "malformed".
+
+        `num_characters` is the length of a document of which another text is shown.
+        """
+        counts = {"documents": 1, "characters": num_characters or len(text)}
         self.count(table, reason=reason, language=language, source=source, **counts)
         self.add_sample(reason, label, text, language, source)
 
@@ -260,9 +271,12 @@ class Tally:
         return name not in self.samples or self.samples[name].wants(label, language, group)
 
     def add_sample(self, name: str, label: str, text: str, language: str, source: str) -> None:
-        """Show this text, cut short, if it is among those chosen; `name` is a reason, `RULE` and a
-        rule, or "kept"."""
+        """Show this text, masked and cut short, if it is among those chosen.
+
+        `name` is a reason, `RULE` and a rule, or "kept".
+        """
         if self.wants(name, label, language, source):
+            text = mask_pii(text, language)[0]
             shown = text if len(text) <= SAMPLE_CHARACTERS else f"{text[:SAMPLE_CHARACTERS]}…"
             sample = Sample(label, language, source_group(source), shown)
             self.samples.setdefault(name, Samples()).add(sample)

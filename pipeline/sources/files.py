@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from electrify.config.clean import CleanConfig, Source
+from electrify.config.names import without_secrets
 from electrify.config.tasks import TEXT_NAMES, unknown_texts
 from electrify.stage.folder import digest_of, fingerprint
 from electrify.storage.encodings import is_utf8, marked_encoding
@@ -155,12 +156,13 @@ def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:
         ending = text_ending(path)
         is_table = source.kind in _TABLES and ending.removeprefix(".") in _TABLES
         if not is_table and (advice := REFUSED.get(ending)):
-            raise ValueError(f"{where}: kind = {source.kind!r} cannot read {path}, {advice}")
+            shown = without_secrets(path)
+            raise ValueError(f"{where}: kind = {source.kind!r} cannot read {shown}, {advice}")
     return files
 
 
 def _where(source: Source, source_index: int) -> str:
-    return f"clean.sources[{source_index}].path = {source.path!r}"
+    return f"clean.sources[{source_index}].path = {without_secrets(source.path)!r}"
 
 
 def _match(path: str, where: str) -> list[tuple[str, int]]:
@@ -175,7 +177,8 @@ def _match(path: str, where: str) -> list[tuple[str, int]]:
         else:
             found = filesystem.glob(pattern, detail=True)
     except Exception as error:  # every file system has error types of its own
-        raise ValueError(f"{where} cannot be listed: {type(error).__name__}: {error}") from error
+        reason = without_secrets(f"{type(error).__name__}: {error}")
+        raise ValueError(f"{where} cannot be listed: {reason}") from error
     files = {
         name: info
         for name, info in found.items()

@@ -13,6 +13,8 @@ from typing import IO, TYPE_CHECKING
 
 import fsspec
 
+from electrify.config.names import without_secrets
+
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
@@ -58,6 +60,11 @@ class InputFile:
         return self.path if "://" in self.path else os.path.join(self.folder, self.path)
 
     @property
+    def shown_path(self) -> str:
+        """The path for reports and messages, without a user or query of an address."""
+        return without_secrets(self.path)
+
+    @property
     def first_rank(self) -> int:
         """Rank of row 0: an integer below 2^63 in the order of (source, file, row)."""
         return (self.source_index << FILE_BITS | self.file_index) << ROW_BITS
@@ -77,10 +84,10 @@ class InputFile:
     def where(self, row: int, offset: int | None = None) -> str:
         """A row's place for a person: path:row, or its byte where a part does not know its row."""
         if not self.part or self.first_row:
-            return f"{self.path}:{row}"
+            return f"{self.shown_path}:{row}"
         if offset is not None:
-            return f"{self.path}: byte {offset:,}"
-        return f"{self.path}: row {row} of part {self.part + 1} of {self.num_parts}"
+            return f"{self.shown_path}: byte {offset:,}"
+        return f"{self.shown_path}: row {row} of part {self.part + 1} of {self.num_parts}"
 
 
 @dataclass(frozen=True)
@@ -126,12 +133,12 @@ def text_ending(path: str) -> str:
 
 def packing(path: str) -> str:
     """The ending of a packed file in small letters, ".gz" of "a.GZ"; empty for any other file."""
-    ending = PurePosixPath(path).suffix.lower()
+    ending = PurePosixPath(without_secrets(path)).suffix.lower()
     return ending if ending in _PACKED_ENDINGS else ""
 
 
 def _unpacked(path: str) -> PurePosixPath:
-    name = PurePosixPath(path)
+    name = PurePosixPath(without_secrets(path))
     return name.with_suffix("") if packing(path) else name
 
 
@@ -158,10 +165,10 @@ def reading(address: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}".rstrip(": ")
+        reason = without_secrets(f"{type(error).__name__}: {error}").rstrip(": ")
         raise SourceError(
-            f"{address} cannot be read: {reason}. No part of a source is left out: see that every "
-            "worker can open it, then run the stage again"
+            f"{without_secrets(address)} cannot be read: {reason}. No part of a source is left "
+            "out: see that every worker can open it, then run the stage again"
         ) from error
 
 

@@ -10,7 +10,10 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from collections import Counter
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -430,3 +433,70 @@ def test_benchmark_texts_are_removed(tmp_path):
     assert "benchmark texts" in before
     clean(config, [], overwrite=True, benchmark_texts=folder)  # at the same path, in this process
     assert [row["detail"] for row in _removed(out)] == [f"문답: sentence: {_sentence(0)[:-1]}"]
+
+
+_DATA = ("hong@naver.com", "kim&#64;daum.net", "010-1234-5678", "010-2345-6789", "900101-1234567")
+
+
+@pytest.fixture
+def with_personal_data(tmp_path):
+    """Rows that stay, are removed by each pass, or cannot be read, all with personal data."""
+    kept = "문의는 hong@naver.com 으로 주십시오. 이 문장은 한국어라서 남습니다."
+    english = (
+        "All of this is in English; write to kim&#64;daum.net or call <b>010-1234-5678</b> now."
+    )
+    path = _write(tmp_path / "a.jsonl", [kept, kept, english, f"<p>{kept}</p> 010-2345-6789"])
+    path.write_bytes(path.read_bytes() + b'{"text": "900101-1234567')
+    return path
+
+
+@pytest.mark.parametrize(
+    ("keep_removed", "mask_pii"), [(True, True), (False, True), ("masked", True), ("masked", False)]
+)
+def test_removed_texts_and_reports_show_no_personal_data(
+    tmp_path, with_personal_data, keep_removed, mask_pii
+):
+    options = {"keep_removed": keep_removed, "mask_pii": mask_pii, "near_dedup": {"enabled": False}}
+    folder = _clean_afresh(_config(tmp_path, [with_personal_data], **options))
+    assert any("hong@naver.com" in row["text"] for row in _documents(folder)) != mask_pii
+    removed = {row["reason"]: row["text"] for row in _removed(folder)}
+    assert removed.keys() == {"duplicate", "foreign_language", "malformed_json"}
+    if keep_removed is True:
+        assert "kim&#64;daum.net or call <b>010-1234-5678" in removed["foreign_language"]
+    elif keep_removed == "masked":
+        assert "write to <email> or call <phone> now" in removed["foreign_language"]
+        assert removed["malformed_json"] == '{"text": "<rrn>'
+        assert not any(of in "".join(removed.values()) for of in _DATA)
+    else:
+        assert set(removed.values()) == {""}
+
+    for name in ("report.json", "report.html"):
+        text = (folder / name).read_text(encoding="utf-8")
+        assert not any(of in text for of in _DATA)
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    lost = {row["reason"]: row["characters"] for row in report["removed"]}
+    assert lost["foreign_language"] == 86  # as it was read
+    totals = report["totals"]
+    assert (totals["documents_kept"], totals["removed"], totals["malformed"]) == (2, 2, 1)
+    before_and_after = {sample[3] for sample in report["samples"]["rule: html_removed"]}
+    assert any(of.startswith("<p>문의는 <email> 으로") for of in before_and_after)
+
+
+def test_a_secret_of_an_address_is_written_nowhere(tmp_path, with_personal_data):
+    handler = partial(_QuietHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://user:word@127.0.0.1:{server.server_port}/a.jsonl"
+        folder = _clean_afresh(_config(tmp_path, [f"{address}?token=s3cr3t"]))
+        server.shutdown()
+    for path in [*folder.parent.rglob("*.*")]:
+        content = path.read_bytes() if path.is_file() else b""
+        assert not any(secret in content for secret in (b"s3cr3t", b"user:", b":word@")), path
+    assert {row["source"] for row in _documents(folder)} == {"a"}
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert report["files"][0]["path"] == address.replace("user:word@", "")
+
+
+class _QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass

@@ -1,0 +1,337 @@
+"""Texts with made-up personal data, and what masking makes of them, known by construction.
+
+A case is a form of a kind between what stands before and behind it, or two of them in a row. Beside
+them stand numbers of nobody. `python -m tests.pipeline.rules.pii_cases` prints precision and
+recall by kind as a Markdown table.
+"""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, pairwise
+from typing import NamedTuple
+
+from pipeline.rules.pii import mask_pii
+
+Make = Callable[[random.Random], str]
+MASK = re.compile("<(email|phone|rrn|card|business|account|ip|plate)>")
+
+
+class Case(NamedTuple):
+    text: str
+    expected: str
+    language: str = "ko"
+
+
+class Form(NamedTuple):
+    """A way to write a number of a kind; `before` and `behind` are words of the text."""
+
+    kind: str
+    make: Make
+    before: str = ""
+    behind: str = ""
+    language: str = "ko"
+
+
+def _fill(pattern: str, rng: random.Random) -> str:
+    """The pattern with a digit for each #."""
+    return "".join(str(rng.randrange(10)) if c == "#" else c for c in pattern)
+
+
+def _like(*patterns: str) -> Make:
+    return lambda rng: _fill(rng.choice(patterns), rng)
+
+
+_ASCII_TO_WIDE = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
+
+
+def _wide(make: Make) -> Make:
+    return lambda rng: make(rng).translate(_ASCII_TO_WIDE)
+
+
+HYPHENS = "‐‑‒–—―−﹣－ーㅡ"
+
+
+def _dashed(make: Make) -> Make:
+    """With another kind of hyphen, or blanks around it."""
+    return lambda rng: make(rng).replace("-", rng.choice([*HYPHENS, " - ", "- ", " – "]))
+
+
+def _birth(rng: random.Random, first: int, last: int) -> str:
+    return f"{rng.randrange(first, last)}{rng.randrange(1, 13):02d}{rng.randrange(1, 29):02d}"
+
+
+def rrn_digit(twelve: str) -> str:
+    """The check digit of a resident registration number."""
+    weights = (2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5)
+    total = sum(int(d) * w for d, w in zip(twelve, weights, strict=True))
+    return str(((13 if twelve[6] in "5678" else 11) - total % 11) % 10)
+
+
+def _rrn(dash: str, sexes: str = "1234") -> Make:
+    def make(rng: random.Random) -> str:
+        birth = _birth(rng, 1930, 2000)[2:]
+        serial = rng.choice(sexes) + _fill("#####", rng)
+        return birth + dash + serial + rrn_digit(birth + serial)
+
+    return make
+
+
+def _chinese_id(rng: random.Random) -> str:
+    place = rng.choice(["110101", "310104", "440305", "510107"])
+    own = place + _birth(rng, 1950, 2010) + _fill("###", rng)
+    return own + "10X98765432"[sum(int(d) * 2 ** (17 - i) for i, d in enumerate(own)) % 11]
+
+
+def _ssn(rng: random.Random) -> str:
+    return f"{rng.randrange(1, 666):03d}-{rng.randrange(1, 100):02d}-{rng.randrange(1, 10000):04d}"
+
+
+def luhn_digit(body: str) -> str:
+    """The check digit of a card."""
+    doubled = [int(d) * (2 - i % 2) for i, d in enumerate(reversed(body))]
+    return str(-sum(sum(divmod(d, 10)) for d in doubled) % 10)
+
+
+def _card(separator: str) -> Make:
+    def make(rng: random.Random) -> str:
+        if rng.random() < 0.2:
+            body = _fill("37" + "#" * 12, rng)
+            whole, places = body + luhn_digit(body), (0, 4, 10, 15)
+        else:
+            body = _fill(rng.choice(["4", "53", "35", "62", "94"]).ljust(15, "#"), rng)
+            whole, places = body + luhn_digit(body), (0, 4, 8, 12, 16)
+        return separator.join(whole[a:b] for a, b in pairwise(places))
+
+    return make
+
+
+def _iban(rng: random.Random) -> str:
+    country, pattern = rng.choice(
+        [("DE", "#" * 18), ("GB", "NWBK" + "#" * 14), ("FR", "#" * 23), ("NL", "ABNA" + "#" * 10)]
+    )
+    body = _fill(pattern, rng)
+    number = int("".join(str(int(c, 36)) for c in f"{body}{country}00"))
+    whole = f"{country}{98 - number % 97:02d}{body}"
+    return rng.choice(["", " "]).join(whole[i : i + 4] for i in range(0, len(whole), 4))
+
+
+def business_digit(nine: str) -> str:
+    """The check digit of a business registration number."""
+    weights = (1, 3, 7, 1, 3, 7, 1, 3, 5)
+    total = sum(int(d) * w for d, w in zip(nine, weights, strict=True)) + int(nine[8]) * 5 // 10
+    return str(-total % 10)
+
+
+def _business(rng: random.Random) -> str:
+    nine = _fill("#########", rng)
+    return f"{nine[:3]}-{nine[3:5]}-{nine[5:]}{business_digit(nine)}"
+
+
+def _ipv4(rng: random.Random) -> str:
+    parts = (rng.choice([121, 175, 211, 218]), *(rng.randrange(100, 256) for _ in range(3)))
+    return ".".join(map(str, parts))
+
+
+def _ipv6(rng: random.Random) -> str:
+    groups = [f"{rng.randrange(1, 65536):x}" for _ in range(7)]
+    return rng.choice([":".join(["2a02", *groups]), f"2001:2d8:{groups[0]}::{groups[1]}"])
+
+
+_SYLLABLES = "가나다라마거너더러머버서어저고노도로모보소오조구누두루무부수우주바사아자배하허호"
+
+
+def _plate(rng: random.Random) -> str:
+    first, blank = _fill(rng.choice(["##", "###"]), rng), rng.choice(["", " "])
+    return f"{first}{rng.choice(_SYLLABLES)}{blank}{_fill('####', rng)}"
+
+
+def _email(rng: random.Random) -> str:
+    names = ("hong", "gildong.hong", "kim_cs", "lee-jh", "park77", "a.b+news", "010-1234-5678")
+    domains = ("naver.com", "snu.ac.kr", "foo.blog", "mail.co.kr", "x.photography", "gmail.com")
+    return f"{rng.choice(names)}@{rng.choice(domains)}"
+
+
+_MOBILE = _like("010-####-####", "010-####-####", "011-###-####", "019-####-####")
+_LANDLINE = _like(
+    *("02-###-####", "02-####-####", "031-###-####", "064-###-####"),
+    *("070-####-####", "080-###-####", "0507-####-####"),
+)
+_ACCOUNT = _like("110-###-######", "302-####-####-91", "1002-###-######", "123###-04-######")
+FORMS = [
+    *(Form("phone", write(_MOBILE)) for write in (lambda make: make, _dashed, _wide)),
+    *(Form("phone", write(_LANDLINE)) for write in (lambda make: make, _dashed, _wide)),
+    Form("phone", _like("010 #### ####", "010.####.####", "010·####·####", "010/####/####")),
+    Form("phone", _like("010)####-####", "(010)####-####", "(010) ####-####", "010-########")),
+    Form("phone", _like("010########")),
+    Form("phone", _like("+82-10-####-####", "+82 10-####-####", "+82(0)10-####-####")),
+    Form("phone", _like("82-10-####-####", "0082-10-####-####", "+82 2 ### ####", "+8210########")),
+    Form("phone", _like("02)###-####", "(02)###-####", "(031) ###-####", "02.###.####")),
+    Form("phone", _like("02 ### ####", "02 ###-####", "031) ####-####", "031-#######")),
+    Form("phone", _like("1588-####", "1544-####", "1661-####"), before="고객센터 "),
+    Form("phone", _like("1588-####", "1600-####"), behind="로 전화"),
+    Form("phone", _like("2##-####", "3###-####"), before="☎ "),
+    Form("phone", _like("+44 20 #### ####", "+1 555 ### ####", "+1 (555) ###-####")),
+    Form("phone", _like("+81-3-####-####", "+49 157 #### ####", "+33 6 ## ## ## ##")),
+    Form("phone", _like("138########", "159 #### ####", "186-####-####"), language="zh"),
+    *(Form("rrn", write(_rrn("-"))) for write in (lambda make: make, _dashed, _wide)),
+    *(Form("rrn", make) for make in (_rrn("-", "5678"), _rrn(""), _rrn(" "))),
+    Form("rrn", _chinese_id, language="zh"),
+    Form("rrn", _ssn, language="en"),
+    *(Form("card", _card(separator)) for separator in ("-", " ", "")),
+    *(Form("card", write(_card("-"))) for write in (_dashed, _wide)),
+    Form("account", _ACCOUNT, before="국민은행 "),
+    Form("account", _ACCOUNT, before="신한 "),
+    Form("account", _dashed(_ACCOUNT), before="계좌번호: "),
+    Form("account", _ACCOUNT, behind=" 신한은행"),
+    Form("account", _ACCOUNT, behind="(농협 홍길동)"),
+    Form("account", _like("352########", "110###########"), before="농협 "),
+    Form("account", _iban, language="de"),
+    *(Form("business", write(_business)) for write in (lambda make: make, _dashed)),
+    *(Form("ip", make) for make in (_ipv4, _ipv6)),
+    Form("plate", _plate, before="차량번호 "),
+    Form("plate", _plate, behind=" 차량"),
+    Form("plate", lambda rng: rng.choice(["서울 ", "경기"]) + _plate(rng)),
+    *(Form("email", write(_email)) for write in (lambda make: make, _wide)),
+    Form("email", lambda rng: _email(rng).replace("@", "＠")),
+]
+BEFORE = [
+    *("", "(", "[", "“", "'", "*", "※", "|", "#", "- ", "① ", "1) ", "1. ", "2)", "a. ", ", ", "→"),
+    *("연락처:", "문의 ", "홍길동(", "홍길동", "담당자/", "없나...", "드림..", "\n", "\t"),
+    *("2019.3.1 ", "12:30 ", "3층 ", "7 ", "12/25 "),
+]
+BEFORE_PHONES = [
+    "Tel.",
+    "Tel. ",
+    "H.P.",
+    "tel",
+    "TEL ",
+    "Fax ",
+    "T.",
+    "hp) ",
+    "HP:",
+    "전화",
+    "Tel/",
+]
+BEHIND = [
+    *("", ".", ",", ")", "]", "”", "*", "|", "!", "?", "~", "…", "·", "/", "\n", "<br>", ".끝"),
+    *(
+        " 입니다",
+        "로 연락",
+        "을",
+        "만 가능",
+        "주세요",
+        " (홍길동)",
+        " a",
+        " 주문",
+        " 원룸",
+        " 회사",
+    ),
+    *(" 5층", " 30세", " 12/25", " 2019.3.1", " 12", " 3"),
+]
+JOINTS = [" ", ", ", "/", " / ", "\n", ",", " · ", "\t", "; ", " | "]
+
+
+def positives(seed: int, num_each: int) -> Iterator[Case]:
+    """`num_each` cases of each form alone, and half as many of two forms in a row."""
+    rng = random.Random(seed)
+    for form in FORMS:
+        for _ in range(num_each):
+            yield _alone(form, rng)
+    for _ in range(num_each * len(FORMS) // 2):
+        yield _pair(rng)
+
+
+def _alone(form: Form, rng: random.Random) -> Case:
+    number = form.make(rng)
+    before = rng.choice([*BEFORE, *BEFORE_PHONES] if form.kind == "phone" else BEFORE)
+    behind = rng.choice(BEHIND)
+    if before.endswith("(") and number.count(")") > number.count("("):
+        before = ""  # it would belong to the number
+    before, behind = f"{before}{form.before}", f"{form.behind}{behind}"
+    return Case(f"{before}{number}{behind}", f"{before}<{form.kind}>{behind}", form.language)
+
+
+def _pair(rng: random.Random) -> Case:
+    one, joint = rng.choice(FORMS), rng.choice(JOINTS)
+    other = rng.choice([form for form in FORMS if form.language == one.language])
+    text = joint.join(f"{form.before}{form.make(rng)}{form.behind}" for form in (one, other))
+    masked = joint.join(f"{form.before}<{form.kind}>{form.behind}" for form in (one, other))
+    return Case(text, masked, one.language)
+
+
+# Numbers of nobody: # stands for a digit, and what has a check digit has a wrong one
+
+NOBODY = (
+    """
+2019-03-##|2019.03.##.|2019. 3. #.|2019/03/##|201903##|201903##123456|2019-03-## 12:34:##
+2019.12.31-2020.01.##|201901##-201912##|2019. 1. #. ~ 2019. 12. ##.|12:34:56.###|09:00-18:##
+1588-1599년|1592-1598년 임진왜란|1950-195#|2010-201#년|pp. 1588-16##|1544-18##쪽|IEEE 1588-2008
+12########원|한국은행이 12########원을 발행|1,###,###,###원|$12########|₩ 12########|12억 3###만원
+사고 차량 30대 2500만원|차량 12대 3###만 원|자동차 1##대 1###명|차량 15주 2###km
+자동차 30조 2###억원|버스 45호 1###원|은행이 12#########원을|농협 12########원
+계좌에서 12########원 인출|입금 12######## 원|버전 16.11.32###.315|v211.45.67.##|버전 211.45.67.##
+10.0.0.##|192.168.0.##|192.0.2.##|1.2.3.#|Chrome/120.0.6###.109|1.3.6.1.4.1.3##|255.255.255.0
+224.0.0.25#|ISBN 978-89-546-0000-#|ISBN 9788954600##|979-11-6050-###-4|ISBN 89-546-0000-#
+ISSN 1234-5##X|법률 제1####호|법률 제2019-1###호|제2019-12-3###호|2019-1234-5###|2019도1####
+2019가합1#####|2019고단1###|서울고등법원 2019나20#####|특허 제10-1######호|10-2019-0######
+제10-1######-0000호|문서번호 2019-123-4###|주문번호 201901##-00#####|주문번호 2401##-1######
+송장번호 12##########|운송장 번호 12##-5###-9###|접수번호 9001##-1######|거래번호 12###########
+3.14159265358###|0.010########|3.010########|1.021#######|.010########|1/3 0.33333#####
+1588 1599 16##|12## 5### 9### 3###|2010 2011 2012 201#|12 345 6###|1 234 567 ###
+2019 1### 2020 5###|37.5#####, 127.0#####|37.5665-126.9###|{ed1e4994-a84b-4759-8bf9-cd48fb07####}
+d41d8cd98f00b204e9800998ecf8####|0x0101######|a010########f|00:1A:2B:3C:4D:##
+std::vector<int>::size_type|a::b::c|12:34:##|2019::12|@tf.function|x@np.array(y)|user@example.com
+git@github.com:a/b.git|noreply@github.com|W@x.T|a@1.2.3|https://a.kr/010-9876-5###
+https://a.kr/id/010########|http://a.kr/?no=12###########|법인등록번호 1101##-1######
+법인번호: 130111-0######|110111-0######|134511-0######|110111-1######|9013##-1######|9001##-9######
+900230-1######|12345#-78-90####|000-12-3###|666-12-3###|123-00-4###|30대 2500만원|20대 3###명
+15가 있고 2###명이|시 123가4###|제12조 1###|우편번호 12345-6##|학번 20191#####|+1.2#######
++12.345.678.9##|a+12########|UTC+09:00|C++2011|+5%|서울시 강남구 테헤란로 123-4#|산 12-34##번지
+101동 1###호|강남구 123-45##|전용 84.12㎡|제3-1###호|제1234-5###호|1-2-3-4-5-6-7-8-9-0
+1234-5###-1###|00000000000000|11111111111|010|01-02-03|010-12-3#|2010-1234-5###|010-1234-5####
+010-12345-6###
+""".replace("\n", "|")
+    .strip("|")
+    .split("|")
+)
+
+
+# Numbers of no kind: some have a date or a check digit by chance
+RANDOM = (
+    *("########", "##########", "###########", "#############", "################"),
+    *("######-#######", "####-####-####-####", "#### #### #### ####", "###-##-#####"),
+    *("##-####-####", "###-####-####", "####-####", "##.##.##.##", "###.###.###.###"),
+)
+
+
+def negatives(seed: int, num_each: int, patterns: Sequence[str]) -> Iterator[Case]:
+    """`num_each` cases of each pattern of a number of nobody."""
+    rng = random.Random(seed)
+    for pattern in patterns:
+        for _ in range(num_each):
+            text = f"{rng.choice(['', '가 ', '값: ', '('])}{_fill(pattern, rng)} 끝"
+            yield Case(text, text, rng.choice(["ko", "zh", "en"]))
+
+
+def table(cases: Iterable[Case]) -> Iterator[tuple[str, int, float, float]]:
+    """(kind, cases, precision, recall); where a text is not as expected all its masks are wrong."""
+    wanted: Counter[str] = Counter()
+    right: Counter[str] = Counter()
+    made: Counter[str] = Counter()
+    for case in cases:
+        masked, counts = mask_pii(case.text, case.language)
+        masks = MASK.findall(case.expected)
+        wanted.update(masks)
+        made.update(counts)
+        right.update(masks if masked == case.expected else ())
+    for kind in sorted(wanted):
+        yield kind, wanted[kind], right[kind] / max(1, made[kind]), right[kind] / wanted[kind]
+
+
+if __name__ == "__main__":
+    all_cases = chain(positives(1, 500), negatives(1, 100, NOBODY), negatives(1, 1000, RANDOM))
+    print("| mask | cases | precision, % | recall, % |\n|---|---:|---:|---:|")
+    for kind, num, precision, recall in table(all_cases):
+        print(f"| `<{kind}>` | {num:,} | {100 * precision:.1f} | {100 * recall:.1f} |")
