@@ -34,7 +34,7 @@ from tests.pipeline.rules.pii_cases import (
             "2019.3.1 010-1234-5678 카드 4111-1111-1111-1111 12/25",
             "2019.3.1 <phone> 카드 <card> 12/25",
         ),
-        ("없나...010 2318 2919 드림..hong@naver.com", "없나...<phone> 드림..<email>"),
+        ("없나...010 2345 6789 드림..hong@naver.com", "없나...<phone> 드림..<email>"),
         ("thanks..hong@naver.com.다음 mailto:a@foo.blog", "thanks..<email>.다음 mailto:<email>"),
         ("hong@네이버로, hong@naver.com(홍길동)", "<email>로, <email>(홍길동)"),
         ("4111 1111 1111 1111 5500 0000 0000 0004", "<card> <card>"),
