@@ -455,6 +455,10 @@ def _preflight(config: RunConfig, verb: str, beam_options: Sequence[str] = ()) -
             is_begun = any((folder / name).exists() for name in ("clean", "clean.partial", ".work"))
             if not (is_address(config.output_dir) or is_begun):
                 _check_output(config, max(num_bytes, _MIN_FREE_BYTES))
+    if verb in ("run", "clean", "validate") and config.clean.decontaminate_against:
+        from benchmarks.tasks.texts import check_benchmarks
+
+        check_benchmarks(config)
     if verb in ("run", "validate"):
         _check_later_stages(config)
 
