@@ -25,7 +25,7 @@ from benchmarks.ablate.grid import (
 from benchmarks.ablate.report import write_report
 from benchmarks.ablate.scores import RunFigures, read_figures
 from benchmarks.pages.markdown import record_lines
-from benchmarks.tasks.texts import dump_benchmarks
+from benchmarks.tasks.texts import check_benchmarks, dump_benchmarks
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, canonical, read_manifest, write_json
 from electrify.stage.lock import stage_lock
@@ -56,6 +56,7 @@ def make_corpora(
     for run in first.values():
         check_worker_files(run.config, beam_options, "ablate")
         check_inputs(run.config.clean)
+        check_benchmarks(run.config)
     of_base = corpus_keys(base)["shards"]
     made: dict[str, Path] = {}  # folder of a stage by its key
     for corpus in sorted(first, key=lambda key: key != of_base):  # the others take from it

@@ -8,12 +8,12 @@ the data folder; a task that has only some of its files is dumped from those.
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from benchmarks.tasks.data import files_below, files_named, official_names
+from benchmarks.tasks.file_texts import file_texts
 from benchmarks.tasks.hub import HUB, hub_rows, is_read_by_datasets
 from benchmarks.tasks.registry import SUITES, TASKS
-from benchmarks.tasks.rows import Row, json_lines, json_value, parquet_rows, table_cells
+from benchmarks.tasks.rows import Row
 from benchmarks.tasks.task import Task
 from electrify.config.run import RunConfig
 from electrify.config.tasks import TEXT_NAMES, unknown_texts
@@ -21,6 +21,7 @@ from electrify.stage.folder import write_text
 from electrify.system.progress import log, warn
 
 SplitText = tuple[str, str]
+_ENDING = ".jsonl"
 
 
 def dump_benchmarks(config: RunConfig) -> Path | None:
@@ -31,31 +32,41 @@ def dump_benchmarks(config: RunConfig) -> Path | None:
     names = config.clean.decontaminate_against
     if not names:
         return None
-    given = config.clean.decontaminate_data_dir
-    dirs = (Path(given).expanduser(),) if given else config.evaluate.data_dirs
     folder = Path(config.output_dir) / "benchmark-texts"
-    paths = dump_texts(names, dirs, folder)
-    log(f"decontaminate: {len(paths)} task(s) in {folder}")
+    paths = dump_texts(names, _data_dirs(config), folder)
+    found = ", ".join(path.name.removesuffix(_ENDING) for path in paths)
+    log(f"decontaminate: the texts of {found}, in {folder}")
     return folder
 
 
+def check_benchmarks(config: RunConfig) -> None:
+    """`ValueError` as `dump_benchmarks` raises it where files are missing; no text is read."""
+    for name in config.clean.decontaminate_against:
+        _tasks_of_name(name, _data_dirs(config))
+
+
+def _data_dirs(config: RunConfig) -> tuple[Path, ...]:
+    given = config.clean.decontaminate_data_dir
+    return (Path(given).expanduser(),) if given else config.evaluate.data_dirs
+
+
 def dump_texts(names: Sequence[str], data_dirs: Sequence[Path], folder: Path) -> list[Path]:
-    """Write one `<task>.jsonl` of {task, split, text} for each task found; their paths.
+    """Write one `<task>.jsonl` of {task, split, text} for each task or file; their paths.
 
     `names` are suites, tasks or files; each task is read from the first of `data_dirs` that has
-    it. Raises `ValueError` for a name that is none of them and for
-    a suite or task of which there is no file.
+    it. Raises `ValueError` for a name that is none of them, for a task without its files, and for
+    a file without text.
     """
     texts: dict[str, dict[SplitText, None]] = {}  # in order, each once
     for name in names:
-        for task, found in texts_of_name(name, data_dirs).items():
+        for task, found in _texts_of_name(name, data_dirs).items():
             texts.setdefault(task, {}).update(dict.fromkeys(found))
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.jsonl"):  # of an earlier config
+    for old in folder.glob(f"*{_ENDING}"):  # of an earlier config
         old.unlink()
     paths = []
     for task, rows in texts.items():
-        paths.append(folder / f"{task}.jsonl")
+        paths.append(folder / f"{task}{_ENDING}")
         lines = (
             json.dumps({"task": task, "split": split, "text": text}, ensure_ascii=False)
             for split, text in rows
@@ -64,52 +75,95 @@ def dump_texts(names: Sequence[str], data_dirs: Sequence[Path], folder: Path) ->
     return paths
 
 
-def texts_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitText]]:
-    """(split, text) pairs by task of a suite, a task or a file; as `dump_texts`."""
-    if name not in TEXT_NAMES:
+def _texts_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitText]]:
+    """(split, text) pairs by task of a suite or task, or by the name of a file."""
+    tasks = _tasks_of_name(name, data_dirs)
+    if not tasks:
         path = Path(name).expanduser()
-        if not path.is_file():
-            raise unknown_texts(name)
-        return {path.stem: [("file", text) for text in _any_texts(path)]}
+        found = {path.name: [("file", text.strip()) for text in file_texts(path) if text.strip()]}
+    else:
+        found = {
+            task: list(_task_texts(TASKS[task], files_below(data_dir), data_dir))
+            for task, data_dir in tasks.items()
+        }
+    if empty := [task for task, texts in found.items() if not texts]:
+        raise ValueError(f"clean.decontaminate_against: there is no text in {', '.join(empty)}")
+    return found
+
+
+def _tasks_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
+    """The tasks of a suite, or one, with the data folder that has each; none of a file.
+
+    What the hub does not have is left out with a warning. Raises `ValueError` as `dump_texts`.
+    """
+    if name not in TEXT_NAMES:
+        if not Path(name).expanduser().is_file():
+            raise ValueError(f"clean.decontaminate_against: {unknown_texts(name)}")
+        return {}
     if not data_dirs:
         raise ValueError(
             f"no data folder for {name!r} of clean.decontaminate_against: set "
             "clean.decontaminate_data_dir or evaluate.data_dir to the folder of the official "
             'files, or to "hub"'
         )
-    tasks = SUITES.get(name) or (TASKS[name],)
-    found: dict[str, list[SplitText]] = {}
     for data_dir in data_dirs:
         if str(data_dir) != HUB and not data_dir.is_dir():
             raise ValueError(f"no data folder {data_dir}; set clean.decontaminate_data_dir")
-        below = [] if str(data_dir) == HUB else files_below(data_dir)
-        for task in tasks:
-            found[task.name] = found.get(task.name) or list(_task_texts(task, below, data_dir))
-    missing = [task for task, texts in found.items() if not texts]
-    if len(missing) == len(tasks):
-        raise ValueError("\n".join(_no_files(name, tasks, data_dir) for data_dir in data_dirs))
-    if missing:
-        places = ("on the hub" if str(d) == HUB else f"below {d}" for d in data_dirs)
+    tasks = SUITES.get(name) or (TASKS[name],)
+    below = {data_dir: files_below(data_dir) for data_dir in data_dirs}
+    found = {
+        task.name: data_dir
+        for task in tasks
+        for data_dir in reversed(data_dirs)  # of several the first
+        if _has_texts(task, below[data_dir], data_dir)
+    }
+    missing = [task for task in tasks if task.name not in found]
+    if missing and all(str(data_dir) == HUB for data_dir in data_dirs):
+        if not found:
+            raise ValueError(
+                f"clean.decontaminate_against: no task of {name!r} is read from the hub; set "
+                "clean.decontaminate_data_dir to a folder of the official files"
+            )
         warn(
-            f"decontaminate: no rows of {', '.join(missing)} {' or '.join(places)}, so their texts "
-            "stay in the corpus"
+            f"clean.decontaminate_against: of {name!r} the hub does not have "
+            f"{', '.join(task.name for task in missing)}, whose texts stay in the corpus; searched "
+            f"are {', '.join(found)}"
         )
-    return {task: texts for task, texts in found.items() if texts}
+    elif missing:
+        raise ValueError(_no_files(missing, [*found], data_dirs))
+    return found
+
+
+def _has_texts(task: Task, below: Sequence[Path], data_dir: Path) -> bool:
+    if is_read_by_datasets(task, data_dir):
+        return task.hub is not None
+    return any(files_named(name, below) for name in _file_names(task))
+
+
+def _splits(task: Task) -> list[str]:
+    return [split for split in task.all_splits if split != "train"]
+
+
+def _file_names(task: Task) -> list[str]:
+    return [
+        name
+        for split in _splits(task)
+        for name in (*official_names(task, split), *task.other_texts.get(split, ()))
+    ]
 
 
 def _task_texts(task: Task, below: Sequence[Path], data_dir: Path) -> Iterator[SplitText]:
     """By `datasets` where the task is there, else of all its files."""
-    splits = [split for split in task.all_splits if split != "train"]
     found: Iterable[tuple[str, str, Iterable[tuple[int, Row]]]] = ()
     if not is_read_by_datasets(task, data_dir):
         found = (
             (split, str(path), task.rows(split, path))
-            for split in splits
+            for split in _splits(task)
             for name in (*official_names(task, split), *task.other_texts.get(split, ()))
             for path in files_named(name, below)
         )
     elif task.hub is not None:
-        of_hub = hub_rows(task, data_dir, splits)
+        of_hub = hub_rows(task, data_dir, _splits(task))
         found = ((s, f"{of_hub.where} {s}", enumerate(r, 1)) for s, r in of_hub.splits.items())
     for split, where, rows in found:
         for number, row in rows:
@@ -118,40 +172,17 @@ def _task_texts(task: Task, below: Sequence[Path], data_dir: Path) -> Iterator[S
                     yield split, text.strip()
 
 
-def _any_texts(path: Path) -> Iterator[str]:
-    """Every text of a file of a user: values of JSON and Parquet, cells of tables, lines of
-    anything else."""
-    if path.suffix == ".json":
-        yield from _values(json_value(path))
-    elif path.suffix == ".jsonl":
-        for _, value in json_lines(path):
-            yield from _values(value)
-    elif path.suffix == ".parquet":
-        yield from _values(parquet_rows(path))
-    else:
-        for cells in table_cells(path):
-            yield from cells
-
-
-def _values(value: Any) -> Iterator[str]:
-    """Texts at any depth, keys left out."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | dict):
-        for entry in value.values() if isinstance(value, dict) else value:
-            yield from _values(entry)
-
-
-def _no_files(name: str, tasks: Sequence[Task], data_dir: Path) -> str:
-    if str(data_dir) == HUB:
-        return (
-            f"clean.decontaminate_against: no task of {name!r} is read from the hub; set "
-            "clean.decontaminate_data_dir to a folder of the official files"
-        )
-    wanted = (n for task in tasks for split in task.reported_splits for n in task.files[split])
-    there = [path.relative_to(data_dir).as_posix() for path in files_below(data_dir)]
+def _no_files(missing: Sequence[Task], found: Sequence[str], data_dirs: Sequence[Path]) -> str:
+    wanted = dict.fromkeys(
+        name for task in missing for split in task.reported_splits for name in task.files[split]
+    )
+    folders = [data_dir for data_dir in data_dirs if str(data_dir) != HUB]
+    there = [path.relative_to(d).as_posix() for d in folders for path in files_below(d)]
     shown = ", ".join(there[:20]) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
+    advice = f". Put them there, or name the tasks that are: {json.dumps(found)}" if found else ""
     return (
-        f"clean.decontaminate_against: no evaluation file of {name!r} below {data_dir.absolute()} "
-        f"(looked for {', '.join(dict.fromkeys(wanted))}; there is: {shown or 'nothing'})"
+        "clean.decontaminate_against: no evaluation file of "
+        f"{', '.join(repr(task.name) for task in missing)} below "
+        f"{' or '.join(str(d.absolute()) for d in folders)} (looked for {', '.join(wanted)}; "
+        f"there is: {shown or 'nothing'}){advice}"
     )

@@ -59,6 +59,10 @@ def check_corpus(config: RunConfig, beam_options: Sequence[str] = (), verb: str 
     if verb != "clean":
         return
     num_bytes, folder = check_inputs(config.clean), Path(config.output_dir)
+    if config.clean.decontaminate_against:
+        from benchmarks.tasks.texts import check_benchmarks
+
+        check_benchmarks(config)
     # once begun, some of it is written, and later stages need far less
     is_begun = any((folder / name).exists() for name in ("clean", "clean.partial", ".work"))
     if not (is_address(config.output_dir) or is_begun):

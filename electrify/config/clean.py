@@ -137,7 +137,7 @@ class Source(Section):
     row names them."""
     quoted: bool | None = None
     """`csv`, `tsv`: quotation marks around a cell are not part of it. A quoted cell may hold line
-    breaks. Left out: as the head of the file looks."""
+    breaks. Left out: they are text where they are not written so."""
     document: Literal["file", "line", "block"] = "block"
     """`text`: a document is the whole file, a line, or a block between blank lines."""
     encoding: Annotated[str, AfterValidator(check_encoding)] = "utf-8"

@@ -4,19 +4,15 @@ Spreadsheets of one country write `,`, of another `;` or a tab, under whatever n
 """
 
 import csv
-import io
 import re
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from electrify.storage.encodings import decode_file
 
-if TYPE_CHECKING:
-    from _csv import Reader
-
-HEAD_ROWS = 200  # that tell what a table is written in
+HEAD_ROWS = 200  # that tell which character separates cells
 _DELIMITERS = ",\t;|"
 _NO_DELIMITER = "\x1f"
 _EVEN_FRACTION = 0.8  # of the rows that have as many cells as the first
@@ -28,74 +24,96 @@ _NAMES = {
 _VALUE_FRACTION = 0.9  # of the cells of a column of numbers
 
 
-@dataclass(frozen=True)
-class Dialect:
-    """How a table is written. A quoted cell may hold delimiters and line breaks."""
+class _Lines:
+    """Lines that can be put back. `taken`: those of the row that is being read, if `keeps` them."""
 
-    delimiter: str
-    quoted: bool = True
+    def __init__(self, lines: Iterable[str], keeps: bool) -> None:
+        self._lines, self._waiting, self._keeps = iter(lines), deque[str](), keeps
+        self.taken: list[str] = []
+        self.num_taken = 0
 
-    def rows(self, lines: Iterable[str], strict: bool = False) -> "Reader":
-        """The cells of each row of lines with their newlines; a blank line gives no cell."""
-        return csv.reader(
-            lines,
-            delimiter=self.delimiter,
-            quoting=csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE,
-            strict=strict,
-        )
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._waiting.popleft() if self._waiting else next(self._lines)
+        self.num_taken += 1
+        if self._keeps:
+            self.taken.append(line)
+        return line
+
+    def put_back(self, lines: Sequence[str]) -> None:
+        self._waiting.extendleft(reversed(lines))
+        self.num_taken -= len(lines)
 
 
-def guess_dialect(
-    head: str, names: Collection[str] = (), default: str = ",", num_columns: int = 0
-) -> Dialect:
-    """The dialect in which most rows of a head have as many cells as the first row.
+def read_rows(
+    lines: Iterable[str], delimiter: str, quoted: bool | None = None, num_columns: int = 0
+) -> Iterator[tuple[int, list[str] | csv.Error]]:
+    """The number of its first line and the cells of each row, of lines with their newlines.
 
-    With `names`, one in which the first row has these cells; with `num_columns`, one in which most
-    rows have so many. `head` may end within a row.
+    A quoted cell may hold delimiters and line breaks. With `quoted` None, quotation marks are text
+    in a row where they are not those of a table: none closes, or each line is a row without them.
+    `num_columns` is by default that of the first row. `csv.field_size_limit` bounds a cell.
     """
-    best, chosen = (False, 0.0), None
+    taking = _Lines(lines, keeps=quoted is None)
+    reader = csv.reader(
+        taking,
+        delimiter=delimiter,
+        quoting=csv.QUOTE_NONE if quoted is False else csv.QUOTE_MINIMAL,
+        strict=quoted is None,
+    )
+    while True:
+        number = taking.num_taken + 1
+        taking.taken.clear()
+        cells: list[str] | csv.Error
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            cells = error
+        is_odd = isinstance(cells, csv.Error) or len(cells) != num_columns
+        if quoted is None and (is_odd or len(taking.taken) > 1):
+            plain = [line.rstrip("\r\n").split(delimiter) for line in taking.taken]
+            are_rows = num_columns > 1 and all(len(row) == num_columns for row in plain)
+            if are_rows or isinstance(cells, csv.Error):
+                cells = plain[0]
+                taking.put_back(taking.taken[1:])
+        yield number, cells
+        if isinstance(cells, list) and has_cells(cells):
+            num_columns = num_columns or len(cells)
+
+
+def guess_delimiter(
+    head: str, names: Collection[str] = (), default: str = ",", num_columns: int = 0
+) -> str:
+    """The character with which most rows of a head have as many cells as the first row.
+
+    With `names`, one with which the first row has these cells; with `num_columns`, one with which
+    most rows have so many. `head` may end within a row.
+    """
+    lines = [f"{line}\n" for line in head.removesuffix("\n").split("\n")]
+    best, chosen = (False, 0.0), ""
     for delimiter in sorted(_DELIMITERS, key=lambda one: one != default):
-        for quoted in (True, False) if '"' in head else (True,):
-            dialect = Dialect(delimiter, quoted)
-            if not (rows := _head_rows(dialect, head)):
-                continue
-            width = num_columns or len(rows[0])
-            even = sum(len(row) == width for row in rows) / len(rows)
-            has_names = bool(names) and {*names} <= {cell.strip() for cell in rows[0]}
-            score = (has_names, even)
-            is_even = even >= (0.5 if num_columns else _EVEN_FRACTION)
-            if width > 1 and (has_names or is_even) and score > best:
-                best, chosen = score, dialect
-    return chosen or _one_column(head, default)
+        if not (rows := _head_rows(lines, delimiter, num_columns)):
+            continue
+        width = num_columns or len(rows[0])
+        even = sum(len(row) == width for row in rows) / len(rows)
+        has_names = bool(names) and {*names} <= {cell.strip() for cell in rows[0]}
+        is_even = even >= (0.5 if num_columns else _EVEN_FRACTION)
+        if width > 1 and (has_names or is_even) and (has_names, even) > best:
+            best, chosen = (has_names, even), delimiter
+    if chosen:
+        return chosen
+    # texts in one column may hold any number of commas
+    is_text = len({len(row) for row in _head_rows(lines, default)[1:]}) > 1
+    return _NO_DELIMITER if is_text else default
 
 
-def _one_column(head: str, default: str) -> Dialect:
-    """Of a table without delimiters, whose texts may hold any number of commas."""
-    quoted = bool(_head_rows(Dialect(default), head))
-    rows = _head_rows(Dialect(default, quoted), head)
-    is_text = len({len(row) for row in rows[1:]}) > 1
-    return Dialect(_NO_DELIMITER if is_text else default, quoted)
-
-
-def _head_rows(dialect: Dialect, head: str) -> list[list[str]]:
-    """The whole rows that are not blank; none where quotation marks are not those of a table."""
-    lines = [f"{line}\n" for line in head.split("\n")]
-    reader = dialect.rows(lines, strict=True)
-    rows: list[list[str]] = []
-    num_lines = 0  # of the whole rows
-    try:
-        for row in reader:
-            rows.append(row)
-            if len(rows) == HEAD_ROWS:
-                break
-            num_lines = reader.line_num
-    except csv.Error:
-        # the end may stand within a cell; a mark that is never closed hides most of the table
-        if reader.line_num < len(lines) or 2 * num_lines < len(lines):
-            return []
-    if not head.endswith("\n") and len(rows) > 1 and reader.line_num >= len(lines):
-        rows.pop()
-    return [row for row in rows if has_cells(row)]
+def _head_rows(lines: Sequence[str], delimiter: str, num_columns: int = 0) -> list[list[str]]:
+    rows = (row for _, row in read_rows(lines, delimiter, num_columns=num_columns))
+    return [row for row in islice(rows, HEAD_ROWS) if isinstance(row, list) and has_cells(row)]
 
 
 def has_cells(row: Sequence[str]) -> bool:
@@ -142,10 +160,10 @@ def read_table(path: Path) -> list[list[str]]:
         text, _ = decode_file(path.read_bytes())
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    default = "," if path.suffix.lower() == ".csv" else "\t"
-    dialect = guess_dialect(text[: 1 << 20], default=default)
+    delimiter = guess_delimiter(
+        text[: 1 << 20], default="," if path.suffix.lower() == ".csv" else "\t"
+    )
     csv.field_size_limit(2**31 - 1)  # a cell may be a whole document
-    try:
-        return [row for row in dialect.rows(io.StringIO(text, newline="")) if has_cells(row)]
-    except csv.Error as error:
-        raise ValueError(f"{path} is no table: {error}") from None
+    lines = (f"{line}\n" for line in text.split("\n"))
+    rows = (row for _, row in read_rows(lines, delimiter))
+    return [row for row in rows if isinstance(row, list) and has_cells(row)]

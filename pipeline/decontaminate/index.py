@@ -6,13 +6,15 @@ looked for, but counted.
 
 Letters are letters and digits alone, in numpy.
 
-Case, spacing, punctuation and width (NFKC) are put aside character by character, so every letter
-knows where it stood. A character that NFKC or case folding makes several of gives its first letter
-only, and of a letter repeated in a row two are left: laughter of any length is one laugh. What
-matters is that corpus and benchmark texts are treated alike.
+Case, spacing, punctuation, width and decomposed letters (NFKC), HTML entities and blank letters are
+put aside, and every letter knows where it stood. A character that NFKC or case folding makes
+several of gives its first letter only, and of a letter repeated in a row two are left: laughter of
+any length is one laugh. What matters is that corpus and benchmark texts are treated alike.
 """
 
+import html
 import json
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -26,6 +28,7 @@ from numpy.typing import NDArray
 
 from electrify.stage.folder import write_json
 from electrify.storage.files import save_array
+from electrify.system.progress import warn
 from pipeline.dedup.records import run_starts
 from pipeline.rules.characters import code_points
 
@@ -35,6 +38,13 @@ Ints = NDArray[np.int64]
 BREAK = "\0"  # between texts read at once: a letter that no other text has
 _BREAK_LETTER = 1
 _WIDE = 0x2E80  # from here on a character is about a syllable or a word: kana, Han, Hangul
+_BLANK_LETTERS = (0x115F, 0x1160, 0x3164, 0xFFA0)  # fillers of Hangul
+# marks and vowels that join the letter before them
+_JOINING = "".join(filter(unicodedata.combining, map(chr, range(0x300, 0x1E900))))
+_TOGETHER = re.compile(
+    r"&(?:amp;)*(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
+    rf"|[^\0][\u1160-\u11ff\ud7b0-\ud7ff{_JOINING}]+|[\uff66-\uff9d][\uff9e\uff9f]"
+)
 _BASE = 0x9E3779B97F4A7C15  # odd; sums of letter * _BASE**n mod 2**64
 _MIX = 0xD6E8FEB86659FD93
 
@@ -57,7 +67,8 @@ class Items:
 def write_index(texts_dir: Path, path: Path) -> None:
     """Make the folder `path` from the `*.jsonl` of {task, split, text} in `texts_dir`.
 
-    Raises `ValueError` if there are none, or a row is no such object.
+    Raises `ValueError` if there are none, if a row is no such object, and if no text can be looked
+    for.
     """
     tasks: list[str] = []
     kinds = {kind: Items() for kind in WIDTHS}
@@ -79,9 +90,23 @@ def write_index(texts_dir: Path, path: Path) -> None:
             kinds[kind].tasks.append(of_tasks)
         if tasks.index(task) not in of_tasks:
             of_tasks.append(tasks.index(task))
+    _check_lengths(num_texts, num_short)
     write_items(kinds, path)
     rows = [{"task": t, "texts": num_texts[t], "too_short": num_short[t]} for t in tasks]
     write_json(statistics_path(path), {"tasks": rows})
+
+
+def _check_lengths(num_texts: Counter[str], num_short: Counter[str]) -> None:
+    for task, num in num_texts.items():
+        if num == num_short[task]:
+            what = (
+                f"clean.decontaminate_against: none of the {num:,} texts of {task} can be looked "
+                f"for: each has fewer than {ALONE_LETTERS['wide']} East Asian or "
+                f"{ALONE_LETTERS['narrow']} other letters"
+            )
+            if num_texts == num_short:
+                raise ValueError(f"{what}. Is it a file of whole texts?")
+            warn(f"{what}; they stay in the corpus")
 
 
 def kind_of(letters: Letters) -> Literal["wide", "narrow"]:
@@ -192,12 +217,35 @@ def in_bitmap(bitmap: NDArray[np.uint8], keys: Keys) -> NDArray[np.int64]:
 
 def read_letters(text: str) -> tuple[Letters, Ints]:
     """The letters of a text, folded, and the place of each in it."""
-    folded = _folded_letters()[code_points(text)]
+    composed, origins = _compose(text)
+    folded = _folded_letters()[code_points(composed)]
     places = np.flatnonzero(folded)
     letters = folded[places]
+    if origins is not None:
+        places = origins[places]
     is_kept = np.ones(len(letters), dtype=bool)
     is_kept[2:] = (letters[2:] != letters[1:-1]) | (letters[2:] != letters[:-2])
     return letters[is_kept], places[is_kept]
+
+
+def _compose(text: str) -> tuple[str, Ints | None]:
+    """The text with its entities and decomposed letters as one character each, and where each
+    character stood; None: where it stands."""
+    is_plain = "&" not in text and "\uff9e" not in text and "\uff9f" not in text
+    if is_plain and unicodedata.is_normalized("NFC", text):
+        return text, None
+    pieces: list[str] = []
+    origins: list[Ints] = []
+    end = 0
+    for found in _TOGETHER.finditer(text):
+        inner = found[0]
+        if inner.startswith("&"):
+            inner = html.unescape(inner.replace("&amp;", "&"))
+        pieces += [text[end : found.start()], unicodedata.normalize("NFKC", inner)]
+        origins.append(np.arange(end, found.start()))
+        origins.append(np.full(len(pieces[-1]), found.start()))
+        end = found.end()
+    return "".join([*pieces, text[end:]]), np.concatenate([*origins, np.arange(end, len(text))])
 
 
 def is_wide(letters: Letters) -> bool:
@@ -239,5 +287,6 @@ def _folded_letters() -> Letters:
         if chr(code).isalnum():
             folded = unicodedata.normalize("NFKC", chr(code)).casefold()
             table[code] = next((ord(c) for c in folded if c.isalnum()), 0)
+    table[[*_BLANK_LETTERS]] = 0
     table[ord(BREAK)] = _BREAK_LETTER
     return table

@@ -417,12 +417,13 @@ class Search(beam.DoFn):
         for found in find_copies(self.grams, [row["text"] for row in rows]):
             row = rows[found.number]
             cuts = unit_cuts(row["text"], found.places)
+            items = [c for index, c in found.copies if _number(index, c) not in self.owners]
             best: dict[int, Match] = {}
             for index, copy in found.copies:
-                number = int(index.tasks[index.task_starts[copy.item]])
+                number = _number(index, copy)
                 if row["id"] in self.owners.get(number, ()):
                     continue
-                if judged := _judge(index, copy, found.letters, cuts):
+                if judged := _judge(index, copy, found, cuts, items):
                     share = round(index.share(found.letters, copy), 4)
                     excerpt = _excerpt(row["text"], found, copy)
                     match = Match(number, *judged, share, row["id"], row["source"], excerpt)
@@ -430,19 +431,24 @@ class Search(beam.DoFn):
             yield from best.values()
 
 
+def _number(index: GramIndex, copy: Copy) -> int:
+    """Of the text that the item is."""
+    return int(index.tasks[index.task_starts[copy.item]])
+
+
 def _badness(match: Match) -> tuple[bool, float]:
     return match.strength != "touched", -match.share
 
 
 def _judge(
-    index: GramIndex, copy: Copy, letters: Letters, cuts: Ints
+    index: GramIndex, copy: Copy, found: CopiedText, cuts: Ints, items: Sequence[Copy]
 ) -> tuple[Strength, Kind] | None:
     """What a copy says; None if nothing.
 
     What is "touched" would be removed by `clean.decontaminate_against`. Only "possible" are shorter
     copies, and edited ones with other numbers: a template, such as a census has.
     """
-    alone = is_alone(cuts, copy.first, copy.last)
+    alone = is_alone(found, cuts, index, copy, items)
     num_letters = index.num_letters(copy.item)
     shortest = ALONE_LETTERS["wide" if index.width == WIDTHS["wide"] else "narrow"]
     is_sure = num_letters >= SURE_LETTERS[index.width] or (alone and num_letters >= shortest)
@@ -453,7 +459,7 @@ def _judge(
     if copy.kind == "ngram":
         return "touched", "ngram"
     wanted = index.letters[index.starts[copy.item] : index.starts[copy.item + 1]]
-    has_its_numbers = _digits(wanted) == _digits(letters[copy.first : copy.last])
+    has_its_numbers = _digits(wanted) == _digits(found.letters[copy.first : copy.last])
     return "touched" if has_its_numbers else "possible", "near"
 
 

@@ -190,8 +190,9 @@ UNIT_LETTERS = 12  # as many are always enough
 SURE_LETTERS = {8: 16, 12: 48}
 ALONE_SHARE = 0.8  # of the letters of the sentences it touches
 DETAIL_CHARACTERS = 60
+_ASCII_END = 0x80
 _ARRAYS = [field.name for field in fields(GramIndex)][1:]
-_UNIT_END = re.compile("\n+|(?<=[.!?。！？…]) +|(?<=[。！？])")
+_UNIT_END = re.compile("[\n\t]+|(?<=[.!?。！？…]) +|(?<=[。！？])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,11 +260,11 @@ class BenchmarkIndex:
         cuts = unit_cuts(text, places)
         is_copied = np.zeros(len(places), dtype=bool)
         matches: dict[Match, None] = {}
+        items = [copy for _, copy in copied.copies]
         for index, copy in copied.copies:
             first, last = copy.first, copy.last
-            if index.num_letters(copy.item) < SURE_LETTERS[index.width] and not is_alone(
-                cuts, first, last
-            ):
+            is_sure = index.num_letters(copy.item) >= SURE_LETTERS[index.width]
+            if not is_sure and not is_alone(copied, cuts, index, copy, items):
                 continue
             is_copied[first:last] = True
             shown = " ".join(text[places[first] : places[last - 1] + 1].split())
@@ -337,8 +338,22 @@ def remove_units(text: str, places: Ints, is_copied: "np.ndarray[Any, Any]") -> 
     return "".join(kept).strip(" \n"), int(goes.sum())
 
 
-def is_alone(cuts: Ints, first: int, last: int) -> bool:
-    """Whether letters from `first` to `last` are nearly all of the sentences they touch."""
-    begin = cuts[np.searchsorted(cuts, first, side="right") - 1]
-    end = cuts[np.searchsorted(cuts, last, side="left")]
-    return bool(last - first >= ALONE_SHARE * (end - begin))
+def is_alone(
+    copied: CopiedText, cuts: Ints, index: GramIndex, copy: Copy, items: Sequence[Copy]
+) -> bool:
+    """Whether a copy is nearly all of the sentences it touches.
+
+    What other cells of a table's row hold is put aside: numbers, ASCII words beside an East Asian
+    text, and other `items`.
+    """
+    begin = int(cuts[np.searchsorted(cuts, copy.first, side="right") - 1])
+    end = int(cuts[np.searchsorted(cuts, copy.last, side="left")])
+    letters = copied.letters[begin:end]
+    is_cell = letters < _ASCII_END
+    if index.width != WIDTHS["wide"]:
+        is_cell &= letters <= ord("9")
+    for other in items:
+        if other.kind == "sentence":
+            is_cell[max(0, other.first - begin) : max(0, other.last - begin)] = True
+    is_cell[copy.first - begin : copy.last - begin] = False
+    return copy.last - copy.first >= ALONE_SHARE * (len(letters) - int(is_cell.sum()))

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 
 from electrify.config.clean import CleanConfig, Source
 from electrify.config.names import without_secrets
-from electrify.config.tasks import TEXT_NAMES, unknown_texts
 from electrify.stage.folder import digest_of, fingerprint
 from electrify.storage.encodings import is_utf8, marked_encoding
 from pipeline.sources.hub import hub_files
@@ -87,8 +86,8 @@ def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
 
 
 def check_inputs(config: CleanConfig) -> int:
-    """The bytes of all files; `ValueError` for a glob that matches nothing, for a format that no
-    kind of source reads, and for a missing file of benchmark texts.
+    """The bytes of all files; `ValueError` for a glob that matches nothing, and for a format that
+    no kind of source reads.
 
     No file is read, and no data set of the hub is asked for.
     """
@@ -96,9 +95,6 @@ def check_inputs(config: CleanConfig) -> int:
     for index, source in enumerate(config.sources):
         if source.kind != "huggingface":
             num_bytes += sum(n for _, n in _readable_files(source, _where(source, index)))
-    for name in config.decontaminate_against:
-        if name not in TEXT_NAMES and not Path(name).expanduser().is_file():
-            raise ValueError(f"clean.decontaminate_against: {unknown_texts(name)}")
     return num_bytes
 
 

@@ -3,7 +3,7 @@
 import codecs
 
 from electrify.storage.encodings import guess_any_encoding, guess_encoding, is_utf8
-from electrify.storage.tables import guess_dialect
+from electrify.storage.tables import guess_delimiter
 from pipeline.sources.json_file import head_values, named_list, text_path
 
 _SAMPLE_BYTES = 1 << 16
@@ -39,7 +39,7 @@ def describe(head: bytes, kind: str = "", encoding: str = "utf-8", language: str
     text = head.decode(guess, "replace")
     if json := _describe_json(text, kind):
         return json
-    delimiter = guess_dialect(text[:_SAMPLE_BYTES]).delimiter
+    delimiter = guess_delimiter(text[:_SAMPLE_BYTES])
     if kind not in ("csv", "tsv") and delimiter in text.partition("\n")[0]:
         return f'a table with {delimiter!r} between its cells: write kind = "csv"'
     is_text = all(c.isprintable() or c.isspace() for c in text[:1000])

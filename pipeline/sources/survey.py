@@ -22,7 +22,7 @@ from electrify.storage.encodings import (
     marked_encoding,
     reads_lines_alone,
 )
-from electrify.storage.tables import guess_dialect, has_cells, has_header
+from electrify.storage.tables import guess_delimiter, has_cells, has_header, read_rows
 from pipeline.rules.language import main_language
 from pipeline.sources.files import REFUSED, fault_of_name
 from pipeline.sources.input_file import InputFile, open_source, packing, text_ending
@@ -328,15 +328,15 @@ def _kind_of_text(kind: Kind, text: str) -> Kind:
         return "jsonl"
     cells = _cells(text, "tsv") if "\t" in text.partition("\n")[0] else []
     is_table = len(cells) > 2 and len(cells[0]) > 1 and len({*map(len, cells)}) == 1
-    return "tsv" if is_table and guess_dialect(text, default="\t").delimiter == "\t" else "text"
+    return "tsv" if is_table and guess_delimiter(text, default="\t") == "\t" else "text"
 
 
 def _cells(text: str, kind: Kind) -> list[list[str]]:
     """The rows at the head of a table, without blank ones; the last may be cut."""
-    dialect = guess_dialect(text, default="," if kind == "csv" else "\t")
-    lines = (f"{line}\n" for line in text.split("\n"))
-    rows = itertools.islice(filter(has_cells, dialect.rows(lines)), _FIELD_ROWS)
-    return list(rows)
+    delimiter = guess_delimiter(text, default="," if kind == "csv" else "\t")
+    rows = read_rows((f"{line}\n" for line in text.split("\n")), delimiter)
+    whole = (row for _, row in rows if isinstance(row, list) and has_cells(row))
+    return list(itertools.islice(whole, _FIELD_ROWS))
 
 
 def _which_row(path: str, rows: Sequence[Sequence[str]]) -> str:

@@ -1,15 +1,15 @@
 """Tables: parquet files, the Arrow files that `save_to_disk` writes, and CSV."""
 
 import csv
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
-from electrify.storage.tables import HEAD_ROWS, Dialect, guess_dialect, has_cells
+from electrify.storage.tables import HEAD_ROWS, guess_delimiter, has_cells, read_rows
 from pipeline.sources.input_file import InputFile, open_source
 from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
 from pipeline.sources.raw import (
@@ -28,6 +28,8 @@ from pipeline.sources.raw import (
 _BATCH_BYTES = 4_000_000
 _MAX_BATCH_ROWS = 1024
 _SMALL_BYTES = 16_000_000  # of a file or its part, packed
+_TOO_LONG = "\ud800"  # stands for a line that was read past: no text has it
+_MARK = re.compile(f"{_TOO_LONG}([0-9]+)")
 _KNOWN = ("source", "url", "licence", "license")
 
 
@@ -66,50 +68,38 @@ def read_csv(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[R
     By Python's `csv`: Arrow's reader ends at a row longer than its block and at a bad row that is
     not UTF-8, and reads hundreds of megabytes ahead.
     """
-    too_long_lines: list[TooLong] = []
-    row_bytes = 0
-
     lines = (line for _, line in read_text_lines(file, source.encoding, max_line_bytes))
     head = list(_first_lines(lines))
+    too_long_lines: list[TooLong] = []
+    row_bytes = 0
 
     def read() -> Iterator[str]:
         nonlocal row_bytes
         for line in chain(head, lines):
             if isinstance(line, TooLong):
                 too_long_lines.append(line)
-                line = b""
+                yield f"{_TOO_LONG}{len(too_long_lines)}\n"
+                continue
             row_bytes += len(line)
             if row_bytes > 5 * max_line_bytes:  # one cell of so many bytes is a fault before
                 raise pa.ArrowInvalid(f"a row of more than {row_bytes:,} bytes, in many cells")
             yield line.decode("utf-8", "surrogateescape") + "\n"
 
     csv.field_size_limit(max_line_bytes)  # of a cell; Python's is 131,072
-    rows = _dialect(head, source).rows(read())
+    rows = read_rows(read(), _delimiter(head, source), source.quoted, len(source.columns))
     names = list(source.columns)
-    try:
-        names = names or [cell.strip() for cell in next(filter(has_cells, rows), [])]
-    except csv.Error as error:
-        raise pa.ArrowInvalid(_explain(error)) from error
-    if not names:
-        return
-    schema = pa.schema([(name, pa.string()) for name in names])
-    _check_schema(schema, source)
-    columns = _columns(schema, source)
-    while True:
-        row, row_bytes = rows.line_num + 1, 0
-        try:
-            cells = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield Fault(row, "malformed_row", _explain(error))
-            too_long_lines.clear()
-            continue
-        if too_long_lines:
-            yield too_long(row, too_long_lines[0], max_line_bytes)
-            too_long_lines.clear()
+    columns = _text_columns(names, source) if names else []
+    for row, cells in rows:
+        row_bytes = 0
+        if isinstance(cells, csv.Error):
+            yield Fault(row, "malformed_row", f"{cells}; is a quotation mark not closed?")
+        elif too_long_lines and (mark := _MARK.search("\0".join(cells))):
+            yield too_long(row, too_long_lines[int(mark[1]) - 1], max_line_bytes)
         elif not has_cells(cells):
             continue
+        elif not names:
+            names = [cell.strip() for cell in cells]
+            columns = _text_columns(names, source)
         elif len(cells) < len(names) or has_cells(cells[len(names) :]):
             data = ",".join(cells).encode("utf-8", "surrogateescape")
             named = "there are" if source.columns else "the first row names"
@@ -119,6 +109,13 @@ def read_csv(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[R
             record = dict(zip(names, map(_cell, cells), strict=False))  # without blank cells behind
             record[source.text_field] = record[source.text_field] or b""
             yield _row(row, {name: record[name] for name in columns}, source, max_line_bytes)
+
+
+def _text_columns(names: Sequence[str], source: Source) -> list[str]:
+    """Those of the columns that are read; `pa.ArrowInvalid` where one is not there."""
+    schema = pa.schema([(name, pa.string()) for name in names])
+    _check_schema(schema, source)
+    return _columns(schema, source)
 
 
 def _first_lines(lines: Iterator[bytes | TooLong]) -> Iterator[bytes | TooLong]:
@@ -131,19 +128,12 @@ def _first_lines(lines: Iterator[bytes | TooLong]) -> Iterator[bytes | TooLong]:
             return
 
 
-def _dialect(lines: Iterable[bytes | TooLong], source: Source) -> Dialect:
+def _delimiter(lines: Iterable[bytes | TooLong], source: Source) -> str:
     default = "," if source.kind == "csv" else "\t"
     wanted = [name for name in (source.text_field, source.thread_field, source.id_field) if name]
     whole = [b"" if isinstance(line, TooLong) else line for line in lines]
     head = b"".join(line + b"\n" for line in whole).decode("utf-8", "replace")
-    dialect = guess_dialect(head, () if source.columns else wanted, default, len(source.columns))
-    return dialect if source.quoted is None else replace(dialect, quoted=source.quoted)
-
-
-def _explain(error: csv.Error) -> str:
-    if "new-line" in str(error):
-        return "a carriage return in a row; where it ends lines, write: tr '\\r' '\\n' < FILE > NEW"
-    return f"{error}; is a quotation mark not closed?"
+    return guess_delimiter(head, () if source.columns else wanted, default, len(source.columns))
 
 
 def _cell(value: str) -> bytes | None:

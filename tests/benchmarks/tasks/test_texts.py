@@ -1,12 +1,14 @@
 """The texts of evaluation rows, out of files in the official formats."""
 
 import json
+import logging
 
 import pyarrow
 import pyarrow.parquet
 import pytest
 
-from benchmarks.tasks.texts import dump_benchmarks, dump_texts
+from benchmarks.tasks.texts import check_benchmarks, dump_benchmarks, dump_texts
+from electrify.cli import main
 from electrify.config.load import parse_config
 
 
@@ -81,8 +83,9 @@ def test_suites_tasks_and_files_together(data, tmp_path):
     out = tmp_path / "texts"
     out.mkdir()
     (out / "glue-rte.jsonl").write_text("of an earlier config")
-    paths = dump_texts(("klue", "glue-cola", "squad", "korean-nsmc", str(own)), [data], out)
-    assert {path.stem: _texts(path) for path in paths} == {
+    names = ("klue-ynat", "klue-sts", "klue-dp", "klue-wos", "glue-cola", "squad-1.1")
+    paths = dump_texts((*names, "korean-nsmc", str(own)), [data], out)
+    assert {path.name.removesuffix(".jsonl"): _texts(path) for path in paths} == {
         "klue-ynat": ["항구 축제 열린다"],
         "klue-sts": ["첫 문장", "둘째 문장"],
         "klue-dp": ["나무가 자란다."],
@@ -90,7 +93,7 @@ def test_suites_tasks_and_files_together(data, tmp_path):
         "glue-cola": ["The boat sank.", "Boat the sank.", "Unseen boats float."],
         "squad-1.1": ["A context.", "A question?", "Another one?"],
         "korean-nsmc": ["재밌게 봤다"],
-        "own": ["One text", "deep"],
+        "own.jsonl": ["One text", "deep"],
     }
     assert sorted(out.iterdir()) == sorted(paths)
     cola = _rows(out / "glue-cola.jsonl")
@@ -98,18 +101,11 @@ def test_suites_tasks_and_files_together(data, tmp_path):
     assert {row["task"] for row in cola} == {"glue-cola"}
 
 
-@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".csv", ".parquet"])
-def test_the_texts_of_a_file_of_rows(tmp_path, suffix):
-    path = tmp_path / f"rows{suffix}"
-    table = pyarrow.table({"text": ["one", "two"], "number": [1, 2]})
-    if suffix == ".parquet":
-        pyarrow.parquet.write_table(table, path)
-    elif suffix == ".csv":
-        path.write_text("text,number\none,1\ntwo,2\n")
-    else:
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
+def test_the_texts_of_a_parquet_file(tmp_path):
+    path = tmp_path / "rows.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["one", "two"], "number": [1, 2]}), path)
     (dumped,) = dump_texts((str(path),), [], tmp_path / "texts")
-    assert {"one", "two"} <= set(_texts(dumped))
+    assert set(_texts(dumped)) == {"one", "two"}
 
 
 @pytest.mark.parametrize(
@@ -120,12 +116,28 @@ def test_the_texts_of_a_file_of_rows(tmp_path, suffix):
         (("none/texts.txt",), "'none/texts.txt' is no suite"),
         (("korean-korquad",), "looked for KorQuAD_v1.0_dev.json; there is: GLUE/CoLA/dev.tsv"),
         (("glue-sst2",), "no evaluation file of 'glue-sst2'"),
+        (("klue",), "no evaluation file of 'klue-nli', 'klue-ner', 'klue-re', 'klue-mrc' below"),
+        (("klue",), 'name the tasks that are: ["klue-ynat", "klue-sts", "klue-dp", "klue-wos"]'),
+        (("empty.txt",), "there is no text in empty.txt"),
     ],
 )
-def test_what_is_not_there_is_named(data, tmp_path, names, said):
+def test_what_is_not_there_is_named(data, tmp_path, monkeypatch, names, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.txt").write_text("\n \n")
     with pytest.raises(ValueError) as error:  # noqa: PT011
         dump_texts(names, [data], tmp_path / "texts")
     assert said in str(error.value)
+
+
+def test_of_several_folders_the_first_that_has_a_task_is_read(data, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("ynat-v1.1_dev.json", "klue-nli-v1.1_dev.json"):
+        (other / name).write_text(
+            json.dumps([{"title": "다른 제목", "premise": "가", "hypothesis": "나"}])
+        )
+    paths = dump_texts(("klue-ynat", "klue-nli"), [data, other], tmp_path / "texts")
+    assert [_texts(path) for path in paths] == [["항구 축제 열린다"], ["가", "나"]]
 
 
 def test_the_config_says_what_and_where(data, tmp_path):
@@ -134,6 +146,37 @@ def test_the_config_says_what_and_where(data, tmp_path):
     assert dump_benchmarks(parse_config(config)) is None
     clean["decontaminate_against"] = ["korean-nsmc"]
     clean["decontaminate_data_dir"] = str(data)
+    check_benchmarks(parse_config(config))
     folder = dump_benchmarks(parse_config(config))
     assert folder == tmp_path / "out" / "benchmark-texts"
     assert [path.name for path in folder.iterdir()] == ["korean-nsmc.jsonl"]
+    clean["decontaminate_against"] = ["korean"]
+    with pytest.raises(ValueError, match="no evaluation file of 'korean-naver-ner'"):
+        check_benchmarks(parse_config(config))
+    assert [path.name for path in folder.iterdir()] == ["korean-nsmc.jsonl"]
+
+
+def test_of_a_suite_the_hub_is_searched_for_what_it_has(caplog, monkeypatch):
+    """It has no Naver NER, which is no fault of a config that names the suite."""
+    monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
+    clean = {
+        "sources": [{"kind": "text", "language": "ko", "path": "x"}],
+        "decontaminate_against": ["korean"],
+        "decontaminate_data_dir": "hub",
+    }
+    check_benchmarks(parse_config({"name": "test", "output_dir": "out", "clean": clean}))
+    assert "the hub does not have korean-naver-ner, whose texts stay in the corpus" in caplog.text
+    assert "searched are korean-nsmc, korean-paws-x" in caplog.text
+
+
+@pytest.mark.parametrize("verb", ["validate", "clean"])
+def test_missing_files_are_named_before_any_work(data, tmp_path, capsys, verb):
+    (tmp_path / "a.txt").write_text("글 하나")
+    against = f'clean.decontaminate_data_dir="{data}"'
+    words = [
+        *("--set", f'output_dir="{tmp_path / "out"}"', "--set", against),
+        *("--set", 'clean.decontaminate_against=["klue"]'),
+    ]
+    assert main([verb, "configs/demo.toml", *words]) == 1
+    assert "no evaluation file of 'klue-nli', 'klue-ner'" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from electrify.storage.tables import Dialect, guess_dialect, has_header, read_table
+from electrify.storage.tables import guess_delimiter, has_header, read_rows, read_table
 
 TEXTS = [
     f"{i}번째 후기: 오늘은 날씨가 좋아서, 공원에 {w}" for i, w in enumerate(["갔다", "있다"] * 4)
@@ -26,37 +26,62 @@ def _written(rows, delimiter=",", end="\r\n", quoting=csv.QUOTE_MINIMAL):
 def test_the_delimiter_is_seen(delimiter, default):
     text = _written(ROWS, delimiter)
     for head in (text, text[:-30]):
-        assert guess_dialect(head, default=default).delimiter == delimiter
-        assert guess_dialect(head, ("text",), default).delimiter == delimiter
+        assert guess_delimiter(head, default=default) == delimiter
+        assert guess_delimiter(head, ("text",), default) == delimiter
+
+
+def _read(text, delimiter, **options):
+    rows = read_rows(io.StringIO(text, newline=""), delimiter, **options)
+    return [tuple(row) for _, row in rows if row]
 
 
 @given(
-    st.lists(st.tuples(*[st.text('가나 ab"\n;,', max_size=6)] * 2), min_size=1, max_size=9),
+    st.lists(st.tuples(*[st.text('가나 ab"\n;,', max_size=6)] * 3), min_size=1, max_size=9),
     st.sampled_from([",", "\t"]),
+    st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
 )
-def test_quoted_cells_may_hold_anything(rows, delimiter):
-    rows = [("text", "note"), *(row for row in rows if "".join(row).strip())]
-    text = _written(rows, delimiter, "\n")
-    dialect = guess_dialect(text, ("text",), delimiter)
-    read = [tuple(row) for row in dialect.rows(io.StringIO(text, newline="")) if row]
-    assert read == rows
+def test_quoted_cells_may_hold_anything(rows, delimiter, quoting):
+    rows = [("text", "note", "n"), *(row for row in rows if "".join(row).strip())]
+    text = _written(rows, delimiter, "\n", quoting)
+    assert guess_delimiter(text, ("text",), delimiter) == delimiter
+    assert _read(text, delimiter, quoted=True) == rows
+    # but where each line is a row without quotation marks
+    if not any(line.count(delimiter) == 2 and '"' in line for line in text.split("\n")):
+        assert _read(text, delimiter) == rows
 
 
-@pytest.mark.parametrize(
-    "cells",
-    [
-        ['"최고" 영화다', "둘"],  # no closing quotation mark stands before the delimiter
-        ['"열고 닫지 않았다', *["둘"] * 9],
-    ],
-)
-def test_a_table_without_quotes_is_seen(cells):
-    text = "text\tlabel\n" + "".join(f"{cell}\t1\n" for cell in cells)
-    assert guess_dialect(text, default="\t") == Dialect("\t", quoted=False)
+@given(st.lists(st.tuples(*[st.text('가나 ab",', max_size=6)] * 2), min_size=1, max_size=9))
+def test_a_table_without_quotes_is_read_line_by_line(rows):
+    """A mark that is never closed hides nothing, nor one that another row happens to close."""
+    rows = [("text", "n"), *rows]
+    text = "".join(f"{one}\t{other}\n" for one, other in rows)
+    assert _read(text, "\t", quoted=False) == rows
+    read = _read(text, "\t")
+    assert len(read) == len(rows)
+    for cells, expected in zip(read, rows, strict=True):
+        assert [c.replace('"', "") for c in cells] == [c.replace('"', "") for c in expected]
+
+
+def test_rows_are_numbered_by_their_first_line():
+    text = 'a,b\n"1\n2",3\n\n"open,4\n5,6\n'
+    assert list(read_rows(io.StringIO(text), ",")) == [
+        (1, ["a", "b"]),
+        (2, ["1\n2", "3"]),
+        (4, []),
+        (5, ['"open', "4"]),
+        (6, ["5", "6"]),
+    ]
+    *_, (number, fault) = read_rows(io.StringIO('a,b\n"open,4\n5,6\n'), ",", quoted=False)
+    assert (number, fault) == (3, ["5", "6"])
 
 
 def test_one_column_of_texts_with_commas_has_no_delimiter():
-    text = "text\n하나, 둘\n하나, 둘, 셋\n하나\n"
-    assert [*guess_dialect(text).rows(text.splitlines(keepends=True))][1] == ["하나, 둘"]
+    text = 'text\n하나, 둘\n하나, 둘, 셋\n"하나\n둘"\n'
+    assert _read(text, guess_delimiter(text))[1:] == [
+        ("하나, 둘",),
+        ("하나, 둘, 셋",),
+        ("하나\n둘",),
+    ]
 
 
 @pytest.mark.parametrize(

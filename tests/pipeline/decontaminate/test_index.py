@@ -1,6 +1,8 @@
 """Benchmark texts are found, whole or slightly edited; other texts stay as they are."""
 
+import html
 import json
+import logging
 import random
 import unicodedata
 
@@ -219,6 +221,16 @@ def test_a_template_in_hundreds_of_texts_does_not_hide_them(tmp_path):
         assert index.decontaminate(text).drop is not None
 
 
+def test_texts_that_cannot_be_looked_for_are_named(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
+    folder = _write_texts(tmp_path / "texts", [("short.jsonl", "짧다"), ("long", KOREAN)])
+    write_index(folder, tmp_path / "index")
+    assert "none of the 1 texts of short.jsonl can be looked for" in caplog.text
+    (folder / "long.jsonl").unlink()
+    with pytest.raises(ValueError, match=r"none of the 1 texts of short\.jsonl"):
+        write_index(folder, tmp_path / "index")
+
+
 def test_no_texts_or_wrong_rows_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"no \*\.jsonl"):
         write_index(tmp_path, tmp_path / "index")
@@ -250,6 +262,82 @@ def _folded(text):
 def _squeezed(pairs):
     letters = "".join(letter for letter, _ in pairs)
     return [pairs[i] for i in range(len(pairs)) if letters[i - 2 : i + 1] != letters[i] * 3]
+
+
+FORMS = {
+    "NFD": lambda text: unicodedata.normalize("NFD", text),
+    "NFKD": lambda text: unicodedata.normalize("NFKD", text),
+    "entities": lambda text: "".join(f"&#{ord(c)};" for c in text),
+    "named entities": lambda text: html.escape(text).replace(" ", "&nbsp;").replace("&", "&amp;"),
+    "zero width": "\u200b".join,
+    "fillers": lambda text: text.replace(" ", "\u3164"),
+    "full width": lambda text: text.translate({c: c + 0xFEE0 for c in range(0x21, 0x7F)}),
+    "half-width kana": lambda text: text.replace("ガ", "ｶﾞ").replace("パ", "ﾊﾟ"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_a_text_has_the_same_letters_on_both_sides(tmp_path, form):
+    texts = [
+        KOREAN,
+        ENGLISH,
+        "Crème brûlée & café, überall in größeren Städten!",
+        "ガラスのパズルを昨日買いました",
+    ]
+    changed = [FORMS[form](text) for text in texts]
+    for text, other in zip(texts, changed, strict=True):
+        letters, places = read_letters(other)
+        assert "".join(map(chr, letters)) == "".join(map(chr, read_letters(text)[0]))
+        assert (np.diff(places) >= 0).all()
+        assert places.max() < len(other)
+    for name, items, documents in (("a", texts, changed), ("b", changed, texts)):
+        write_index(
+            _write_texts(tmp_path / name, [("t", item) for item in items]), tmp_path / name / "i"
+        )
+        index = BenchmarkIndex.load(tmp_path / name / "i")
+        assert all(found.drop is not None for found in index.decontaminate_all(documents))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(["가", "각\u11a8", "\u1112\u1161\u11ab", "e\u0301", "a", "&amp;", " ", "ｶﾞ"])
+    )
+)
+def test_decomposed_letters_are_those_of_the_composed_text_and_stand_in_order(parts):
+    text = "".join(parts)
+    letters, places = read_letters(text)
+    composed = unicodedata.normalize("NFC", html.unescape(text))
+    assert letters.tolist() == read_letters(composed)[0].tolist()
+    assert places.tolist() == sorted(places)
+
+
+SHORT_ITEMS = [
+    "어제 본 영화 정말 재미있었다",
+    "비행기가 하늘로 천천히 날았다",
+    "thank you for your wonderful help",
+]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "9976970\t{0}\t1",
+        "9976970 {0} 1",  # as cleaning leaves it
+        "ynat-v1_dev_00012 {0} entailment 2016.07.03",
+        "9976970,{0},0.25",
+        "12 {0} {1} contradiction",
+    ],
+)
+def test_an_item_is_found_in_a_row_of_a_table_between_ids_and_labels(tmp_path, row):
+    write_index(_write_texts(tmp_path, [("t", item) for item in SHORT_ITEMS]), tmp_path / "index")
+    index = BenchmarkIndex.load(tmp_path / "index")
+    assert [len(read_letters(item)[0]) for item in SHORT_ITEMS[:2]] == [12, 13]
+    assert index.decontaminate(row.format(*SHORT_ITEMS)).drop is not None
+    if "{1}" not in row and "entailment" not in row:
+        assert index.decontaminate(row.format(SHORT_ITEMS[2])).drop is not None
+    within = f"누군가 {SHORT_ITEMS[0]} 라고 했지만 나는 그렇게 생각하지 않는다"
+    assert index.decontaminate(within).matches == ()
 
 
 @settings(deadline=None)  # the first call makes the table of letters
