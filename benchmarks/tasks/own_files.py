@@ -17,7 +17,7 @@ from benchmarks.metrics.tagging import OUTSIDE
 from benchmarks.tasks.labels import folded, mark_and_type
 from benchmarks.tasks.rows import Row, json_of, lines_of, parquet_table, questions_of
 from electrify.storage.encodings import decode_file, is_utf8
-from electrify.storage.tables import guess_dialect, has_cells, has_header
+from electrify.storage.tables import guess_delimiter, has_cells, has_header, read_rows
 
 _TABLES = (".csv", ".tsv", ".tab", ".txt")
 _TAGGED = (".conll", ".bio", ".iob", ".iob2", ".bioes")
@@ -86,12 +86,14 @@ def _table_rows(text: str, path: Path, default: str) -> Numbered:
     columns without a value are left out."""
     csv.field_size_limit(2**31 - 1)  # a cell may be a whole document
     text = _SEPARATOR.sub("", text)
-    dialect = guess_dialect(text[:_HEAD_CHARACTERS], default=default)
-    try:
-        numbered = enumerate(dialect.rows(io.StringIO(text, newline="")))
-        cells = [(number, row) for number, row in numbered if has_cells(row)]
-    except csv.Error as error:
-        raise ValueError(f"{path} is no table: {error}; is a quotation mark not closed?") from None
+    delimiter = guess_delimiter(text[:_HEAD_CHARACTERS], default=default)
+    cells: list[tuple[int, list[str]]] = []
+    found = read_rows(io.StringIO(text, newline=""), delimiter)
+    for number, (_, row) in enumerate(found):
+        if isinstance(row, csv.Error):
+            raise ValueError(f"{path} is no table: {row}; is a quotation mark not closed?")
+        if has_cells(row):
+            cells.append((number, row))
     if not cells:
         return []
     (first, header), *rest = cells
@@ -114,7 +116,7 @@ def _table_rows(text: str, path: Path, default: str) -> Numbered:
         if len(row) < width or has_cells(row[len(names) :]):
             shown = ", ".join(names[:_NAMES_SHOWN])
             raise ValueError(
-                f"{path} row {number - first}: {len(row)} cells parted by {dialect.delimiter!r}; "
+                f"{path} row {number - first}: {len(row)} cells parted by {delimiter!r}; "
                 f"the first row names {len(names)} columns ({shown})"
             )
         padded = [*row, *[""] * len(names)]

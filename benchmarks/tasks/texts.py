@@ -59,7 +59,7 @@ def dump_texts(names: Sequence[str], data_dirs: Sequence[Path], folder: Path) ->
     """
     texts: dict[str, dict[SplitText, None]] = {}  # in order, each once
     for name in names:
-        for task, found in _texts_of_name(name, data_dirs).items():
+        for task, found in texts_of_name(name, data_dirs).items():
             texts.setdefault(task, {}).update(dict.fromkeys(found))
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"*{_ENDING}"):  # of an earlier config
@@ -75,7 +75,7 @@ def dump_texts(names: Sequence[str], data_dirs: Sequence[Path], folder: Path) ->
     return paths
 
 
-def _texts_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitText]]:
+def texts_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitText]]:
     """(split, text) pairs by task of a suite or task, or by the name of a file."""
     tasks = _tasks_of_name(name, data_dirs)
     if not tasks:
