@@ -41,6 +41,7 @@ Rows = list[dict[str, Any]]
 
 MAX_SOURCES = 200
 OTHER = "other"  # the source of the rows of all others
+_FREE_NAMES = {"source", "licence"}  # columns that rows of the corpus may fill as they like
 _DOMAIN = r"[\w\-]+(?:\.[\w\-]+)*\.[A-Za-z]{2,}"
 _URL = re.compile(
     rf"[A-Za-z][\w+.\-]*://(?:[^/?#@]*@)?(\[[^\]]*\]|[^/?#:@]+)|({_DOMAIN})(?=[/?#:])"
@@ -75,7 +76,8 @@ class Table:
     def __init__(self, keys: Sequence[str], sums: Sequence[str]) -> None:
         self._keys, self._sums = keys, sums
         self._rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-        self._place = keys.index("source") if "source" in keys else None
+        # of a name that rows may choose freely
+        self._place = next((i for i, key in enumerate(keys) if key in _FREE_NAMES), None)
         self.sources: set[str] = set()
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -86,7 +88,10 @@ class Table:
     def add_sums(self, key: tuple[Any, ...], sums: Mapping[str, int]) -> None:
         """Add to the sums of the row with these keys."""
         if self._place is not None:
-            key = self._with_source(key, source_group(key[self._place]))
+            source = key[self._place]
+            if self._keys[self._place] == "source":
+                source = source_group(source)
+            key = self._with_source(key, source)
         if key not in self._rows:
             self._rows[key] = dict(zip(self._keys, key, strict=True)) | dict.fromkeys(self._sums, 0)
         mine = self._rows[key]
@@ -304,7 +309,9 @@ class Tally:
 
     def rows(self, table: str) -> Rows:
         """The rows of a table, sorted."""
-        sources = set().union(*(of.sources for of in self.tables.values())) - {OTHER}
+        names = _FREE_NAMES & {*TABLES[table][0]}
+        alike = [self.tables[name] for name, (keys, _) in TABLES.items() if names & {*keys}]
+        sources = set().union(*(of.sources for of in alike)) - {OTHER}
         self.tables[table].merge_others(chosen_sources(sources))
         return self.tables[table].rows()
 

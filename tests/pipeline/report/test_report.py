@@ -260,3 +260,17 @@ def test_the_parts_of_a_file_are_counted_as_one_file():
         ("b", 0, 1),
         ("a", 1, 1),  # of another source
     ]
+
+
+def test_licences_that_differ_in_every_row_are_bounded_and_addresses_stay_whole():
+    tally = Tally()
+    address = "https://creativecommons.org/licenses/by/4.0/"
+    for number in range(3 * MAX_SOURCES):
+        tally.count("licences", licence=f"text {number}", documents=1)
+    tally.count("licences", licence=address, documents=5)
+    rows = tally.rows("licences")
+    assert len(rows) <= MAX_SOURCES + 1
+    assert sum(row["documents"] for row in rows) == 3 * MAX_SOURCES + 5
+    few = Tally()
+    few.count("licences", licence=address, documents=5)
+    assert few.rows("licences") == [{"licence": address, "documents": 5}]
