@@ -41,6 +41,7 @@ from pipeline.runner import make_pipeline, run_pipeline, watch
 from pipeline.shuffle import Components, Groups, Shards, once, pack_for_shards
 from pipeline.sources.files import expand_sources, fingerprints, group_files
 from pipeline.sources.input_file import InputGroup, file_of_unit, unit_number
+from pipeline.sources.readers import STRUCTURAL
 from pipeline.work_folder import WorkFolder, work_folder
 
 
@@ -199,7 +200,7 @@ def clean(
             _remove_leftovers(shared)
             build(pipeline, groups, config.clean, shared)
             _run(pipeline, groups, shared)
-            tally = _finish(folder, shared, groups)
+            tally = _finish(folder, shared, groups, config.clean)
         write_report(tally, folder)
         return _summary(tally)
 
@@ -221,13 +222,13 @@ def _remove_leftovers(work: Folder) -> None:
             work.remove(name)
 
 
-def _finish(folder: Path, work: Folder, groups: Sequence[InputGroup]) -> Tally:
+def _finish(folder: Path, work: Folder, groups: Sequence[InputGroup], config: CleanConfig) -> Tally:
     tally = Tally()
     _, compared, written = _markers(work, groups)
     read = [tally_name("read", group.index) for group in groups]
     for text in work.read_all([*read, *compared, *written]):
         tally.add(tally_from_json(text.decode()))
-    _refuse_empty(tally)
+    _refuse_empty(tally, config)
     if work.exists(BENCHMARK_INDEX):
         with work.fetch(BENCHMARK_INDEX) as path:
             for task, num_texts, num_too_short in read_statistics(path):
@@ -282,15 +283,20 @@ def _name_files(work: Folder, folder: Path) -> None:
         pq.write_table(REMOVED_SCHEMA.empty_table(), folder / "removed-00000.parquet")
 
 
-def _refuse_empty(tally: Tally) -> None:
+def _refuse_empty(tally: Tally, config: CleanConfig) -> None:
+    malformed = tally.by_reason("malformed")
+    num_bad = sum(malformed.get(reason, 0) for reason in STRUCTURAL)
+    what = "cleaning left no document"
     if tally.total("documents_kept"):
-        return
-    counts = tally.by_reason("removed") | tally.by_reason("malformed")
+        if num_bad <= tally.total("documents_in") or config.damaged_files == "keep":
+            return
+        what = f"{num_bad:,} rows or files cannot be read"
+    counts = tally.by_reason("removed") | malformed
     reasons = ", ".join(f"{reason} {n:,}" for reason, n in counts.items()) or "the files are empty"
     examples = "".join(f"\n  {example}" for example in tally.examples[:5])
     num_read = tally.total("documents_in") + tally.total("malformed")
     raise ValueError(
-        f"cleaning left no document of {num_read:,} in "
+        f"{what} of {num_read:,} in "
         f"{len(tally.files):,} file(s); removed: {reasons}. Check clean.sources (kind, text_field, "
         f"document) and clean.min_characters{examples}"
     )

@@ -93,6 +93,8 @@ def guess_delimiter(
     With `names`, one with which the first row has these cells; with `num_columns`, one with which
     most rows have so many. `head` may end within a row.
     """
+    if head.startswith("sep=") and head[5:6] in ("\r", "\n"):
+        return head[4]
     lines = [f"{line}\n" for line in head.removesuffix("\n").split("\n")]
     best, chosen = (False, 0.0), ""
     for delimiter in sorted(_DELIMITERS, key=lambda one: one != default):
@@ -117,8 +119,8 @@ def _head_rows(lines: Sequence[str], delimiter: str, num_columns: int = 0) -> li
 
 
 def has_cells(row: Sequence[str]) -> bool:
-    """Whether a row is not blank: spreadsheets write rows of empty cells."""
-    return any(map(str.strip, row))
+    """Whether a row is not blank: spreadsheets write rows of empty cells, and a first "sep=;"."""
+    return "".join(row).strip() not in ("", "sep=")
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool | None:

@@ -90,8 +90,8 @@ def is_object_a_line(head: bytes, path: TextPath) -> bool:
         return True
     if len(lines) == 1 and len(head) >= CHUNK_BYTES:  # the first of many objects, or the only one
         return not head.lstrip().startswith(b"[") and path.list_keys is None
-    values, _ = head_values(head)
-    return not (values and isinstance(values[0], dict))
+    text = head.decode("utf-8", "surrogateescape")
+    return not isinstance(_value_at(text, 0, len(head) >= CHUNK_BYTES)[0], dict)
 
 
 def _is_object(line: bytes) -> bool:
@@ -334,33 +334,31 @@ def head_values(head: bytes) -> tuple[list[Any], bool]:
 
     A value that is longer than the head is closed where the head ends.
     """
-    text = head.decode("utf-8", "surrogateescape")
+    text = head.decode("utf-8", "surrogateescape").rstrip()
     values: list[Any] = []
-    place, may_be_cut = 0, len(head) >= CHUNK_BYTES  # within the first value
-    while len(values) < _HEAD_VALUES:
-        match = _BETWEEN.match(text, place)
-        place = match.end() if match else place
-        if place == len(text):
-            break
-        try:
-            value, place = _DECODER.raw_decode(text, place)
-        except (ValueError, RecursionError):
-            value = _parse_closed(text[place:]) if may_be_cut else None
-            place = len(text) if value else text.find("\n", place) + 1 or len(text)
-            if value is None:  # a bad line
-                may_be_cut = False
-                continue
-        values.append(value)
-        may_be_cut = False
-    is_alone = len(values) == 1 and place >= len(text.rstrip())
+    place = 0
+    while place < len(text) and len(values) < _HEAD_VALUES:
+        value, end = _value_at(text, place, may_be_cut=not place and len(head) >= CHUNK_BYTES)
+        values += [] if value is None else [value]
+        place = end if value is not None else text.find("\n", end) + 1 or len(text)
+    is_alone = len(values) == 1 and place >= len(text)
     return values, is_alone and text.lstrip("\ufeff\n\r\t ").startswith("{")
 
 
-def _parse_closed(text: str) -> Any:
+def _value_at(text: str, place: int, may_be_cut: bool) -> tuple[Any, int]:
+    """The value that begins here, after what may stand between values, and where it ends; None and
+    where it would begin if there is none."""
+    match = _BETWEEN.match(text, place)
+    place = match.end() if match else place
     try:
-        return json.loads(_closed(text))
+        return _DECODER.raw_decode(text, place)
     except (ValueError, RecursionError):
-        return None
+        if not may_be_cut:
+            return None, place
+    try:
+        return json.loads(_closed(text[place:])), len(text)
+    except (ValueError, RecursionError):
+        return None, place
 
 
 def _closed(text: str) -> str:

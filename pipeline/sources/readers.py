@@ -41,10 +41,11 @@ DAMAGES = (
 )
 _HEAD_ROWS = 100
 _UNREADABLE, _MISSING = "unreadable_file", "missing_field"
+_ENCODING = ("invalid_utf8", "wrong_encoding")
 # what the rows of a file of another kind have
-_STRUCTURAL = (
-    *("malformed_json", "malformed_row", "malformed_warc", "invalid_utf8", "wrong_encoding"),
-)
+STRUCTURAL = ("malformed_json", "malformed_row", "malformed_warc", *_ENCODING)
+# A few bad rows are usual; so many in another encoding are not an accident.
+_ENCODING_FRACTION, _ENCODING_ROWS = 0.1, 5
 
 _READERS: dict[str, Callable[[InputFile, Source, int], Iterator[Raw | Fault]]] = {
     "jsonl": read_json,
@@ -66,8 +67,7 @@ def read_file(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[
     fails, `ValueError` where the hub does.
     """
     rows = _until_unreadable(file, source, max_line_bytes)
-    if source.document != "file":  # of many small files a few may be bad
-        rows = _refuse_other_kinds(rows, file, source)
+    rows = _refuse_other_kinds(rows, file, source)
     if source.thread_field is not None:
         rows = join_threads(rows, max_line_bytes)
     num_documents = 0
@@ -108,6 +108,9 @@ def _refuse_other_kinds(
                 is_refused = True
                 if num_rows == 1:
                     item = replace(item, detail=item.detail + _looks(file, source))
+            elif source.document == "file":  # of many small files a few may be bad
+                is_refused = True
+                item = replace(item, detail=item.detail + _looks(file, source))
             elif num_rows >= _HEAD_ROWS and not is_checked:
                 is_checked = True
                 if is_refused := _is_other_kind(reasons, num_rows):
@@ -119,8 +122,13 @@ def _refuse_other_kinds(
 
 
 def _is_other_kind(reasons: Counter[str], num_rows: int) -> bool:
-    num_structural = sum(reasons[reason] for reason in _STRUCTURAL)
-    return 2 * num_structural > num_rows or reasons[_MISSING] == num_rows
+    num_structural = sum(reasons[reason] for reason in STRUCTURAL)
+    num_encoding = sum(reasons[reason] for reason in _ENCODING)
+    return (
+        2 * num_structural > num_rows
+        or num_encoding >= max(_ENCODING_ROWS, _ENCODING_FRACTION * num_rows)
+        or reasons[_MISSING] == num_rows
+    )
 
 
 def _refusal(

@@ -500,3 +500,32 @@ def test_a_secret_of_an_address_is_written_nowhere(tmp_path, with_personal_data)
 class _QuietHandler(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
+
+
+def test_a_file_of_which_most_rows_are_bad_stops_the_stage_unless_the_others_are_wanted(tmp_path):
+    path = _write(tmp_path / "a.jsonl", [_sentence(i) for i in range(5)])
+    with path.open("a", encoding="utf-8") as file:
+        file.write("id;text\n" * 7)
+    message = r"a\.jsonl:13: 7 of 12 rows cannot be read, the first .*:6"
+    with pytest.raises(ValueError, match=message):
+        clean(_config(tmp_path, [path]), [], overwrite=False)
+    folder = _clean_afresh(_config(tmp_path, [path], damaged_files="keep"))
+    assert [row["text"] for row in _documents(folder)] == [_sentence(i) for i in range(5)]
+    assert Counter(row["reason"] for row in _removed(folder)) == {
+        "malformed_json": 7,
+        "unreadable_file": 1,
+    }
+
+
+def test_a_folder_of_files_of_which_most_cannot_be_read_is_refused(tmp_path):
+    for number in range(9):
+        encoding = "cp949" if number < 5 else "utf-8"
+        (tmp_path / f"{number}.txt").write_bytes((_sentence(number) * 3).encode(encoding))
+    source = {"kind": "text", "document": "file"}
+    config = _config(tmp_path, [tmp_path / "*.txt"], source)
+    with pytest.raises(ValueError, match="5 rows or files cannot be read of 9 in 9") as refused:
+        clean(config, [], overwrite=False)
+    assert "write encoding = 'cp949'" in str(refused.value)
+    source["encoding"] = "cp949"
+    folder = _clean_afresh(_config(tmp_path, [tmp_path / "*.txt"], source))
+    assert len(_documents(folder)) == 9

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from electrify.storage.tables import guess_delimiter, has_header, read_rows, read_table
+from electrify.storage.tables import guess_delimiter, has_cells, has_header, read_rows, read_table
 
 TEXTS = [
     f"{i}번째 후기: 오늘은 날씨가 좋아서, 공원에 {w}" for i, w in enumerate(["갔다", "있다"] * 4)
@@ -73,6 +73,11 @@ def test_rows_are_numbered_by_their_first_line():
     ]
     *_, (number, fault) = read_rows(io.StringIO('a,b\n"open,4\n5,6\n'), ",", quoted=False)
     assert (number, fault) == (3, ["5", "6"])
+
+
+def test_the_first_line_in_which_a_spreadsheet_names_its_delimiter_is_no_row():
+    text = "sep=;\n\na;b\n1;2\n"
+    assert next(row for row in _read(text, guess_delimiter(text)) if has_cells(row)) == ("a", "b")
 
 
 def test_one_column_of_texts_with_commas_has_no_delimiter():

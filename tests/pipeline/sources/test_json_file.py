@@ -68,13 +68,14 @@ def test_objects_over_lines_are_not_divided(tmp_path, form):
 
 def test_bad_lines_of_a_list_are_faults_of_their_own(tmp_path):
     path = tmp_path / "a.json"
-    path.write_text("[\n" + ",\n".join([*LINES[:3], '{"text": ', *LINES[3:5]]) + "\n]")
-    items = read_path(path)
-    assert [item.reason if isinstance(item, Fault) else item.text for item in items] == [
-        *TEXTS[:3],
-        "malformed_json",
-        *TEXTS[3:5],
-    ]
+    for place in range(6):  # also at the head
+        lines, expected = LINES[:5], TEXTS[:5]
+        lines.insert(place, '{"text": ')
+        expected.insert(place, "malformed_json")
+        for text in ("[\n" + ",\n".join(lines) + "\n]", "\n".join(lines)):
+            path.write_text(text)
+            items = read_path(path)
+            assert [getattr(item, "reason", item.text) for item in items] == expected
 
 
 NIKL = {

@@ -378,9 +378,24 @@ def test_rows_without_a_text_are_no_other_kind(tmp_path):
 
 
 def test_of_many_small_files_some_may_be_bad(tmp_path):
-    (tmp_path / "a.txt").write_bytes("글".encode("cp949"))
+    (tmp_path / "a.txt").write_bytes("오늘은 날씨가 좋다".encode("cp949"))
     (fault,) = read_path(tmp_path / "a.txt", "text", document="file")
     assert fault.reason == "invalid_utf8"
+    assert "write encoding = 'cp949'" in fault.detail
+
+
+@pytest.mark.parametrize(("num_bad", "is_refused"), [(4, False), (5, True), (20, True)])
+def test_a_file_of_two_encodings_is_refused_and_both_are_read_where_one_is_named(
+    tmp_path, num_bad, is_refused
+):
+    texts = [f"{i}번째 줄이다" for i in range(40)]
+    lines = [text.encode("cp949" if i < num_bad else "utf-8") for i, text in enumerate(texts)]
+    (tmp_path / "a.txt").write_bytes(b"\n".join(lines))
+    items = read_path(tmp_path / "a.txt", "text", document="line")
+    refused = [item for item in items if getattr(item, "reason", "") == "unreadable_file"]
+    assert ["write encoding = 'cp949'" in fault.detail for fault in refused] == [True] * is_refused
+    items = read_path(tmp_path / "a.txt", "text", document="line", encoding="cp949")
+    assert [item.text for item in items] == texts
 
 
 # Tables of text: cells by Python's own writer, any packing and encoding, every fault.
