@@ -22,7 +22,7 @@ from model.schedule import learning_rate
 from model.train.data import StepData
 from model.train.processes import Ranks
 from model.watch.alarms import Alarms, RunFacts, unigram_entropy
-from model.watch.boards import Board, import_wandb, open_boards
+from model.watch.boards import Boards, import_wandb
 from model.watch.flops import Cost, peak_flops, run_flops
 from model.watch.metrics import MetricsWindow
 
@@ -90,8 +90,7 @@ class MetricsFile:
         wandb_project: str | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        self._path, self._boards = folder / METRICS, list[Board]()
-        self.last_seconds = 0.0
+        self._path, self.last_seconds = folder / METRICS, 0.0
         if wandb_project is not None:
             import_wandb(wandb_project)  # every process refuses, or the others would wait
         if not is_main_process():
@@ -101,7 +100,7 @@ class MetricsFile:
         records = [record for _, record in kept]
         self.last_seconds = max((float(record["seconds"]) for record in records), default=0.0)
         self._alarms = Alarms(facts, records)
-        self._boards = open_boards(folder, step, wandb_project, config or {})
+        self._boards = Boards(folder, step, wandb_project, config or {})
 
     def write(self, kind: str, place: Mapping[str, Any], figures: Mapping[str, float]) -> None:
         """Append one record, undefined figures as null, and the alarms that it sets off.
@@ -113,18 +112,16 @@ class MetricsFile:
             return
         record = {"kind": kind, **place, **_nested(figures)}
         self._append(record)
-        drawn = {name: value for name, value in figures.items() if name not in _NOT_DRAWN}
-        for board in self._boards:
-            board.scalars(kind, place["step"], drawn)
-        for alarm in self._alarms.add(record):
+        alarms = self._alarms.add(record)
+        for alarm in alarms:
             self._append({"kind": "alarm", **place, **alarm.record()})
             (warn if alarm.state == "raised" else log)(f"step {place['step']:,}: {alarm}")
-            for board in self._boards:
-                board.alarm(alarm.name, place["step"], str(alarm))
+        drawn = {f"{kind}/{name}": v for name, v in figures.items() if name not in _NOT_DRAWN}
+        self._boards.send(lambda board: board.write(place["step"], drawn, alarms))
 
     def close(self) -> None:
-        for board in self._boards:
-            board.close()
+        if is_main_process():
+            self._boards.send(lambda board: board.close())
 
     def _append(self, record: Mapping[str, Any]) -> None:
         with self._path.open("a", encoding="utf-8") as file:

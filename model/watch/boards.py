@@ -1,49 +1,51 @@
-"""Where figures are drawn while a run goes on: TensorBoard, and Weights & Biases if asked for."""
+"""Boards that draw figures while a run trains: TensorBoard, and Weights & Biases if asked for."""
 
 import importlib
 import json
 import math
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from electrify.stage.folder import write_json
 from electrify.system.progress import warn
+from model.watch.alarms import Alarm
 
-WANDB_FILE = "wandb.json"  # the id under which a resumed run goes on
+WANDB_FILE = "wandb.json"  # the id under which a resumed run continues
+
+
+class Board(Protocol):
+    def write(self, step: int, figures: Mapping[str, float], alarms: Sequence[Alarm]) -> None:
+        """Draw one record; figures are named `train/loss` or `valid/ko/rtd_auc`."""
+
+    def close(self) -> None: ...
 
 
 class TensorBoard:
     """TensorBoard's events in `folder/tensorboard`; a resumed run hides those after `step`."""
 
-    def __init__(self, writer_class: Callable[..., Any], folder: Path, step: int) -> None:
-        self._writer = writer_class(str(folder / "tensorboard"), purge_step=step + 1)
+    def __init__(self, folder: Path, step: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
 
-    def scalars(self, kind: str, step: int, figures: Mapping[str, float]) -> None:
-        """Draw the figures of one record; those of a language are named `ko/rtd_auc`."""
+        self._writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+
+    def write(self, step: int, figures: Mapping[str, float], alarms: Sequence[Alarm]) -> None:
         for name, value in figures.items():
-            self._writer.add_scalar(f"{kind}/{name}", value, step)
-
-    def alarm(self, name: str, step: int, text: str) -> None:
-        self._writer.add_text(f"alarm/{name}", text, step)
+            self._writer.add_scalar(name, value, step)
+        for alarm in alarms:
+            self._writer.add_text(f"alarm/{alarm.name}", str(alarm), step)
 
     def close(self) -> None:
         self._writer.close()
 
 
 class WeightsAndBiases:
-    """A run on Weights & Biases, continued by a resumed one.
+    """A run on Weights & Biases, continued by a resumed one."""
 
-    Whatever fails there (no network, no login) is told once, and the training goes on without.
-    """
-
-    def __init__(self, wandb: Any, folder: Path, project: str, config: Mapping[str, Any]) -> None:
-        self._run: Any = wandb
-        self._send(self._start, folder, project, config)
-
-    def _start(self, wandb: Any, folder: Path, project: str, config: Mapping[str, Any]) -> None:
-        self._run = wandb.init(
+    def __init__(self, folder: Path, project: str, config: Mapping[str, Any]) -> None:
+        self._run: Any = import_wandb(project).init(
             project=project,
             id=_run_id(folder),
             resume="allow",
@@ -55,43 +57,43 @@ class WeightsAndBiases:
         self._run.define_metric("step")
         self._run.define_metric("*", step_metric="step")
 
-    def scalars(self, kind: str, step: int, figures: Mapping[str, float]) -> None:
-        """Draw the figures of one record; undefined ones are left out."""
-        named = {f"{kind}/{k}": v for k, v in figures.items() if math.isfinite(v)}
-        self._send(lambda run: run.log({"step": step, **named}))
-
-    def alarm(self, name: str, step: int, text: str) -> None:
-        self._send(lambda run: run.alert(title=name, text=f"step {step:,}: {text}"))
+    def write(self, step: int, figures: Mapping[str, float], alarms: Sequence[Alarm]) -> None:
+        self._run.log({"step": step} | {k: v for k, v in figures.items() if math.isfinite(v)})
+        for alarm in alarms:
+            self._run.alert(title=alarm.name, text=f"step {step:,}: {alarm}")
 
     def close(self) -> None:
-        self._send(lambda run: run.finish())
-        self._run = None
+        self._run.finish()
 
-    def _send(self, send: Callable[..., object], *more: object) -> None:
+
+class Boards:
+    """The boards of one run: TensorBoard where it is installed, W&B if a project is given.
+
+    A board that fails (no network, no login) is dropped with a warning, and the training continues.
+    """
+
+    def __init__(
+        self, folder: Path, step: int, project: str | None, config: Mapping[str, Any]
+    ) -> None:
+        self._boards: dict[str, Board] = {}
+        with suppress(ImportError):
+            self._boards["TensorBoard"] = TensorBoard(folder, step)
+        if project is not None:
+            with self._dropping("Weights & Biases"):
+                self._boards["Weights & Biases"] = WeightsAndBiases(folder, project, config)
+
+    def send(self, call: Callable[[Board], None]) -> None:
+        for name, board in list(self._boards.items()):
+            with self._dropping(name):
+                call(board)
+
+    @contextmanager
+    def _dropping(self, name: str) -> Iterator[None]:
         try:
-            if self._run is not None:
-                send(self._run, *more)
+            yield
         except Exception as error:
-            self._run = None
-            warn(f"Weights & Biases failed ({error!r}); going on without, figures are on disk")
-
-
-Board = TensorBoard | WeightsAndBiases
-
-
-def open_boards(
-    folder: Path, step: int, project: str | None, config: Mapping[str, Any]
-) -> list[Board]:
-    boards: list[Board] = []
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        pass
-    else:
-        boards.append(TensorBoard(SummaryWriter, folder, step))
-    if project is not None:
-        boards.append(WeightsAndBiases(import_wandb(project), folder, project, config))
-    return boards
+            self._boards.pop(name, None)
+            warn(f"{name} failed ({error!r}); the run continues without, figures are on disk")
 
 
 def import_wandb(project: str) -> Any:

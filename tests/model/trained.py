@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from electrify.stage.plan import TIMINGS
 from model.train.checkpoint import MODEL, OPTIMIZER, checkpoints
 
-# of the clock, or of the first process alone, as what an alarm says of its states
+# of the clock, or of the first process alone; what an alarm says has rounded figures
 _OF_STATES = {"mean_state_share", "pooled_variance", "participation_ratio", "text"}
 _OWN = {*TIMINGS, "data_fingerprint", *_OF_STATES}
 

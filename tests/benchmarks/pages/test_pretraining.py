@@ -138,15 +138,15 @@ def test_alarms_stand_with_their_end_and_their_meaning():
         return place | {"alarm": name, "state": state} | text
 
     events = [
-        alarm(10, "slow-data", "raised", text="few tokens a second"),
-        alarm(20, "loss-jump", "raised", text="it | jumped"),
-        alarm(20, "slow-data", "over"),
-        alarm(30, "slow-data", "raised", text="again"),
+        alarm(10, "majority-class", "raised", text="it guesses"),
+        alarm(20, "not-learning", "raised", text="it | stays"),
+        alarm(20, "majority-class", "over"),
+        alarm(30, "majority-class", "raised", text="again"),
     ]
     metrics = [*records(OBJECTIVES["mlm"][0]), *events]
     text = shown(*metrics).lines()
-    assert "| slow-data | 10 | 20 | few tokens a second |" in text
-    assert "| loss-jump | 20 | – | it | jumped |" in text
-    assert "| slow-data | 30 | – | again |" in text
+    assert "| majority-class | 10 | 20 | it guesses |" in text
+    assert "| not-learning | 20 | – | it | stays |" in text
+    assert "| majority-class | 30 | – | again |" in text
     assert "No alarm" not in text
     assert "No alarm was raised." in shown(*records(OBJECTIVES["mlm"][0])).lines()

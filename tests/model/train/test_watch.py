@@ -14,7 +14,7 @@ from model.watch.alarms import RunFacts
 from model.watch.flops import Cost
 from tests.model.conftest import tiny
 
-FACTS = RunFacts(tiny(num_steps=10**6, warmup_steps=10))
+FACTS = RunFacts(tiny(num_steps=60, warmup_steps=10))
 
 
 @pytest.fixture(autouse=True)
@@ -32,10 +32,10 @@ def records(folder) -> list[dict[str, object]]:
 
 
 def write_steps(metrics: MetricsFile, first: int, last: int) -> None:
-    """Speed collapses from step 40 on, for ten steps."""
+    """The discriminator guesses up to step 50, which a run of 60 steps is told at step 45."""
     for step in range(first, last + 1):
-        speed = 10.0 if 40 < step <= 50 else 1000.0
-        figures = {"loss": 1 / step, "ko/rtd_auc": step / 100, "tokens_per_second": speed}
+        guess = {"rtd_auc": 0.5 if step <= 50 else 0.9, "rtd_loss": 0.5, "replaced_fraction": 0.14}
+        figures = {"loss": 1 / step, "ko/rtd_auc": step / 100, **guess}
         metrics.write("train", place(step), figures)
         if step % 10 == 0:
             metrics.write("valid", place(step), {"loss": 2 / step})
@@ -58,8 +58,8 @@ def test_a_resumed_file_is_that_of_one_run(tmp_path, stopped):
     assert (parts / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
     alarms = [record for record in records(whole) if record["kind"] == "alarm"]
     assert [(a["alarm"], a["state"], a["step"]) for a in alarms] == [
-        ("slow-data", "raised", 43),
-        ("slow-data", "over", 60),
+        ("majority-class", "raised", 45),
+        ("majority-class", "over", 69),
     ]
     assert "text" in alarms[0]
 
@@ -141,12 +141,14 @@ def test_weights_and_biases_goes_on_with_the_same_run(tmp_path, monkeypatch):
         "step": 1,
         "train/loss": 1,
         "train/ko/rtd_auc": 0.01,
-        "train/tokens_per_second": 1000,
+        "train/rtd_auc": 0.5,
+        "train/rtd_loss": 0.5,
+        "train/replaced_fraction": 0.14,
     }
     assert [start["resume"] for start in wandb.started] == ["allow"] * 2
     assert wandb.started[0]["project"] == "korean"
     assert wandb.started[0]["config"] == {"name": "ko-small", "seed": 7}
-    assert wandb.alerts == ["slow-data"] * 2  # raised, and over
+    assert wandb.alerts == ["majority-class"]
 
 
 @pytest.mark.parametrize("fails", ["init", "log"])
@@ -185,13 +187,12 @@ def test_tensorboard_has_every_figure(tmp_path, monkeypatch):
     module = SimpleNamespace(SummaryWriter=open_writer)
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
     metrics = MetricsFile(tmp_path, 12, FACTS)
-    figures = {"loss": 0.5, "ko/loss": 0.25, "data_fingerprint": 7}
-    for step in (13, 14, 15):
-        metrics.write("train", place(step), figures)
+    metrics.write("train", place(13), {"loss": 0.5, "ko/loss": 0.25, "data_fingerprint": 7})
+    write_steps(metrics, 41, 45)
     metrics.close()
     assert opened == [(str(tmp_path / "tensorboard"), 13)]
     assert drawn[:2] == [("train/loss", 0.5, 13), ("train/ko/loss", 0.25, 13)]
-    assert (drawn[-2][0], drawn[-2][2]) == ("alarm/same-batch", 15)
+    assert (drawn[-2][0], drawn[-2][2]) == ("alarm/majority-class", 45)
     assert drawn[-1] == ("closed",)
 
 

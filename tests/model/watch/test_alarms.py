@@ -12,7 +12,6 @@ from model.watch.alarms import (
     CALM,
     FEWEST,
     GRACE_STEPS,
-    JUMP,
     RECENT,
     Alarm,
     Alarms,
@@ -59,18 +58,13 @@ def curve(num_steps: int, log_every: int = LOG_EVERY, noise: float = 0.02, seed:
         mlm, rtd, auc, replaced = (np.interp(place, KO_TINY[:, 0], y) for y in KO_TINY.T[1:])
         figures = {
             "generator_loss": mlm,
-            "discriminator_loss": rtd,
             "rtd_loss": rtd,
             "rtd_auc": auc,
             "replaced_fraction": replaced,
             "rtd_recall": 0.23 * place / 9600,
-            "gradient_norm": 3 * math.exp(rng.normal()),
-            "tokens_per_second": 9500.0,
-            "seconds": 0.43 * step,
         }
         noisy = {k: float(v * (1 + noise * rng.normal())) for k, v in figures.items()}
-        noisy["seconds"] = figures["seconds"]
-        yield {"kind": "train", "step": step, "data_fingerprint": int(rng.integers(2**32)), **noisy}
+        yield {"kind": "train", "step": step, **noisy}
 
 
 def changed(records, change: Callable[[Record], Record], first: int, end: int = 10**9):
@@ -95,30 +89,6 @@ def test_a_healthy_run_raises_none(num_steps, log_every, noise, seed):
     warmup_steps = {600: 60, 9600: 400, 100_000: 10_000}[num_steps]
     facts = facts_of(warmup_steps=warmup_steps, num_steps=num_steps)
     assert raised(curve(num_steps, log_every, noise, seed), facts) == []
-
-
-def validations(shares, ratios):
-    return [
-        {
-            "kind": "valid",
-            "step": 1000 * number,
-            "mean_state_share": share,
-            "participation_ratio": ratio,
-        }
-        for number, (share, ratio) in enumerate(zip(shares, ratios, strict=True), 1)
-    ]
-
-
-def test_states_that_stay_collapsed_raise_an_alarm_which_ends_when_they_differ():
-    facts = facts_of(warmup_steps=1000)
-    records = validations([0.97] * 5 + [0.6] * 2, [2.9] * 5 + [30] * 2)
-    alarms = raised(records, facts)
-    assert [(step, a.name, a.state) for step, a in alarms] == [
-        (3000, "collapsed-states", "raised"),
-        (6000, "collapsed-states", "over"),
-    ]
-    assert raised(validations([0.97] * 5, [30] * 5), facts) == []
-    assert raised(validations([0.5] * 5, [2.9] * 5), facts) == []
 
 
 def short(num_steps, log_every, step_tokens, area, recall, information, seed):
@@ -169,43 +139,26 @@ def test_a_discriminator_that_hardly_tells_is_named_in_runs_of_any_length(name, 
 
 
 def test_single_odd_records_raise_none():
-    """A hard batch, a validation beside, a figure that is undefined: never `JUMP` in a row."""
-    odd = {
-        "generator_loss": 12.0,
-        "discriminator_loss": 0.9,
-        "gradient_norm": 1e4,
-        "tokens_per_second": 50.0,
-        "rtd_auc": None,
-        "rtd_recall": None,
-    }
-    records = [r | (odd if i % 30 < JUMP - 1 else {}) for i, r in enumerate(curve(9600))]
+    """Hard batches, and figures that are undefined."""
+    odd = {"generator_loss": 12.0, "rtd_loss": 0.9, "rtd_auc": None, "rtd_recall": None}
+    records = [r | (odd if i % 30 < 2 else {}) for i, r in enumerate(curve(9600))]
     assert raised(records) == []
 
 
 STUCK = {"rtd_auc": 0.507, "rtd_recall": 0.0, "replaced_fraction": 0.14, "rtd_loss": entropy(0.14)}
-# name, what goes wrong, how many records later it is told at the latest
-BROKEN = [
-    ("majority-class", lambda r: STUCK, RECENT),
-    ("generator-too-good", lambda r: {"sample_hit_fraction": 0.97}, RECENT),
-    ("not-learning", lambda r: {"generator_loss": 7.28}, RECENT),
-    ("gradient-norm", lambda r: {"gradient_norm": r["gradient_norm"] * 1000}, JUMP),
-    ("loss-jump", lambda r: {"discriminator_loss": 0.69}, JUMP),
-    ("loss-jump", lambda r: {"generator_loss": 7.0}, JUMP),
-    ("slow-data", lambda r: {"tokens_per_second": r["tokens_per_second"] / 10}, JUMP),
-    ("same-batch", lambda r: {"data_fingerprint": 77}, JUMP),
-]
+BROKEN = {"majority-class": STUCK, "not-learning": {"generator_loss": 7.28}}
 
 
-@pytest.mark.parametrize(("name", "change", "delay"), BROKEN)
-def test_each_alarm_is_raised_once_and_ends_once(name, change, delay):
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_alarm_is_raised_once_and_ends_once(name):
     first, end = GRACE_STEPS + 500, 8000
-    found = [(s, a) for s, a in raised(changed(curve(9600), change, first, end)) if a.name == name]
-    (start, alarm), (over, ending) = found
-    assert (alarm.state, ending.state) == ("raised", "over")
-    assert first < start <= first + delay * LOG_EVERY
-    # what is set against the median before ends when that median has got used to it
-    assert over >= start + CALM["train"] * LOG_EVERY
-    assert over <= end + (RECENT + CALM["train"]) * LOG_EVERY
+    (start, alarm), (over, ending) = raised(
+        changed(curve(9600), lambda r: BROKEN[name], first, end)
+    )
+    assert (alarm.name, alarm.state) == (name, "raised")
+    assert (ending.name, ending.state) == (name, "over")
+    assert first < start <= first + RECENT * LOG_EVERY
+    assert end + CALM * LOG_EVERY <= over <= end + (RECENT + CALM) * LOG_EVERY
 
 
 def test_an_adversarial_run_that_starts_as_a_language_model_is_told_so():
@@ -226,7 +179,7 @@ def test_a_run_that_never_learned_is_told_after_the_grace():
 @pytest.mark.parametrize("step", range(5500, 7500, 400))
 def test_a_resumed_run_raises_the_same(step):
     """Everything follows from what was written, wherever the run was cut off."""
-    records = changed(curve(9600), lambda r: STUCK | {"tokens_per_second": 900.0}, 5800, 7000)
+    records = changed(curve(9600), lambda r: STUCK | {"generator_loss": 7.3}, 5800, 7000)
     lines: list[str] = []
     alarms = Alarms(FACTS)
     for record in records:
@@ -241,13 +194,9 @@ def test_a_resumed_run_raises_the_same(step):
 
 
 def test_a_new_phase_is_not_set_against_the_one_before():
-    """The second stage has another loss; longer sequences are slower, and harder at first."""
-    change = changed(
-        curve(9600),
-        lambda r: {"generator_loss": 7.2, "discriminator_loss": 0.6, "tokens_per_second": 1500.0},
-        6000,
-    )
-    assert {alarm.name for _, alarm in raised(change)} >= {"loss-jump", "slow-data"}
+    """The second stage has another loss; longer sequences are harder at first."""
+    change = changed(curve(9600), lambda r: STUCK | {"generator_loss": 7.3}, 6000)
+    assert {alarm.name for _, alarm in raised(change)} == {"majority-class", "not-learning"}
     phases = replace(FACTS, lengths_from=(0, 6000))
     assert raised(change, phases) == []
 
@@ -257,7 +206,7 @@ def test_objectives_without_that_figure_do_not_raise_it(objective):
     facts = facts_of(objective=objective)
     stuck = changed(curve(9600), lambda r: STUCK, 0)
     assert "majority-class" not in {alarm.name for _, alarm in raised(stuck, facts)}
-    bare = [{k: r[k] for k in ("kind", "step", "gradient_norm")} for r in curve(9600)]
+    bare = [{k: r[k] for k in ("kind", "step", "replaced_fraction")} for r in curve(9600)]
     assert raised(bare, facts) == []
 
 
