@@ -49,6 +49,10 @@ _HELD_OUT_FRACTION = 0.2
 _FEW_TEXTS = 200  # with fewer texts, rare features are kept
 _MOST_CHOOSING = 5000  # rows that the choice is made on
 _ENOUGH_HELD_OUT = 1500  # held-out rows, if there are so many
+_MANY_LABELS = 10  # from which on dense coordinates are faster than sparse features
+# of the gradient: scikit-learn's own leaves probabilities that hang on the way to them
+_CHOOSING_TOLERANCE, _TOLERANCE = 1e-4, 1e-6
+_RIDGE = 1e-8  # on squared lengths of about 1: rows may be equal, and Cholesky divides
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def bag_of_words(
         order = np.random.default_rng([seed, 5]).permutation(len(learnt))[:_MOST_CHOOSING]
         choice = _chosen(learnt, labels, order, num_labels, score)
         vectorizer = _Vectorizer(choice.analyzer, learnt)
-        model = Learner(vectorizer(learnt), labels).model(choice)
+        model = Learner(vectorizer(learnt), labels).model(choice, _TOLERANCE)
         probabilities = {name: np.zeros((0, num_labels)) for name in predicted}
         for name, texts in predicted.items():
             if texts:
@@ -115,7 +119,8 @@ def _chosen(
             learner = Learner(vectorizer(learnt_texts), labels[rows])
             features = vectorizer([texts[i] for i in others.tolist()])
             for choice in choices:
-                found[choice].append(_probabilities(learner.model(choice), features, num_labels))
+                model = learner.model(choice, _CHOOSING_TOLERANCE)
+                found[choice].append(_probabilities(model, features, num_labels))
         values = {c: score(held_out.ravel(), np.concatenate(found[c])) for c in choices}
         return {choice: -np.inf if np.isnan(value) else value for choice, value in values.items()}
 
@@ -152,39 +157,44 @@ class _Vectorizer:
 class Learner:
     """Logistic regressions on features (n, d) with labels (n,).
 
-    With an L2 penalty the optimum is a combination of the n rows. So where n < d the regression
-    is learnt on the rows' coordinates in their span, U S of features = U S V^T, which gives the
-    same model many times faster.
+    With an L2 penalty the optimum is a combination of the n rows. So where n < d the regression can
+    be learnt on their coordinates (n, n) in an orthonormal basis of their span: L of features =
+    L Q, where L L^T = features features^T. The model is the same. With many labels this is several
+    times as fast; with few labels the sparse features are faster.
     """
 
     def __init__(self, features: csr_array, labels: NDArray[np.int64]) -> None:
         self._features, self._labels = features, labels
         num_rows, num_features = features.shape
-        # the eigenvectors of more rows take longer than the sparse fit saves
-        self.is_rotated = num_rows < num_features and num_rows <= _MOST_CHOOSING
+        self._num_labels = len(np.unique(labels))
+        # the factorisation of more rows takes longer than the sparse fit
+        fits = num_rows < num_features and num_rows <= _MOST_CHOOSING
+        self.is_rotated = fits and self._num_labels >= _MANY_LABELS
 
     @cached_property
-    def _rotation(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """U S, and U S^-1, from the eigenvectors of U S^2 U^T; each (n, rank)."""
-        squares, vectors = np.linalg.eigh((self._features @ self._features.T).toarray())
-        is_kept = squares > 1e-12 * squares[-1]
-        lengths, vectors = np.sqrt(squares[is_kept]), vectors[:, is_kept]
-        return vectors * lengths, vectors / lengths
+    def _coordinates(self) -> NDArray[np.float64]:
+        """L, lower triangular."""
+        from scipy.linalg import cholesky
 
-    def model(self, choice: Choice) -> Any:
+        squares = (self._features @ self._features.T).toarray()
+        squares[np.diag_indices_from(squares)] += _RIDGE
+        return np.asarray(cholesky(squares, lower=True))
+
+    def model(self, choice: Choice, tolerance: float) -> Any:
         """A scikit-learn classifier of rows with the given features."""
+        from scipy.linalg import solve_triangular
         from sklearn.dummy import DummyClassifier
         from sklearn.linear_model import LogisticRegression
 
-        if len(np.unique(self._labels)) < 2:
+        if self._num_labels < 2:
             return DummyClassifier().fit(self._features, self._labels)
-        model = LogisticRegression(C=choice.C, class_weight=choice.class_weight, max_iter=300)
+        settings = {"C": choice.C, "class_weight": choice.class_weight}
+        model = LogisticRegression(**settings, tol=tolerance, max_iter=1000)
         if not self.is_rotated:
             return model.fit(self._features, self._labels)
-        coordinates, inverse = self._rotation
-        model.fit(coordinates, self._labels)
-        # V = features^T U S^-1
-        model.coef_ = (self._features.T @ (inverse @ model.coef_.T)).T
+        model.fit(self._coordinates, self._labels)
+        of_rows = solve_triangular(self._coordinates, model.coef_.T, lower=True, trans="T")
+        model.coef_ = (self._features.T @ of_rows).T
         model.n_features_in_ = self._features.shape[1]
         return model
 

@@ -127,20 +127,32 @@ def test_the_headline_of_the_record_is_asked(better):
 
 @pytest.mark.parametrize("num_classes", [2, 4])
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
-def test_coordinates_in_the_span_of_the_rows_give_the_same_model(num_classes, class_weight):
+def test_coordinates_in_the_span_of_the_rows_give_the_same_model(
+    num_classes, class_weight, monkeypatch
+):
+    monkeypatch.setattr("benchmarks.finetune.bag_of_words._MANY_LABELS", num_classes)
     rng = np.random.default_rng(0)
     features = random_array((50, 500), density=0.1, format="csr", rng=rng)
     features = normalize(vstack([features, features[:10]], format="csr"))  # of rank 50
     others = normalize(random_array((20, 500), density=0.1, format="csr", rng=rng))
     labels = np.minimum(rng.integers(0, 2 * num_classes, 60), num_classes - 1)  # uneven
     for strength in (0.1, 16.0):
-        choice = Choice("words", class_weight, strength)
         learner = Learner(features, labels)
         assert learner.is_rotated
-        plain = LogisticRegression(C=strength, class_weight=class_weight, max_iter=300)
+        plain = LogisticRegression(C=strength, class_weight=class_weight, max_iter=1000, tol=1e-8)
         plain.fit(features, labels)
-        found, expected = (m.predict_proba(others) for m in (learner.model(choice), plain))
-        assert found == pytest.approx(expected, abs=1e-5)
+        found = learner.model(Choice("words", class_weight, strength), 1e-8)
+        assert found.coef_ == pytest.approx(plain.coef_, abs=1e-4)
+        probabilities = found.predict_proba(others), plain.predict_proba(others)
+        assert probabilities[0] == pytest.approx(probabilities[1], abs=1e-5)
+
+
+def test_few_labels_and_many_rows_stay_sparse():
+    features = random_array((60, 500), density=0.1, format="csr", rng=np.random.default_rng(0))
+    labels = np.arange(60) % 12
+    assert Learner(features, labels).is_rotated
+    assert not Learner(features, labels % 3).is_rotated
+    assert not Learner(features[:, :50], labels).is_rotated
 
 
 def test_labels_keep_their_places_and_unseen_ones_have_no_chance():
