@@ -266,7 +266,7 @@ class CleanConfig(CleanRules):
     """A malformed row stops the run."""
     damaged_files: Literal["stop", "keep"] = "stop"
     """What happens to a file that is damaged from some place on, such as a `.gz` that was cut
-    short. `keep` takes the rows before that place."""
+    short, or most of whose rows cannot be read. `keep` takes the rows that can be read."""
     work_dir: str | None = None
     """Folder in which workers share files while they work, local or an address (`gs://bucket/tmp`).
     Left out: in the output folder. It is needed where workers run on other machines."""
