@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from model import vocabulary_head as head_loss_module
 from model.masking import forbid_tokens, sample_tokens
 from model.vocabulary_head import HeadLoss, Sampling, head_loss, is_most_likely, token_losses
-from tests.benchmarks.throughput.operators import record
+from tests.model.operators import record
 
 SHAPE, WIDTH, VOCAB_SIZE = (3, 7), 6, 300
 OPTIONS = [{}, {"temperature": 0.5}, {"temperature": 2.0}, {"disallow_correct": True}]

@@ -20,13 +20,13 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from benchmarks.throughput.cost import children_seconds, waiting_for_orphans
-from benchmarks.throughput.report import Report, Row
 from tools.cluster.cluster import Cluster, answer, storage_environment
 from tools.cluster.flink import Flink
 from tools.cluster.hosts import CHECKOUT, HOSTS, LOGS, Host, network, wait_until
 from tools.cluster.software import PRISM, dataflow_python, install
 from tools.cluster.spark import Spark
+from tools.throughput.cost import children_seconds, waiting_for_orphans
+from tools.throughput.report import Report, Row
 
 STAGES = {"clean": "clean", "train-vocab": "vocab", "encode": "shards", "leakage": "leakage"}
 MAX_SECONDS = 1500.0  # of one stage

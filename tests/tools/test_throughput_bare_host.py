@@ -24,8 +24,8 @@ _ABSENT = (
 
 
 def test_no_package_is_needed_beyond_those_of_a_gpu_host():
-    names = ("__main__", "pretrain.pretrain", "pretrain.peer", "finetune.finetune")
-    modules = [*(f"benchmarks.throughput.{n}" for n in names), "model.pretrain", "model.export"]
+    names = ("__main__", "pretrain", "electra_peer", "finetune")
+    modules = [*(f"tools.throughput.{n}" for n in names), "model.pretrain", "model.export"]
     program = f"import sys\nfor name in {_ABSENT}: sys.modules[name] = None\n"
     program += "".join(f"import {module}\n" for module in modules)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

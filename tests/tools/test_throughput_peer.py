@@ -3,11 +3,10 @@
 import pytest
 import torch
 
-from benchmarks.throughput.pretrain.peer import choose, make_peer_optimizer, peer_of, peer_step
-from benchmarks.throughput.pretrain.pretrain import Settings
-from benchmarks.throughput.pretrain.systems import Pool, make_model, zipf_pool
 from model.batch import SpecialTokens
 from model.objectives import run_objective
+from tools.throughput.electra_peer import choose, make_peer_optimizer, peer_of, peer_step
+from tools.throughput.pretrain import Pool, Settings, make_model, zipf_pool
 
 CPU = torch.device("cpu")
 SPECIAL = SpecialTokens(pad=0, cls=2, sep=3, mask=4)

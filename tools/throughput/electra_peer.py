@@ -1,14 +1,12 @@
 """The step that a competent user of `transformers` writes: the peer that ours is timed against.
 
-Written from the description of the best-known PyTorch recipe: generator and discriminator are the
-library's own classes sharing one embedding module, the generator's head runs over all positions,
-cross-entropy and Gumbel sampling see the masked ones, and the discriminator's binary cross-entropy
-counts 50 times. What would only slow it is left out: token types arrive ready in place of being
-built from lists, attention gets no mask where nothing is padded, and the optimiser is batched.
+As the best-known PyTorch recipe has it: the library's own classes share one embedding module, the
+generator's head runs over all positions, cross-entropy and Gumbel sampling see the masked ones, and
+the discriminator's binary cross-entropy counts 50 times. What would only slow it is left out: lists
+of token types, an attention mask where nothing is padded, an optimiser that is not batched.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,9 +20,8 @@ from model.schedule import learning_rate
 from model.weights.names import to_transformers
 
 
-@dataclass(frozen=True)
-class PeerLosses:
-    """Of one forward pass: means, as the recipe takes them."""
+class PeerLosses(NamedTuple):
+    """Means over the positions of one forward pass."""
 
     generator: Tensor
     discriminator: Tensor
@@ -34,21 +31,12 @@ class PeerLosses:
 class HuggingFaceElectra(nn.Module):
     """`ElectraForMaskedLM` and `ElectraForPreTraining` around one embedding module."""
 
-    generator: Any
-    discriminator: Any
-
-    def __init__(
-        self,
-        generator: Any,  # ElectraForMaskedLM, whose parts torch cannot type
-        discriminator: Any,  # ElectraForPreTraining
-        generator_weight: float,
-        discriminator_weight: float,
-    ) -> None:
+    def __init__(self, generator: Any, discriminator: Any, weights: tuple[float, float]) -> None:
         super().__init__()
         generator.electra.embeddings = discriminator.electra.embeddings
         generator.generator_lm_head.weight = generator.electra.embeddings.word_embeddings.weight
         self.generator, self.discriminator = generator, discriminator
-        self.weights = generator_weight, discriminator_weight
+        self.weights = weights
 
     def forward(
         self,
@@ -69,10 +57,8 @@ class HuggingFaceElectra(nn.Module):
             labels = corrupted != input_ids
         found = self.discriminator(corrupted, token_type_ids=token_type_ids).logits.float()
         detection_loss = F.binary_cross_entropy_with_logits(found, labels.to(found.dtype))
-        first, second = self.weights
-        return PeerLosses(
-            generator_loss, detection_loss, first * generator_loss + second * detection_loss
-        )
+        total = self.weights[0] * generator_loss + self.weights[1] * detection_loss
+        return PeerLosses(generator_loss, detection_loss, total)
 
 
 def gumbel_sample(logits: Tensor) -> Tensor:
@@ -84,16 +70,12 @@ def gumbel_sample(logits: Tensor) -> Tensor:
 def peer_of(model: ElectraPretrainer) -> HuggingFaceElectra:
     """The peer with the weights of ours, on the CPU, in training mode."""
     config = model.config
-    # generators and discriminators of the other objectives are not what the recipe trains
-    assert config.objective == "electra"
-    assert config.weight_sharing == "embeddings"
-    generator, discriminator = (
-        to_transformers(model, folder) for folder in ("generator", "discriminator")
-    )
+    assert (config.objective, config.weight_sharing) == ("electra", "embeddings")
+    generator, discriminator = (to_transformers(model, of) for of in ("generator", "discriminator"))
     for network in (generator, discriminator):
         network.set_attn_implementation("sdpa")
     weights = config.generator_weight, config.main_weight
-    return HuggingFaceElectra(generator, discriminator, *weights).train()
+    return HuggingFaceElectra(generator, discriminator, weights).train()
 
 
 def choose(
@@ -113,15 +95,12 @@ def make_peer_optimizer(
     peer: HuggingFaceElectra, config: PretrainConfig, fused: bool
 ) -> torch.optim.AdamW:
     """torch's AdamW, batched (`foreach`) or fused; biases and LayerNorms are not decayed."""
-    decayed: list[nn.Parameter] = []
-    plain: list[nn.Parameter] = []
-    for name, parameter in peer.named_parameters():
-        is_plain = name.endswith("bias") or "LayerNorm" in name
-        (plain if is_plain else decayed).append(parameter)
-    groups = [
-        {"params": decayed, "weight_decay": config.weight_decay},
-        {"params": plain, "weight_decay": 0.0},
+    groups: list[dict[str, Any]] = [
+        {"params": [], "weight_decay": config.weight_decay},
+        {"params": [], "weight_decay": 0.0},
     ]
+    for name, parameter in peer.named_parameters():
+        groups[name.endswith("bias") or "LayerNorm" in name]["params"].append(parameter)
     how = {"fused": True} if fused else {"foreach": True}
     betas = (config.adam_beta1, config.adam_beta2)
     return torch.optim.AdamW(groups, config.learning_rate, betas, config.adam_epsilon, **how)

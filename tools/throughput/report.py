@@ -11,17 +11,7 @@ from typing import Any
 from benchmarks.pages.markdown import markdown_text, table_lines
 from electrify.system.machine import cpu_name, num_cores
 
-FORMAT_VERSION = 3
 Row = Mapping[str, Any]  # a cell by the name of its column; None where it was not measured
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows, and what the columns and a comparison of two rows mean."""
-
-    title: str
-    meaning: str
-    rows: Sequence[Row]
 
 
 @dataclass
@@ -31,24 +21,21 @@ class Report:
     title: str
     packages: Sequence[str]  # whose versions are told
     conditions: dict[str, Any]  # what the figures are of
-    tables: dict[str, Table] = field(default_factory=dict)
+    # title, meaning and rows
+    tables: dict[str, tuple[str, str, Sequence[Row]]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def add(self, name: str, title: str, meaning: str, rows: Sequence[Row]) -> None:
         """Append a table; none if there are no rows."""
         if rows:
-            self.tables[name] = Table(title, " ".join(meaning.split()), rows)
+            self.tables[name] = title, " ".join(meaning.split()), rows
 
     def as_json(self) -> dict[str, Any]:
         """All of it, with the machine and versions; what is not known is null."""
-        whole = {
-            "format_version": FORMAT_VERSION,
-            "machine": self._machine(),
-            "conditions": self.conditions,
-            "tables": {name: table.rows for name, table in self.tables.items()},
-            "notes": self.notes,
-        }
-        found: dict[str, Any] = json.loads(json.dumps(whole), parse_constant=lambda constant: None)
+        tables = {name: rows for name, (_, _, rows) in self.tables.items()}
+        whole = {"machine": self._machine(), "conditions": self.conditions, "tables": tables}
+        text = json.dumps({"format_version": 4, **whole, "notes": self.notes})
+        found: dict[str, Any] = json.loads(text, parse_constant=lambda constant: None)
         return found
 
     def markdown(self) -> str:
@@ -67,12 +54,12 @@ class Report:
             "\n".join(table_lines(("condition", ""), conditions)),
             *(markdown_text(note) for note in self.notes),
         ]
-        for table in self.tables.values():
-            columns = dict.fromkeys(name for row in table.rows for name in row)
-            shown = [c for c in columns if any(row.get(c) is not None for row in table.rows)]
-            cells = [[row.get(name) for name in shown] for row in table.rows]
+        for title, meaning, rows in self.tables.values():
+            columns = dict.fromkeys(name for row in rows for name in row)
+            shown = [c for c in columns if any(row.get(c) is not None for row in rows)]
+            cells = [[row.get(name) for name in shown] for row in rows]
             lines = table_lines([name.replace("_", " ") for name in shown], cells)
-            blocks += [f"## {markdown_text(table.title)}", table.meaning, "\n".join(lines)]
+            blocks += [f"## {markdown_text(title)}", meaning, "\n".join(lines)]
         return "\n\n".join(blocks) + "\n"
 
     def _machine(self) -> dict[str, Any]:

@@ -1,0 +1,120 @@
+"""The benchmarks of speed at tiny sizes: each prints its systems and the ratio to the peer."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import orjson
+import pytest
+import torch
+
+from electrify.config.load import load_config
+from tests.benchmarks.conftest import model_folder, ynat_folder  # noqa: F401
+from tools.throughput.__main__ import main
+from tools.throughput.cost import run_measured
+from tools.throughput.texts import prepare, rules_off, write_config
+
+
+def measured(words: str, folder: Path) -> list[dict[str, object]]:
+    """The rows of the table of a run."""
+    assert main([*words.split(), "--json", str(folder / "found.json")]) == 0
+    tables = json.loads((folder / "found.json").read_text())["tables"]
+    return tables["systems"]
+
+
+def test_pretraining_is_timed_beside_its_peer(monkeypatch, tmp_path):
+    # the compiler takes a minute and more; what is called in its place is what it would compile
+    monkeypatch.setattr(torch, "compile", lambda module: module)
+    words = "pretrain --device cpu --size tiny --rounds 1 --steps 1 --peer --micro-batches 2"
+    ours, *others = measured(words, tmp_path)
+    assert ours["ours_is_times_as_fast"] is None
+    assert len(others) == 4
+    for row in others:
+        ratio = row["ms_per_step"] / ours["ms_per_step"]
+        assert row["ours_is_times_as_fast"] == pytest.approx(ratio)
+
+
+def test_inference_is_timed_beside_its_peer(monkeypatch, tmp_path, model_folder):  # noqa: F811
+    texts = ["오늘 국회 새 증시 큰 경찰 첫 여행 다시 외교"] * 10
+    monkeypatch.setattr("tools.throughput.inference.sample", lambda: texts)
+    words = f"inference --model {model_folder} --lengths 4 --threads 1 --rounds 2 --variants int8"
+    threads = torch.get_num_threads()
+    peer, fp32, int8 = measured(f"{words} --peer", tmp_path)
+    assert torch.get_num_threads() == threads
+    ratio = peer["milliseconds"] / int8["milliseconds"]
+    assert int8["times_as_fast_as_torch"] == pytest.approx(ratio)
+    assert int8["megabytes"] < fp32["megabytes"]
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("accelerate") is None, reason="the Trainer needs accelerate"
+)
+def test_fine_tuning_is_timed_beside_its_peer(tmp_path, ynat_folder):  # noqa: F811
+    words = f"finetune --data-dir {ynat_folder} --tasks klue-ynat --seeds 1 --rows 64"
+    words += " --batch-size 32 --epochs 1 --device cpu --precision fp32 --peer"
+    ours, peer = measured(words, tmp_path)
+    ratio = ours["examples_per_second"] / peer["examples_per_second"]
+    assert peer["ours_is_times_as_fast"] == pytest.approx(ratio)
+
+
+def test_texts_are_those_of_the_corpora_as_a_run_reads_them(tmp_path):
+    folder = tmp_path / "data" / "corpora" / "ko"
+    folder.mkdir(parents=True)
+    rows = [{"text": f"글 {number}"} for number in range(100)]
+    (folder / "a.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    prepared = prepare(tmp_path / "input", tmp_path / "data", ["all"], None)
+    assert (prepared.num_documents, prepared.languages) == (100, ["ko"])
+    config = load_config(write_config(prepared, tmp_path / "run", rules_off()))
+    (source,) = config.clean.sources
+    lines = (tmp_path / "input" / "00" / "00000.jsonl").read_text().splitlines()
+    assert source.path == str(tmp_path / "input" / "00" / "*.jsonl")
+    assert [json.loads(line) for line in lines] == rows
+    half = prepare(tmp_path / "half", tmp_path / "data", ["ko"], prepared.num_bytes / 2e6)
+    assert 30 < half.num_documents < 70
+    with pytest.raises(ValueError, match=r"in .*en"):
+        prepare(tmp_path / "input", tmp_path / "data", ["en"], None)
+
+
+def test_costs_are_of_all_processes_also_of_those_left_behind(tmp_path):
+    burn = "x = b'x' * 50_000_000\nimport time\nwhile time.process_time() < 0.7: pass\n"
+    leave = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {burn!r}])"
+    wait = f"{leave}.wait()"
+    behind = run_measured(["python", "-c", leave], tmp_path / "log")
+    assert 0.69 < behind.cpu_seconds < 2
+    assert run_measured(["python", "-c", wait], tmp_path / "log").peak_mb > 50
+    with pytest.raises(ValueError, match=r"(?s)status 3.*last words"):
+        run_measured(["python", "-c", "print('last words'); exit(3)"], tmp_path / "log")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "pretrain --rounds 0",
+        "finetune --seeds a",
+        "finetune --rows 0",
+        "corpus --workers 0",
+        *(f"vocab --megabytes {size}" for size in ("x", "-3", "nan", "inf")),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_by_name(words: str, capsys):
+    with pytest.raises(SystemExit):
+        main(words.split())
+    assert words.split()[1] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("pretrain --device cpu --size tiny --micro-batches 3", "--micro-batches 3"),
+        ("pretrain --device cpu --size tiny --dropout 1.5", "dropout"),
+        ("finetune --rows 31", "fewer than two steps"),
+        ("finetune --data-dir . --tasks klue-ner", "compares classification alone"),
+        ("inference --variants int4", "did you mean int8"),
+        ("corpus --data-dir nowhere", "give --data-dir DIR"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(words: str, message: str, capsys):
+    assert main(words.split()) == 1
+    said = capsys.readouterr().err
+    assert message in said
+    assert "fault of electrify" not in said

@@ -1,0 +1,88 @@
+"""Figures of the stages beside a named peer, in one run.
+
+python -m tools.throughput corpus|vocab|pretrain|finetune|inference [--peer] [--json PATH] ...
+
+Only the module of the stage is imported: a GPU host need not have what cleans text. The fields of
+its `Settings` are the options.
+"""
+
+import argparse
+import importlib
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+from electrify.stage.folder import write_json
+from electrify.system.machine import load_warning, prepare_threads
+from electrify.system.outcome import UserError, status_of
+from electrify.system.progress import setup_logging, warn
+from tools.throughput.report import Report
+
+_STAGES = ("corpus", "vocab", "pretrain", "finetune", "inference")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one benchmark and print its table; the exit status: 0 done, 1 refused."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    parser = argparse.ArgumentParser(prog="python -m tools.throughput", allow_abbrev=False)
+    parser.add_argument("stage", choices=_STAGES)
+    stage = parser.parse_args(words[:1]).stage
+    setup_logging()
+    prepare_threads()
+    module = importlib.import_module(f"tools.throughput.{stage}")
+    options = vars(_parser(stage, module).parse_args(words[1:]))
+    path = options.pop("json")
+    if loaded := load_warning():
+        warn(loaded)
+
+    def work() -> int:
+        try:
+            report: Report = module.measure(module.Settings(**options))
+        except ValueError as error:
+            raise UserError(str(error)) from error
+        if path:
+            write_json(path, report.as_json())
+        print(report.markdown())
+        return 0
+
+    return status_of(work)
+
+
+def _parser(stage: str, module: Any) -> argparse.ArgumentParser:
+    prog, about = f"python -m tools.throughput {stage}", module.__doc__.partition("\n")[0]
+    parser = argparse.ArgumentParser(prog=prog, description=about, allow_abbrev=False)
+    parser.add_argument("--json", metavar="PATH", type=Path, help="write every figure there")
+    for field in fields(module.Settings):
+        kind, words = get_args(field.type)  # Annotated[type, help]
+        how: dict[str, Any] = {"help": words, "default": field.default}
+        if get_origin(kind) is Literal:
+            how["choices"] = get_args(kind)
+        elif kind is bool:
+            how["action"] = "store_true"
+        else:
+            how["type"] = partial(_value, kind)
+        parser.add_argument(f"--{field.name.replace('_', '-')}", **how)
+    return parser
+
+
+def _value(kind: Any, text: str) -> Any:
+    """A value of an option; argparse names the option whose value is refused."""
+    if get_origin(kind) is tuple:
+        return tuple(_value(get_args(kind)[0], word) for word in text.split(","))
+    kind = next((each for each in get_args(kind) if each is not NoneType), kind)
+    try:
+        value = kind(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+    if isinstance(value, int | float) and not (value >= (kind is int) and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"{text!r} is too small or not finite")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""How long a prediction takes in ONNX, fp32 and int8, beside torch."""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from transformers import AutoModel
+
+from benchmarks.encoder import load_network, open_model, quiet_transformers
+from benchmarks.onnx.export import export_onnx, require_onnx
+from benchmarks.onnx.predict import open_session
+from benchmarks.onnx.quantize import quantize, variants
+from benchmarks.onnx.text import sample
+from electrify.stage.provenance import git_commit
+from electrify.system.outcome import nearest
+from tools.throughput.finetune import random_model
+from tools.throughput.report import Report, Row
+
+PEER, FP32 = "torch, eager", "ONNX, fp32"
+_PACKAGES = ("torch", "transformers", "onnx", "onnxruntime", "numpy")
+_PIECES = 32_000  # of random weights: the paper's vocabulary has about as many
+_WARM_UPS = 3
+_ANY_MODEL: Any = AutoModel
+_MEANING = """
+Milliseconds of one forward pass of the encoder, its states alone, in the median of the rounds; all
+systems in turn in each round, in one process. torch, the peer, is `AutoModel` with the attention
+that `transformers` chooses, in inference mode. Sizes are of the file, of torch of its weights.
+"""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is measured."""
+
+    peer: Annotated[bool, "measure torch, too"] = False
+    model: Annotated[str | None, "the encoder's folder; without, random weights"] = None
+    size: Annotated[Literal["tiny", "small", "base", "large"], "of random weights"] = "small"
+    variants: Annotated[tuple[str, ...], "ways to make int8 (benchmarks/onnx/variants.toml)"] = (
+        "int8",
+        "int8-vnni",
+    )
+    lengths: Annotated[tuple[int, ...], "tokens of a row"] = (16, 64, 128)
+    threads: Annotated[tuple[int, ...], "of one prediction"] = (1, 2)
+    batch_size: Annotated[int, "rows at once"] = 1
+    rounds: Annotated[int, "of all systems in turn"] = 50
+
+
+def measure(settings: Settings) -> Report:
+    """Every length with every number of threads."""
+    require_onnx()
+    for name in settings.variants:
+        if name not in variants():
+            raise ValueError(f"--variants {name}{nearest(name, variants())}")
+    rows: list[Row] = []
+    before = torch.get_num_threads()
+    with tempfile.TemporaryDirectory() as temporary:
+        scratch = Path(temporary)
+        folder = Path(settings.model) if settings.model else _random_folder(settings.size, scratch)
+        longest, most = open_model(str(folder)).max_positions, max(settings.lengths)
+        if longest and most > longest:
+            raise ValueError(f"--lengths {most}: the model has {longest} positions")
+        files = {FP32: export_onnx(folder, scratch / "fp32.onnx", sample()).file}
+        for name in settings.variants:
+            files[f"ONNX, {name}"] = scratch / f"{name}.onnx"
+            quantize(files[FP32], files[f"ONNX, {name}"], variants()[name])
+        sizes = {name: file.stat().st_size / 1e6 for name, file in files.items()}
+        model = load_network(str(folder), _ANY_MODEL)
+        sizes[PEER] = sum(4 * of.numel() for of in model.parameters()) / 1e6
+        for threads in settings.threads:
+            torch.set_num_threads(threads)
+            sessions = {name: open_session(file, threads) for name, file in files.items()}
+            for length in settings.lengths:
+                medians = _milliseconds(settings, model, sessions, length)
+                rows += [
+                    {
+                        "threads": threads,
+                        "length": length,
+                        "system": name,
+                        "megabytes": sizes[name],
+                        "milliseconds": median,
+                        "times_as_fast_as_torch": medians[PEER] / median if settings.peer else None,
+                    }
+                    for name, median in medians.items()
+                ]
+    torch.set_num_threads(before)
+    conditions = {
+        "model": settings.model or f"ELECTRA {settings.size}, random weights",
+        "batch_size": settings.batch_size,
+        "rounds": settings.rounds,
+        "git_commit": git_commit(),
+    }
+    report = Report("Inference", _PACKAGES, conditions)
+    report.add("systems", "Systems", _MEANING, rows)
+    return report
+
+
+def _random_folder(size: str, scratch: Path) -> Path:
+    model = random_model(size, sample())
+    model.config.vocab_size = _PIECES
+    folder = scratch / "encoder"
+    torch.manual_seed(0)
+    with quiet_transformers():
+        _ANY_MODEL.from_config(model.config).save_pretrained(folder)
+    model.tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _milliseconds(
+    settings: Settings, model: Any, sessions: Mapping[str, Any], length: int
+) -> dict[str, float]:
+    """The median of each system, for rows of so many tokens."""
+    size = settings.batch_size, length
+    given = {
+        "input_ids": np.random.default_rng(length).integers(5, model.config.vocab_size, size),
+        "attention_mask": np.ones(size, dtype=np.int64),
+        "token_type_ids": np.zeros(size, dtype=np.int64),
+    }
+    works: dict[str, Callable[[], object]] = {}
+    if settings.peer:
+        works[PEER] = partial(model, **{name: torch.from_numpy(of) for name, of in given.items()})
+    for name, session in sessions.items():
+        feed = {each.name: given[each.name] for each in session.get_inputs()}
+        works[name] = partial(session.run, ["states"], feed)
+    seconds: dict[str, list[float]] = {name: [] for name in works}
+    with torch.inference_mode():
+        for _ in range(_WARM_UPS + settings.rounds):
+            for name, work in works.items():
+                start = time.perf_counter()
+                work()
+                seconds[name].append(time.perf_counter() - start)
+    return {name: 1000 * statistics.median(of[_WARM_UPS:]) for name, of in seconds.items()}
