@@ -1,8 +1,8 @@
 """Which positions of a sequence are chosen, what then stands there, and what the labels are.
 
 Pure functions of tensors and of uniform draws in [0, 1); static shapes. B sequences, L positions,
-N slots for chosen positions, V pieces. A slot of weight 0 holds no choice and changes nothing,
-whatever its position; several slots may point to one position.
+N slots for chosen positions, V pieces. The slots of a sequence have distinct positions. A slot of
+weight 0 holds no choice and changes nothing.
 """
 
 import math
@@ -63,17 +63,12 @@ def choose_positions(
     come in random order; one that does not fit into the slots left is passed over, so that at 19
     slots units of 5 tokens are chosen 0.137 of the time where those of one are 0.164 of it. A
     sequence whose units are all too long has the beginning of one of them.
-    with-replacement: N independent draws (pretrain_helpers.py:188), of which 7 % hit a position
-    that is chosen already at mask_fraction 0.15; both slots weigh 1. Never of whole units.
     bernoulli: each token, or unit, by itself with probability mask_fraction, which may be none.
     """
     slots = num_slots(config, maskable.shape[1])
     most = torch.full_like(maskable[:, 0], slots, dtype=torch.int64)
     if limits is not None and config.masking != "bernoulli":
         most = torch.minimum(most, limits.long())
-    if config.masking == "with-replacement":
-        assert unit_starts is None, "units are drawn without replacement"
-        return _with_replacement(maskable, uniforms[:, :slots], most)
     if unit_starts is None:
         starts, size, rank = None, None, None
         keys = uniforms
@@ -94,16 +89,6 @@ def choose_positions(
     # those taken to the front, in their order
     place = (~taken).sort(dim=1, stable=True).indices[:, :slots]
     return order.gather(1, place), taken.gather(1, place).float()
-
-
-def _with_replacement(maskable: Tensor, uniforms: Tensor, most: Tensor) -> tuple[Tensor, Tensor]:
-    """Each draw's place in the list of maskable positions, by inversion."""
-    count = maskable.sum(dim=1, keepdim=True)
-    rank = torch.minimum((uniforms.double() * count).int(), (count - 1).clamp(min=0).int())
-    positions = insertion_index(running_sum(maskable, torch.int32), rank)
-    positions = positions.clamp(max=maskable.shape[1] - 1)  # where nothing is maskable
-    weights = _first(uniforms.shape[1], most) & (count > 0)
-    return positions, weights.float()
 
 
 def _first(slots: int, most: Tensor) -> Tensor:
@@ -159,12 +144,12 @@ def mask_tokens(
 ) -> Tensor:
     """The generator's input (B, L): [MASK] at `mask_token_fraction` of the positions, else as is.
 
-    85 % / 15 % in the original (pretrain_helpers.py:192-202); there is no random-token branch. A
-    position that was drawn several times is masked if any of its draws in `uniforms` (B, N) says
-    so, as by the original's scatter.
+    85 % / 15 % in the original (pretrain_helpers.py:192-202); there is no random-token branch.
+    `uniforms` (B, N) decide.
     """
     masked = (uniforms < mask_token_fraction) & (weights > 0)
-    return input_ids.masked_fill(_sums(input_ids, positions, masked) > 0, mask_id)
+    shown = input_ids.gather(1, positions).masked_fill(masked, mask_id)
+    return input_ids.scatter(1, positions, shown)
 
 
 def forbid_tokens(logits: Tensor, ids: Tensor) -> Tensor:
@@ -234,41 +219,14 @@ def cumulative_of(probabilities: Tensor) -> Tensor:
 
 
 def replace_tokens(
-    input_ids: Tensor,
-    positions: Tensor,
-    weights: Tensor,
-    sampled: Tensor,
-    average_duplicates: bool = False,
+    input_ids: Tensor, positions: Tensor, weights: Tensor, sampled: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The discriminator's input (B, L) and labels (B, L) fp32.
 
     It starts from the *unmasked* original; every chosen position takes the generator's sample, also
     those left unmasked. The label is 1 where the token now differs from the original, so a sample
     that hits the original counts as original (run_pretraining.py:222-235).
-
-    A position in several slots takes the sample of the first. The original adds the ids of all its
-    samples and divides by their number (pretrain_helpers.py:100-106), which where they differ gives
-    a token that nothing proposed: `average_duplicates`.
     """
-    chosen = weights > 0
-    if average_duplicates:
-        number = _sums(input_ids, positions, chosen)
-        total = _sums(input_ids, positions, sampled.masked_fill(~chosen, 0))
-        replaced = number > 0
-        tokens = total // number.clamp(min=1)
-    else:
-        slots = positions.shape[1]
-        slot = torch.arange(slots, device=positions.device, dtype=torch.int32)
-        first = torch.full_like(input_ids, slots, dtype=torch.int32).scatter_reduce(
-            1, positions, slot.expand_as(positions).masked_fill(~chosen, slots), reduce="amin"
-        )
-        replaced = first < slots
-        tokens = sampled.gather(1, first.clamp(max=slots - 1).long())
-    corrupted = torch.where(replaced, tokens, input_ids)
+    shown = torch.where(weights > 0, sampled, input_ids.gather(1, positions))
+    corrupted = input_ids.scatter(1, positions, shown)
     return corrupted, (corrupted != input_ids).float()
-
-
-def _sums(input_ids: Tensor, positions: Tensor, values: Tensor) -> Tensor:
-    """Sums (B, L) of the values (B, N) that belong to each position, exact: int32."""
-    zeros = torch.zeros_like(input_ids, dtype=torch.int32)
-    return zeros.scatter_add(1, positions, values.int())

@@ -86,10 +86,7 @@ def sample_noise(model: ElectraPretrainer, masked: Masked) -> Tensor:
 
 def corrupt(model: ElectraPretrainer, masked: Masked, sampled: Tensor) -> tuple[Tensor, Tensor]:
     """The main network's input and labels, both (B, L)."""
-    legacy = model.config.masking == "with-replacement"
-    return replace_tokens(
-        masked.batch.input_ids, masked.positions, masked.weights, sampled, average_duplicates=legacy
-    )
+    return replace_tokens(masked.batch.input_ids, masked.positions, masked.weights, sampled)
 
 
 def detect(model: ElectraPretrainer, masked: Masked, sampled: Tensor) -> Detected:

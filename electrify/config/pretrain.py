@@ -173,10 +173,9 @@ class PretrainConfig(Section):
     # objective
     mask_fraction: Annotated[float, Field(gt=0, lt=1)]
     """Share of the tokens that are chosen."""
-    masking: Literal["fixed", "with-replacement", "bernoulli"] = "fixed"
-    """How positions are chosen. `fixed`: always the same number, without replacement.
-    `with-replacement`: the original's draw, which hits 7 % of its positions twice. `bernoulli`:
-    each token by itself."""
+    masking: Literal["fixed", "bernoulli"] = "fixed"
+    """How positions are chosen. `fixed`: always the same number. `bernoulli`: each token by
+    itself."""
     mask_unit: Literal["token", "word", "morpheme"] = "token"
     """What is masked as a whole."""
     mask_token_fraction: Fraction = 0.85
@@ -392,15 +391,6 @@ class PretrainConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _check_masking(self) -> Self:
-        if self.mask_unit != "token" and self.masking == "with-replacement":
-            raise UserError(
-                f"mask_unit = {self.mask_unit!r} with masking = {self.masking!r}: whole units are "
-                "drawn without replacement; set masking to fixed or bernoulli"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _check_objective(self) -> Self:
         def refuse(what: str, why: str) -> None:
             raise UserError(f"{what} with objective = {self.objective!r}: {why}")
@@ -447,13 +437,6 @@ class PretrainConfig(Section):
         if self.disallow_correct and self.objective in ("mlm", "electric"):
             why = "it samples nothing" if self.objective == "mlm" else "it contradicts the loss"
             refuse("disallow_correct = true", why)
-        if self.objective == "electra-adversarial" and self.masking == "with-replacement":
-            refuse(
-                "masking = 'with-replacement'",
-                "if two samples fall on one position, the text has neither, so there is no reward",
-            )
-        if self.objective == "electric" and self.masking == "with-replacement":
-            refuse("masking = 'with-replacement'", "its noise needs distinct positions")
         if self.objective == "electric" and self.sampling_temperature != 1:
             refuse("sampling_temperature", "its loss knows the noise at temperature 1.0 only")
         return self

@@ -33,7 +33,7 @@ def units_of(starts: list[bool], maskable: list[bool]) -> list[list[int]]:
 # --- tokens ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("masking", ["fixed", "with-replacement", "bernoulli"])
+@pytest.mark.parametrize("masking", ["fixed", "bernoulli"])
 def test_chosen_positions_are_maskable_and_uniform(masking: str):
     maskable = torch.ones(20_000, 16, dtype=torch.bool)
     maskable[:, [0, 5, 15]] = False
@@ -46,7 +46,7 @@ def test_chosen_positions_are_maskable_and_uniform(masking: str):
 
 
 @pytest.mark.parametrize("masking", ["fixed", "bernoulli"])
-def test_slots_are_distinct_without_replacement(masking: str):
+def test_slots_are_distinct(masking: str):
     positions, _ = choose_positions(
         torch.ones(500, 64, dtype=torch.bool), draws(500, 64), preset(masking=masking)
     )
@@ -57,17 +57,6 @@ def test_equal_draws_choose_the_first_tokens_on_every_device():
     maskable = torch.ones(1, 300, dtype=torch.bool)
     positions, _ = choose_positions(maskable, torch.full((1, 300), 0.5), preset())
     assert positions[0].tolist() == list(range(46))
-
-
-@pytest.mark.parametrize(("length", "share"), [(128, 0.07), (512, 0.07)])
-def test_the_originals_draw_hits_seven_percent_twice(length: int, share: float):
-    maskable = torch.ones(4000, length, dtype=torch.bool)
-    maskable[:, [0, length // 2, length - 1]] = False
-    config = preset(masking="with-replacement")
-    positions, weights = choose_positions(maskable, draws(4000, length), config)
-    assert weights.all()
-    num_distinct = torch.zeros(4000, length).scatter(1, positions, 1.0).sum()
-    assert 1 - num_distinct / positions.numel() == pytest.approx(share, abs=0.003)
 
 
 def test_bernoulli_counts_are_binomial():
@@ -88,16 +77,15 @@ def test_what_passes_the_bernoulli_bound_is_left_out_at_random():
     assert chisquare(positions.flatten().bincount(minlength=64).numpy()).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("masking", ["fixed", "with-replacement"])
-def test_limits_bound_the_number_of_a_row(masking: str):
+def test_limits_bound_the_number_of_a_row():
     limits = torch.tensor([1.0, 7.0, 100.0])
     _, weights = choose_positions(
-        torch.ones(3, 128, dtype=torch.bool), draws(3, 128), preset(masking=masking), limits
+        torch.ones(3, 128, dtype=torch.bool), draws(3, 128), preset(), limits
     )
     assert weights.sum(dim=1).tolist() == [1, 7, 19]
 
 
-@pytest.mark.parametrize("masking", ["fixed", "with-replacement", "bernoulli"])
+@pytest.mark.parametrize("masking", ["fixed", "bernoulli"])
 def test_only_what_is_maskable_is_chosen_even_if_that_is_nothing(masking: str):
     maskable = torch.zeros(2, 32, dtype=torch.bool)
     maskable[0, [3, 6]] = True

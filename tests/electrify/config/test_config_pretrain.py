@@ -156,10 +156,6 @@ REFUSED = {
         "warmup_steps": 0,
         "curriculum": (phase(0.99),),
     },
-    "mask_unit = 'word' with masking = 'with-replacement'": {
-        "mask_unit": "word",
-        "masking": "with-replacement",
-    },
     "generator = 'uniform' with objective = 'electra-adversarial'": {
         "objective": "electra-adversarial",
         "generator": "uniform",
@@ -202,10 +198,6 @@ REFUSED = {
     "disallow_correct = true with objective = 'electric'": {
         "disallow_correct": True,
         "objective": "electric",
-    },
-    "its noise needs distinct positions": {
-        "objective": "electric",
-        "masking": "with-replacement",
     },
     "noise at temperature 1.0 only": {"objective": "electric", "sampling_temperature": 0.9},
     "initial_generator = 'g' needs initial_model": {"initial_generator": "g"},

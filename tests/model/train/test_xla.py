@@ -82,7 +82,7 @@ CASES: dict[str, dict[str, object]] = {
     "electric": {"objective": "electric", "attention": "document"},
     "decoupled": {"updates": "decoupled", "weight_sharing": "gdes", "disallow_correct": True},
     "two-stage": {"objective": "electra-two-stage", "weight_sharing": "none", **EQUAL},
-    "unigram": {"objective": "electra-15", "generator": "unigram", "masking": "with-replacement"},
+    "unigram": {"objective": "electra-15", "generator": "unigram"},
     "words": {"objective": "replace-mlm", "mask_unit": "word"},
 }
 # a validation whose last batch is not full, sentences with padding behind them, two passes a step
