@@ -1,11 +1,12 @@
 """Lines that say nothing: copyright, bylines, read-more, cookie banners, navigation.
 
-A line goes only if it is one of the phrases of data/boilerplate.toml, a row of them, or taken whole
-by a pattern there.
+A line goes only if it is one of the phrases of data/boilerplate.toml, a row of them, or if patterns
+there take it whole, sentence by sentence.
 """
 
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from pipeline.rules.characters import SHORT
 from pipeline.rules.data import read_table
@@ -35,26 +36,41 @@ _MODERATED = re.compile(
     r"\s*\[본 (?:게시물|게시글|댓글)[^\[\]\n]{0,60}관리자에 의해 (?:수정|삭제)[^\[\]\n]{0,12}\]$",
     re.MULTILINE,
 )
-_Rule = tuple[tuple[str, ...], re.Pattern[str]]
-_ANY = "[^.!?。]{0,80}"
-_EVERY = "every"  # stands for languages without patterns of their own
+_EVERY = "every"  # stands for languages without notices of their own
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=。)\s*")
 
 
-def _compiled(language: str) -> tuple[_Rule, ...]:
-    tables = _TABLE["patterns"]
+class _Notice(NamedTuple):
+    """A kind of notice: its words in small letters, its sentences, and those that go with them."""
+
+    words: tuple[str, ...]
+    sentences: re.Pattern[str]
+    beside: re.Pattern[str]
+
+
+def _pattern(alternatives: Iterable[str]) -> re.Pattern[str]:
+    pattern = "|".join(alternatives)
+    for part in reversed(_TABLE["parts"]):  # a part may hold those above it
+        pattern = pattern.replace(f"<{part}>", _TABLE["parts"][part])
+    return re.compile(rf"(?:{pattern})[.。!]?\s*", re.IGNORECASE)
+
+
+def _compiled(language: str) -> tuple[_Notice, ...]:
+    tables = _TABLE["notices"]
     rows = (*tables[_EVERY], *(tables[language] if language != _EVERY else ()))
     return tuple(
-        (
+        _Notice(
             tuple(row["words"]),
-            re.compile(rf"(?:{'|'.join(row['patterns']).replace('<any>', _ANY)})[.。!]?\s*"),
+            _pattern(row["patterns"]),
+            _pattern([*row["patterns"], *row.get("beside", ())]),
         )
         for row in rows
     )
 
 
-_COMPILED = {language: _compiled(language) for language in _TABLE["patterns"]}
+_COMPILED = {language: _compiled(language) for language in _TABLE["notices"]}
 _ANY_WORD = {
-    language: re.compile("|".join(re.escape(word) for words, _ in rules for word in words))
+    language: re.compile("|".join(re.escape(word) for rule in rules for word in rule.words))
     for language, rules in _COMPILED.items()
 }
 _CASED = frozenset(["ru", "vi", "zh"])  # whose words have capitals beyond ASCII, or both ("icp备")
@@ -64,7 +80,7 @@ _WORDS = {
         re.compile("|".join(re.escape(word) for word in words if not word.isascii())),
     )
     for language, rules in _COMPILED.items()
-    for words in [[word for words, _ in rules for word in words]]
+    for words in [dict.fromkeys(word for rule in rules for word in rule.words)]
 }
 # first two characters of a line that may be a phrase, or a row of them
 _BEGINNINGS = frozenset(
@@ -80,20 +96,17 @@ def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
     num_notices = 0
     if language == "ko" and "관리자에 의해" in text:
         text, num_notices = _MODERATED.subn("", text)
-    rules = _COMPILED.get(language, _COMPILED[_EVERY])
-    held: tuple[_Rule, ...] = ()
-    if _may_hold(text, language if language in _COMPILED else _EVERY):
-        lower = text.lower()
-        held = tuple(rule for rule in rules if any(word in lower for word in rule[0]))
+    rules = language if language in _COMPILED else _EVERY
+    rows = _rows_with_words(text, rules) if _may_hold(text, rules) else frozenset()
     phrases = PHRASES.get(language, EVERYWHERE)
     lines = text.split("\n")
     kept = [
         line
-        for line in lines
+        for row, line in enumerate(lines)
         if not line
         or len(line) > _MAX_LINE
         or not (
-            (held and _is_one_of(line, held))
+            (row in rows and _is_notice(line, _COMPILED[rules], phrases))
             or (
                 # what `_is_phrase` asks first, nearly always in vain
                 (line[0] in _FRAME or line[1:2] in _FRAME or line[:2].lower() in _BEGINNINGS)
@@ -118,15 +131,32 @@ def _may_hold(text: str, language: str) -> bool:
     )
 
 
-def _is_one_of(line: str, rules: tuple[_Rule, ...]) -> bool:
+def _rows_with_words(text: str, language: str) -> frozenset[int]:
+    lower = text.lower()
+    rows = []
+    row = at = 0
+    for word in _ANY_WORD[language].finditer(lower):
+        row += lower.count("\n", at, word.start())
+        at = word.start()
+        rows.append(row)
+    return frozenset(rows)
+
+
+def _is_notice(line: str, notices: tuple[_Notice, ...], phrases: frozenset[str]) -> bool:
     lower = line.lower()
-    for words, pattern in rules:
-        for word in words:
-            if word in lower:
-                if pattern.fullmatch(line.strip(_FRAME).lower()):
-                    return True
-                break
-    return False
+    held = [notice for notice in notices if any(word in lower for word in notice.words)]
+    if not held:
+        return False
+    words = line.strip(_FRAME)
+    if any(notice.sentences.fullmatch(words) for notice in held):
+        return True
+    sentences = [part for part in _SENTENCE_END.split(words) if part]
+    if not any(notice.sentences.fullmatch(part) for notice in held for part in sentences):
+        return False
+    return all(
+        key(part.rstrip(".。!")) in phrases or any(notice.beside.fullmatch(part) for notice in held)
+        for part in sentences
+    )
 
 
 def _is_phrase(line: str, phrases: frozenset[str]) -> bool:

@@ -8,7 +8,7 @@ the tests hold: clean_text(clean_text(x)) == clean_text(x).
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -30,8 +30,9 @@ from pipeline.rules.characters import (
 from pipeline.rules.hangul import drop_hanja, normalise_hangul
 from pipeline.rules.markup.html import remove_html
 from pipeline.rules.markup.markdown import remove_markdown
+from pipeline.rules.markup.namuwiki import remove_namuwiki
 from pipeline.rules.markup.wiki import remove_aozora, remove_wikitext
-from pipeline.rules.mojibake import repair_korean_mojibake, repair_mojibake
+from pipeline.rules.mojibake import repair_mojibake
 from pipeline.rules.repeats import COMMENT_REPEATS, clean_comment, squeeze_repeats
 
 Rule = tuple[str, Callable[[str], str]]
@@ -59,7 +60,7 @@ def rules_for(rules: CleanRules, source: Source) -> tuple[Rule, ...]:
     if comments:
         max_repeats = min(max_repeats or COMMENT_REPEATS, COMMENT_REPEATS)
     markdown, mojibake = rules.remove_markdown, rules.repair_mojibake
-    misread = repair_korean_mojibake if korean else repair_mojibake
+    misread = partial(repair_mojibake, language=source.language)
     chosen: list[tuple[bool, str, Callable[[str], str]]] = [
         (True, "lost_characters_removed", remove_lost_characters),
         (mojibake, "mojibake_repaired", misread),
@@ -67,6 +68,7 @@ def rules_for(rules: CleanRules, source: Source) -> tuple[Rule, ...]:
         (True, "whitespace_squeezed", squeeze_whitespace),
         (True, "csv_quotes_removed", remove_csv_quotes),
         (markdown and source.language == "ja", "aozora_markup_removed", remove_aozora),
+        (markdown and korean, "namuwiki_markup_removed", remove_namuwiki),
         (markdown, "wiki_markup_removed", remove_wikitext),
         (markdown, "markdown_removed", remove_markdown),
         (rules.remove_html, "html_removed", remove_html),
@@ -176,15 +178,18 @@ def remove_csv_quotes(text: str) -> str:
     return field[1].replace('""', '"') if field and not field[1].count('""') % 2 else text
 
 
-# Hangul belongs to a URL only as a path segment or value; a particle written against the URL
-# (".com에서") stays. Possessive, so the time is linear.
-_URL_TAIL = r"(?:[A-Za-z0-9\-._~:/?#@!$&*+,;=%]++|\([A-Za-z0-9\-._~/%,]*+\)|(?<=[/=_%])[가-힣]++)*+"
+# Hangul belongs to a URL behind / = _ % and -, as do brackets behind _ ("wiki/가람_(강)"). Other
+# scripts never do: without spaces nobody knows where such an address ends. Possessive: linear time.
+_URL_TAIL = (
+    r"(?:[A-Za-z0-9\-._~:/?#@!$&*+,;=%]++|\([A-Za-z0-9\-._~/%,]*+\)|(?<=_)\([^\s()]*+\)"
+    r"|(?<=[/=_%\-])[가-힣]++(?:[0-9]++[가-힣]++)*+)*+"
+)
 _URL = rf"(?:(?:[Hh][Tt][Tt][Pp][Ss]?|[Ff][Tt][Pp])://|[Ww]{{3}}\.(?=[A-Za-z0-9])){_URL_TAIL}"
 _URL_MARKS = ("://", "www.", "WWW.", "Www.")
 # the first character in a class of its own: the search may then leap to the next of them
 _URLS = re.compile(
-    r"[<(\[`HhFfWw](?:"
-    rf"(?<=<){_URL}>|(?<=`)`?{_URL}`{{1,2}}|(?<=\[){_URL}\]|(?<![\w\])]\()(?<=\(){_URL}\)"
+    r"[<(（\[`HhFfWw](?:"
+    rf"(?<=<){_URL}>|(?<=`)`?{_URL}`{{1,2}}|(?<=\[){_URL}\]|(?<![\w\])]\()(?<=\(){_URL}\)|(?<=（){_URL}）"
     rf"|(?<=\]\()\s*{_URL}(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\s*\)"
     r"|(?<![A-Za-z0-9].)(?:(?:(?<=[Hh])[Tt][Tt][Pp][Ss]?|(?<=[Ff])[Tt][Pp])://"
     rf"|(?<=[Ww])[Ww][Ww]\.(?=[A-Za-z0-9])){_URL_TAIL})"
@@ -201,11 +206,28 @@ def remove_urls(text: str) -> str:
     return _URLS.sub(_after_url, text)
 
 
+_OPEN_SYLLABLES = "".join(map(chr, range(0xAC00, 0xD7A4, 28)))  # without a final consonant
+# A particle at the end of a URL. Behind Hangul, which may be a title that ends alike ("회의",
+# "국가"), only those that nouns seldom end with, in the form for the syllable before them.
+_PARTICLE = re.compile(
+    r"(?:(?<=[가-힣])|(?<=[/=_%\-]))(?:"
+    r"에(?:게|서)?(?:[는도만의]|부터|까지)?|(?:부터|까지)[는도만의]?|으?로(?:[는도만의]|부터)"
+    r"|처럼|보다|입니다|예요|인데"
+    rf"|(?<![{_OPEN_SYLLABLES}])(?:[은을]|으로|이(?:라[는고]|[고며다]|지만|에요))"
+    rf"|(?<=[{_OPEN_SYLLABLES}])(?:[는를]|라[는고])"
+    r"|(?<![가-힣])(?:[는를이가의와과도만나로]|라[는고])"
+    r")\Z"
+)
+
+
 def _after_url(url: re.Match[str]) -> str:
-    """What a match gives back: the punctuation of the sentence around it."""
-    if url[0][0] in "<([`":
+    """What a match gives back: the punctuation and the particle of the sentence around it."""
+    if url[0][0] in "<(（[`":
         return ""
-    return url[0][len(url[0].rstrip(".,;:!?")) :]
+    address = url[0].rstrip(".,;:!?")
+    if address[-1:] >= "가" and (particle := _PARTICLE.search(address)):
+        return url[0][particle.start() :]
+    return url[0][len(address) :]
 
 
 _LINE_ENDS = ("\r\n", "\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029")

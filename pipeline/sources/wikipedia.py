@@ -7,10 +7,11 @@ from xml.parsers import expat
 
 from electrify.config.clean import Source
 from electrify.storage.encodings import is_utf8
+from pipeline.rules.markup.wiki import CATEGORY, MEDIA
 from pipeline.sources.input_file import InputFile
 from pipeline.sources.lines import read_chunks, to_utf8
 from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, too_long
-from pipeline.sources.wikitext import CATEGORY, MEDIA, WikiWords, plain_text
+from pipeline.sources.wikitext import WikiWords, plain_text
 
 LICENCE = "CC-BY-SA-4.0"  # of the texts of all Wikipedias since 2023
 _MAX_TITLE_BYTES = 1 << 16
@@ -126,7 +127,7 @@ def read_wikipedia(file: InputFile, source: Source, max_line_bytes: int) -> Iter
             yield too_long(row, page.text, max_line_bytes, source_id=page.id or None)
             continue
         if words is None:
-            words = WikiWords(MEDIA | dump.media, CATEGORY | dump.category)
+            words = WikiWords(MEDIA | dump.media, CATEGORY | dump.category, source.language)
         text = f"{page.title}\n{plain_text(page.text, words)}".strip()
         licence = source.licence or LICENCE
         url = _url(dump.base, page.title)

@@ -1,9 +1,10 @@
 """MediaWiki's markup to plain text: one scan, linear in the text whatever is left unclosed.
 
-Removed: templates, tables, references, pictures, categories, comments, formulas, code, and closing
-sections (references, external links ...). Kept: words of links, headings, paragraphs, list items as
-lines. mwparserfromhell, a full parser, reads 0.6 MB a CPU second and takes time quadratic in
-unclosed tags; it is the reference in the tests.
+Removed: tables, references, pictures, categories, comments, formulas, code, templates that show no
+words, and closing sections (references, external links ...). Kept: words of links and of the
+templates in data/templates.toml, headings, paragraphs, list items as lines. mwparserfromhell, a
+full parser, reads 0.6 MB a CPU second and takes time quadratic in unclosed tags; the tests compare
+with it.
 """
 
 import re
@@ -11,11 +12,10 @@ from dataclasses import dataclass, field
 
 from pipeline.rules.data import read_table
 from pipeline.rules.markup.html import unescaped
+from pipeline.rules.markup.templates import HOLE, shown_forms, shown_words, without_holes
+from pipeline.rules.markup.wiki import CATEGORY, MEDIA
 
-_TABLE = read_table("wiki")
-MEDIA, CATEGORY, CLOSING = (
-    frozenset(map(str.casefold, _TABLE[name])) for name in ("media", "category", "closing")
-)
+CLOSING = frozenset(map(str.casefold, read_table("wiki")["closing"]))
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class WikiWords:
 
     media: frozenset[str] = MEDIA
     category: frozenset[str] = CATEGORY
+    language: str = "en"
 
     def hides(self, namespace: str) -> bool:
         """Whether a link into the namespace is a picture or a category."""
@@ -34,7 +35,7 @@ class WikiWords:
 # what stands inside is no text, or no markup
 _RAW_TAG = re.compile(
     r"<(nowiki|math|chem|ce|syntaxhighlight|source|score|timeline|hiero|graph|mapframe|maplink"
-    r"|imagemap|gallery|pre|templatedata|inputbox)\b([^<>]*+)>",
+    r"|imagemap|gallery|pre|templatedata|inputbox|rt|rp)\b([^<>]*+)>",
     re.IGNORECASE,
 )
 _TOKEN = re.compile(
@@ -46,16 +47,17 @@ _TOKEN = re.compile(
     re.IGNORECASE,
 )
 _MAX_OPEN = 16  # links and templates within one another whose words are still looked for
-_LANGUAGE_TEMPLATE = re.compile(r"\s*+(?:l?lang|nowrap|nobr|lang-[a-z-]{2,12})\s*+\|", re.I)
-_NAMED = re.compile(r"\s*+(?:(\d)|[^\W\d][\w -]*+)\s*+=")  # "italic=no"; "1=words" is unnamed
 _VARIANT = re.compile(r"-\{([^{}]*+)\}-")  # Chinese: one word in several scripts
 _MAGIC = re.compile(r"__[^\W\d_]{2,30}+__")
 _BREAK = re.compile(r"<(?:br|/p|/div|/li|/tr|/h[1-6]|hr)\b[^<>]*+>", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-z][^<>]*+>", re.IGNORECASE)
 _QUOTES = re.compile(r"'{2,}+")
-_EMPTY_BRACKETS = re.compile(r" ?[(（][\s,;:，；、·/]*+[)）]")
-# what a removed template leaves behind an opening bracket or before a closing one
-_LOOSE = re.compile(r"(?<=[(（])[\s,;，；、]++|(?<![\s,;，；、])[\s,;，；、]++(?=[)）])")
+# what somebody's removal left: "( ; )", "(字, )"; "print()", "f( )", "(;;)" and "(1,)" are code
+_EMPTY_BRACKETS = re.compile(r" ?(?<![A-Za-z0-9_])[(（](?![,;:/]*\))[\s,;:，；、·/]*+[)）]")
+_LOOSE = re.compile(
+    r"(?<=[(（])(?![,;]*\))[\s,;，；、]++"
+    r"|(?<![\s,;，；、])(?![,;]*\))[\s,;，；、]++(?=[)）])"
+)
 _HEADING = re.compile(r"(={2,6})([^\n]*[^\n=])\1")
 
 
@@ -69,7 +71,9 @@ class _Open:
 
 def plain_text(wikitext: str, words: WikiWords = WikiWords()) -> str:
     """The text of a page, its sections' headings on lines of their own."""
-    text = _without_comments(wikitext) if "<!--" in wikitext else wikitext
+    text = wikitext.replace(HOLE, "")
+    if "<!--" in text:
+        text = _without_comments(text)
     if "<" in text:
         text = _without_raw_tags(text)
     if "-{" in text:
@@ -83,6 +87,8 @@ def plain_text(wikitext: str, words: WikiWords = WikiWords()) -> str:
         text = _TAG.sub("", _BREAK.sub("\n", text))
     if "&" in text:
         text = unescaped(text).replace("\xa0", " ")
+    if HOLE in text:
+        text = without_holes(text)
     text = _LOOSE.sub("", _EMPTY_BRACKETS.sub("", text))
     return "\n".join(_sections(text))
 
@@ -150,14 +156,17 @@ class _Scan:
             return
         while self._pop().kind != kind:
             pass
+        self._stack[-1].pieces.append(HOLE)
 
     def _close_template(self) -> None:
-        if self._stack[-1].kind == "{{" and self._count["{{"] <= _MAX_OPEN:
-            pieces = self._pop().pieces
-            if pieces and _LANGUAGE_TEMPLATE.match(pieces[0]):
-                self._stack[-1].pieces.append(_last_words("".join(pieces)))
+        if self._stack[-1].kind != "{{" or self._count["{{"] > _MAX_OPEN:
+            self._drop("{{", "")
             return
-        self._drop("{{", "")
+        pieces = self._pop().pieces
+        language = self._words.language
+        forms = shown_forms(pieces[0], language) if pieces else None
+        words = shown_words("".join(pieces), forms, language) if forms else ""
+        self._stack[-1].pieces.append(words or HOLE)
 
     def _close_link(self) -> None:
         if self._stack[-1].kind != "[[":
@@ -166,12 +175,16 @@ class _Scan:
         target, bar, label = inside.partition("|")
         namespace, colon, page = target.partition(":")
         if colon and self._words.hides(namespace):
+            self._stack[-1].pieces.append(HOLE)
             return
         if not namespace.strip() and colon:  # [[:Category:X]] is a link to see
             target = page
         elif colon and not bar and re.fullmatch(r"[a-z]{2,3}(?:-[a-z]{2,12})*+", namespace):
             return  # the page in another language
-        self._stack[-1].pieces.append(label if label.strip() else target)
+        shown = label if label.strip() else target
+        if self._count["{{"]:  # its marks are not those of the template's arguments
+            shown = shown.replace("|", "&#124;").replace("=", "&#61;")
+        self._stack[-1].pieces.append(shown)
 
     def _end_links(self) -> None:
         """A link does not reach over a paragraph."""
@@ -198,18 +211,6 @@ class _Scan:
         del self._stack[1:]
 
 
-def _last_words(template: str) -> str:
-    """The last argument of a template that has no name of its own: "mot" of lang|fr|mot|size=no."""
-    words = ""
-    for argument in template.split("|")[1:]:
-        named = _NAMED.match(argument)
-        if named is None:
-            words = argument
-        elif named[1]:
-            words = argument[named.end() :]
-    return words.strip()
-
-
 def _without_comments(text: str) -> str:
     pieces = []
     at = 0
@@ -234,8 +235,7 @@ def _without_raw_tags(text: str) -> str:
         if end is None:
             never.add(name)
             continue
-        if name == "nowiki":
-            pieces.append(_shielded(text[at : end.start()]))
+        pieces.append(_shielded(text[at : end.start()]) if name == "nowiki" else HOLE)
         at = end.end()
     return "".join(pieces) + text[at:]
 
@@ -279,5 +279,5 @@ def _sections(text: str) -> list[str]:
             continue
         lines.extend(title for _, title in waiting)
         waiting = []
-        lines.append(stripped)
+        lines.append(" ".join(stripped.split()) if "  " in stripped else stripped)
     return lines

@@ -7,18 +7,23 @@ import re
 
 from pipeline.rules.data import read_table
 from pipeline.rules.hangul import HANJA_RANGES
+from pipeline.rules.markup.templates import HOLE, shown_forms, shown_words, without_holes
 
 _REF = re.compile(r"<ref(?:\s[^<>/]*+)?/>|<ref(?:\s[^<>]*+)?>[^<>]{0,2000}</ref\s*>", re.I)
 _WIKI_TAG = re.compile(r"</?(?:nowiki|poem|gallery|noinclude|includeonly|onlyinclude)\s*/?>")
-_NAMESPACES = "|".join(read_table("wiki")["residue"])
+_TABLE = read_table("wiki")
+MEDIA, CATEGORY = (frozenset(map(str.casefold, _TABLE[name])) for name in ("media", "category"))
+_NAMESPACES = "|".join(_TABLE["residue"])
 _MEDIA = re.compile(rf"\[\[:?(?:{_NAMESPACES}):[^\[\]\n]*+\]\]", re.IGNORECASE)
 _PIPED = re.compile(
     r"\[\[(?<![A-Za-z0-9_\])]\[\[)[^\W\d][^\[\]|\n\"'=]{0,200}+\|([^\[\]|\n]{1,200})\]\]"
 )
 # "x[[1]]", "[[nodiscard]]" and "[[Prototype]]" are code: a bare link must hold another script
 _BARE = re.compile(r"\[\[((?=[^\[\]\n]{0,200}[^\x00-\x7f])[^\W\d][^\[\]|\n\"'=$]{0,200})\]\]")
-# "{{name|...}}"; "{{ x | upper }}" is Jinja
-_TEMPLATE = re.compile(r"\{\{[^\s{}|\"'().\[\]][^{}|\"'().\[\]]{0,80}(?<! )\|[^{}]*+\}\}")
+# "{{name|...}}" and "{{formatnum:...}}"; "{{ x | upper }}" is Jinja
+_TEMPLATE = re.compile(
+    r"\{\{((?:[^\s{}|\"'().\[\]][^{}|\"'().\[\]]{0,80}(?<! )\||formatnum:)[^{}]*+)\}\}"
+)
 _TITLE = r"([^=\s](?:[^\n]*[^=\s])?)"
 _HEADING = re.compile(
     rf"^ *(?:(={{2,6}}) ?{_TITLE} ?\1|(?:= ){{1,6}}{_TITLE}(?: =){{1,6}}) *$", re.MULTILINE
@@ -32,12 +37,13 @@ _SWITCH = re.compile(r"__(?:NO)?(?:TOC|EDITSECTION|INDEX|NEWSECTIONLINK)__")
 
 
 def remove_wikitext(text: str) -> str:
-    """Links and headings become their words; references and templates go."""
+    """Links, headings and known templates become their words; references and templates go."""
     if "[" in text and "[[" in text:
         text = _MEDIA.sub("", text)
         text = _BARE.sub(r"\1", _PIPED.sub(r"\1", text))
     if "{" in text and "{{" in text:
-        text = _TEMPLATE.sub("", text)
+        shown = _TEMPLATE.sub(_words, text)
+        text = without_holes(shown) if HOLE in shown else shown
     if "=" in text and (text[0] == "=" or "\n=" in text):
         text = _HEADING.sub(lambda heading: heading[2] or heading[3], text)
     if "@" in text and "@ " in text:
@@ -47,6 +53,11 @@ def remove_wikitext(text: str) -> str:
     if "_" in text and "__" in text:
         text = _SWITCH.sub("", text)
     return _WIKI_TAG.sub("", _REF.sub("", text)) if "<" in text else text
+
+
+def _words(template: re.Match[str]) -> str:
+    forms = shown_forms(template[1], "en")
+    return (shown_words(template[1], forms, "en") if forms else "") or HOLE
 
 
 _KEY_TO_MARKS = re.compile(r"^-{20,}\n【テキスト中に現れる記号について】\n.*?^-{20,}$", re.M | re.S)

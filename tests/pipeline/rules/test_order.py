@@ -31,6 +31,18 @@ _PIECES = [
     *("ㅋㅎ", "!!!!!!", "....", "〇", "OOO", "@", "ì•ˆ", "ë…•", "Ã", "©", "¾È³ç", "@가나"),
     *("《か》", "｜", "［＃", "］", "底本：", "青空文庫", "</ref>", "hong@naver.com"),
     *("010-1234-5678", "900101-1234568", "기자 =", "~", "^", "무단전재 및 재배포 금지"),
+    *(
+        "{{{+1 ",
+        "}}}",
+        "[* ",
+        "[br]",
+        "~~",
+        "||<-2>",
+        "\n== 가 ==\n",
+        "[include(틀:가)]",
+        "{{lang|a|",
+    ),
+    *("{{convert|1|m}}", "에서", "cookies. ", "저작권자: ", "ÇÏ¼¼¿ä", "ì ", "‚±‚ñ‚É‚¿", "à ", "“"),
     *("ⓒ 한국일보", "The weather was fine, so we walked by the river.", "'"),
 ]
 _TEXTS = st.lists(st.sampled_from(_PIECES) | st.characters(codec=None), max_size=25).map("".join)
@@ -71,7 +83,7 @@ def test_cleaning_twice_is_cleaning_once_and_what_changed_is_named(options, text
     "piece",
     [
         *("[", "[a](", "**", "_a ", "{{a(", "|a", "> ", "`a <", "---\n"),
-        *("<a>b", "<!--", "http://a", "1-", "a@", "010-1234-", "''a"),
+        *("<a>b", "<!--", "http://a", "1-", "a@", "010-1234-", "''a", "{{{#red ", "||a"),
     ],
 )
 def test_a_long_row_of_one_mark_comes_to_an_end(piece):
