@@ -1,0 +1,220 @@
+"""The encoding of a text file: recognised by its mark, guessed from its bytes, read as text."""
+
+import codecs
+import re
+from functools import cache
+
+_SAMPLE_BYTES = 1 << 16
+# codecs that a language's older files are written in, the most usual first
+_LIKELY = {
+    "ko": ("cp949",),
+    "ja": ("cp932", "euc_jp", "iso2022_jp"),
+    "zh": ("gb18030", "big5"),
+    "ru": ("cp1251", "koi8_r"),
+    "uk": ("cp1251", "koi8_u"),
+    **dict.fromkeys(("ar", "fa"), ("cp1256",)),
+    "he": ("cp1255",),
+    "el": ("cp1253",),
+    "tr": ("cp1254",),
+    "vi": ("cp1258",),
+    "th": ("cp874",),
+    **dict.fromkeys(("pl", "cs", "hu"), ("cp1250", "iso8859_2")),
+}
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # begins as the mark of UTF-16 does, so it is looked at first
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# What a text of the language is written in beside ASCII; other languages: Latin letters. One
+# East Asian codec reads the text of another as rare letters of its own: the most usual ones.
+_KANA = "".join(map(chr, (*range(0x3041, 0x3097), *range(0x30A1, 0x30FB))))
+_USUAL = {
+    "ko": frozenset(
+        "이다의는에을가하고한은지로서사를기도어대시그나자인리있정일으해아스수여보제라들만장주구전부것신소면원"
+        "성거공니오까게우안세요상중생조유비동과국문화당치선ㅋㅎㅠㅜ"
+    ),
+    "ja": frozenset(f"{_KANA}、。「」・ー日一人年大本中出上生行分時"),
+    "zh": frozenset(
+        "，。、：；（）《》“”的一是不了在人有我他这個个们們中来來上大为為和国國地到以说說时時要就出会會可也你"
+        "对對生能而子那得于於着下自之年过過发發后後作里用道行所然家种種事成方多经經么麼去法学學如都同现現当當"
+        "没沒动動面起看定天分还還进進好小部其些主样樣理心本前开開但因只从從想实實日者意无無"
+    ),
+}
+_SPANS = {
+    "ru": ((0x0430, 0x045F), (0x0400, 0x042F)),
+    "uk": ((0x0430, 0x045F), (0x0400, 0x042F), (0x0490, 0x0491)),
+    "ar": ((0x0600, 0x06FF),),
+    "fa": ((0x0600, 0x06FF),),
+    "he": ((0x0590, 0x05FF),),
+    "el": ((0x0370, 0x03FF),),
+    "th": ((0x0E00, 0x0E7F),),
+}
+_MIN_FRACTION, _MIN_USUAL_FRACTION = 0.5, 0.2
+# Languages whose codecs are tried together; Latin letters are what most codecs make of any byte.
+_IN_TURN = (
+    *(("ko", "ja", "zh"), ("ru", "uk", "ar", "fa", "he", "el", "th")),
+    *(("tr",), ("vi",), ("pl", "cs", "hu"), ("en",)),
+)
+_LATIN = ((0x00C0, 0x024F), (0x0300, 0x036F), (0x2010, 0x201E))
+# a sign beyond ASCII, with the ASCII letters beside it
+_BEYOND_ASCII = re.compile(r"(?:(?<=([A-Za-z])))?([^\x00-\x7f])(?=([A-Za-z])?)")
+# files that are said to be in the first are often in the second, which has more characters
+_WIDER = {"euc_kr": "cp949", "shift_jis": "cp932", "gb2312": "gb18030", "gbk": "gb18030"}
+_MIXED_FRACTION = 0.05  # of the lines beyond ASCII, from which another encoding is looked for
+
+
+def is_utf8(encoding: str) -> bool:
+    """Whether the codec is UTF-8, with a byte order mark or without."""
+    return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
+
+
+def marked_encoding(head: bytes) -> str | None:
+    """The encoding that a byte order mark names; None without one."""
+    return next((encoding for mark, encoding in _MARKS if head.startswith(mark)), None)
+
+
+@cache
+def reads_lines_alone(encoding: str) -> bool:
+    """Whether a line can be decoded without the others: ASCII is ASCII, and no state goes on."""
+    name = codecs.lookup(encoding).name
+    if name.startswith(("utf-7", "hz", "iso2022")):
+        return False
+    try:
+        return bytes(range(128)).decode(encoding)[:0x5C] == bytes(range(0x5C)).decode("ascii")
+    except UnicodeError:
+        return False
+
+
+def decode_line(line: bytes, encoding: str, errors: str = "strict") -> str:
+    """A line of a file in this encoding. A line that is UTF-8 is read as UTF-8: people put files of
+    both together. Raises `UnicodeDecodeError`."""
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    else:
+        # two bytes of CP949 may be UTF-8 by chance; three in its order hardly are
+        if line.isascii() or max(text) >= "\u0800" or not _is_east_asian(encoding):
+            return text
+    wider = _WIDER.get(codecs.lookup(encoding).name, encoding)
+    try:
+        return line.decode(encoding)
+    except UnicodeDecodeError:
+        return line.decode(wider, errors)
+
+
+@cache
+def _is_east_asian(encoding: str) -> bool:
+    return "一".encode(encoding, "ignore") != b""
+
+
+def decode_file(data: bytes) -> tuple[str, str]:
+    """The text of a whole file and its encoding, by its mark or as guessed; every line end is \\n.
+
+    Raises `ValueError` with the line that is not of the encoding.
+    """
+    encoding = marked_encoding(data) or guess_any_encoding(data)
+    if not (is_utf8(encoding) or reads_lines_alone(encoding)):
+        return _with_newlines(data.decode(encoding)), encoding
+    lines = []
+    for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
+        try:
+            lines.append(decode_line(line, encoding))
+        except UnicodeDecodeError as error:
+            raise ValueError(f"line {number} is not text in {encoding}: {error}") from None
+    return _with_newlines("\n".join(lines)), encoding
+
+
+def _with_newlines(text: str) -> str:
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def guess_encoding(data: bytes, *languages: str) -> str | None:
+    """The codec in which the head of a file reads best as text of a language; None if in none."""
+    sample = data[:_SAMPLE_BYTES]
+    if marked := marked_encoding(sample):
+        return marked
+    if 0 in sample and (wide := _guess_wide(sample)):
+        return wide
+    if not sample.isascii() and _decoded(sample, "utf-8") is not None:
+        return "utf-8"
+    best, chosen = 0.0, None
+    for language in languages:
+        for encoding in _LIKELY.get(language, ("cp1252",)):
+            text = _decoded(sample, encoding)
+            if text is not None and (score := _fraction(text, language)) > best:
+                best, chosen = score, encoding
+    return chosen
+
+
+def guess_any_encoding(data: bytes) -> str:
+    """The codec in which the head of a file reads as text of any language; UTF-8 if in none.
+
+    Where some lines are UTF-8, the codec of the others.
+    """
+    if marked := marked_encoding(data):
+        return marked
+    if 0 in data[:_SAMPLE_BYTES] and (wide := _guess_wide(data[:_SAMPLE_BYTES])):
+        return wide
+    if _decoded(data, "utf-8") is not None:
+        return "utf-8"
+    lines = [line for line in data.split(b"\n") if not line.isascii()]
+    others = [line for line in lines if _decoded(line, "utf-8") is None]
+    if len(others) < _MIXED_FRACTION * len(lines):
+        return "utf-8"
+    data = b"\n".join(others)
+    guesses = (guess_encoding(data, *languages) for languages in _IN_TURN)
+    guess = next(filter(None, guesses), "utf-8")
+    text = _decoded(data, guess)  # codecs of Turkish and others differ from cp1252 in a few letters
+    return "cp1252" if text is not None and text == _decoded(data, "cp1252") else guess
+
+
+def _guess_wide(sample: bytes) -> str | None:
+    """UTF-16 without its mark: blanks and line ends have a zero byte, which no other text has."""
+    best, chosen = 0, None
+    for encoding in ("utf-16-le", "utf-16-be"):
+        text = _decoded(sample, encoding) or ""
+        shown = sum(character.isprintable() or character.isspace() for character in text)
+        num_ascii = sum(map(str.isascii, text))
+        if num_ascii > best and shown > 0.9 * len(text):
+            best, chosen = num_ascii, encoding
+            # Cyrillic and others in UTF-16 read as UTF-8, too; UTF-8 with a stray zero byte reads
+            # as Han characters of many blocks
+            blocks = {ord(character) >> 8 for character in text}
+            if _decoded(sample, "utf-8") is not None and len(blocks) > 8:
+                best, chosen = 0, None
+    return chosen
+
+
+def _decoded(sample: bytes, encoding: str) -> str | None:
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(sample)  # the last letter may be cut
+    except UnicodeDecodeError:
+        return None
+
+
+def _fraction(text: str, language: str) -> float:
+    """The fraction of the signs beyond ASCII that the language has; 0 where it is too small.
+
+    Small letters count most. A letter of another script than Latin does not stand beside an ASCII
+    letter: "größer" reads as "grцЯer" in cp1251.
+    """
+    beyond = _BEYOND_ASCII.findall(text)
+    if not beyond:
+        return 0.0
+    if usual := _USUAL.get(language):
+        num_usual = sum(character in usual for _, character, _ in beyond)
+        num_others = sum(one.isalpha() and one not in usual for _, one, _ in beyond)
+        fraction = num_usual / max(1, num_usual + num_others)
+        return fraction if fraction > _MIN_USUAL_FRACTION else 0.0
+    score = 0.0
+    spans = _SPANS.get(language, _LATIN)
+    for before, character, after in beyond:
+        code = ord(character)
+        if any(first <= code <= last for first, last in spans) and (
+            spans is _LATIN or not (before or after)
+        ):
+            score += 0.8 if character.isupper() else 1.0
+    return score / len(beyond) if score > _MIN_FRACTION * len(beyond) else 0.0
