@@ -58,6 +58,7 @@ from model.watch.states import Probe, state_figures
 from model.weights.initial import load_initial
 from vocab.shards.files import TokenShards
 from vocab.shards.mask_units import read_unit_starts
+from vocab.unknown import Coverage, warn_of_unknown
 
 SUMMARY = "summary.json"
 # draws of validation, the same at every validation, and of initial weights: of no step of a run.
@@ -289,6 +290,13 @@ class Trainer:
         )
         if step:
             log(f"resuming after step {step:,}")
+        shards = TokenShards(output_dir(self.run_config) / "shards")
+        for language, of in shards.index["splits"]["train"].items():
+            warn_of_unknown(
+                Coverage(of["num_tokens"], of.get("num_unknown_tokens", 0)),
+                f"the run's vocabulary does not fit its text in {language}",
+                advice="Without vocab.extend, or with a larger vocab.size, characters get pieces",
+            )
         for language, passes in data.passes().items():
             if passes > 40:
                 warn(

@@ -71,11 +71,14 @@ def normalizer(lowercase: bool) -> Any:
     stripping decomposes to NFD, which tears Hangul into jamo. NFC comes after what is removed,
     because that can bring a letter and its accent together.
     """
-    bert = normalizers.BertNormalizer(
+    removed = normalizers.Replace(Regex(f"[{_REMOVED}{FILLERS}]+"), "")
+    return normalizers.Sequence([removed, _bert(lowercase), normalizers.NFC(), *_forms()])
+
+
+def _bert(lowercase: bool) -> Any:
+    return normalizers.BertNormalizer(
         clean_text=False, handle_chinese_chars=True, strip_accents=False, lowercase=lowercase
     )
-    removed = normalizers.Replace(Regex(f"[{_REMOVED}{FILLERS}]+"), "")
-    return normalizers.Sequence([removed, bert, normalizers.NFC(), *_forms()])
 
 
 def _forms() -> list[Any]:
@@ -122,8 +125,9 @@ def pre_tokenizer(split_digits: bool = False, isolated: str = _LONG) -> Any:
 
 
 def is_isolated(character: str, lowercase: bool = False, split_digits: bool = False) -> bool:
-    """Whether the character is always a word of its own: punctuation and CJK ideographs."""
-    text = normalizer(lowercase).normalize_str(f"a{character}a")
+    """Whether the character, in its form, is always a word of its own: punctuation and CJK
+    ideographs."""
+    text = _bert(lowercase).normalize_str(f"a{character}a")
     return len(pre_tokenizer(split_digits).pre_tokenize_str(text)) == 3
 
 

@@ -224,6 +224,8 @@ def sample_report(tokenizer: Any, samples: Iterable[SampleText]) -> list[dict[st
             "language": language,
             "source": source,
             "num_words": of["words"],
+            "num_pieces": of["pieces"],
+            "num_unknown_pieces": of["unknown"],
             "pieces_per_word": _share(of["pieces"], of["words"]),
             "bytes_per_piece": _share(of["bytes"], of["pieces"]),
             "unk_piece_fraction": _share(of["unknown"], of["pieces"]),

@@ -29,6 +29,7 @@ from vocab.report import (
 )
 from vocab.shards.mask_units import write_mask_units
 from vocab.tokenizer import build_tokenizer, check_extendable, load_reference, save_tokenizer
+from vocab.unknown import Coverage, warn_of_unknown
 from vocab.wordpiece.learn import Training, Vocabulary, hangul_syllables, train_wordpiece
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 
@@ -79,6 +80,7 @@ def write_vocab(config: RunConfig, beam_options: Sequence[str], folder: Path) ->
     write_json(folder / "report.json", report)
     report_page(report, f"{config.name}: vocabulary").write(folder / "report.html")
     _log_report(report)
+    _warn_of_unknown(report["sources"], options, learnt.tokenizer)
     return counts
 
 
@@ -204,6 +206,19 @@ def _log_report(report: Mapping[str, Any]) -> None:
         if "span_ceiling" in row:
             ceiling, fertility = 100 * row["span_ceiling"], row["pieces_per_word"]
             log(f"{row['tokenizer']}, {row['data']}: {ceiling:.1f} % of spans, {fertility:.2f}")
+
+
+def _warn_of_unknown(
+    sources: Sequence[Mapping[str, Any]], options: VocabConfig, tokenizer: Any
+) -> None:
+    given = f"vocab.extend = {options.extend!r}, " if options.extend else ""
+    advice = f"Set vocab.size above {options.size:,}: part of the new pieces are characters"
+    if options.extend:
+        advice += ". Or extend a vocabulary of these languages"
+    for of in sources:
+        found = Coverage(of["num_pieces"], of["num_unknown_pieces"])
+        what = f"{given}{of['language']} text of {of['source']}"
+        warn_of_unknown(found, what, tokenizer, advice)
 
 
 def _counts(learnt: Learnt) -> dict[str, Any]:

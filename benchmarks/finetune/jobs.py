@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from electrify.config.evaluate import EvaluateConfig
 from electrify.stage.folder import digest_of
 from electrify.stage.provenance import git_commit, versions
 from electrify.system.progress import warn
+from vocab.unknown import coverage_of, warn_of_unknown
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,8 @@ def prepare(
     positions = np.unique(np.concatenate([sampled_examples(len(train), most, n) for n in seeds]))
     learnt = prepared("train", tuple(train[n] for n in positions), train=True)
     learnt = replace(learnt, positions=positions, num_in_whole=len(train))
+    rows = chain.from_iterable(s.features.input_ids for s in (learnt, *predicted.values()))
+    warn_of_unknown(coverage_of(rows, tokenizer), f"{task.name} to {source.name}", tokenizer)
     return TaskFeatures(task, learnt, predicted, held_out)
 
 
@@ -215,6 +218,9 @@ def run_job(
     metrics = score_splits(task, data.split, fitted.lines)
     lines = fitted.lines[data.split]
     doubts = [] if fitted.degenerate else task.doubts(data.train, lines)
+    coverage = coverage_of(reported.features.input_ids, source.tokenizer)
+    if coverage.is_unfit and job.variant != "bag-of-words":
+        doubts.append(str(coverage))
     at_once = fitted.hyper_parameters.get("micro_batch_size", math.inf)
     if at_once < min(settings.micro_batch_size or settings.batch_size, settings.batch_size):
         doubts.append(f"out of memory: batches of {at_once} rows at once")

@@ -1,6 +1,8 @@
 """`electrify inspect`: which words of a text a discriminator takes for replaced, and why."""
 
-from collections.abc import Callable, Iterable
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,7 +22,9 @@ from benchmarks.inspect.threshold import (
     thresholds_on,
 )
 from benchmarks.inspect.verdict import Detector, open_detector
+from electrify.storage.encodings import decode_file, is_utf8
 from electrify.system.progress import log
+from vocab.unknown import Coverage, warn_of_unknown
 
 Choose = Callable[[str], Threshold]  # the threshold of a text
 
@@ -38,18 +42,23 @@ def inspect(
 ) -> None:
     """Print what the discriminator at `path` thinks of each text; with `html` write a page, too.
 
-    `threshold` or the sentences of the file `clean` say from where on a word is marked. Raises
-    `ValueError` for a model that is no discriminator of ELECTRA's, and for texts that are all
-    empty.
+    `texts` are texts, or an open file with one in each line, in any encoding. `threshold` or the
+    sentences of the file `clean` say from where on a word is marked. Raises `ValueError` for a
+    model that is no discriminator of ELECTRA's, for texts that are all empty and for bytes that are
+    no text.
     """
     detector = open_detector(path, generator)
     if detector.generator is None:
         log(f"no generator beside {path}, so no proposals: name one with --generator")
     choose = threshold_chooser(detector, threshold, clean, false_alarms)
     page = new_page(path, has_attributions)
-    num_texts = 0
-    for text in filter(str.strip, texts):
-        finding = examine(detector, text.rstrip("\n"), choose(text), has_attributions)
+    num_texts, is_known = 0, True
+    for text in filter(str.strip, _lines(texts)):
+        finding = examine(detector, text, choose(text), has_attributions)
+        if is_known:  # one warning is enough
+            is_known = not warn_of_unknown(
+                _coverage(detector, finding), f"{path} reads {text!r}", detector.source.tokenizer
+            )
         print(as_record(finding) if as_json else format_finding(finding), flush=True)
         add_finding(page, finding)
         num_texts += 1
@@ -59,6 +68,34 @@ def inspect(
         Path(html).parent.mkdir(parents=True, exist_ok=True)
         page.write(Path(html))
         log(f"inspect: {html}")
+
+
+def _lines(texts: Iterable[str]) -> Iterator[str]:
+    if isinstance(texts, io.TextIOWrapper) and not texts.isatty():
+        yield from _decoded(texts.buffer.read(), "the input").split("\n")
+        return
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # bytes of another encoding, as Python hands them over
+            text = _decoded(os.fsencode(text), "the text")
+        yield text.rstrip("\n")
+
+
+def _decoded(data: bytes, place: str) -> str:
+    """The text of bytes in any encoding; `ValueError` with their `place` if they are no text."""
+    try:
+        text, encoding = decode_file(data)
+    except ValueError as error:
+        raise ValueError(f"{place} cannot be read: {error}; save it as UTF-8") from None
+    if not is_utf8(encoding):
+        log(f"{place} is not UTF-8: it is read as {encoding}")
+    return text
+
+
+def _coverage(detector: Detector, finding: Finding) -> Coverage:
+    tokens = [piece.token for word in finding.verdict.words for piece in word.pieces]
+    return Coverage(len(tokens), tokens.count(str(detector.source.tokenizer.unk_token)))
 
 
 def examine(detector: Detector, text: str, threshold: Threshold, has_attributions: bool) -> Finding:
@@ -94,9 +131,10 @@ def threshold_chooser(
         return lambda text: Threshold(given, "given")
     if clean is not None:
         try:
-            lines = Path(clean).read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
+            data = Path(clean).read_bytes()
+        except OSError as error:
             raise ValueError(f"--clean {clean} cannot be read: {error}") from error
+        lines = _decoded(data, f"--clean {clean}").split("\n")
         (own,) = thresholds_on(detector, lines, clean, [false_alarms])
         return lambda text: own
 

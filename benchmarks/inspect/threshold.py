@@ -5,6 +5,7 @@ stays below one half even where it is right, and rare words are suspicious where
 threshold is therefore set on sentences of which no word was replaced, so that few words are above.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,8 +96,11 @@ def bundled_sentences() -> dict[str, list[str]]:
     return read_toml(Path(__file__).with_name("sentences.toml"))
 
 
+# syllables and jamo, and letters, in all forms that the tokenizer reads as one (as in detector.js)
+_HANGUL = re.compile(r"[가-힣ㄱ-ㆎ\u1100-\u11ff\uffa1-\uffdc]")
+_LATIN = re.compile("[A-Za-zＡ-Ｚａ-ｚ]")
+
+
 def script_of(text: str) -> str:
-    """Hangul where the text has a syllable of it, else Latin where it has an ASCII letter."""
-    if any("가" <= character <= "힣" for character in text):
-        return "Hangul"
-    return "Latin" if any(character.isascii() and character.isalpha() for character in text) else ""
+    """Hangul where the text has a letter of it, else Latin where it has one without accents."""
+    return "Hangul" if _HANGUL.search(text) else "Latin" if _LATIN.search(text) else ""

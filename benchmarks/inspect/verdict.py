@@ -5,6 +5,7 @@ A text longer than the model's positions is read in windows that overlap by half
 piece comes from the window that shows most of its surroundings.
 """
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -106,7 +107,11 @@ class Detector:
         return longest and longest - self.source.tokenizer.num_special_tokens_to_add()
 
     def read(self, text: str) -> Verdict:
-        """The verdict on each piece of a text of any length."""
+        """The verdict on each piece of a text of any length.
+
+        The text becomes NFC: `tokenizers` gives of letters that it composes the first part alone.
+        """
+        text = unicodedata.normalize("NFC", text)
         encoded = self._encode(text)
         numbers = range(len(encoded["input_ids"]))
         rows, tokens = map(encoded.word_ids, numbers), list(map(encoded.tokens, numbers))

@@ -34,11 +34,13 @@ from electrify.stage.run import run_stage
 from electrify.system.machine import cpu_name
 from electrify.system.outcome import nearest
 from electrify.system.progress import log, warn
+from vocab.unknown import coverage_of, warn_of_unknown
 
 REPORT = "report.json"
 FP32 = "model.onnx"
 TASKS = "tasks"
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "config.json", ABOUT)
+_NUM_TEXTS = 400  # that are looked at for [UNK]
 _CHOICE_EXAMPLES = 200  # training rows of a task that choose the layers to keep
 _EMULATED_ROWS = 3  # an emulator takes a hundred times as long
 _EMULATOR = ("qemu-x86_64", "-cpu", "Haswell")  # AVX2 without VNNI
@@ -119,6 +121,9 @@ def _convert(
     texts: Sequence[str],
 ) -> dict[str, Any]:
     opened = {name: open_network(place) for name, place in networks.items()}
+    tokenizer = next(iter(opened.values())).source.tokenizer
+    rows = tokenizer(list(texts[:_NUM_TEXTS]), verbose=False)["input_ids"]
+    warn_of_unknown(coverage_of(rows, tokenizer), "the text that int8 is judged on", tokenizer)
     families = {name: Family(name) for name in networks}
     encoder = next(iter(networks))
     for name, network in opened.items():

@@ -67,6 +67,7 @@ from vocab.tokenizer import (
     PAD,
     SEP,
     TOKENIZER_FILE,
+    is_lowercase,
     is_special,
     read_pieces,
     tokenizer_sha256,
@@ -87,6 +88,7 @@ class Source:
     generator_shape: EncoderShape | None  # None: there is no generator
     tokenizer_sha256: str | None  # of a run
     pieces: Sequence[str] | None  # None: no vocabulary lies beside the weights
+    is_lowercase: bool | None  # its text; None: nothing says so
 
 
 def read_source(config: PretrainConfig) -> Source:
@@ -132,6 +134,7 @@ def _from_checkpoint(place: str, checkpoint: Path) -> Source:
         generator_shape(config, vocab_size) if config.has_generator else None,
         sha256,
         pieces,
+        is_lowercase(vocab),
     )
 
 
@@ -167,7 +170,9 @@ def _from_transformers(place: str, generator: str | None) -> Source:
         else:  # the main network again, with its other head
             found = {n: t for n, t in found.items() if n.startswith(f"{network.head}.")}
         weights |= found
-    return Source(place, weights, EncoderShape.of(config), of_generator, None, pieces)
+    return Source(
+        place, weights, EncoderShape.of(config), of_generator, None, pieces, is_lowercase(main)
+    )
 
 
 def _folder(name: str, option: str) -> Path:
@@ -377,6 +382,12 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
     }
     restore_model(model, tie(made, pretrain), source.place)
     _report(source, rows, made, given)
+    lowercase = config.vocab.lowercase
+    if source.is_lowercase not in (None, lowercase):
+        warn(
+            f"{source.place} has do_lower_case = {str(source.is_lowercase).lower()}, this run "
+            f"vocab.lowercase = {str(lowercase).lower()}: the model has not learnt such text"
+        )
     _warn_of_sharing(made, _weights(model), pretrain)
 
 

@@ -71,7 +71,7 @@ def test_batches_agree_with_single_words(documents):
 
 def test_isolated_characters_stand_alone_inside_a_word():
     assert all(is_isolated(character) for character in "漢,.「」·…")
-    assert not any(is_isolated(character) for character in "가aあ🙂1ㅋ")
+    assert not any(is_isolated(character) for character in "가aあ🙂1ㅋㆍ")  # ㆍ is a dot or a jamo
 
 
 JAMO = (

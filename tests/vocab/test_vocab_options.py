@@ -30,7 +30,9 @@ def test_syllables_are_covered_as_asked(hangul, num):
     assert len(training_of(VocabConfig(hangul=hangul)).extra_characters) == num
 
 
-def test_an_old_vocabulary_is_kept_or_extended_on_other_text(make_run_in, documents, tmp_path):
+def test_an_old_vocabulary_is_kept_or_extended_on_other_text(
+    make_run_in, documents, tmp_path, caplog
+):
     english = [(language, text) for language, text in corpus(documents) if language == "en"]
     sizes = {"old": 150, "kept": 150, "extended": 210}
     folders = {name: tmp_path / name for name in sizes}
@@ -40,7 +42,9 @@ def test_an_old_vocabulary_is_kept_or_extended_on_other_text(make_run_in, docume
         if name != "old":
             options.append(f"vocab.extend={folders['old'] / 'vocab'}")
         make_run_in(folders[name], english if name == "old" else corpus(documents))
+        caplog.clear()
         train_vocab(load_config(folders[name] / "test.toml", options), [], overwrite=False)
+        assert ("ko text of test" in caplog.text) == (name != "old")
     old, kept, extended = (
         (folder / "vocab" / "tokenizer.json").read_bytes() for folder in folders.values()
     )

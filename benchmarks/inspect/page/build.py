@@ -29,6 +29,7 @@ from benchmarks.onnx.networks import REPLACED, VOCABULARY
 from benchmarks.onnx.predict import open_session
 from benchmarks.onnx.quantize import quantize
 from electrify.system.progress import log
+from vocab.unknown import coverage_of, warn_of_unknown
 
 FALSE_ALARMS = (0.02, 0.05, 0.1)  # that the reader chooses from
 EXAMPLES = {
@@ -186,6 +187,8 @@ def page_settings(detector: Detector, inputs: Sequence[str]) -> dict[str, Any]:
     # where the generator's words are found best, the network knows the language
     best = max(thresholds, key=lambda script: thresholds[script][0.05]["found_fraction"] or 0.0)
     tokenizer = detector.source.tokenizer
+    known = coverage_of(tokenizer(bundled_sentences()[best])["input_ids"], tokenizer)
+    warn_of_unknown(known, f"the page's sentences in {best}", tokenizer)
     window = detector.read("a").windows[0]
     inside = [position for position, word in enumerate(window.words) if word is not None]
     ids = window.ids[0].tolist()

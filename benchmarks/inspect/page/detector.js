@@ -165,7 +165,8 @@ function sigmoid(logit) {
   return 1 / (1 + Math.exp(-logit));
 }
 
-// Hangul where the text has a syllable of it, else Latin where it has an ASCII letter.
+// Hangul where the text has a letter of it, else Latin where it has one without accents.
 function scriptOf(text) {
-  return /[가-힣]/.test(text) ? "Hangul" : /[A-Za-z]/.test(text) ? "Latin" : "";
+  if (/[가-힣ㄱ-ㆎ\u1100-\u11ff\uffa1-\uffdc]/.test(text)) return "Hangul";
+  return /[A-Za-zＡ-Ｚａ-ｚ]/.test(text) ? "Latin" : "";
 }

@@ -1,5 +1,6 @@
 """Texts to token ids, and rows of different length to one array."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -35,7 +36,10 @@ def encode_texts(
     whole = []
     if full:  # only these may have been cut; the others need no second look
         whole = tokenizer(*([c[row] for row in full] for c in columns), verbose=False)["input_ids"]
-    spans = [np.array(row, dtype=np.int64) for row in encoded.get("offset_mapping", [])]
+    spans = [
+        whole_characters(text, np.array(row, dtype=np.int64))
+        for text, row in zip(columns[0], encoded.get("offset_mapping", []), strict=with_spans)
+    ]
     return Features(
         input_ids=[np.array(ids, dtype=np.int32) for ids in encoded["input_ids"]],
         token_type_ids=[np.array(ids, dtype=np.int32) for ids in encoded["token_type_ids"]],
@@ -43,6 +47,26 @@ def encode_texts(
         num_truncated=sum(len(ids) > max_length for ids in whole),
         details={"spans": spans},
     )
+
+
+def whole_characters(text: str, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Offsets (n, 2) of pieces whose last character is whole. Of one that the tokenizer's
+    normaliser composes, as of Hangul in NFD, `tokenizers` gives the first part alone."""
+    if unicodedata.is_normalized("NFC", text):
+        return offsets
+    is_part = np.array([*map(_continues, text), False])
+    is_piece = offsets[:, 1] > offsets[:, 0]
+    is_part[offsets[is_piece, 0]] = False
+    places = np.where(is_part, len(text), np.arange(len(text) + 1))
+    ends = np.minimum.accumulate(places[::-1])[::-1]  # the first place that is no part, from each
+    whole = offsets.copy()
+    whole[is_piece, 1] = ends[offsets[is_piece, 1]]
+    return whole
+
+
+def _continues(character: str) -> bool:
+    is_jamo = "\u1160" <= character <= "\u11ff" or "\ud7b0" <= character <= "\ud7fb"
+    return is_jamo or unicodedata.category(character).startswith("M")
 
 
 def encode_rows(

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics import klue_mrc, korquad, squad, weighted
+from benchmarks.tasks.kinds.encode import whole_characters
 from benchmarks.tasks.rows import Row, flag_field, questions_of, text_field
 from benchmarks.tasks.task import (
     Arrays,
@@ -537,7 +538,10 @@ def split_texts(texts: Sequence[str], tokenizer: Any) -> dict[str, Pieces]:
     )
     columns = zip(distinct, encoded["input_ids"], encoded["offset_mapping"], strict=True)
     return {
-        text: Pieces(np.array(ids, np.int32), np.array(offsets, np.int32).reshape(-1, 2))
+        text: Pieces(
+            np.array(ids, np.int32),
+            whole_characters(text, np.array(offsets).reshape(-1, 2)).astype(np.int32),
+        )
         for text, ids, offsets in columns
     }
 

@@ -18,6 +18,7 @@ from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.kinds.classification import LabelExample
 from benchmarks.tasks.klue import RE, YNAT
 from electrify.config.evaluate import EvaluateConfig
+from tests.benchmarks.conftest import build_tokenizer
 
 
 @pytest.fixture
@@ -100,6 +101,20 @@ def test_only_examples_that_a_seed_learns_from_are_tokenised(ynat_folder, model,
         assert learnt[0] == learnt[1]
         assert len(learnt[0]) == 10
     assert len(training_rows(prepared.train, None, 3)) == len(prepared.train.examples)
+
+
+def test_a_tokenizer_without_pieces_for_the_task_is_named(
+    ynat_folder, model, make_settings, caplog
+):
+    data = load_data(YNAT, ynat_folder)
+    prepare(YNAT, data, model, make_settings(), [0])
+    assert "[UNK]" not in caplog.text
+    foreign = replace(model, tokenizer=build_tokenizer(["the", "a"]))
+    features = prepare(YNAT, data, foreign, make_settings(), [0])
+    assert "klue-ynat" in caplog.text
+    assert "100 % of" in caplog.text
+    assert "do_lower_case = false, strip_accents = false" in caplog.text
+    assert set(np.concatenate(features.train.features.input_ids)) == {1, 2, 3}
 
 
 def test_the_encoder_has_the_saved_weights_and_the_control_has_not(model, model_folder):

@@ -4,11 +4,12 @@ import io
 import json
 import re
 import shlex
+import unicodedata
 from pathlib import Path
 
 import pytest
 
-from benchmarks.inspect.inspect import threshold_chooser
+from benchmarks.inspect.inspect import examine, threshold_chooser
 from benchmarks.inspect.verdict import Detector
 from electrify.cli import main
 from tests.benchmarks.conftest import text_of
@@ -100,6 +101,44 @@ def test_the_threshold_is_given_or_set_on_clean_text(detector: Detector, tmp_pat
 def test_what_makes_no_sense_is_refused(options, says, words, capsys):
     assert main([*words, *options]) == 1
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp949", "utf-16"])
+def test_a_file_in_any_encoding_is_read(encoding, words, capsys, monkeypatch, tmp_path):
+    text = "오늘 국회 큰 반도체 축구 여행 내일\r\n큰 반도체\r\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode(encoding)), "utf-8"))
+    (tmp_path / "clean.txt").write_bytes((text * 20).encode(encoding))
+    options = ["--json", "--no-attributions", "--clean", str(tmp_path / "clean.txt")]
+    assert main([*words, *options]) == 0
+    printed = capsys.readouterr()
+    records = [json.loads(line) for line in printed.out.splitlines()]
+    assert [record["text"] for record in records] == text.splitlines()
+    assert ("is read as" in printed.err) == (not encoding.startswith("utf-8"))
+
+
+def test_bytes_that_are_no_text_are_refused_in_one_line(words, capsys, monkeypatch):
+    data = "오늘 국회\n".encode() * 50 + b"\xff\xff\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data), "utf-8"))
+    assert main([*words, "--threshold", "0.5"]) == 1
+    assert "the input cannot be read: line 51" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_both_forms_of_unicode_have_one_threshold_and_verdict(form, detector: Detector):
+    text = "오늘 국회 큰 반도체"
+    choose = threshold_chooser(detector, None, None, 0.05)
+    typed = unicodedata.normalize(form, text)
+    assert choose(typed).source == "40 plain sentences in Hangul"
+    findings = [examine(detector, form, choose(form), False) for form in (typed, text)]
+    one, two = ((of.verdict.text, of.verdict.words, of.suspicions) for of in findings)
+    assert one == two
+
+
+def test_a_text_that_the_tokenizer_cannot_read_is_named(words, capsys):
+    assert main([*words, "오늘 국회", "the chef ate", "--no-attributions"]) == 0
+    printed = capsys.readouterr().err
+    assert printed.count("[UNK]") == 1
+    assert "'the chef ate': 100 % of 3 tokens are [UNK]" in printed
 
 
 def test_the_docs_show_what_is_printed(capsys):

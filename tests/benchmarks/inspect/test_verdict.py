@@ -1,6 +1,7 @@
 """Probabilities are those of transformers, and what a verdict rests on sums to the logit."""
 
 import math
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModel, ElectraForMaskedLM, ElectraForPreTraining
 
+from benchmarks.inspect import threshold
 from benchmarks.inspect.attribution import MAX_RELATIVE_ERROR, attribute
 from benchmarks.inspect.threshold import replaced_probabilities, script_of, thresholds_on
 from benchmarks.inspect.verdict import Detector, open_detector, window_of
@@ -156,12 +158,18 @@ def test_replaced_words_are_those_the_generator_changed(detector: Detector, plan
 
 
 def test_scripts():
-    assert [script_of(text) for text in ("AI가", "Word 1", "漢字", "12")] == [
-        "Hangul",
-        "Latin",
-        "",
-        "",
-    ]
+    """And the page has the same patterns."""
+    texts = {
+        "Hangul": ("AI가", unicodedata.normalize("NFD", "각"), "ㅋㅋ", "ﾡ"),
+        "Latin": ("Word 1", "ＡＢ", "é e"),
+        "": ("漢字", "12", "カナ"),
+    }
+    assert {name: {script_of(text) for text in of} for name, of in texts.items()} == {
+        name: {name} for name in texts
+    }
+    code = Path("benchmarks/inspect/page/detector.js").read_text(encoding="utf-8")
+    for pattern in (threshold._HANGUL, threshold._LATIN):
+        assert f"/{pattern.pattern}/.test(text)" in code
 
 
 def test_what_is_no_pair_is_refused(model_folder: Path, tmp_path: Path, tokenizer):

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import unicodedata
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from benchmarks.tasks.kinds.spans import (
     window_rows,
 )
 from benchmarks.tasks.squad import SQUAD_1
+from tests.benchmarks.conftest import build_tokenizer
 
 CONTEXT = (
     "The Café Lumière (opened 1932) stands in Seoul; 한강연구소(HRI)와 《바람의 언덕》이 협약을 "
@@ -234,3 +236,17 @@ def test_the_mask_holds_the_context_and_the_first_position(tokenizer):
         assert mask[row, 0]
         assert not set(ids.tolist()) & {0, 2, 3}
         assert len(context) == len(features.details["offsets"][row])
+
+
+@pytest.mark.parametrize("text", ["각의 세금이, é훌륭 1가", "ㄱ각é", ""])
+def test_pieces_of_decomposed_text_hold_whole_characters(text):
+    """Each piece stands for the same characters as in the composed text."""
+    tokenizer = build_tokenizer(["각", "의", "세금", "##이", ",", "é", "##훌륭", "1", "가"], 64)
+    apart = unicodedata.normalize("NFD", text)
+    pieces = [split_texts([form], tokenizer)[form] for form in (text, apart)]
+    assert pieces[0].ids.tolist() == pieces[1].ids.tolist()
+    composed, decomposed = (
+        [unicodedata.normalize("NFC", form[start:end]) for start, end in of.offsets.tolist()]
+        for form, of in zip((text, apart), pieces, strict=True)
+    )
+    assert composed == decomposed

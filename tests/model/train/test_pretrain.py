@@ -87,6 +87,17 @@ def test_without_a_sound_checkpoint_a_continued_run_starts_from_its_initial_mode
     assert "checkpoint-12 is damaged" in caplog.text
 
 
+def test_text_that_the_vocabulary_cannot_spell_is_named(config, tmp_path, caplog):
+    index = Path(config.output_dir) / "shards" / "index.json"
+    content = json.loads(index.read_text())
+    (language,) = of = content["splits"]["train"]
+    for unknown, is_named in ((0, False), (of[language]["num_tokens"] // 10, True)):
+        of[language]["num_unknown_tokens"] = unknown
+        index.write_text(json.dumps(content))
+        Trainer(config, tmp_path)._announce(0)
+        assert (f"does not fit its text in {language}: 10 % of" in caplog.text) == is_named
+
+
 def test_two_stages_are_validated_as_they_are_trained(config, tmp_path, monkeypatch):
     """And a run killed between them, in the middle of a record, logs the same figures."""
     changes = {

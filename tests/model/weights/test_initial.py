@@ -164,6 +164,15 @@ def test_without_a_generator_only_what_is_shared_is_known(tmp_path, sharing, cap
     assert "but the initial generator" not in caplog.text
 
 
+@pytest.mark.parametrize(("lowers", "is_named"), [("true", True), ("false", False)])
+def test_a_model_of_lower_cased_text_is_named(tmp_path, export, caplog, lowers, is_named):
+    (export / "discriminator" / "tokenizer_config.json").write_text(
+        f'{{"do_lower_case": {lowers}}}'
+    )
+    start(tmp_path / "later", export)
+    assert ("do_lower_case = true, this run vocab.lowercase = false" in caplog.text) == is_named
+
+
 def test_a_bare_encoder_lacks_the_head(tmp_path, earlier, export, caplog):
     caplog.set_level(logging.INFO)
     bare = tmp_path / "bare"
