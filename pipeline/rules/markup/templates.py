@@ -82,7 +82,7 @@ def _arguments(parts: list[str]) -> dict[str, str]:
 
 
 def _unnamed(arguments: dict[str, str], first: int = 1) -> list[str]:
-    found = []
+    found: list[str] = []
     while (words := arguments.get(str(first + len(found)))) is not None:
         found.append(words)
     return found
