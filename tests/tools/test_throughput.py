@@ -62,6 +62,8 @@ def test_texts_are_those_of_the_corpora_as_a_run_reads_them(tmp_path):
     folder.mkdir(parents=True)
     rows = [{"text": f"글 {number}"} for number in range(100)]
     (folder / "a.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    (folder.parent / "de").mkdir()
+    (folder.parent / "de" / "empty.jsonl").touch()
     prepared = prepare(tmp_path / "input", tmp_path / "data", ["all"], None)
     assert (prepared.num_documents, prepared.languages) == (100, ["ko"])
     config = load_config(write_config(prepared, tmp_path / "run", rules_off()))

@@ -29,6 +29,7 @@ appender.console.layout.pattern = %d{HH:mm:ss,SSS} %-5p %c{1} - %m%n
 def _settings(job_manager: Host, host: Host) -> str:
     """The file that the documentation shows, of these hosts."""
     page = (CHECKOUT / "docs" / "flink.md").read_text(encoding="utf-8")
+    shown: str
     (shown,) = re.findall(r"^```yaml\n(.+?)^```$", page, re.MULTILINE | re.DOTALL)
     addresses = {"10.77.0.12": job_manager.address, "10.77.0.13": host.address}
     for here, there in addresses.items():
@@ -68,5 +69,14 @@ class Flink(Cluster):
         exported = [f"--add-exports={name}=ALL-UNNAMED" for name in _EXPORTED]
         log = f"-Dlog4j.configurationFile=file:{there}/log4j.properties"
         classes = ("-cp", f"{SOFTWARE}/flink/lib/*", f"org.apache.flink.runtime.{main}")
-        words = ("java", *opened, *exported, log, f"-Xmx{heap}", *classes, "--configDir", there)
+        words = [
+            "java",
+            *opened,
+            *exported,
+            log,
+            f"-Xmx{heap}",
+            *classes,
+            "--configDir",
+            str(there),
+        ]
         host.start("flink", words, {})

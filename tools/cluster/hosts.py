@@ -65,7 +65,7 @@ class Host:
         outer = ("ip", "netns", "exec", self.namespace, "unshare", "--uts", "sh", "-c", inner)
         plain = {key: os.environ[key] for key in ("LANG", "JAVA_HOME") if key in os.environ}
         path = f"{SOFTWARE}/venv/bin:{os.environ['PATH']}"
-        variables = plain | {"PATH": path, "HOME": str(self.home)} | environment
+        variables = {**plain, "PATH": path, "HOME": str(self.home), **environment}
         LOGS.mkdir(parents=True, exist_ok=True)
         with (LOGS / f"{self.name}-{name}.log").open("wb") as log:
             process = subprocess.Popen(

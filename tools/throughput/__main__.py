@@ -28,7 +28,7 @@ _STAGES = ("corpus", "vocab", "pretrain", "finetune", "inference")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one benchmark and print its table; the exit status: 0 done, 1 refused."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(prog="python -m tools.throughput", allow_abbrev=False)
     parser.add_argument("stage", choices=_STAGES)
     stage = parser.parse_args(words[:1]).stage

@@ -18,9 +18,7 @@ import psutil
 
 import electrify
 
-CHECKOUT = Path(electrify.__file__).parents[1]
 _SAMPLE_SECONDS = 0.5  # ten times a second slowed what it measured by 7 %, on two cores
-_ORPHAN_SECONDS = 10.0
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
@@ -50,6 +48,7 @@ def run_measured(command: Sequence[str], log: Path) -> Cost:
     Only one at a time: processor seconds are those of all children that ended meanwhile.
     """
     before, ended = children_seconds(), threading.Event()
+    checkout = Path(electrify.__file__).parents[1]
     with log.open("wb") as output, waiting_for_orphans() as others:
         peaks = [0]
 
@@ -61,7 +60,7 @@ def run_measured(command: Sequence[str], log: Path) -> Cost:
         thread.start()
         started = time.perf_counter()
         try:
-            done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, cwd=CHECKOUT)
+            done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, cwd=checkout)
         finally:
             ended.set()
             thread.join()
@@ -98,7 +97,7 @@ def waiting_for_orphans() -> Iterator[set[psutil.Process]]:
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     others = _descendants()
     yield others
-    until = time.monotonic() + _ORPHAN_SECONDS
+    until = time.monotonic() + 10.0
     while (left := _descendants() - others) and time.monotonic() < until:
         psutil.wait_procs(left, timeout=0.01)
     prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)

@@ -22,10 +22,10 @@ _FILE_BYTES = 7_000_000  # a file of both systems is one unit of work, and is ne
 
 @dataclass(frozen=True)
 class Prepared:
-    """What both systems read: `<folder>/NN/*.jsonl`, one folder for each of the corpora."""
+    """What both systems read: `<folder>/NN/*.jsonl`, a folder for each corpus."""
 
     folder: Path
-    languages: Sequence[str]  # of each of them
+    languages: Sequence[str]  # of each folder
     num_documents: int
     num_bytes: int  # of text in UTF-8
 
@@ -41,10 +41,7 @@ class Prepared:
 def prepare(
     folder: Path, data_dir: Path, languages: Sequence[str], megabytes: float | None
 ) -> Prepared:
-    """Write the input files: the documents, or about so many megabytes of them.
-
-    `ValueError` where a language has no corpus, a row no text, and where there is no document.
-    """
+    """Write the documents, or about so many megabytes of them; `ValueError` if there are none."""
     log("preparing the documents")
     corpora = _find_corpora(data_dir, languages)
     fraction = 1.0
@@ -53,19 +50,21 @@ def prepare(
         fraction = megabytes * 1e6 / max(size, 1)
     shutil.rmtree(folder, ignore_errors=True)
     num_documents = num_bytes = 0
-    for index, (_, path) in enumerate(corpora):
-        source = folder / f"{index:02d}"
-        source.mkdir(parents=True)
+    used: list[str] = []  # languages; of a small part of a corpus there may be no text
+    for language, path in corpora:
+        source = folder / f"{len(used):02d}"
         filled = 0  # bytes of this corpus
         for text in _read(path, fraction):
+            source.mkdir(parents=True, exist_ok=True)
             with (source / f"{filled // _FILE_BYTES:05d}.jsonl").open("ab") as file:
                 file.write(orjson.dumps({"text": text}) + b"\n")
             filled += len(text.encode())
             num_documents += 1
         num_bytes += filled
-    if not num_documents:
+        used += [language] if filled else []
+    if not used:
         raise ValueError(f"no document in {', '.join(str(path) for _, path in corpora)}")
-    return Prepared(folder, [language for language, _ in corpora], num_documents, num_bytes)
+    return Prepared(folder, used, num_documents, num_bytes)
 
 
 def _find_corpora(data_dir: Path, languages: Sequence[str]) -> list[tuple[str, Path]]:

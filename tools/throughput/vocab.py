@@ -34,14 +34,15 @@ class Settings:
     work: Annotated[Path, "folder for inputs and runs"] = Path("out/throughput-vocab")
     languages: Annotated[tuple[str, ...], "corpora, or all"] = ("ko",)
     megabytes: Annotated[float | None, "of text, spread evenly; without, all of it"] = None
-    vocab_size: Annotated[int, "pieces"] = 32_000
+    vocab_size: Annotated[int | None, "pieces; 32,000, or 8,000 below 20 MB"] = None
     pretokenizer: Annotated[Literal["whitespace", "kiwi"], "of ours"] = "whitespace"
 
 
 def measure(settings: Settings) -> Report:
     """Clean, train and encode; `ValueError` if there are no data or a run fails."""
-    work, size = settings.work.resolve(), settings.vocab_size
+    work = settings.work.resolve()
     prepared = prepare(work / "input", settings.data_dir, settings.languages, settings.megabytes)
+    size = settings.vocab_size or (32_000 if prepared.num_bytes > 20e6 else 8_000)
     vocab = f'[vocab]\nsize = {size}\npretokenizer = "{settings.pretokenizer}"'
     dedup = ("exact_dedup", "line_dedup.enabled", "near_dedup.enabled")
     clean = rules_off() | dict.fromkeys(dedup, False)
