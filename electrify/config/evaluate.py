@@ -192,8 +192,8 @@ class EvaluateConfig(FinetuneOptions):
     """TF-IDF with logistic regression is scored beside the encoder, where a task labels texts. Left
     out: as `random_init_control`."""
     recipe: Literal["auto", "electra", "klue", "koelectra"] = "auto"
-    """Recipe that gives the options which are left out. `auto`: that of the task's authors. Where no
-    recipe is named, what the `finetuning.json` of an encoder of `--model` holds goes before it."""
+    """Recipe that gives the options which are left out. `auto`: that of the task's authors. Where
+    none is named, what the `finetuning.json` of an encoder of `--model` holds goes before it."""
     selection: Literal["last", "best-on-a-split-of-train"] = "last"
     """Which weights are scored. `last`: those of the last step. `best-on-a-split-of-train`: the
     best on a part of the training rows. The reported rows decide nothing."""
