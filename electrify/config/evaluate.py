@@ -193,8 +193,7 @@ class EvaluateConfig(FinetuneOptions):
     out: as `random_init_control`."""
     recipe: Literal["auto", "electra", "klue", "koelectra"] = "auto"
     """Recipe that gives the options which are left out. `auto`: that of the task's authors. Where
-    no recipe is named, what the `finetuning.json` of an encoder of `--model` holds goes before it.
-    """
+    none is named, what the `finetuning.json` of an encoder of `--model` holds goes before it."""
     selection: Literal["last", "best-on-a-split-of-train"] = "last"
     """Which weights are scored. `last`: those of the last step. `best-on-a-split-of-train`: the
     best on a part of the training rows. The reported rows decide nothing."""
