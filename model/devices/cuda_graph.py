@@ -36,7 +36,7 @@ class CudaRecorder:
         try:
             with torch.cuda.stream(self._stream):
                 result, self._wait = _watched(work)
-        finally:  # where the work fails, too: its caller puts back what it has changed until then
+        finally:  # where the work fails, too: its caller continues
             current.wait_stream(self._stream)
         return result
 

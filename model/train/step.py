@@ -4,10 +4,10 @@
 device and options allow, compiled, and recorded as one CUDA graph.
 """
 
-import copy
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import torch
@@ -115,21 +115,39 @@ def update(
     outputs: list[Outputs] = []
     norms = []
     for optimizer, stage in zip(optimizers, stages, strict=True):
-        for parameter in model.parameters():
-            parameter.grad = None
-        earlier: Sequence[Outputs | None] = outputs or [None] * len(masked)
-        outputs = []
-        for number, (batch, before) in enumerate(zip(masked, earlier, strict=True)):
-            with synchronised(model, number == len(masked) - 1):
-                with autocast(config, batch.tokens.device):
-                    loss, output = parts.loss_of(model, batch, counts, stage, before)
-                # processes average their gradients, and the loss is a sum over them
-                torch.autograd.backward(loss * ranks.num_ranks)
-            outputs.append(output if before is None else _joined(before, output))
+        outputs = take_gradients(model, masked, counts, stage, outputs, config, ranks, parts)
         norm, divisors = clip(optimizer, config)
         optimizer.step(divisors)
         norms.append(norm)
     return outputs, torch.stack(norms).square().sum().sqrt()
+
+
+def take_gradients(
+    model: nn.Module,
+    masked: Sequence[Masked],
+    counts: Counts,
+    stage: Stage,
+    earlier: Sequence[Outputs],
+    config: PretrainConfig,
+    ranks: Ranks,
+    parts: Parts,
+) -> list[Outputs]:
+    """Forward and backward passes of one stage, after which the model has its gradients alone.
+
+    `earlier` are the outputs of the stage before, none in the first one.
+    """
+    for parameter in model.parameters():
+        parameter.grad = None
+    outputs = []
+    for number, batch in enumerate(masked):
+        before = earlier[number] if earlier else None
+        with synchronised(model, number == len(masked) - 1):
+            with autocast(config, batch.tokens.device):
+                loss, output = parts.loss_of(model, batch, counts, stage, before)
+            # processes average their gradients, and the loss is a sum over them
+            torch.autograd.backward(loss * ranks.num_ranks)
+        outputs.append(output if before is None else _joined(before, output))
+    return outputs
 
 
 def total_counts(masked: Sequence[Masked]) -> Counts:
@@ -213,6 +231,7 @@ def undo_compilation(model: nn.Module) -> None:
 WARM_UPS = 3  # steps of a form before it is recorded: real ones, so no weight has to go back
 _MOST_LETTERS = 240  # of an error's message in the log
 Result = tuple[list[Outputs], Tensor]
+Made = TypeVar("Made")
 Form = tuple[object, ...]
 
 
@@ -272,15 +291,17 @@ class FastStep:
         if self._recorder is not None:
             _copy(batches, self._inputs)
             batches = self._inputs
-            if self._replay is None and self._num_done == WARM_UPS:
-                self._record(self._recorder, stages)
+        if self.is_compiled and self._num_done == 0:
+            self._compile(batches, stages)
+        if self._recorder is not None and self._num_done == WARM_UPS:
+            self._record(self._recorder, batches, stages)
+        prepare(self._optimizers, self._config, step)
         if self._replay is not None:
             assert self._result is not None
-            prepare(self._optimizers, self._config, step)
             self._replay()
             result = self._result
         else:
-            result = self._run(batches, step)
+            result = self._warm(partial(self._update, batches, stages))
         self._window.keep(result[0])
         self._num_done += 1
         return result
@@ -306,23 +327,20 @@ class FastStep:
         rows, length = batches[0].input_ids.shape
         log(f"steps of {len(batches)} x {rows} x {length} tokens: {self.how()}")
 
-    def _run(self, batches: Sequence[Batch], step: Step) -> Result:
-        def work() -> Result:
-            outputs, norm = train_step(
-                self._model, self._optimizers, batches, self._config, step, self._parts
-            )
-            self._window.count(outputs, self._add_sums)
-            return outputs, norm
+    def _update(self, batches: Sequence[Batch], stages: Sequence[Stage]) -> Result:
+        outputs, norm = update(
+            self._model, self._optimizers, batches, self._config, stages, self._ranks, self._parts
+        )
+        self._window.count(outputs, self._add_sums)
+        return outputs, norm
 
-        def run() -> Result:
-            return work() if self._recorder is None else self._recorder.warm(work)
+    def _warm(self, work: Callable[[], Made]) -> Made:
+        return work() if self._recorder is None else self._recorder.warm(work)
 
-        if not self.is_compiled or self._num_done:
-            return run()
-        changed: list[Any] = [self._model, *self._optimizers, self._window]
-        before = copy.deepcopy([part.state_dict() for part in changed])
+    def _compile(self, batches: Sequence[Batch], stages: Sequence[Stage]) -> None:
+        """Compile what an update of this form calls, or fall back before anything has changed."""
         try:
-            return run()
+            self._warm(partial(self._rehearse, batches, stages))
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # whatever a compiler raises; what is not its own comes again
@@ -332,29 +350,31 @@ class FastStep:
                     f'torch.compile failed ({reason}); set pretrain.compile to "auto"'
                 ) from error
             self._fall_back(f"without torch.compile, which failed: {reason}")
-        for part, state in zip(changed, before, strict=True):
-            part.load_state_dict(state)
-        undo_compilation(self._model)
-        self._parts, self._add_sums, self.is_compiled = AS_WRITTEN, add_sums_of, False
-        return run()
+            undo_compilation(self._model)
+            self._parts, self._add_sums, self.is_compiled = AS_WRITTEN, add_sums_of, False
+
+    def _rehearse(self, batches: Sequence[Batch], stages: Sequence[Stage]) -> None:
+        """All passes of an update. It changes gradients, which the next update drops, and the
+        state of the random generator, which each step sets."""
+        model, parts, ranks = self._model, self._parts, self._ranks
+        masked = [parts.mask(bare(model), batch) for batch in batches]
+        counts = ranks.sum(total_counts(masked))
+        outputs: list[Outputs] = []
+        for stage in stages:
+            outputs = take_gradients(
+                model, masked, counts, stage, outputs, self._config, ranks, parts
+            )
+        MetricsWindow(self._window.languages, self._device).count(outputs, self._add_sums)
 
     def _fall_back(self, why: str) -> None:
         warn(f"steps run {why}")
         self._failures.append(why)
 
-    def _record(self, recorder: CudaRecorder, stages: Sequence[Stage]) -> None:
+    def _record(
+        self, recorder: CudaRecorder, batches: Sequence[Batch], stages: Sequence[Stage]
+    ) -> None:
         def work() -> None:
-            outputs, norm = update(
-                self._model,
-                self._optimizers,
-                self._inputs,
-                self._config,
-                stages,
-                self._ranks,
-                self._parts,
-            )
-            self._window.count(outputs, self._add_sums)
-            self._result = outputs, norm
+            self._result = self._update(batches, stages)
 
         try:
             self._replay = recorder.record(work)
