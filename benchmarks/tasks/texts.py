@@ -65,7 +65,7 @@ def dump_texts(names: Sequence[str], data_dirs: Sequence[Path], folder: Path) ->
     """
     texts: dict[str, dict[SplitText, None]] = {}  # in order, each once
     for name in names:
-        for task, found in _texts_of_name(name, data_dirs).items():
+        for task, found in texts_of_name(name, data_dirs).items():
             texts.setdefault(task, {}).update(dict.fromkeys(found))
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"*{_ENDING}"):  # of an earlier config
@@ -81,17 +81,14 @@ def dump_texts(names: Sequence[str], data_dirs: Sequence[Path], folder: Path) ->
     return paths
 
 
-def _texts_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitText]]:
+def texts_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitText]]:
     """(split, text) pairs by task of a suite or task, or by the name of a file."""
     tasks = _tasks_of_name(name, data_dirs)
     if not tasks:
         path = Path(name).expanduser()
         found = {path.name: [("file", text.strip()) for text in file_texts(path) if text.strip()]}
     else:
-        found = {
-            task: list(_task_texts(TASKS[task], files_below(data_dir), data_dir))
-            for task, data_dir in tasks.items()
-        }
+        found = {task: list(_task_texts(TASKS[task], data_dir)) for task, data_dir in tasks.items()}
     if empty := [task for task, texts in found.items() if not texts]:
         raise ValueError(f"clean.decontaminate_against: there is no text in {', '.join(empty)}")
     return found
@@ -143,34 +140,27 @@ def _tasks_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
 def _has_texts(task: Task, below: Sequence[Path], data_dir: Path) -> bool:
     if is_read_by_datasets(task, data_dir):
         return task.hub is not None
-    return any(files_named(name, below) for name in _file_names(task))
+    return any(_files(task, below))
 
 
-def _splits(task: Task) -> list[str]:
-    return [split for split in task.all_splits if split != "train"]
+def _files(task: Task, below: Sequence[Path]) -> Iterator[tuple[str, Path]]:
+    """Split and path of each file of evaluation rows."""
+    for split in task.all_splits:
+        if split != "train":
+            for name in (*official_names(task, split), *task.other_texts.get(split, ())):
+                yield from ((split, path) for path in files_named(name, below))
 
 
-def _file_names(task: Task) -> list[str]:
-    return [
-        name
-        for split in _splits(task)
-        for name in (*official_names(task, split), *task.other_texts.get(split, ()))
-    ]
-
-
-def _task_texts(task: Task, below: Sequence[Path], data_dir: Path) -> Iterator[SplitText]:
+def _task_texts(task: Task, data_dir: Path) -> Iterator[SplitText]:
     """By `datasets` where the task is there, else of all its files."""
-    found: Iterable[tuple[str, str, Iterable[tuple[int, Row]]]] = ()
-    if not is_read_by_datasets(task, data_dir):
-        found = (
-            (split, str(path), task.rows(split, path))
-            for split in _splits(task)
-            for name in (*official_names(task, split), *task.other_texts.get(split, ()))
-            for path in files_named(name, below)
-        )
-    elif task.hub is not None:
-        where, of_splits = hub_rows(task, data_dir, _splits(task))
+    found: Iterable[tuple[str, str, Iterable[tuple[int, Row]]]]
+    if is_read_by_datasets(task, data_dir):
+        splits = [split for split in task.all_splits if split != "train"]
+        where, of_splits = hub_rows(task, data_dir, splits)
         found = ((s, f"{where} {s}", enumerate(rows, start=1)) for s, rows in of_splits.items())
+    else:
+        files = _files(task, files_below(data_dir))
+        found = ((split, str(path), task.rows(split, path)) for split, path in files)
     for split, where, rows in found:
         for number, row in rows:
             for text in task.texts(row, f"{where} {task.row_name} {number}"):
