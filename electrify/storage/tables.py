@@ -108,8 +108,10 @@ def guess_delimiter(
             best, chosen = (has_names, even), delimiter
     if chosen:
         return chosen
-    # texts in one column may hold any number of commas
-    is_text = len({len(row) for row in _head_rows(lines, default)[1:]}) > 1
+    # texts in one column may hold any number of commas, with a space behind
+    rows = _head_rows(lines, default)[1:]
+    num_spaces = sum(len(row) > 1 and row[-1].startswith(" ") for row in rows)
+    is_text = len({*map(len, rows)}) > 1 or 2 * num_spaces > len(rows)
     return _NO_DELIMITER if is_text else default
 
 

@@ -163,6 +163,9 @@ def _read_values(scanner: "_Scanner", source: Source, path: TextPath) -> Iterato
                 items = _documents(0, scanner.value(), source, path)
             for item in items:
                 num_rows += 1
+                if isinstance(item, Raw) and _LOST.search(item.text):
+                    data = item.text.encode("utf-8", "replace")
+                    item = bad_row(0, "invalid_utf8", "bytes that are not UTF-8", data)
                 yield replace(item, row=num_rows)
     except ValueError as error:
         yield Fault(num_rows + 1, "unreadable_file", str(error))
@@ -277,11 +280,7 @@ def _document(row: int, value: Any, source: Source, keys: Sequence[str]) -> Raw 
         return value
     if not isinstance(value, dict):
         value, keys = {source.text_field: value}, (source.text_field,)
-    item = take_fields(row, value, source, keys)
-    if isinstance(item, Raw) and not item.text.isascii() and _LOST.search(item.text):
-        data = item.text.encode("utf-8", "surrogateescape")
-        return bad_row(row, "invalid_utf8", "bytes that are not UTF-8", data)
-    return item
+    return take_fields(row, value, source, keys)
 
 
 def _values_at(value: Any, keys: Sequence[str]) -> Iterator[Any]:

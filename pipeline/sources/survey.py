@@ -264,42 +264,33 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> _
         return f"damaged: {type(error).__name__}: {error}"
 
 
+_Rows = list[dict[str, Any]]  # of the head of a file, of kinds that have fields
+
+
 def _read_sample(file: InputFile, is_document: bool, num_judged: int) -> _Sample | str:
     kind = KIND_OF_ENDING[text_ending(file.path)]
     raw_head = b"" if kind in ("parquet", "wet") else head_of(file)
     encoding = "utf-8" if marked_encoding(raw_head) else guess_any_encoding(raw_head)
+    options: dict[str, Any] = {}
+    rows: _Rows = []
     if kind == "wikipedia" and b"<mediawiki" not in raw_head:
         return "XML, but no dump of Wikipedia: write its text out, one JSON object a line"
-    options: dict[str, Any] = {}
-    rows: list[dict[str, Any]] = []
     if kind == "parquet":
         rows = _parquet_rows(file)
     elif kind not in ("wikipedia", "wet"):
-        options["encoding"] = encoding
-        head = read_text_chunks(file, options["encoding"])[0]
+        head = read_text_chunks(file, encoding)[0]
         text = head.decode("utf-8", "replace").removeprefix("\ufeff")
         kind = _kind_of_text(kind, text)
         if kind == "text":
             options["document"] = "file" if is_document else _text_document(text)
-        elif kind == "jsonl":
-            values, is_one = head_values(head)
-            rows = [value for value in values if isinstance(value, dict)]
-            if not rows or named_list(rows[0]):
-                return describe(raw_head, kind, options["encoding"]) or "no JSON objects in it"
-            options["text_field"] = text_path(rows, is_one)
         else:
-            cells = _cells(text, kind)
-            if (is_header := has_header(cells) if cells else True) is None:
-                return _which_row(file.path, cells)
-            if not is_header:
-                options["columns"] = tuple(f"column{n}" for n in range(1, len(cells[0]) + 1))
-            names = options.get("columns") or [cell.strip() for cell in cells[0]] if cells else ()
-            rows = [dict(zip(names, row, strict=False)) for row in cells[bool(is_header) :]]
-    if rows:
-        text_field = options.get("text_field") or text_path(rows, is_file=False)
-        if text_field is None:
-            return f"no field with text (there are: {', '.join(rows[0])})"
-        options["text_field"] = text_field
+            found = _json_rows(head) if kind == "jsonl" else _table_rows(file.path, text, kind)
+            if isinstance(found, str):
+                return found or describe(raw_head, kind, encoding) or "no JSON objects in it"
+            rows, options = found
+        options["encoding"] = encoding
+    if rows and options.setdefault("text_field", text_path(rows, is_file=False)) is None:
+        return f"no field with text (there are: {', '.join(rows[0])})"
     source = Source(kind=kind, language="en", path=file.path, **options)
     documents, faults, share = _read_head(file, source)
     texts = [document.text for document in documents]
@@ -307,7 +298,7 @@ def _read_sample(file: InputFile, is_document: bool, num_judged: int) -> _Sample
         return faults[0].detail if faults else "no text in it"
     return _Sample(
         kind,
-        options.get("text_field"),
+        options.get("text_field") if rows else None,
         source.columns,
         None if encoding == "utf-8" and raw_head.isascii() else options.get("encoding"),
         source.document if kind == "text" else None,
@@ -318,6 +309,28 @@ def _read_sample(file: InputFile, is_document: bool, num_judged: int) -> _Sample
         _language_bytes(_spread(texts, num_judged)),
         f"{file.where(faults[0].row)}: {faults[0].reason}: {faults[0].detail}" if faults else "",
     )
+
+
+def _json_rows(head: bytes) -> tuple[_Rows, dict[str, Any]] | str:
+    """Objects and options of the source; empty where none can be read."""
+    values, is_one = head_values(head)
+    rows = [value for value in values if isinstance(value, dict)]
+    if not rows or named_list(rows[0]):
+        return ""
+    return rows, {"text_field": text_path(rows, is_one)}
+
+
+def _table_rows(path: str, text: str, kind: Kind) -> tuple[_Rows, dict[str, Any]] | str:
+    """Rows and options of the source, or a question."""
+    cells = _cells(text, kind)
+    if not cells:
+        return [], {}
+    if (is_header := has_header(cells)) is None:
+        return _which_row(path, cells)
+    columns = () if is_header else tuple(f"column{n + 1}" for n in range(len(cells[0])))
+    names = columns or [cell.strip() for cell in cells[0]]
+    rows = [dict(zip(names, row, strict=False)) for row in cells[is_header:]]
+    return rows, {"columns": columns}
 
 
 def _kind_of_text(kind: Kind, text: str) -> Kind:

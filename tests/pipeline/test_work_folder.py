@@ -227,7 +227,8 @@ def test_what_runs_that_failed_have_left_is_gone_after_a_sound_one(
     tmp_path, raw, benchmark_texts, monkeypatch
 ):
     filesystem = fsspec.filesystem("memory")
-    (raw / "b.jsonl").write_text("broken\n", encoding="utf-8")
+    good = json.dumps({"text": "이 파일에는 읽을 수 없는 줄이 하나 있다."})
+    (raw / "b.jsonl").write_text(f"{good}\nbroken\n", encoding="utf-8")
     with pytest.raises(ValueError, match="malformed_json"):
         _clean(tmp_path, raw, benchmark_texts, strict=True, work_dir="memory://left")
 

@@ -81,6 +81,11 @@ def test_the_first_line_in_which_a_spreadsheet_names_its_delimiter_is_no_row():
 
 
 def test_one_column_of_texts_with_commas_has_no_delimiter():
+    assert guess_delimiter("text\na,1\nb,2\n") == ","  # a name is missing
+    assert _read(text := "text\n하나, 둘\n셋, 넷\n", guess_delimiter(text))[1:] == [
+        ("하나, 둘",),
+        ("셋, 넷",),
+    ]
     text = 'text\n하나, 둘\n하나, 둘, 셋\n"하나\n둘"\n'
     assert _read(text, guess_delimiter(text))[1:] == [
         ("하나, 둘",),
