@@ -8,6 +8,7 @@ from benchmarks.evaluate import evaluate
 from electrify.config.run import RunConfig
 from electrify.stage.folder import read_manifest
 from electrify.stage.plan import checkpoint_step, checkpoints, output_dir
+from electrify.system.outcome import UserError
 from electrify.system.progress import log
 
 Export = Callable[[Path, Path], None]  # checkpoint, folder to write
@@ -26,9 +27,9 @@ def evaluate_checkpoints(
     run = output_dir(config)
     found = {checkpoint_step(path): path for path in run_checkpoints(run)}
     if not found:
-        raise ValueError(f"no checkpoint in {run}; run first: electrify pretrain CONFIG")
+        raise UserError(f"no checkpoint in {run}; run first: electrify pretrain CONFIG")
     if unknown := [step for step in steps if step not in found]:
-        raise ValueError(
+        raise UserError(
             f"no checkpoint-{unknown[0]} in {run}; there are those of steps "
             f"{', '.join(map(str, found))} (pretrain.keep_every_steps keeps more of them)"
         )

@@ -17,7 +17,7 @@ from transformers.utils import logging
 
 from electrify.stage.folder import digest_of
 from electrify.stage.plan import is_hub_name
-from electrify.system.outcome import first_line, panics_as_errors
+from electrify.system.outcome import UserError, first_line, panics_as_errors
 from electrify.system.progress import warn
 
 Variant = Literal["pretrained", "random-init", "bag-of-words"]  # the last needs no encoder
@@ -83,7 +83,7 @@ _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "longformer")
 def check_place(path: str) -> None:
     """`ValueError` for a folder that is not there; a hub name is not looked up."""
     if not Path(path).is_dir() and not is_hub_name(path):
-        raise ValueError(f"no model folder {path}; give a folder with config.json, or a hub name")
+        raise UserError(f"no model folder {path}; give a folder with config.json, or a hub name")
 
 
 def open_model(path: str, name: str | None = None) -> ModelSource:
@@ -100,12 +100,12 @@ def open_model(path: str, name: str | None = None) -> ModelSource:
             config = AutoConfig.from_pretrained(path)
             tokenizer = AutoTokenizer.from_pretrained(path)
     except Exception as error:  # transformers and tokenizers have many sorts for damaged files
-        raise ValueError(
+        raise UserError(
             f"cannot read a model at {path}: {first_line(error)} "
             "(needed: config.json, model.safetensors and the tokenizer files)"
         ) from error
     if len(tokenizer) > config.vocab_size:
-        raise ValueError(
+        raise UserError(
             f"{path}: the tokenizer has {len(tokenizer)} ids, the model {config.vocab_size} "
             "embeddings; they do not belong together"
         )
@@ -137,11 +137,11 @@ def generator_of(path: str) -> str | None:
 def check_tokenizer(tokenizer: Any) -> None:
     """Raises `ValueError` for a tokenizer without padding, or that does not put its [CLS] first."""
     if tokenizer.pad_token_id is None:
-        raise ValueError("the tokenizer has no padding token; save one with it (pad_token)")
+        raise UserError("the tokenizer has no padding token; save one with it (pad_token)")
     if tokenizer.cls_token_id is not None and tokenizer("")["input_ids"][:1] != [
         tokenizer.cls_token_id
     ]:
-        raise ValueError(
+        raise UserError(
             f"the tokenizer does not put {tokenizer.cls_token} before a text, but the head reads "
             "that token; save the tokenizer with its post-processor"
         )
@@ -157,7 +157,7 @@ def fitting_length(wanted: int, model: ModelSource, was_given: bool) -> int:
     if positions is None or wanted <= positions:
         return wanted
     if was_given:
-        raise ValueError(
+        raise UserError(
             f"evaluate.max_sequence_length = {wanted} is more than the {positions} positions of "
             f"{model.path}"
         )
@@ -209,9 +209,9 @@ def load_network(path: str, kind: Any, **options: Any) -> Any:
                 path, dtype=torch.float32, output_loading_info=True, weights_only=True, **options
             )
     except Exception as error:  # safetensors, zip and pickle have sorts of their own
-        raise ValueError(f"cannot read the weights of the model at {path}: {error}") from error
+        raise UserError(f"cannot read the weights of the model at {path}: {error}") from error
     if missing := sorted(n for n in loading["missing_keys"] if not n.startswith("pooler.")):
-        raise ValueError(
+        raise UserError(
             f"{path} is no whole {type(network).__name__}: it lacks {len(missing)} weights, such "
             f"as {missing[0]}; give a folder that `electrify export` wrote, or one like it"
         )
@@ -228,7 +228,7 @@ def prepare_encoder(
     if dropout is not None:
         modules = [module for module in encoder.modules() if isinstance(module, nn.Dropout)]
         if not modules:
-            raise ValueError(
+            raise UserError(
                 f"evaluate.dropout = {dropout}: {type(encoder).__name__} has no dropout modules; "
                 "leave it out"
             )
@@ -253,7 +253,7 @@ def freeze(encoder: nn.Module, what: Literal["none", "encoder"] | int) -> None:
     learnt = 0 if what == "encoder" else what
     assert isinstance(learnt, int)
     if learnt > layers:
-        raise ValueError(f"evaluate.freeze = {learnt}: the encoder has {layers} layers")
+        raise UserError(f"evaluate.freeze = {learnt}: the encoder has {layers} layers")
     for name, parameter in encoder.named_parameters():
         is_learnt = what != "encoder" and layer_depth(name, layers) > layers - learnt
         parameter.requires_grad_(is_learnt)
@@ -270,7 +270,7 @@ def shape_layers(
     if kept is None and not redrawn:
         return
     if not has_layers(model, kept, redrawn):
-        raise ValueError(
+        raise UserError(
             f"evaluate.num_layers = {kept}, evaluate.reinitialized_layers = {redrawn}: "
             f"{model.name} has {model.config.num_hidden_layers} layers"
         )
@@ -298,7 +298,7 @@ def _layers(encoder: nn.Module) -> nn.ModuleList:
             if len(module) != any_encoder.config.num_hidden_layers:
                 break  # layers that share their weights, as ALBERT's
             return module
-    raise ValueError(
+    raise UserError(
         f"evaluate.num_layers, evaluate.reinitialized_layers: the layers of "
         f"{type(encoder).__name__} are not known; leave both out"
     )

@@ -31,6 +31,7 @@ from benchmarks.statistics.comparison import Against, between, resolve_baseline,
 from electrify.page.page import Page
 from electrify.stage.folder import remove_torn, write_text
 from electrify.stage.lock import stage_lock
+from electrify.system.outcome import UserError
 
 _SUBTITLE = "electrify: an ELECTRA encoder from raw text to scores"
 
@@ -50,12 +51,12 @@ def report(
     (`resolve_baseline`). Raises `ValueError` for a folder that is no run, or that is named twice.
     """
     if not folders:
-        raise ValueError("no run folder given; run: electrify report out/NAME [out/OTHER ...]")
+        raise UserError("no run folder given; run: electrify report out/NAME [out/OTHER ...]")
     if len({folder.resolve() for folder in folders}) < len(folders):
-        raise ValueError(f"a run folder is named twice: {', '.join(map(str, folders))}")
+        raise UserError(f"a run folder is named twice: {', '.join(map(str, folders))}")
     target = output or folders[0]
     if target.exists() and not target.is_dir():
-        raise ValueError(f"output {target} is a file; give a folder")
+        raise UserError(f"output {target} is a file; give a folder")
     runs = [read_run(folder) for folder in folders]
     names = _names(runs)
     compared_with = resolve_baseline(baseline, runs, names)

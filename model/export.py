@@ -19,6 +19,7 @@ from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.plan import export_stage, output_dir, run_folder
 from electrify.stage.run import run_stage
+from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from model.electra import ElectraPretrainer
 from model.train.checkpoint import DAMAGES, load_model, newest, read_state, trained_options
@@ -47,10 +48,10 @@ def export_checkpoint(checkpoint: Path, folder: Path) -> None:
         config = trained_options(identity)
         expected = str(identity["tokenizer_sha256"])
     except DAMAGES as error:
-        raise ValueError(f"{checkpoint} is damaged ({error}); name another one") from None
+        raise UserError(f"{checkpoint} is damaged ({error}); name another one") from None
     shards = open_shards(run / "shards", [])  # compares them with the vocabulary beside
     if shards.tokenizer_sha256 != expected:
-        raise ValueError(
+        raise UserError(
             f"{run / 'shards'} was made with another vocabulary than {checkpoint}: put the old one "
             "back"
         )
@@ -115,7 +116,7 @@ def verify(
     for name, difference in differences.items():
         log(f"{name}: largest logit difference to the trained model {difference:.1e}")
         if not difference <= MAX_LOGIT_DIFFERENCE:
-            raise ValueError(
+            raise UserError(
                 f"the exported {name} differs from the trained one by {difference:.1e} "
                 f"(allowed {MAX_LOGIT_DIFFERENCE}): installed transformers may have changed; "
                 "pin it as constraints.txt does"

@@ -15,6 +15,7 @@ from electrify.stage.folder import write_json
 from electrify.stage.plan import output_dir, pretrain_stage
 from electrify.system.machine import Precision
 from electrify.system.memory import keep_freed_memory
+from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, Stopped, log, stop_on_signal, warn
 from model.batch import Batch, Outputs, document_blocks
 from model.devices.device import (
@@ -107,7 +108,7 @@ class Trainer:
     def _make_probe(self, config: RunConfig) -> Probe | None:
         assert config.pretrain.probe is not None
         if self.device.type == "xla":
-            raise ValueError(
+            raise UserError(
                 'pretrain.probe with device = "xla": XLA would compile it for each length; leave '
                 "it out"
             )
@@ -194,7 +195,7 @@ class Trainer:
 
     def _check(self, step: int, norm: torch.Tensor) -> None:
         if not math.isfinite(float(norm)):
-            raise ValueError(broken_state(float(norm), step, self.config))
+            raise UserError(broken_state(float(norm), step, self.config))
 
     @torch.no_grad()
     def _validate(self, step: int) -> None:

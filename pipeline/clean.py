@@ -19,6 +19,7 @@ from electrify.stage.plan import clean_stage
 from electrify.stage.run import run_stage
 from electrify.storage.folder import Folder
 from electrify.system.memory import keep_little_memory, return_freed_memory
+from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from pipeline.decontaminate.index import read_statistics, write_index
 from pipeline.dedup.components import star_edges
@@ -182,7 +183,7 @@ def clean(
     which nothing is left and, if `clean.strict`, for the first row that cannot be read.
     """
     if config.clean.decontaminate_against and benchmark_texts is None:
-        raise ValueError(
+        raise UserError(
             f"clean.decontaminate_against = {list(config.clean.decontaminate_against)}, but no "
             "folder with the texts of these benchmarks was given; run: electrify clean CONFIG"
         )
@@ -269,7 +270,7 @@ def _run(pipeline: beam.Pipeline, groups: Sequence[InputGroup], work: WorkFolder
         # a group that a runner tried again may have been read in the end
         unread = [g.index for g in groups if hashes_name(g.index) not in there]
         if faults := [name for group in unread if (name := error_name(group)) in there]:
-            raise ValueError(work.read(faults[0]).decode()) from error
+            raise UserError(work.read(faults[0]).decode()) from error
         raise
 
 
@@ -295,7 +296,7 @@ def _refuse_empty(tally: Tally, config: CleanConfig) -> None:
     reasons = ", ".join(f"{reason} {n:,}" for reason, n in counts.items()) or "the files are empty"
     examples = "".join(f"\n  {example}" for example in tally.examples[:5])
     num_read = tally.total("documents_in") + tally.total("malformed")
-    raise ValueError(
+    raise UserError(
         f"{what} of {num_read:,} in "
         f"{len(tally.files):,} file(s); removed: {reasons}. Check clean.sources (kind, text_field, "
         f"document) and clean.min_characters{examples}"

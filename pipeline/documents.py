@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from electrify.storage.folder import patiently
 from electrify.system.memory import return_freed_memory
+from electrify.system.outcome import UserError
 
 DOCUMENT_SCHEMA = pa.schema(
     [
@@ -192,7 +193,7 @@ def document_paths(folder: Path) -> list[Path]:
     """The document files of a `clean` folder in order; `ValueError` if there are none."""
     paths = sorted(folder.glob("documents-*.parquet"))
     if not paths:
-        raise ValueError(f"no documents-*.parquet in {folder}; run first: electrify clean CONFIG")
+        raise UserError(f"no documents-*.parquet in {folder}; run first: electrify clean CONFIG")
     return paths
 
 

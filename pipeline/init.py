@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from electrify.config.load import parse_config, toml_value
+from electrify.system.outcome import UserError
 from pipeline.sources.survey import KIND_OF_ENDING, FoundSource, survey
 
 _BYTES_A_TOKEN = 4  # of UTF-8: 3.8 to 4.7 in Korean, 4 in languages with Latin letters
@@ -134,15 +135,15 @@ def init(path: str, output: str | None) -> list[str]:
     name = name.strip("-._") or "my-text"
     target = Path(output or f"{name}.toml")
     if target.exists():
-        raise ValueError(f"{target} exists and is not overwritten; give another --output")
+        raise UserError(f"{target} exists and is not overwritten; give another --output")
     if "://" in path:
-        raise ValueError(
+        raise UserError(
             f"{path} is an address, and init reads local files: copy some files here, then change "
             "the paths in the config"
         )
     found, unread = survey(Path(path))
     if not found:
-        raise ValueError(_nothing_to_read(path, unread))
+        raise UserError(_nothing_to_read(path, unread))
     num_tokens = sum(source.text_bytes for source in found) // _BYTES_A_TOKEN
     network = _network(_languages(found), num_tokens)
     text = _config(name, target, found, num_tokens, network)

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from electrify.storage.folder import Folder
+from electrify.system.outcome import UserError
 from pipeline.documents import (
     DOCUMENT_SCHEMA,
     REMOVED_SCHEMA,
@@ -209,7 +210,7 @@ def _paths(work: Folder, prefix: Literal["cleaned", "changed"], unit: int) -> It
     """
     done = hashes_name(unit >> UNIT_BITS) if prefix == "cleaned" else tally_name("compared", unit)
     if not work.exists(done):
-        raise ValueError(
+        raise UserError(
             f"what was written to {work.address} is not there for every worker; set clean.work_dir "
             "to a folder that all workers see, such as gs://bucket/tmp"
         )

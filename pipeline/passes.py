@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from electrify.config.clean import CleanConfig, NearDedupConfig, Source
 from electrify.config.names import without_secrets
 from electrify.storage.folder import Folder
+from electrify.system.outcome import UserError
 from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.dedup.components import is_small, pack_bands, unpack_members
 from pipeline.dedup.exact import pack_hashes, text_hash, without_case
@@ -130,12 +131,12 @@ def _malformed_row(
     detail = mask_pii(without_secrets(_storable(fault.detail)), source.language)[0]
     if fault.reason == "unreadable_file":
         if config.damaged_files == "stop":
-            raise ValueError(
+            raise UserError(
                 f"{where}: {detail}. Repair the file, take it out of the sources, or set "
                 'clean.damaged_files = "keep" to take what can be read of it'
             )
     elif config.strict:
-        raise ValueError(
+        raise UserError(
             f"{where}: {fault.reason}: {detail} (clean.strict = false counts it and goes on)"
         )
     name = source.name or file.stem

@@ -37,6 +37,7 @@ from google.protobuf import json_format, text_format  # type: ignore[import-unty
 from electrify.config.names import runner_name
 from electrify.system.machine import num_cpus
 from electrify.system.memory import remember_peak_of
+from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log, warn
 from pipeline.worker import prepare_workers, start_worker
 
@@ -161,7 +162,7 @@ def make_pipeline(
     try:
         return beam.Pipeline(options=options)
     except (ValueError, ImportError, AttributeError) as error:
-        raise ValueError(
+        raise UserError(
             f"Beam cannot start the runner {name!r}: {error} "
             "Write clean.runner = local, or the name of a Beam runner"
         ) from error
@@ -191,16 +192,16 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
         if str(error).startswith("KeyboardInterrupt"):
             raise KeyboardInterrupt from error
         if refused := _REFUSED.search(str(error)):
-            raise ValueError(refused[1]) from error
+            raise UserError(refused[1]) from error
         if str(error).endswith(_CLOSED):
-            raise ValueError(
+            raise UserError(
                 "a worker process of the local runner ended in the middle of its work; the system "
                 "kills the largest when memory runs out. Give the same command with fewer: "
                 "-- --direct_num_workers=1"
             ) from error
         is_on_cluster = isinstance(pipeline.runner, PortableRunner) or _is_dataflow(pipeline)
         if is_on_cluster and (lacking := _NO_CODE.search(str(error))):
-            raise ValueError(
+            raise UserError(
                 f"a worker has no electrify, or another version ({lacking[0]}): install the wheel "
                 "of the machine that starts the run on every worker, then give the same command "
                 "again"
@@ -210,14 +211,14 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
             raise OSError(int(number), message, path or None) from error
         if is_on_cluster:
             name = type(pipeline.runner).__name__
-            raise ValueError(
+            raise UserError(
                 f"{name} has given the job up: {_reason(str(error))}. What it said is above and in "
                 "the logs of the cluster. Finished work stays; when the cluster is sound, the "
                 "same command goes on"
             ) from error
         raise
     if option := _graph_only(pipeline):
-        raise ValueError(
+        raise UserError(
             f"{option}: Beam has built the job graph, and nothing was run; leave the option out"
         )
 
@@ -257,12 +258,12 @@ def _num_local_workers(options: DirectOptions, words: Sequence[str], seconds: fl
     )
     mode, count = options.direct_running_mode, options.direct_num_workers
     if mode == "multi_threading":
-        raise ValueError(
+        raise UserError(
             "--direct_running_mode=multi_threading loses data in Beam's local runner; "
             "use in_memory or multi_processing"
         )
     if count_given and count < 0:
-        raise ValueError(f"--direct_num_workers={count}: give 1 or more, or 0 for one a core")
+        raise UserError(f"--direct_num_workers={count}: give 1 or more, or 0 for one a core")
     if mode_given and mode == "in_memory":
         return 1
     if count_given:
@@ -290,7 +291,7 @@ def parse_options(beam_options: Sequence[str]) -> tuple[PipelineOptions, list[st
             given = options.get_all_options(retain_unknown_options=True)
     except SystemExit:
         reason = said.getvalue().strip().rpartition("error: ")[2]
-        raise ValueError(f"Beam refuses the options {' '.join(words)!r}: {reason}") from None
+        raise UserError(f"Beam refuses the options {' '.join(words)!r}: {reason}") from None
     return options, sorted(given.keys() - known.keys())
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from electrify.stage.folder import digest_of, whole_file
 from electrify.stage.provenance import versions
 from electrify.storage.folder import Folder
+from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from pipeline.documents import RowGroup, list_row_groups
 from pipeline.runner import POLL_SECONDS, WorkerError
@@ -53,7 +54,7 @@ def _new_work_folder(address: str) -> WorkFolder:
         work = WorkFolder(address)
         work.write(_README, b"Files that the workers of `electrify` share during a stage.\n")
     except Exception as error:  # every file system has error types of its own
-        raise ValueError(
+        raise UserError(
             f"the work folder {address} cannot be written: {type(error).__name__}: {error}. Check "
             "clean.work_dir, and the rights of this machine"
         ) from error
@@ -125,7 +126,7 @@ def check_written(work: WorkFolder, names: Sequence[str], what: str) -> None:
     """`ValueError` if files that workers have written are not where this process reads them."""
     there = set(work.names())
     if missing := [name for name in names if name not in there]:
-        raise ValueError(
+        raise UserError(
             f"{what}: {len(missing)} of {len(names)} files are not in {work.address}, such as "
             f"{missing[0]}. Workers wrote elsewhere; set clean.work_dir to a folder that every "
             "worker and this process see, such as gs://bucket/tmp, or clean.runner to local"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from electrify.config.names import runner_name
 from electrify.config.run import RunConfig
+from electrify.system.outcome import UserError
 
 _HERE = (
     *("local", "BundleBasedDirectRunner", "DirectRunner", "FnApiRunner", "InteractiveRunner"),
@@ -47,7 +48,7 @@ def check_worker_files(config: RunConfig, beam_options: Sequence[str], verb: str
         return
     listed = "; ".join(f"{key} = {path!r}" if path else f"no {key}" for key, path in unseen.items())
     here = "" if is_dataflow else _LOOPBACK
-    raise ValueError(
+    raise UserError(
         f"the workers of {runner} do not see the disk of this machine: {listed}. Give an address, "
         f"such as gs://bucket/folder, or a folder of a network mount that every worker has{here}"
     )

@@ -26,6 +26,7 @@ from electrify.config.run import RunConfig
 from electrify.config.vocab import EncodeConfig
 from electrify.stage.plan import encode_stage, output_dir
 from electrify.stage.run import run_stage
+from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log
 from pipeline.documents import RowGroup, document_paths, read_columns
 from pipeline.rules.forms import FORM
@@ -115,7 +116,7 @@ def check_repeats(repeats: Mapping[str, int], documents: Sequence[Path]) -> None
     for path in documents:
         sources.update(pc.unique(pq.read_table(path, columns=["source"]).column(0)).to_pylist())
     if unknown := sorted(set(repeats) - sources):
-        raise ValueError(
+        raise UserError(
             f"encode.repeats: no document has the source {unknown[0]!r}; the sources are "
             f"{', '.join(sorted(sources)[:20])}"
         )
@@ -259,7 +260,7 @@ def _check_splits(entries: Mapping[Key, Sequence[ShardEntry]], valid_fraction: f
     }
     for split, count in documents.items():
         if not count:
-            raise ValueError(
+            raise UserError(
                 f"no document fell into the {split} split: encode.valid_fraction = "
                 f"{valid_fraction} of {sum(documents.values())} documents; give more documents "
                 f"or a {'larger' if split == 'valid' else 'smaller'} encode.valid_fraction"

@@ -17,6 +17,7 @@ import numpy as np
 
 from electrify.page.page import Page
 from electrify.storage.files import read_json
+from electrify.system.outcome import UserError
 from vocab.counts.words import Batches, WordBatch
 from vocab.pretokenize import CUT
 from vocab.tokenizer import is_special
@@ -261,7 +262,7 @@ def find_span_files(folder: Path) -> list[Path]:
     names = (*_JSON_NAMES, *_NER_NAMES)
     found = sorted({path for name in names for path in folder.rglob(name)})
     if not found:
-        raise ValueError(f"vocab.span_data_dir = {str(folder)!r}: no file {', '.join(names)} in it")
+        raise UserError(f"vocab.span_data_dir = {str(folder)!r}: no file {', '.join(names)} in it")
     return found
 
 
@@ -272,7 +273,7 @@ def read_spans(path: Path) -> list[SpanText]:
             return list(_read_ner(path.read_text(encoding="utf-8")))
         return list(_read_answers(read_json(path)))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"{path}: not in the official format ({error!r})") from None
+        raise UserError(f"{path}: not in the official format ({error!r})") from None
 
 
 def _read_answers(data: Any) -> Iterator[SpanText]:

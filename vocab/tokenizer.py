@@ -15,7 +15,7 @@ from tokenizers.models import WordPiece
 
 from electrify.stage.folder import file_sha256, write_json, write_text
 from electrify.storage.files import read_json
-from electrify.system.outcome import panics_as_errors
+from electrify.system.outcome import UserError, panics_as_errors
 from vocab.pretokenize import (
     MASK_WORDS,
     MAX_WORD_CHARACTERS,
@@ -83,7 +83,7 @@ def plain_words_of(tokenizer: Any) -> PlainWords:
         ours = normalizer(lowercase), pre_tokenizer(split_digits, isolated)
         if steps == tuple(map(_state, ours)):
             return PlainWords(lowercase, split_digits)
-    raise ValueError(
+    raise UserError(
         "this tokenizer.json has other steps before WordPiece than this version writes; make it "
         "again: electrify train-vocab CONFIG --overwrite"
     )
@@ -128,12 +128,12 @@ def load_tokenizer(folder: Path) -> Any:
     """
     path = folder / TOKENIZER_FILE
     if not path.is_file():
-        raise ValueError(f"no {path}; run first: electrify train-vocab CONFIG")
+        raise UserError(f"no {path}; run first: electrify train-vocab CONFIG")
     try:
         return read_tokenizer(path)
     except ValueError as error:
         again = "make it again: electrify train-vocab CONFIG --overwrite"
-        raise ValueError(f"{error}; {again}") from None
+        raise UserError(f"{error}; {again}") from None
 
 
 def read_tokenizer(path: Path) -> Any:
@@ -142,7 +142,7 @@ def read_tokenizer(path: Path) -> Any:
         with panics_as_errors():
             return Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception
-        raise ValueError(f"{path} is damaged ({error})") from None
+        raise UserError(f"{path} is damaged ({error})") from None
 
 
 def is_special(piece: str) -> bool:
@@ -171,9 +171,9 @@ def read_pieces(path: Path) -> list[str]:
     pieces = _from_json(path / TOKENIZER_FILE) or _from_text(_vocab_txt(path))
     if len(set(pieces)) < len(pieces):
         twice = next(piece for index, piece in enumerate(pieces) if piece in pieces[:index])
-        raise ValueError(f"{path}: the piece {twice!r} stands twice; give a valid vocabulary")
+        raise UserError(f"{path}: the piece {twice!r} stands twice; give a valid vocabulary")
     if missing := [token for token in SPECIAL_TOKENS if token not in pieces]:
-        raise ValueError(
+        raise UserError(
             f"{path}: no {', '.join(missing)} among its {len(pieces)} pieces, so it is no BERT or "
             "ELECTRA vocabulary; give another folder or vocab.txt"
         )
@@ -209,7 +209,7 @@ def check_extendable(path: Path, lowercase: bool) -> list[str]:
     """The pieces of `vocab.extend`; `ValueError` if its case is not the config's."""
     theirs = is_lowercase(path)
     if theirs is not None and theirs != lowercase:
-        raise ValueError(
+        raise UserError(
             f"vocab.extend = {str(path)!r} has do_lower_case = {theirs}; "
             f"set vocab.lowercase = {str(theirs).lower()}"
         )
@@ -219,7 +219,7 @@ def check_extendable(path: Path, lowercase: bool) -> list[str]:
 def _vocab_txt(path: Path) -> Path:
     file = path / "vocab.txt" if path.is_dir() else path
     if not file.is_file():
-        raise ValueError(f"no vocabulary at {path}: give a folder with vocab.txt, or the file")
+        raise UserError(f"no vocabulary at {path}: give a folder with vocab.txt, or the file")
     return file
 
 
@@ -227,7 +227,7 @@ def _from_text(file: Path) -> list[str]:
     try:
         lines = file.read_bytes().decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is not UTF-8: {error}; give a vocabulary of text") from None
+        raise UserError(f"{file} is not UTF-8: {error}; give a vocabulary of text") from None
     if lines and not lines[-1]:
         lines.pop()
     return [line.rstrip("\r") for line in lines]
@@ -243,13 +243,13 @@ def _from_json(file: Path) -> list[str]:
         kind = model.get("type", "WordPiece")
         added = {token["content"]: token["id"] for token in content.get("added_tokens") or ()}
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise ValueError(f"{file} is damaged: it holds no model with a vocabulary") from None
+        raise UserError(f"{file} is damaged: it holds no model with a vocabulary") from None
     if kind != "WordPiece" or not isinstance(vocabulary, dict):
-        raise ValueError(f"{file} is a {kind} tokenizer; only WordPiece can be read here")
+        raise UserError(f"{file} is a {kind} tokenizer; only WordPiece can be read here")
     vocabulary = vocabulary | added  # a token that `transformers` added has an id of its own
     if not all(isinstance(index, int) for index in vocabulary.values()):
-        raise ValueError(f"{file}: an id in it is no whole number")
+        raise UserError(f"{file}: an id in it is no whole number")
     pieces = sorted(vocabulary, key=vocabulary.__getitem__)
     if [vocabulary[piece] for piece in pieces] != list(range(len(pieces))):
-        raise ValueError(f"{file}: its ids are not 0 to {len(pieces) - 1}")
+        raise UserError(f"{file}: its ids are not 0 to {len(pieces) - 1}")
     return pieces

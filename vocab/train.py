@@ -13,6 +13,7 @@ from electrify.stage.folder import write_json
 from electrify.stage.plan import output_dir, vocab_stage
 from electrify.stage.run import run_stage
 from electrify.system.memory import keep_little_memory
+from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from pipeline.documents import document_paths, list_row_groups, read_group
 from vocab.counts.table import read_batches
@@ -157,7 +158,7 @@ def training_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> Trainin
         kept = ""
         if options.extend and options.size != num_given:
             kept = f"; vocab.size = {num_given} keeps vocab.extend as it is"
-        raise ValueError(
+        raise UserError(
             f"vocab.size = {options.size} is too small for {num_given} "
             f"{'pieces of vocab.extend' if options.extend else 'special tokens'} and "
             f"{len(first) - num_given} tokens beside them: set it to {len(first)} or more{kept}"

@@ -36,6 +36,7 @@ from electrify.config.section import Count, Section
 from electrify.stage.folder import digest_of
 from electrify.stage.plan import READ_OPTIONS, output_dir
 from electrify.stage.remote import is_address
+from electrify.system.outcome import UserError
 
 Seeds = tuple[Annotated[int, Field(ge=0, lt=2**63)], ...]
 _CLAIM = re.compile(r"(.+) ([>=]) (.+)")
@@ -104,15 +105,15 @@ def load_grid(path: Path) -> Grid:
     try:
         text = json.dumps(tomllib.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise ValueError(f"no ablation at {path}; see configs/ablations/") from None
+        raise UserError(f"no ablation at {path}; see configs/ablations/") from None
     except TypeError as error:
-        raise ValueError(f"{path}: an option has a value that is no JSON: {error}") from None
+        raise UserError(f"{path}: an option has a value that is no JSON: {error}") from None
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not valid TOML: {error}") from None
+        raise UserError(f"{path} is not valid TOML: {error}") from None
     try:
         file = Grid.model_validate_json(text)
     except ValidationError as error:
-        raise ValueError(f"{path}: {_problems(error)}") from None
+        raise UserError(f"{path}: {_problems(error)}") from None
     experiments = file.experiments or {ALL: Experiment(variants=tuple(file.variants))}
     changes = {"base": path.parent / file.base, "experiments": experiments}
     grid = file.model_copy(update=changes)
@@ -127,7 +128,7 @@ def parse_claim(text: str, experiment: str = "") -> Claim:
     """'A > B' or 'A = B'; `ValueError` for another form."""
     match = _CLAIM.fullmatch(text)
     if match is None:
-        raise ValueError(f"claim {text!r}: write 'A > B' or 'A = B' of two variants")
+        raise UserError(f"claim {text!r}: write 'A > B' or 'A = B' of two variants")
     return Claim(match[1], match[3], match[2] == "=", experiment)
 
 
@@ -160,10 +161,10 @@ def _check_variants(path: Path, grid: Grid) -> None:
     folders: dict[str, str] = {}
     for label, changes in grid.variants.items():
         if label == UNTRAINED:
-            raise ValueError(f"{path}: {label!r} is the name of the control; rename the variant")
+            raise UserError(f"{path}: {label!r} is the name of the control; rename the variant")
         other = folders.setdefault(slug(label), label)
         if other != label or not slug(label):
-            raise ValueError(
+            raise UserError(
                 f"{path}, variant {label!r}: its folder would be {slug(label)!r}"
                 + (f", which is that of {other!r}" if other != label else "")
                 + "; rename it"
@@ -171,7 +172,7 @@ def _check_variants(path: Path, grid: Grid) -> None:
         try:
             grid.config(overrides_of({**grid.common, **changes}))
         except (ValueError, OSError, RecursionError) as error:  # a base that cannot be read
-            raise ValueError(f"{path}, variant {label!r}: {error}") from None
+            raise UserError(f"{path}, variant {label!r}: {error}") from None
 
 
 def _check_experiments(path: Path, grid: Grid) -> None:
@@ -179,15 +180,15 @@ def _check_experiments(path: Path, grid: Grid) -> None:
         where = f"{path}, experiments.{label}"
         for variant in experiment.variants:
             if variant not in grid.variants:
-                raise ValueError(f"{where}: there is no variant {variant!r}")
+                raise UserError(f"{where}: there is no variant {variant!r}")
         for text in experiment.claims:
             try:
                 claim = parse_claim(text)
             except ValueError as error:
-                raise ValueError(f"{where}: {error}") from None
+                raise UserError(f"{where}: {error}") from None
             for variant in (claim.better, claim.worse):
                 if variant not in experiment.variants:
-                    raise ValueError(
+                    raise UserError(
                         f"{where}: claim {text!r} names {variant!r}, which is not among its "
                         "variants"
                     )
@@ -234,7 +235,7 @@ def base_config(grid: Grid, overrides: Sequence[str]) -> RunConfig:
     """The grid's base with what is common to all variants; `overrides` are the user's."""
     config = grid.config([*overrides_of(grid.common), *overrides])
     if is_address(config.output_dir):
-        raise ValueError(
+        raise UserError(
             f"output_dir = {config.output_dir!r}: the runs of a grid share folders by links, and "
             "an address has no links; give a folder: --set output_dir=out/NAME"
         )
@@ -242,7 +243,7 @@ def base_config(grid: Grid, overrides: Sequence[str]) -> RunConfig:
     columns = column_groups([task.name for task in tasks])
     for column in grid.judged_by:
         if column not in columns:
-            raise ValueError(
+            raise UserError(
                 f"judged_by: there is no {column!r} among the columns of scores "
                 f"({', '.join(columns)})"
             )

@@ -31,7 +31,7 @@ from electrify.stage.folder import MANIFEST, canonical, read_manifest, write_jso
 from electrify.stage.lock import stage_lock
 from electrify.stage.plan import KEEPING_OPTIONS, output_dir, pretrain_options
 from electrify.system.machine import num_cores
-from electrify.system.outcome import STOPPED
+from electrify.system.outcome import STOPPED, UserError
 from electrify.system.progress import Stopped, log, stop_on_signal, warn
 from pipeline.sources.files import check_inputs
 from pipeline.worker_files import check_worker_files
@@ -228,7 +228,7 @@ def ablate(
             else:
                 failed.append(run.label)
     if failed:
-        raise ValueError(
+        raise UserError(
             f"{len(failed)} of {len(runs)} runs failed: {'; '.join(failed)}. The same command "
             "tries them again"
         )

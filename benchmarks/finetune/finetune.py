@@ -38,6 +38,7 @@ from benchmarks.tasks.kinds.classification import Classification, LabelExample
 from benchmarks.tasks.kinds.spans import QuestionExample
 from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
 from electrify.system.machine import CpuBf16
+from electrify.system.outcome import UserError
 
 
 @dataclass(frozen=True)
@@ -246,7 +247,7 @@ def choose_device(name: str) -> torch.device:
     if name == "auto":
         name = next(kind for kind, here in is_there.items() if here)
     if not is_there[name]:
-        raise ValueError(f"evaluate.device = {name!r}, but torch sees none; use 'auto' or 'cpu'")
+        raise UserError(f"evaluate.device = {name!r}, but torch sees none; use 'auto' or 'cpu'")
     return torch.device(name)
 
 

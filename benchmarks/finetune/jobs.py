@@ -34,6 +34,7 @@ from benchmarks.tasks.task import OWN, Example, Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.stage.folder import digest_of
 from electrify.stage.provenance import git_commit, versions
+from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 from vocab.unknown import coverage_of, warn_of_unknown
 
@@ -134,7 +135,7 @@ def prepare(
     def prepared(split: str, examples: tuple[Example, ...], train: bool) -> Split:
         features = task.featurize(examples, tokenizer, length, train)
         if not features.input_ids:
-            raise ValueError(f"{task.name} {split}: none of {len(examples)} rows can be used")
+            raise UserError(f"{task.name} {split}: none of {len(examples)} rows can be used")
         if features.num_truncated:
             share = 100 * features.num_truncated / len(examples)
             warn(
@@ -171,7 +172,7 @@ def _held_out(
         return train, ()
     learnt, chosen = split_by_group(task, train, 1 - fraction, salt="selection\n")
     if not learnt or not chosen:
-        raise ValueError(
+        raise UserError(
             f"{task.name}: evaluate.selection_fraction = {fraction} leaves "
             f"{len(learnt)} rows to learn from and {len(chosen)} to choose the model by"
         )

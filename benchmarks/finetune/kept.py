@@ -21,6 +21,7 @@ from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Task
 from electrify.stage.folder import write_json
 from electrify.storage.files import read_json
+from electrify.system.outcome import UserError
 
 MODELS = "models"  # in a folder of results
 ABOUT = "head.json"
@@ -82,7 +83,7 @@ def _for_transformers(network: EncoderWithHead, task: Task, settings: HyperParam
 def read_kept(folder: Path) -> Kept:
     """The network of a folder of `keep`; `ValueError` for a folder that is none."""
     if not (folder / ABOUT).is_file():
-        raise ValueError(
+        raise UserError(
             f"{folder} has no {ABOUT}: it is no fine-tuned network that `evaluate.keep_models` kept"
         )
     about = read_json(folder / ABOUT)

@@ -18,6 +18,7 @@ import torch
 
 from electrify.system.machine import num_cores
 from electrify.system.memory import return_freed_memory
+from electrify.system.outcome import UserError
 from electrify.system.progress import Stopped
 
 _POLL_SECONDS = 0.2
@@ -77,7 +78,7 @@ def run_jobs(
                     calls[index] = ()
                     yield index, result
         except BrokenProcessPool as error:
-            raise ValueError(
+            raise UserError(
                 "a fine-tuning process was killed, probably because memory ran out: lower "
                 f"evaluate.num_processes (now {num_processes}); finished jobs are kept"
             ) from error

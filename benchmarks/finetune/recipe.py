@@ -1,6 +1,7 @@
 """Published fine-tuning recipes, by task and size of the model.
 
 A recipe is made of two parts. How long and how wide (epochs, length of rows, batch) is the task's,
+from electrify.system.outcome import UserError
 from the code of its own authors. How the weights move (rates, layer-wise decay, warm-up, weight
 decay) is that of the recipe asked for, "auto" being the one of the task's authors:
 - electra: Table 7 of the paper, and google-research/electra configure_finetuning.py;
@@ -150,7 +151,7 @@ def recommended_settings(path: str, options: EvaluateConfig) -> dict[str, Any]:
     try:
         found = parse_part(read_json(file), str(file), EvaluateConfig).recommended
     except ValueError as error:
-        raise ValueError(f"{error}\n--set evaluate.recipe=auto does without that file") from None
+        raise UserError(f"{error}\n--set evaluate.recipe=auto does without that file") from None
     found = {n: value for n, value in found.items() if n == "recipe" or getattr(options, n) is None}
     if found:
         settings = ", ".join(f"{name} {value}" for name, value in found.items())

@@ -26,6 +26,7 @@ from benchmarks.tasks.kinds.tagging import Tagging
 from benchmarks.tasks.task import Task
 from electrify.config.evaluate import EvaluateConfig, SearchOptions
 from electrify.stage.folder import digest_of
+from electrify.system.outcome import UserError
 
 TRIALS = "search.jsonl"  # beside the results: a record a trial
 _OF_POOLED_HEADS = ("pooling", "pooled_norm")
@@ -54,7 +55,7 @@ def combinations(search: SearchOptions, task: Task, source: ModelSource) -> list
         if has_layers(source, one.get("num_layers"), one.get("reinitialized_layers", 0))
     ]
     if not every:
-        raise ValueError(
+        raise UserError(
             f"evaluate.search: {source.name} has {source.config.num_hidden_layers} layers, and no "
             "trial fits them; lower num_layers or reinitialized_layers"
         )
@@ -105,7 +106,7 @@ def trial_data(
     rows = tuple(data.train[number] for number in positions)
     learnt, held_out = split_by_group(task, rows, 1 - fraction, salt="search\n")
     if not learnt or not held_out:
-        raise ValueError(
+        raise UserError(
             f"{task.name}: evaluate.search.held_out_fraction = {fraction} leaves {len(learnt)} "
             f"rows to learn from and {len(held_out)} to score on; change it"
         )

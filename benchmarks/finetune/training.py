@@ -20,7 +20,7 @@ from benchmarks.finetune.recipe import HyperParameters
 from benchmarks.tasks.heads.batches import collate, prediction_batches, training_batches
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.task import Features, Outputs, Task
-from electrify.system.outcome import first_line
+from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import Stopped, log, warn
 
 Rows = NDArray[np.int64]
@@ -57,7 +57,7 @@ def in_fitting_parts(
                 raise
         # here, for the traceback held what should be freed
         if num_rows == 1:
-            raise ValueError(
+            raise UserError(
                 f"{what}: out of memory with a single row; lower evaluate.max_sequence_length or "
                 "take a smaller model"
             )

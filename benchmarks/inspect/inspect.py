@@ -23,6 +23,7 @@ from benchmarks.inspect.threshold import (
 )
 from benchmarks.inspect.verdict import Detector, open_detector
 from electrify.storage.encodings import decode_file, is_utf8
+from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from vocab.unknown import Coverage, warn_of_unknown
 
@@ -63,7 +64,7 @@ def inspect(
         add_finding(page, finding)
         num_texts += 1
     if not num_texts:
-        raise ValueError('no text to inspect; give one: electrify inspect MODEL "A sentence."')
+        raise UserError('no text to inspect; give one: electrify inspect MODEL "A sentence."')
     if html:
         Path(html).parent.mkdir(parents=True, exist_ok=True)
         page.write(Path(html))
@@ -87,7 +88,7 @@ def _decoded(data: bytes, place: str) -> str:
     try:
         text, encoding = decode_file(data)
     except ValueError as error:
-        raise ValueError(f"{place} cannot be read: {error}; save it as UTF-8") from None
+        raise UserError(f"{place} cannot be read: {error}; save it as UTF-8") from None
     if not is_utf8(encoding):
         log(f"{place} is not UTF-8: it is read as {encoding}")
     return text
@@ -124,16 +125,16 @@ def threshold_chooser(
     """
     for name, value in (("--threshold", given), ("--false-alarms", false_alarms)):
         if value is not None and not 0 < value < 1:
-            raise ValueError(f"{name} {value}: give a number between 0 and 1")
+            raise UserError(f"{name} {value}: give a number between 0 and 1")
     if given is not None and clean is not None:
-        raise ValueError(f"--threshold {given} and --clean {clean}: give one of them")
+        raise UserError(f"--threshold {given} and --clean {clean}: give one of them")
     if given is not None:
         return lambda text: Threshold(given, "given")
     if clean is not None:
         try:
             data = Path(clean).read_bytes()
         except OSError as error:
-            raise ValueError(f"--clean {clean} cannot be read: {error}") from error
+            raise UserError(f"--clean {clean} cannot be read: {error}") from error
         lines = _decoded(data, f"--clean {clean}").split("\n")
         (own,) = thresholds_on(detector, lines, clean, [false_alarms])
         return lambda text: own

@@ -15,6 +15,7 @@ import torch
 
 from benchmarks.inspect.verdict import Detector
 from electrify.storage.files import read_toml
+from electrify.system.outcome import UserError
 
 MASK_FRACTION = 0.15  # of ELECTRA's training
 MIN_WORDS = 100
@@ -51,7 +52,7 @@ def thresholds_on(
     """
     words = [word.probability for text in sentences for word in detector.read(text).words]
     if len(words) < MIN_WORDS:
-        raise ValueError(
+        raise UserError(
             f"{source} has {len(words)} words, {MIN_WORDS} are needed to set a threshold: give "
             "more text"
         )

@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
 from benchmarks.encoder import ModelSource, generator_of, load_network, open_model
+from electrify.system.outcome import UserError
 
 NUM_PROPOSALS = 5
 
@@ -198,14 +199,14 @@ def open_detector(path: str, generator: str | None = None) -> Detector:
     """
     source = open_model(path)
     if not source.tokenizer.is_fast:
-        raise ValueError(f"{path}: save its tokenizer as tokenizer.json, which gives positions")
+        raise UserError(f"{path}: save its tokenizer as tokenizer.json, which gives positions")
     if source.tokenizer.mask_token_id is None:
-        raise ValueError(f"{path}: the tokenizer has no mask token; save one with it (mask_token)")
+        raise UserError(f"{path}: the tokenizer has no mask token; save one with it (mask_token)")
     discriminator = load_network(path, ElectraForPreTraining)
     generator = generator or generator_of(path)
     if generator is None:
         return Detector(source, discriminator)
     theirs = open_model(generator).tokenizer
     if theirs.get_vocab() != source.tokenizer.get_vocab():
-        raise ValueError(f"the generator {generator} has another vocabulary than {path}")
+        raise UserError(f"the generator {generator} has another vocabulary than {path}")
     return Detector(source, discriminator, load_network(generator, ElectraForMaskedLM))

@@ -20,6 +20,7 @@ from benchmarks.proofreading.detectors import Pieces, cut, read_models
 from benchmarks.proofreading.texts import held_out
 from benchmarks.results.run_folder import KNOWLEDGE, Json
 from electrify.stage.provenance import versions
+from electrify.system.outcome import UserError
 from electrify.system.progress import log
 
 
@@ -72,7 +73,7 @@ def measure(options: argparse.Namespace) -> Json:
 
 def _check_same_pieces(source: ModelSource, other: ModelSource) -> None:
     if other.tokenizer.get_vocab() != source.tokenizer.get_vocab():
-        raise ValueError(
+        raise UserError(
             f"{other.name} has another vocabulary than {source.name}: give networks with the same"
         )
 

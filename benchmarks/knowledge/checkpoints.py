@@ -8,6 +8,7 @@ from pathlib import Path
 from benchmarks.checkpoints import run_checkpoints
 from benchmarks.encoder import ModelSource, open_model
 from electrify.stage.plan import checkpoint_step
+from electrify.system.outcome import UserError
 
 
 @contextmanager
@@ -35,10 +36,10 @@ def _folders(model: str, named: Sequence[str] | None) -> list[tuple[int, Path]]:
     if named:
         pairs = [text.partition("=") for text in named]
         if wrong := ["".join(pair) for pair in pairs if not pair[0].isdecimal()]:
-            raise ValueError(f"--checkpoints {wrong[0]}: give STEP=FOLDER, such as 6000=out/early")
+            raise UserError(f"--checkpoints {wrong[0]}: give STEP=FOLDER, such as 6000=out/early")
         return [(int(step), Path(folder)) for step, _, folder in pairs]
     if named is None:
         return []
     if not (found := run_checkpoints(Path(model))):
-        raise ValueError(f"no checkpoint in {model}; name them: --checkpoints STEP=DIR")
+        raise UserError(f"no checkpoint in {model}; name them: --checkpoints STEP=DIR")
     return [(checkpoint_step(path), path) for path in found]

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
+from electrify.system.outcome import UserError
+
 _WORD = re.compile(r"\S+")
 _HANGUL = re.compile(r"[가-힣]")
 _MIN_WORDS, _MIN_HANGUL = 4, 0.8  # words; share of the letters
@@ -71,5 +73,5 @@ def kiwi() -> Any:
     try:
         from kiwipiepy import Kiwi
     except ModuleNotFoundError as error:
-        raise ValueError("no kiwipiepy: run pip install 'electrify[benchmarks]'") from error
+        raise UserError("no kiwipiepy: run pip install 'electrify[benchmarks]'") from error
     return Kiwi(num_workers=1)

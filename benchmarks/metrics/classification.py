@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from electrify.system.outcome import UserError
+
 Labels = Sequence[int] | NDArray[np.integer[Any]]
 Probabilities = NDArray[np.floating[Any]] | Sequence[Sequence[float]]
 MetricFunction = Callable[[Any, Any], float]  # gold and predicted values of one length
@@ -126,12 +128,12 @@ def _areas(gold: Labels, probabilities: Probabilities) -> NDArray[np.float64]:
 
     labels, scores = np.asarray(gold), np.asarray(probabilities, dtype=np.float64)
     if labels.ndim != 1 or scores.ndim != 2 or len(labels) != len(scores):
-        raise ValueError(
+        raise UserError(
             f"gold labels have shape {labels.shape} and probabilities {scores.shape}; "
             "give a row of probabilities, one a label, for each gold label"
         )
     if len(labels) and not 0 <= labels.min() <= labels.max() < scores.shape[1]:
-        raise ValueError(
+        raise UserError(
             f"gold labels go from {labels.min()} to {labels.max()}, probabilities are of "
             f"{scores.shape[1]} labels; give the ids of one list of labels"
         )
@@ -149,7 +151,7 @@ def checked(
     """Both as arrays of one length; `ValueError` if they are not."""
     first, second = np.asarray(gold), np.asarray(predicted)
     if first.shape != second.shape or first.ndim != 1:
-        raise ValueError(
+        raise UserError(
             f"gold labels have shape {first.shape} and predictions {second.shape}; "
             "give one label id an example in both"
         )

@@ -7,6 +7,8 @@ KLUE-baseline klue_baseline/metrics/functional.py `wos_jga`, `wos_slot_micro_f1`
 
 from collections.abc import Sequence
 
+from electrify.system.outcome import UserError
+
 State = Sequence[str]
 
 
@@ -52,7 +54,7 @@ def _turn_f1(gold: State, predicted: State) -> float:
 
 def _turns(gold: Sequence[State], predicted: Sequence[State]) -> list[tuple[State, State]]:
     if len(gold) != len(predicted):
-        raise ValueError(
+        raise UserError(
             f"{len(gold)} gold states and {len(predicted)} predicted ones; give one a turn in both"
         )
     return list(zip(gold, predicted, strict=True))

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from electrify.system.outcome import UserError
+
 Scores = Mapping[str, Mapping[str, float]]
 
 # what stands for a task on the leaderboard: the mean of these metrics of these parts
@@ -67,7 +69,7 @@ def _task_score(scores: Scores, name: str) -> float:
 
 def _value(scores: Scores, task: str, metric: str) -> float:
     if task not in scores or metric not in scores[task]:
-        raise ValueError(
+        raise UserError(
             f"the mean over GLUE needs {metric} of {task}, but there is "
             f"{', '.join(scores[task]) if task in scores else 'no score of it'}"
         )

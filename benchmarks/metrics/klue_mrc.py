@@ -10,6 +10,7 @@ from difflib import SequenceMatcher
 
 from benchmarks.metrics import korquad
 from benchmarks.metrics.squad import DELETE_PUNCTUATION, Answers, Predictions, check_predicted, mean
+from electrify.system.outcome import UserError
 
 QUESTION_TYPES = (1, 2, 3)  # paraphrase, several sentences needed, unanswerable
 
@@ -81,7 +82,7 @@ def klue_mrc(
     if question_types is not None:
         for question in gold:
             if question_types.get(question) not in QUESTION_TYPES:
-                raise ValueError(
+                raise UserError(
                     f"question {question!r} is of type {question_types.get(question)!r}; "
                     "KLUE-MRC has the types 1, 2 and 3"
                 )

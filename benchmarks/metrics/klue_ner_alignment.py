@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
 from benchmarks.metrics.tagging import inside_labels
+from electrify.system.outcome import UserError
 
 Tokenize = Callable[[str], Sequence[str]]  # a word between blanks to its pieces
 UNKNOWN_PIECE, CONTINUATION = "[UNK]", "##"
@@ -45,7 +46,7 @@ def official_piece_labels(
         pieces = tokenize(word)
         for piece in pieces:
             if position >= len(of_characters):
-                raise ValueError(f"the pieces of {text!r} have more characters than it has labels")
+                raise UserError(f"the pieces of {text!r} have more characters than it has labels")
             labels.append(of_characters[position])
             if UNKNOWN_PIECE not in pieces:
                 position += _width(piece)
@@ -85,7 +86,7 @@ def official_character_labels(
     outside = labels.index("O")
     gold = [outside, *_without_blanks(text, tags)[: len(found) - 2], outside]
     if len(gold) != len(found):
-        raise ValueError(f"{len(found)} predicted labels for the {len(gold)} gold ones of {text!r}")
+        raise UserError(f"{len(found)} predicted labels for the {len(gold)} gold ones of {text!r}")
     return found, gold
 
 
@@ -131,14 +132,14 @@ def _slots(word: str, pieces: Sequence[str]) -> list[_Slot]:
     while num_read != len(word) or index != last:
         piece = pieces[index]
         if num_read > len(word):
-            raise ValueError(f"the pieces {list(pieces)} are longer than their word {word!r}")
+            raise UserError(f"the pieces {list(pieces)} are longer than their word {word!r}")
         is_unknown = piece == UNKNOWN_PIECE
         slots.append(_Slot.IN_UNKNOWN if goes_on else _Slot.UNKNOWN if is_unknown else _Slot.PIECE)
         num_read += 1 if is_unknown else _width(piece)
         goes_on = False
         if is_unknown and index < last and pieces[index + 1] != UNKNOWN_PIECE:
             if num_read >= len(word):
-                raise ValueError(f"the pieces {list(pieces)} are longer than their word {word!r}")
+                raise UserError(f"the pieces {list(pieces)} are longer than their word {word!r}")
             goes_on = word[num_read] != pieces[index + 1][0]
         index += not goes_on
         if index > last:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics.classification import checked, f1
+from electrify.system.outcome import UserError
 
 Values = Sequence[float] | NDArray[np.floating[Any]]
 PARAPHRASE_THRESHOLD = 3.0  # KLUE-STS: a pair of this value or more is one of the same meaning
@@ -24,7 +25,7 @@ PARAPHRASE_THRESHOLD = 3.0  # KLUE-STS: a pair of this value or more is one of t
 def pearson(gold: Values, predicted: Values) -> float:
     """Pearson's correlation; `nan` where a side is constant. `ValueError` of less than two rows."""
     if len(gold) < 2:
-        raise ValueError(f"Pearson's correlation needs two rows or more, not {len(gold)}")
+        raise UserError(f"Pearson's correlation needs two rows or more, not {len(gold)}")
     return _correlation("pearsonr", gold, predicted)
 
 

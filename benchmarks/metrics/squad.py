@@ -13,6 +13,8 @@ import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from electrify.system.outcome import UserError
+
 Answers = Mapping[str, Sequence[str]]  # question id -> the texts of its gold answers
 Predictions = Mapping[str, str]  # question id -> answer; "" says that there is none
 NoAnswerValues = Mapping[str, float]  # question id -> the higher, the less there is an answer
@@ -61,7 +63,7 @@ def best_over_answers(
     """
     for question, answers in gold.items():
         if not answers:
-            raise ValueError(
+            raise UserError(
                 f"question {question!r} has no gold answer; score a set with unanswerable "
                 "questions as SQuAD 2.0"
             )
@@ -136,7 +138,7 @@ def mean(values: Sequence[float]) -> float:
 def check_predicted(gold: Answers, predictions: Mapping[str, object], what: str) -> None:
     """Raise `ValueError` if a question of `gold` is not in `predictions`."""
     if missing := [question for question in gold if question not in predictions]:
-        raise ValueError(
+        raise UserError(
             f"{len(missing)} of {len(gold)} questions have no {what}, such as {missing[0]!r}; "
             "give one for every question"
         )
@@ -148,7 +150,7 @@ def _check_ids(gold: Answers, predictions: Predictions, na_probs: NoAnswerValues
         return
     check_predicted(gold, na_probs, "no-answer value")
     if unknown := [question for question in na_probs if question not in gold]:
-        raise ValueError(
+        raise UserError(
             f"{len(unknown)} no-answer values are of no question, such as {unknown[0]!r}; "
             "give one for every question and no other"
         )

@@ -32,7 +32,7 @@ from electrify.stage.folder import MANIFEST, Stage, read_manifest, write_json
 from electrify.stage.plan import NETWORKS, onnx_stage, scored_folder
 from electrify.stage.run import run_stage
 from electrify.system.machine import cpu_name
-from electrify.system.outcome import nearest
+from electrify.system.outcome import UserError, nearest
 from electrify.system.progress import log, warn
 from vocab.unknown import coverage_of, warn_of_unknown
 
@@ -92,7 +92,7 @@ def convert(
     _check_encoder(stage, scored)
     for name in options.variants:
         if name not in variants():
-            raise ValueError(f"export.onnx.variants: {name!r}{nearest(name, variants())}")
+            raise UserError(f"export.onnx.variants: {name!r}{nearest(name, variants())}")
     run_stage(
         stage,
         lambda folder: _convert(folder, networks, scored, options, evaluation, texts),
@@ -106,7 +106,7 @@ def _check_encoder(stage: Stage, scored: Path) -> None:
         theirs = read_manifest(scored)["inputs"]
         for name in ("export", "model"):
             if theirs.get(name) != stage.inputs.get(name):
-                raise ValueError(
+                raise UserError(
                     f"{scored} scores other weights than those to convert: electrify evaluate "
                     "them with --set evaluate.keep_models=true, or give another output_dir"
                 )

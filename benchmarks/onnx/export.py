@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from benchmarks.encoder import ModelSource
 from benchmarks.onnx.networks import Network, open_network
 from benchmarks.onnx.predict import open_session
+from electrify.system.outcome import UserError
 
 MAX_DIFFERENCE = 1e-4
 LENGTHS = (8, 128, 512)
@@ -46,7 +47,7 @@ def export_onnx(folder: Path, file: Path, texts: Sequence[str]) -> Exported:
 def require_onnx() -> None:
     """`ValueError` that names the extra, where a package is missing."""
     if missing := [name for name in _PACKAGES if find_spec(name) is None]:
-        raise ValueError(f"{', '.join(missing)} not installed: pip install -e '.[onnx]'")
+        raise UserError(f"{', '.join(missing)} not installed: pip install -e '.[onnx]'")
 
 
 def export_network(network: Network, file: Path, texts: Sequence[str]) -> Exported:
@@ -59,7 +60,7 @@ def export_network(network: Network, file: Path, texts: Sequence[str]) -> Export
         for rows in [real_rows(network.source, texts, length)]
     }
     if (worst := max(differences.values())) > MAX_DIFFERENCE:
-        raise ValueError(
+        raise UserError(
             f"{file.name} would differ from torch by {worst:.1e} (allowed {MAX_DIFFERENCE}): "
             "the installed torch, onnx or transformers may convert wrongly; pin them as "
             "constraints.txt does"
@@ -126,7 +127,7 @@ def real_rows(source: ModelSource, texts: Sequence[str], length: int) -> dict[st
         for pieces in (length, length // 2)
     )
     if len(first["input_ids"]) < length:
-        raise ValueError(
+        raise UserError(
             f"the text has {len(first['input_ids'])} pieces, {length} are needed to compare with "
             "torch: give more text"
         )

@@ -13,6 +13,7 @@ from benchmarks.encoder import ModelSource, accepted_inputs, load_network, open_
 from benchmarks.finetune.kept import ABOUT, Kept, read_kept
 from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.heads.spans import SpanHead
+from electrify.system.outcome import UserError
 
 STATES, REPLACED, VOCABULARY = "states", "replaced_logits", "vocabulary_logits"
 _DETECTOR, _LANGUAGE_MODEL, _ENCODER = "ElectraForPreTraining", "AutoModelForMaskedLM", "AutoModel"
@@ -69,7 +70,7 @@ def open_network(folder: Path) -> Network:
 def task_network(kept: Kept) -> Network:
     """A fine-tuned network; `ValueError` for a head that reads more than its row of pieces."""
     if not isinstance(kept.network.head, LinearHead | SpanHead):
-        raise ValueError(f"{kept.task.name}: only labels, numbers, tags and spans go to ONNX")
+        raise UserError(f"{kept.task.name}: only labels, numbers, tags and spans go to ONNX")
     encoder: Any = kept.network.encoder
     encoder.set_attn_implementation("eager")
     return make_network(kept.source, kept.network, _INPUTS, kept.network)

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from electrify.system.outcome import UserError
+
 Row = Mapping[str, NDArray[Any]]  # (L,) integers of each input; of outputs, each without a batch
 
 
@@ -52,7 +54,7 @@ def predict_emulated(
         _write(given, rows)
         done = subprocess.run([*command, __file__, file, given, made], capture_output=True)
         if done.returncode:
-            raise ValueError(f"{' '.join(command)} failed: {done.stderr.decode()[-500:]}")
+            raise UserError(f"{' '.join(command)} failed: {done.stderr.decode()[-500:]}")
         return _read(made)
 
 

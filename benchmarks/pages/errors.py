@@ -20,6 +20,7 @@ from benchmarks.statistics.uncertainty import estimate_lines
 from benchmarks.tasks.data import SPLIT_EVAL, dir_of, read_splits, rows_digest, split_by_group
 from benchmarks.tasks.task import NOTHING, Example, Failure, Line, Pair, Task
 from electrify.page.page import Page
+from electrify.system.outcome import UserError
 
 Runs = Mapping[int, Sequence[Line]]  # the lines of each seed, all of the same examples
 Groups = Mapping[str, Mapping[str, Sequence[int]]]  # way of grouping -> group -> positions of lines
@@ -289,7 +290,7 @@ def examples_of(
     data_dir = dir_of(task, data_dirs)
     rows = read_splits(task, data_dir, (task.reported,))[task.reported]
     if rows_digest(rows) != result.data_sha256.get(task.reported):
-        raise ValueError(
+        raise UserError(
             f"{result.task}: the {task.reported} rows below {data_dir} are not those that it was "
             "scored on; they have changed since, or another version of electrify scored it"
         )
@@ -297,7 +298,7 @@ def examples_of(
         rows = split_by_group(task, rows)[1]
     # by their order, which the digest tells: ids may be lost on the hub
     if len(rows) != len(lines):
-        raise ValueError(
+        raise UserError(
             f"{result.task}: {len(lines)} rows are predicted, the data below {data_dir} have "
             f"{len(rows)}"
         )

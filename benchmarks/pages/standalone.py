@@ -9,7 +9,7 @@ from benchmarks.pages.markdown import markdown_text
 from benchmarks.results.run_folder import Json
 from electrify.page.page import Page
 from electrify.stage.folder import write_json, write_text
-from electrify.system.outcome import status_of
+from electrify.system.outcome import UserError, status_of
 from electrify.system.progress import log, setup_logging
 
 
@@ -41,7 +41,7 @@ def write_figures(
 
     def work() -> int:
         if options.output is None and not (Path(options.model) / "export").is_dir():
-            raise ValueError(
+            raise UserError(
                 f"{options.model} is no run folder: say with --output where the figures go"
             )
         folder = options.output or Path(options.model) / name

@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks.tasks.data import files_below
 from electrify.storage.files import read_json
+from electrify.system.outcome import UserError
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def find_pairs(data_dirs: Sequence[Path]) -> list[Pair]:
             elif "stereoset" in name and path.suffix == ".json":
                 found += _stereoset(path)
         except (KeyError, TypeError, StopIteration, SyntaxError, ValueError) as error:
-            raise ValueError(
+            raise UserError(
                 f"{path} is not in the form of its authors ({error!r}); take their file, or remove "
                 "it from the data folder"
             ) from error

@@ -12,6 +12,7 @@ from benchmarks.tasks.data import TaskData, has_data
 from benchmarks.tasks.registry import TASKS, tasks_of
 from benchmarks.tasks.task import Task
 from electrify.config.evaluate import EvaluateConfig
+from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 
 _ENOUGH_SEEDS = 5
@@ -70,7 +71,7 @@ def probe_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
         named = tasks_of(options)
         accepted = [task.name for task in named if probe.accepts(task)]
         if not accepted:
-            raise ValueError(
+            raise UserError(
                 f"{suite} cannot look at {', '.join(task.name for task in named)}; name others, or "
                 f"none for {', '.join(probe.default_tasks)}"
             )

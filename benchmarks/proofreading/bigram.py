@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics.weighted import Floats
+from electrify.system.outcome import UserError
 
 Ids = NDArray[np.int64]
 
@@ -23,7 +24,7 @@ class Bigrams:
         """Raises `ValueError` if no sequence has two ids."""
         rows = [row for row in sequences if len(row) > 1]
         if not rows:
-            raise ValueError("no pair of pieces to count: give a corpus with text in it")
+            raise UserError("no pair of pieces to count: give a corpus with text in it")
         codes = np.concatenate([row[:-1] * num_ids + row[1:] for row in rows])
         self._pairs, self._counts = np.unique(codes, return_counts=True)
         first, second = np.divmod(self._pairs, num_ids)

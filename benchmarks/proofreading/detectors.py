@@ -26,6 +26,7 @@ from benchmarks.finetune.finetune import choose_device
 from benchmarks.korean.morphemes import word_spans
 from benchmarks.metrics.weighted import Floats
 from benchmarks.proofreading.bigram import Bigrams, Ids
+from electrify.system.outcome import UserError
 from electrify.system.progress import Progress
 
 _BATCH_TOKENS = 4096
@@ -52,7 +53,7 @@ Detector = Callable[[Sequence[Pieces]], list[Floats]]
 def cut(tokenizer: Any, texts: Sequence[str]) -> list[Pieces]:
     """The pieces of each text; `ValueError` for a tokenizer that does not say where they stand."""
     if not tokenizer.is_fast:
-        raise ValueError(
+        raise UserError(
             f"{tokenizer.name_or_path} has a tokenizer in Python: it does not say where a piece "
             "stands in the text; give a model with tokenizer.json"
         )
@@ -112,7 +113,7 @@ def read_models(model: str, generator: str | None) -> Mapping[str, ModelSource]:
 def check_heads(models: Mapping[str, ModelSource]) -> None:
     """`ValueError` where there is no network that could find a mistake."""
     if len(models) == 1:
-        raise ValueError(
+        raise UserError(
             f"{models['encoder'].path} has neither a discriminator (ElectraForPreTraining) nor a "
             "masked language model (...ForMaskedLM); give a model with one of these heads"
         )

@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.korean.morphemes import Sentence, analyse, korean_sentences
 from benchmarks.proofreading.bigram import Bigrams, Ids
 from benchmarks.tasks.texts import texts_of_name
+from electrify.system.outcome import UserError
 from electrify.system.progress import Progress
 
 _DOCUMENTS = 1000  # tokenised at once
@@ -30,7 +31,7 @@ def held_out(names: Sequence[str], data_dir: Path, max_positions: int | None) ->
         for _, text in found
     ]
     if not (sentences := korean_sentences(texts, max_characters)):
-        raise ValueError(
+        raise UserError(
             f"no Korean sentence of 4 words to {max_characters} characters in {', '.join(names)}: "
             "name a task such as klue-dp, or a file with one sentence a line"
         )
@@ -54,7 +55,7 @@ def _sequences(tokenizer: Any, paths: Sequence[Path]) -> Iterator[Ids]:
 
 def _documents(path: Path) -> Iterator[str]:
     if not path.is_file():
-        raise ValueError(f"no corpus file {path}; give documents-*.parquet of a run's clean folder")
+        raise UserError(f"no corpus file {path}; give documents-*.parquet of a run's clean folder")
     if path.suffix == ".parquet":
         from pyarrow import parquet
 

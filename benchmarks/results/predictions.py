@@ -14,6 +14,7 @@ from benchmarks.results.results import Result
 from benchmarks.tasks.task import Line, Task
 from electrify.stage.folder import write_text
 from electrify.storage.files import parse_json
+from electrify.system.outcome import UserError
 
 Header = Mapping[str, Any]
 PREDICTIONS = "predictions"  # in a folder of results
@@ -86,21 +87,21 @@ def read_predictions(path: Path) -> tuple[Header, list[Line]]:
     ]
     header = rows[0].get("header") if isinstance(rows[0], dict) else None
     if not isinstance(header, dict) or not {"num_examples", "ids"} <= header.keys():
-        raise ValueError(f"{path} does not begin with a header; it is no file of predictions")
+        raise UserError(f"{path} does not begin with a header; it is no file of predictions")
     lines = rows[1:]
     for number, line in enumerate(lines, start=2):
         if not isinstance(line, dict) or not isinstance(line.get("id"), str | int):
-            raise ValueError(f"{path} line {number} is damaged: it is no line of an example")
+            raise UserError(f"{path} line {number} is damaged: it is no line of an example")
     ids = [line["id"] for line in lines]
     if len(lines) != header["num_examples"] or len(set(ids)) != len(ids):
-        raise ValueError(
+        raise UserError(
             f"{path} has {len(set(ids))} predictions for {header['num_examples']} examples, "
             f"one for each is needed: {AGAIN}"
         )
     if _ids_digest(lines) != header["ids"]:
-        raise ValueError(f"{path} has changed: its ids are not those of its header; {AGAIN}")
+        raise UserError(f"{path} has changed: its ids are not those of its header; {AGAIN}")
     if header.get("schema") != 1 and header.get("sha256") != _digest(b"\n".join(texts)):
-        raise ValueError(f"{path} has changed: its checksum differs; {AGAIN}")
+        raise UserError(f"{path} has changed: its checksum differs; {AGAIN}")
     return header, lines
 
 
@@ -122,7 +123,7 @@ def lines_of_result(folder: Path, result: Result, split: str = "") -> list[Line]
     }
     for name, value in about.items():
         if header.get(name) != value:
-            raise ValueError(f"{path} has {name} {header.get(name)!r}, its result has {value!r}")
+            raise UserError(f"{path} has {name} {header.get(name)!r}, its result has {value!r}")
     return lines
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from benchmarks.results.predictions import AGAIN, lines_of_result, prediction_path, score_splits
 from benchmarks.results.results import RESULTS, Result, read_results, task_of
 from benchmarks.tasks.task import Line, Task
+from electrify.system.outcome import UserError
 
 RELATIVE_TOLERANCE = 1e-9
 
@@ -19,7 +20,7 @@ def evaluation_folders(place: Path) -> list[Path]:
         else sorted(folder for folder in place.glob("evaluate*") if (folder / RESULTS).is_file())
     )
     if not folders:
-        raise ValueError(
+        raise UserError(
             f"no {RESULTS} in {place} or its evaluate folders; give a run's folder, such as "
             "out/demo, or one of its evaluate folders"
         )
@@ -50,14 +51,14 @@ def rescore(place: Path) -> int:
 
 def _scores(folder: Path, result: Result) -> dict[str, float]:
     if (task := task_of(result)) is None:
-        raise ValueError(f"unknown task {result.task!r} in {RESULTS}; it was made by other code")
+        raise UserError(f"unknown task {result.task!r} in {RESULTS}; it was made by other code")
     lines = dict[str, Sequence[Line]]()
     for split in (result.split, *task.also_reported):
         if (of_split := lines_of_result(folder, result, split)) is not None:
             lines[split] = of_split
     if result.split not in lines:
         path = prediction_path(folder, result)
-        raise ValueError(f"no {path}: the predictions of a result are missing; {AGAIN}")
+        raise UserError(f"no {path}: the predictions of a result are missing; {AGAIN}")
     return scores_of(task, result.split, lines, folder)
 
 
@@ -68,7 +69,7 @@ def scores_of(
     try:
         return score_splits(task, reported, lines)
     except (KeyError, TypeError, IndexError, AttributeError, ValueError, OverflowError) as error:
-        raise ValueError(
+        raise UserError(
             f"{where}: its predictions do not fit {task.name} ({error!r}); {AGAIN}"
         ) from None
 

@@ -15,6 +15,7 @@ from benchmarks.tasks.own import task_of_record
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Task, titled
 from electrify.storage.files import read_json
+from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 
 
@@ -166,7 +167,7 @@ def read_results(path: Path) -> list[Result]:
             results.append(Result.model_validate_json(_sound(line)))
         except ValueError as error:
             what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-            raise ValueError(
+            raise UserError(
                 f"{path} line {number} is no result record ({what}); "
                 "remove the line to have its job done again"
             ) from None
@@ -190,7 +191,7 @@ def _sound(line: bytes) -> bytes:
         return line
     record = body + b"}"
     if end != _checksum(record) + b'"}':
-        raise ValueError("its checksum differs")
+        raise UserError("its checksum differs")
     return record
 
 

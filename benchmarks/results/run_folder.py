@@ -19,6 +19,7 @@ from electrify.stage.leakage_report import LEAKAGE, LeakageReport
 from electrify.stage.leakage_report import read_report as read_leakage
 from electrify.stage.plan import METRICS, VERBS
 from electrify.storage.files import parse_json, read_json
+from electrify.system.outcome import UserError
 
 # folders of figures about a network beside its scores, each with a JSON file of that name
 PROOFREADING, KNOWLEDGE = "proofreading", "knowledge"
@@ -77,7 +78,7 @@ def has_stages(run: RunFolder) -> bool:
 def read_run(folder: Path) -> RunFolder:
     """Read a run's folder; `ValueError` if it is none, or if a file of a stage is damaged."""
     if not folder.is_dir():
-        raise ValueError(f"no folder {folder}; run first: electrify run CONFIG")
+        raise UserError(f"no folder {folder}; run first: electrify run CONFIG")
     kinds = ("evaluate", *PROBE_SUITES)
     others = {p.name.removesuffix(".partial") for kind in kinds for p in folder.glob(f"{kind}-*")}
     stages = [*VERBS, *PROBE_SUITES, *sorted(others)]
@@ -85,7 +86,7 @@ def read_run(folder: Path) -> RunFolder:
     if (folder / LEAKAGE / MANIFEST).exists():  # of an unfinished one nothing can be read
         present[LEAKAGE] = folder / LEAKAGE
     if not present:
-        raise ValueError(
+        raise UserError(
             f"{folder} is no run folder: it has none of {', '.join(VERBS)}. "
             "Give the output_dir of a run, such as out/demo"
         )
@@ -146,7 +147,7 @@ def _sound(place: Path, name: str) -> Path:
     if place.suffix != ".partial" and path.is_file():
         entry = read_manifest(place)["files"].get(name)
         if entry is not None and fingerprint(str(path)) != entry["sha256"]:
-            raise ValueError(
+            raise UserError(
                 f"{path} has changed since it was made: put the old file back, or remove {place} "
                 "and make it again"
             )
@@ -163,9 +164,9 @@ def _object(path: Path, place: Path) -> Json:
     try:
         value = read_json(path)
     except ValueError as error:
-        raise ValueError(f"{path} is damaged ({error}); remove {place}, run it again") from None
+        raise UserError(f"{path} is damaged ({error}); remove {place}, run it again") from None
     if not isinstance(value, dict):
-        raise ValueError(f"{path} holds a {type(value).__name__} where an object is expected")
+        raise UserError(f"{path} holds a {type(value).__name__} where an object is expected")
     return value
 
 
@@ -183,5 +184,5 @@ def _read_lines(place: Path | None, name: str) -> Iterator[Json]:
                 return
             raise
         if not isinstance(record, dict):
-            raise ValueError(f"{path}, line {number} is damaged: it holds no object")
+            raise UserError(f"{path}, line {number} is damaged: it holds no object")
         yield record

@@ -13,6 +13,7 @@ from benchmarks.results.results import FLOORS, differing
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import Sample, TaskScore, encoder_name, scores_by_task, scores_of
 from benchmarks.statistics.uncertainty import Estimate, difference, p_text
+from electrify.system.outcome import UserError
 
 ALPHA = 0.05
 UNTRAINED = "random-init"
@@ -128,7 +129,7 @@ def resolve_baseline(name: str | None, runs: Sequence[RunFolder], names: Sequenc
     }
     if name not in stages:
         known = ", ".join(dict.fromkeys([UNTRAINED, *names, *stages]))
-        raise ValueError(f"no baseline {name!r} in these runs (known: {known})")
+        raise UserError(f"no baseline {name!r} in these runs (known: {known})")
     return Baseline(stage=stages[name])
 
 

@@ -27,6 +27,7 @@ from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.uncertainty import Draws, Estimate, estimate, resample, score_bounds
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Line
+from electrify.system.outcome import UserError
 
 
 @dataclass(frozen=True)
@@ -159,13 +160,13 @@ def _check_records(stage: str, results: Sequence[Result]) -> None:
         expected = first.setdefault(result.task, result)
         if other := differing(result, expected):
             field = other.replace(" ", "_")
-            raise ValueError(
+            raise UserError(
                 f"{stage}: results of {result.task} with {field} {getattr(expected, field)!r} and "
                 f"{getattr(result, field)!r} cannot be averaged: evaluate again with --overwrite, "
                 "or remove the lines of one"
             )
         if result.slot in seen:
-            raise ValueError(
+            raise UserError(
                 f"{stage}: two results of {result.task}, {result.model}, seed {result.seed}; "
                 "remove one of the lines"
             )

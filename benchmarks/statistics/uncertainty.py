@@ -21,6 +21,7 @@ from benchmarks.metrics.weighted import Floats, Weighted
 from benchmarks.results.predictions import score_lines
 from benchmarks.results.results import percent
 from benchmarks.tasks.task import Line, Task
+from electrify.system.outcome import UserError
 
 NUM_RESAMPLES = 2000
 AT_ONCE = 2**22  # numbers of a table of draws: 32 MB
@@ -62,7 +63,7 @@ def resample(task: Task, runs: Mapping[int, Sequence[Line]]) -> Draws:
         for lines in ordered.values()
     }
     if len(digests) != 1:
-        raise ValueError(
+        raise UserError(
             f"{task.name}: seeds {', '.join(map(str, runs))} hold predictions of other examples"
         )
     num_examples = len(next(iter(runs.values())))

@@ -27,6 +27,7 @@ from benchmarks.tasks.own import describe, files_of, without_texts_of
 from benchmarks.tasks.registry import SUITES, TASKS, official_tasks, tasks_of
 from benchmarks.tasks.task import OWN, Example, Task
 from electrify.config.evaluate import EvaluateConfig
+from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 
 # ends of the names of reported rows that are not those of the official split
@@ -68,7 +69,7 @@ def data_dirs(options: EvaluateConfig, tasks: Sequence[Task]) -> tuple[Path, ...
     tasks = [task for task in tasks if task.suite != OWN]
     if not options.data_dirs and tasks:
         names = [" or ".join(task.files[task.reported]) for task in tasks]
-        raise ValueError(
+        raise UserError(
             'no data: give --data-dir FOLDER (or set evaluate.data_dir; "hub" reads the tasks by '
             "`datasets`) with the official "
             f"files of {', '.join(task.name for task in tasks)}: {', '.join(names)}, and the "
@@ -116,7 +117,7 @@ def check_data(options: EvaluateConfig) -> list[Task]:
     elif missing:
         problems.append(f"evaluate.data_dir = {shown} has no data of {'; '.join(missing)}")
     if problems:
-        raise ValueError("\n".join(problems))
+        raise UserError("\n".join(problems))
     if lacking:
         lacks = "; ".join(map(whence, lacking))
         warn(f"evaluate.data_dir = {shown} has no data of {lacks}: left out of the suite")
@@ -155,7 +156,7 @@ def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]
         except UnreadableError as error:
             unreadable.append(str(error))
     if unreadable:
-        raise ValueError("\n".join(unreadable))
+        raise UserError("\n".join(unreadable))
     return tasks, data
 
 
@@ -200,7 +201,7 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
             train = without_texts_of(train, of_split)
         log(describe(task, train, reported, num_all - len(train)))
     if not train or not reported:
-        raise ValueError(
+        raise UserError(
             f"{task.name}: {len(train)} training and {len(reported)} reported rows in the data; "
             "both need at least one"
         )
@@ -272,14 +273,14 @@ def _read(
         }
         return rows, of_hub.commits
     if task.suite != OWN and not data_dir.is_dir():
-        raise ValueError(f"no data folder {data_dir}; give --data-dir a folder that exists")
+        raise UserError(f"no data folder {data_dir}; give --data-dir a folder that exists")
     paths = {split: find_files(task, split, data_dir) for split in wanted if split in task.files}
     if task.reported in paths and not paths[task.reported]:
         if task.suite == OWN:
-            raise ValueError(f"{task.name}: no file {task.files[task.reported][0]}; put it back")
+            raise UserError(f"{task.name}: no file {task.files[task.reported][0]}; put it back")
         names = (n for s in ("train", task.reported) for n in official_names(task, s))
         where = f", from {task.homepage}" if task.homepage else ""
-        raise ValueError(
+        raise UserError(
             f"{task.name}: no {' or '.join(task.files[task.reported])} below "
             f"{data_dir.absolute()}; put the official files of the task there "
             f"({' or '.join(names)}){where}"
@@ -308,7 +309,7 @@ def find_files(task: Task, split: str, data_dir: Path) -> list[Path]:
     for name in official_names(task, split):
         found = files_named(name, below)
         if len(found) > 1:
-            raise ValueError(
+            raise UserError(
                 f"{task.name}: more than one {name}: {found[0]} and {found[1]}; "
                 "give --data-dir a folder with one of them"
             )

@@ -13,6 +13,7 @@ from benchmarks.tasks.rows import parquet_rows
 from electrify.storage.encodings import decode_file
 from electrify.storage.files import parse_json
 from electrify.storage.tables import read_table
+from electrify.system.outcome import UserError
 
 _JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 _TAG = re.compile(r"[-+]?\d+|_|O|[BIESLUMPX][-_].+|.+[-_][BIESLUMPX]|[A-Z]{1,6}([-+$][A-Z]+)*")
@@ -30,7 +31,7 @@ def file_texts(path: Path) -> Iterator[str]:
     try:
         text, _ = decode_file(path.read_bytes())
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise UserError(f"{path}: {error}") from None
     if ending in _JSON_ENDINGS:
         value = _json_values(text, path)
         for row in value if isinstance(value, list) else [value]:

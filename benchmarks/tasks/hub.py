@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.tasks.rows import Row, nested
 from benchmarks.tasks.task import OWN, HubSource, Task
 from electrify.storage.files import read_toml
-from electrify.system.outcome import first_line
+from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import warn
 
 HUB = "hub"  # in place of a data folder
@@ -79,7 +79,7 @@ def hub_rows(task: Task, data_dir: Path, splits: Sequence[str]) -> HubRows:
     """
     hub, folder = task.hub, None if str(data_dir) == HUB else data_dir / task.name
     if hub is None:
-        raise ValueError(
+        raise UserError(
             f"{task.name} is not on the hub in a form that `datasets` reads without running code: "
             f"give --data-dir a folder with the official files of {whence(task)}"
         )
@@ -87,7 +87,7 @@ def hub_rows(task: Task, data_dir: Path, splits: Sequence[str]) -> HubRows:
     where = str(folder) if folder else f"{hub.path} {hub.name or ''}".strip()
     if task.reported in splits and task.reported not in found:
         theirs = hub.splits.get(task.reported, task.reported)
-        raise ValueError(
+        raise UserError(
             f"{task.name}: {where} has no split {theirs} (of its splits there are: "
             f"{', '.join(found) or 'none'})"
         )
@@ -175,7 +175,7 @@ def _check_labels(task: Task, hub: HubSource, features: Mapping[str, Any], where
     if names is None or not task.labels:
         return
     if {hub.labels.get(name, name) for name in names} != set(task.labels):
-        raise ValueError(
+        raise UserError(
             f"{task.name}: {where} has the labels {', '.join(names)} in {column!r}, the task has "
             f"{', '.join(task.labels)}"
         )

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from benchmarks.metrics.tagging import OUTSIDE
+from electrify.system.outcome import UserError
 
 _WHOLE = re.compile(r"^(-?\d+)\.0+$")
 # soft hyphens, joiners of numbers, directions, byte order marks, variants of emoji; not U+200C and
@@ -90,7 +91,7 @@ def iob2(tags: Sequence[Any]) -> list[str]:
     for tag in tags:
         parts = mark_and_type(tag)
         if parts is None:
-            raise ValueError(f"{tag!r:.80} is no tag")
+            raise UserError(f"{tag!r:.80} is no tag")
         mark, kind = parts
         if mark == OUTSIDE:
             found.append(OUTSIDE)

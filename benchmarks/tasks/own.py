@@ -38,7 +38,7 @@ from benchmarks.tasks.task import OWN, Example, MetricFunction, Task, listed
 from electrify.config.evaluate import OwnTask
 from electrify.config.load import toml_value
 from electrify.stage.folder import digest_of
-from electrify.system.outcome import nearest
+from electrify.system.outcome import UserError, nearest
 from electrify.system.progress import log, warn
 
 # the first metric stands for the task unless another is asked for
@@ -105,15 +105,15 @@ def own_task(options: OwnTask) -> Task:
     # others are left out as they are read
     rows = [(p, row) for p, row in rows if all(nested(row, n) not in (None, "", []) for n in texts)]
     if not rows:
-        raise ValueError(f"{options.train}: no row has a text in {' and '.join(texts)}")
+        raise UserError(f"{options.train}: no row has a text in {' and '.join(texts)}")
     values = [(place, nested(row, label)) for place, row in rows]
     if kind != "reading" and (empty := [place for place, value in values if is_missing(value)]):
-        raise ValueError(
+        raise UserError(
             f"{_listed(empty)}: no value in column {label!r}; fill it in or remove the row"
         )
     metrics = [metric.__name__ for metric in _KINDS[kind][1]] or ["f1"]
     if options.metric not in (None, *metrics):
-        raise ValueError(
+        raise UserError(
             f"{options.task_name}: unknown metric {options.metric!r}"
             f"{nearest(str(options.metric), metrics)} ({kind} has {', '.join(metrics)})"
         )
@@ -131,7 +131,7 @@ def own_task(options: OwnTask) -> Task:
     }
     if kind == "reading":
         if label != "answers" or len(texts) < 2:
-            raise ValueError(
+            raise UserError(
                 f"{options.train}: reading has the columns context, question and answers, as SQuAD "
                 f"on the hub; here are {', '.join((*texts, label))}"
             )
@@ -167,7 +167,7 @@ def task_of_record(record: Mapping[str, Any]) -> Task:
         if made_by is OwnReading:
             settled |= {"scorer": record["scorer"], "head": "joint"}
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{record!r:.200} describes no task ({error!r})") from None
+        raise UserError(f"{record!r:.200} describes no task ({error!r})") from None
     return made_by(
         **settled,
         suite=OWN,
@@ -220,13 +220,13 @@ def describe(
 
 def _rows(options: OwnTask, path: Path) -> list[tuple[int, Row]]:
     if not path.is_file():
-        raise ValueError(f"{options.task_name}: no file {path}; give one that is there")
+        raise UserError(f"{options.task_name}: no file {path}; give one that is there")
     file = read_own(path)
     for number, row in file.rows:
         if not isinstance(row, Mapping):
-            raise ValueError(f"{path} row {number}: {row!r:.80} is not an object")
+            raise UserError(f"{path} row {number}: {row!r:.80} is not an object")
     if not file.rows:
-        raise ValueError(f"{path} has no rows")
+        raise UserError(f"{path} has no rows")
     for note in file.notes:
         log(f"{path}: {note}")
     return file.rows
@@ -247,7 +247,7 @@ def _label_column(options: OwnTask, columns: Sequence[str], rows: Sequence[Row])
     """The column of the gold values; `ValueError` for a column that is not there, too."""
     for given in (options.text, options.second_text, options.label):
         if given is not None and given not in columns and nested(rows[0], given) is None:
-            raise ValueError(
+            raise UserError(
                 f"{options.train}: no column {given!r}{nearest(given, columns)} (there are: "
                 f"{', '.join(columns)})"
             )
@@ -260,7 +260,7 @@ def _label_column(options: OwnTask, columns: Sequence[str], rows: Sequence[Row])
     texts = _text_columns(options, columns, None, None, rows)
     left = [c for c in columns if c not in texts and c.lower() not in _IDS]
     if not left:
-        raise ValueError(
+        raise UserError(
             f"{options.train}: no column is left for the label beside {', '.join(columns)}; "
             'add one, or name the text\'s: text = "COLUMN"'
         )
@@ -309,9 +309,9 @@ def _known(names: Sequence[str], columns: Sequence[str]) -> list[str]:
     return next(filter(None, found), [])
 
 
-def _which(options: OwnTask, what: str, columns: Sequence[str]) -> ValueError:
+def _which(options: OwnTask, what: str, columns: Sequence[str]) -> UserError:
     said = options.model_dump(exclude_none=True) | {what: "COLUMN"}
-    return ValueError(
+    return UserError(
         f"{options.train}: which column is the {what}? There are {', '.join(columns)}. Name it: "
         f"--set 'evaluate.own_tasks=[{toml_value(said)}]'"
     )
@@ -334,7 +334,7 @@ def _kind(label: str, values: Values) -> str:
         return "entities" if holds_spans else "tagging"
     odd = [(p, v) for p, v in values if math.isnan(number_of(v)) and not is_missing(v)]
     if odd and all(_LIKE_NUMBER.fullmatch(str(value)) for value in given):
-        raise ValueError(
+        raise UserError(
             f"{_listed([place for place, _ in odd])}: {odd[0][1]!r:.80} in column {label!r} is no "
             'number: write it as 1234.5, without commas and units (or say kind = "classification")'
         )
@@ -342,7 +342,7 @@ def _kind(label: str, values: Values) -> str:
     are_ids = len(numbers) <= _MAX_CLASSES and all(number.is_integer() for number in numbers)
     are_not_given = all(is_missing(value, among_numbers=True) for _, value in odd)
     if odd and numbers and (are_not_given or numbers.total() > len(odd)):
-        raise ValueError(
+        raise UserError(
             f"{_listed([place for place, _ in odd])}: {odd[0][1]!r:.80} in column {label!r} is no "
             f"number, {numbers.total():,} others are; correct it or remove the row (if it is a "
             'label, say kind = "classification")'
@@ -355,7 +355,7 @@ def _scorer(options: OwnTask, rows: Sequence[tuple[str, Row]]) -> str:
     moved: list[str] = []
     answers = [placed_answers(row, place, moved) for place, row in rows]
     if not any(answers):
-        raise ValueError(f"{options.train}: no question has an answer: nothing to learn")
+        raise UserError(f"{options.train}: no question has an answer: nothing to learn")
     if moved:
         warn(
             f"{_listed(moved)}: answer_start is missing or wrong; the only place of the answer in "
@@ -367,10 +367,10 @@ def _scorer(options: OwnTask, rows: Sequence[tuple[str, Row]]) -> str:
 def _range(label: str, values: Values) -> list[float]:
     if bad := [(place, value) for place, value in values if math.isnan(number_of(value))]:
         place = _listed([place for place, _ in bad])
-        raise ValueError(f"{place}: {bad[0][1]!r:.80} in column {label!r} is no number")
+        raise UserError(f"{place}: {bad[0][1]!r:.80} in column {label!r} is no number")
     numbers = [number_of(value) for _, value in values]
     if min(numbers) == max(numbers):
-        raise ValueError(f"column {label!r} is {numbers[0]:g} in every row: nothing to learn")
+        raise UserError(f"column {label!r} is {numbers[0]:g} in every row: nothing to learn")
     return [min(numbers), max(numbers)]
 
 
@@ -396,7 +396,7 @@ def _types(label: str, text: str, values: Values, rows: Sequence[Row]) -> list[s
     ]
     kinds = sorted({kind for of_row in spans for *_, kind in of_row})
     if not kinds:
-        raise ValueError(f"column {label!r} has no span in any row: nothing to learn")
+        raise UserError(f"column {label!r} has no span in any row: nothing to learn")
     if moved:
         warn(f"{_listed(moved)}: a span does not hold its text; it is put where that stands")
     return [*(f"{mark}-{kind}" for kind in kinds for mark in "BI"), OUTSIDE]
@@ -407,22 +407,22 @@ def _classes(label: str, values: Values) -> list[str]:
     names: dict[str, set[str]] = {}  # as they are written
     for place, value in values:
         if not isinstance(value, str | int | float):
-            raise ValueError(f"{place}: {value!r:.80} in column {label!r} is no label")
+            raise UserError(f"{place}: {value!r:.80} in column {label!r} is no label")
         names.setdefault(class_name(value), set()).add(str(value).strip())
     if len(names) == 1:
-        raise ValueError(f"column {label!r} is {min(names)!r} in every row: nothing to learn")
+        raise UserError(f"column {label!r} is {min(names)!r} in every row: nothing to learn")
     if all(name[:1] in ("[", "{") and name[-1:] in ("]", "}") for name in names):
-        raise ValueError(
+        raise UserError(
             f"column {label!r} has lists or objects written as text; save the rows as JSON lines"
         )
     if OUTSIDE in names and all(map(mark_and_type, names)):
-        raise ValueError(
+        raise UserError(
             f"column {label!r} has tags of single words: write lists of words and of tags, a row a "
             "sentence (JSON lines), or CoNLL: a word and its tag a line, no header, an empty line "
             "between sentences"
         )
     if len(names) > max(_MAX_CLASSES, len(values) / 2):
-        raise ValueError(
+        raise UserError(
             f"column {label!r} has {len(names):,} different values in {len(values):,} rows: it is "
             'no label; name the column (label = "..."), or say kind = "regression"'
         )
@@ -462,15 +462,15 @@ def _tags(label: str, words: str, values: Values, rows: Sequence[Row]) -> list[s
     for (place, value), row in zip(values, rows, strict=True):
         what = f"{place}: {value!r:.80} in column {label!r}"
         if not isinstance(value, list):
-            raise ValueError(f"{what} is no list with a tag for each word")
+            raise UserError(f"{what} is no list with a tag for each word")
         if not isinstance(nested(row, words), list):
-            raise ValueError(
+            raise UserError(
                 f"{what} is a list, and {words!r} is no list of words. Several labels a text are "
                 "not supported: make a task of each label, with yes or no. Tags need the words as "
                 "a list"
             )
         if any(isinstance(tag, int) for tag in value):
-            raise ValueError(
+            raise UserError(
                 f"{what} has numbers of tags without their names. Write the names: "
                 f"dataset.features[{label!r}].feature.int2str(NUMBER); dataset.to_parquet(FILE) "
                 "keeps them"
@@ -478,14 +478,14 @@ def _tags(label: str, words: str, values: Values, rows: Sequence[Row]) -> list[s
         try:
             read |= dict.fromkeys(zip(value, iob2(value), strict=True))
         except ValueError as error:
-            raise ValueError(
+            raise UserError(
                 f"{place}, column {label!r}: {error} of an entity; write B-TYPE, I-TYPE or O for "
                 "each word (BIOES, BILOU, BMES and TYPE_B are read, too; other tags, such as parts "
                 "of speech, are not)"
             ) from None
     names = {name for _, name in read}
     if names <= {OUTSIDE}:
-        raise ValueError(f"column {label!r} has no entity in any row: nothing to learn")
+        raise UserError(f"column {label!r} has no entity in any row: nothing to learn")
     if other := [f"{written} as {name}" for written, name in read if folded(written) != name]:
         log(f"column {label!r}: tags are read as B-TYPE and I-TYPE: {listed(other, ', ')}")
     return [OUTSIDE, *sorted(names - {OUTSIDE})]

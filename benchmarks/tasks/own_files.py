@@ -18,6 +18,7 @@ from benchmarks.tasks.labels import folded, mark_and_type
 from benchmarks.tasks.rows import Row, json_of, lines_of, parquet_table, questions_of
 from electrify.storage.encodings import decode_file, is_utf8
 from electrify.storage.tables import guess_delimiter, has_cells, has_header, read_rows
+from electrify.system.outcome import UserError
 
 _TABLES = (".csv", ".tsv", ".tab", ".txt")
 _TAGGED = (".conll", ".bio", ".iob", ".iob2", ".bioes")
@@ -43,13 +44,13 @@ def read_own(path: Path) -> OwnFile:
     """The rows of a file; `ValueError` names what of it cannot be read."""
     kind = path.suffix.lower()
     if kind not in SUFFIXES:
-        raise ValueError(f"{path}: a task is read from {', '.join(SUFFIXES)}; save it as one")
+        raise UserError(f"{path}: a task is read from {', '.join(SUFFIXES)}; save it as one")
     if kind == ".parquet":
         return OwnFile(list(enumerate(_parquet_rows(path), start=1)))
     try:
         text, encoding = decode_file(path.read_bytes())
     except ValueError as error:
-        raise ValueError(f"{path}: {error}; save it as UTF-8") from None
+        raise UserError(f"{path}: {error}; save it as UTF-8") from None
     notes = () if is_utf8(encoding) else (f"read as {encoding}",)
     if kind in _LINES and not text.lstrip().startswith("["):
         return OwnFile(list(lines_of(text, path)), notes)
@@ -58,7 +59,7 @@ def read_own(path: Path) -> OwnFile:
     if tagged := None if kind == ".csv" else _sentences(text, path):
         return OwnFile(tagged.rows, (*notes, *tagged.notes))
     if kind in _TAGGED:
-        raise ValueError(
+        raise UserError(
             f"{path}: not every line is words and a tag such as B-PER, the same number of columns "
             "in each, sentences parted by an empty line"
         )
@@ -74,7 +75,7 @@ def _json_rows(value: Any, path: Path) -> Numbered:
     if isinstance(value, dict) and "data" in value:
         return list(questions_of(value, path))
     if not isinstance(value, list):
-        raise ValueError(f"{path} holds one {type(value).__name__}, not a list of rows")
+        raise UserError(f"{path} holds one {type(value).__name__}, not a list of rows")
     return list(enumerate(value, start=1))
 
 
@@ -91,19 +92,19 @@ def _table_rows(text: str, path: Path, default: str) -> Numbered:
     found = read_rows(io.StringIO(text, newline=""), delimiter)
     for number, (_, row) in enumerate(found):
         if isinstance(row, csv.Error):
-            raise ValueError(f"{path} is no table: {row}; is a quotation mark not closed?")
+            raise UserError(f"{path} is no table: {row}; is a quotation mark not closed?")
         if has_cells(row):
             cells.append((number, row))
     if not cells:
         return []
     (first, header), *rest = cells
     if has_header([row for _, row in cells]) is False:
-        raise ValueError(
+        raise UserError(
             f"{path}: the first row is data ({', '.join(header):.80}); put a row with the names of "
             "the columns above it"
         )
     if len(header) == 1:
-        raise ValueError(
+        raise UserError(
             f"{path}: one column, {header[0]!r:.80}; a task has two or more, text and gold value, "
             "with one of , ; | or a tab between them, and texts that hold it in quotation marks"
         )
@@ -115,7 +116,7 @@ def _table_rows(text: str, path: Path, default: str) -> Numbered:
     for number, row in rest:
         if len(row) < width or has_cells(row[len(names) :]):
             shown = ", ".join(names[:_NAMES_SHOWN])
-            raise ValueError(
+            raise UserError(
                 f"{path} row {number - first}: {len(row)} cells parted by {delimiter!r}; "
                 f"the first row names {len(names)} columns ({shown})"
             )
@@ -131,7 +132,7 @@ def _has_values(rows: Sequence[tuple[int, Sequence[str]]], column: int) -> bool:
 def _check_names(names: Sequence[str], path: Path) -> None:
     for name, count in Counter(names).items():
         if count > 1:
-            raise ValueError(f"{path}: {count} columns {name!r}; rename all but one")
+            raise UserError(f"{path}: {count} columns {name!r}; rename all but one")
 
 
 def _parquet_rows(path: Path) -> list[Row]:
@@ -194,7 +195,7 @@ def _sentences(text: str, path: Path) -> OwnFile | None:
     for block in blocks:
         for number, cells in block:
             if not cells[word].strip():
-                raise ValueError(
+                raise UserError(
                     f"{path} line {number}: a tag without a word; where every character has a tag, "
                     "write JSON lines with the text and its spans (kind = entities)"
                 )

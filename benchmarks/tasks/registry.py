@@ -7,6 +7,7 @@ from benchmarks.tasks.own import own_task
 from benchmarks.tasks.task import Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.tasks import SUITE_TASKS, check_suite, check_task
+from electrify.system.outcome import UserError
 
 TASKS: dict[str, Task] = {
     task.name: task for suite in (glue, squad, klue, korean) for task in suite.TASKS
@@ -22,7 +23,7 @@ def resolve_tasks(suites: Sequence[str], tasks: Sequence[str]) -> list[Task]:
     Raises `ValueError` for an unknown name (with the nearest) and where nothing is named.
     """
     if not suites and not tasks:
-        raise ValueError(
+        raise UserError(
             f"no tasks to evaluate: give --suite ({', '.join(SUITES)}) or --task, or set "
             "evaluate.suites or evaluate.tasks (`electrify ls` lists them); or give a file of your "
             "own with --own-task FILE"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from electrify.storage.files import parse_json
+from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 
 Row = Mapping[str, Any]
@@ -22,7 +23,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8: {error}; convert it to UTF-8") from None
+        raise UserError(f"{path} is not UTF-8: {error}; convert it to UTF-8") from None
 
 
 def rows_of_file(
@@ -39,7 +40,7 @@ def rows_of_file(
     if path.suffix == ".json":
         rows = json_value(path)
         if not isinstance(rows, list):
-            raise ValueError(f"{path} holds one {type(rows).__name__}, not a list of rows")
+            raise UserError(f"{path} holds one {type(rows).__name__}, not a list of rows")
         yield from enumerate(rows, start=1)
         return
     cells = table_cells(path)
@@ -47,7 +48,7 @@ def rows_of_file(
         columns = tuple(aliases.get(name, name) for name in cells[0]) if cells else ()
         cells = cells[1:]
         if missing := [name for name in needed if name not in columns]:
-            raise ValueError(
+            raise UserError(
                 f"{path}: header is {list(columns)}, {missing[0]!r} is needed; a file without "
                 "labels (a test set) cannot be scored"
             )
@@ -58,7 +59,7 @@ def rows_of_file(
         elif skip_malformed:
             num_skipped += 1
         else:
-            raise ValueError(
+            raise UserError(
                 f"{path} row {number}: {len(values)} columns, not {len(columns)} "
                 f"({', '.join(columns)})"
             )
@@ -103,7 +104,7 @@ def parquet_table(path: Path) -> Any:
     try:
         return parquet.ParquetFile(path).read()
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
+        raise UserError(f"{path} cannot be read as Parquet: {error}") from None
 
 
 def questions_of(data: Any, path: Path) -> Iterator[tuple[int, Row]]:
@@ -116,7 +117,7 @@ def questions_of(data: Any, path: Path) -> Iterator[tuple[int, Row]]:
             for qa in list_field(paragraph, "qas", place):
                 number += 1
                 if not isinstance(qa, dict):
-                    raise ValueError(f"{path} question {number}: {qa!r:.80} is not an object")
+                    raise UserError(f"{path} question {number}: {qa!r:.80} is not an object")
                 yield number, {**qa, "context": context}
 
 
@@ -135,7 +136,7 @@ def sentence_blocks(path: Path) -> Iterator[tuple[int, str, list[tuple[int, str]
         elif block:
             start = block[0][0]
             if not identity:
-                raise ValueError(f"{path} line {start}: no '## id' line before the sentence")
+                raise UserError(f"{path} line {start}: no '## id' line before the sentence")
             yield start, identity, block
             identity, block = "", []
 
@@ -145,7 +146,7 @@ def text_field(row: Row, name: str, place: str) -> str:
     value = nested(row, name)
     if not isinstance(value, str):
         shown = "missing" if value is None else f"{value!r:.80}"
-        raise ValueError(f"{place}: field {name!r} is {shown}, not text")
+        raise UserError(f"{place}: field {name!r} is {shown}, not text")
     return value
 
 
@@ -162,7 +163,7 @@ def flag_field(row: Row, name: str, place: str) -> bool | None:
     ):
         if said in words:
             return answer
-    raise ValueError(f"{place}: {name} is {value!r:.80}; write true or false")
+    raise UserError(f"{place}: {name} is {value!r:.80}; write true or false")
 
 
 def list_field(row: Any, name: str, place: str) -> list[Any]:
@@ -170,7 +171,7 @@ def list_field(row: Any, name: str, place: str) -> list[Any]:
     value = row.get(name) if isinstance(row, Mapping) else None
     if not isinstance(value, list):
         shown = "missing" if value is None else f"{value!r:.80}"
-        raise ValueError(f"{place}: field {name!r} is {shown}, not a list")
+        raise UserError(f"{place}: field {name!r} is {shown}, not a list")
     return value
 
 
@@ -188,7 +189,7 @@ def label_ids(names: Sequence[Any], labels: Sequence[str], place: str) -> tuple[
     ids = {label: number for number, label in enumerate(labels)}
     for name in names:
         if not isinstance(name, str) or name not in ids:
-            raise ValueError(f"{place}: unknown label {name!r} (allowed: {', '.join(labels)})")
+            raise UserError(f"{place}: unknown label {name!r} (allowed: {', '.join(labels)})")
     return tuple(ids[name] for name in names)
 
 
@@ -204,6 +205,6 @@ def table_cells(path: Path) -> list[list[str]]:
         try:
             return [row for row in csv.reader(io.StringIO(text, newline="")) if row]
         except csv.Error as error:
-            raise ValueError(f"{path} is not valid CSV: {error}") from None
+            raise UserError(f"{path} is not valid CSV: {error}") from None
     lines = text.rstrip("\r\n").split("\n") if text.strip("\r\n") else []
     return [line.removesuffix("\r").split("\t") for line in lines]

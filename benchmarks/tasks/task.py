@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from benchmarks.metrics.weighted import Weighted, repeated
 from benchmarks.tasks.own_files import own_rows
 from benchmarks.tasks.rows import Row, rows_of_file, text_field
+from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 
 Pooling = Literal["cls", "mean", "parts"]
@@ -237,7 +238,7 @@ class Task(ABC):
         for number, row in rows:
             place = f"{where} {row_name} {number}"
             if not isinstance(row, Mapping):
-                raise ValueError(f"{place}: {row!r:.80} is not an object")
+                raise UserError(f"{place}: {row!r:.80} is not an object")
             if self.skip_empty and is_labelled and self._is_empty(row, place):
                 num_empty += 1
                 continue
@@ -245,7 +246,7 @@ class Task(ABC):
             if self.id_field and self.id_field in row:
                 identity = text_field(row, self.id_field, place)
             if identity in seen:
-                raise ValueError(
+                raise UserError(
                     f"{place}: {self.id_field} {identity!r} is that of {row_name} {seen[identity]}"
                 )
             seen[identity] = number

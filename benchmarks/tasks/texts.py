@@ -18,6 +18,7 @@ from benchmarks.tasks.task import Task
 from electrify.config.run import RunConfig
 from electrify.config.tasks import TEXT_NAMES, unknown_texts
 from electrify.stage.folder import write_text
+from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 
 SplitText = tuple[str, str]
@@ -87,7 +88,7 @@ def texts_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitT
             for task, data_dir in tasks.items()
         }
     if empty := [task for task, texts in found.items() if not texts]:
-        raise ValueError(f"clean.decontaminate_against: there is no text in {', '.join(empty)}")
+        raise UserError(f"clean.decontaminate_against: there is no text in {', '.join(empty)}")
     return found
 
 
@@ -98,17 +99,17 @@ def _tasks_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
     """
     if name not in TEXT_NAMES:
         if not Path(name).expanduser().is_file():
-            raise ValueError(f"clean.decontaminate_against: {unknown_texts(name)}")
+            raise UserError(f"clean.decontaminate_against: {unknown_texts(name)}")
         return {}
     if not data_dirs:
-        raise ValueError(
+        raise UserError(
             f"no data folder for {name!r} of clean.decontaminate_against: set "
             "clean.decontaminate_data_dir or evaluate.data_dir to the folder of the official "
             'files, or to "hub"'
         )
     for data_dir in data_dirs:
         if str(data_dir) != HUB and not data_dir.is_dir():
-            raise ValueError(f"no data folder {data_dir}; set clean.decontaminate_data_dir")
+            raise UserError(f"no data folder {data_dir}; set clean.decontaminate_data_dir")
     tasks = SUITES.get(name) or (TASKS[name],)
     below = {data_dir: files_below(data_dir) for data_dir in data_dirs}
     found = {
@@ -120,7 +121,7 @@ def _tasks_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
     missing = [task for task in tasks if task.name not in found]
     if missing and all(str(data_dir) == HUB for data_dir in data_dirs):
         if not found:
-            raise ValueError(
+            raise UserError(
                 f"clean.decontaminate_against: no task of {name!r} is read from the hub; set "
                 "clean.decontaminate_data_dir to a folder of the official files"
             )
@@ -130,7 +131,7 @@ def _tasks_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
             f"are {', '.join(found)}"
         )
     elif missing:
-        raise ValueError(_no_files(missing, [*found], data_dirs))
+        raise UserError(_no_files(missing, [*found], data_dirs))
     return found
 
 

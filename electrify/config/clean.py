@@ -162,7 +162,7 @@ class Source(Section):
                 )
         if self.columns and self.text_field not in self.columns:
             names = ", ".join(self.columns)
-            raise ValueError(f"text_field = {self.text_field!r} is none of the columns {names}")
+            raise UserError(f"text_field = {self.text_field!r} is none of the columns {names}")
         return self
 
 

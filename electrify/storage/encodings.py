@@ -4,6 +4,8 @@ import codecs
 import re
 from functools import cache
 
+from electrify.system.outcome import UserError
+
 _SAMPLE_BYTES = 1 << 16
 # codecs that a language's older files are written in, the most usual first
 _LIKELY = {
@@ -123,7 +125,7 @@ def decode_file(data: bytes) -> tuple[str, str]:
         try:
             lines.append(decode_line(line, encoding))
         except UnicodeDecodeError as error:
-            raise ValueError(f"line {number} is not text in {encoding}: {error}") from None
+            raise UserError(f"line {number} is not text in {encoding}: {error}") from None
     return _with_newlines("\n".join(lines)), encoding
 
 

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from electrify.storage.encodings import decode_file
+from electrify.system.outcome import UserError
 
 HEAD_ROWS = 200  # that tell which character separates cells
 _DELIMITERS = ",\t;|"
@@ -163,7 +164,7 @@ def read_table(path: Path) -> list[list[str]]:
     try:
         text, _ = decode_file(path.read_bytes())
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise UserError(f"{path}: {error}") from None
     delimiter = guess_delimiter(
         text[: 1 << 20], default="," if path.suffix.lower() == ".csv" else "\t"
     )

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.system.machine import CpuBf16, Precision, cpu_name
+from electrify.system.outcome import UserError
 
 _INSTALL = 'in an environment of its own run make tpu-env, or pip install -e ".[tpu]"'
 _AXIS = "rows"  # of the mesh of XLA devices, which has no other
@@ -34,7 +35,7 @@ def resolve_device(name: str) -> torch.device:
     Each process of `torchrun` has its GPU; all chips of a TPU are one device, of one process.
     """
     if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError('device = "cuda": torch sees no CUDA device; use "auto" or "cpu"')
+        raise UserError('device = "cuda": torch sees no CUDA device; use "auto" or "cpu"')
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "xla" if _finds_tpu() else "cpu"
     if name == "cuda":
@@ -49,7 +50,7 @@ def _own_gpu() -> torch.device:
         return torch.device("cuda")
     number, num_gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
     if number >= num_gpus:
-        raise ValueError(
+        raise UserError(
             f"process {number + 1} of this machine has no GPU, torch sees {num_gpus}: start at "
             f"most that many (torchrun --nproc-per-node {num_gpus})"
         )
@@ -78,15 +79,15 @@ class _Xla:
 def _xla() -> _Xla:
     """Start torch_xla, once a process; `ValueError` if there is nothing that it can run on."""
     if os.environ.get("WORLD_SIZE", "1") != "1":
-        raise ValueError(
+        raise UserError(
             'device = "xla" drives all chips from one process: start electrify without torchrun'
         )
     asked = os.environ.get("PJRT_DEVICE", "TPU")
     if asked not in ("TPU", "CPU"):
-        raise ValueError(f"PJRT_DEVICE = {asked!r}: XLA is used on TPU and, to try it out, on CPU")
+        raise UserError(f"PJRT_DEVICE = {asked!r}: XLA is used on TPU and, to try it out, on CPU")
     with _torch_xla() as tpu:
         if asked == "TPU" and tpu.num_available_chips() == 0:
-            raise ValueError(
+            raise UserError(
                 'device = "xla": no TPU found on this machine. On a TPU VM see that /sys/bus/pci '
                 'is visible (docs/tpu.md); elsewhere set device = "auto", or PJRT_DEVICE=CPU in '
                 "the environment, which runs XLA on the CPU, slowly, to try it out"
@@ -94,7 +95,7 @@ def _xla() -> _Xla:
         # asked before the runtime starts, which would wait for the other machines
         machines = 1 if asked == "CPU" else tpu.process_bounds_size() or tpu.num_tpu_workers()
     if machines > 1:
-        raise ValueError(
+        raise UserError(
             f"this TPU has {machines} machines, a run uses one: take a v4-8, v5litepod-8 or v6e-8"
         )
     os.environ["PJRT_DEVICE"] = asked
@@ -131,9 +132,9 @@ def _torch_xla() -> Iterator[Any]:
     """Import torch_xla, for what it knows of chips before any is used."""
     own, its = _version("torch"), _version("torch_xla")
     if its is None:
-        raise ValueError(f'device = "xla": torch_xla is not installed; {_INSTALL}')
+        raise UserError(f'device = "xla": torch_xla is not installed; {_INSTALL}')
     if own is None or own.split(".")[:2] != its.split(".")[:2]:
-        raise ValueError(
+        raise UserError(
             f"torch {own} and torch_xla {its} do not fit: torch_xla needs the torch with the "
             f'same version number; {_INSTALL}, or set device = "cpu"'
         )
@@ -145,7 +146,7 @@ def _torch_xla() -> Iterator[Any]:
 
         yield tpu
     except OSError as error:
-        raise ValueError(
+        raise UserError(
             f"torch_xla cannot learn what TPU this is ({error}): it asks the machine's metadata "
             "server. In a container share the host's network (docker run --privileged --net=host)"
         ) from None

@@ -33,6 +33,7 @@ from electrify.stage.plan import (
 )
 from electrify.storage.files import read_json
 from electrify.system.machine import Precision
+from electrify.system.outcome import UserError
 from electrify.system.progress import is_main_process, warn
 from model.devices.device import overwrite, place
 from model.train.optim import KINDS, AdamW
@@ -109,7 +110,7 @@ def write_checkpoint(
         write_json(temporary / CHECKPOINT_STATE, state)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)  # what is half written fills the disk
-        raise ValueError(
+        raise UserError(
             f"{target} cannot be written ({error}): make room there; the same command goes on from "
             "the checkpoint before"
         ) from None
@@ -160,12 +161,12 @@ def read_state(path: Path) -> dict[str, Any]:
     state: dict[str, Any] = read_json(path / CHECKPOINT_STATE)
     step, identity = state["step"], state["identity"]
     if not isinstance(step, int) or not isinstance(identity, dict):
-        raise ValueError(f"{CHECKPOINT_STATE} has no step or no identity")
+        raise UserError(f"{CHECKPOINT_STATE} has no step or no identity")
     if not isinstance(identity.get("options", {}), dict):
-        raise ValueError(f"{CHECKPOINT_STATE} has no table of options")
+        raise UserError(f"{CHECKPOINT_STATE} has no table of options")
     for name in FILES:
         if fingerprint(str(path / name)) != state["sha256"][name]:
-            raise ValueError(f"checksum of {name} differs")
+            raise UserError(f"checksum of {name} differs")
     return state
 
 
@@ -183,7 +184,7 @@ def check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], where: s
     pairs += [(f"option {k}", theirs.get(k), ours.get(k)) for k in options]
     for name, is_there, should_be in pairs:
         if is_there != should_be:
-            raise ValueError(
+            raise UserError(
                 f"{where} belongs to another run: its {name} is {is_there!r}, this run's is "
                 f"{should_be!r}. Give this run folders of its own (output_dir, "
                 "pretrain.checkpoint_dir), or pretrain.initial_model to go on from that one"
@@ -201,7 +202,7 @@ def load_model(path: Path, model: nn.Module) -> None:
         read_state(path)
         tensors = load_file(path / MODEL)
     except DAMAGES as error:
-        raise ValueError(
+        raise UserError(
             f"{path} is damaged ({error}): put its files back from a copy, or remove {path.parent} "
             "and run again: electrify pretrain CONFIG"
         ) from None
@@ -230,7 +231,7 @@ def newest(folder: Path) -> Path:
     """The newest checkpoint folder; `ValueError` if there is none."""
     found = checkpoints(folder)
     if not found:
-        raise ValueError(f"no checkpoint in {folder}; run first: electrify pretrain CONFIG")
+        raise UserError(f"no checkpoint in {folder}; run first: electrify pretrain CONFIG")
     return found[-1]
 
 
@@ -261,7 +262,7 @@ def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: object
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     for name in sorted({*wanted, *found}):
         if wanted.get(name) != found.get(name):
-            raise ValueError(
+            raise UserError(
                 f"{where} does not fit the model of this config: {name} has the shape "
                 f"{found.get(name)} there and {wanted.get(name)} here (None: it is not there). "
                 "Pretrain with the config that it was made with"
@@ -283,5 +284,5 @@ def restore_optimizers(
         parameter = parameters.get(name)
         known = number.isdecimal() and int(number[:4]) < len(optimizers) and kind in KINDS.values()
         if not known or parameter is None or (value.dim() and value.shape != parameter.shape):
-            raise ValueError(f"{OPTIMIZER} holds {key!r}, which is no moment of this model")
+            raise UserError(f"{OPTIMIZER} holds {key!r}, which is no moment of this model")
         optimizers[int(number)].restore(parameter, kind, value)

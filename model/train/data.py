@@ -20,6 +20,7 @@ from torch import Tensor
 
 from electrify.config.run import RunConfig
 from electrify.stage.plan import output_dir
+from electrify.system.outcome import UserError
 from electrify.system.progress import is_main_process
 from model.batch import Batch, Noise, SpecialTokens, map_tensors
 from model.masking import num_slots
@@ -256,12 +257,12 @@ def noise_probabilities(kind: str, shards: TokenShards, data: SequenceData) -> T
 def _check_shares(phase: Phase, num_ranks: int) -> None:
     share = phase.batch_size // num_ranks
     if phase.batch_size % num_ranks:
-        raise ValueError(
+        raise UserError(
             f"pretrain.batch_size = {phase.batch_size} must be a multiple of the {num_ranks} "
             "processes"
         )
     if share % min(phase.micro_batch_size, share):
-        raise ValueError(
+        raise UserError(
             f"of pretrain.batch_size = {phase.batch_size} each of {num_ranks} processes has "
             f"{share}, which must be a multiple of pretrain.micro_batch_size = "
             f"{phase.micro_batch_size}"

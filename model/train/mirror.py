@@ -14,6 +14,7 @@ from typing import Any
 from electrify.stage.plan import CHECKPOINT_STATE, METRICS, checkpoint_step, kept_steps
 from electrify.stage.remote import copy_stage
 from electrify.storage.folder import Folder, explained
+from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from model.train.checkpoint import FILES, check_identity, newest_sound, read_state
 
@@ -64,7 +65,7 @@ def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any] | None 
     place = _open("checkpoint_dir", url)
     own = {folder.resolve(), folder.with_suffix("").resolve()}
     if place.local is not None and place.local.resolve() in own:
-        raise ValueError(
+        raise UserError(
             f"pretrain.checkpoint_dir = {url!r} is where the run keeps its checkpoints anyway: "
             "leave it out, or give a place that outlives this machine"
         )
@@ -109,7 +110,7 @@ def fetch_inputs(run: Path, url: str) -> None:
         try:
             copy_stage(place, name, run / name)
         except Exception as error:  # each file system has errors of its own
-            raise ValueError(
+            raise UserError(
                 f"pretrain.inputs_dir = {url!r}: {name}/ cannot be copied from there "
                 f"({type(error).__name__}: {error}): it must hold the finished {name}/ of a run; "
                 "check the address, the right to read and the room on this disk"
@@ -120,4 +121,4 @@ def _open(option: str, url: str) -> Folder:
     try:
         return Folder(url)
     except ValueError as error:
-        raise ValueError(f"pretrain.{option} = {error}") from None
+        raise UserError(f"pretrain.{option} = {error}") from None

@@ -23,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from electrify.config.pretrain import PretrainConfig
 from electrify.stage.folder import Stage
 from electrify.stage.run import run_stage
+from electrify.system.outcome import UserError
 from electrify.system.progress import Stopped, is_main_process
 from model.batch import Counts
 from model.devices.device import describe, num_devices, resolve_device
@@ -119,7 +120,7 @@ def _backend(device: torch.device) -> str:
     if device.type == "cpu":
         return "gloo"
     if not dist.is_nccl_available():
-        raise ValueError(
+        raise UserError(
             'several processes on CUDA need NCCL, which this torch lacks: use device = "cpu", or '
             "one process, without torchrun"
         )
@@ -186,7 +187,7 @@ def check_shares(phases: Iterable[Phase], device: torch.device) -> None:
         rows = min(phase.micro_batch_size, phase.batch_size)
         if rows % number:
             name = "batch_size" if rows == phase.batch_size else "micro_batch_size"
-            raise ValueError(
+            raise UserError(
                 f"pretrain.{name} = {rows} must be a multiple of the devices ({describe(device)}): "
                 f"set {rows - rows % number or number} or {rows + -rows % number}"
             )

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from electrify.config.pretrain import PretrainConfig
+from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from model.batch import Batch, Counts, Masked, Outputs, map_tensors
 from model.devices.cuda_graph import CudaRecorder
@@ -176,7 +177,7 @@ def is_compiled(config: PretrainConfig, device: torch.device) -> bool:
     whatever it runs by itself.
     """
     if config.compile == "on" and device.type == "xla":
-        raise ValueError(
+        raise UserError(
             'pretrain.compile = "on" with device = "xla", which compiles by itself; set compile to '
             '"auto"'
         )
@@ -192,7 +193,7 @@ def is_recorded(config: PretrainConfig, device: torch.device, ranks: Ranks) -> b
     """
     possible = device.type == "cuda" and ranks.num_ranks == 1
     if config.cuda_graph == "on" and not possible:
-        raise ValueError(
+        raise UserError(
             f'pretrain.cuda_graph = "on" with {ranks.num_ranks} process(es) on {device.type}: it '
             'needs CUDA and one process; set it to "auto"'
         )
@@ -346,7 +347,7 @@ class FastStep:
         except Exception as error:  # whatever a compiler raises; what is not its own comes again
             reason = _reason(error)
             if self._config.compile == "on":
-                raise ValueError(
+                raise UserError(
                     f'torch.compile failed ({reason}); set pretrain.compile to "auto"'
                 ) from error
             self._fall_back(f"without torch.compile, which failed: {reason}")
@@ -381,7 +382,7 @@ class FastStep:
         except Exception as error:  # of CUDA, of its libraries, of memory that there is not
             reason = _reason(error)
             if self._config.cuda_graph == "on":
-                raise ValueError(
+                raise UserError(
                     f"a step cannot become a CUDA graph ({reason}); set pretrain.cuda_graph to "
                     '"auto"'
                 ) from error

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from electrify.stage.folder import write_json
+from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 from model.watch.alarms import Alarm
 
@@ -100,7 +101,7 @@ def import_wandb(project: str) -> Any:
     try:
         return importlib.import_module("wandb")
     except ImportError:
-        raise ValueError(
+        raise UserError(
             f"pretrain.wandb_project = {project!r}: wandb is not installed; run: python -m pip "
             "install wandb, or leave the option out"
         ) from None

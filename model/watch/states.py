@@ -18,6 +18,7 @@ from torch import Tensor
 
 from electrify.config.pretrain import ProbeConfig
 from electrify.storage.files import parse_json
+from electrify.system.outcome import UserError
 from vocab.tokenizer import load_tokenizer
 
 Floats = NDArray[np.float64]
@@ -72,7 +73,7 @@ class Probe:
         try:
             import sklearn  # noqa: F401
         except ImportError:
-            raise ValueError(
+            raise UserError(
                 "pretrain.probe needs scikit-learn; install it (extra [benchmarks]) or leave "
                 "pretrain.probe out"
             ) from None
@@ -85,7 +86,7 @@ class Probe:
         self._labels = np.array(labels)
         half = len(order) // 2
         if len(set(labels[:half])) < 2:
-            raise ValueError(
+            raise UserError(
                 f"{options.path}: the {half} rows that pretrain.probe learns from have one label "
                 f"only, {labels[0]!r}; give a file of shuffled rows with two labels or more"
             )
@@ -148,19 +149,19 @@ def read_labelled(options: ProbeConfig) -> list[tuple[str, str]]:
     try:
         content = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"pretrain.probe.path: {path} cannot be read: {error}") from None
+        raise UserError(f"pretrain.probe.path: {path} cannot be read: {error}") from None
     found = []
     for number, row in enumerate(_rows(path, content), 1):
         values = row.get(options.text), row.get(options.label)
         if None in values:
             lacking = options.text if values[0] is None else options.label
-            raise ValueError(
+            raise UserError(
                 f"{path}, row {number}: no field {lacking!r}; it has {', '.join(map(repr, row))}. "
                 "Name the fields in pretrain.probe.text and pretrain.probe.label"
             )
         found.append((str(values[0]), str(values[1])))
     if len(found) < 20:
-        raise ValueError(f"{path}: pretrain.probe needs 20 rows or more, here are {len(found)}")
+        raise UserError(f"{path}: pretrain.probe needs 20 rows or more, here are {len(found)}")
     return found
 
 
@@ -175,9 +176,9 @@ def _rows(path: Path, content: str) -> list[dict[str, object]]:
         try:
             rows = list(csv.DictReader(StringIO(content), **form))
         except csv.Error as error:
-            raise ValueError(f"{where}: {error}") from None
+            raise UserError(f"{where}: {error}") from None
     else:
-        raise ValueError(f"{where}: its name must end in .json, .jsonl, .tsv or .csv")
+        raise UserError(f"{where}: its name must end in .json, .jsonl, .tsv or .csv")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError(f"{where} is no list of rows with named fields")
+        raise UserError(f"{where} is no list of rows with named fields")
     return rows

@@ -36,6 +36,7 @@ from electrify.stage.plan import (
     run_folder,
 )
 from electrify.storage.files import read_json
+from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
@@ -100,7 +101,7 @@ def read_source(config: PretrainConfig) -> Source:
     if checkpoint is None:
         return _from_transformers(place, generator)
     if generator is not None:
-        raise ValueError(
+        raise UserError(
             f"pretrain.initial_generator = {generator!r} beside the run {place!r}, which has a "
             f"generator of its own: leave it out, or give initial_model = {place}/export/"
             "discriminator"
@@ -115,14 +116,14 @@ def _from_checkpoint(place: str, checkpoint: Path) -> Source:
         vocab_size = int(found.identity["vocab_size"])
         sha256 = str(found.identity["tokenizer_sha256"])
     except DAMAGES as error:
-        raise ValueError(
+        raise UserError(
             f"pretrain.initial_model = {place!r}: {checkpoint} is damaged ({error}); name another "
             "checkpoint folder of that run"
         ) from None
     vocab, pieces = run_folder(checkpoint) / "vocab", None
     if (vocab / TOKENIZER_FILE).is_file():
         if tokenizer_sha256(vocab) != sha256:
-            raise ValueError(
+            raise UserError(
                 f"{vocab} is not the vocabulary that {checkpoint} was trained with: put that one "
                 "back"
             )
@@ -156,14 +157,14 @@ def _from_transformers(place: str, generator: str | None) -> Source:
     weights = _read_weights(main, config, PREDICTOR if predicts else DETECTOR)
     pieces, of_generator = read_pieces(main), None
     if len(pieces) > config.vocab_size:
-        raise ValueError(
+        raise UserError(
             f"{main} has {len(pieces)} pieces, but vocab_size = {config.vocab_size} in its "
             "config.json: they are not of one model"
         )
     for folder, network in extra:
         own = read_electra_config(folder)
         if read_pieces(folder) != pieces:
-            raise ValueError(f"{folder} has another vocabulary than {main}: give networks of one")
+            raise UserError(f"{folder} has another vocabulary than {main}: give networks of one")
         found = _read_weights(folder, own, network)
         if network is GENERATOR:
             of_generator = EncoderShape.of(own)
@@ -183,7 +184,7 @@ def _folder(name: str, option: str) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=_HUB_FILES))
     except Exception as error:  # network, rights, no such model: the hub's own errors say which
-        raise ValueError(
+        raise UserError(
             f"pretrain.{option} = {name!r} is not a folder, and the hub does not give it: {error}"
         ) from None
 
@@ -206,21 +207,21 @@ def read_electra_config(folder: Path) -> ElectraConfig:
     """
     path = folder / "config.json"
     if not path.is_file():
-        raise ValueError(
+        raise UserError(
             f"{folder} holds neither a checkpoint of ours nor a config.json of transformers; in "
             f"an export these are {', '.join(NETWORKS)}"
         )
     options = read_json(path)
     kind = options.get("model_type") if isinstance(options, dict) else None
     if kind not in _CONFIGS:
-        raise ValueError(
+        raise UserError(
             f"{path}: model_type = {kind!r}; only {' and '.join(map(repr, _CONFIGS))} can be "
             "trained on"
         )
     try:
         config = _CONFIGS[kind].from_pretrained(folder)
     except Exception as error:  # transformers has sorts of its own for a value of another type
-        raise ValueError(f"{path} is no config of {kind}: {error}") from None
+        raise UserError(f"{path} is no config of {kind}: {error}") from None
     wanted: dict[str, Any] = {
         "hidden_act": "gelu",
         "type_vocab_size": 2,
@@ -230,7 +231,7 @@ def read_electra_config(folder: Path) -> ElectraConfig:
     }
     for name, value in wanted.items():
         if (found := getattr(config, name, value)) != value:
-            raise ValueError(f"{path}: {name} = {found!r}; only {value!r} can be trained on")
+            raise UserError(f"{path}: {name} = {found!r}; only {value!r} can be trained on")
     if isinstance(config, ElectraConfig):
         return config
     shape = {name: getattr(config, name) for name in _SIZES if name != "embedding_size"}
@@ -255,12 +256,12 @@ def _read_weights(folder: Path, config: ElectraConfig, network: Network) -> dict
                 folder, output_loading_info=True, dtype=torch.float32, weights_only=True
             )
         except Exception as error:  # safetensors, zip and pickle have sorts of their own
-            raise ValueError(f"{folder} cannot be read as {kind.__name__}: {error}") from None
+            raise UserError(f"{folder} cannot be read as {kind.__name__}: {error}") from None
     missing = set(report["missing_keys"])
     theirs = {n: t.detach() for n, t in model.state_dict().items() if n not in missing}
     encoder = "bert." if is_bert else "electra."
     if lacking := sorted(name for name in missing if name.startswith(encoder)):
-        raise ValueError(
+        raise UserError(
             f"{folder} is not a whole model: it lacks {len(lacking)} weights of the encoder, the "
             f"first {lacking[0]}"
         )
@@ -268,7 +269,7 @@ def _read_weights(folder: Path, config: ElectraConfig, network: Network) -> dict
         theirs = renamed(theirs, _BERT_NAMES)
     output = theirs.get(OUTPUT_TABLE)
     if output is not None and not torch.equal(output, theirs[WORD_TABLE]):
-        raise ValueError(
+        raise UserError(
             f"{folder}: {OUTPUT_TABLE} is not the word table; only tied tables can be trained on"
         )
     return to_our_names(theirs, name_pairs(network, config.num_hidden_layers))
@@ -402,7 +403,7 @@ def _uses_generator(source: Source, model: ElectraPretrainer) -> bool:
     uses = there is not None and config.has_generator and there.num_towers == ours.num_towers
     if config.objective == "electra-two-stage":
         if not uses:
-            raise ValueError(
+            raise UserError(
                 f"pretrain.initial_model = {source.place!r} has no generator, and with objective = "
                 "'electra-two-stage' the discriminator is replaced by the trained generator: give "
                 "initial_generator too, or take the objective electra"
@@ -414,7 +415,7 @@ def _uses_generator(source: Source, model: ElectraPretrainer) -> bool:
 def _check_sizes(source: Source, model: ElectraPretrainer, uses_generator: bool) -> None:
     """`ValueError` naming every size that differs, and the options to set."""
     if problems := _differences(source.shape, model.shape):
-        raise ValueError(
+        raise UserError(
             f"pretrain.initial_model = {source.place!r} does not fit the config: "
             + ", ".join(f"{name} is {theirs} there, {ours} here" for name, theirs, ours in problems)
             + ". Set "
@@ -426,7 +427,7 @@ def _check_sizes(source: Source, model: ElectraPretrainer, uses_generator: bool)
     if problems := _differences(theirs, model.generator_shape):
         width = theirs.hidden_size / model.shape.hidden_size
         depth = theirs.num_hidden_layers / model.shape.num_hidden_layers
-        raise ValueError(
+        raise UserError(
             f"the generator of {source.place!r} does not fit the config: "
             + ", ".join(f"{name} is {a} there, {b} here" for name, a, b in problems)
             + f". Set pretrain.generator_hidden_fraction = {width:.10g}, "
@@ -447,7 +448,7 @@ def _rows_between(source: Source, config: RunConfig, special: SpecialTokens) -> 
     if source.tokenizer_sha256 == shards.tokenizer_sha256:
         return PieceRows.same(shards.vocab_size)
     if source.pieces is None:
-        raise ValueError(
+        raise UserError(
             f"pretrain.initial_model = {source.place!r} was trained with another tokenizer than "
             f"this run's ({source.tokenizer_sha256}, here {shards.tokenizer_sha256}), and its "
             "vocabulary is not there: keep its run's vocab/ beside its pretrain/"
@@ -456,7 +457,7 @@ def _rows_between(source: Source, config: RunConfig, special: SpecialTokens) -> 
     ids = {PAD: special.pad, CLS: special.cls, SEP: special.sep, MASK: special.mask}
     wrong = [token for token, number in ids.items() if pieces[number : number + 1] != [token]]
     if wrong or len(pieces) != shards.vocab_size:
-        raise ValueError(
+        raise UserError(
             f"{run / 'vocab'} ({len(pieces)} pieces) is not the vocabulary of {run / 'shards'} "
             f"({shards.vocab_size} pieces{'; other ids of ' * bool(wrong)}{', '.join(wrong)}): "
             "make both again: electrify train-vocab CONFIG, electrify encode CONFIG"

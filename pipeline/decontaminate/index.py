@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from electrify.stage.folder import write_json
 from electrify.storage.files import save_array
+from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 from pipeline.dedup.records import run_starts
 from pipeline.rules.characters import code_points
@@ -105,7 +106,7 @@ def _check_lengths(num_texts: Counter[str], num_short: Counter[str]) -> None:
                 f"{ALONE_LETTERS['narrow']} other letters"
             )
             if num_texts == num_short:
-                raise ValueError(f"{what}. Is it a file of whole texts?")
+                raise UserError(f"{what}. Is it a file of whole texts?")
             warn(f"{what}; they stay in the corpus")
 
 
@@ -141,7 +142,7 @@ def read_statistics(path: Path) -> list[tuple[str, int, int]]:
 def _texts(folder: Path) -> Iterator[tuple[str, str]]:
     paths = sorted(folder.glob("*.jsonl"))
     if not paths:
-        raise ValueError(f"no *.jsonl of benchmark texts in {folder}")
+        raise UserError(f"no *.jsonl of benchmark texts in {folder}")
     for path in paths:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
@@ -149,7 +150,7 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
                     row: Any = json.loads(line)
                     task, text = row["task"], row["text"]
                 except (json.JSONDecodeError, KeyError, TypeError):
-                    raise ValueError(
+                    raise UserError(
                         f"{path}:{number}: not an object of task and text: {line[:80]!r}"
                     ) from None
                 yield str(task), str(text)

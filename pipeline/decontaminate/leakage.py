@@ -43,6 +43,7 @@ from electrify.stage.leakage_report import (
 from electrify.stage.plan import leakage_stage
 from electrify.stage.run import run_stage
 from electrify.system.memory import keep_little_memory, return_freed_memory
+from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from pipeline.decontaminate.index import (
     ALONE_LETTERS,
@@ -292,7 +293,7 @@ def read_tasks(folder: Path) -> list[TaskItems]:
         with path.open(encoding="utf-8") as file:
             tasks.append(TaskItems(path, json.loads(next(file))["header"]))
     if not tasks:
-        raise ValueError(f"no *.jsonl of benchmark examples in {folder}")
+        raise UserError(f"no *.jsonl of benchmark examples in {folder}")
     return tasks
 
 

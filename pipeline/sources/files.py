@@ -15,6 +15,7 @@ from electrify.config.clean import CleanConfig, Source
 from electrify.config.names import without_secrets
 from electrify.stage.folder import digest_of, fingerprint
 from electrify.storage.encodings import is_utf8, marked_encoding
+from electrify.system.outcome import UserError
 from pipeline.sources.hub import hub_files
 from pipeline.sources.input_file import (
     FILE_BITS,
@@ -67,7 +68,7 @@ def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
     Raises `ValueError` for a glob that matches no file and for what cannot be listed or reached.
     """
     if len(sources) > _MAX_SOURCES:
-        raise ValueError(
+        raise UserError(
             f"{len(sources)} sources; at most {_MAX_SOURCES}: let a glob match several files"
         )
     folder = str(Path.cwd())
@@ -76,7 +77,7 @@ def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
         found = list(_files_of(source, source_index))
         if len(found) >= 1 << FILE_BITS:
             where = _where(source, source_index)
-            raise ValueError(
+            raise UserError(
                 f"{where} has {len(found):,} files or parts; at most {1 << FILE_BITS:,}"
             )
         files.extend(
@@ -153,7 +154,7 @@ def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:
         is_table = source.kind in _TABLES and ending.removeprefix(".") in _TABLES
         if not is_table and (advice := REFUSED.get(ending)):
             shown = without_secrets(path)
-            raise ValueError(f"{where}: kind = {source.kind!r} cannot read {shown}, {advice}")
+            raise UserError(f"{where}: kind = {source.kind!r} cannot read {shown}, {advice}")
     return files
 
 
@@ -174,7 +175,7 @@ def _match(path: str, where: str) -> list[tuple[str, int]]:
             found = filesystem.glob(pattern, detail=True)
     except Exception as error:  # every file system has error types of its own
         reason = without_secrets(f"{type(error).__name__}: {error}")
-        raise ValueError(f"{where} cannot be listed: {reason}") from error
+        raise UserError(f"{where} cannot be listed: {reason}") from error
     files = {
         name: info
         for name, info in found.items()
@@ -183,12 +184,12 @@ def _match(path: str, where: str) -> list[tuple[str, int]]:
     }
     for name in files:
         if fault := fault_of_name(name):
-            raise ValueError(f"{where}: {fault}")
+            raise UserError(f"{where}: {fault}")
     if not files and "://" in path:
-        raise ValueError(f"{where} matches no file")
+        raise UserError(f"{where} matches no file")
     if not files:
         hint = f"; it is a folder: write {path.rstrip('/')}/*" if Path(path).is_dir() else ""
-        raise ValueError(f"{where} matches no file{hint} (relative paths start at {Path.cwd()})")
+        raise UserError(f"{where} matches no file{hint} (relative paths start at {Path.cwd()})")
     is_local = "file" in filesystem.protocol
     return sorted(
         (

@@ -11,6 +11,7 @@ import fsspec
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
 from electrify.stage.folder import digest_of, fingerprint
+from electrify.system.outcome import UserError
 from pipeline.sources.input_file import MAX_PART_BYTES, InputFile
 from pipeline.sources.json_file import take_fields
 from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, too_long
@@ -26,19 +27,19 @@ def hub_files(source: Source, where: str) -> list[InputFile]:
     if saved := _saved_files(source, where):
         return saved
     if "://" in source.path:
-        raise ValueError(f"{where} is no folder that save_to_disk wrote (no state.json in it)")
+        raise UserError(f"{where} is no folder that save_to_disk wrote (no state.json in it)")
     if source.path.startswith(("/", ".", "~")) and not Path(source.path).is_dir():
-        raise ValueError(f"{where}: no such folder (relative paths start at {Path.cwd()})")
+        raise UserError(f"{where}: no such folder (relative paths start at {Path.cwd()})")
     try:
         builder = _load_builder(source.path, source.name, None)
         rows = builder.as_streaming_dataset(source.split)
         columns, num_shards = rows.column_names, rows.num_shards
         revision = _revision(builder, source.split)
     except Exception as error:  # of the network, the hub, the data set's files: all kinds
-        raise ValueError(f"{where} cannot be opened: {_explain(error)}") from error
+        raise UserError(f"{where} cannot be opened: {_explain(error)}") from error
     for field in (source.text_field, source.thread_field, source.id_field):
         if columns is not None and field is not None and field not in columns:
-            raise ValueError(f"{where} has no field {field!r} (there are: {', '.join(columns)})")
+            raise UserError(f"{where} has no field {field!r} (there are: {', '.join(columns)})")
     num_parts = 1 if source.max_documents or source.thread_field else num_shards
     known = (builder.info.splits or {}).get(source.split)
     num_bytes = known.num_bytes // num_parts if known and known.num_bytes else MAX_PART_BYTES
@@ -65,7 +66,7 @@ def read_huggingface(file: InputFile, source: Source, max_line_bytes: int) -> It
             yield _item(row, value, source, max_line_bytes)
     except Exception as error:
         where = f"{file.path} (shard {file.part + 1} of {file.num_parts})"
-        raise ValueError(f"{where} cannot be read: {_explain(error)}") from error
+        raise UserError(f"{where} cannot be read: {_explain(error)}") from error
 
 
 def _item(row: int, value: dict[str, Any], source: Source, max_bytes: int) -> Raw | Fault:
@@ -90,14 +91,14 @@ def _saved_files(source: Source, where: str) -> list[InputFile]:
         splits = _json_at(filesystem, f"{inner}/dataset_dict.json").get("splits")
         if splits is not None:
             if source.split not in splits:
-                raise ValueError(f"no split {source.split!r} (there are: {', '.join(splits)})")
+                raise UserError(f"no split {source.split!r} (there are: {', '.join(splits)})")
             folder, inner = f"{folder}/{source.split}", f"{inner}/{source.split}"
         names = [f["filename"] for f in _json_at(filesystem, f"{inner}/state.json")["_data_files"]]
         sizes = [filesystem.info(f"{inner}/{name}")["size"] for name in names]
     except KeyError:
         return []
     except Exception as error:  # every file system has error types of its own
-        raise ValueError(f"{where} cannot be opened: {_explain(error)}") from error
+        raise UserError(f"{where} cannot be opened: {_explain(error)}") from error
     label = _label(source)
     return [
         InputFile(f"{folder}/{name}", size, 0, 0, label=label, file_bytes=size)

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
+from electrify.system.outcome import UserError
 from pipeline.sources.input_file import InputFile
 from pipeline.sources.lines import CHUNK_BYTES, place_lines, read_text_chunks, read_text_lines
 from pipeline.sources.raw import (
@@ -196,14 +197,14 @@ class _Scanner:
                 value, end = _DECODER.raw_decode(self._text, self._place)
             except (ValueError, RecursionError) as error:
                 if len(self._text) - self._place > self._max_bytes:
-                    raise ValueError(
+                    raise UserError(
                         f"a JSON value of more than clean.max_line_bytes = {self._max_bytes:,} "
                         f"begins at character {self._read_before + self._place:,}"
                     ) from None
                 if not self._read():
                     where = self._read_before + getattr(error, "pos", self._place)
                     what = getattr(error, "msg", "nested too deeply")
-                    raise ValueError(f"no JSON at character {where:,}: {what}") from None
+                    raise UserError(f"no JSON at character {where:,}: {what}") from None
             else:
                 self._place = end
                 return value
@@ -242,7 +243,7 @@ class _Scanner:
     def _take(self, character: str) -> None:
         if self.peek(_SPACE) != character:
             place = self._read_before + self._place
-            raise ValueError(f"no JSON at character {place:,}: {character!r} is missing")
+            raise UserError(f"no JSON at character {place:,}: {character!r} is missing")
         self._place += 1
 
     def _read(self) -> bool:

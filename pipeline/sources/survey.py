@@ -23,6 +23,7 @@ from electrify.storage.encodings import (
     reads_lines_alone,
 )
 from electrify.storage.tables import guess_delimiter, has_cells, has_header, read_rows
+from electrify.system.outcome import UserError
 from pipeline.rules.language import main_language
 from pipeline.sources.files import REFUSED, fault_of_name
 from pipeline.sources.input_file import InputFile, open_source, packing, text_ending
@@ -109,7 +110,7 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
     cannot be read.
     """
     if not root.exists():
-        raise ValueError(f"no file or folder at {root} (relative paths start at {Path.cwd()})")
+        raise UserError(f"no file or folder at {root} (relative paths start at {Path.cwd()})")
     sizes = {root: root.stat().st_size} if root.is_file() else _files_below(root)
     found: list[FoundSource] = []
     unread: list[str] = []

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 from electrify.config.clean import NearDedupConfig
+from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from tools.throughput.cost import run_measured
 from tools.throughput.report import Report
@@ -86,5 +87,5 @@ def _install_peer(folder: Path) -> Path:
             subprocess.run(command, check=True, capture_output=True)
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip().splitlines()
-        raise ValueError(f"datatrove cannot be installed: {said[-1] if said else error}") from error
+        raise UserError(f"datatrove cannot be installed: {said[-1] if said else error}") from error
     return python

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 
 import electrify
+from electrify.system.outcome import UserError
 
 _SAMPLE_SECONDS = 0.5  # ten times a second slowed what it measured by 7 %, on two cores
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
@@ -67,7 +68,7 @@ def run_measured(command: Sequence[str], log: Path) -> Cost:
         wall = time.perf_counter() - started
     if done.returncode:
         words = log.read_text(encoding="utf-8", errors="replace")[-2000:]
-        raise ValueError(f"{' '.join(command)}: status {done.returncode}; {log} says:\n{words}")
+        raise UserError(f"{' '.join(command)}: status {done.returncode}; {log} says:\n{words}")
     return Cost(wall, children_seconds() - before, peaks[0] / 1e6)
 
 

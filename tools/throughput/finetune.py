@@ -37,6 +37,7 @@ from benchmarks.tasks.task import Example, Features, Line, Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.pretrain import SIZE_PRESETS
 from electrify.stage.provenance import git_commit
+from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from tools.throughput.report import Report, Row
 
@@ -104,7 +105,7 @@ class Settings:
 def measure(settings: Settings) -> Report:
     """Every task: each seed on both systems, in alternating order."""
     if settings.rows // settings.batch_size * settings.epochs < 2:
-        raise ValueError(
+        raise UserError(
             f"--rows {settings.rows} in batches of {settings.batch_size} for {settings.epochs:g} "
             "epochs: fewer than two steps, nothing to time"
         )
@@ -112,7 +113,7 @@ def measure(settings: Settings) -> Report:
     tasks = resolve_tasks((), settings.tasks)
     for task in tasks:
         if not isinstance(task, Classification):
-            raise ValueError(f"--tasks {task.name}: this benchmark compares classification alone")
+            raise UserError(f"--tasks {task.name}: this benchmark compares classification alone")
     data = {task.name: load_data(task, settings.data_dir) for task in tasks}
     texts = [text for of in data.values() for row in of.train for text in row.texts]
     model = open_model(settings.model) if settings.model else random_model(settings.size, texts)

@@ -19,7 +19,7 @@ from benchmarks.onnx.predict import open_session
 from benchmarks.onnx.quantize import quantize, variants
 from benchmarks.onnx.text import sample
 from electrify.stage.provenance import git_commit
-from electrify.system.outcome import nearest
+from electrify.system.outcome import UserError, nearest
 from tools.throughput.finetune import random_model
 from tools.throughput.report import Report, Row
 
@@ -57,7 +57,7 @@ def measure(settings: Settings) -> Report:
     require_onnx()
     for name in settings.variants:
         if name not in variants():
-            raise ValueError(f"--variants {name}{nearest(name, variants())}")
+            raise UserError(f"--variants {name}{nearest(name, variants())}")
     rows: list[Row] = []
     before = torch.get_num_threads()
     with tempfile.TemporaryDirectory() as temporary:
@@ -65,7 +65,7 @@ def measure(settings: Settings) -> Report:
         folder = Path(settings.model) if settings.model else _random_folder(settings.size, scratch)
         longest, most = open_model(str(folder)).max_positions, max(settings.lengths)
         if longest and most > longest:
-            raise ValueError(f"--lengths {most}: the model has {longest} positions")
+            raise UserError(f"--lengths {most}: the model has {longest} positions")
         files = {FP32: export_onnx(folder, scratch / "fp32.onnx", sample()).file}
         for name in settings.variants:
             files[f"ONNX, {name}"] = scratch / f"{name}.onnx"

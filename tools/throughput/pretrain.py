@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from electrify.stage.provenance import git_commit
 from electrify.system.memory import keep_freed_memory
-from electrify.system.outcome import first_line
+from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import log
 from model.batch import Noise, SpecialTokens
 from model.devices.device import describe, precision_of, resolve_device, synchronize
@@ -217,7 +217,7 @@ def measure(settings: Settings) -> Report:
     batch_size, length = _SHAPES[device.type][settings.size]
     batch_size, parts = settings.batch_size or batch_size, settings.micro_batches
     if batch_size % parts:
-        raise ValueError(f"--micro-batches {parts} does not divide {batch_size} sequences")
+        raise UserError(f"--micro-batches {parts} does not divide {batch_size} sequences")
     rounds, steps, warmup = _ROUNDS[device.type]
     rounds, steps = settings.rounds or rounds, settings.steps or steps
     conditions = {
@@ -250,7 +250,7 @@ def measure(settings: Settings) -> Report:
 
     add(OURS, lambda: make_ours(config, pool, device))
     if not systems:
-        raise ValueError(f"{report.notes[-1]}: try a smaller --batch-size")
+        raise UserError(f"{report.notes[-1]}: try a smaller --batch-size")
     step = systems[OURS].fast_step
     assert step is not None
     conditions["how"] = step.how()

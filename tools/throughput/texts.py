@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from electrify.config.clean import CleanRules
+from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from tools.throughput.cost import Cost, run_measured
 
@@ -63,7 +64,7 @@ def prepare(
         num_bytes += filled
         used += [language] if filled else []
     if not used:
-        raise ValueError(f"no document in {', '.join(str(path) for _, path in corpora)}")
+        raise UserError(f"no document in {', '.join(str(path) for _, path in corpora)}")
     return Prepared(folder, used, num_documents, num_bytes)
 
 
@@ -71,13 +72,13 @@ def _find_corpora(data_dir: Path, languages: Sequence[str]) -> list[tuple[str, P
     """Languages and files, `<data-dir>/corpora/<language>/<name>.jsonl[.gz]`."""
     folder = data_dir / "corpora"
     if not folder.is_dir():
-        raise ValueError(f"no folder {folder}: give --data-dir DIR with DIR/corpora/<language>/")
+        raise UserError(f"no folder {folder}: give --data-dir DIR with DIR/corpora/<language>/")
     there = sorted(path.name for path in folder.iterdir() if path.is_dir())
     corpora: list[tuple[str, Path]] = []
     for language in there if "all" in languages else languages:
         paths = sorted([*(folder / language).glob("*.jsonl"), *(folder / language).glob("*.gz")])
         if not paths:
-            raise ValueError(f"no *.jsonl or *.gz in {folder / language}; there are {there}")
+            raise UserError(f"no *.jsonl or *.gz in {folder / language}; there are {there}")
         corpora += [(language, path) for path in paths]
     return corpora
 
@@ -88,7 +89,7 @@ def _read(path: Path, fraction: float = 1.0) -> Iterator[str]:
         for number, line in enumerate(lines, start=1):
             row = orjson.loads(line)
             if not isinstance(row, Mapping) or not isinstance(row.get("text"), str):
-                raise ValueError(f"{path}:{number}: no field 'text' with a string")
+                raise UserError(f"{path}:{number}: no field 'text' with a string")
             if zlib.crc32(f"{path.name}/{number}".encode()) < fraction * 2**32:
                 yield row["text"]
 

@@ -22,6 +22,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from electrify.stage.folder import file_sha256, write_json
 from electrify.storage.files import inner_path, read_json, save_array
+from electrify.system.outcome import UserError
 from electrify.system.progress import Progress
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 
@@ -78,11 +79,11 @@ class _Index(_Part):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if missing := [split for split in SPLITS if split not in self.splits]:
-            raise ValueError(f"it has no split {missing[0]!r}")
+            raise UserError(f"it has no split {missing[0]!r}")
         if missing := [token for token in SPECIAL_TOKENS if token not in self.special_token_ids]:
-            raise ValueError(f"it has no id of {missing[0]}")
+            raise UserError(f"it has no id of {missing[0]}")
         if self.dtype != token_dtype(self.vocab_size).name:
-            raise ValueError(f"dtype {self.dtype} does not fit vocab_size {self.vocab_size}")
+            raise UserError(f"dtype {self.dtype} does not fit vocab_size {self.vocab_size}")
         return self
 
 
@@ -207,15 +208,15 @@ def read_index(folder: Path) -> dict[str, Any]:
             _Index.model_validate(index)
             return index
     except FileNotFoundError:
-        raise ValueError(f"no {path}; run first: electrify encode CONFIG") from None
+        raise UserError(f"no {path}; run first: electrify encode CONFIG") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         what = ": ".join(filter(None, (where, first["msg"].removeprefix("Value error, "))))
-        raise ValueError(f"{path} is damaged ({what}); {AGAIN}") from None
+        raise UserError(f"{path} is damaged ({what}); {AGAIN}") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is damaged ({error!r}); {AGAIN}") from None
-    raise ValueError(f"{path} has format_version {version}, not {FORMAT_VERSION}; {AGAIN}")
+        raise UserError(f"{path} is damaged ({error!r}); {AGAIN}") from None
+    raise UserError(f"{path} has format_version {version}, not {FORMAT_VERSION}; {AGAIN}")
 
 
 _FILES = ("tokens", "offsets", "sentences")
@@ -348,13 +349,13 @@ class TokenShards:
         with Progress("checking shards", len(files), "files") as progress:
             for path, expected in files:
                 if file_sha256(path) != expected:
-                    raise ValueError(f"{path} has changed since it was written; {AGAIN}")
+                    raise UserError(f"{path} has changed since it was written; {AGAIN}")
                 progress.update()
 
     def check_tokenizer(self, sha256: str, path: Path) -> None:
         """`ValueError` unless the tokenizer file with this hash wrote the shards."""
         if sha256 != self.tokenizer_sha256:
-            raise ValueError(
+            raise UserError(
                 f"{path} is not the tokenizer that the shards in {self.folder} were made with "
                 f"(SHA-256 {sha256[:12]}..., theirs {self.tokenizer_sha256[:12]}...): put that one "
                 f"back, or {AGAIN}"
@@ -374,7 +375,7 @@ class TokenShards:
         sentences = _open_array(folder / shard["sentences"], int64, shard["num_sentences"] + 1)
         for path, starts in ((shard["offsets"], documents), (shard["sentences"], sentences)):
             if starts[0] != 0 or starts[-1] != num_tokens or (np.diff(starts) < 1).any():
-                raise ValueError(
+                raise UserError(
                     f"{folder / path} is damaged: its starts do not rise from 0 to {num_tokens}; "
                     f"{AGAIN}"
                 )
@@ -389,11 +390,11 @@ def _open_array(path: Path, dtype: np.dtype[Any], length: int) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
-        raise ValueError(f"{path} is missing; {AGAIN}") from None
+        raise UserError(f"{path} is missing; {AGAIN}") from None
     except _DAMAGES as error:
-        raise ValueError(f"{path} is damaged ({error}); {AGAIN}") from None
+        raise UserError(f"{path} is damaged ({error}); {AGAIN}") from None
     if array.dtype != dtype or array.shape != (length,):
-        raise ValueError(
+        raise UserError(
             f"{path} holds {array.shape} of {array.dtype}, the index says ({length},) of "
             f"{dtype}; {AGAIN}"
         )

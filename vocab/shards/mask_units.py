@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from electrify.stage.folder import write_json
 from electrify.stage.plan import MASK_UNITS_FILE
 from electrify.storage.files import read_json
+from electrify.system.outcome import UserError
 from vocab.counts.words import Batches
 from vocab.report import pieces_of
 from vocab.tokenizer import load_tokenizer
@@ -104,7 +105,7 @@ def read_unit_starts(vocab_folder: Path, unit: Literal["word", "morpheme"]) -> F
 def _morpheme_starts(folder: Path, num_pieces: int) -> Counts:
     path = folder / MASK_UNITS_FILE
     if not path.is_file():
-        raise ValueError(
+        raise UserError(
             f"pretrain.mask_unit = 'morpheme': no {path}, the vocabulary was trained without "
             "morphemes; set vocab.pretokenizer to kiwi and run again: electrify train-vocab CONFIG "
             "--overwrite, or set pretrain.mask_unit to word"
@@ -114,9 +115,9 @@ def _morpheme_starts(folder: Path, num_pieces: int) -> Counts:
         starts = np.array(found["morpheme_starts"], np.int64)
         fits = found["num_pieces"] == num_pieces and starts.ndim == 1
         if not fits or starts.min(initial=0) < 0 or starts.max(initial=0) >= num_pieces:
-            raise ValueError(f"not of {num_pieces} pieces")
+            raise UserError(f"not of {num_pieces} pieces")
     except (ValueError, TypeError, KeyError, OverflowError) as error:
-        raise ValueError(
+        raise UserError(
             f"{path} is damaged ({error}); make it again: electrify train-vocab CONFIG --overwrite"
         ) from None
     return starts

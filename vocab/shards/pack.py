@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from electrify.config.vocab import Packing
+from electrify.system.outcome import UserError
 from vocab.shards.draws import make_key, uniform
 from vocab.shards.files import Int64s, Shard, Tokens, TokenStream
 
@@ -288,7 +289,7 @@ class PackedSequences:
         special_token_ids: dict[str, int],
     ) -> None:
         if sequence_length < 8:
-            raise ValueError(f"sequence_length = {sequence_length} is less than 8")
+            raise UserError(f"sequence_length = {sequence_length} is less than 8")
         self._stream, self._length, self._packing = stream, sequence_length, packing
         self._cls, self._sep, self._pad = (
             special_token_ids[token] for token in ("[CLS]", "[SEP]", "[PAD]")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from electrify.config.vocab import EncodeConfig
+from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 from vocab.sampling import sampling_shares
 from vocab.shards.draws import make_key, permute, uniform
@@ -189,7 +190,7 @@ def _check_sizes(
     sizes: Sequence[int],
 ) -> None:
     if not sum(sizes):
-        raise ValueError(
+        raise UserError(
             f"the {sum(num_tokens):,} tokens of the {split} split do not fill one sequence of "
             f"encode.sequence_length = {sequence_length} ({sequence_length - 2} tokens of one "
             "language needed): give more text, a "

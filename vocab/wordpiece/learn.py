@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from electrify.config.vocab import Hangul
+from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log, warn
 from vocab.counts.words import Batches, count_characters, word_points
 from vocab.pretokenize import CUT, is_isolated
@@ -103,7 +104,7 @@ def train_wordpiece(batches: Batches, training: Training) -> Vocabulary:
         pieces = merger.pieces
         del merger  # its arrays, before pruning makes its own
     if len(pieces) < training.size:
-        raise ValueError(_too_few(training, len(pieces), found.num_words))
+        raise UserError(_too_few(training, len(pieces), found.num_words))
     kept, num_crossing = prune(batches, pieces, len(first), training.size, training.max_crossing)
     log(
         f"{len(kept):,} pieces; {len(pieces) - len(kept):,} more were pruned, {num_crossing:,} of "
@@ -197,7 +198,7 @@ def _check_room(training: Training, num_alphabet: int) -> None:
     if training.extra_characters:
         advice += ' or set vocab.hangul = "seen"'
     if left < 0:
-        raise ValueError(f"{numbers}, beside {first} special or unused ones: {advice}")
+        raise UserError(f"{numbers}, beside {first} special or unused ones: {advice}")
     if left < size // 4 and first < size // 2:
         warn(f"{numbers}, so few are left for longer pieces: {advice}")
 

@@ -28,6 +28,7 @@ from benchmarks.onnx.export import export_onnx, require_onnx
 from benchmarks.onnx.networks import REPLACED, VOCABULARY
 from benchmarks.onnx.predict import open_session
 from benchmarks.onnx.quantize import quantize
+from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from vocab.unknown import coverage_of, warn_of_unknown
 
@@ -60,9 +61,9 @@ def build_page(path: str, generator: str | None, output: Path) -> None:
     require_onnx()
     npm = shutil.which("npm")
     if npm is None:
-        raise ValueError("npm was not found; install Node.js 20 or newer, which has it")
+        raise UserError("npm was not found; install Node.js 20 or newer, which has it")
     if output.exists():
-        raise ValueError(f"--output {output} is there already: remove it or name another folder")
+        raise UserError(f"--output {output} is there already: remove it or name another folder")
     generator = generator or generator_of(path)
     detector = open_detector(path, generator)
     _check_wordpiece(detector)
@@ -85,7 +86,7 @@ def build_page(path: str, generator: str | None, output: Path) -> None:
 def _check_wordpiece(detector: Detector) -> None:
     kind = json.loads(detector.source.tokenizer.backend_tokenizer.to_str())["model"]["type"]
     if kind != "WordPiece":
-        raise ValueError(f"{detector.source.path} has a {kind} tokenizer; the page reads WordPiece")
+        raise UserError(f"{detector.source.path} has a {kind} tokenizer; the page reads WordPiece")
 
 
 def _install(npm: str, folder: Path) -> None:
@@ -97,7 +98,7 @@ def _install(npm: str, folder: Path) -> None:
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
     if done.returncode:
         errors = [x for x in done.stderr.splitlines() if x.startswith("npm error")]
-        raise ValueError(f"npm ci failed: {'; '.join(errors[:3])} (it needs the network)")
+        raise UserError(f"npm ci failed: {'; '.join(errors[:3])} (it needs the network)")
 
 
 class _Int8:
@@ -137,7 +138,7 @@ def check_int8(detector: Detector, int8: Any) -> None:
         pairs = zip(one.words, two.words, strict=True)
         far += [abs(a.probability - b.probability) > _FAR for a, b in pairs]
     if (share := sum(far) / len(far)) > _MAX_OTHERS:
-        raise ValueError(
+        raise UserError(
             f"{detector.source.path}: in int8 {share:.1%} of {len(far)} words get another "
             f"probability (by more than {_FAR}; allowed are {_MAX_OTHERS:.0%} of them), so the "
             "page would mark others. electrify export --onnx says what int8 costs this network"

@@ -24,6 +24,7 @@ from benchmarks.tasks.task import (
     Positions,
     Task,
 )
+from electrify.system.outcome import UserError
 
 _TOP = 4  # probabilities shown
 MAX_EXCHANGE_GAIN = 0.5  # of accuracy: WNLI's dev set alone gains some with its labels exchanged
@@ -191,7 +192,7 @@ class Regression(Task):
             except (TypeError, ValueError, OverflowError):
                 value = math.nan
             if not low <= value <= high:
-                raise ValueError(
+                raise UserError(
                     f"{place}: {self.label_field} {given!r:.80} is no number from {low:g} to "
                     f"{high:g}"
                 )

@@ -29,6 +29,7 @@ from benchmarks.tasks.task import (
     Task,
     failure_of_sets,
 )
+from electrify.system.outcome import UserError
 
 GATES = ("none", "dontcare", "ptr", "yes", "no")
 GENERATED = GATES.index("ptr")
@@ -123,7 +124,7 @@ class DialogueStateTracking(Task):
         """What is said in each turn."""
         turns = list_field(row, "dialogue", place)
         if not turns:
-            raise ValueError(f"{place}: no turns in the field 'dialogue'")
+            raise UserError(f"{place}: no turns in the field 'dialogue'")
         return tuple(
             text_field(turn, "text", f"{place} turn {n}") for n, turn in enumerate(turns, start=1)
         )
@@ -264,10 +265,10 @@ class DialogueStateTracking(Task):
 
 def _checked_state(state: Any, slots: Sequence[str], place: str) -> tuple[str, ...]:
     if not isinstance(state, list):
-        raise ValueError(f"{place}: {state!r:.80} is no list of states")
+        raise UserError(f"{place}: {state!r:.80} is no list of states")
     for entry in state:
         if not isinstance(entry, str) or entry.count("-") < 2:
-            raise ValueError(f"{place}: {entry!r:.80} is not 'domain-slot-value'")
+            raise UserError(f"{place}: {entry!r:.80} is not 'domain-slot-value'")
         if slot_and_value(entry)[0] not in slots:
-            raise ValueError(f"{place}: unknown slot in {entry!r} (allowed: {', '.join(slots)})")
+            raise UserError(f"{place}: unknown slot in {entry!r} (allowed: {', '.join(slots)})")
     return tuple(state)

@@ -39,6 +39,7 @@ from benchmarks.tasks.task import (
     listed,
     mostly_wrong,
 )
+from electrify.system.outcome import UserError
 
 NO_WORD = -1  # head and label where there is no word, or none that could be predicted
 _MAX_DIGITS = 9  # of the number of a word
@@ -95,7 +96,7 @@ class DependencyParsing(Task):
             for index, (number, line) in enumerate(block, start=1):
                 cells = line.strip().split("\t")
                 if len(cells) not in (4, 6) or cells[0] != str(index) or not cells[1]:
-                    raise ValueError(
+                    raise UserError(
                         f"{path} line {number}: {cells} is not word {index} of a sentence (INDEX "
                         "WORD_FORM LEMMA POS HEAD DEPREL)"
                     )
@@ -107,7 +108,7 @@ class DependencyParsing(Task):
     def texts(self, row: Row, place: str) -> tuple[str, ...]:
         forms = list_field(row, "word_form", place)
         if not forms or not all(isinstance(form, str) for form in forms):
-            raise ValueError(f"{place}: word_form is {forms!r:.80}, not words")
+            raise UserError(f"{place}: word_form is {forms!r:.80}, not words")
         return (" ".join(forms),)
 
     def examples(
@@ -123,7 +124,7 @@ class DependencyParsing(Task):
             heads, deprels = (list_field(row, name, place) for name in _COLUMNS[2:])
             label_ids(deprels, self.labels, f"{place}: deprel")
         if len({len(column) for column in (forms, tags, heads, deprels)}) > 1:
-            raise ValueError(
+            raise UserError(
                 f"{place}: {len(forms)} words have {len(tags)} tags, {len(heads)} heads"
             )
         words = []
@@ -131,7 +132,7 @@ class DependencyParsing(Task):
             pos = str(tag).split("+")[-1]
             if pos not in self.pos_tags:
                 known = ", ".join(self.pos_tags)
-                raise ValueError(f"{place}: unknown POS tag {pos!r} (allowed: {known})")
+                raise UserError(f"{place}: unknown POS tag {pos!r} (allowed: {known})")
             number = None if head is None else _head_number(head, len(forms), place)
             words.append(Word(form, pos, number, label))
         return tuple(words)
@@ -297,9 +298,9 @@ class DependencyParsing(Task):
 def _head_number(head: Any, num_words: int, place: str) -> int:
     digits = str(head)
     if not digits.isdecimal() or len(digits) > _MAX_DIGITS:
-        raise ValueError(f"{place}: HEAD is {head!r:.80}, not the number of a word")
+        raise UserError(f"{place}: HEAD is {head!r:.80}, not the number of a word")
     if int(digits) > num_words:
-        raise ValueError(f"{place}: head {int(digits)} in a sentence of {num_words} words")
+        raise UserError(f"{place}: head {int(digits)} in a sentence of {num_words} words")
     return int(digits)
 
 

@@ -20,6 +20,7 @@ from benchmarks.tasks.kinds.classification import Classification, LabelExample
 from benchmarks.tasks.kinds.encode import continuation_prefix
 from benchmarks.tasks.rows import Row
 from benchmarks.tasks.task import Example, Features, Line
+from electrify.system.outcome import UserError
 
 SUBJECT = ("<subj>", "</subj>")
 OBJECT = ("<obj>", "</obj>")
@@ -37,7 +38,7 @@ def marked(sentence: str, subject: Span, object_: Span) -> str:
     same span for both is refused with `ValueError`, as there.
     """
     if subject == object_:
-        raise ValueError(
+        raise UserError(
             f"subject and object are the same characters {subject[0]} to {subject[1]}; "
             "a relation has two entities"
         )
@@ -53,7 +54,7 @@ def entity_span(entity: Any, place: str) -> Span:
     known = entity if isinstance(entity, Mapping) else {}
     first, last = known.get("start_idx"), known.get("end_idx")
     if not isinstance(first, int) or not isinstance(last, int) or not 0 <= first <= last:
-        raise ValueError(f"{place}: {entity!r} has no start_idx and end_idx of characters")
+        raise UserError(f"{place}: {entity!r} has no start_idx and end_idx of characters")
     return first, last
 
 
@@ -80,7 +81,7 @@ def repaired(text: str, pieces: Sequence[str], tokenizer: Any) -> list[str]:
     for marker in (SUBJECT[1], OBJECT[1]):
         behind = text.find(marker) + len(marker)
         if behind >= len(text):
-            raise ValueError(f"the text ends in {marker}: no character says whether a word goes on")
+            raise UserError(f"the text ends in {marker}: no character says whether a word goes on")
         if text[behind] == " " or marker not in found:  # cut off by the maximum length
             continue
         position = found.index(marker) + 1
@@ -137,13 +138,13 @@ class RelationExtraction(Classification):
         (sentence,) = texts = self.texts(row, place)
         spans = [entity_span(row.get(name), place) for name in ("subject_entity", "object_entity")]
         if max(last for _, last in spans) >= len(sentence):
-            raise ValueError(
+            raise UserError(
                 f"{place}: entities {spans} in a sentence of {len(sentence)} characters"
             )
         try:
             text = marked(sentence, *spans)
         except ValueError as error:
-            raise ValueError(f"{place}: {error}") from None
+            raise UserError(f"{place}: {error}") from None
         yield RelationExample(identity, texts, self._label(row, place, is_labelled), text)
 
     def plain_texts(self, example: Example) -> tuple[str, ...]:

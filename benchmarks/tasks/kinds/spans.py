@@ -42,6 +42,7 @@ from benchmarks.tasks.task import (
 )
 from electrify.stage.folder import write_text
 from electrify.storage.files import read_json
+from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 
 Scorer = Literal["squad-1.1", "squad-2.0", "klue-mrc", "korquad-1.0"]
@@ -134,13 +135,13 @@ class Spans(Task):
     ) -> Iterator[QuestionExample]:
         answers = self.gold_answers(row, place) if is_labelled else None
         if answers == () and not self.has_unanswerable:
-            raise ValueError(
+            raise UserError(
                 f"{place}: question {identity!r} has no answer; in {self.name} every question has "
                 "one"
             )
         question_type = row.get("question_type") if self.scorer == "klue-mrc" else None
         if question_type not in (None, *klue_mrc.QUESTION_TYPES):
-            raise ValueError(
+            raise UserError(
                 f"{place}: question_type is {question_type!r:.80}, KLUE-MRC has "
                 f"{', '.join(map(str, klue_mrc.QUESTION_TYPES))}; correct it or leave it out"
             )
@@ -151,7 +152,7 @@ class Spans(Task):
         answers = []
         for text, start in spelt_answers(row, place):
             if start is None:
-                raise ValueError(f"{place}: answer_start of {text!r:.80} is missing or negative")
+                raise UserError(f"{place}: answer_start of {text!r:.80} is missing or negative")
             answers.append(GoldAnswer(text, start))
         return tuple(answers)
 
@@ -362,7 +363,7 @@ def placed_answers(row: Row, place: str, moved: list[str] | None = None) -> tupl
             places = _places(context, kept)
             if len(places) != 1:
                 where = "no answer_start" if start is None else f"answer_start {start}"
-                raise ValueError(
+                raise UserError(
                     f"{place}: the answer {kept!r:.80} has {where}, and stands {len(places)} times "
                     "in its context; correct it"
                 )
@@ -371,7 +372,7 @@ def placed_answers(row: Row, place: str, moved: list[str] | None = None) -> tupl
                 moved.append(place)
         answers.append(GoldAnswer(kept, begin))
     if not answers and flag_field(row, "is_impossible", place) is False:
-        raise ValueError(f"{place}: is_impossible is false, and there is no answer")
+        raise UserError(f"{place}: is_impossible is false, and there is no answer")
     return tuple(answers)
 
 
@@ -384,13 +385,13 @@ def spelt_answers(row: Row, place: str) -> list[tuple[str, int | None]]:
     that is missing, null or negative is None. `ValueError` names `place`.
     """
     if "answers" not in row:
-        raise ValueError(f"{place}: field 'answers' is missing")
+        raise UserError(f"{place}: field 'answers' is missing")
     found = row["answers"]
     if isinstance(found, Mapping) and isinstance(found.get("text"), list):
         texts = found["text"]
         starts = found.get("answer_start", [None] * len(texts))
         if not isinstance(starts, list) or len(starts) != len(texts):
-            raise ValueError(f"{place}: {len(texts)} answers have answer_start {starts!r:.80}")
+            raise UserError(f"{place}: {len(texts)} answers have answer_start {starts!r:.80}")
         found = [{"text": text, "answer_start": n} for text, n in zip(texts, starts, strict=True)]
     answers: list[tuple[str, int | None]] = []
     for entry in found if isinstance(found, list) else [] if found is None else [found]:
@@ -401,7 +402,7 @@ def spelt_answers(row: Row, place: str) -> list[tuple[str, int | None]]:
         return []
     given = [(text, start) for text, start in answers if text.strip()]
     if given and len(given) < len(answers):
-        raise ValueError(f"{place}: one answer is empty and another is {given[0][0]!r:.80}")
+        raise UserError(f"{place}: one answer is empty and another is {given[0][0]!r:.80}")
     return given
 
 
@@ -410,7 +411,7 @@ def _start(value: Any, place: str) -> int | None:
         return None
     text = str(value).strip().removesuffix(".0")  # pandas' numbers of a column with a gap
     if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,9}", text):
-        raise ValueError(f"{place}: answer_start is {value!r:.80}, no whole number")
+        raise UserError(f"{place}: answer_start is {value!r:.80}, no whole number")
     return None if int(text) < 0 else int(text)
 
 
@@ -464,7 +465,7 @@ def fitted_lengths(max_length: int, question: int, stride: int) -> Lengths:
     Raises `ValueError` below `MIN_LENGTH`.
     """
     if max_length < MIN_LENGTH:
-        raise ValueError(
+        raise UserError(
             f"rows of {max_length} tokens cannot hold a question and a part of its context; "
             f"give at least {MIN_LENGTH}"
         )
@@ -498,14 +499,14 @@ def pair_template(tokenizer: Any) -> PairTemplate:
     token: the first position is where heads say that there is no answer.
     """
     if not getattr(tokenizer, "is_fast", False):
-        raise ValueError(
+        raise UserError(
             f"{type(tokenizer).__name__} gives no character offsets, which reading comprehension "
             "needs; use a model with a fast tokenizer (tokenizer.json)"
         )
     encoded = tokenizer("0", "0", return_token_type_ids=True)
     sides = encoded.sequence_ids(0)
     if not sides or sides[0] is not None or 0 not in sides or 1 not in sides:
-        raise ValueError(
+        raise UserError(
             f"{type(tokenizer).__name__} encodes a pair as {sides} (None: a special token); "
             "needed: a special token, the question, special tokens, the context"
         )

@@ -55,6 +55,7 @@ from benchmarks.tasks.task import (
     Task,
     failure_of_sets,
 )
+from electrify.system.outcome import UserError
 
 _CORRECTED = (character_macro_f1_without_o, character_macro_f1_present, seqeval_micro_f1)
 _SPAN_FIELDS = (("start", "begin"), ("end",), ("label", "type"))
@@ -117,7 +118,7 @@ class Tagging(Task):
         """Words or characters of a row and the label id of each."""
         tokens, names = list_field(row, TOKENS, place), list_field(row, TAGS, place)
         if len(tokens) != len(names) or not tokens:
-            raise ValueError(f"{place}: {len(tokens)} {TOKENS} and {len(names)} labels")
+            raise UserError(f"{place}: {len(tokens)} {TOKENS} and {len(names)} labels")
         return tokens, label_ids(names, self.labels, place)
 
 
@@ -244,14 +245,14 @@ class OwnWordTagging(WordTagging):
     def texts(self, row: Row, place: str) -> tuple[str, ...]:
         words = list_field(row, self.text_fields[0], place)
         if not all(isinstance(word, str) for word in words):
-            raise ValueError(f"{place}: {words!r:.80} are not words")
+            raise UserError(f"{place}: {words!r:.80} are not words")
         return (" ".join(words),)
 
     def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
         try:
             tags = iob2(list_field(row, self.label_field, place))
         except ValueError as error:
-            raise ValueError(f"{place}: {error}") from None
+            raise UserError(f"{place}: {error}") from None
         named = {TOKENS: list_field(row, self.text_fields[0], place), TAGS: tags}
         return super()._tokens(named, place)
 
@@ -275,7 +276,7 @@ class CharacterTagging(Tagging):
             cells = [line.partition("\t") for _, line in block]
             for (number, line), (character, tab, _) in zip(block, cells, strict=True):
                 if not tab or len(character) != 1:
-                    raise ValueError(
+                    raise UserError(
                         f"{path} line {number}: {line[:40]!r} is not a character, a tab and a label"
                     )
             characters, _, labels = (list(column) for column in zip(*cells, strict=True))
@@ -284,7 +285,7 @@ class CharacterTagging(Tagging):
     def texts(self, row: Row, place: str) -> tuple[str, ...]:
         characters = list_field(row, TOKENS, place)
         if any(not isinstance(token, str) or len(token) != 1 for token in characters):
-            raise ValueError(f"{place}: {characters!r:.80} are not characters")
+            raise UserError(f"{place}: {characters!r:.80} are not characters")
         return ("".join(characters),)
 
     def examples(
@@ -417,7 +418,7 @@ class OwnEntityTagging(CharacterTagging):
         for start, end, kind in sorted(entity_spans(row, self.label_field, text, place)):
             if end > len(text) or any(tag != OUTSIDE for tag in tags[start:end]):
                 what = "ends behind the text" if end > len(text) else "overlaps another one"
-                raise ValueError(f"{place}: the span {start} to {end} ({kind}) {what}")
+                raise UserError(f"{place}: the span {start} to {end} ({kind}) {what}")
             tags[start:end] = [f"B-{kind}", *[f"I-{kind}"] * (end - start - 1)]
         return list(text), label_ids(tags, self.labels, place)
 
@@ -456,7 +457,7 @@ def entity_spans(
             case [int(start), int(end), str(kind)] if 0 <= start < end and folded(kind):
                 here = start, end
             case _:
-                raise ValueError(
+                raise UserError(
                     f"{place}: {span!r:.80} in column {name!r} is no span: write "
                     '{"start": 0, "end": 2, "label": "TYPE"} or [0, 2, "TYPE"], characters counted '
                     "from 0, the end not included"
@@ -478,7 +479,7 @@ def _place_of(form: str, start: int, text: str, place: str) -> tuple[int, int]:
     """Where a text stands that a span holds: at its start, or in the only place."""
     if not text.startswith(form, start):
         if text.count(form) != 1:
-            raise ValueError(
+            raise UserError(
                 f"{place} does not hold its text {form!r:.80}, which stands {text.count(form)} "
                 "times in the row; correct it"
             )
