@@ -1,7 +1,6 @@
 """Published fine-tuning recipes, by task and size of the model.
 
 A recipe is made of two parts. How long and how wide (epochs, length of rows, batch) is the task's,
-from electrify.system.outcome import UserError
 from the code of its own authors. How the weights move (rates, layer-wise decay, warm-up, weight
 decay) is that of the recipe asked for, "auto" being the one of the task's authors:
 - electra: Table 7 of the paper, and google-research/electra configure_finetuning.py;
@@ -26,6 +25,7 @@ from electrify.config.evaluate import EvaluateConfig, FinetuneOptions
 from electrify.config.load import parse_part
 from electrify.stage.plan import FINETUNING
 from electrify.storage.files import read_json, read_toml
+from electrify.system.outcome import UserError
 from electrify.system.progress import log
 
 Size = Literal["small", "base", "large"]
