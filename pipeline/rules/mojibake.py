@@ -107,8 +107,10 @@ def _bytes(text: str) -> bytes | None:
 
 
 def _decode(raw: bytes | None, encoding: str, is_end: bool = False) -> str | None:
+    if raw is None:
+        return None
     try:
-        return None if raw is None else raw.decode(encoding)
+        return raw.decode(encoding)
     except UnicodeDecodeError as error:
         # texts are cut in the middle of a character
         return raw[: error.start].decode(encoding) if is_end and error.end == len(raw) else None

@@ -40,8 +40,13 @@ def _joined(gap: re.Match[str]) -> str:
 
 @cache
 def _forms(language: str) -> dict[str, tuple[str, ...]]:
-    rows = (*_TABLE["shown"]["every"], *_TABLE["shown"].get(language, ()))
-    return {name: tuple(row["as"]) for row in rows for name in row["names"]}
+    shown = _TABLE["shown"]
+    return {
+        name.strip(): tuple(forms.split(" ;; "))
+        for table in (shown["every"], shown.get(language, {}))
+        for forms, names in table.items()
+        for name in names.split("|")
+    }
 
 
 def shown_forms(beginning: str, language: str) -> tuple[str, ...] | None:
@@ -82,7 +87,7 @@ def _arguments(parts: list[str]) -> dict[str, str]:
 
 
 def _unnamed(arguments: dict[str, str], first: int = 1) -> list[str]:
-    found = []
+    found: list[str] = []
     while (words := arguments.get(str(first + len(found)))) is not None:
         found.append(words)
     return found
