@@ -170,21 +170,22 @@ class CleanRules(Section):
     """What is changed in a text and what a text must have; may differ by language."""
 
     repair_mojibake: bool = True
-    """Text that was decoded wrongly is repaired by ftfy, only where it looks so."""
+    """UTF-8 read as Latin-1 or Windows-1252 is repaired (by ftfy), and older encodings of Korean,
+    Japanese and Chinese read so."""
     remove_html: bool = True
     """HTML tags, entities and scripts are removed. The words stay."""
     remove_markdown: bool = True
-    """Markdown and wiki markup is removed: front matter, links, emphasis, table marks, directives.
-    The words stay."""
+    """Markdown and wiki markup is removed: front matter, links, emphasis, table marks, directives,
+    from Korean also Namuwiki's. The words stay."""
     normalise_hangul: bool = True
     """Half-width and lone jamo, full-width letters and middle dots get one form."""
     remove_urls: bool = True
-    """http, ftp and www addresses are removed."""
+    """http, ftp and www addresses are removed. A particle at their end stays."""
     mask_pii: bool = True
     """`<email> <phone> <rrn> <card> <ip> <business> <account> <plate>` replace personal numbers and
     addresses."""
     remove_boilerplate: bool = True
-    """Whole lines are removed: copyright notices, reporter bylines, cookie banners, read-more."""
+    """Whole lines of notices are removed: copyright, bylines, cookie banners, read-more."""
     max_repeats: Annotated[int, Field(ge=0, le=10_000)] = 4
     """Number of times that a character or a pair of syllables stays in a row. 0: any number."""
     hanja: Literal["keep", "drop"] = "keep"

@@ -97,6 +97,8 @@ def remove_namuwiki(text: str) -> str:
         return text
     text = _without_braces(text)
     text = _LINK.sub(_label, text)
+    for style in _STYLES:
+        text = style.sub(r"\1", text)
     text = _MACRO.sub(lambda macro: "\n" if macro["br"] else macro["ruby"] or "", text)
     for _ in range(4):  # a note may stand in a note
         if "[*" not in text:
@@ -105,8 +107,6 @@ def remove_namuwiki(text: str) -> str:
     if _HEADING.search(text):  # otherwise it is Markdown
         text = _COMMENT.sub("", text)
     text = _QUOTE.sub("", _HEADING.sub(r"\2", text))
-    for style in _STYLES:
-        text = style.sub(r"\1", text)
     return "\n".join(map(_row, text.split("\n"))).replace(_LITERAL, "")
 
 

@@ -40,8 +40,13 @@ def _joined(gap: re.Match[str]) -> str:
 
 @cache
 def _forms(language: str) -> dict[str, tuple[str, ...]]:
-    rows = (*_TABLE["shown"]["every"], *_TABLE["shown"].get(language, ()))
-    return {name: tuple(row["as"]) for row in rows for name in row["names"]}
+    shown = _TABLE["shown"]
+    return {
+        name.strip(): tuple(forms.split(" ;; "))
+        for table in (shown["every"], shown.get(language, {}))
+        for forms, names in table.items()
+        for name in names.split("|")
+    }
 
 
 def shown_forms(beginning: str, language: str) -> tuple[str, ...] | None:
