@@ -49,10 +49,10 @@ _LEGACY = {
     # UTF-8 is never Hangul to the last byte: its lead bytes are beyond the Hangul of KS X 1001
     "ko": [("cp949", "", re.compile("[\u00a1-\u00fe]{6,}"), _HANGUL)],
     "ja": [
-        ("cp932", "\x82\x83‚ƒ", re.compile("(?:[\x82\x83‚ƒ][^\x00-\x3f]){4,}"), _KANA),
-        ("euc_jp", "¤¥", re.compile("(?:[¤¥][\u00a1-\u00f6]){4,}"), _KANA),
+        ("cp932", "\x82\x83‚ƒ", re.compile("(?:[\x82\x83‚ƒ][^\x00-\x3f]){2,}"), _KANA),
+        ("euc_jp", "¤¥", re.compile("(?:[¤¥][\u00a1-\u00f6]){3,}"), _KANA),
     ],
-    "zh": [("gb18030", "", re.compile("(?:[\u00b0-\u00d7][\u00a1-\u00fe]){4,}"), _HAN)],
+    "zh": [("gb18030", "", re.compile("(?:[\u00b0-\u00d7][\u00a1-\u00fe]){3,}"), _HAN)],
 }
 _OTHER_SCRIPTS = frozenset(["ko", "ja", "zh", "ru", "ar", "hi"])  # whose lines are seldom Latin
 _TO_BYTES = {

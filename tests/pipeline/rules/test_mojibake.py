@@ -57,6 +57,7 @@ CP1252 = "sloppy-windows-1252"
         *(("ko", "똠방각하를 " + KOREAN, "cp949", r) for r in ("latin-1", CP1252)),
         *(("ja", JAPANESE, "utf-8", read) for read in ("latin-1", CP1252)),
         *(("ja", JAPANESE, "cp932", read) for read in ("latin-1", CP1252)),
+        ("ja", "日本語の文章です。\n日本", "cp932", "latin-1"),
         ("ja", JAPANESE, "euc_jp", "latin-1"),
         *(("zh", CHINESE, written, "latin-1") for written in ("utf-8", "gbk")),
         ("vi", "Một header nội dung\nGiá trị trả về\nMột", "utf-8", CP1252),
