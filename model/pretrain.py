@@ -17,6 +17,7 @@ from electrify.system.machine import Precision
 from electrify.system.memory import keep_freed_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, Stopped, log, stop_on_signal, warn
+from electrify.system.unknown import Coverage, warn_of_unknown
 from model.batch import Batch, Outputs, document_blocks
 from model.devices.device import (
     autocast,
@@ -59,7 +60,6 @@ from model.watch.states import Probe, state_figures
 from model.weights.initial import load_initial
 from vocab.shards.files import TokenShards
 from vocab.shards.mask_units import read_unit_starts
-from vocab.unknown import Coverage, warn_of_unknown
 
 SUMMARY = "summary.json"
 # draws of validation, the same at every validation, and of initial weights: of no step of a run.

@@ -15,6 +15,7 @@ from electrify.stage.run import run_stage
 from electrify.system.memory import keep_little_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
+from electrify.system.unknown import Coverage, warn_of_unknown
 from pipeline.documents import document_paths, list_row_groups, read_group
 from vocab.counts.table import read_batches
 from vocab.counts.words import language_totals, weighted
@@ -30,7 +31,6 @@ from vocab.report import (
 )
 from vocab.shards.mask_units import write_mask_units
 from vocab.tokenizer import build_tokenizer, check_extendable, load_reference, save_tokenizer
-from vocab.unknown import Coverage, warn_of_unknown
 from vocab.wordpiece.learn import Training, Vocabulary, hangul_syllables, train_wordpiece
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 

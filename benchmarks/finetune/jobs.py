@@ -36,7 +36,7 @@ from electrify.stage.folder import digest_of
 from electrify.stage.provenance import git_commit, versions
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
-from vocab.unknown import coverage_of, warn_of_unknown
+from electrify.system.unknown import coverage_of, warn_of_unknown
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from benchmarks.inspect.verdict import Detector, open_detector
 from electrify.storage.encodings import decode_file, is_utf8
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
-from vocab.unknown import Coverage, warn_of_unknown
+from electrify.system.unknown import Coverage, warn_of_unknown
 
 Choose = Callable[[str], Threshold]  # the threshold of a text
 

@@ -34,7 +34,7 @@ from electrify.stage.run import run_stage
 from electrify.system.machine import cpu_name
 from electrify.system.outcome import UserError, nearest
 from electrify.system.progress import log, warn
-from vocab.unknown import coverage_of, warn_of_unknown
+from electrify.system.unknown import coverage_of, warn_of_unknown
 
 REPORT = "report.json"
 FP32 = "model.onnx"

@@ -30,7 +30,7 @@ from benchmarks.onnx.predict import open_session
 from benchmarks.onnx.quantize import quantize
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
-from vocab.unknown import coverage_of, warn_of_unknown
+from electrify.system.unknown import coverage_of, warn_of_unknown
 
 FALSE_ALARMS = (0.02, 0.05, 0.1)  # that the reader chooses from
 EXAMPLES = {

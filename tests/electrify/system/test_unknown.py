@@ -4,8 +4,8 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertTokenizer, PreTrainedTokenizerFast
 
+from electrify.system.unknown import Coverage, coverage_of, letter_steps, warn_of_unknown
 from vocab.pretokenize import normalizer
-from vocab.unknown import Coverage, coverage_of, letter_steps, warn_of_unknown
 
 
 @pytest.mark.parametrize(
