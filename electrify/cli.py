@@ -14,7 +14,7 @@ import typer
 
 from electrify.system.machine import prepare_imports, prepare_threads
 from electrify.system.outcome import UsageError, UserError, nearest, status_of
-from electrify.system.progress import log, setup_logging
+from electrify.system.progress import drop_unread, log, setup_logging
 
 if TYPE_CHECKING:
     from electrify.config.run import EvaluationRun, RunConfig
@@ -114,6 +114,10 @@ def _run_verb(words: list[str], verb: str, beam: list[str]) -> int:
         return command.main(words, "electrify", standalone_mode=False, obj=beam) or 0
     except typer.Exit as left:
         return left.exit_code
+    except SystemExit:
+        if drop_unread(1):  # click ends where the reader of our output is gone
+            return 0
+        raise
     except Exception as error:
         if not hasattr(error, "format_message"):  # of click: wrong options
             raise

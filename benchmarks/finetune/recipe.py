@@ -18,9 +18,8 @@ from typing import Any, Literal
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
-from benchmarks.tasks.heads.linear import HEAD_DROPOUT, HeadInitialization, PooledNorm
 from benchmarks.tasks.kinds.spans import OwnReading
-from benchmarks.tasks.task import Pooling, Task
+from benchmarks.tasks.task import HEAD_DROPOUT, HeadInitialization, PooledNorm, Pooling, Task
 from electrify.config.evaluate import EvaluateConfig, FinetuneOptions
 from electrify.config.load import parse_part
 from electrify.stage.plan import FINETUNING

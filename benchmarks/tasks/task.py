@@ -23,6 +23,9 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 
 Pooling = Literal["cls", "mean", "parts"]
+PooledNorm = Literal["none", "layer", "batch"]
+HeadInitialization = Literal["bert", "glorot"]
+HEAD_DROPOUT = 0.1
 MetricFunction = Callable[..., float]  # of all gold values and all predictions
 # "id", "gold", "prediction" and what the kind adds; undefined values are None
 Line = dict[str, Any]

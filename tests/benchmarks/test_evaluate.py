@@ -480,7 +480,7 @@ def test_results_are_named_after_the_encoder(model: str, name: str):
 
 def test_a_search_is_one_flag(tmp_path, model_folder, ynat_folder, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("electrify.verbs._RATES", [1e-3, 1e-2])
+    monkeypatch.setattr("electrify.cli.SEARCHED_RATES", [1e-3, 1e-2])
     words = ["evaluate", "--model", str(model_folder), "--task", "klue-ynat", "--search"]
     words += ["--data-dir", str(ynat_folder), "--set", "evaluate.seeds=[0]"]
     for option in ("num_epochs=1", "max_sequence_length=16", "batch_size=14", "device='cpu'"):

@@ -10,13 +10,10 @@ from torch.nn import functional as F
 
 from benchmarks.encoder import accepted_inputs, encode
 from benchmarks.tasks.kinds.encode import IGNORED_LABEL
+from benchmarks.tasks.task import HEAD_DROPOUT, HeadInitialization, PooledNorm
 
-HEAD_DROPOUT = 0.1
 HEAD_INITIALIZER_RANGE = 0.02
 _PARTS_VECTORS = 5  # that the head reads with pooling "parts"
-
-PooledNorm = Literal["none", "layer", "batch"]
-HeadInitialization = Literal["bert", "glorot"]
 
 
 class Head(nn.Module, ABC):

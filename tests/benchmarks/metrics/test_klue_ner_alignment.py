@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from benchmarks.golden.inputs import bert_tokenizer
 
 from benchmarks.metrics.klue_ner_alignment import official_character_labels, official_piece_labels
 from benchmarks.metrics.tagging import NER_LABELS, character_tags, inside_labels, piece_tags
+from tests.golden.inputs import bert_tokenizer
 
 O = len(NER_LABELS) - 1  # noqa: E741
 SYLLABLES = "가나다라마바사아자차"

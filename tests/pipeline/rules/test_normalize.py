@@ -160,7 +160,7 @@ def _rules(profile: str) -> tuple:
 @example("~~가~~\n ^^ 나", "web")
 @example("가 1 2 3 4 5 6 7", "web")
 @example(".. 가나\n다..", "web")
-def test_a_plain_text_is_changed_by_blanks_and_repeats_alone(text, profile):
+def test_rules_that_are_idle_on_plain_texts_change_none(text, profile):
     assume(is_plain(text))
     assert squeeze_blanks(text) == squeeze_whitespace(text)
     text = squeeze_whitespace(text)  # before it no other rule is asked that looks at blanks
@@ -168,7 +168,11 @@ def test_a_plain_text_is_changed_by_blanks_and_repeats_alone(text, profile):
         assert name not in IDLE_ON_PLAIN or rule(text) == text, name
     assert mask_pii(text, "ko") == (text, {})
     asked = [rule for rule in _rules(profile) if rule[0] not in IDLE_ON_PLAIN]
-    assert {name for name, _ in asked} == {"whitespace_squeezed", "repeats_squeezed"}
+    assert {name for name, _ in asked} == {
+        "whitespace_squeezed",
+        "repeats_squeezed",
+        "namuwiki_markup_removed",
+    }
     cleaned = clean_text(text, asked).text
     assert is_plain(cleaned)
     assert is_plain(remove_boilerplate(cleaned, "ko")[0])
