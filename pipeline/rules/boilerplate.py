@@ -69,18 +69,20 @@ def _compiled(language: str) -> tuple[_Notice, ...]:
 
 
 _COMPILED = {language: _compiled(language) for language in _TABLE["notices"]}
+_WORDS = {
+    language: tuple(dict.fromkeys(word for notice in notices for word in notice.words))
+    for language, notices in _COMPILED.items()
+}
 _ANY_WORD = {
-    language: re.compile("|".join(re.escape(word) for rule in rules for word in rule.words))
-    for language, rules in _COMPILED.items()
+    language: re.compile("|".join(map(re.escape, words))) for language, words in _WORDS.items()
 }
 _CASED = frozenset(["ru", "vi", "zh"])  # whose words have capitals beyond ASCII, or both ("icp备")
-_WORDS = {
+_WORDS_BY_SCRIPT = {
     language: (
         tuple(word.encode() for word in words if word.isascii()),
         re.compile("|".join(re.escape(word) for word in words if not word.isascii())),
     )
-    for language, rules in _COMPILED.items()
-    for words in [dict.fromkeys(word for rule in rules for word in rule.words)]
+    for language, words in _WORDS.items()
 }
 # first two characters of a line that may be a phrase, or a row of them
 _BEGINNINGS = frozenset(
@@ -97,16 +99,16 @@ def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
     if language == "ko" and "관리자에 의해" in text:
         text, num_notices = _MODERATED.subn("", text)
     rules = language if language in _COMPILED else _EVERY
-    rows = _rows_with_words(text, rules) if _may_hold(text, rules) else frozenset()
     phrases = PHRASES.get(language, EVERYWHERE)
     lines = text.split("\n")
+    suspects = _lines_with_words(text, lines, rules) if _may_hold(text, rules) else None
     kept = [
         line
-        for row, line in enumerate(lines)
+        for line in lines
         if not line
         or len(line) > _MAX_LINE
         or not (
-            (row in rows and _is_notice(line, _COMPILED[rules], phrases))
+            (suspects and line in suspects and _is_notice(line, _COMPILED[rules], phrases))
             or (
                 # what `_is_phrase` asks first, nearly always in vain
                 (line[0] in _FRAME or line[1:2] in _FRAME or line[:2].lower() in _BEGINNINGS)
@@ -124,14 +126,14 @@ def _may_hold(text: str, language: str) -> bool:
     """Does a word of the rules stand in the text? Lower case of ASCII is the fastest to make."""
     if len(text) < SHORT:
         return _ANY_WORD[language].search(text.lower()) is not None
-    ascii_words, others = _WORDS[language]
+    ascii_words, others = _WORDS_BY_SCRIPT[language]
     lower = text.encode("utf-8", "surrogatepass").lower()
     return any(word in lower for word in ascii_words) or bool(
         others.search(text.lower() if language in _CASED else text)
     )
 
 
-def _rows_with_words(text: str, language: str) -> frozenset[int]:
+def _lines_with_words(text: str, lines: list[str], language: str) -> frozenset[str]:
     lower = text.lower()
     rows = []
     row = at = 0
@@ -139,7 +141,7 @@ def _rows_with_words(text: str, language: str) -> frozenset[int]:
         row += lower.count("\n", at, word.start())
         at = word.start()
         rows.append(row)
-    return frozenset(rows)
+    return frozenset(lines[row] for row in rows)
 
 
 def _is_notice(line: str, notices: tuple[_Notice, ...], phrases: frozenset[str]) -> bool:
