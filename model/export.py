@@ -12,13 +12,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
+from electrify.stage.folder import write_json
 from electrify.stage.plan import export_stage, output_dir, run_folder
 from electrify.stage.run import run_stage
+from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from model.electra import ElectraPretrainer
@@ -33,7 +34,7 @@ from model.weights.names import (
 )
 from model.weights.origin import Origin, read_origin
 
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt")
+_TOKENIZER_FILES, _TOKENIZER_CONFIG = ("tokenizer.json", "vocab.txt"), "tokenizer_config.json"
 
 
 def export_checkpoint(checkpoint: Path, folder: Path) -> None:
@@ -62,13 +63,12 @@ def export_checkpoint(checkpoint: Path, folder: Path) -> None:
 
 
 def save_tokenizer(vocab: Path, max_length: int, folder: Path) -> None:
-    """The tokenizer with the model's length; the very files that encoded the corpus, whatever
-    `save_pretrained` made of them."""
-    tokenizer = AutoTokenizer.from_pretrained(vocab)
-    tokenizer.model_max_length = max_length
-    tokenizer.save_pretrained(folder)
+    """The files that encoded the corpus, with the model's length. `save_pretrained` of transformers
+    5 would name a class that transformers 4 does not know."""
     for name in _TOKENIZER_FILES:
         shutil.copyfile(vocab / name, folder / name)
+    options = read_json(vocab / _TOKENIZER_CONFIG)
+    write_json(folder / _TOKENIZER_CONFIG, options | {"model_max_length": max_length})
 
 
 MAX_LOGIT_DIFFERENCE = 1e-5

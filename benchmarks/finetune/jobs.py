@@ -159,7 +159,8 @@ def prepare(
     learnt = prepared("train", tuple(train[n] for n in positions), train=True)
     learnt = replace(learnt, positions=positions, num_in_whole=len(train))
     rows = chain.from_iterable(s.features.input_ids for s in (learnt, *predicted.values()))
-    warn_of_unknown(coverage_of(rows, tokenizer), f"{task.name} to {source.name}", tokenizer)
+    what = f"{task.name} as {source.name} reads it"
+    warn_of_unknown(coverage_of(rows, tokenizer), what, tokenizer)
     return TaskFeatures(task, learnt, predicted, held_out)
 
 

@@ -123,7 +123,8 @@ def _convert(
     opened = {name: open_network(place) for name, place in networks.items()}
     tokenizer = next(iter(opened.values())).source.tokenizer
     rows = tokenizer(list(texts[:_NUM_TEXTS]), verbose=False)["input_ids"]
-    warn_of_unknown(coverage_of(rows, tokenizer), "the text that int8 is judged on", tokenizer)
+    what = f"the text that int8 is judged on, as {next(iter(opened))} reads it"
+    warn_of_unknown(coverage_of(rows, tokenizer), what, tokenizer)
     families = {name: Family(name) for name in networks}
     encoder = next(iter(networks))
     for name, network in opened.items():

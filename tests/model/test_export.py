@@ -1,5 +1,6 @@
 """The exported folders load in transformers alone and equal the model of any checkpoint."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -128,6 +129,8 @@ def test_the_encoder_is_that_of_the_checkpoint(run, tmp_path):
     assert AutoTokenizer.from_pretrained(target).model_max_length == 40
     vocab = run / "vocab" / "tokenizer.json"
     assert (target / "tokenizer.json").read_bytes() == vocab.read_bytes()
+    options = json.loads((target / "tokenizer_config.json").read_text())
+    assert options["tokenizer_class"] == "PreTrainedTokenizerFast"  # of transformers 4 and 5
 
 
 def test_what_it_was_trained_with_must_be_there(run, tmp_path):

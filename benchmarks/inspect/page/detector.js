@@ -29,13 +29,15 @@ class Detector {
   }
 
   #parts(chunk) {
-    const encode = (text) => this.tokenizer.encode(text, { add_special_tokens: false });
-    const { normalizer, pre_tokenizer } = this.tokenizer;
-    if (this.added.some((token) => chunk.includes(token))) return joined(encode(chunk));
+    const { normalizer, pre_tokenizer, model } = this.tokenizer;
+    if (this.added.some((token) => chunk.includes(token))) {
+      return joined(this.tokenizer.encode(chunk, { add_special_tokens: false }));
+    }
     const parts = pre_tokenizer(normalizer ? normalizer(chunk) : chunk);
     const raw = pre_tokenizer(chunk.normalize("NFC")); // without lower case, for the reader
     return parts.map((part, i) => {
-      const { ids, tokens } = encode(part);
+      const tokens = model([part]); // a part by itself might be normalised otherwise
+      const ids = tokens.map((token) => this.tokenizer.token_to_id(token));
       return { text: raw.length === parts.length ? raw[i] : part, ids, tokens };
     });
   }
