@@ -167,7 +167,7 @@ def _warn_of_limits(config: RunConfig, origin: Origin) -> None:
     if length < positions:
         warn(
             f"positions {length} to {positions - 1} were not trained: fine-tune with sequences "
-            f"of at most {length} tokens, or train on with a longer encode.sequence_length"
+            f"of at most {length} tokens, or train on with a longer pretrain.sequence_length"
         )
     if config.pretrain.has_generator and config.pretrain.objective == "electric":
         warn(

@@ -112,7 +112,7 @@ class Trainer:
                 'pretrain.probe with device = "xla": XLA would compile it for each length; leave '
                 "it out"
             )
-        vocab, length = output_dir(config) / "vocab", config.encode.sequence_length
+        vocab, length = output_dir(config) / "vocab", config.pretrain.sequence_length
         return Probe(config.pretrain.probe, vocab, length) if self.ranks.is_first else None
 
     def _precision(self, config: PretrainConfig) -> Precision:
@@ -302,7 +302,7 @@ class Trainer:
             if passes > 40:
                 warn(
                     f"the run passes {passes:.0f} times over the text in {language}: use more "
-                    "text, fewer steps or a higher encode.mixture.temperature"
+                    "text, fewer steps or a higher pretrain.mixture.temperature"
                 )
 
     def _summarise(self, step: int) -> dict[str, Any]:
@@ -312,7 +312,7 @@ class Trainer:
             "objective": self.config.objective,
             "parameters": parameter_counts(self.config, vocab_size),
             "vocab_size": vocab_size,
-            "sequence_length": self.run_config.encode.sequence_length,
+            "sequence_length": self.run_config.pretrain.sequence_length,
             "num_steps": step,
             "train_sequences": self.train_data.last.num_sequences,
             "packing": {language: asdict(found) for language, found in accounting.items()},

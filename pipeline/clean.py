@@ -193,9 +193,9 @@ def clean(
     num_bytes = sum(file.text_bytes for file in files)
 
     def work(folder: Path) -> Mapping[str, Any]:
-        pipeline = make_pipeline(config.clean.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
+        pipeline = make_pipeline(config.beam.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
         keep_little_memory()
-        with work_folder("clean", config.clean.work_dir, folder, stage.plan) as shared:
+        with work_folder("clean", config.beam.work_dir, folder, stage.plan) as shared:
             if benchmark_texts is not None:
                 _write_index(benchmark_texts, shared)
             _remove_leftovers(shared)

@@ -239,11 +239,11 @@ sources = [
 {network.vocab}pretokenizer = "{pretokenizer}"
 
 [encode]
-sequence_length = {network.sequence_length}
 valid_fraction = {valid_fraction}
 
 [pretrain]
-{network.pretrain}batch_size = {network.batch_size}
+{network.pretrain}sequence_length = {network.sequence_length}
+batch_size = {network.batch_size}
 # {_NUM_PASSES} passes over the text, but {network.min_steps:,} to {network.max_steps:,} steps
 num_steps = {num_steps}
 valid_every_steps = {every}

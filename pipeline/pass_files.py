@@ -211,7 +211,7 @@ def _paths(work: Folder, prefix: Literal["cleaned", "changed"], unit: int) -> It
     done = hashes_name(unit >> UNIT_BITS) if prefix == "cleaned" else tally_name("compared", unit)
     if not work.exists(done):
         raise UserError(
-            f"what was written to {work.address} is not there for every worker; set clean.work_dir "
+            f"what was written to {work.address} is not there for every worker; set beam.work_dir "
             "to a folder that all workers see, such as gs://bucket/tmp"
         )
     for part in count():

@@ -164,7 +164,7 @@ def make_pipeline(
     except (ValueError, ImportError, AttributeError) as error:
         raise UserError(
             f"Beam cannot start the runner {name!r}: {error} "
-            "Write clean.runner = local, or the name of a Beam runner"
+            "Write beam.runner = local, or the name of a Beam runner"
         ) from error
 
 

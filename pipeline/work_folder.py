@@ -56,7 +56,7 @@ def _new_work_folder(address: str) -> WorkFolder:
     except Exception as error:  # every file system has error types of its own
         raise UserError(
             f"the work folder {address} cannot be written: {type(error).__name__}: {error}. Check "
-            "clean.work_dir, and the rights of this machine"
+            "beam.work_dir, and the rights of this machine"
         ) from error
     return work
 
@@ -128,8 +128,8 @@ def check_written(work: WorkFolder, names: Sequence[str], what: str) -> None:
     if missing := [name for name in names if name not in there]:
         raise UserError(
             f"{what}: {len(missing)} of {len(names)} files are not in {work.address}, such as "
-            f"{missing[0]}. Workers wrote elsewhere; set clean.work_dir to a folder that every "
-            "worker and this process see, such as gs://bucket/tmp, or clean.runner to local"
+            f"{missing[0]}. Workers wrote elsewhere; set beam.work_dir to a folder that every "
+            "worker and this process see, such as gs://bucket/tmp, or beam.runner to local"
         )
 
 
@@ -172,7 +172,7 @@ def _open_in_worker(address: str, expected: tuple[tuple[str, str], ...]) -> "Wor
         )
     if not is_there:
         return _Closed(
-            f"{worker} does not see {address}: set clean.work_dir to a folder that all workers "
+            f"{worker} does not see {address}: set beam.work_dir to a folder that all workers "
             "see, such as gs://bucket/tmp"
         )
     return work

@@ -39,7 +39,7 @@ def check_worker_files(config: RunConfig, beam_options: Sequence[str], verb: str
     `config` is as `open_run` gives it. Raises `ValueError` for an unknown runner, too.
     """
     options = _parse(beam_options)
-    runner = runner_name(options.runner or config.clean.runner)
+    runner = runner_name(options.runner or config.beam.runner)
     is_dataflow = "Dataflow" in runner  # which knows no other place
     if runner in _HERE or (_are_workers_here(options) and not is_dataflow):
         return
@@ -61,8 +61,8 @@ def _paths(config: RunConfig, verb: str) -> Mapping[str, str | None]:
         for index, source in enumerate(config.clean.sources):
             if source.kind != "huggingface" or Path(source.path).expanduser().is_dir():
                 paths[f"clean.sources[{index}].path"] = source.path
-    if config.clean.work_dir is not None or not _is_shared(config.output_dir):
-        paths["clean.work_dir"] = config.clean.work_dir  # else they work in output_dir
+    if config.beam.work_dir is not None or not _is_shared(config.output_dir):
+        paths["beam.work_dir"] = config.beam.work_dir  # else they work in output_dir
     return paths
 
 

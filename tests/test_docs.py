@@ -250,7 +250,9 @@ def test_costs_are_those_of_the_configs():
     assert len(rows) == 2
     for name, flops, hours in rows:
         config = load_config(name, [])
-        wanted = run_flops(config.pretrain, config.vocab.size, config.encode.sequence_length).matmul
+        wanted = run_flops(
+            config.pretrain, config.vocab.size, config.pretrain.sequence_length
+        ).matmul
         assert flops == f"{wanted:.3g}"
         chip_hours = [
             wanted / 3600 / peak_flops(chip, "bf16") for chip in ("TPU v4", "TPU v5e", "TPU v6e")
@@ -297,7 +299,7 @@ def test_the_schedule_is_that_of_the_sizes():
     rates = [f"{c.pretrain.learning_rate:.0e}".replace("e-0", "e-") for c in (small, base)]
     assert f"{rates[0]} (small), {rates[1]} (base)" in RECIPE
     assert f"{small.pretrain.warmup_steps:,} steps of warmup" in RECIPE
-    batches = [f"{c.pretrain.batch_size} x {c.encode.sequence_length}" for c in (small, base)]
+    batches = [f"{c.pretrain.batch_size} x {c.pretrain.sequence_length}" for c in (small, base)]
     steps = [c.pretrain.num_steps for c in (small, base)]
     assert f"{batches[0]}, {steps[0] // 10**6} M (small)" in RECIPE
     assert f"{batches[1]}, {steps[1] // 1000} k (base)" in RECIPE

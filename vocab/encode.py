@@ -78,11 +78,11 @@ def write_token_shards(
     size = tokenizer.get_vocab_size()
     num_passes = max(config.encode.repeats.values(), default=1)
     plan = encode_stage(config).plan
-    with work_folder("encode", config.clean.work_dir, folder, plan) as work:
-        groups = share_documents(work, config.clean.work_dir, documents)
+    with work_folder("encode", config.beam.work_dir, folder, plan) as work:
+        groups = share_documents(work, config.beam.work_dir, documents)
         work.write(TOKENIZER_FILE, (vocab / TOKENIZER_FILE).read_bytes())
         num_bytes = sum(group.num_bytes for group in groups)
-        pipeline = make_pipeline(config.clean.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
+        pipeline = make_pipeline(config.beam.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
         (
             pipeline
             | "row groups" >> beam.Create(list(enumerate(groups)))
@@ -269,7 +269,7 @@ def _check_splits(entries: Mapping[Key, Sequence[ShardEntry]], valid_fraction: f
 
 def _log_packing(config: RunConfig, folder: Path) -> None:
     """Say what the config's packing will make of the tokens."""
-    options, shards = config.encode, TokenShards(folder)
+    options, shards = config.pretrain, TokenShards(folder)
     for split in SPLITS:
         try:
             reader = SequenceReader(shards, split, options, config.seed)

@@ -106,8 +106,8 @@ def learn_vocabulary(
     options = config.vocab
     training = training_of(options, mask_words_of(config))
     counts_path = folder / "word_counts.parquet"
-    rules, runner = word_rules(options), config.clean.runner
-    plan, work_dir = vocab_stage(config).plan, config.clean.work_dir
+    rules, runner = word_rules(options), config.beam.runner
+    plan, work_dir = vocab_stage(config).plan, config.beam.work_dir
     write_word_counts(documents, counts_path, rules, plan, runner, beam_options, work_dir)
     batches = partial(read_batches, counts_path)
     totals = language_totals(batches)

@@ -34,7 +34,7 @@ from electrify.config.load import override_config, read_config, toml_key, toml_v
 from electrify.config.run import RunConfig
 from electrify.config.section import Count, Section
 from electrify.stage.folder import digest_of
-from electrify.stage.plan import READ_OPTIONS, output_dir
+from electrify.stage.plan import output_dir
 from electrify.stage.remote import is_address
 from electrify.system.outcome import UserError
 
@@ -297,7 +297,7 @@ def equal_steps(base: RunConfig, config: RunConfig) -> tuple[int, int]:
     from model.watch.flops import run_flops
 
     def flops(run: RunConfig) -> float:
-        return run_flops(run.pretrain, run.vocab.size, run.encode.sequence_length).matmul
+        return run_flops(run.pretrain, run.vocab.size, run.pretrain.sequence_length).matmul
 
     planned = config.pretrain.num_steps
     num_steps = max(1, round(planned * flops(base) / flops(config)))
@@ -308,6 +308,6 @@ def corpus_keys(config: RunConfig) -> dict[str, str]:
     """By stage of the corpus: what decides its bytes, so that runs of one key share a folder."""
     clean = config.clean.model_dump(mode="json")
     vocab = config.vocab.model_dump(mode="json")
-    encode = config.encode.model_dump(mode="json", exclude=set(READ_OPTIONS))
+    encode = config.encode.model_dump(mode="json")
     parts = {"clean": [clean], "vocab": [clean, vocab], "shards": [clean, vocab, encode]}
     return {stage: digest_of(part) for stage, part in parts.items()}

@@ -252,7 +252,7 @@ def plan_of(path: Path, overrides: Sequence[str]) -> str:
     done = _figures([run for run in runs if is_done(run)])
     rows = []
     for run in runs:
-        options, length = run.config.pretrain, run.config.encode.sequence_length
+        options, length = run.config.pretrain, run.config.pretrain.sequence_length
         flops = run_flops(options, run.config.vocab.size, length)
         rows.append(
             {

@@ -12,7 +12,7 @@ from benchmarks.pages.markdown import short
 from benchmarks.results.run_folder import Json, RunFolder
 from electrify.config.load import toml_value
 from electrify.page.page import Page
-from electrify.stage.plan import READ_OPTIONS, VERBS
+from electrify.stage.plan import VERBS
 from electrify.stage.remote import address_of
 from electrify.system.progress import duration
 
@@ -394,9 +394,6 @@ def config_toml(run: RunFolder) -> str:
         lines.append(f"seed = {sections['pretrain'].pop('seed')}")
     place = address_of(run.folder) or run.folder.as_posix()
     lines.append(f"output_dir = {json.dumps(place, ensure_ascii=False)}")
-    for option in READ_OPTIONS:
-        if option in sections["pretrain"]:
-            sections["shards"][option] = sections["pretrain"].pop(option)
     names = {"clean": "clean", "vocab": "vocab", "shards": "encode", "pretrain": "pretrain"}
     for stage, name in (names | {"evaluate": "evaluate"}).items():
         options = {k: v for k, v in sections[stage].items() if v is not None}

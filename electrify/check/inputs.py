@@ -93,7 +93,7 @@ def _check_addresses(config: RunConfig) -> None:
 
     places = {
         "output_dir": config.output_dir,
-        "clean.work_dir": config.clean.work_dir,
+        "beam.work_dir": config.beam.work_dir,
         "pretrain.checkpoint_dir": config.pretrain.checkpoint_dir,
         "pretrain.inputs_dir": config.pretrain.inputs_dir,
     } | {f"clean.sources[{i}].path": source.path for i, source in enumerate(config.clean.sources)}

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, PlainSerializer, model_validator
 
-from electrify.config.names import check_language, runner_name, without_secrets
+from electrify.config.names import check_language, without_secrets
 from electrify.config.section import Count, Fraction, Section
 from electrify.config.tasks import check_texts
 from electrify.system.outcome import UserError
@@ -268,11 +268,6 @@ class CleanConfig(CleanRules):
     damaged_files: Literal["stop", "keep"] = "stop"
     """What happens to a file that is damaged from some place on, such as a `.gz` that was cut
     short, or most of whose rows cannot be read. `keep` takes the rows that can be read."""
-    work_dir: str | None = None
-    """Folder in which workers share files while they work, local or an address (`gs://bucket/tmp`).
-    Left out: in the output folder. It is needed where workers run on other machines."""
-    runner: Annotated[str, AfterValidator(runner_name)] = "local"
-    """`local` or a Beam runner. Its options follow `--` on the command line."""
 
     def rules_for(self, language: str) -> CleanRules:
         """The rules of one language."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from electrify.config.pretrain import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH, Size
+from electrify.config.pretrain import SIZE_PRESETS, Size
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.system.outcome import UsageError, UserError, nearest
 
@@ -133,16 +133,13 @@ def _refuse(value: object) -> None:
 
 def _with_size_preset(raw: dict[str, Any]) -> dict[str, Any]:
     """Fill what a size implies; a value given in the config wins."""
-    pretrain, encode = raw.get("pretrain", {}), raw.get("encode", {})
-    if not isinstance(pretrain, dict) or not isinstance(encode, dict):
+    pretrain = raw.get("pretrain", {})
+    if not isinstance(pretrain, dict):
         return raw  # the validator says what is wrong
     size = pretrain.get("size", "small")
     if size not in get_args(Size):  # the validator says so
         size = "small"
-    return raw | {
-        "pretrain": SIZE_PRESETS[size] | pretrain,
-        "encode": {"sequence_length": SIZE_SEQUENCE_LENGTH[size]} | encode,
-    }
+    return raw | {"pretrain": SIZE_PRESETS[size] | pretrain}
 
 
 def _apply_override(raw: dict[str, Any], override: str) -> None:
@@ -198,12 +195,24 @@ def _causes(errors: Sequence[Any]) -> list[Any]:
     ]
 
 
+# keys of earlier configs
+_MOVED = {
+    "clean.runner": "beam.runner",
+    "clean.work_dir": "beam.work_dir",
+    "encode.sequence_length": "pretrain.sequence_length",
+    "encode.packing": "pretrain.packing",
+    "encode.mixture": "pretrain.mixture",
+}
+
+
 def _explain(error: Any) -> str:
     """One pydantic error as a line: key, value, what is allowed, nearest name."""
     location = list(error["loc"])
     key, value = ".".join(str(part) for part in location), error.get("input")
     if error["type"] == "extra_forbidden":
         name = str(location[-1])
+        if key in _MOVED:
+            return f"{key} = {toml_value(value)}: the key is now {_MOVED[key]}"
         elsewhere = " or ".join(_keys_named(name))
         hint = f"; did you mean {elsewhere}?" if elsewhere else ""
         return f"unknown key {key} = {value!r}{hint or nearest(name, _known_keys(location[:-1]))}"

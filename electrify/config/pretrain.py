@@ -11,12 +11,14 @@ from electrify.system.outcome import UserError
 # The paper's values for each size of model.
 
 Size = Literal["small", "small++", "base", "large"]
+Packing = Literal["full", "electra", "sentence"]
 
 # The paper's own values (Table 6; google-research/electra configure_pretraining.py). small++ is
 # the released checkpoint, whose generator is as wide as the discriminator. `large` masks a quarter
 # of the tokens. Base and large stand in the original code as comments only.
 SIZE_PRESETS: dict[str, dict[str, Any]] = {
     "small": {
+        "sequence_length": 128,
         "num_hidden_layers": 12,
         "hidden_size": 256,
         "intermediate_size": 1024,
@@ -29,6 +31,7 @@ SIZE_PRESETS: dict[str, dict[str, Any]] = {
         "num_steps": 1_000_000,
     },
     "base": {
+        "sequence_length": 512,
         "num_hidden_layers": 12,
         "hidden_size": 768,
         "intermediate_size": 3072,
@@ -41,6 +44,7 @@ SIZE_PRESETS: dict[str, dict[str, Any]] = {
         "num_steps": 766_000,
     },
     "large": {
+        "sequence_length": 512,
         "num_hidden_layers": 24,
         "hidden_size": 1024,
         "intermediate_size": 4096,
@@ -54,10 +58,10 @@ SIZE_PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 SIZE_PRESETS["small++"] = SIZE_PRESETS["small"] | {
+    "sequence_length": 512,
     "generator_hidden_fraction": 1.0,
     "num_steps": 4_000_000,
 }
-SIZE_SEQUENCE_LENGTH = {"small": 128, "small++": 512, "base": 512, "large": 512}
 
 
 Objective = Literal[
@@ -92,6 +96,25 @@ class LengthPhase(Section):
     """Sequences in a forward pass of one process. Left out: as the rest of the run."""
 
 
+class MixtureConfig(Section):
+    """How often each language is read."""
+
+    temperature: Fraction = 1.0
+    """A language with n sequences is drawn in proportion to n^temperature: 1 as the corpus has it,
+    0 all languages alike. Multilingual encoders use 0.3."""
+
+
+class SequenceConfig(Section):
+    """How token shards are read as sequences; a change needs no new encoding."""
+
+    sequence_length: Annotated[int, Field(ge=16)]
+    """Tokens of a sequence, [CLS] and [SEP] included."""
+    packing: Packing = "full"
+    """How sequences are filled. `full`: contiguous text, without padding or loss. `electra`: two
+    segments of one document, as the original. `sentence`: whole sentences of one document."""
+    mixture: MixtureConfig = MixtureConfig()
+
+
 class ProbeConfig(Section):
     """Labelled texts that show at each validation what the states tell apart."""
 
@@ -105,7 +128,7 @@ class ProbeConfig(Section):
     """Number of rows at most. Half of them are learnt from, half are scored."""
 
 
-class PretrainConfig(Section):
+class PretrainConfig(SequenceConfig):
     """Token shards to checkpoints (model/). Keys of the architecture have the names of
     `ElectraConfig` in `transformers`."""
 
@@ -370,7 +393,7 @@ class PretrainConfig(Section):
         if sum(phase.steps_fraction for phase in self.curriculum) >= 1:
             raise UserError(
                 "curriculum: the steps_fraction of all phases must sum to less than 1; the rest "
-                "is trained at encode.sequence_length"
+                "is trained at pretrain.sequence_length"
             )
         ends = (0, *self.curriculum_ends, self.num_steps)
         if any(first == end for first, end in pairwise(ends)):

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from electrify.config.load import toml_value
 from electrify.config.names import check_language
-from electrify.config.pretrain import SIZE_PRESETS, SIZE_SEQUENCE_LENGTH
+from electrify.config.pretrain import SIZE_PRESETS
 from electrify.config.run import RunConfig
 from electrify.config.section import Section
 from electrify.config.tasks import PROBE_SUITES, SUITE_TASKS, check_suite, check_task
@@ -43,9 +43,7 @@ _SIZES = """\
 goes before them.
 """
 _FILLED = {
-    "encode",
     "pretrain",
-    "encode.sequence_length",
     *(f"pretrain.{key}" for key in SIZE_PRESETS["small"]),
 }
 # a table by names shows one name
@@ -194,7 +192,6 @@ def _size_table() -> str:
         f"pretrain.{key}": [SIZE_PRESETS[size][key] for size in sizes]
         for key in SIZE_PRESETS["small"]
     }
-    rows["encode.sequence_length"] = [SIZE_SEQUENCE_LENGTH[size] for size in sizes]
     lines = [
         f"| `{key}` | "
         + " | ".join(

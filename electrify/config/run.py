@@ -2,15 +2,26 @@
 
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from electrify.config.clean import CleanConfig
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.export import ExportConfig
+from electrify.config.names import runner_name
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.section import LocalPath, Section
 from electrify.config.vocab import EncodeConfig, VocabConfig
 from electrify.system.outcome import UserError
+
+
+class BeamConfig(Section):
+    """Where the stages that use Beam work: `clean`, `train-vocab`, `encode` and `leakage`."""
+
+    runner: Annotated[str, AfterValidator(runner_name)] = "local"
+    """`local` or a Beam runner. Its options follow `--` on the command line."""
+    work_dir: str | None = None
+    """Folder in which workers share files while they work, local or an address (`gs://bucket/tmp`).
+    Left out: in the output folder. It is needed where workers run on other machines."""
 
 
 class EvaluationRun(Section):
@@ -38,17 +49,18 @@ class EvaluationRun(Section):
 class RunConfig(EvaluationRun):
     """A whole run, as one TOML file states it."""
 
+    beam: BeamConfig = BeamConfig()
     clean: CleanConfig
     vocab: VocabConfig = VocabConfig()
-    encode: EncodeConfig
+    encode: EncodeConfig = EncodeConfig()
     pretrain: PretrainConfig
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        length, positions = self.encode.sequence_length, self.pretrain.max_position_embeddings
+        length, positions = self.pretrain.sequence_length, self.pretrain.max_position_embeddings
         if length > positions:
             raise UserError(
-                f"encode.sequence_length = {length} is more than "
+                f"pretrain.sequence_length = {length} is more than "
                 f"pretrain.max_position_embeddings = {positions}"
             )
         for phase in self.pretrain.curriculum:

@@ -10,7 +10,6 @@ from electrify.system.outcome import UserError
 
 Pretokenizer = Literal["kiwi", "whitespace"]
 Hangul = Literal["seen", "common", "all"]
-Packing = Literal["full", "electra", "sentence"]
 
 
 class VocabConfig(Section):
@@ -81,24 +80,9 @@ class VocabConfig(Section):
         return value
 
 
-class MixtureConfig(Section):
-    """How often each language is read."""
-
-    temperature: Fraction = 1.0
-    """A language with n sequences is drawn in proportion to n^temperature: 1 as the corpus has it,
-    0 all languages alike. Multilingual encoders use 0.3."""
-
-
 class EncodeConfig(Section):
-    """Documents to token shards (vocab/). `sequence_length`, `packing` and `mixture` say how shards
-    are read, so a change of them needs no new encoding."""
+    """Documents to token shards (vocab/)."""
 
-    sequence_length: Annotated[int, Field(ge=16)]
-    """Tokens of a sequence, [CLS] and [SEP] included."""
-    packing: Packing = "full"
-    """How sequences are filled. `full`: contiguous text, without padding or loss. `electra`: two
-    segments of one document, as the original. `sentence`: whole sentences of one document."""
-    mixture: MixtureConfig = MixtureConfig()
     sentences: Literal["punctuation", "kiwi"] = "punctuation"
     """How sentences are found. `kiwi` also finds Korean sentences without full stops, at 0.2 MB/s a
     core for such text."""

@@ -17,8 +17,6 @@ _EVALUATE_ADDED_LATER: Mapping[str, Any] = {
     "own_tasks": [],
     "keep_models": False,
 }
-# options of `encode` that say how shards are read, not what is written: they belong to pretraining
-READ_OPTIONS = ("sequence_length", "packing", "mixture")
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json")
 MASK_UNITS_FILE = "mask_units.json"  # beside them: which pieces begin a morpheme
 # options of `pretrain` that change neither a weight nor a figure, but for rounding and the masks of
@@ -77,8 +75,8 @@ def clean_stage(
         inputs["benchmark texts"] = _files_digest(
             benchmark_texts, sorted(benchmark_texts.rglob("*"))
         )
-    # runner, worker count and work folder never change a byte; of benchmarks the texts count
-    options = _options(config.clean, leave_out={"runner", "work_dir", "decontaminate_data_dir"})
+    # of benchmarks the texts count
+    options = _options(config.clean, leave_out={"decontaminate_data_dir"})
     return Stage("clean", output_dir(config) / "clean", options, inputs)
 
 
@@ -114,7 +112,7 @@ def encode_stage(config: RunConfig) -> Stage:
     """Documents to token shards, which serve every sequence length, packing and mixture."""
     folder = output_dir(config)
     inputs, reads = _earlier(folder, "clean", "vocab")
-    options = _options(config.encode, leave_out=set(READ_OPTIONS))
+    options = _options(config.encode)
     return Stage("encode", folder / "shards", options, inputs, reads=reads)
 
 
@@ -132,9 +130,8 @@ def pretrain_stage(config: RunConfig) -> Stage:
 
 def pretrain_options(config: RunConfig) -> dict[str, Any]:
     """The options that decide what pretraining results in."""
-    how_read = config.encode.model_dump(mode="json", include=set(READ_OPTIONS))
     options = _options(config.pretrain, leave_out=set(KEEPING_OPTIONS))
-    return options | how_read | {"seed": config.seed}
+    return options | {"seed": config.seed}
 
 
 def checkpoints(folder: Path) -> list[Path]:

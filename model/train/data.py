@@ -123,7 +123,7 @@ class SequenceData:
         """Read as the config says; of `sequence_length` in a phase of the curriculum."""
         shards = shards or open_shards(output_dir(config) / "shards", [split])
         self.vocab_size, self.special = shards.vocab_size, special_tokens(shards)
-        self.reader = SequenceReader(shards, split, config.encode, config.seed, sequence_length)
+        self.reader = SequenceReader(shards, split, config.pretrain, config.seed, sequence_length)
         self._slots = num_slots(config.pretrain, self.reader.sequence_length)
         self.languages: Sequence[str] = self.reader.languages
 
@@ -168,7 +168,7 @@ class StepData:
 
     def __init__(self, config: RunConfig, shards: TokenShards, rank: int, num_ranks: int) -> None:
         self._rank, self._num_ranks, self._seed = rank, num_ranks, config.seed
-        self.phases = phases_of(config.pretrain, config.encode.sequence_length)
+        self.phases = phases_of(config.pretrain, config.pretrain.sequence_length)
         lengths = {phase.sequence_length for phase in self.phases}
         self._data = {length: SequenceData(config, "train", length, shards) for length in lengths}
         for phase in self.phases:

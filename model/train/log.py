@@ -193,7 +193,7 @@ class RunLog:
         self._speed = Speed(device, self._work(step), self._file.last_seconds, peak)
 
     def _work(self, step: int) -> Cost:
-        length = self._config.encode.sequence_length
+        length = self._config.pretrain.sequence_length
         return run_flops(self._config.pretrain, self._vocab_size, length, step)
 
     def start(self) -> None:

@@ -234,9 +234,9 @@ def _paper_language_head(size: EncoderShape) -> float:
 def estimate(config: RunConfig) -> list[str]:
     """A run's size and cost in words, before it is started."""
     pretrain, vocab = config.pretrain, config.vocab.size
-    phases = phases_of(pretrain, config.encode.sequence_length)
+    phases = phases_of(pretrain, config.pretrain.sequence_length)
     counts = parameter_counts(pretrain, vocab)
-    flops = run_flops(pretrain, vocab, config.encode.sequence_length)
+    flops = run_flops(pretrain, vocab, config.pretrain.sequence_length)
     seconds = {
         "one H200 in bf16 at 250 TFLOP/s": flops.matmul / 2.5e14,
         "two CPU cores in fp32 at 0.12 TFLOP/s": flops.matmul / 1.2e11,
@@ -295,7 +295,7 @@ def _memory_gib(config: RunConfig) -> float:
         length = phase.sequence_length
         return phase.micro_batch_size * (length * kept + pretrain.num_masked(length) * logits)
 
-    most = max(map(activations, phases_of(pretrain, config.encode.sequence_length)))
+    most = max(map(activations, phases_of(pretrain, config.pretrain.sequence_length)))
     return (16 * parameter_counts(pretrain, vocab)["trained"] + 4 * most) / 2**30
 
 

@@ -90,7 +90,8 @@ def add_sections(config: RunConfig, sections: Sections) -> None:
 
 def trained_length(config: RunConfig) -> int:
     return max(
-        phase.sequence_length for phase in phases_of(config.pretrain, config.encode.sequence_length)
+        phase.sequence_length
+        for phase in phases_of(config.pretrain, config.pretrain.sequence_length)
     )
 
 
@@ -173,13 +174,13 @@ def _facts(config: RunConfig, summary: Json, origin: Origin) -> dict[str, Any]:
         "length": trained_length(config),
         "untrained": _untrained(config, origin),
         "attention": options.attention,
-        "packing": config.encode.packing,
+        "packing": config.pretrain.packing,
     }
 
 
 def _steps(config: RunConfig) -> str:
     """`10 steps of 4 sequences`; of each phase where there are several, and of a first stage."""
-    phases = phases_of(config.pretrain, config.encode.sequence_length)
+    phases = phases_of(config.pretrain, config.pretrain.sequence_length)
     steps = f"{phases[0].num_steps:,} steps of {phases[0].batch_size} sequences"
     if len(phases) > 1:
         steps = ", then ".join(

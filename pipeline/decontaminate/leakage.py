@@ -24,8 +24,7 @@ import apache_beam as beam
 import numpy as np
 import xxhash
 
-from electrify.config.clean import CleanConfig
-from electrify.config.run import RunConfig
+from electrify.config.run import BeamConfig, RunConfig
 from electrify.stage.folder import write_json, write_text
 from electrify.stage.leakage_report import (
     MISSING,
@@ -122,12 +121,12 @@ def find_leaks(
         table, counts = _read_texts(tasks)
         for control in draw_control(list_row_groups(documents)):
             table.add_control(control)
-        with work_folder("leakage", config.clean.work_dir, folder, stage.plan) as shared:
+        with work_folder("leakage", config.beam.work_dir, folder, stage.plan) as shared:
             with shared.scratch() as scratch:
                 table.write(scratch / _INDEX)
                 shared.publish(scratch / _INDEX)
             return_freed_memory()
-            found = _search(config.clean, beam_options, documents, shared)
+            found = _search(config.beam, beam_options, documents, shared)
             hits, sources = _read_found(shared, found)
         chance = chances(table.controls, hits, len(sources))
         report = LeakageReport(
@@ -365,7 +364,7 @@ class Match(NamedTuple):
 
 
 def _search(
-    config: CleanConfig, beam_options: Sequence[str], documents: Sequence[Path], work: WorkFolder
+    config: BeamConfig, beam_options: Sequence[str], documents: Sequence[Path], work: WorkFolder
 ) -> list[str]:
     """Look through all row groups; the names of the files of what is found, in their order."""
     groups = share_documents(work, config.work_dir, documents)

@@ -84,8 +84,13 @@ def run_config(folder: Path, **changes: object) -> RunConfig:
                     {"kind": "text", "language": "en", "path": 'a "b".txt', "document": "line"},
                 ]
             },
-            "encode": {"sequence_length": 64},
-            "pretrain": {"size": "small", "num_steps": 600, "warmup_steps": 60, **changes},
+            "pretrain": {
+                "sequence_length": 64,
+                "size": "small",
+                "num_steps": 600,
+                "warmup_steps": 60,
+                **changes,
+            },
             "evaluate": {
                 "tasks": ["klue-ynat"],
                 "seeds": [0, 1, 2],

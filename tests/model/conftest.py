@@ -90,15 +90,14 @@ def make_config(folder: Path, **pretrain: object) -> RunConfig:
             "seed": 7,
             "output_dir": str(folder),
             "clean": {"sources": [source]},
-            "encode": {"sequence_length": 32},
-            "pretrain": TINY | pretrain,
+            "pretrain": {"sequence_length": 32} | TINY | pretrain,
         }
     )
 
 
-def with_encoding(config: RunConfig, **encode: object) -> RunConfig:
-    """The same with other options of encoding."""
-    return config.model_copy(update={"encode": config.encode.model_copy(update=encode)})
+def with_pretrain(config: RunConfig, **options: object) -> RunConfig:
+    """The same with other options of pretraining."""
+    return config.model_copy(update={"pretrain": config.pretrain.model_copy(update=options)})
 
 
 def tiny(**options: object) -> PretrainConfig:

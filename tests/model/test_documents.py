@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from electrify.config.vocab import Packing
+from electrify.config.pretrain import Packing
 from model.batch import Batch, Noise, document_blocks
 from model.masking import num_slots
 from tests.model.conftest import random_model

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from electrify.config.load import parse_config
+from electrify.config.run import BeamConfig
 from electrify.storage.folder import Folder
 from pipeline import clean as clean_module
 from pipeline import pass_files as work_files
@@ -282,7 +283,8 @@ def test_the_portable_runner_with_processes_of_its_own_makes_the_same_bytes(
         f"--environment_config={worker_pool}",
         "--sdk_worker_parallelism=2",
     ]
-    config = _config(tmp_path, [corpus / "*"], damaged_files="keep", work_dir="gs://corpus/tmp")
+    config = _config(tmp_path, [corpus / "*"], damaged_files="keep")
+    config = config.model_copy(update={"beam": BeamConfig(work_dir="gs://corpus/tmp")})
     assert _contents(_clean_afresh(config, options)) == alone
     assert bucket.find("corpus/tmp") == []
 

@@ -102,7 +102,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, bucket):
     (tmp_path / "file").touch()
     for address in (str(tmp_path / "file"), "gs://no-such-bucket/tmp", "nosuchscheme://a"):
         with (
-            pytest.raises(ValueError, match=rf"folder {address}/.* cannot be .*clean\.work_dir"),
+            pytest.raises(ValueError, match=rf"folder {address}/.* cannot be .*beam\.work_dir"),
             work_folder("clean", address, tmp_path, {}),
         ):
             pass
@@ -111,10 +111,10 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, bucket):
 def test_a_worker_that_does_not_see_the_files_says_so(tmp_path):
     with (
         work_folder("clean", None, tmp_path, {}) as work,
-        pytest.raises(ValueError, match=r"set clean\.work_dir to a folder that all workers see"),
+        pytest.raises(ValueError, match=r"set beam\.work_dir to a folder that all workers see"),
     ):
         list(cleaned_rows(work, 0, ["rank"]))
-    with pytest.raises(WorkerError, match=r"worker on .* does not see .*set clean\.work_dir"):
+    with pytest.raises(WorkerError, match=r"worker on .* does not see .*set beam\.work_dir"):
         pickle.loads(pickle.dumps(work)).names()
 
 
@@ -196,10 +196,17 @@ def benchmark_texts(tmp_path):
     return folder
 
 
-def _clean(tmp_path, path, benchmark_texts, options=(), **settings):
+def _clean(tmp_path, path, benchmark_texts, options=(), work_dir=None, **settings):
     source = {"kind": "jsonl", "language": "ko", "path": f"{path}/*.jsonl"}
     section = {"sources": [source], "decontaminate_against": ["klue"]} | settings
-    config = parse_config({"name": "t", "output_dir": str(tmp_path / "out"), "clean": section})
+    config = parse_config(
+        {
+            "name": "t",
+            "output_dir": str(tmp_path / "out"),
+            "beam": {"work_dir": work_dir},
+            "clean": section,
+        }
+    )
     folder = tmp_path / "out" / "clean"
     shutil.rmtree(folder, ignore_errors=True)
     clean(config, options, overwrite=False, benchmark_texts=benchmark_texts)

@@ -25,25 +25,28 @@ def _mounts(tmp_path, monkeypatch):
     monkeypatch.setattr(worker_files, "_MOUNTS", tmp_path / "mountinfo")
 
 
-def _check(verb, options=ELSEWHERE, path="gs://a/*", output_dir=SHARE, kind="jsonl", **clean):
+def _check(verb, options=ELSEWHERE, path="gs://a/*", output_dir=SHARE, kind="jsonl", **beam):
     source = {"kind": kind, "language": "ko", "path": path}
-    section = {"sources": [source], "work_dir": "gs://a/tmp"} | clean
-    check_worker_files(
-        parse_config({"name": "t", "output_dir": output_dir, "clean": section}), options, verb
-    )
+    config = {
+        "name": "t",
+        "output_dir": output_dir,
+        "beam": {"work_dir": "gs://a/tmp"} | beam,
+        "clean": {"sources": [source]},
+    }
+    check_worker_files(parse_config(config), options, verb)
 
 
 REFUSED = [
     ("clean", {"path": "file:///data/*"}, ["clean.sources[0].path = 'file:///data/*'"]),
     ("clean", {"path": f"{SHARE}/disk/*"}, [f"clean.sources[0].path = '{SHARE}/disk/*'"]),
-    ("clean", {"work_dir": None, "output_dir": "out"}, ["no clean.work_dir"]),
-    ("clean", {"work_dir": "/tmp"}, ["clean.work_dir = '/tmp'"]),
-    ("encode", {"output_dir": "out", "path": "a/*", "work_dir": None}, ["no clean.work_dir"]),
-    ("leakage", {"work_dir": "tmp"}, ["clean.work_dir = 'tmp'"]),
+    ("clean", {"work_dir": None, "output_dir": "out"}, ["no beam.work_dir"]),
+    ("clean", {"work_dir": "/tmp"}, ["beam.work_dir = '/tmp'"]),
+    ("encode", {"output_dir": "out", "path": "a/*", "work_dir": None}, ["no beam.work_dir"]),
+    ("leakage", {"work_dir": "tmp"}, ["beam.work_dir = 'tmp'"]),
     (
         "ablate",
         {"path": "a", "work_dir": "b", "output_dir": "c"},
-        ["clean.sources[0].path = 'a'; clean.work_dir = 'b'"],
+        ["clean.sources[0].path = 'a'; beam.work_dir = 'b'"],
     ),
 ]
 
@@ -111,7 +114,7 @@ def test_the_runner_of_the_config_counts_too(runner):
     with pytest.raises(ValueError, match="'FlinkRuner' is no Beam runner; did you mean FlinkR"):
         _check("clean", ["--runner=FlinkRuner"])
     loopback = ["--environment_type=LOOPBACK"]
-    with pytest.raises(ValueError, match=r"no clean\.work_dir"):  # of which no worker is here
+    with pytest.raises(ValueError, match=r"no beam\.work_dir"):  # of which no worker is here
         _check("clean", loopback, runner="dataflow", work_dir=None, output_dir="out")
 
 

@@ -27,11 +27,11 @@ size = 600
 min_frequency = 1
 {vocab}
 [encode]
-sequence_length = 16
 valid_fraction = {valid_fraction}
 shard_tokens = 1024
 [pretrain]
 size = "small"
+sequence_length = 16
 num_steps = 1
 warmup_steps = 0
 """

@@ -101,8 +101,8 @@ def test_shards_are_the_encoded_documents_in_order(finished, documents):
 
 
 def test_another_packing_or_length_or_mixture_needs_no_new_shards(finished, caplog):
-    options = ["encode.packing=electra", "encode.sequence_length=64"]
-    config = load_config(finished / "test.toml", [*options, "encode.mixture.temperature=0.3"])
+    options = ["pretrain.packing=electra", "pretrain.sequence_length=64"]
+    config = load_config(finished / "test.toml", [*options, "pretrain.mixture.temperature=0.3"])
     caplog.set_level("INFO", "electrify")
     encode(config, [], overwrite=False)
     assert "encode: done already" in caplog.text

@@ -112,7 +112,7 @@ class Run:
         command = [sys.executable, "-m", "electrify", verb, "run.toml", *words]
         command += ["--set", f"output_dir={output}"]
         if options:
-            command += ["--set", "clean.work_dir=gs://corpus/tmp", "--", *options]
+            command += ["--set", "beam.work_dir=gs://corpus/tmp", "--", *options]
         return self._start(f"{output}-{verb}", command)
 
     def said(self, output: str, verb: str) -> str:

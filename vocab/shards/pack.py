@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from electrify.config.vocab import Packing
+from electrify.config.pretrain import Packing
 from electrify.system.outcome import UserError
 from vocab.shards.draws import make_key, uniform
 from vocab.shards.files import Int64s, Shard, Tokens, TokenStream

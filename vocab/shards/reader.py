@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from electrify.config.vocab import EncodeConfig
+from electrify.config.pretrain import SequenceConfig
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 from vocab.sampling import sampling_shares
@@ -112,7 +112,7 @@ class SequenceReader:
         self,
         shards: TokenShards,
         split: str,
-        options: EncodeConfig,
+        options: SequenceConfig,
         seed: int,
         sequence_length: int | None = None,
     ) -> None:
@@ -192,10 +192,10 @@ def _check_sizes(
     if not sum(sizes):
         raise UserError(
             f"the {sum(num_tokens):,} tokens of the {split} split do not fill one sequence of "
-            f"encode.sequence_length = {sequence_length} ({sequence_length - 2} tokens of one "
+            f"pretrain.sequence_length = {sequence_length} ({sequence_length - 2} tokens of one "
             "language needed): give more text, a "
             f"{'larger' if split == 'valid' else 'smaller'} encode.valid_fraction or a shorter "
-            'encode.sequence_length, or encode.packing = "sentence", which pads'
+            'pretrain.sequence_length, or pretrain.packing = "sentence", which pads'
         )
     for language, tokens, size in zip(languages, num_tokens, sizes, strict=True):
         if not size:

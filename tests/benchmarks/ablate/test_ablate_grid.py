@@ -28,7 +28,7 @@ def test_runs_cost_the_same_flops(path: Path):
     base = base_config(grid, [])
 
     def total(run) -> float:
-        return run_flops(run.pretrain, run.vocab.size, run.encode.sequence_length).matmul
+        return run_flops(run.pretrain, run.vocab.size, run.pretrain.sequence_length).matmul
 
     steps, warmup = set(), base.pretrain.warmup_steps / base.pretrain.num_steps
     for run in plan_runs(grid, []):
@@ -87,7 +87,7 @@ def test_what_decides_a_corpus_tells_it_from_others():
     base = load_config(SCRATCH)
     for override, stages in (
         ("pretrain.num_steps=700", set()),
-        ("encode.sequence_length=64", set()),  # how shards are read
+        ("pretrain.sequence_length=64", set()),  # how shards are read
         ("encode.valid_fraction=0.2", {"shards"}),
         ("vocab.size=900", {"vocab", "shards"}),
         ("clean.min_characters=3", {"clean", "vocab", "shards"}),

@@ -109,7 +109,7 @@ def test_the_plan_names_every_run_and_its_cost(grid, tmp_path):
     assert [row[:2] for row in rows] == [[run.variant, str(run.seed)] for run in runs]
     flops = [float(row[4]) for row in rows]
     assert max(flops) < 1.01 * min(flops)
-    per_step = runs[0].config.pretrain.batch_size * runs[0].config.encode.sequence_length
+    per_step = runs[0].config.pretrain.batch_size * runs[0].config.pretrain.sequence_length
     assert rows[0][3] == f"{runs[0].config.pretrain.num_steps * per_step:,}"
     assert text.endswith("0 of 4 runs are finished and took 0.0 hours")
     assert not (tmp_path / "ablation-tiny").exists()

@@ -8,7 +8,6 @@ import pytest
 from electrify.config.load import parse_config
 from electrify.config.pretrain import (
     SIZE_PRESETS,
-    SIZE_SEQUENCE_LENGTH,
     Objective,
     PretrainConfig,
     Size,
@@ -27,7 +26,7 @@ def phase(fraction: float, **options: int) -> dict[str, object]:
 
 
 def test_every_size_has_a_preset_of_the_same_fields():
-    assert set(SIZE_PRESETS) == set(SIZE_SEQUENCE_LENGTH) == set(get_args(Size))
+    assert set(SIZE_PRESETS) == set(get_args(Size))
     fields = [set(preset) for preset in SIZE_PRESETS.values()]
     assert all(preset == fields[0] for preset in fields)
     required = {name for name, f in PretrainConfig.model_fields.items() if f.is_required()}

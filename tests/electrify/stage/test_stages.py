@@ -45,9 +45,9 @@ def refuse(folder: Path) -> dict[str, int]:
 
 def test_options_that_change_no_byte_are_left_out(make):
     same = [
-        (lambda c: clean_stage(c, []), "clean.runner=FlinkRunner"),
+        (lambda c: clean_stage(c, []), "beam.runner=FlinkRunner"),
         (vocab_stage, "pretrain.num_steps=7000"),
-        (encode_stage, "encode.sequence_length=128"),
+        (encode_stage, "pretrain.sequence_length=128"),
         (pretrain_stage, "evaluate.num_epochs=1"),
         (lambda c: evaluate_stage(c, "some/model", {}), "evaluate.data_dir=elsewhere"),
     ]
@@ -60,7 +60,7 @@ def test_options_that_do_are_in(make):
         (lambda c: clean_stage(c, []), "clean.min_characters=11"),
         (vocab_stage, "vocab.size=5000"),
         (encode_stage, "encode.valid_fraction=0.1"),
-        (pretrain_stage, "encode.sequence_length=128"),
+        (pretrain_stage, "pretrain.sequence_length=128"),
         (pretrain_stage, "seed=1"),
         (lambda c: evaluate_stage(c, "some/model", {}), "evaluate.pooling=cls"),
     ]

@@ -25,7 +25,7 @@ from model.train.data import (
     noise_probabilities,
     open_shards,
 )
-from tests.model.conftest import SPECIAL, VOCAB_SIZE, make_config, with_encoding, write_tiny_shards
+from tests.model.conftest import SPECIAL, VOCAB_SIZE, make_config, with_pretrain, write_tiny_shards
 from tests.vocab.shard_files import write_shards
 from vocab.shards.files import TokenShards
 from vocab.tokenizer import tokenizer_sha256
@@ -34,7 +34,7 @@ CPU = torch.device("cpu")
 
 
 def data_of(config: RunConfig, packing: str) -> SequenceData:
-    return SequenceData(with_encoding(config, packing=packing), "train")
+    return SequenceData(with_pretrain(config, packing=packing), "train")
 
 
 def assert_same(batch: Batch, other: Batch) -> None:
@@ -134,7 +134,7 @@ def test_no_sequence_comes_twice_in_an_epoch_nor_any_draw_in_two_steps(folder: P
 def test_ranks_together_have_the_rows_and_draws_of_one(folder: Path, num_ranks: int, packing: str):
     options = CURRICULUM | {"micro_batch_size": 1}
     options["curriculum"] = [{"sequence_length": 16, "steps_fraction": 0.3, "batch_size": 12}]
-    config = with_encoding(make_config(folder, **options), packing=packing)
+    config = with_pretrain(make_config(folder, **options), packing=packing)
     alone = step_data(config)
     ranks = [step_data(config, rank, num_ranks) for rank in range(num_ranks)]
     for step in (0, 2, 3, 9):
@@ -202,8 +202,8 @@ def write_two_languages(folder: Path) -> dict[str, list[list[int]]]:
 def test_unigram_noise_follows_how_often_a_language_is_read(tmp_path: Path):
     """Against the pieces in sequences as training reads them."""
     write_two_languages(tmp_path)
-    mixture = make_config(tmp_path).encode.mixture.model_copy(update={"temperature": 0.3})
-    config = with_encoding(make_config(tmp_path), mixture=mixture)
+    mixture = make_config(tmp_path).pretrain.mixture.model_copy(update={"temperature": 0.3})
+    config = with_pretrain(make_config(tmp_path), mixture=mixture)
     data = SequenceData(config, "train")
     table = noise_probabilities("unigram", TokenShards(tmp_path / "shards"), data)
     read = data.batch(0, 20_000).input_ids.flatten()

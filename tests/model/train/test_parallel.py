@@ -27,7 +27,7 @@ from model.train.processes import (
     run_together,
     trains_in_parts,
 )
-from tests.model.conftest import NO_DROPOUT, make_config, with_encoding, write_tiny_shards
+from tests.model.conftest import NO_DROPOUT, make_config, with_pretrain, write_tiny_shards
 from tests.model.trained import Trained
 
 CPU = torch.device("cpu")
@@ -54,7 +54,7 @@ CASES: dict[str, dict[str, object]] = {
 
 def with_padding(folder: Path, **pretrain: object) -> RunConfig:
     """Sequences end with sentences: each process has another number of tokens."""
-    return with_encoding(make_config(folder, **(SHORT | pretrain)), packing="sentence")
+    return with_pretrain(make_config(folder, **(SHORT | pretrain)), packing="sentence")
 
 
 def launch(

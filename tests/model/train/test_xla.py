@@ -27,7 +27,7 @@ from tests.model.conftest import (
     NO_DROPOUT,
     VOCAB_SIZE,
     make_config,
-    with_encoding,
+    with_pretrain,
     write_tiny_shards,
 )
 from tests.model.trained import Trained
@@ -134,7 +134,7 @@ def on_cpu(folder: Path) -> dict[str, Trained]:
     """Runs by this process, whose torch is the same."""
     configs = {"plain": on("cpu", folder, **PLAIN), "bf16": on("cpu", folder, **BF16)}
     configs |= {name: on("cpu", folder, **(SHORT | options)) for name, options in CASES.items()}
-    configs["padded"] = with_encoding(on("cpu", folder, **PADDED), packing="sentence")
+    configs["padded"] = with_pretrain(on("cpu", folder, **PADDED), packing="sentence")
     trained = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pretrain_module, "read_unit_starts", unit_starts)
@@ -184,7 +184,7 @@ def programs(folder: Path) -> list[str]:
 def four_devices(folder: Path, one_device: dict[str, Any]) -> Any:
     """What one process of four devices found."""
     saved = folder / "one" / "dropout" / "checkpoint-4"
-    padded = with_encoding(on("xla", folder, **PADDED), packing="sentence")
+    padded = with_pretrain(on("xla", folder, **PADDED), packing="sentence")
     runs = [
         Run(on("xla", folder, **PLAIN), folder / "four" / "plain"),
         Run(padded, folder / "four" / "padded"),
@@ -298,7 +298,7 @@ def test_each_of_four_devices_does_a_quarter_of_the_work(folder, tmp_path):
     """Equal results alone would not show it: each could compute them all."""
     config = on("xla", folder, **(SHORT | {"num_steps": 2}))
     found_by(Task([Run(config, tmp_path / "run")]), tmp_path, 4, dumped_to(tmp_path / "hlo"))
-    tokens = config.pretrain.batch_size * config.encode.sequence_length
+    tokens = config.pretrain.batch_size * config.pretrain.sequence_length
     whole = flops_per_token(config.pretrain, VOCAB_SIZE, 32, "joint").matmul * tokens
     step = max(map(flops_of_products, programs(tmp_path / "hlo")))
     assert step == pytest.approx(whole / 4, rel=0.01)

@@ -20,7 +20,7 @@ from model.export import export
 from model.pretrain import pretrain
 from model.weights.card import add_sections
 from model.weights.origin import read_origin
-from tests.model.conftest import PIECES, make_config, make_run, with_encoding
+from tests.model.conftest import PIECES, make_config, make_run, with_pretrain
 
 DOMAIN = [*PIECES, "서울에", "##시에", "산"]
 SHORT = {"num_steps": 6, "warmup_steps": 1, "valid_every_steps": 3, "num_valid_batches": 1}
@@ -184,7 +184,7 @@ def test_an_export_is_adapted_to_a_domain_with_more_pieces(tmp_path):
 
 
 def test_positions_that_only_the_earlier_model_trained_are_called_its_own(tmp_path, caplog):
-    first = with_encoding(cleaned_run(tmp_path / "first"), sequence_length=24)
+    first = with_pretrain(cleaned_run(tmp_path / "first"), sequence_length=24)
     pretrain(first)
     export(first)
     assert "Positions 24 to 39 were not trained here: they are as at the start." in "".join(
@@ -196,7 +196,7 @@ def test_positions_that_only_the_earlier_model_trained_are_called_its_own(tmp_pa
         origin = read_origin(make_config(tmp_path / "second", initial_model=str(tmp_path / place)))
         assert origin.positions == kept
     second = cleaned_run(tmp_path / "second", initial_model=str(tmp_path / "first"))
-    second = with_encoding(second, sequence_length=24)
+    second = with_pretrain(second, sequence_length=24)
     pretrain(second)
     caplog.clear()
     export(second)

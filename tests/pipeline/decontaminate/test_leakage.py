@@ -71,8 +71,8 @@ class Run:
         run_stage(stage, work)
 
     def work_in(self, work_dir):
-        clean = self.config.clean.model_copy(update={"work_dir": work_dir})
-        self.config = self.config.model_copy(update={"clean": clean})
+        beam = self.config.beam.model_copy(update={"work_dir": work_dir})
+        self.config = self.config.model_copy(update={"beam": beam})
 
     def task(self, name, rows, text_names=()):
         header = {

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from electrify.config.vocab import EncodeConfig, MixtureConfig
+from electrify.config.pretrain import MixtureConfig, SequenceConfig
 from tests.vocab.shard_files import write_shards
 from vocab.shards.files import TokenShards
 from vocab.shards.reader import PERIOD, Schedule, SequenceReader, share_out
@@ -34,7 +34,7 @@ def reader(folder, packing="full", temperature=1.0, length=32, seed=0, split="tr
     shards = TokenShards(folder)
     shards.verify([split])
     mixture = MixtureConfig(temperature=temperature)
-    options = EncodeConfig(sequence_length=length, packing=packing, mixture=mixture)
+    options = SequenceConfig(sequence_length=length, packing=packing, mixture=mixture)
     return SequenceReader(shards, split, options, seed)
 
 
