@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 from electrify.config.clean import CleanConfig, LanguageRules, Source
 from pipeline.rules import order
 from pipeline.rules.markup.markdown import remove_markdown
-from pipeline.rules.order import (
-    WINDOW_CHARACTERS,
-    document_rules,
-    excerpt,
-    mask_excerpt,
-    show_change,
-)
+from pipeline.rules.order import document_rules
 
 # pieces that meet each other badly, between any characters at all
 _PIECES = [
@@ -141,22 +135,6 @@ def test_a_new_rule_is_asked_of_a_text_of_any_length(monkeypatch, length):
     assert outcome.altered == {"slang_replaced": 1, "html_removed": 1}
 
 
-def test_what_is_shown_of_the_rules():
-    text = "<p>문의는 hong@naver.com 으로 주십시오.</p>\n무단전재 및 재배포 금지"
-    changes = _rules().clean(text).first_changes
-    assert {rule: show_change(rule, *change) for rule, change in changes.items()} == {
-        "html_removed": "<p>문의는 hong@naver.com 으로 주십시오.</p>⏎무단전재 및 재배포 금지"
-        "  →  ⏎문의는 hong@naver.com 으로 주십시오.⏎⏎무단전재 및 재배포 금지",
-        "whitespace_squeezed": "⏎문의는 hong@naver.com 으로 주십시오.⏎⏎무단전재 및 재배포 금지"
-        "  →  문의는 hong@naver.com 으로 주십시오.⏎⏎무단전재 및 재배포 금지",
-        "email_masked": "문의는 ho*** 으로 주십시오.⏎⏎무단전재 및 재배포 금지"
-        "  →  문의는 <email> 으로 주십시오.⏎⏎무단전재 및 재배포 금지",
-        "boilerplate_removed": "문의는 <email> 으로 주십시오.⏎⏎무단전재 및 재배포 금지"
-        "  →  문의는 <email> 으로 주십시오.",
-    }
-    assert not _rules().clean("바뀔 것이 없는 글").first_changes
-
-
 @pytest.mark.parametrize(
     ("reason", "text"),
     [
@@ -185,29 +163,6 @@ def test_rules_go_to_workers():
     rules = _rules(profile="web")
     text = "<b>문의</b>는 hong@naver.com 으로 주십시오."
     assert pickle.loads(pickle.dumps(rules)).clean(text) == rules.clean(text)
-
-
-@given(st.text("ab \n"), st.text("ab \n"), st.text("ab \n", max_size=200))
-def test_an_excerpt_shows_the_first_difference(one, other, start):
-    before, after = start + one, start + other
-    left, right = excerpt(before, after).split("  →  ", 1)
-    if before != after:
-        assert left != right
-    assert len(left) <= WINDOW_CHARACTERS + 2
-    assert len(right) <= WINDOW_CHARACTERS + 2
-
-
-def test_a_mask_is_shown_without_the_data_though_others_stand_beside_it():
-    before = f"mail a@b.kr {'말 ' * 100}call 010-1234-5678 now"
-    after = before.replace("a@b.kr", "<email>").replace("010-1234-5678", "<phone>")
-    assert "mail a@*** 말" in mask_excerpt(before, after, "<email>")
-    left, right = mask_excerpt(before, after, "<phone>").split("  →  ")
-    assert "call 01*** now" in left
-    assert "call <phone> now" in right
-    before = "write to kim.gu@hanmail.net, lee@naver.com or 010-2345-6789 today"
-    shown = mask_excerpt(before, "write to <email>, <email> or <phone> today", "<phone>")
-    assert "or 01*** today" in shown
-    assert not any(hidden in shown for hidden in ("m.gu@", "naver", "0-2345"))
 
 
 def _clean(text, language="en", profile="documentation"):
