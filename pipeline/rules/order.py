@@ -6,21 +6,13 @@ from typing import NamedTuple
 from electrify.config.clean import CleanConfig, CleanRules, Source
 from pipeline.rules.boilerplate import remove_boilerplate
 from pipeline.rules.language import foreign_language, remove_foreign_lines
-from pipeline.rules.normalize import (
-    IDLE_ON_PLAIN,
-    MAX_ROUNDS,
-    clean_text,
-    is_plain,
-    rules_for,
-    squeeze_blanks,
-    squeeze_whitespace,
-)
+from pipeline.rules.normalize import MAX_ROUNDS, clean_text, rules_for
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import (
     Drop,
-    QualityRules,
     has_no_letters,
     limits_for,
+    quality,
     too_short,
     undecodable,
 )
@@ -45,18 +37,12 @@ class DocumentRules:
     def __init__(self, source: Source, rules: CleanRules) -> None:
         self._source, self._rules = source, rules
         self._text_rules = rules_for(rules, source)
-        self._plain_rules = tuple(
-            (name, squeeze_blanks if rule is squeeze_whitespace else rule)
-            for name, rule in self._text_rules
-            if name not in IDLE_ON_PLAIN
-        )
         line_rules: list[tuple[bool, str, Callable[[str, str], tuple[str, int]]]] = [
             (rules.remove_boilerplate, "boilerplate_removed", remove_boilerplate),
             (rules.remove_foreign_lines, "foreign_lines_removed", remove_foreign_lines),
         ]
         self._line_rules = tuple((name, rule) for wanted, name, rule in line_rules if wanted)
-        limits = limits_for(source.language, source.profile, rules.quality)
-        self._quality = QualityRules(source.language, limits)
+        self._limits = limits_for(source.language, source.profile, rules.quality)
 
     def __reduce__(self) -> tuple[type["DocumentRules"], tuple[Source, CleanRules]]:
         """Pickled as its options: the text rules may be closures."""
@@ -65,8 +51,7 @@ class DocumentRules:
     def clean(self, text: str) -> Outcome:
         """To a fixed point: a line that goes may leave blanks, or bring digits together.
 
-        Ends as each round that starts has masked digits or removed a line, or made a plain text
-        another one.
+        Ends as each round but the first follows one that masked digits or removed a line.
         """
         if lost := undecodable(text):
             return Outcome(text, {}, lost, {})
@@ -74,9 +59,7 @@ class DocumentRules:
         changes: dict[str, tuple[str, str]] = {}
         raw, again = text, True
         while again:
-            plain = is_plain(text)
-            rules = self._plain_rules if plain else self._text_rules
-            before, altered, is_settled = clean_text(text, rules, changes)
+            before, altered, is_settled = clean_text(text, self._text_rules, changes)
             if not is_settled:
                 detail = f"markup within markup, more than {MAX_ROUNDS} layers"
                 return Outcome(raw, {}, Drop("nested_markup", detail), {})
@@ -94,7 +77,7 @@ class DocumentRules:
                     counts[name] = counts.get(name, 0) + num_lines
                     changes.setdefault(name, (text, left))
                 text = left
-            again = text != before or (plain and bool(altered) and not is_plain(text))
+            again = text != before
         return Outcome(text, counts, self._drop(text), changes)
 
     def _drop(self, text: str) -> Drop | None:
@@ -103,7 +86,7 @@ class DocumentRules:
             too_short(text, self._rules.min_characters)
             or has_no_letters(text)
             or foreign_language(text, language, self._rules.min_language_fraction)
-            or self._quality.drop(text)
+            or quality(text, language, self._limits)
         )
 
 

@@ -1,18 +1,9 @@
-"""Runs of one character, or of a unit of two, cut to a number of repeats.
-
-A regular expression with back-references costs 20 ns a character. Comparing the text with itself
-one or two places on, as arrays, costs 3; what equals is a string of ones to search in.
-"""
+"""Runs of one character, or of a unit of two, cut to a number of repeats; comments of websites."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pipeline.rules.characters import DRAWN, DRAWN_LETTER, RULE, SHORT, TABLE, codes
-
-Points = NDArray[np.uint32]
+from pipeline.rules.characters import DRAWN, RULE, TABLE
 
 HIDDEN_STARS = 4  # by which pipeline/rules/markup/markdown.py knows a hidden name
 MIN_RULE = 3  # of what rules are drawn with: "...", "---" and "===" mean something
@@ -26,50 +17,12 @@ def squeeze_repeats(max_repeats: int) -> Callable[[str], str]:
     dots to fewer where fewer repeats are asked for.
     """
     num_dots = min(MIN_RULE, max_repeats)
-    run = b"\x01" * min(num_dots, max_repeats)
-    any_run = len(run) - 1  # places that equal two places on, in either kind of run
-    unit_run = b"\x01" * (2 * max_repeats)
-    single = re.compile(rf"(.)\1{{{len(run)}}}", re.DOTALL)
-    unit = re.compile(rf"([ㄱ-ㅣ가-힣])(?:.\1){{{max_repeats}}}")  # and what only looks like one
+    single = re.compile(rf"(.)\1{{{num_dots},}}", re.DOTALL)
+    unit = re.compile(rf"([ㄱ-ㅣ가-힣]{{2}})\1{{{max_repeats},}}")
 
-    def squeeze(text: str) -> str:
-        if len(text) < SHORT:
-            if not single.search(text) and not unit.search(text):
-                return text
-        elif not _equals_two_on(text, any_run):
-            return text
-        points = codes(text)
-        if run in (points[1:] == points[:-1]).tobytes():
-            text = _squeeze_single(text, points, max_repeats, num_dots)
-            points = codes(text)
-        if unit_run in (points[2:] == points[:-2]).tobytes():
-            text = _squeeze_units(text, points, max_repeats)
-        return text
-
-    return squeeze
-
-
-def _equals_two_on(text: str, num_places: int) -> bool:
-    """Whether so many characters in a row equal those two places on."""
-    points = codes(text)
-    return b"\x01" * num_places in (points[2:] == points[:-2]).tobytes()
-
-
-def _runs(equal: bytes, length: int) -> Iterator[tuple[int, int]]:
-    """Start and end of each run of at least `length` ones."""
-    needle, start = b"\x01" * length, 0
-    while (start := equal.find(needle, start)) >= 0:
-        end = equal.find(b"\x00", start)
-        end = len(equal) if end < 0 else end
-        yield start, end
-        start = end
-
-
-def _squeeze_single(text: str, points: Points, max_repeats: int, num_dots: int) -> str:
-    kept, at = [], 0
-    equal = (points[1:] == points[:-1]).tobytes()
-    for start, end in _runs(equal, min(max_repeats, num_dots)):
-        character, kind = text[start], int(TABLE[points[start]])
+    def cut(run: re.Match[str]) -> str:
+        character = run[1]
+        kind = int(TABLE[ord(character)])
         if character == ".":
             limit = num_dots
         elif character == "*":
@@ -79,21 +32,10 @@ def _squeeze_single(text: str, points: Points, max_repeats: int, num_dots: int) 
         elif kind & DRAWN:
             limit = max_repeats
         else:
-            continue
-        if end - start >= limit:
-            kept += [text[at:start], character * limit]
-            at = end + 1
-    return "".join([*kept, text[at:]])
+            return run[0]
+        return run[0][:limit]
 
-
-def _squeeze_units(text: str, points: Points, max_repeats: int) -> str:
-    letters = (TABLE[points] & DRAWN_LETTER) != 0
-    equal = (points[2:] == points[:-2]) & letters[2:] & letters[1:-1] & letters[:-2]
-    kept, at = [], 0
-    for start, end in _runs(equal.tobytes(), 2 * max_repeats):
-        kept += [text[at:start], text[start : start + 2] * max_repeats]
-        at = end + 2 - (end - start) % 2
-    return "".join([*kept, text[at:]])
+    return lambda text: unit.sub(lambda run: run[1] * max_repeats, single.sub(cut, text))
 
 
 # The preset for comments of news and video sites, after KcELECTRA's cleaning.

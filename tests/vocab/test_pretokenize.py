@@ -11,7 +11,7 @@ from tokenizers import normalizers, pre_tokenizers
 
 from pipeline.rules.characters import CONTROL, JOINER, LOST, ODD_SPACE, TABLE, VARIANT
 from pipeline.rules.forms import FORM
-from pipeline.rules.hangul import normalise_hangul
+from pipeline.rules.normalize import normalise_hangul
 from pipeline.rules.normalize import (
     clean_text,
     compose,

@@ -21,9 +21,9 @@ _PIECES = [
     *("\u2028", "\x85", "\x00", "\ufffd", "\ud83d", "\ud83d\udc4d", "(", ")", "](", "\\", "`"),
     *(".", "!", " ", "1", "-", "*", "**", "_", "__", "[", "]", "]:", "](/a)", "[^1]", "![", "[!"),
     *("[[", "]]", "|", "||", "---", "# ", "> ", "```", "{{", "}}", "{{a|", "{:", "}", "{%", "%}"),
-    *(":::", ":ref:`", "`_", ".. a::", "= ", "==", "''", "a", "title: a", "ㅋㅋㅋ", "하하하"),
+    *(":::", "= ", "==", "''", "a", "title: a", "ㅋㅋㅋ", "하하하"),
     *("ㅋㅎ", "!!!!!!", "....", "〇", "OOO", "@", "ì•ˆ", "ë…•", "Ã", "©", "¾È³ç", "@가나"),
-    *("《か》", "｜", "［＃", "］", "底本：", "青空文庫", "</ref>", "hong@naver.com"),
+    *("</ref>", "hong@naver.com"),
     *("010-1234-5678", "900101-1234568", "기자 =", "~", "^", "무단전재 및 재배포 금지"),
     *(
         "{{{+1 ",
@@ -123,10 +123,8 @@ def test_every_change_is_counted():
     assert outcome.altered["html_removed"] == outcome.altered["url_removed"] == 1
 
 
-@pytest.mark.parametrize("length", [5, 20, 2000])
-def test_a_new_rule_is_asked_of_a_text_of_any_length(monkeypatch, length):
-    """Also where it makes markup of plain words, for which the others have work then."""
-    text = ("영화가 참 좋았습니다 또 보고 싶은 " * 200)[: length - 1] + "굿"
+def test_a_rule_that_makes_markup_of_plain_words_has_the_others_asked_again(monkeypatch):
+    text = "영화가 참 좋았습니다 굿"
     known = order.rules_for
     new = ("slang_replaced", lambda text: text.replace("굿", "<b>추천</b>"))
     monkeypatch.setattr(order, "rules_for", lambda *source: (*known(*source), new))
