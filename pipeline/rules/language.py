@@ -63,11 +63,6 @@ def language_of_line(line: str, family: frozenset[str]) -> str | None:
     return first if second == first else None
 
 
-def is_expected(line: str, family: frozenset[str]) -> bool:
-    """Does pycld2 find the expected language in at least half of the line?"""
-    return _first_is(cld2_shares(shown_to_model(line))[1], family)
-
-
 def _first_is(shares: Sequence[tuple[str, int]], family: frozenset[str]) -> bool:
     return bool(shares) and shares[0][0] in family and shares[0][1] >= 50
 
@@ -117,7 +112,6 @@ MIN_EVIDENCE = 100
 NUM_SAMPLED = 24  # lines a document that go to a model, evenly spaced
 _WINDOW = 16_000  # characters; of a longer text NUM_WINDOWS pieces are looked at, evenly spaced
 _NUM_WINDOWS = 6
-_CLEARLY_OWN = 0.8  # of the letters of the sample
 
 _LATIN = SCRIPTS.index("Latn")
 _CJK = {name: SCRIPTS.index(name) for name in ("Hang", "Kana", "Hani")}
@@ -266,14 +260,9 @@ def _ask_models(
             chosen = np.linspace(0, len(candidates) - 1, num_sampled).astype(np.int64)
             candidates = candidates[chosen]
         letters[candidates] *= total / letters[candidates].sum()
-        chosen_lines = [lines[index] for index in candidates]
-        if are_expected(family, chosen_lines):
+        if are_expected(family, [lines[index] for index in candidates]):
             own[candidates] = True
             return
-        own[candidates] = [is_expected(line, family) for line in chosen_lines]
-        if letters[own].sum() >= _CLEARLY_OWN * letters[candidates].sum():
-            return  # a second opinion on the rest changes no decision
-        candidates = candidates[~own[candidates]]
     for index in candidates:
         code = language_of_line(lines[index], family)
         own[index] = code in family
@@ -335,7 +324,9 @@ def _has_no_rival(text: str, language: str) -> bool:
     if "Hani" in scripts:
         has_kana = "Kana" in scripts and _USUAL_KANA.search(text)
         return bool(has_kana) and not letter_of(_HANGUL).search(text)
-    return not scripts & _SHARED_SCRIPTS or is_expected(text, family_of(language))
+    return not scripts & _SHARED_SCRIPTS or _first_is(
+        cld2_shares(shown_to_model(text))[1], family_of(language)
+    )
 
 
 def _has_words_of(name: str, text: str, language: str) -> bool:

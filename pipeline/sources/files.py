@@ -88,18 +88,15 @@ def group_files(files: Sequence[InputFile]) -> list[InputGroup]:
     that there are about `MAX_GROUPS`."""
     share = sum(file.text_bytes for file in files) // MAX_GROUPS
     full, unit_characters = max(GROUP_BYTES, share), max(UNIT_CHARACTERS, share)
-    groups: list[InputGroup] = []
-    waiting: list[InputFile] = []
+    groups: list[list[InputFile]] = []
     num_bytes = 0
     for file in files:
-        if waiting and num_bytes + file.text_bytes > full:
-            groups.append(InputGroup(len(groups), tuple(waiting), unit_characters))
-            waiting, num_bytes = [], 0
-        waiting.append(file)
+        if not groups or num_bytes + file.text_bytes > full:
+            groups.append([])
+            num_bytes = 0
+        groups[-1].append(file)
         num_bytes += file.text_bytes
-    if waiting:
-        groups.append(InputGroup(len(groups), tuple(waiting), unit_characters))
-    return groups
+    return [InputGroup(i, tuple(group), unit_characters) for i, group in enumerate(groups)]
 
 
 def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:

@@ -14,9 +14,16 @@ from hypothesis import strategies as st
 from electrify.config.clean import CleanConfig, LanguageRules, Profile, QualityLimits, Source
 from pipeline.rules.data import read_table
 from pipeline.rules.language import foreign_language
-from pipeline.rules.quality import RULES, has_no_letters, limits_for, quality
+from pipeline.rules.quality import (
+    RULES,
+    Parts,
+    has_no_letters,
+    limits_for,
+    quality,
+    repeated_fraction,
+    top_fraction,
+)
 from pipeline.rules.scripts import has_spaces
-from pipeline.rules.text_parts import Parts, repeated_fraction, top_fraction
 
 _WORDS = st.lists(st.sampled_from(["가", "나다", "the", "word", "of"]), max_size=40)
 

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electrify.config.clean import CleanRules, Source
-from pipeline.rules.normalize import clean_text, rules_for
-from pipeline.rules.repeats import clean_comment, squeeze_repeats
+from pipeline.rules.normalize import clean_comment, clean_text, rules_for, squeeze_repeats
 
 _TEXTS = st.text(st.sampled_from("ㅋㅎ하아!~.a0-= \n👍漢"), max_size=60)
 
