@@ -168,7 +168,7 @@ def init(
     ] = None,
 ) -> None:
     """Look at your text and write a config for it."""
-    from pipeline.init import init
+    from pipeline.init.config import init
 
     print("\n".join(init(path, output)))
 

@@ -43,8 +43,9 @@ from pipeline.pass_files import (
     write_tally,
 )
 from pipeline.report.counts import RULE, Tally
+from pipeline.report.excerpts import excerpt, show_change
 from pipeline.rules.normalize import remove_lost_characters
-from pipeline.rules.order import DocumentRules, Outcome, document_rules, excerpt, show_change
+from pipeline.rules.order import DocumentRules, Outcome, document_rules
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import Drop, too_short
 from pipeline.sources.input_file import (

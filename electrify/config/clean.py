@@ -1,8 +1,15 @@
 """The options of the corpus stage: sources, rules, deduplication, decontamination."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, PlainSerializer, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    PlainSerializer,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from electrify.config.names import check_language, without_secrets
 from electrify.config.section import Count, Fraction, Section
@@ -202,22 +209,12 @@ class CleanRules(Section):
     quality: QualityLimits = QualityLimits()
 
 
-class LanguageRules(Section):
+class LanguageRules(CleanRules):
     """The rules of one language. What is left out is as in `[clean]`."""
 
-    repair_mojibake: bool | None = None
-    remove_html: bool | None = None
-    remove_markdown: bool | None = None
-    normalise_hangul: bool | None = None
-    remove_urls: bool | None = None
-    mask_pii: bool | None = None
-    remove_boilerplate: bool | None = None
-    max_repeats: Annotated[int, Field(ge=0, le=10_000)] | None = None
-    hanja: Literal["keep", "drop"] | None = None
-    min_language_fraction: Fraction | None = None
-    remove_foreign_lines: bool | None = None
-    min_characters: Annotated[int, Field(ge=0)] | None = None
-    quality: QualityLimits | None = None
+    @model_serializer(mode="wrap")
+    def _as_written(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: v for name, v in serialize(self).items() if name in self.model_fields_set}
 
 
 class LineDedupConfig(Section):
@@ -271,10 +268,7 @@ class CleanConfig(CleanRules):
 
     def rules_for(self, language: str) -> CleanRules:
         """The rules of one language."""
-        common = {name: getattr(self, name) for name in CleanRules.model_fields}
-        if own := self.language.get(language):
-            common |= own.model_dump(exclude_none=True, exclude={"quality"})
-            if own.quality:
-                changes = own.quality.model_dump(exclude_none=True)
-                common["quality"] = self.quality.model_copy(update=changes)
-        return CleanRules(**common)
+        common = self.model_dump(include=set(CleanRules.model_fields), exclude_none=True)
+        given = self.language.get(language)
+        own = given.model_dump(exclude_none=True) if given else {}
+        return CleanRules(**common | own | {"quality": common["quality"] | own.get("quality", {})})

@@ -183,6 +183,8 @@ def _default(path: str, field: FieldInfo) -> str:
         return "required"
     if field.default_factory or field.default is None or _model_of(field.annotation):
         return "–"
+    if path.startswith("clean.language."):  # as [clean] has it
+        return "–"
     return f"`{toml_value(field.default)}`"
 
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pipeline.rules.characters import SHORT
 from pipeline.rules.data import read_table
 
 
@@ -73,17 +72,6 @@ _WORDS = {
     language: tuple(dict.fromkeys(word for notice in notices for word in notice.words))
     for language, notices in _COMPILED.items()
 }
-_ANY_WORD = {
-    language: re.compile("|".join(map(re.escape, words))) for language, words in _WORDS.items()
-}
-_CASED = frozenset(["ru", "vi", "zh"])  # whose words have capitals beyond ASCII, or both ("icp备")
-_WORDS_BY_SCRIPT = {
-    language: (
-        tuple(word.encode() for word in words if word.isascii()),
-        re.compile("|".join(re.escape(word) for word in words if not word.isascii())),
-    )
-    for language, words in _WORDS.items()
-}
 # first two characters of a line that may be a phrase, or a row of them
 _BEGINNINGS = frozenset(
     beginning
@@ -101,47 +89,21 @@ def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
     rules = language if language in _COMPILED else _EVERY
     phrases = PHRASES.get(language, EVERYWHERE)
     lines = text.split("\n")
-    suspects = _lines_with_words(text, lines, rules) if _may_hold(text, rules) else None
+    lower = text.lower()
+    has_words = any(word in lower for word in _WORDS[rules])
     kept = [
         line
         for line in lines
         if not line
         or len(line) > _MAX_LINE
         or not (
-            (suspects and line in suspects and _is_notice(line, _COMPILED[rules], phrases))
-            or (
-                # what `_is_phrase` asks first, nearly always in vain
-                (line[0] in _FRAME or line[1:2] in _FRAME or line[:2].lower() in _BEGINNINGS)
-                and _is_phrase(line, phrases)
-            )
+            (has_words and _is_notice(line, _COMPILED[rules], phrases)) or _is_phrase(line, phrases)
         )
     ]
     if len(kept) == len(lines):
         return text, num_notices
     joined = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip("\n")
     return joined, num_notices + len(lines) - len(kept)
-
-
-def _may_hold(text: str, language: str) -> bool:
-    """Does a word of the rules stand in the text? Lower case of ASCII is the fastest to make."""
-    if len(text) < SHORT:
-        return _ANY_WORD[language].search(text.lower()) is not None
-    ascii_words, others = _WORDS_BY_SCRIPT[language]
-    lower = text.encode("utf-8", "surrogatepass").lower()
-    return any(word in lower for word in ascii_words) or bool(
-        others.search(text.lower() if language in _CASED else text)
-    )
-
-
-def _lines_with_words(text: str, lines: list[str], language: str) -> frozenset[str]:
-    lower = text.lower()
-    rows = []
-    row = at = 0
-    for word in _ANY_WORD[language].finditer(lower):
-        row += lower.count("\n", at, word.start())
-        at = word.start()
-        rows.append(row)
-    return frozenset(lines[row] for row in rows)
 
 
 def _is_notice(line: str, notices: tuple[_Notice, ...], phrases: frozenset[str]) -> bool:

@@ -4,7 +4,6 @@ A search with a character class costs 10 ns a character, and every rule would pa
 whole text up in a table costs a tenth of that, and is shared.
 """
 
-import re
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
@@ -25,11 +24,9 @@ MISREAD = 512  # Latin letters that are lead bytes of UTF-8 when read as Latin-1
 DRAWN = 1024  # people draw it out
 DRAWN_LETTER = 2048  # Hangul
 RULE = 4096  # rules are drawn with it
-# of white space
-LINE_END = 8192  # other than the newline
-BLANK = 16384  # letters by class, but blank
-COMBINING = 32768  # marks that stand over or under the letter before
+COMBINING = 8192  # marks that stand over or under the letter before
 
+BLANK_LETTERS = "\u2800\u3164\uffa0"
 _NUMERALS = "一二三四五六七八九十百千万〇零"
 
 
@@ -50,8 +47,7 @@ def _table() -> NDArray[np.uint16]:
     mark(CONTROL, (0x2060, 0x206F), (0xFEFF, 0xFEFF), (0xFFF9, 0xFFFB))
     mark(JOINER, (0x200C, 0x200D))
     mark_each(ODD_SPACE, (c for c in map(chr, range(0x10000)) if c.isspace() and c not in " \n"))
-    mark_each(LINE_END, "\r\x0b\x0c\x85\u2028\u2029")
-    mark_each(ODD_SPACE | BLANK, "\u2800\u3164\uffa0")
+    mark_each(ODD_SPACE, BLANK_LETTERS)
     mark_each(VARIANT, (*FORM, *FILLERS))
     mark(HANJA, (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x323AF))
     mark(MISREAD, (0xC2, 0xF4))
@@ -77,14 +73,7 @@ def code_points(text: str) -> NDArray[np.uint32]:
 codes = lru_cache(maxsize=2)(code_points)  # of the text that the rules look at now
 
 
-SHORT = 400  # characters, below which calling numpy takes longer than a search
-_PLAIN = re.compile(r"[\n -~가-힣ㄱ-ㅣ…♥♡·]*+")
-_PLAIN_KINDS = DRAWN | DRAWN_LETTER | RULE
-
-
 @lru_cache(maxsize=2)  # rules that change nothing hand on the same text
 def kinds(text: str) -> int:
     """All kinds that stand in the text, as bits."""
-    if len(text) < SHORT and _PLAIN.fullmatch(text):
-        return _PLAIN_KINDS
     return int(np.bitwise_or.reduce(TABLE.take(codes(text))))

@@ -8,7 +8,7 @@ Chinese: pycld2 tells. A text below `MIN_EVIDENCE` characters is judged as one l
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,10 +20,8 @@ from pipeline.rules.quality import FUNCTION_WORDS, Drop
 from pipeline.rules.scripts import (
     CODE,
     FIRST_SCRIPT,
-    NUM_CLASSES,
     SCRIPTS,
     SPACE,
-    classes,
     family_of,
     letter_of,
     line_counts,
@@ -63,11 +61,6 @@ def language_of_line(line: str, family: frozenset[str]) -> str | None:
     if first is None:
         return second if second in family else None
     return first if second == first else None
-
-
-def is_expected(line: str, family: frozenset[str]) -> bool:
-    """Does pycld2 find the expected language in at least half of the line?"""
-    return _first_is(cld2_shares(shown_to_model(line))[1], family)
 
 
 def _first_is(shares: Sequence[tuple[str, int]], family: frozenset[str]) -> bool:
@@ -119,7 +112,6 @@ MIN_EVIDENCE = 100
 NUM_SAMPLED = 24  # lines a document that go to a model, evenly spaced
 _WINDOW = 16_000  # characters; of a longer text NUM_WINDOWS pieces are looked at, evenly spaced
 _NUM_WINDOWS = 6
-_CLEARLY_OWN = 0.8  # of the letters of the sample
 
 _LATIN = SCRIPTS.index("Latn")
 _CJK = {name: SCRIPTS.index(name) for name in ("Hang", "Kana", "Hani")}
@@ -166,10 +158,10 @@ def foreign_language(text: str, language: str, min_fraction: float) -> Drop | No
     min_letters = MIN_LETTERS
     if is_short:
         min_letters, text = MIN_SHORT_LETTERS, text.replace("\n", " ")
-    own, foreign, total = _own_and_foreign(text, language, min_letters)
+    own, foreign, total, lines = _own_and_foreign(text, language, min_letters)
     if foreign < min(MIN_EVIDENCE, total / 2) or own >= min_fraction * (own + foreign):
         return None
-    name = _name_foreign(text, language, min_letters)
+    name = _name_foreign("\n".join(lines), language)
     if is_short and not _has_words_of(name, text, language):
         return None
     share = f"{own / (own + foreign):.0%} of {own + foreign:.0f} letters are {language}"
@@ -177,26 +169,17 @@ def foreign_language(text: str, language: str, min_fraction: float) -> Drop | No
     return Drop("foreign_language", f"{share}, the rest {name}; {limit}")
 
 
-def foreign_lines(text: str, language: str) -> list[int]:
-    """Indices of the lines that are of another language: 40 letters or more, models agreeing."""
-    if not scripts_of(language):
-        return []
-    found: list[int] = []
-    first = 0
-    for piece in _pieces(text):
-        lines = piece.split("\n")
-        found += (first + np.flatnonzero(judge(lines, piece, language, None).foreign)).tolist()
-        first += len(lines)
-    return found
-
-
 def remove_foreign_lines(text: str, language: str) -> tuple[str, int]:
-    """The text without its foreign lines, and how many there were."""
-    foreign = set(foreign_lines(text, language))
-    if not foreign:
+    """The text without its foreign lines, and how many there were.
+
+    Foreign is a line of 40 letters or more that is of another language, the models agreeing.
+    """
+    if not scripts_of(language):
         return text, 0
-    kept = (line for index, line in enumerate(text.split("\n")) if index not in foreign)
-    return "\n".join(kept), len(foreign)
+    lines = text.split("\n")
+    foreign = judge(text, language, None).foreign
+    kept = [line for line, is_foreign in zip(lines, foreign, strict=True) if not is_foreign]
+    return "\n".join(kept), len(lines) - len(kept)
 
 
 def main_language(text: str) -> str | None:
@@ -219,17 +202,13 @@ def main_language(text: str) -> str | None:
 
 
 def judge(
-    lines: Sequence[str],
-    text: str,
-    language: str,
-    num_sampled: int | None,
-    min_letters: int = MIN_LETTERS,
+    text: str, language: str, num_sampled: int | None, min_letters: int = MIN_LETTERS
 ) -> Lines:
     """Judge the lines of a text; of those that need a model all (None) or an even sample.
 
     With a sample the lines not in it are neither, and those in it carry the letters of all.
     """
-    counts = line_counts(text)
+    lines, counts = text.split("\n"), line_counts(text)
     by_script = counts[:, FIRST_SCRIPT:].astype(np.float64) * _WEIGHTS
     letters = by_script.sum(axis=1)
     scripts = scripts_of(language)
@@ -281,14 +260,9 @@ def _ask_models(
             chosen = np.linspace(0, len(candidates) - 1, num_sampled).astype(np.int64)
             candidates = candidates[chosen]
         letters[candidates] *= total / letters[candidates].sum()
-        chosen_lines = [lines[index] for index in candidates]
-        if are_expected(family, chosen_lines):
+        if are_expected(family, [lines[index] for index in candidates]):
             own[candidates] = True
             return
-        own[candidates] = [is_expected(line, family) for line in chosen_lines]
-        if letters[own].sum() >= _CLEARLY_OWN * letters[candidates].sum():
-            return  # a second opinion on the rest changes no decision
-        candidates = candidates[~own[candidates]]
     for index in candidates:
         code = language_of_line(lines[index], family)
         own[index] = code in family
@@ -339,22 +313,7 @@ def _is_plainly(text: str, scripts: frozenset[str], min_fraction: float) -> bool
     """Are nearly all letters of a script that is the language's own? Then lines need no look."""
     if scripts & _SHARED_SCRIPTS or min_fraction > 0.8 or scripts == {"Kana", "Hani"}:
         return False
-    if own_letters(text, scripts) >= 0.9 * num_letters(text):
-        return True
-    return len(scripts) == 1 and scripts != {"Hani"} and _has_enough(text, scripts, min_fraction)
-
-
-def _has_enough(text: str, scripts: frozenset[str], min_fraction: float) -> bool:
-    """Would `judge` find enough in own lines, however the letters are spread over lines?
-
-    Of H own letters in all L, those in a line that is not own are fewer than 20 % of its letters,
-    or than its letters X of third scripts; so own lines have O >= H - X - 0.2 (L - O) letters.
-    """
-    (name,) = scripts
-    weighted = np.bincount(classes(text), minlength=NUM_CLASSES)[FIRST_SCRIPT:] * _WEIGHTS
-    own, total = weighted[SCRIPTS.index(name)], weighted.sum()
-    third = total - own - weighted[_LATIN]
-    return bool(own - third - 0.2 * total >= 0.8 * min_fraction * total)
+    return own_letters(text, scripts) >= 0.9 * num_letters(text)
 
 
 def _has_no_rival(text: str, language: str) -> bool:
@@ -365,7 +324,9 @@ def _has_no_rival(text: str, language: str) -> bool:
     if "Hani" in scripts:
         has_kana = "Kana" in scripts and _USUAL_KANA.search(text)
         return bool(has_kana) and not letter_of(_HANGUL).search(text)
-    return not scripts & _SHARED_SCRIPTS or is_expected(text, family_of(language))
+    return not scripts & _SHARED_SCRIPTS or _first_is(
+        cld2_shares(shown_to_model(text))[1], family_of(language)
+    )
 
 
 def _has_words_of(name: str, text: str, language: str) -> bool:
@@ -380,27 +341,21 @@ def _has_words_of(name: str, text: str, language: str) -> bool:
     return not words.isdisjoint(text.lower().split())
 
 
-def _own_and_foreign(text: str, language: str, min_letters: int) -> tuple[float, float, float]:
-    """Letters in own lines, in foreign lines and in all."""
+def _own_and_foreign(
+    text: str, language: str, min_letters: int
+) -> tuple[float, float, float, list[str]]:
+    """Letters in own lines, in foreign lines and in all; and the foreign lines."""
     own = foreign = total = 0.0
+    foreign_lines: list[str] = []
     for piece in _sampled_pieces(text):
-        lines = judge(piece.split("\n"), piece, language, NUM_SAMPLED, min_letters)
+        lines = judge(piece, language, NUM_SAMPLED, min_letters)
         own += float(lines.letters[lines.own].sum())
         foreign += float(lines.letters[lines.foreign].sum())
         total += float(lines.letters.sum())
-    return own, foreign, total
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """The text in pieces of whole lines, joined by the newlines between them."""
-    start = 0
-    while len(text) - start > _WINDOW:
-        end = text.find("\n", start + _WINDOW)
-        if end < 0:
-            break
-        yield text[start:end]
-        start = end + 1
-    yield text[start:]
+        foreign_lines += [
+            line for line, is_one in zip(piece.split("\n"), lines.foreign, strict=True) if is_one
+        ]
+    return own, foreign, total, foreign_lines
 
 
 def _sampled_pieces(text: str) -> list[str]:
@@ -426,17 +381,13 @@ def _without_own_letter(text: str, language: str) -> Drop | None:
     )
 
 
-def _name_foreign(text: str, language: str, min_letters: int) -> str:
-    """What most of the foreign letters are, for the reader of the report."""
-    piece = text[: _WINDOW * _NUM_WINDOWS]
-    lines = piece.split("\n")
-    judged = judge(lines, piece, language, NUM_SAMPLED, min_letters)
-    others = "\n".join(lines[index] for index in np.flatnonzero(judged.foreign))
-    counts = Counter(script_counts(others))
+def _name_foreign(foreign: str, language: str) -> str:
+    """What most letters of the foreign lines are, for the reader of the report."""
+    counts = Counter(script_counts(foreign))
     if not counts:
         return "another"
     if counts["Hani"] and scripts_of(language) >= _HAN and not counts["Hang"]:
         return "zh" if scripts_of(language) >= _KANA else "ja"
     script = counts.most_common(1)[0][0]
-    _, shares = cld2_shares(others) if script in _SHARED_SCRIPTS else (False, [])
+    _, shares = cld2_shares(foreign) if script in _SHARED_SCRIPTS else (False, [])
     return shares[0][0] if shares else _LANGUAGE_OF_SCRIPT.get(script, script)

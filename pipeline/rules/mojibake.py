@@ -11,9 +11,8 @@ letters reach it, and it decides: "l'âge", "Ân", "Straße“" hold such pairs 
 import re
 
 import ftfy
-import numpy as np
 
-from pipeline.rules.characters import MISREAD, SHORT, codes, kinds
+from pipeline.rules.characters import MISREAD, kinds
 
 # what the bytes 80 to BF look like when read as Windows-1252 or Latin-1
 _TRAIL = (
@@ -25,7 +24,6 @@ _SEQUENCE = re.compile(
     f"[\u00c2-\u00f4](?:(?<=[\u00c2-\u00df])[{_TRAIL}]|(?<=[\u00e0-\u00ef])[{_TRAIL} ]{{2}}"
     f"|(?<=[\u00f0-\u00f4])[{_TRAIL}]{{3}})"
 )
-_FEW = 50  # characters to a lead byte, above which one match each is faster than a search
 # Nothing is guessed: no U+FFFD for what is lost, no entities, quotes or widths (other rules do).
 _CONFIG = ftfy.TextFixerConfig(
     unescape_html=False,
@@ -79,7 +77,7 @@ def repair_mojibake(text: str, language: str) -> str:
         has_one = not characters or any(character in text for character in characters)
         if has_one and any(_is_text(run[0], encoding, decoded) for run in runs.finditer(text)):
             return _decoded(text, encoding, is_utf8=False) or text
-    if not _has_sequence(text):
+    if not _SEQUENCE.search(text):
         return text
     lines = text.split("\n")
     repaired = "\n".join([_repair_line(x) if _SEQUENCE.search(x) else x for x in lines])
@@ -164,16 +162,6 @@ def _decoded_parts(line: str, encoding: str, is_utf8: bool) -> str:
     for pattern, decoded in parts:
         line = pattern.sub(decoded, line)
     return line
-
-
-def _has_sequence(text: str) -> bool:
-    """As a search, but looking only where lead bytes are, if they are few."""
-    if len(text) < SHORT:
-        return _SEQUENCE.search(text) is not None
-    places = np.flatnonzero(codes(text) - 0xC2 <= 0xF4 - 0xC2)
-    if len(places) * _FEW > len(text):
-        return _SEQUENCE.search(text) is not None
-    return any(_SEQUENCE.match(text, place) for place in places.tolist())
 
 
 def _repair_line(line: str) -> str:

@@ -15,25 +15,27 @@ import numpy as np
 
 from electrify.config.clean import CleanRules, Source
 from pipeline.rules.characters import (
-    BLANK,
+    BLANK_LETTERS,
     COMBINING,
     CONTROL,
+    DRAWN,
+    HANJA,
     JOINER,
-    LINE_END,
     LOST,
     ODD_SPACE,
-    SHORT,
+    RULE,
     TABLE,
+    VARIANT,
     codes,
     kinds,
 )
-from pipeline.rules.hangul import drop_hanja, normalise_hangul
+from pipeline.rules.forms import FILLERS, FORM, HAS_FORM
+from pipeline.rules.forms import VARIANT as VARIANT_PATTERN
 from pipeline.rules.markup.html import remove_html
 from pipeline.rules.markup.markdown import remove_markdown
 from pipeline.rules.markup.namuwiki import remove_namuwiki
-from pipeline.rules.markup.wiki import remove_aozora, remove_wikitext
+from pipeline.rules.markup.wiki import remove_wikitext
 from pipeline.rules.mojibake import repair_mojibake
-from pipeline.rules.repeats import COMMENT_REPEATS, clean_comment, squeeze_repeats
 
 Rule = tuple[str, Callable[[str], str]]
 
@@ -67,7 +69,6 @@ def rules_for(rules: CleanRules, source: Source) -> tuple[Rule, ...]:
         (True, "control_characters_removed", remove_control_characters),
         (True, "whitespace_squeezed", squeeze_whitespace),
         (True, "csv_quotes_removed", remove_csv_quotes),
-        (markdown and source.language == "ja", "aozora_markup_removed", remove_aozora),
         (markdown and korean, "namuwiki_markup_removed", remove_namuwiki),
         (markdown, "wiki_markup_removed", remove_wikitext),
         (markdown, "markdown_removed", remove_markdown),
@@ -75,7 +76,7 @@ def rules_for(rules: CleanRules, source: Source) -> tuple[Rule, ...]:
         (True, "unicode_composed", compose),
         (rules.normalise_hangul, "hangul_normalised", normalise_hangul),
         (rules.remove_urls, "url_removed", remove_urls),
-        (rules.hanja == "drop" and korean, "hanja_dropped", drop_hanja),
+        (korean and (comments or rules.hanja == "drop"), "hanja_dropped", drop_hanja),
         (comments, "comment_cleaned", clean_comment),
         (max_repeats > 0, "repeats_squeezed", squeeze_repeats(max(1, max_repeats))),
         # again, for the blanks that others left: it saves most texts a round
@@ -178,6 +179,41 @@ def remove_csv_quotes(text: str) -> str:
     return field[1].replace('""', '"') if field and not field[1].count('""') % 2 else text
 
 
+# One form for each Hangul character, and Korean text without Hanja.
+
+_FILLERS = str.maketrans("", "", FILLERS)
+_VARIANTS = re.compile(VARIANT_PATTERN + HAS_FORM)
+
+
+def normalise_hangul(text: str) -> str:
+    """Compose syllables, bring jamo, middle dots and full-width letters to one form; idempotent.
+
+    The normaliser of `tokenizer.json` does the same (vocab/pretokenize.py).
+    """
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFC", text)
+    if not kinds(text) & VARIANT:
+        return text
+    text = unicodedata.normalize("NFC", text.translate(_FILLERS))
+    return _VARIANTS.sub(lambda variant: FORM[variant[0]], text)
+
+
+HANJA_RANGES = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+# "법률(法律)", "이순신(李舜臣, 1545~1598)": the brackets go where nothing else is in them
+_GLOSS = re.compile(rf" ?[(（\[〔][{HANJA_RANGES}][{HANJA_RANGES} ,·ㆍ・]*+[)）\]〕]")
+_GLOSS_HEAD = re.compile(rf"([(（\[〔])[{HANJA_RANGES}][{HANJA_RANGES} ·ㆍ・]*+[,;:] *")
+_RUN = re.compile(f"[{HANJA_RANGES}]+")
+
+
+def drop_hanja(text: str) -> str:
+    """Remove Hanja: glosses with their brackets, other runs by themselves. For Korean only."""
+    if not kinds(text) & HANJA:
+        return text
+    text = _GLOSS.sub("", text)
+    return _RUN.sub("", _GLOSS_HEAD.sub(r"\1", text))
+
+
 # Hangul belongs to a URL behind / = _ % and -, as do brackets behind _ ("wiki/가람_(강)"). Other
 # scripts never do: without spaces nobody knows where such an address ends. Possessive: linear time.
 _URL_TAIL = (
@@ -230,13 +266,8 @@ def _after_url(url: re.Match[str]) -> str:
     return url[0][len(address) :]
 
 
-_LINE_ENDS = ("\r\n", "\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029")
-_BLANK_LETTERS = ("\u2800", "\u3164", "\uffa0")
-# the usual ones first
-_OTHER_SPACES = tuple(
-    "\t\xa0\u3000\u2009\u202f\u200a\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2000\u2001\u205f\u1680"
-    "\x1c\x1d\x1e\x1f"
-)
+_LINE_END = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_ODD_SPACE = re.compile(rf"[^\S \n]|[{BLANK_LETTERS}]")
 
 
 @lru_cache(maxsize=2)  # the rule is asked twice a round
@@ -245,67 +276,72 @@ def squeeze_whitespace(text: str) -> str:
 
     Every kind of line end becomes a newline, a tab and every other Unicode space a space.
     """
-    held = kinds(text)
-    if held & ODD_SPACE:  # replacing one by one is faster than a class of characters
-        if held & LINE_END:
-            text = _replace_all(text, _LINE_ENDS, "\n")
-        if held & BLANK:
-            text = _replace_all(text, _BLANK_LETTERS, " ")
-        text = _replace_all(text, _OTHER_SPACES, " ")
-    return squeeze_blanks(text)
-
-
-def squeeze_blanks(text: str) -> str:
-    """As `squeeze_whitespace`, of a text whose only white space is spaces and newlines."""
-    if _has_blanks(text):
-        text = "\n".join(
-            [
-                " ".join(line.split()) if "  " in line else line.strip(" ")
-                for line in text.split("\n")
-            ]
-        )
+    if kinds(text) & ODD_SPACE:
+        text = _ODD_SPACE.sub(" ", _LINE_END.sub("\n", text))
+    if "  " in text or " \n" in text or "\n " in text:
+        text = "\n".join([" ".join(line.split()) for line in text.split("\n")])
     while "\n\n\n" in text:
         text = text.replace("\n\n\n", "\n\n")
     return text.strip(" \n")
 
 
-def _has_blanks(text: str) -> bool:
-    """Are there spaces beside white space? Three searches take eight times as long as arrays."""
-    if len(text) < SHORT:
-        return "  " in text or " \n" in text or "\n " in text
-    points = codes(text)
-    is_space = points == 32
-    is_blank = is_space | (points == 10)
-    beside = (is_space[1:] & is_blank[:-1]) | (is_blank[1:] & is_space[:-1])
-    return bool(beside.any())
+# Runs of one character, or of a unit of two, cut to a number of repeats.
+
+HIDDEN_STARS = 4  # by which pipeline/rules/markup/markdown.py knows a hidden name
+MIN_RULE = 3  # of what rules are drawn with: "...", "---" and "===" mean something
 
 
-def _replace_all(text: str, each: tuple[str, ...], by: str) -> str:
-    for one in each:
-        text = text.replace(one, by)
-    return text
+def squeeze_repeats(max_repeats: int) -> Callable[[str], str]:
+    """The rule for at most `max_repeats` (1 or more) of one character or unit in a row.
+
+    Drawn out are Hangul, kana, Han, marks of feeling and pictures; units are of Hangul only
+    ("ㅋㅎㅋㅎ"). ASCII letters and digits stay ("www", "0000"). Dots and lines are cut to three,
+    dots to fewer where fewer repeats are asked for.
+    """
+    num_dots = min(MIN_RULE, max_repeats)
+    single = re.compile(rf"(.)\1{{{num_dots},}}", re.DOTALL)
+    unit = re.compile(rf"([ㄱ-ㅣ가-힣]{{2}})\1{{{max_repeats},}}")
+
+    def cut(run: re.Match[str]) -> str:
+        character = run[1]
+        kind = int(TABLE[ord(character)])
+        if character == ".":
+            limit = num_dots
+        elif character == "*":
+            limit = HIDDEN_STARS
+        elif kind & RULE:
+            limit = max(MIN_RULE, max_repeats) if character == "~" else MIN_RULE
+        elif kind & DRAWN:
+            limit = max_repeats
+        else:
+            return run[0]
+        return run[0][:limit]
+
+    return lambda text: unit.sub(lambda run: run[1] * max_repeats, single.sub(cut, text))
 
 
-# Short texts of plain words, told by one look: most rules have nothing to do there.
+# The preset for comments of news and video sites, after KcELECTRA's cleaning.
 #
-# A third of the time that a corpus of comments or reviews takes would be calls of these rules.
+# Kept: Hangul with its jamo, Latin letters, digits, punctuation, symbols and emoji; the case too.
+# Gone: Hanja and other scripts, the masks that a site puts over swear words ("OOO"), mentions.
+# Repeats are cut to `COMMENT_REPEATS` by the rule of that name. https://github.com/Beomi/KcELECTRA
 
-_MAX_CHARACTERS = 400  # of a longer text the look costs more than it saves
-# Letters that are no mark of anything: no W and no O (www, masked words), one apostrophe at most,
-# and numbers of three digits that no others follow. All that is left is blanks and repeats.
-_PLAIN = re.compile(
-    "(?! *[~^])(?:[A-NP-VX-Za-vx-z가-힣ㄱ-ㅣ .,!?~^;()%…♥♡·‘’“”]++"
-    "|[0-9]{1,3}+(?![0-9\\-–. )(\n])|'(?!')|\"(?!\")|\n(?!\\s*[~^]))*+"
+COMMENT_REPEATS = 2
+
+_OTHER = re.compile(
+    "[^\n -~\u00a0-\u024f\u1100-\u11ff\u2010-\u2027\u2030-\u205e\u200d\ufe0f\u20a0-\u20cf"
+    "\u20e3\u2100-\u2bff\u3000-\u303f\u3131-\u318e\u3200-\u33ff가-힣\uff01-\uff5e\uffe0-\uffe6"
+    "\U0001f000-\U0001faff\U000e0020-\U000e007f]+"
 )
-# The rules that never change a plain text. Any other rule is asked of it, such as a new one.
-_IDLE = (
-    "lost_characters_removed mojibake_repaired control_characters_removed csv_quotes_removed "
-    "aozora_markup_removed wiki_markup_removed markdown_removed html_removed unicode_composed "
-    "hangul_normalised url_removed hanja_dropped comment_cleaned"
-)
-IDLE_ON_PLAIN = frozenset(_IDLE.split())
+_SITE_MASK = re.compile(r"(?<![A-Za-z0-9])[O○◯〇]{3,}+(?![A-Za-z0-9])")
+# an address has a name before its @
+_MENTION = re.compile(r"(?<![\w.@/])@[\w가-힣][\w가-힣.\-]{1,38}+")
 
 
-def is_plain(text: str) -> bool:
-    """Is there nothing to do for the rules of `IDLE_ON_PLAIN`, once its blanks are squeezed?"""
-    return len(text) < _MAX_CHARACTERS and _PLAIN.fullmatch(text) is not None
+def clean_comment(text: str) -> str:
+    """Characters of other scripts become a space; masks and mentions go."""
+    if not text.isascii():
+        text = _OTHER.sub(" ", text)
+    if "@" in text:
+        text = _MENTION.sub("", text)
+    return _SITE_MASK.sub("", text)

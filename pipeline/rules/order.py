@@ -6,21 +6,13 @@ from typing import NamedTuple
 from electrify.config.clean import CleanConfig, CleanRules, Source
 from pipeline.rules.boilerplate import remove_boilerplate
 from pipeline.rules.language import foreign_language, remove_foreign_lines
-from pipeline.rules.normalize import (
-    IDLE_ON_PLAIN,
-    MAX_ROUNDS,
-    clean_text,
-    is_plain,
-    rules_for,
-    squeeze_blanks,
-    squeeze_whitespace,
-)
+from pipeline.rules.normalize import MAX_ROUNDS, clean_text, rules_for
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import (
     Drop,
-    QualityRules,
     has_no_letters,
     limits_for,
+    quality,
     too_short,
     undecodable,
 )
@@ -30,7 +22,7 @@ class Outcome(NamedTuple):
     """A cleaned text, how often each rule changed it, and why it is dropped if it is.
 
     A text rule counts once, however much it changed; masks and lines count each. `first_changes`
-    has the text before and after the first change of each rule, for a reader (`show_change`).
+    has the text before and after the first change of each rule, for a reader.
     """
 
     text: str
@@ -45,18 +37,12 @@ class DocumentRules:
     def __init__(self, source: Source, rules: CleanRules) -> None:
         self._source, self._rules = source, rules
         self._text_rules = rules_for(rules, source)
-        self._plain_rules = tuple(
-            (name, squeeze_blanks if rule is squeeze_whitespace else rule)
-            for name, rule in self._text_rules
-            if name not in IDLE_ON_PLAIN
-        )
         line_rules: list[tuple[bool, str, Callable[[str, str], tuple[str, int]]]] = [
             (rules.remove_boilerplate, "boilerplate_removed", remove_boilerplate),
             (rules.remove_foreign_lines, "foreign_lines_removed", remove_foreign_lines),
         ]
         self._line_rules = tuple((name, rule) for wanted, name, rule in line_rules if wanted)
-        limits = limits_for(source.language, source.profile, rules.quality)
-        self._quality = QualityRules(source.language, limits)
+        self._limits = limits_for(source.language, source.profile, rules.quality)
 
     def __reduce__(self) -> tuple[type["DocumentRules"], tuple[Source, CleanRules]]:
         """Pickled as its options: the text rules may be closures."""
@@ -65,8 +51,7 @@ class DocumentRules:
     def clean(self, text: str) -> Outcome:
         """To a fixed point: a line that goes may leave blanks, or bring digits together.
 
-        Ends as each round that starts has masked digits or removed a line, or made a plain text
-        another one.
+        Ends as each round but the first follows one that masked digits or removed a line.
         """
         if lost := undecodable(text):
             return Outcome(text, {}, lost, {})
@@ -74,9 +59,7 @@ class DocumentRules:
         changes: dict[str, tuple[str, str]] = {}
         raw, again = text, True
         while again:
-            plain = is_plain(text)
-            rules = self._plain_rules if plain else self._text_rules
-            before, altered, is_settled = clean_text(text, rules, changes)
+            before, altered, is_settled = clean_text(text, self._text_rules, changes)
             if not is_settled:
                 detail = f"markup within markup, more than {MAX_ROUNDS} layers"
                 return Outcome(raw, {}, Drop("nested_markup", detail), {})
@@ -94,7 +77,7 @@ class DocumentRules:
                     counts[name] = counts.get(name, 0) + num_lines
                     changes.setdefault(name, (text, left))
                 text = left
-            again = text != before or (plain and bool(altered) and not is_plain(text))
+            again = text != before
         return Outcome(text, counts, self._drop(text), changes)
 
     def _drop(self, text: str) -> Drop | None:
@@ -103,72 +86,10 @@ class DocumentRules:
             too_short(text, self._rules.min_characters)
             or has_no_letters(text)
             or foreign_language(text, language, self._rules.min_language_fraction)
-            or self._quality.drop(text)
+            or quality(text, language, self._limits)
         )
 
 
 def document_rules(source: Source, config: CleanConfig) -> DocumentRules:
     """The rules for the documents of a source, as the config has them for its language."""
     return DocumentRules(source, config.rules_for(source.language))
-
-
-# What a rule did to a text, as a reader sees it: a window round the first difference.
-
-CONTEXT_CHARACTERS = 30  # shown before the first difference
-WINDOW_CHARACTERS = 90  # shown of each side in all
-BLANKED_CHARACTERS = 2  # shown of personal data
-_SHOWN = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\xa0": "␣"}
-
-
-def show_change(rule: str, before: str, after: str) -> str:
-    """An excerpt of what a rule of `Outcome.first_changes` did."""
-    if rule.endswith("_masked"):
-        return mask_excerpt(before, after, f"<{rule.removesuffix('_masked')}>")
-    return excerpt(before, after)
-
-
-def excerpt(before: str, after: str) -> str:
-    """`before → after` round the first place where they differ; what is invisible has an escape."""
-    first = max(0, _num_common(before, after) - CONTEXT_CHARACTERS)
-    return f"{_window(before, first)}  →  {_window(after, first)}"
-
-
-def _num_common(one: str, other: str) -> int:
-    """Characters that both begin with, by halves: comparing slices is fast."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def mask_excerpt(before: str, after: str, mask: str) -> str:
-    """`before → after` round the first `mask` ("<email>"), though others may stand before it.
-
-    A report has many readers: of what was masked it shows the first characters, and no more.
-    """
-    place = after.find(mask)
-    start = max(0, place - CONTEXT_CHARACTERS)
-    words = after[start:place].rpartition(">")[2]  # behind the mask before it
-    first = max(0, before.find(words)) + len(words)
-    blanked = f"{before[first : first + BLANKED_CHARACTERS]}***"
-    hidden = f"{after[:place]}{blanked}{after[place + len(mask) :]}"
-    return f"{_window(hidden, place - len(words))}  →  {_window(after, place - len(words))}"
-
-
-def _window(text: str, first: int) -> str:
-    shown = "".join(map(_visible, text[first : first + WINDOW_CHARACTERS]))
-    opening = "…" if first else ""
-    closing = "…" if first + WINDOW_CHARACTERS < len(text) else ""
-    return f"{opening}{shown}{closing}"
-
-
-def _visible(character: str) -> str:
-    if character in _SHOWN:
-        return _SHOWN[character]
-    if character == " " or character.isprintable():
-        return character
-    return f"\\u{ord(character):04x}"

@@ -13,16 +13,37 @@ number before it is looked for in the text with its mask: the numbers of a row n
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.rules.characters import SHORT, codes
+from pipeline.rules.characters import codes
 from pipeline.rules.data import read_table
 
 _WORDS = read_table("pii")
+_PARTS: dict[str, str] = {
+    **{name: text for name, text in _WORDS.items() if isinstance(text, str)},
+    "country_numbers": "|".join(
+        rf"(?:{codes})(?:[\-. ]?\(0\))?(?:[\-. ()/]{{0,3}}[0-9]){{{least},{most}}}"
+        for codes, least, most in _WORDS["countries"]
+    ),
+    "iban_rests": "|".join(
+        rf"(?<=(?:{countries})[0-9])[0-9](?:[ \-]?[A-Z0-9]){{{int(length) - 4}}}"
+        for length, countries in _WORDS["iban"].items()
+    ),
+    **_WORDS["parts"],
+}
+
+
+def _filled(pattern: str) -> str:
+    """A pattern with its `<parts>`."""
+    for name in reversed(_PARTS):
+        pattern = pattern.replace(f"<{name}>", _PARTS[name])
+    return pattern
+
+
 _WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _MARKS = {"-": _WORDS["hyphens"], " ": _WORDS["spaces"], "·": _WORDS["dots"]}
 _FOLDED = np.arange(0x10000, dtype="<u4")
@@ -50,7 +71,8 @@ def mask_pii(text: str, language: str = "") -> tuple[str, dict[str, int]]:
         before = text
         if "@" in text or "＠" in text:
             text = _mask_emails(text, counts)
-        if starts := _starts(text):
+        beginning = _BEGINNING if text.isascii() else _WIDE_BEGINNING
+        if starts := [match.start() for match in beginning.finditer(text)]:
             text = _mask_numbers(text, starts, language, counts)
     return text, counts
 
@@ -110,22 +132,6 @@ def _beginning(digit: str) -> re.Pattern[str]:
 
 _BEGINNING, _WIDE_BEGINNING = _beginning("[0-9]"), _beginning("[0-9０-９]")
 
-
-def _starts(text: str) -> Sequence[int]:
-    """Where what may be a number begins. Arrays take a fifth of the time of a search."""
-    beginning = _BEGINNING if text.isascii() else _WIDE_BEGINNING
-    if len(text) < SHORT:
-        return [m.start() for m in beginning.finditer(text)] if beginning.search(text) else ()
-    points = codes(text)
-    is_digit = points - ord("0") < 10  # unsigned: what is less than "0" is large
-    if points.max() >= ord("０"):
-        is_digit |= points - ord("０") < 10
-    places = np.flatnonzero(is_digit)
-    may_begin = places[5:] - places[:-5] <= 6 * 3  # six digits within so many characters
-    may_begin[1:] &= places[1:-5] - places[:-6] > 1
-    return [place for place in places[:-5][may_begin].tolist() if beginning.match(text, place)]
-
-
 _CONTEXT = 24  # characters before a number in which the word that names it is looked for
 _CONTEXT_BEHIND = 16
 _NEIGHBOUR = re.compile(r"[^0-9@<\n]*")  # up to the next number
@@ -147,24 +153,26 @@ class _Number(NamedTuple):
         return self.match.string[self.match.end() : self.match.end() + _CONTEXT_BEHIND]
 
 
-_Check = Callable[[_Number], bool]
-
-
 class _Form(NamedTuple):
-    """A way to write a number of a kind, and what must be true of it and beside it."""
+    """A way to write a number of a kind, and what must be true of it and beside it: data/pii.toml.
+
+    `near` is found before or behind the number; without `is_free` it may be a part of another.
+    """
 
     kind: str
     pattern: str
-    check: _Check = lambda _: True
-    language: str = ""  # whose documents hold it; "": all
-    before: str = ""  # found in the text before it
-    behind: str = ""  # at the beginning of the text behind it
-    near: str = ""  # found before or behind it
-    is_free: bool = True  # nothing beside it says that it is another number
-    prefix: str = "$"  # what belongs to it before its first digit
+    check: str = ""
+    language: str = ""
+    before: str = ""
+    behind: str = ""
+    near: str = ""
+    is_free: bool = True
+    prefix: str = ""
 
     def fits(self, number: _Number, language: str) -> bool:
-        if (self.language and language not in ("", self.language)) or not self.check(number):
+        if self.language and language not in ("", self.language):
+            return False
+        if self.check and not _CHECKS[self.check](number):
             return False
         if self.before and not _search(self.before, number.before):
             return False
@@ -179,7 +187,8 @@ class _Form(NamedTuple):
 
     def first(self, number: _Number) -> int:
         """Where it begins; an opening bracket is a part of it if it closes within."""
-        whole, prefix = number.match[0], _search(self.prefix, number.before)
+        usual = r"\(?\+$|\($" if self.kind == "phone" else "$"
+        whole, prefix = number.match[0], _search(self.prefix or usual, number.before)
         found = prefix[0] if prefix else ""
         if found.startswith("(") and whole.count("(") >= whole.count(")"):
             found = found[1:]
@@ -213,10 +222,8 @@ def _number_at(
     """The first form that fits, of those from the first that matches."""
     assert match_of_any.lastindex is not None
     plain, start = match_of_any.string, match_of_any.start()
-    has_words = _LETTER.search(before) is not None
-    for form, pattern, needs_word in _FORMS[_PLACES[match_of_any.lastindex - 1] :]:
-        if needs_word and not has_words:
-            continue
+    first = _PLACES[match_of_any.lastindex - 1]
+    for form, pattern in zip(_FORMS[first:], _PATTERNS[first:], strict=True):
         match = pattern.match(plain, start)
         if match and form.fits(number := _Number(match, before), language):
             is_in_url = _URL.search(plain[max(0, start - 200) : start])
@@ -224,27 +231,17 @@ def _number_at(
     return None
 
 
-_LETTER = re.compile(r"[^\x00-@\[-`{-\x7f]")  # or a sign of telephones
-
-
 # What stands beside numbers of all kinds
 
-_FREE = r"(?<![0-9])(?<![0-9]-)"  # not the end of a longer number
-_END = r"(?![0-9])(?!-[0-9A-Za-z])"
-_END_OR_NAME = r"(?![0-9])(?!-[0-9])"
-_DASH = " ?-{1,2} ?"
-_ANY = f"(?:{_DASH}| |)"
-# "만" alone may be "only"
-_UNIT = (
-    rf" ?(?:(?:[만억조천]{{0,2}} ?(?:{_WORDS['units']})|[억조])(?:{_WORDS['particles']})?"
-    rf"(?![가-힣A-Za-z])|(?:[만억조천]|{_WORDS['units']}){{1,3}}(?:{_WORDS['behind_units']}|[0-9]))"
-)
+_UNIT = re.compile(_filled("<unit>"))
 _OTHER = re.compile(
-    rf"(?:(?<![가-힣])제 ?|(?:(?:{_WORDS['other']}) ?(?i:번호|no\.?|number|code|id|#|号码?|番号)"
-    rf"|{_WORDS['other_alone']})[\s:#.=()\[\]은는이가\-]{{0,4}})$"
+    _filled(
+        r"(?:(?<![가-힣])제 ?|(?:(?:<other>) ?(?i:번호|no\.?|number|code|id|#|号码?|番号)"
+        r"|<other_alone>)[\s:#.=()\[\]은는이가\-]{0,4})$"
+    )
 )
 _LETTER_OF_PHONES = re.compile(
-    rf"(?<![A-Za-z])(?:{_WORDS['phone_letters']})[\s.:)\]/\-]{{0,3}}\+?$", re.IGNORECASE
+    _filled(r"(?<![A-Za-z])(?:<phone_letters>)[\s.:)\]/\-]{0,3}\+?$"), re.IGNORECASE
 )
 # mere digits are a number of a person only where they stand alone
 _BOUND_BEFORE = re.compile(
@@ -257,13 +254,12 @@ _DECIMAL_BEFORE = re.compile(r"[0-9A-Za-z]\.?$")
 def _is_free(number: _Number) -> bool:
     """Whether nothing beside the number says that it is another one or a part of one."""
     whole, before = number.match[0], number.before
-    has_words = _LETTER.search(before) is not None
-    if has_words and _OTHER.search(before):
+    if _OTHER.search(before):
         return False
-    is_named = has_words and _LETTER_OF_PHONES.search(before) is not None
+    is_named = _LETTER_OF_PHONES.search(before) is not None
     if whole.isdigit():
         is_part = not is_named and _BOUND_BEFORE.search(before)
-        is_amount = whole[0] != "0" and re.match(_UNIT, number.behind)
+        is_amount = whole[0] != "0" and _UNIT.match(number.behind)
         return not (is_part or is_amount or _BOUND_BEHIND.match(number.behind))
     if "." in whole and "-" not in whole:  # as versions and decimals
         is_part = not is_named and _DECIMAL_BEFORE.search(before)
@@ -273,9 +269,6 @@ def _is_free(number: _Number) -> bool:
 
 # Numbers that a state gives a person
 
-_DAY = "(?:(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9])|(?:0[13-9]|1[0-2])30|(?:0[13578]|1[02])31)"
-_BIRTH = rf"{_FREE}[0-9]{{2}}{_DAY}"
-_SERIAL = rf"[1-8][0-9]{{6}}{_END_OR_NAME}"
 _RRN_WEIGHTS = (2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5)
 _CORPORATION = re.compile(r"\W*법인 ?(?:등록|등기)? ?번호|등기번호")
 
@@ -304,12 +297,6 @@ def _is_of_person(number: _Number) -> bool:
     return not has_digit and digits[6] not in "1256"
 
 
-_CHINESE_ID = (
-    rf"(?<![0-9A-Za-z])(?<![0-9][\-.])[1-9][0-9]{{5}} ?-? ?(?:18|19|20)[0-9]{{2}}{_DAY} ?-? ?"
-    r"[0-9]{3}[0-9Xx](?![0-9A-Za-z])(?!-[0-9A-Za-z])"
-)
-
-
 def _has_chinese_digit(number: _Number) -> bool:
     """GB 11643, ISO 7064 MOD 11-2."""
     digits = re.sub("[ -]", "", number.match[0])
@@ -317,19 +304,8 @@ def _has_chinese_digit(number: _Number) -> bool:
     return "10X98765432"[total % 11] == digits[17].upper()
 
 
-_SSN = rf"(?!00)[0-9]{{2}}{_ANY}(?!0000)[0-9]{{4}}{_END}"
-
 # Cards and accounts
 
-_CARD = (
-    rf"{_FREE}(?:[0-9]{{4}}(?:(?:{_DASH}|[·/_]|)[0-9]{{4}}){{3}}|[0-9]{{4}}(?:\.[0-9]{{4}}){{3}}"
-    rf"|62[0-9]{{17}}|3[0-8][0-9]{{2}}{_ANY}[0-9]{{6}}{_ANY}[0-9]{{4,5}}){_END}"
-)
-# in a table one to three more groups stand beside it
-_SPACED_CARD = (
-    rf"{_FREE}[0-9]{{4}}(?: [0-9]{{4}}){{3}}{_END}"
-    r"(?!(?: [0-9]{4}){1,3}+(?! ?[0-9]|[./:\-]))"
-)
 _ISSUER = re.compile(_WORDS["card_issuers"])
 
 
@@ -339,16 +315,6 @@ def _is_card(number: _Number) -> bool:
     doubled = sum(sum(divmod(2 * digit, 10)) for digit in places[1::2])
     has_digit = (sum(places[::2]) + doubled) % 10 == 0
     return has_digit and len(set(places)) > 1 and _ISSUER.match(number.digits) is not None
-
-
-_IBAN = (
-    r"(?<=[A-Z]{2})[0-9](?:"
-    + "|".join(
-        rf"(?<=(?:{countries})[0-9])[0-9](?:[ \-]?[A-Z0-9]){{{int(length) - 4}}}"
-        for length, countries in _WORDS["iban"].items()
-    )
-    + r")(?![A-Za-z0-9])"
-)
 
 
 def _has_iban_digits(number: _Number) -> bool:
@@ -367,46 +333,11 @@ def _has_business_digit(number: _Number) -> bool:
     return -(total + digits[8] * 5 // 10) % 10 == digits[9]
 
 
-_DASHES = (
-    rf"(?=(?:[0-9][ \-]{{0,4}}){{10}})"
-    rf"[0-9]{{2,6}}{_DASH}[0-9]{{2,8}}{_DASH}[0-9]{{1,8}}(?:{_DASH}[0-9]{{1,5}})?"
-)
-_ACCOUNT = rf"{_FREE}(?:{_DASHES}|[0-9]{{10,14}}){_END}"
-_BANKS = rf"(?:{_WORDS['banks']}|{_WORDS['bank_names']})"
-
-
 def _has_account_length(number: _Number) -> bool:
     return 10 <= len(number.digits) <= 16
 
 
 # Telephone numbers
-
-_PHONE = rf"{_WORDS['phones']}|(?<![\w<])(?i:{_WORDS['phones_in_latin']})(?![a-z])"
-_PHONE_BEFORE = (
-    rf"(?:{_WORDS['phones']}|(?<![\w<])(?i:{_WORDS['phone_letters']}))(?:번호)?"
-    r"[^0-9A-Za-z가-힣\n]{0,3}(?:[는은][^0-9A-Za-z가-힣\n]{0,2})?$"
-)
-_KOREA = r"(?:(?:(?<=\+)|00)82[\-. )]{0,3}|82[\-. )]{1,3})\(?0?\)?[\-. ]{0,2}"
-_GAP = r"[\-. )·/~_]"
-_MOBILE = rf"{_FREE}(?<![A-Fa-f\-][A-Fa-f])(?:{_KOREA}1[016789]|01[016789]|0[789]0)"
-_AREA = rf"{_FREE}(?:{_KOREA}|0)(?:30[0-9]|50[0-9]?|2|3[1-3]|4[1-4]|5[1-5]|6[0-4])"
-_LANDLINE = rf"{_AREA}[\-. )·]{{0,3}}[0-9]{{3,4}}[\-. ·]{{0,3}}[0-9]{{4}}{_END}"
-_CHINESE_MOBILE = rf"{_FREE}(?:(?:00)?86[ \-]?)?1[3-9][0-9][ \-]?[0-9]{{4}}[ \-]?[0-9]{{4}}{_END}"
-_INTERNATIONAL = (
-    # neither a decimal nor thousands
-    r"(?<=\+)(?![0-9]+\.[0-9]+(?![0-9]|[\-. ()/]{1,3}[0-9]))"
-    r"(?![0-9]{1,3}(?:\.[0-9]{3})+(?![0-9\-]))(?:"
-    + "|".join(
-        rf"(?:{codes})(?:[\-. ]?\(0\))?(?:[\-. ()/]{{0,3}}[0-9]){{{least},{most}}}"
-        for codes, least, most in _WORDS["countries"]
-    )
-    + rf")(?<! [0-9]){_END}"
-)
-_NATIONAL = (
-    rf"{_FREE}(?:(?:1[\-. ])?[2-9][0-9]{{2}}(?:\) ?|[\-. ])[2-9][0-9]{{2}}[\-. ][0-9]{{4}}"
-    r"|(?![0-9]{2}[\-. ][0-9]{2}[\-. ][0-9]{4}(?![0-9]))"  # a date
-    rf"0[0-9]{{1,4}}(?:[\-. ]|\) ?)[0-9]{{2,8}}(?:[\-. ][0-9]{{2,8}}){{0,3}}){_END}"
-)
 
 
 def _is_international(number: _Number) -> bool:
@@ -432,14 +363,6 @@ def _is_national(number: _Number) -> bool:
 
 # Addresses of the internet
 
-_IPV4 = (
-    r"(?<![0-9A-Za-z_])(?<![0-9A-Za-z][.\-/])(?:[0-9]{1,3}\.){3}[0-9]{1,3}"
-    r"(?![0-9A-Za-z_])(?![.\-][0-9A-Za-z])"
-)
-_IPV6 = (
-    r"(?<![0-9A-Za-z])(?<![0-9A-Za-z:][:.])[23][0-9A-Fa-f]{3}(?::{1,2}[0-9A-Fa-f]{1,4}){2,7}"
-    r"(?:::)?(?![0-9A-Za-z:])"
-)
 _VERSION = re.compile(
     r"(?:v|ver|version|버전|版本|バージョン|versión|версия|버젼|phiên bản|الإصدار|संस्करण)[ .:]*$",
     re.IGNORECASE,
@@ -461,84 +384,21 @@ def _is_public(number: _Number) -> bool:
         return False
 
 
-_PLATE = (
-    rf"{_FREE}[0-9]{{2,3}} ?[{_WORDS['plate_syllables']}][ \-.·]?[0-9]{{4}}(?![0-9])(?!{_UNIT})"
-)
-_REGION = rf"(?:{_WORDS['plate_regions']}) ?$"
-
-
-def _forms() -> Iterator[_Form]:
-    """All forms; of those that match, the first that fits is the number's."""
-    ko: dict[str, Any] = {"language": "ko"}
-    person = r"(?:주민|외국인|거소)[^0-9법]{0,12}$"
-    yield _Form("rrn", rf"{_BIRTH}[\-. ·/~_]{{0,3}}{_SERIAL}", before=person, is_free=False)
-    yield _Form("rrn", f"{_BIRTH}{_DASH}{_SERIAL}", _is_of_person)
-    yield _Form("rrn", f"{_BIRTH} ?{_SERIAL}", _has_rrn_digit, **ko)
-    yield _Form("rrn", _CHINESE_ID, _has_chinese_digit)
-    yield _Form("card", _CARD, _is_card)
-    yield _Form("card", _SPACED_CARD, _is_card, before=r"(?<!(?<![0-9])[0-9]{4} )$")
-    country = "(?<![A-Za-z0-9])[A-Z]{2}$"
-    yield _Form("account", _IBAN, _has_iban_digits, is_free=False, before=country, prefix=country)
-    yield _Form("ip", _IPV4, _is_ipv4, is_free=False)
-    yield _Form("ip", _IPV6, _is_public, is_free=False)
-
-    mobile = rf"(?:{_GAP}{{1,3}}[0-9]{{3,4}}{_GAP}{{0,3}}|[0-9]{{3,4}}{_GAP}{{1,3}})[0-9]{{4}}"
-    yield _phone(f"{_MOBILE}{mobile}{_END_OR_NAME}", _is_mobile, is_free=False)
-    yield _phone(rf"{_MOBILE}[0-9]{{7,8}}{_END}", **ko)
-    yield _phone(_LANDLINE, before=_PHONE_BEFORE, is_free=False)
-    yield _phone(_LANDLINE, before=_PHONE, **ko)
-    landline = (
-        r"(?: ?[\-.)·]{1,2} ?[0-9]{3,4}[\-. ·]{1,3}| [0-9]{3,4} ?[\-.] ?|[\-)] ?[0-9]{3,4})[0-9]{4}"
+_CHECKS: dict[str, Callable[[_Number], bool]] = {
+    check.__name__.removeprefix("_"): check
+    for check in (
+        *(_has_rrn_digit, _is_of_person, _has_chinese_digit, _is_card, _has_iban_digits),
+        *(_has_business_digit, _has_account_length, _is_international, _is_mobile, _is_service),
+        *(_is_national, _is_ipv4, _is_public),
     )
-    yield _phone(rf"(?<![A-Za-z_])(?<![A-Za-z_][.\-]){_AREA}{landline}{_END}", **ko)
-    no_table = r"(?<!(?<![0-9.])[0-9]{3} )(?<![0-9]{4} )$"
-    yield _phone(f"{_AREA} [0-9]{{3,4}} [0-9]{{4}}{_END}", before=no_table, **ko)
-    yield _phone(_INTERNATIONAL, _is_international)
-    service = rf"{_FREE}1[568][0-9]{{2}}{_ANY}[0-9]{{4}}{_END}(?!{_UNIT})"
-    yield _phone(service, before=_PHONE_BEFORE, **ko)
-    yield _phone(service, behind=r"번?(?:으로|로) ?(?:전화|연락|문의|상담|신고|예약)", **ko)
-    service = rf"{_FREE}1[568][0-9]{{2}}{_DASH}[0-9]{{4}}{_END}(?!{_UNIT})"
-    yield _phone(service, near=_PHONE, **ko)
-    yield _phone(service, _is_service, **ko)
-    local = rf"{_FREE}(?!(?:19|20)[0-9]{{2}} ?-)[1-9][0-9]{{2,3}}{_DASH}[0-9]{{4}}{_END}(?!{_UNIT})"
-    yield _phone(local, before=_PHONE_BEFORE, **ko)
-    yield _phone(_CHINESE_MOBILE, language="zh")
-    yield _phone(_CHINESE_MOBILE, before=_PHONE)
-
-    area = rf"{_FREE}(?!000|666|9)[0-9]{{3}}"
-    yield _Form("rrn", f"{area}{_DASH}{_SSN}")
-    yield _Form("rrn", f"{area}{_ANY}{_SSN}", before="SSN|[Ss]ocial [Ss]ecurity", is_free=False)
-    business = (f"{_FREE}[0-9]{{3}}", f"[0-9]{{2}}{_ANY}[0-9]{{5}}{_END}")
-    yield _Form("business", _DASH.join(business), _has_business_digit, **ko)
-    yield _Form("business", _ANY.join(business), _has_business_digit, before="사업자")
-    beside = r"[\s:()\[\],/\-]{0,3}"
-    right_before, right_behind = f"{_BANKS}{beside}$", f"{beside}[가-힣A-Za-z]{{0,6}}?{_BANKS}"
-    yield _Form("account", _ACCOUNT, _has_account_length, before=right_before, **ko)
-    yield _Form("account", _ACCOUNT, _has_account_length, behind=right_behind, **ko)
-    dashes = rf"{_FREE}(?!(?:19|20)[0-9]{{2}}-){_DASHES}{_END}"
-    yield _Form("account", dashes, _has_account_length, near=_WORDS["banks"], **ko)
-    blanks = (
-        "[0-9]{3} [0-9]{4} [0-9]{4} [0-9]{2}|[0-9]{4,6} [0-9]{2,6} [0-9]{5,8}"
-        "|[0-9]{3} [0-9]{3,6} [0-9]{6,8}"
+}
+_FORMS = [
+    _Form(
+        **{key: _filled(value) if isinstance(value, str) else value for key, value in row.items()}
     )
-    money = "(?:계좌|예금주|입금|송금|이체|통장)"
-    yield _Form("account", _ACCOUNT, _has_account_length, before=money, **ko)
-    spaced = rf"{_FREE}(?:{blanks}){_END}"
-    named = rf"{money}|(?:{_WORDS['banks']})[\s:]{{0,3}}$"
-    yield _Form("account", spaced, _has_account_length, before=named, **ko)
-    yield _phone(_NATIONAL, _is_national, before=_PHONE)
-    yield _Form("plate", _PLATE, before=_REGION, prefix=_REGION, **ko)
-    yield _Form("plate", _PLATE, near=_WORDS["cars"], **ko)
-
-
-def _phone(pattern: str, check: _Check = lambda _: True, **context: Any) -> _Form:
-    return _Form("phone", pattern, check, prefix=r"\(?\+$|\($", **context)
-
-
-_FORMS = tuple(
-    (form, re.compile(form.pattern), not _search(form.before or "$", " ")) for form in _forms()
-)
-_PATTERNS = [form.pattern for form, *_ in _FORMS]
+    for row in _WORDS["forms"]
+]
+_PATTERNS = [re.compile(form.pattern) for form in _FORMS]
 _PLACES = [place for place, one in enumerate(_PATTERNS) if one not in _PATTERNS[:place]]
-_ANY_FORM = re.compile("|".join(f"({_PATTERNS[place]})" for place in _PLACES))
-KINDS = frozenset(["email", *(form.kind for form, *_ in _FORMS)])
+_ANY_FORM = re.compile("|".join(f"({_PATTERNS[place].pattern})" for place in _PLACES))
+KINDS = frozenset(["email", *(form.kind for form in _FORMS)])

@@ -17,29 +17,26 @@ word has 2.4 of its tokens, an English one 1.2. So these rules differ (docs/corp
   keywords and machine output.
 """
 
-import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import islice
+from functools import cached_property, lru_cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from electrify.config.clean import Profile, QualityLimits
-from pipeline.rules.characters import LOST, kinds
+from pipeline.rules.characters import LOST, codes, kinds
 from pipeline.rules.data import read_table
 from pipeline.rules.scripts import has_spaces, num_letters, own_letters, scripts_of
-from pipeline.rules.text_parts import SHORT, Parts, repeated_fraction, top_fraction
 
 REPLACEMENT_FRACTION = 0.01  # of characters lost to a wrong decoding, beyond which a text is noise
 _TABLE = read_table("quality")
 _PROFILES = read_table("profiles")
-_OF_SPACED_WORDS = (
-    "min_mean_word_length",
-    "max_mean_word_length",
-    "max_word_length",
-    "max_top_word",
+_OF_SPACED_WORDS = frozenset(
+    ["min_mean_word_length", "max_mean_word_length", "max_word_length", "max_top_word"]
 )
 FUNCTION_WORDS = {
     language: frozenset(row["function_words"].split())
@@ -64,19 +61,16 @@ _END = "(?:(?<!\\d)\\.|[!?…])[.!?…]*+[\"'”’)」』»\\]]*+(?!\\S)|[。�
 _SENTENCE_END = re.compile(_END)
 _KOREAN_SENTENCE_END = re.compile(f"{_END}|[다요까죠](?!\\S)")
 _MIN_LETTERS = 20  # of which the share of a script says something
-_POLICY = re.compile(
-    "(?:enable|activate|turn on|requires?|without|disabled) javascript|javascript (?:is|must|to be)"
-    "|terms of use|privacy policy|cookie policy|uses cookies|use of cookies|use cookies"
-    "|자바스크립트를 (?:사용|활성|허용)|이용약관|개인정보\\s?(?:처리|취급)\\s?방침|쿠키를 사용"
+# after C4, in small letters
+_POLICY = (
+    *("enable javascript", "activate javascript", "turn on javascript", "require javascript"),
+    *("requires javascript", "without javascript", "disabled javascript", "javascript is"),
+    *("javascript must", "javascript to be", "terms of use", "privacy policy", "cookie policy"),
+    *("uses cookies", "use of cookies", "use cookies", "자바스크립트를 사용"),
+    *("자바스크립트를 활성", "자바스크립트를 허용", "이용약관", "개인정보처리방침"),
+    *("개인정보 처리방침", "개인정보취급방침", "개인정보 취급방침", "쿠키를 사용"),
 )
-# One of them is in every such line. In a long text a search for one string each is ten times
-# faster than a pattern of them all, in a short one slower.
-_POLICY_MARKS = (
-    *("ookie", "avascript", "avaScript", "rivacy", "erms of"),
-    *("쿠키", "자바스크립트", "약관", "방침"),
-)
-_POLICY_MARK = re.compile("|".join(_POLICY_MARKS))
-_LOWER_MARKS = tuple(dict.fromkeys(mark.lower().encode() for mark in _POLICY_MARKS))
+_LOST = re.compile("[\ud800-\udfff\ufffd]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +85,7 @@ def undecodable(text: str) -> Drop | None:
     """Drop a raw text of which over 1 % are U+FFFD or lone surrogates: it was decoded wrongly."""
     if not kinds(text) & LOST:
         return None
-    num_lost = text.count("\ufffd") + _num_surrogates(text)
+    num_lost = len(_LOST.findall(text))
     if num_lost <= REPLACEMENT_FRACTION * len(text):
         return None
     return Drop("undecodable", f"{num_lost} of {len(text)} characters are lost (U+FFFD)")
@@ -104,14 +98,6 @@ def too_short(text: str, min_characters: int) -> Drop | None:
     if len(text) < min_characters:
         return Drop("too_short", f"{len(text)} characters; clean.min_characters = {min_characters}")
     return None
-
-
-def _num_surrogates(text: str) -> int:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return sum("\ud800" <= character <= "\udfff" for character in text)
-    return 0
 
 
 @lru_cache
@@ -155,6 +141,132 @@ def _changed(web: Mapping[str, float], profile: Mapping[str, Any]) -> dict[str, 
     return {n: limit for n, limit in limits.items() if n != "min_particles" or n in web}
 
 
+# How much of a text repeats itself, from hashes of its words: numpy, no dictionary of n-grams.
+
+
+def grams(keys: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
+    """A hash of every run of `size` units: sum of key_i * odd^i modulo 2^64, mixed."""
+    powers = np.cumprod(np.full(size, 0x9E3779B97F4A7C15, dtype=np.uint64))
+    mixed = keys * np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(31)
+    num = len(keys) - size + 1
+    hashes: NDArray[np.uint64] = mixed[:num] * powers[0]
+    for index in range(1, size):
+        hashes += mixed[index : index + num] * powers[index]
+    return hashes
+
+
+def repeated_fraction(keys: NDArray[np.uint64], lengths: NDArray[np.int64], size: int) -> float:
+    """Share of the characters that lie in a run of `size` units that stood earlier in the text.
+
+    Never more for a larger size: a repeated long run is made of repeated short ones.
+    """
+    if len(keys) <= size:
+        return 0.0
+    hashes = grams(keys, size)
+    chosen = _not_alone(hashes)
+    ordered = np.sort(hashes[chosen])  # 5 times faster than argsort
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    if not len(repeated):
+        return 0.0
+    at = np.minimum(np.searchsorted(repeated, hashes[chosen]), len(repeated) - 1)
+    places = chosen[repeated[at] == hashes[chosen]]
+    order = places[np.argsort(hashes[places], kind="stable")]
+    again = order[1:][hashes[order[1:]] == hashes[order[:-1]]]
+    # +1 where a repeated run starts, -1 behind it: inside is where the sum is positive
+    edges = np.bincount(again, minlength=len(keys) + 1)
+    edges -= np.bincount(again + size, minlength=len(keys) + 1)
+    inside = np.cumsum(edges)[:-1] > 0
+    return float(lengths[inside].sum() / lengths.sum())
+
+
+def top_fraction(keys: NDArray[np.uint64], lengths: NDArray[np.int64], size: int) -> float:
+    """Share of the characters in the most frequent run of `size` units; the longest of a tie.
+
+    Overlapping runs count as often as they stand, as with Gopher; 0 if none stands twice.
+    """
+    if len(keys) <= size:
+        return 0.0
+    hashes = grams(keys, size)
+    ordered = np.sort(hashes[_not_alone(hashes)])
+    if not len(ordered):
+        return 0.0
+    edges = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    starts = np.concatenate(([0], edges))
+    counts = np.concatenate((edges, [len(ordered)])) - starts
+    highest = int(counts.max())
+    if highest == 1:
+        return 0.0
+    most = ordered[starts[counts == highest]]
+    at = np.minimum(np.searchsorted(most, hashes), len(most) - 1)
+    places = np.flatnonzero(most[at] == hashes)
+    ends = np.cumsum(lengths)
+    longest = int((ends[places + size - 1] - ends[places] + lengths[places]).max())
+    return min(1.0, longest * highest / int(ends[-1]))
+
+
+def _not_alone(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Places of those that may stand twice: counting bins takes a tenth of the time of sorting.
+
+    The first bits of each hash are its bin: there are four to eight for each of them.
+    """
+    bits = len(hashes).bit_length() + 2
+    bins = (hashes >> np.uint64(64 - bits)).view(np.int64)
+    return np.flatnonzero(np.bincount(bins).take(bins) > 1)
+
+
+class Parts:
+    """A text with what several rules need of it."""
+
+    def __init__(self, text: str, language: str) -> None:
+        self.text, self.language = text, language
+        self.spaced = has_spaces(language)
+
+    @cached_property
+    def words(self) -> list[str]:
+        """What stands between spaces, also in a language without them."""
+        return self.text.split()
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        return np.fromiter(map(len, self.words), np.int64, len(self.words))
+
+    @cached_property
+    def num_words(self) -> float:
+        """Words; in a language without spaces two characters are taken for one."""
+        return len(self.words) if self.spaced else self.num_characters / 2
+
+    @cached_property
+    def num_characters(self) -> int:
+        """Characters that are no whitespace."""
+        return len("".join(self.words))
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return [line for line in map(str.strip, self.text.split("\n")) if line]
+
+    @cached_property
+    def units(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Hash and length of each word; in a language without spaces, of each character."""
+        if not self.spaced:
+            points = codes("".join(self.words)).astype(np.uint64)
+            return points, np.ones(len(points), dtype=np.int64)
+        # Python's string hash differs from run to run; only whether two are equal is looked at
+        hashes = np.fromiter(map(hash, self.words), np.int64, len(self.words))
+        return hashes.view(np.uint64), self.lengths
+
+    def size(self, num_words: int) -> int:
+        """n words as a number of units: as `num_words` takes them."""
+        return num_words if self.spaced else 2 * num_words
+
+    def long_size(self, num_words: int) -> int:
+        """As `size`, of five words and more: in a language without spaces three characters a word.
+
+        Runs of characters begin within words, too, so that short ones repeat in any good text.
+        """
+        return num_words if self.spaced else 3 * num_words
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A statistic against one limit; not asked of a text with less than so many words and lines."""
@@ -164,8 +276,6 @@ class Rule:
     statistic: Callable[[Parts], float | None]
     num_words: int = 0
     num_lines: int = 0
-    # of (parts, limit): a cheap look after which the statistic is known to keep the limit
-    bound: Callable[[Parts, float], bool] | None = None
 
 
 def has_no_letters(text: str) -> Drop | None:
@@ -175,61 +285,31 @@ def has_no_letters(text: str) -> Drop | None:
     return Drop("no_letters", f"{len(text)} characters, no letter")
 
 
-class QualityRules:
-    """The rules that have a limit for a language and a kind of source."""
-
-    def __init__(self, language: str, limits: QualityLimits) -> None:
-        self._language = language
-        of_rule = ((rule, getattr(limits, rule.limit)) for rule in RULES)
-        self._rules = tuple((rule, limit) for rule, limit in of_rule if limit is not None)
-        self._of_few_lines = tuple(pair for pair in self._rules if pair[0].num_lines <= 1)
-
-    def drop(self, text: str) -> Drop | None:
-        """Drop a text that breaks a rule; the first one, with the value and the limit."""
-        if not self._rules:
-            return None
-        parts = Parts(text, self._language)
-        for rule, limit in self._rules if "\n" in text else self._of_few_lines:
-            if rule.num_words and rule.num_words > parts.num_words:
-                continue
-            if rule.num_lines and rule.num_lines > len(parts.lines):
-                continue
-            if rule.bound and rule.bound(parts, limit):
-                continue
-            value = rule.statistic(parts)
-            if value is not None and (value < limit if rule.limit[:3] == "min" else value > limit):
-                return Drop(rule.reason, f"{value:.4g}; {rule.limit} = {limit:g}")
-        return None
-
-
 def quality(text: str, language: str, limits: QualityLimits) -> Drop | None:
-    return QualityRules(language, limits).drop(text)
-
-
-def num_function_words(text: str, words: set[str], language: str) -> int | None:
-    """How many different function words a text has; None for a language without a list.
-
-    `words` are those between spaces, in lower case or as they are written.
-    """
-    if characters := FUNCTION_CHARACTERS.get(language):
-        return sum(character in text for character in characters)
-    if listed := FUNCTION_WORDS.get(language):
-        return len(listed & words) or len(listed & {word.lower() for word in words})
+    """Drop a text that breaks a limit; the first one, with the value and the limit."""
+    parts = Parts(text, language)
+    for rule in RULES:
+        limit = getattr(limits, rule.limit)
+        if limit is None or rule.num_words > parts.num_words or rule.num_lines > len(parts.lines):
+            continue
+        value = rule.statistic(parts)
+        if value is not None and (value < limit if rule.limit[:3] == "min" else value > limit):
+            return Drop(rule.reason, f"{value:.4g}; {rule.limit} = {limit:g}")
     return None
 
 
 _CLOSING_MARKS = ".,!?…~\"'”’)]}>」』》;:ㅋㅎㅠㅜ^"
 
 
-def particle_fraction(words: list[str]) -> float:
+def particle_fraction(words: Sequence[str]) -> float:
     """Share of the Korean words that end in a common josa or eomi."""
     endings = [word.rstrip(_CLOSING_MARKS)[-1:] for word in words]
     return sum(map(KOREAN_ENDINGS.__contains__, endings)) / (len(words) or 1)
 
 
 def _words(parts: Parts) -> float:
-    """In a short text without spaces a Latin word is one word: a title of three is no sentence."""
-    if parts.spaced or len(parts.text) > SHORT:
+    """In a text without spaces a Latin word is one word: a title of three is no sentence."""
+    if parts.spaced:
         return parts.num_words
     latin = _LATIN_WORD.findall(parts.text)
     return (parts.num_characters - len("".join(latin))) / 2 + len(latin)
@@ -247,27 +327,13 @@ def _script_letters(parts: Parts) -> float | None:
     return min(1.0, own / total) if total >= _MIN_LETTERS else None
 
 
-def _is_of_script(parts: Parts, limit: float) -> bool:
-    """There are no more letters than characters."""
-    scripts = scripts_of(parts.language)
-    own = own_letters(parts.text, scripts) if len(parts.text) < SHORT and scripts else 0
-    return own > limit * parts.num_characters
-
-
 def _alphabetic_words(parts: Parts) -> float:
     """Without spaces: share of the characters that are letters or marks of punctuation."""
     if not parts.spaced:
         symbols = len(_NEITHER.findall(parts.text))
         return 1.0 - symbols / (parts.num_characters or 1)
-    without = sum(not _LETTER.search(word) for word in parts.sample if not word.isalpha())
-    return 1.0 - without / (len(parts.sample) or 1)
-
-
-def _is_alphabetic(parts: Parts, limit: float) -> bool:
-    """Words of letters alone are enough."""
-    if not parts.spaced:
-        return False
-    return sum(map(str.isalpha, parts.sample)) > limit * len(parts.sample)
+    without = sum(not (word.isalpha() or _LETTER.search(word)) for word in parts.words)
+    return 1.0 - without / (len(parts.words) or 1)
 
 
 def _symbols(parts: Parts) -> float:
@@ -277,26 +343,17 @@ def _symbols(parts: Parts) -> float:
 
 
 def _function_words(parts: Parts) -> float | None:
-    return num_function_words(parts.text, set(parts.first_words(1000)), parts.language)
-
-
-def _has_function_words(parts: Parts, limit: float) -> bool:
-    """The first words nearly always have enough."""
-    beginning = parts.text[:400]
-    if listed := FUNCTION_WORDS.get(parts.language):
-        return len(listed.intersection(beginning.split()[:-1])) >= limit
-    num = num_function_words(beginning, set(), parts.language)
-    return num is None or num >= limit
+    """How many different ones stand in the text; None for a language without a list."""
+    if characters := FUNCTION_CHARACTERS.get(parts.language):
+        return sum(character in parts.text for character in characters)
+    if not (listed := FUNCTION_WORDS.get(parts.language)):
+        return None
+    words = set(parts.words)
+    return len(listed & words) or len(listed & {word.lower() for word in words})
 
 
 def _top_word(parts: Parts) -> float:
     return max(Counter(parts.words).values(), default=0) / (len(parts.words) or 1)
-
-
-def _varied(parts: Parts, limit: float) -> bool:
-    """With n different words none stands more often than there are words but for n - 1."""
-    num = parts.num_between_spaces
-    return num - len(set(parts.words)) + 1 < limit * num
 
 
 def _share_of_lines(parts: Parts, is_such: Callable[[str], object]) -> float:
@@ -304,38 +361,22 @@ def _share_of_lines(parts: Parts, is_such: Callable[[str], object]) -> float:
 
 
 def _policy_lines(parts: Parts) -> float:
-    return _share_of_lines(parts, lambda line: _POLICY.search(line.lower()))
-
-
-def _few_policy_marks(parts: Parts, limit: float) -> bool:
-    if len(parts.text) < SHORT:
-        return not _POLICY_MARK.search(parts.text)
-    if not any(mark in parts.text for mark in _POLICY_MARKS):
-        return True
-    lower = parts.text.encode("utf-8", "surrogatepass").lower()
-    return sum(map(lower.count, _LOWER_MARKS)) <= limit * len(parts.lines)
-
-
-def _ends(parts: Parts) -> Iterator[re.Match[str]]:
-    pattern = _KOREAN_SENTENCE_END if parts.language == "ko" else _SENTENCE_END
-    return pattern.finditer(parts.text)
+    lower = parts.text.lower()
+    if not (phrases := [phrase for phrase in _POLICY if phrase in lower]):
+        return 0.0
+    return _share_of_lines(parts, lambda line: any(one in line.lower() for one in phrases))
 
 
 def _sentence_ends(parts: Parts) -> float:
-    return 100 * sum(1 for _ in _ends(parts)) / (parts.num_characters or 1)
-
-
-def _has_sentence_ends(parts: Parts, limit: float) -> bool:
-    """The beginning nearly always has enough."""
-    needed = math.ceil(limit * parts.num_characters / 100)
-    return sum(1 for _ in islice(_ends(parts), needed)) == needed
+    pattern = _KOREAN_SENTENCE_END if parts.language == "ko" else _SENTENCE_END
+    return 100 * len(pattern.findall(parts.text)) / (parts.num_characters or 1)
 
 
 def _newlines_per_word(parts: Parts) -> float:
     return (len(parts.lines) - 1) / (parts.num_words or 1)
 
 
-def _duplicates(pieces: list[str]) -> float:
+def _duplicates(pieces: Sequence[str]) -> float:
     return 1.0 - len(set(pieces)) / (len(pieces) or 1)
 
 
@@ -346,22 +387,13 @@ def _duplicate_line_characters(parts: Parts) -> float:
     return 1.0 - sum(map(len, distinct)) / sum(map(len, parts.lines))
 
 
-def _paragraphs(parts: Parts) -> list[str]:
-    return [piece for piece in map(str.strip, parts.text.split("\n\n")) if piece]
-
-
 def _duplicate_paragraphs(parts: Parts) -> float | None:
-    pieces = _paragraphs(parts)
+    pieces = [piece for piece in map(str.strip, parts.text.split("\n\n")) if piece]
     return _duplicates(pieces) if len(pieces) >= 5 else None
 
 
 def _top_gram(size: int) -> Callable[[Parts], float]:
     return lambda parts: top_fraction(*parts.units, parts.size(size))
-
-
-def _top_bound(size: int) -> Callable[[Parts, float], bool]:
-    """No run of words stands more often than the most frequent pair; its words are the longest."""
-    return lambda parts, limit: parts.max_top_pair * parts.size(size) * parts.longest_share <= limit
 
 
 def _duplicate_gram(size: int) -> Callable[[Parts], float]:
@@ -375,24 +407,12 @@ RULES: tuple[Rule, ...] = (
     Rule("short_words", "min_mean_word_length", _mean_word_length, num_words=10),
     Rule("long_words", "max_mean_word_length", _mean_word_length, num_words=3),
     Rule("long_word", "max_word_length", lambda parts: float(parts.lengths.max(initial=0))),
-    Rule("script_letters", "min_script_letters", _script_letters, bound=_is_of_script),
-    Rule(
-        "not_alphabetic",
-        "min_alphabetic_words",
-        _alphabetic_words,
-        num_words=5,
-        bound=_is_alphabetic,
-    ),
+    Rule("script_letters", "min_script_letters", _script_letters),
+    Rule("not_alphabetic", "min_alphabetic_words", _alphabetic_words, num_words=5),
     Rule("symbols", "max_symbols_per_word", _symbols, num_words=20),
-    Rule(
-        "function_words",
-        "min_function_words",
-        _function_words,
-        num_words=40,
-        bound=_has_function_words,
-    ),
-    Rule("particles", "min_particles", lambda parts: particle_fraction(parts.sample), num_words=50),
-    Rule("top_word", "max_top_word", _top_word, num_words=8, bound=_varied),
+    Rule("function_words", "min_function_words", _function_words, num_words=40),
+    Rule("particles", "min_particles", lambda parts: particle_fraction(parts.words), num_words=50),
+    Rule("top_word", "max_top_word", _top_word, num_words=8),
     Rule(
         "bullet_lines",
         "max_bullet_lines",
@@ -405,15 +425,9 @@ RULES: tuple[Rule, ...] = (
         lambda parts: _share_of_lines(parts, lambda line: line.endswith(_ELLIPSES)),
         num_lines=5,
     ),
-    Rule(
-        "sentence_ends",
-        "min_sentence_ends",
-        _sentence_ends,
-        num_words=50,
-        bound=_has_sentence_ends,
-    ),
+    Rule("sentence_ends", "min_sentence_ends", _sentence_ends, num_words=50),
     Rule("newlines", "max_newlines_per_word", _newlines_per_word, num_lines=5),
-    Rule("policy_lines", "max_policy_lines", _policy_lines, bound=_few_policy_marks),
+    Rule("policy_lines", "max_policy_lines", _policy_lines),
     Rule("lorem_ipsum", "max_lorem_ipsum", lambda parts: parts.text.count("orem ipsum")),
     Rule(
         "duplicate_lines",
@@ -426,23 +440,11 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("duplicate_paragraphs", "max_duplicate_paragraphs", _duplicate_paragraphs),
     *(
-        Rule(
-            f"top_{size}gram",
-            f"max_top_{size}gram",
-            _top_gram(size),
-            num_words=50,
-            bound=_top_bound(size),
-        )
+        Rule(f"top_{size}gram", f"max_top_{size}gram", _top_gram(size), num_words=50)
         for size in (2, 3, 4)
     ),
     *(
-        Rule(
-            "duplicate_ngrams",
-            f"max_duplicate_{size}gram",
-            _duplicate_gram(size),
-            num_words=50,
-            bound=lambda parts, limit: parts.duplicate_5grams <= limit,
-        )
+        Rule("duplicate_ngrams", f"max_duplicate_{size}gram", _duplicate_gram(size), num_words=50)
         for size in range(5, 11)
     ),
 )

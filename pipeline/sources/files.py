@@ -31,6 +31,7 @@ from pipeline.sources.input_file import (
 )
 from pipeline.sources.json_file import TextPath, is_object_a_line
 from pipeline.sources.lines import has_bare_returns, head_of
+from pipeline.sources.looks import REFUSED
 
 # One element of the pipeline reads about so many bytes of files: large beside Beam's cost of an
 # element, so small that workers end together. It decides file boundaries, so it must not follow
@@ -43,23 +44,6 @@ UNIT_CHARACTERS = 8_000_000
 _MAX_SOURCES = 512
 _AT_ONCE = 16  # files that are hashed, or of which a storage is asked
 _TABLES = ("csv", "tsv")  # commas and tabs are found behind either name
-_TABLE = 'a table: write kind = "{}" and text_field = the column of the text'
-_SHEET = f"a spreadsheet: save the sheet as CSV, which is {_TABLE.format('csv')}"
-_OFFICE = "a document: write its text out, for example pandoc FILE --to plain -o FILE.txt"
-_HANGUL = "save it as text in Hancom Office, or in LibreOffice with its extension H2Orestart"
-_ARCHIVE = "an archive: unpack it"
-# formats that a kind of source does not read, and what to do with them
-REFUSED = {
-    ".csv": _TABLE.format("csv"),
-    ".tsv": _TABLE.format("tsv"),
-    **dict.fromkeys((".xlsx", ".xls", ".ods"), _SHEET),
-    **dict.fromkeys((".docx", ".odt", ".rtf", ".epub"), _OFFICE),
-    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar"), _ARCHIVE),
-    ".doc": "a document: save it as text in Word or LibreOffice",
-    ".hwp": f"a document: write its text out, for example hwp5txt FILE > FILE.txt, or {_HANGUL}",
-    ".hwpx": f"a document: {_HANGUL}",
-    ".pdf": "a PDF: write its text out, for example pdftotext FILE FILE.txt",
-}
 
 
 def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
@@ -104,18 +88,15 @@ def group_files(files: Sequence[InputFile]) -> list[InputGroup]:
     that there are about `MAX_GROUPS`."""
     share = sum(file.text_bytes for file in files) // MAX_GROUPS
     full, unit_characters = max(GROUP_BYTES, share), max(UNIT_CHARACTERS, share)
-    groups: list[InputGroup] = []
-    waiting: list[InputFile] = []
+    groups: list[list[InputFile]] = []
     num_bytes = 0
     for file in files:
-        if waiting and num_bytes + file.text_bytes > full:
-            groups.append(InputGroup(len(groups), tuple(waiting), unit_characters))
-            waiting, num_bytes = [], 0
-        waiting.append(file)
+        if not groups or num_bytes + file.text_bytes > full:
+            groups.append([])
+            num_bytes = 0
+        groups[-1].append(file)
         num_bytes += file.text_bytes
-    if waiting:
-        groups.append(InputGroup(len(groups), tuple(waiting), unit_characters))
-    return groups
+    return [InputGroup(i, tuple(group), unit_characters) for i, group in enumerate(groups)]
 
 
 def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 import orjson
+from pydantic_core import from_json
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
 from electrify.system.outcome import UserError
@@ -34,13 +35,9 @@ from pipeline.sources.raw import (
 _BETWEEN = re.compile(r"[\s,\[\]\x1e\ufeff]*")  # the values of a file: lists are opened
 _SPACE = re.compile(r"[\s,]*")
 _LOST = re.compile("[\udc80-\udcff]")  # bytes that are no UTF-8
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|["{}\[\],]', re.DOTALL)
 _DECODER = json.JSONDecoder()
 _HEAD_VALUES = 100  # that tell which field holds the text
 _JUDGED_CHARACTERS = 4000
-_MAX_DEPTH = 100
-_CLOSING = str.maketrans("{[", "}]")
-_MIN_KEYS = 5  # of an object that stands for a list: each key has an object of the same fields
 
 
 @dataclass(frozen=True)
@@ -356,26 +353,9 @@ def _value_at(text: str, place: int, may_be_cut: bool) -> tuple[Any, int]:
         if not may_be_cut:
             return None, place
     try:
-        return json.loads(_closed(text[place:])), len(text)
-    except (ValueError, RecursionError):
+        return from_json(text[place:], allow_partial=True), len(text)
+    except ValueError:
         return None, place
-
-
-def _closed(text: str) -> str:
-    stack: list[str] = []
-    end, still_open = 0, ""
-    for token in _TOKEN.finditer(text):
-        mark = token[0]
-        if mark == '"' or len(stack) > _MAX_DEPTH:  # a string without its end
-            break
-        if mark in "{[":
-            stack.append(mark)
-        elif mark in "}]" and stack:
-            stack.pop()
-        if mark in "}],":
-            end = token.start() if mark == "," else token.end()
-            still_open = "".join(stack)
-    return text[:end] + still_open[::-1].translate(_CLOSING)
 
 
 def text_path(values: Iterable[Any], is_file: bool) -> str | None:
@@ -410,20 +390,3 @@ def _texts(value: Any, is_file: bool, path: str = "") -> Iterator[tuple[str, str
 
 def _are_words(values: Sequence[Any]) -> bool:
     return all(isinstance(value, str) and len(value.split()) < 2 for value in values)
-
-
-def named_list(value: Any, path: str = "") -> str | None:
-    """The command that makes lines of an object in which names or numbers stand for a list."""
-    if isinstance(value, list):
-        return named_list(value[0], f"{path}[]") if value else None
-    if not isinstance(value, dict):
-        return None
-    inner = list(value.values())
-    of_objects = all(isinstance(one, dict) for one in inner)
-    is_numbered = len(inner) > 1 and all(map(str.isdigit, value))
-    if is_numbered or (len(inner) >= _MIN_KEYS and of_objects and len({*map(tuple, inner)}) == 1):
-        made = "" if of_objects else " | {text: .}"
-        return f"jq -c '{path or '.'}[]{made}' FILE > FILE.jsonl"
-    columns = {key: one for key, one in value.items() if named_list(one)}
-    longest = max(columns, key=lambda key: len(str(columns[key])), default=None)
-    return longest and named_list(columns[longest], f"{path}.{json.dumps(longest)}")

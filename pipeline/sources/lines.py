@@ -8,16 +8,14 @@ import itertools
 import lzma
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 
 from electrify.storage.encodings import decode_line, is_utf8, marked_encoding, reads_lines_alone
 from pipeline.sources.input_file import InputFile, open_source, packing
 from pipeline.sources.raw import HEAD_BYTES, TooLong
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 # Text in other encodings than UTF-8, made UTF-8 as it is read.
 
@@ -93,38 +91,25 @@ def read_lines(chunks: Iterable[bytes], max_bytes: int) -> Iterator[bytes | TooL
         yield _joined(pieces, num_bytes, max_bytes)
 
 
-def read_chunks(file: InputFile) -> Generator[bytes, None, None]:
-    """The bytes of a file, unpacked as its ending says (`packing`), or as they are."""
+@contextmanager
+def unpacked(file: InputFile) -> Iterator[Any]:
+    """The open file, unpacked as its ending says (`packing`), or as it is."""
     with open_source(file) as packed:
-        if not packed.peek(1):  # .bz2 and .xz take an empty file for a broken one
-            return
-        read: Callable[[int], bytes] = packed.read
-        size = CHUNK_BYTES
         ending = packing(file.path)
-        if ending in (".zst", ".zstd"):
-            read, size = pa.CompressedInputStream(packed, "zstd").read, _ZSTD_CHUNK_BYTES
-        elif ending:
-            read = _UNPACKERS[ending](packed).read1  # all there is before a fault
-        while chunk := read(size):
+        if not ending or not packed.peek(1):  # .bz2 and .xz take an empty file for a broken one
+            yield packed
+        elif ending in (".zst", ".zstd"):
+            yield io.BufferedReader(pa.CompressedInputStream(packed, "zstd"), _ZSTD_CHUNK_BYTES)
+        else:
+            yield _UNPACKERS[ending](packed)
+
+
+def read_chunks(file: InputFile) -> Generator[bytes, None, None]:
+    """The bytes of a file as `unpacked` gives them: all there is before a fault."""
+    with unpacked(file) as stream:
+        size = _ZSTD_CHUNK_BYTES if packing(file.path).startswith(".zst") else CHUNK_BYTES
+        while chunk := stream.read1(size):
             yield chunk
-
-
-class Unpacked(io.RawIOBase):
-    """The bytes of a file as `read_chunks` gives them, for a buffered reader."""
-
-    def __init__(self, file: InputFile) -> None:
-        self._chunks = read_chunks(file)
-        self._left = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "WriteableBuffer") -> int:
-        self._left = self._left or memoryview(next(self._chunks, b""))
-        view = memoryview(buffer)
-        size = min(len(view), len(self._left))
-        view[:size], self._left = self._left[:size], self._left[size:]
-        return size
 
 
 def head_of(file: InputFile) -> bytes:

@@ -1,16 +1,34 @@
-"""What a file looks like that is not of the kind it is read as, and what to do about it."""
+"""Files that no kind of source reads, or another kind does, and what to do with them."""
 
 import codecs
 
 from electrify.storage.encodings import guess_any_encoding, guess_encoding, is_utf8
 from electrify.storage.tables import guess_delimiter
-from pipeline.sources.json_file import head_values, named_list, text_path
+from pipeline.sources.json_file import head_values, text_path
 
-_SAMPLE_BYTES = 1 << 16
+_TABLE = 'a table: write kind = "{}" and text_field = the column of the text'
+_OFFICE = "a document: write its text out, for example pandoc FILE --to plain -o FILE.txt"
+_HANGUL = "save it as text in Hancom Office, or in LibreOffice with its extension H2Orestart"
+_PDF = "a PDF: write its text out, for example pdftotext FILE FILE.txt"
+# by the ending of the name
+REFUSED = {
+    ".csv": _TABLE.format("csv"),
+    ".tsv": _TABLE.format("tsv"),
+    **dict.fromkeys(
+        (".xlsx", ".xls", ".ods"),
+        f"a spreadsheet: save the sheet as CSV, which is {_TABLE.format('csv')}",
+    ),
+    **dict.fromkeys((".docx", ".odt", ".rtf", ".epub"), _OFFICE),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar"), "an archive: unpack it"),
+    ".doc": "a document: save it as text in Word or LibreOffice",
+    ".hwp": f"a document: write its text out, for example hwp5txt FILE > FILE.txt, or {_HANGUL}",
+    ".hwpx": f"a document: {_HANGUL}",
+    ".pdf": _PDF,
+}
 _PACKED = "a packed file: let its name end in {}"
 _BEGINNINGS = (
     (b"PK\x03\x04", "a ZIP archive, as .xlsx, .docx and .hwpx are: unpack it, or save it as text"),
-    (b"%PDF", "a PDF: write its text out, for example pdftotext FILE FILE.txt"),
+    (b"%PDF", _PDF),
     (b"\xd0\xcf\x11\xe0", "a document of Office or Hancom Office: save it as text"),
     (b"\x1f\x8b", _PACKED.format(".gz")),
     (b"BZh", _PACKED.format(".bz2")),
@@ -25,6 +43,7 @@ _BEGINNINGS = (
     (b"<html", "a web page: write its text out"),
     (b"<", "XML: write its texts out, one JSON object a line"),
 )
+_SAMPLE_BYTES = 1 << 16
 
 
 def describe(head: bytes, kind: str = "", encoding: str = "utf-8", language: str = "") -> str:
@@ -37,7 +56,7 @@ def describe(head: bytes, kind: str = "", encoding: str = "utf-8", language: str
     if guess != encoding and not (is_utf8(guess) and is_utf8(encoding)):
         return f"text in {guess}: write encoding = {guess!r}"
     text = head.decode(guess, "replace")
-    if json := _describe_json(text, kind):
+    if text.lstrip("\ufeff \r\n\t")[:1] in ("{", "[") and (json := _describe_json(text, kind)):
         return json
     delimiter = guess_delimiter(text[:_SAMPLE_BYTES])
     if kind not in ("csv", "tsv") and delimiter in text.partition("\n")[0]:
@@ -48,10 +67,8 @@ def describe(head: bytes, kind: str = "", encoding: str = "utf-8", language: str
 
 def _describe_json(text: str, kind: str) -> str:
     values, is_one = head_values(text.encode("utf-8", "surrogatepass"))
-    if not values or text.lstrip("\ufeff \r\n\t")[:1] not in "{[":
+    if not values:
         return ""
-    if command := named_list(values[0]):
-        return f"JSON in which names stand for a list: write {command}"
     if isinstance(values[0], str):
         return "a list of texts: write jq -c '.[] | {text: .}' FILE > FILE.jsonl"
     if (path := text_path(values, is_one)) is None:

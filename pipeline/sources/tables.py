@@ -1,4 +1,4 @@
-"""Tables: parquet files, the Arrow files that `save_to_disk` writes, and CSV."""
+"""Tables: parquet files and CSV."""
 
 import csv
 import re
@@ -51,15 +51,6 @@ def read_parquet(file: InputFile, source: Source, max_line_bytes: int) -> Iterat
             batch_size=_batch_rows(table.metadata), columns=columns, row_groups=list(groups)
         )
         yield from _rows(batches, columns, source, max_line_bytes, file.first_row)
-
-
-def read_arrow(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
-    """One document a row of a file in Arrow's stream format."""
-    with open_source(file) as opened, pa.ipc.open_stream(opened) as stream:
-        _check_schema(stream.schema, source)
-        columns = _columns(stream.schema, source)
-        slices = (part for batch in stream for part in _slices(batch.select(columns)))
-        yield from _rows(slices, columns, source, max_line_bytes, 0)
 
 
 def read_csv(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
@@ -141,12 +132,6 @@ def _cell(value: str) -> bytes | None:
     return value.encode("utf-8", "surrogateescape") or None
 
 
-def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    rows = _rows_of_bytes(batch.nbytes, batch.num_rows)
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
-
-
 def _batch_rows(metadata: pq.FileMetaData) -> int:
     """Rows that hold about `_BATCH_BYTES` in all columns, by the row group with the longest rows.
 
@@ -154,12 +139,12 @@ def _batch_rows(metadata: pq.FileMetaData) -> int:
     column whose statistics are damaged (`RowGroupMetaData.column`, pyarrow 25).
     """
     groups = (metadata.row_group(index) for index in range(metadata.num_row_groups))
-    fewest = (_rows_of_bytes(g.total_byte_size, g.num_rows) for g in groups if g.num_rows)
-    return min(fewest, default=_MAX_BATCH_ROWS)
-
-
-def _rows_of_bytes(num_bytes: int, num_rows: int) -> int:
-    return max(1, min(_MAX_BATCH_ROWS, _BATCH_BYTES * num_rows // max(1, num_bytes)))
+    fewest = (
+        _BATCH_BYTES * group.num_rows // max(1, group.total_byte_size)
+        for group in groups
+        if group.num_rows
+    )
+    return max(1, min(_MAX_BATCH_ROWS, min(fewest, default=_MAX_BATCH_ROWS)))
 
 
 def _check_schema(schema: pa.Schema, source: Source) -> None:

@@ -1,12 +1,12 @@
 """Common Crawl's WET files: WARC records of kind `conversion`, the text of one page each."""
 
-import io
 from collections import Counter
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from electrify.config.clean import Source
 from pipeline.sources.input_file import InputFile
-from pipeline.sources.lines import Unpacked
+from pipeline.sources.lines import unpacked
 from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, too_long
 
 _VERSION = b"WARC/"
@@ -18,7 +18,11 @@ _HEAD_RECORDS = 100  # from which on a file without a text is given up
 
 def read_wet(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
     """One document a record of kind `conversion` that has text; the row counts all records."""
-    stream: io.BufferedReader = io.BufferedReader(Unpacked(file), _MAX_HEADER_LINE)
+    with unpacked(file) as stream:
+        yield from _read_records(stream, max_line_bytes)
+
+
+def _read_records(stream: BinaryIO, max_line_bytes: int) -> Iterator[Raw | Fault]:
     kinds: Counter[str] = Counter()
     row = 0
     line = _line(stream)
@@ -53,13 +57,13 @@ def read_wet(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[R
         )
 
 
-def _line(stream: io.BufferedReader) -> bytes:
+def _line(stream: BinaryIO) -> bytes:
     """The next line with its newline, cut at `_MAX_HEADER_LINE`; empty at the end."""
     return stream.readline(_MAX_HEADER_LINE)
 
 
 def _record(
-    row: int, headers: dict[bytes, bytes], stream: io.BufferedReader, length: int, max_bytes: int
+    row: int, headers: dict[bytes, bytes], stream: BinaryIO, length: int, max_bytes: int
 ) -> Raw | Fault | None:
     wanted = headers.get(b"warc-type", b"").lower() == _TEXT.encode()
     is_long = length > max_bytes
@@ -89,7 +93,7 @@ def _header(headers: dict[bytes, bytes], name: bytes) -> str | None:
     return headers.get(name, b"").decode("utf-8", "replace") or None
 
 
-def _headers(stream: io.BufferedReader) -> dict[bytes, bytes]:
+def _headers(stream: BinaryIO) -> dict[bytes, bytes]:
     headers: dict[bytes, bytes] = {}
     for _ in range(_MAX_HEADERS):
         line = _line(stream)
@@ -100,7 +104,7 @@ def _headers(stream: io.BufferedReader) -> dict[bytes, bytes]:
     return headers
 
 
-def _next_version(stream: io.BufferedReader) -> bytes:
+def _next_version(stream: BinaryIO) -> bytes:
     while (line := _line(stream)) and not line.startswith(_VERSION):
         pass
     return line

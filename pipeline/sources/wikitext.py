@@ -12,8 +12,14 @@ from dataclasses import dataclass, field
 
 from pipeline.rules.data import read_table
 from pipeline.rules.markup.html import unescaped
-from pipeline.rules.markup.templates import HOLE, shown_forms, shown_words, without_holes
-from pipeline.rules.markup.wiki import CATEGORY, MEDIA
+from pipeline.rules.markup.wiki import (
+    CATEGORY,
+    HOLE,
+    MEDIA,
+    shown_forms,
+    shown_words,
+    without_holes,
+)
 
 CLOSING = frozenset(map(str.casefold, read_table("wiki")["closing"]))
 

@@ -11,10 +11,10 @@ from tokenizers import normalizers, pre_tokenizers
 
 from pipeline.rules.characters import CONTROL, JOINER, LOST, ODD_SPACE, TABLE, VARIANT
 from pipeline.rules.forms import FORM
-from pipeline.rules.hangul import normalise_hangul
 from pipeline.rules.normalize import (
     clean_text,
     compose,
+    normalise_hangul,
     remove_control_characters,
     remove_lost_characters,
     squeeze_whitespace,

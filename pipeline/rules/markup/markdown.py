@@ -8,10 +8,9 @@ its backticks: they protect what stands in them.
 
 import re
 
-from pipeline.rules.characters import SHORT
 from pipeline.rules.markup.html import TAG_NAMES
 
-# What sites add to Markdown: macros, directives, includes, attributes; and reStructuredText.
+# What sites add to Markdown: macros, directives, includes, attributes.
 
 # MDN: the last argument that is words is what a reader sees: {{jsxref("Array.map()", "map()")}}
 _MACRO = re.compile(r"\{\{[<%]?\s*([A-Za-z][\w\-]*+)\s*(?:\(([^{}\n]*)\))?\s*[%>]?\}\}")
@@ -96,50 +95,6 @@ def _name_of(xref: re.Match[str]) -> str:
 def _alternative(block: re.Match[str]) -> str:
     alt = _ALT.search(block[0])
     return alt[1] if alt else ""
-
-
-# ".. name:: argument" with its options; the content below it stays. In notebooks that are Python
-# files all this stands behind "# ".
-_DIRECTIVE = re.compile(
-    r"^((?:#[ \t])?[ \t]*+)\.\. (?:([\w\-]+(?::[\w\-]+)?)::(?: +([^\n]*))?"
-    r"|_[^\n:]+:[^\n]*|\|[^|\n]+\| [^\n]*)$"
-    r"((?:\n(?:#[ \t])?[ \t]*:[\w\-]+:[^\n]*)*+)",
-    re.MULTILINE,
-)
-# their argument or options are words
-_SPEAKING = frozenset(
-    ["note", "tip", "warning", "attention", "important", "hint", "caution", "danger", "seealso"]
-) | {"admonition", "rubric", "topic", "참고", "경고"}
-_SHOWN_OPTION = re.compile(r":(?:header|card_description|alt):[ \t]*([^\n]+)")
-# :ref:`words <target>`, :class:`~torch.nn.Module`, :math:`x^2`
-_ROLE = re.compile(
-    r":(?<![\w:]:)(?:[a-z]{2,12}:)?[a-z]{2,16}:`([~!]?)([^`<>\n]*(?:\n[^`<>\n]+)?)(<[^`<>\n]*>)?`"
-)
-# "\ " joins what the marks would part: "``Dataset``\ 을"; a particle follows or a mark is before it
-_RST_JOIN = re.compile(
-    r"\\ (?:(?<=[가-힣`]\\ )(?=[가-힣A-Za-z(`):,.])|(?<=[\w)(\"']\\ )(?=[가-힣`]))"
-)
-_RST_LINK = re.compile(r"`(?<![`\w]`)([^`<>]{0,200}?)\s*<[^`<>\s]+>`__?")
-
-
-def remove_rst(text: str) -> str:
-    """Directives, roles and links of reStructuredText."""
-    if ".." in text and (text.startswith(".. ") or "\n.. " in text or "# .. " in text):
-        text = _DIRECTIVE.sub(_words_of_directive, text)
-    if "\\" in text and "\\ " in text:
-        text = _RST_JOIN.sub("", text)
-    if "`" not in text:
-        return text
-    if ":`" in text:
-        text = _ROLE.sub(lambda role: role[2].strip() or (role[3] or "")[1:-1], text)
-    return _RST_LINK.sub(r"\1", text) if "`_" in text else text
-
-
-def _words_of_directive(directive: re.Match[str]) -> str:
-    words = _SHOWN_OPTION.findall(directive[4])
-    if directive[3] and (directive[2] or "").lower() in _SPEAKING:
-        words = [directive[3], *words]
-    return "\n".join(directive[1] + line for line in words)
 
 
 # Marks of Markdown's emphasis, where they cannot be operators, footnotes or faces.
@@ -324,7 +279,6 @@ def remove_references(text: str) -> str:
     return text
 
 
-_INLINE_MARK = re.compile(r"[*_\[\\`{]|:::|%%|#@|-\*-|<xref:")
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n((?:(?!\1)[^\n]*+\n){1,500}+)\1[ \t]*(?:\n|\Z)")
 _FRONT_LINE = re.compile(
     r"[\w.\-/]{1,60}(?: [\w.\-/]{1,30})?[ \t]*[:=](?:\s|$)|[ \t]|-(?:\s|$)|[#\]\[}{]"
@@ -344,11 +298,6 @@ _TITLE_END = re.compile(
 
 def remove_markdown(text: str) -> str:
     """One round over all marks that the text holds."""
-    # in a long text one look costs as much as all of them
-    if len(text) < SHORT and not (
-        text[:1] in _MARKS or _INLINE_MARK.search(text) or _MARKED.search(text)
-    ):
-        return text
     if text.startswith(("---", "+++")):
         text = _FRONT_MATTER.sub(_after_front_matter, text, count=1)
     if "`" in text and "```json" in text:
@@ -360,7 +309,6 @@ def remove_markdown(text: str) -> str:
     text = remove_links(text)
     text = remove_references(text)
     text = remove_emphasis(text)
-    text = remove_rst(text)
     return remove_escapes(text) if "\\" in text else text
 
 
@@ -395,9 +343,7 @@ _TAG_AT_END = re.compile(r"<[/A-Za-z][^<>]*\Z")
 _LINE_MARK = re.compile(
     r"(?P<fence>```+[^`]*$)"
     # a rule, or the underline of a heading; behind # in notebooks that are Python files
-    # and the borders of tables in reStructuredText
-    r"|(?P<rule>(?:#+[ \t]*)?(?:([-=*_#~^])\3{2,}|[-*_](?:[ \t]+[-*_]){2,}|\+[-=+]{3,}\+"
-    r"|={2,}(?:[ \t]+={2,})+)[ \t]*$)"
+    r"|(?P<rule>(?:#+[ \t]*)?(?:([-=*_#~^])\3{2,}|[-*_](?:[ \t]+[-*_]){2,})[ \t]*$)"
     r"|(?P<columns>(?=[^|]*\|)(?=[^-]*-)[-|: \t]+$)"
     # between kana or Han and the mark the space may be left out
     r"|#{1,6}(?:(?:[ \t]+|(?<=##)(?=[ぁ-ヺ一-鿿]))(?P<heading>[^\s#].*?)(?:[ \t]+#+)?|)[ \t]*$"

@@ -6,11 +6,9 @@ nothing else has, or two weaker ones.
 
 import re
 
-from pipeline.rules.characters import SHORT
 from pipeline.rules.markup.wiki import CATEGORY, MEDIA
 
 _REDIRECT = re.compile(r"#(?:redirect|넘겨주기) [^\n]{1,200}", re.IGNORECASE)
-_ANY_MARK = re.compile(r"[\[{|]|~~|--|__")  # in a short text one look is the fastest
 _COLOUR = (
     r"#(?!(?:include|define|ifn?def|endif|pragma)\b)"
     r"(?:[0-9a-f]{3,8}|[a-z]{3,20})(?:,#?\w+)?[ \n]"
@@ -95,7 +93,7 @@ def remove_namuwiki(text: str) -> str:
     """Words of links, tables, notes (on a line below) and folded parts stay; redirects go."""
     if text[:1] == "#" and _REDIRECT.fullmatch(text):
         return ""
-    if (len(text) < SHORT and not _ANY_MARK.search(text)) or not _is_page(text):
+    if not _is_page(text):
         return text
     text = _without_braces(text)
     text = _LINK.sub(_label, text)

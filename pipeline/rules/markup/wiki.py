@@ -1,13 +1,12 @@
-"""Wikitext and Aozora Bunko markup that conversion to plain text left behind.
+"""Wikitext that conversion to plain text left behind.
 
 Whole Wikipedia dumps are parsed by the reader; this is for residue in texts of other sources.
 """
 
 import re
+from functools import cache
 
 from pipeline.rules.data import read_table
-from pipeline.rules.hangul import HANJA_RANGES
-from pipeline.rules.markup.templates import HOLE, shown_forms, shown_words, without_holes
 
 _REF = re.compile(r"<ref(?:\s[^<>/]*+)?/>|<ref(?:\s[^<>]*+)?>[^<>]{0,2000}</ref\s*>", re.I)
 _WIKI_TAG = re.compile(r"</?(?:nowiki|poem|gallery|noinclude|includeonly|onlyinclude)\s*/?>")
@@ -60,46 +59,149 @@ def _words(template: re.Match[str]) -> str:
     return (shown_words(template[1], forms, "en") if forms else "") or HOLE
 
 
-_KEY_TO_MARKS = re.compile(r"^-{20,}\n【テキスト中に現れる記号について】\n.*?^-{20,}$", re.M | re.S)
-_COLOPHON = re.compile(r"\n底本：(?=.{0,6000}青空文庫).{0,6000}\Z", re.DOTALL)
-# a character outside JIS X 0208, described by its plane-row-cell or its code point
-_GAIJI = re.compile(
-    r"※［＃[^］\n]{0,80}?(?:U\+([0-9A-F]{4,5})|(?:第[34]水準|、)([12])-(\d\d?)-(\d\d?))[^］\n]{0,40}］"
+# What a template of MediaWiki shows of its arguments, by the forms in data/templates.toml.
+
+_TEMPLATES = read_table("templates")
+_RANGES, _UNITS = _TEMPLATES["ranges"], _TEMPLATES["units"]
+_SLOT = re.compile(r"\{([^{}]+)\}")
+_NAMED = re.compile(r"\s*+([^\W\d][\w -]*+|\d)\s*+=")  # "italic=no", "1=words"
+_NUMBER = re.compile(r"([-−+]?)(\d{1,40})(?:\.(\d+))?")
+_THOUSANDS = {"hi": re.compile(r"\B(?=(?:\d\d)*\d{3}$)")}  # 12,34,567
+_WESTERN_THOUSANDS = re.compile(r"\B(?=(?:\d{3})+$)")
+
+HOLE = "\x00"  # stands where markup without words was removed
+_SIGNS = r"[\s,;:，；、·/]*+"
+_AROUND = re.compile(
+    # brackets and quotation marks with nothing but holes and signs in them
+    rf" ?[(（]{_SIGNS}(?:\x00{_SIGNS})++[)）]|[\"“‘「『《〈]\x00++[\"”’」』》〉]"
+    # signs between a bracket and a hole
+    rf"|(?<=[(（]){_SIGNS}(?:\x00{_SIGNS})++"
+    rf"|(?<![\s,;:，；、·/\x00]){_SIGNS}(?:\x00{_SIGNS})++(?=[)）])"
 )
-_ANNOTATION = re.compile(r"［＃[^［］\n]{1,200}(?:［[^［］\n]*］[^［］\n]*)?］")
-_KANA = r"[ぁ-ゖァ-ヺー・ゝゞヽヾ／＼″〱〲 　]{1,40}》"
-# Behind Han characters, their repeat marks, a note, Latin letters or digits. Behind kana a reading
-# has the mark ｜ before its word: "ゴッホの《ひまわり》" is a title.
-_READ = rf"々〆〇ヶヵ※Ａ-Ｚａ-ｚ０-９0-9A-Za-z\u00c0-\u024f{HANJA_RANGES}"
-_READING = re.compile(rf"《(?<=[{_READ}]《){_KANA}")
-_MARKED_READING = re.compile(rf"｜([^｜\n《》]{{1,40}})《{_KANA}")
-_REPEATED = (("／＼", "〱"), ("／″＼", "〲"))  # the marks of vertical text that repeat syllables
-_RUBY_BASE = re.compile(r"｜(?=[^｜\n《》]{1,40}《)")
+_GAP = re.compile(
+    r"(?:([,;，；、·])|(?<![ \x00]))[ ]*+\x00[ \x00]*+([,.;:!?。、，；：！？…)\]）」』》·]?)"
+)
 
 
-def remove_aozora(text: str) -> str:
-    """Readings, annotations, the key to the marks and the colophon of Aozora Bunko. Japanese."""
-    if "底本：" in text:
-        text = _COLOPHON.sub("", text)
-    if "【テキスト中" in text:
-        text = _KEY_TO_MARKS.sub("", text)
-    if "［＃" in text:
-        text = _ANNOTATION.sub("", _GAIJI.sub(_gaiji, text))
-    if "《" in text:
-        text = _READING.sub("", _RUBY_BASE.sub("", _MARKED_READING.sub(r"\1", text)))
-    if "＼" in text:
-        for written, mark in _REPEATED:
-            text = text.replace(written, mark)
-    return text
+def without_holes(text: str) -> str:
+    """The text without holes, and without brackets, signs and spaces that served only them."""
+    return _GAP.sub(_joined, _AROUND.sub(HOLE, text))
 
 
-def _gaiji(note: re.Match[str]) -> str:
-    if note[1]:
-        character = chr(int(note[1], 16))
-        return character if character.isprintable() else note[0]
-    plane, row, cell = (int(part) for part in note.group(2, 3, 4))
-    code = bytes((0xA0 + row, 0xA0 + cell)) if row < 95 and cell < 95 else b""
-    try:
-        return ((b"\x8f" if plane == 2 else b"") + code).decode("euc_jis_2004") or note[0]
-    except UnicodeDecodeError:
-        return note[0]
+def _joined(gap: re.Match[str]) -> str:
+    if gap[2]:
+        return gap[2]
+    return (gap[1] or "") + (" " if " " in gap[0] else "")
+
+
+@cache
+def _forms(language: str) -> dict[str, tuple[str, ...]]:
+    shown = _TEMPLATES["shown"]
+    return {
+        name.strip(): tuple(forms.split(" ;; "))
+        for table in (shown["every"], shown.get(language, {}))
+        for forms, names in table.items()
+        for name in names.split("|")
+    }
+
+
+def shown_forms(beginning: str, language: str) -> tuple[str, ...] | None:
+    """The forms of the template whose text between the braces begins so, if the table has it."""
+    name = " ".join(beginning.partition("|")[0].replace("_", " ").split()).casefold()
+    forms = _forms(language)
+    if name in forms:
+        return forms[name]
+    function, colon, _ = name.partition(":")
+    family, hyphen, _ = name.partition("-")
+    return forms.get(function.rstrip() + ":") if colon else forms.get(f"{family}{hyphen}*")
+
+
+def shown_words(inside: str, forms: tuple[str, ...], language: str) -> str:
+    """The first of the forms whose slots all have words, filled; otherwise nothing."""
+    head, _, rest = inside.partition("|")
+    unnamed = head.partition(":")[2:] if ":" in head else ()
+    arguments = _arguments([*unnamed, *(rest.split("|") if rest else ())])
+    for form in forms:
+        pieces = _SLOT.split(form)
+        pieces[1::2] = [_fill(slot, arguments, language) for slot in pieces[1::2]]
+        if all(pieces[1::2]):
+            return "".join(pieces)
+    return ""
+
+
+def _arguments(parts: list[str]) -> dict[str, str]:
+    """By name, in small letters; those without one have their number."""
+    arguments: dict[str, str] = {}
+    num_unnamed = 0
+    for part in parts:
+        if named := _NAMED.match(part):
+            arguments[named[1].rstrip().casefold()] = part[named.end() :].strip()
+        else:
+            num_unnamed += 1
+            arguments[str(num_unnamed)] = part.strip()
+    return arguments
+
+
+def _unnamed(arguments: dict[str, str], first: int = 1) -> list[str]:
+    found: list[str] = []
+    while (words := arguments.get(str(first + len(found)))) is not None:
+        found.append(words)
+    return found
+
+
+def _fill(slot: str, arguments: dict[str, str], language: str) -> str:
+    if slot == "=":
+        return _converted(_unnamed(arguments), language)
+    if slot[0] == "*":
+        return slot[1:].join(filter(None, _unnamed(arguments)))
+    if slot[0] == "@":
+        return _date(_unnamed(arguments, int(slot[1:]))[:3], language)
+    if slot[0] == "#":
+        return grouped(arguments.get(slot[1:], ""), language)
+    if "," in slot:
+        return ", ".join(filter(None, (arguments.get(name) for name in slot.split(","))))
+    return next(filter(None, (arguments.get(name) for name in slot.split("|"))), "")
+
+
+def grouped(number: str, language: str) -> str:
+    """1234567.5 as 1,234,567.5, or as the language writes it; what is no number stays."""
+    match = _NUMBER.fullmatch(number)
+    if match is None:
+        return number
+    thousands, point = _TEMPLATES["digits"].get(language, ",.")
+    places = _THOUSANDS.get(language, _WESTERN_THOUSANDS)
+    whole = places.sub(thousands, match[2])
+    return f"{match[1]}{whole}{point + match[3] if match[3] else ''}"
+
+
+def _date(parts: list[str], language: str) -> str:
+    parts = [part for part in parts if part]
+    if not parts or not all(part.isdecimal() and len(part) <= 4 for part in parts):
+        return " ".join(parts)
+    months = _TEMPLATES["months"].get(language, "").split()
+    if months and len(parts) > 1 and 1 <= int(parts[1]) <= 12:
+        parts[1] = months[int(parts[1]) - 1]
+    forms = _TEMPLATES["dates"].get(language, _TEMPLATES["dates"]["other"])
+    return str(forms[len(parts) - 1]).format(*(part.lstrip("0") or part for part in parts))
+
+
+def _converted(parts: list[str], language: str) -> str:
+    """As Module:Convert writes the numbers and units that it is given: "5–10 km", "5 ft 11 in"."""
+    words, at, parts = "", 0, parts[:16]
+    while at < len(parts):
+        words += grouped(parts[at], language)
+        separator = _RANGES.get(parts[at + 1].strip()) if at + 2 < len(parts) else None
+        if separator is None:
+            unit = parts[at + 1] if at + 1 < len(parts) else ""
+            words += f" {_UNITS.get(unit, unit)}"
+            if not _has_smaller_unit(parts[at + 2 : at + 4]):
+                break
+            separator = " "
+        words += separator
+        at += 2
+    return words.strip()
+
+
+def _has_smaller_unit(rest: list[str]) -> bool:
+    """A number and a unit behind a unit, as in 5|ft|11|in; one number alone is a precision."""
+    return len(rest) > 1 and bool(_NUMBER.fullmatch(rest[0])) and rest[1] in _TEMPLATES["smaller"]

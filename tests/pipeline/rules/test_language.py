@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from pipeline.rules.language import (
     foreign_language,
-    foreign_lines,
     main_language,
     remove_foreign_lines,
 )
@@ -44,7 +43,6 @@ def test_half_and_half(language):
     text = "\n".join([SENTENCES[language], SENTENCES[other]] * 3)
     assert foreign_language(text, language, 0.3) is None
     assert foreign_language(text, language, 0.7) is not None
-    assert foreign_lines(text, language) == [1, 3, 5]
     kept, num = remove_foreign_lines(text, language)
     assert kept == "\n".join([SENTENCES[language]] * 3)
     assert num == 3

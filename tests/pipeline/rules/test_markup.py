@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.rules.markup.html import remove_html
 from pipeline.rules.markup.markdown import remove_markdown
-from pipeline.rules.markup.wiki import remove_aozora, remove_wikitext
+from pipeline.rules.markup.wiki import remove_wikitext
 
 
 @pytest.mark.parametrize(
@@ -94,46 +94,6 @@ def test_code_stays(text):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("陽《ひ》は両｜乳房《ちち》の間", "陽は両乳房の間"),
-        ("人々《ひとびと》と Honte《オント》と｜とある《あるひ》日", "人々と Honteととある日"),
-        ("夢［＃「夢」に傍点］を見る", "夢を見る"),
-        ("※［＃「弓＋剪」、U+5F45、1-2］く", "彅く"),
-        ("※［＃二の字点、第3水準1-2-22］", "〻"),
-        ("本文。\n底本：「集」書房\n入力：誰\n青空文庫作成ファイル：", "本文。"),
-        (
-            "題\n"
-            + "-" * 30
-            + "\n【テキスト中に現れる記号について】\n《》：ルビ\n"
-            + "-" * 30
-            + "\n本文",
-            "題\n\n本文",
-        ),
-        ("山々をいよ／＼高く、ほろ／″＼と", "山々をいよ〱高く、ほろ〲と"),
-        ("益※［＃二の字点、1-2-22］遠く", "益〻遠く"),
-        ("第※［＃ローマ数字3、1-13-23］章", "第Ⅲ章"),
-        ("※［＃「魚＋反」、118-4］を釣る", "※を釣る"),
-    ],
-)
-def test_aozora(text, expected):
-    assert remove_aozora(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "《源氏物語》を読む",
-        "と言った。《なぜ》",
-        "ゴッホの《ひまわり》と《モナ・リザ》",
-        "底本：不明の本",
-    ],
-)
-def test_japanese_brackets_stay(text):
-    assert remove_aozora(text) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
         ("---\ntitle: 첫 글\nms.date: 1\nkeys:\n- a\n---\n본문", "첫 글\n\n본문"),
         ("---\ntitle: '첫 글'\n---\n# 첫 글\n본문", "첫 글\n본문"),
         ('+++\ntitle = "글"\n+++\n본문', "글\n\n본문"),
@@ -156,16 +116,10 @@ def test_japanese_brackets_stay(text):
         ('{{HTMLElement("a")}} {{RFC(2606)}}', "a RFC 2606"),
         ("{{< ref >}}{% include a.html %}글", "글"),
         ("## 제목 {#id}\n글{: .external}", "제목\n글"),
-        (".. note:: 알림 글\n.. code-block:: python\n   :linenos:\n\n   x", "알림 글\n\n\nx"),
-        (":ref:`글 <a>` :class:`~torch.nn.Module` :math:`x^2`", "글 torch.nn.Module x^2"),
-        ("`글 <http://a.kr>`_ 끝", "글 끝"),
         ("1\\. 가\nfoo\\_bar \\<map.h>", "1. 가\nfoo_bar <map.h>"),
         ("# %%\n#@title 제목", "\n 제목"),
         ("제목\n~~~~\n글\n^^^^\n끝", "제목\n\n글\n\n끝"),
-        ("+---+----+\n| 가 | 나 |\n+===+====+", "\n가 나\n"),
-        ("=====  ===\n가      나\n=====  ===", "\n가      나\n"),
         ("||첫 칸이 빈 줄|값|\n|||둘|", "첫 칸이 빈 줄 값\n둘"),
-        ("``Map``\\ 을 도표\\ (위)\\ 로 그린 API\\ 이다", "``Map``을 도표(위)로 그린 API이다"),
         ("**굵은 말**은 *기운 말*이고 **긴 말**이다", "굵은 말은 기운 말이고 긴 말이다"),
         ("**긴 " + "말 " * 50 + "끝** 뒤", "긴 " + "말 " * 50 + "끝 뒤"),
         # Devanagari and Arabic: words that end in a vowel sign, a point or their own punctuation

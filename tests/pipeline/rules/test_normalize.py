@@ -3,26 +3,23 @@
 import unicodedata
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electrify.config.clean import CleanRules, Source
-from pipeline.rules.boilerplate import remove_boilerplate
 from pipeline.rules.normalize import (
-    IDLE_ON_PLAIN,
     MAX_MARKS,
     clean_text,
     compose,
-    is_plain,
+    drop_hanja,
+    normalise_hangul,
     remove_control_characters,
     remove_csv_quotes,
     remove_lost_characters,
     remove_urls,
     rules_for,
-    squeeze_blanks,
     squeeze_whitespace,
 )
-from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import Drop, too_short, undecodable
 
 
@@ -144,41 +141,71 @@ def test_undecodable():
     assert undecodable("\ufffd" * 3) is not None
 
 
-_TEXTS_PLAIN = st.text(
-    st.sampled_from("aOWw가ㅋ1 9 \n\n.,!?~^()'\"%…·“’-@/:#*_[<&\t|"), max_size=40
-) | st.text(st.sampled_from("a가ㅋ12 \n.,!?~^()'\"%…·“"), max_size=60)
+_CHARACTERS = st.sampled_from(
+    [
+        *map(chr, range(0x1100, 0x1200)),
+        *map(chr, range(0xFFA0, 0xFFDD)),
+        *"가각ㄱㅏㆍ・‧Ａ１！，a1 ㅤ",
+        "ᇹ",
+    ]
+)
 
 
-def _rules(profile: str) -> tuple:
-    source = Source(kind="jsonl", language="ko", path="x", profile=profile)
-    return rules_for(CleanRules(hanja="drop"), source)
+@given(st.lists(_CHARACTERS | st.characters(), max_size=20).map("".join))
+@settings(max_examples=200)
+def test_twice_is_once_and_composed(text):
+    once = normalise_hangul(text)
+    assert normalise_hangul(once) == once
+    assert unicodedata.is_normalized("NFC", once)
+    if len(text) == 1 and "\u1100" <= text <= "\u1112":  # a lead by itself
+        assert unicodedata.normalize("NFKC", once) == text
 
 
-@given(_TEXTS_PLAIN, st.sampled_from(["comments", "web"]))
-@example('"가""나"', "web")
-@example("''가''", "web")
-@example("~~가~~\n ^^ 나", "web")
-@example("가 1 2 3 4 5 6 7", "web")
-@example(".. 가나\n다..", "web")
-def test_rules_that_are_idle_on_plain_texts_change_none(text, profile):
-    assume(is_plain(text))
-    assert squeeze_blanks(text) == squeeze_whitespace(text)
-    text = squeeze_whitespace(text)  # before it no other rule is asked that looks at blanks
-    for name, rule in _rules(profile):
-        assert name not in IDLE_ON_PLAIN or rule(text) == text, name
-    assert mask_pii(text, "ko") == (text, {})
-    asked = [rule for rule in _rules(profile) if rule[0] not in IDLE_ON_PLAIN]
-    assert {name for name, _ in asked} == {
-        "whitespace_squeezed",
-        "repeats_squeezed",
-        "namuwiki_markup_removed",
-    }
-    cleaned = clean_text(text, asked).text
-    assert is_plain(cleaned)
-    assert is_plain(remove_boilerplate(cleaned, "ko")[0])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\u1112\u1161\u11ab\u1100\u1173\u11af", "한글"),
+        ("ᄏᄏᄏ", "ㅋㅋㅋ"),
+        ("가\u11a8\u11a8", "각ㄱ"),
+        ("ᄀ\u1160", "ㄱ"),  # with the filler of the missing vowel
+        ("ＡＢＣ１２３ﾡￜ", "ABC123ㄱㅣ"),
+        ("안녕！！ 정말？", "안녕!! 정말?"),
+        ("시ㆍ도지사 3ㆍ1운동", "시·도지사 3·1운동"),
+        ("국어・영어‧수학", "국어·영어·수학"),
+        ("가\u3164나 가\u2800나", "가 나 가 나"),
+        ("１０월 Ａ형 （Ａ） 한・미", "10월 A형 （A） 한·미"),
+        ("가" + 16 * "！", "가" + 16 * "!"),
+    ],
+)
+def test_one_form(text, expected):
+    assert normalise_hangul(text) == expected
 
 
-def test_reviews_are_plain_and_marks_are_not():
-    assert is_plain("최고의 영화 ㅋㅋㅋ 10점 줍니다!! 'Good'…")
-    for text in ("OOO 감독", "www.a.kr", "010 1234 5678", "<b>", "a*b", "漢字", "가" * 500):
-        assert not is_plain(text)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ᄒᆞᆫ글",  # Old Korean: a vowel that has no syllable
+        "ㅎㆍㄴ",  # the same in compatibility letters: no dot
+        "你好！，？",
+        "カラオケ・バー",
+        "句読点、。！？",
+        "plain text",
+    ],
+)
+def test_hangul_stays(text):
+    assert normalise_hangul(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("법률(法律)에", "법률에"),
+        ("이순신(李舜臣, 1545~1598)", "이순신(1545~1598)"),
+        ("大韓民國 만세", " 만세"),
+        ("한글(가나)만", "한글(가나)만"),
+        ("정의 (正義)", "정의"),
+        ("豈", ""),  # a compatibility ideograph
+    ],
+)
+def test_hanja(text, expected):
+    assert drop_hanja(text) == expected

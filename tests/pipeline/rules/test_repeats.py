@@ -7,46 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electrify.config.clean import CleanRules, Source
-from pipeline.rules.characters import DRAWN, RULE, TABLE
-from pipeline.rules.normalize import clean_text, rules_for
-from pipeline.rules.repeats import clean_comment, squeeze_repeats
+from pipeline.rules.normalize import clean_comment, clean_text, rules_for, squeeze_repeats
 
 _TEXTS = st.text(st.sampled_from("ㅋㅎ하아!~.a0-= \n👍漢"), max_size=60)
 
 
-def _by_expression(text: str, n: int) -> str:
-    """The single characters, by the back-reference that the arrays stand for."""
-
-    def cut(run: re.Match[str]) -> str:
-        character = run[1]
-        kind = int(TABLE[ord(character)])
-        if character == ".":
-            limit = min(3, n)
-        elif kind & RULE:
-            limit = max(3, n) if character == "~" else 3
-        elif kind & DRAWN:
-            limit = n
-        else:
-            limit = len(run[0])
-        return character * min(limit, len(run[0]))
-
-    return re.sub(r"(.)\1+", cut, text, flags=re.DOTALL)
-
-
 @given(_TEXTS, st.integers(1, 5))
 @settings(max_examples=200)
-def test_equals_the_expression(text, n):
-    singles = _by_expression(text, n)
-    letters = "ㅋㅎ하아"
-    expected = re.sub(
-        rf"([{letters}])(?!\1)([{letters}])(?:\1\2){{{n},}}\1?", lambda run: _unit(run, n), singles
-    )
-    assert squeeze_repeats(n)(text) == expected
-
-
-def _unit(run: re.Match[str], n: int) -> str:
-    odd = run[0][-1] == run[1]
-    return (run[1] + run[2]) * n + (run[1] if odd else "")
+def test_no_run_is_longer_and_nothing_but_repeats_goes(text, n):
+    squeezed = squeeze_repeats(n)(text)
+    assert squeeze_repeats(n)(squeezed) == squeezed
+    assert not re.search(rf"([ㅋㅎ하아!👍漢])\1{{{n}}}|([ㅋㅎ하아]{{2}})\2{{{n}}}", squeezed)
+    runs = (re.sub(r"(..?)\1+", r"\1", one, flags=re.DOTALL) for one in (text, squeezed))
+    assert len({*map(frozenset, runs)}) == 1
 
 
 @pytest.mark.parametrize(
@@ -104,5 +77,7 @@ def test_the_profile_chooses_it_with_two_repeats():
     source = Source(kind="jsonl", language="ko", path="x", profile="comments")
     text = "ㅋㅋㅋㅋㅋㅋ 대박!!!!! 中..... OOO"
     assert clean_text(text, rules_for(CleanRules(), source)).text == "ㅋㅋ 대박!! .."
+    gloss = clean_text("한국(韓國)의 말", rules_for(CleanRules(), source)).text
+    assert gloss == "한국의 말"
     kept = clean_text(text, rules_for(CleanRules(max_repeats=1), source)).text
     assert kept == "ㅋ 대박! ."

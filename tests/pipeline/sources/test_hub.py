@@ -40,13 +40,14 @@ TEXTS = [f"글 {i}" for i in range(10)]
 def test_a_saved_data_set_by_its_files(tmp_path):
     _rows().save_to_disk(tmp_path / "korean", num_shards=3)
     files, items = _read(source_of("huggingface", tmp_path / "korean"))
-    assert [file.path.rpartition("/")[2] for file in files] == [
-        f"data-{i:05d}-of-00003.arrow" for i in range(3)
-    ]
+    assert [(file.part, file.num_parts) for file in files] == [(0, 3), (1, 3), (2, 3)]
     assert [item.text for item in items] == TEXTS
     assert items[1].url == "u1"
     assert {file.stem for file in files} == {"korean"}
-    assert len(fingerprints(files)) == 3
+    (mark,) = fingerprints(files).values()
+    _rows(9).save_to_disk(tmp_path / "korean", num_shards=3)
+    other = expand_sources([source_of("huggingface", tmp_path / "korean")])
+    assert list(fingerprints(other).values()) != [mark]
 
 
 def test_the_split_of_a_saved_dictionary(tmp_path):

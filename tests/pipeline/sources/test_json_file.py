@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.sources.files import line_parts, split_file
 from pipeline.sources.input_file import InputFile
-from pipeline.sources.json_file import head_values, named_list, text_path
+from pipeline.sources.json_file import head_values, text_path
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
 from tests.pipeline.sources.reading import LINE_BYTES, read_path, source_of, with_peak
@@ -192,22 +192,3 @@ def test_the_head_of_a_file_tells_what_is_in_it():
     values, is_one = head_values(cut)
     assert is_one
     assert values[0]["data"][0] == {"text": "가" * 1000}
-
-
-@pytest.mark.parametrize(
-    ("value", "command"),
-    [
-        ({f"doc{i}": {"text": text} for i, text in enumerate(TEXTS)}, "jq -c '.[]' FILE"),
-        ({"0": {"text": "a"}, "1": {"text": "b"}}, "jq -c '.[]' FILE"),
-        (
-            {"n": {"0": 1, "1": 2}, "text": {"0": "a", "1": "b"}},
-            """jq -c '."text"[] | {text: .}'""",
-        ),
-        ({"all": {"0": {"text": "a"}, "1": {"text": "b"}}}, """jq -c '."all"[]' FILE"""),
-        (ROWS[0], None),
-        (NIKL, None),
-    ],
-)
-def test_an_object_that_stands_for_a_list_is_made_one(value, command):
-    found = named_list(value)
-    assert found is None if command is None else found and found.startswith(command)

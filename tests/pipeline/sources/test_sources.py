@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipeline.init.survey import survey
 from pipeline.sources.files import (
     GROUP_BYTES,
     MAX_GROUPS,
@@ -22,7 +23,6 @@ from pipeline.sources.input_file import InputFile, document_id
 from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
 from pipeline.sources.raw import Fault, Raw, TooLong
 from pipeline.sources.readers import read_file
-from pipeline.sources.survey import survey
 from tests.pipeline.sources.reading import read_source, source_of
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.sources.survey import survey
+from pipeline.init.survey import survey
 from tests.pipeline.sources.reading import read_source
 
 KOREAN = "국회는 오늘 본회의를 열어 새해 예산안을 처리했다고 밝혔다."
@@ -123,7 +123,7 @@ def test_amounts_of_a_file_of_which_only_the_head_is_read(tmp_path, monkeypatch)
     texts = [f"{KOREAN} {i % 97}" * (1 + i % 7) for i in range(12_000)]
     for name in ("a.jsonl", "b.jsonl.gz"):
         write_jsonl(tmp_path / name, texts)
-    monkeypatch.setattr("pipeline.sources.survey._SAMPLE_BYTES", 100_000)
+    monkeypatch.setattr("pipeline.init.survey._SAMPLE_BYTES", 100_000)
     found, _ = survey(tmp_path)
     for source in found:
         assert source.num_documents == pytest.approx(12_000, rel=0.1)
@@ -133,7 +133,6 @@ def test_amounts_of_a_file_of_which_only_the_head_is_read(tmp_path, monkeypatch)
 def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
     for name in ("a.hwp", "b.png", ".hidden.txt", "empty.txt"):
         (tmp_path / name).write_bytes(b"" if name == "empty.txt" else b"x")
-    (tmp_path / "list.json").write_text(json.dumps({n: {"text": KOREAN} for n in range(3)}))
     (tmp_path / "page.xml").write_text("<a/>")
     (tmp_path / "broken.parquet").write_text("none")
     found, unread = survey(tmp_path)
@@ -141,14 +140,12 @@ def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
     expected = (
         "1 .hwp: .*hwp5txt",
         "1 .png: ",
-        "list.json: .*jq",
         "page.xml: ",
         "n.parquet: damaged",
     )
     for what in expected:
         assert any(re.search(what, line) for line in unread), what
     assert len(unread) == len(expected)
-    assert survey(tmp_path / "list.json") == ([], [line for line in unread if "jq" in line])
     with pytest.raises(ValueError, match="no file or folder at none"):
         survey(Path("none"))
 

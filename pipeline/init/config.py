@@ -10,13 +10,12 @@ from pathlib import Path
 
 from electrify.config.load import parse_config, toml_value
 from electrify.system.outcome import UserError
-from pipeline.sources.survey import KIND_OF_ENDING, FoundSource, survey
+from pipeline.init.survey import KIND_OF_ENDING, FoundSource, survey
 
 _BYTES_A_TOKEN = 4  # of UTF-8: 3.8 to 4.7 in Korean, 4 in languages with Latin letters
 # up to four passes teach nearly as much as new text (Muennighoff et al. 2023, "Scaling
 # Data-Constrained Language Models")
 _NUM_PASSES = 4
-_SHIPPED = Path("model/shipped/ko-tiny")
 _HEADLINES = {
     "name": "sample-headlines",
     "train": "pipeline/sample/made-up-headlines.json",
@@ -40,89 +39,8 @@ class _Network:
     why: str
 
 
-_SMALL_BATCHES = """\
-attention = "document"          # each document by itself, and positions from its start
-hidden_dropout_prob = 0.0
-attention_probs_dropout_prob = 0.0
-generator_hidden_fraction = 0.5
-generator_layers_fraction = 0.5
-clipping = "network"
-optimizer = "bias-corrected"
-"""
-_FROM_SHIPPED = _Network(
-    f"""\
-size = 12_000                   # the encoder's own pieces; more are learnt from your text
-extend = "{_SHIPPED}/discriminator"
-""",
-    128,
-    16,
-    f"""\
-initial_model = "{_SHIPPED}/discriminator"
-initial_generator = "{_SHIPPED}/generator"
-size = "small"                  # and, as the encoder has them:
-num_hidden_layers = 4
-embedding_size = 96
-max_position_embeddings = 128
-{_SMALL_BATCHES}\
-learning_rate = 3e-4
-generator_learning_rate = 1e-3
-""",
-    100,
-    5_000,
-    "the text is small (below 20 M tokens): the run goes on from the shipped Korean encoder, as "
-    "configs/ko-domain.toml does",
-)
-_SCRATCH = _Network(
-    "size = 4_000\n",
-    64,
-    16,
-    """\
-size = "small"
-num_hidden_layers = 3
-hidden_size = 128
-intermediate_size = 512
-num_attention_heads = 2
-embedding_size = 128
-generator_hidden_fraction = 0.5
-optimizer = "bias-corrected"
-learning_rate = 1e-3
-""",
-    600,
-    5_000,
-    "the text is very small (below 1 M tokens): three layers of width 128 from nothing. The run "
-    "shows every stage but teaches an encoder little: give more text, or an encoder to go on from "
-    "(docs/pretraining.md#going-on-from-weights)",
-)
-_TINY = _Network(
-    "size = 12_000\n",
-    128,
-    16,
-    f"""\
-size = "small"
-num_hidden_layers = 4
-embedding_size = 96
-max_position_embeddings = 128
-initialization = "mimetic"
-{_SMALL_BATCHES}\
-mlm_steps_fraction = 0.75       # a masked language model first, then a discriminator
-mlm_learning_rate = 1e-3
-learning_rate = 5e-4
-generator_learning_rate = 2e-3
-""",
-    600,
-    34_500,
-    "from 1 M to 100 M tokens: four layers of width 256 from nothing, as configs/ko-tiny.toml, in "
-    "some hours of a CPU",
-)
-_SMALL = _Network(
-    "size = 32_000\n",
-    128,
-    128,
-    'size = "small"                  # "base" is for tens of gigabytes and several GPUs\n',
-    10_000,
-    1_000_000,
-    "from 100 M tokens: ELECTRA-Small from nothing; you want a GPU",
-)
+_TABLES = tomllib.loads(Path(__file__).with_name("networks.toml").read_text(encoding="utf-8"))
+_NETWORKS = {name: _Network(**table) for name, table in _TABLES.items()}
 
 
 def init(path: str, output: str | None) -> list[str]:
@@ -144,7 +62,7 @@ def init(path: str, output: str | None) -> list[str]:
     found, unread = survey(Path(path))
     if not found:
         raise UserError(_nothing_to_read(path, unread))
-    num_tokens = sum(source.text_bytes for source in found) // _BYTES_A_TOKEN
+    num_tokens = int(sum(source.text_bytes for source in found) // _BYTES_A_TOKEN)
     network = _network(_languages(found), num_tokens)
     text = _config(name, target, found, num_tokens, network)
     parse_config(tomllib.loads(text), str(target))
@@ -175,24 +93,24 @@ def _nothing_to_read(path: str, unread: Sequence[str]) -> str:
 
 
 def _num_documents(found: Sequence[FoundSource]) -> int:
-    return sum(source.num_documents for source in found)
+    return round(sum(source.num_documents for source in found))
 
 
 def _languages(found: Sequence[FoundSource]) -> Counter[str]:
     """Estimated bytes of text by the languages of the sources."""
     languages: Counter[str] = Counter()
     for source in found:
-        languages[source.source.language] += source.text_bytes
+        languages[source.source.language] += round(source.text_bytes)
     return languages
 
 
 def _network(languages: Counter[str], num_tokens: int) -> _Network:
     is_korean = languages["ko"] * 2 >= languages.total()
-    if is_korean and num_tokens < 20_000_000 and _SHIPPED.is_dir():
-        return _FROM_SHIPPED
+    if is_korean and num_tokens < 20_000_000 and Path("model/shipped/ko-tiny").is_dir():
+        return _NETWORKS["shipped"]
     if num_tokens < 1_000_000:
-        return _SCRATCH
-    return _TINY if num_tokens < 100_000_000 else _SMALL
+        return _NETWORKS["scratch"]
+    return _NETWORKS["tiny" if num_tokens < 100_000_000 else "small"]
 
 
 def _config(
@@ -264,12 +182,12 @@ def _comment(text: str, indent: str = "") -> str:
     )
 
 
-def _about(number: int) -> str:
+def _about(number: float) -> str:
     """An estimate, by its first two digits."""
-    return f"about {round(number, 2 - len(str(number))):,}"
+    return f"about {round(number, 2 - len(str(round(number)))):,}"
 
 
-def _size(num_bytes: int) -> str:
+def _size(num_bytes: float) -> str:
     return f"{num_bytes / 1e6:,.1f} MB" if num_bytes >= 1e5 else f"{num_bytes / 1e3:,.1f} KB"
 
 

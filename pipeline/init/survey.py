@@ -12,24 +12,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from electrify.config.clean import Kind, Source
 from electrify.config.names import check_language
-from electrify.storage.encodings import (
-    guess_any_encoding,
-    marked_encoding,
-    reads_lines_alone,
-)
+from electrify.storage.encodings import guess_any_encoding, marked_encoding, reads_lines_alone
 from electrify.storage.tables import guess_delimiter, has_cells, has_header, read_rows
 from electrify.system.outcome import UserError
 from pipeline.rules.language import main_language
-from pipeline.sources.files import REFUSED, fault_of_name
+from pipeline.sources.files import fault_of_name
 from pipeline.sources.input_file import InputFile, open_source, packing, text_ending
-from pipeline.sources.json_file import head_values, named_list, text_path
+from pipeline.sources.json_file import head_values, text_path
 from pipeline.sources.lines import head_of, read_text_chunks
-from pipeline.sources.looks import describe
+from pipeline.sources.looks import REFUSED, describe
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import DAMAGES, read_file
 from pipeline.sources.tables import is_string
@@ -59,47 +54,27 @@ _FIELD_ROWS = 100  # that tell which field holds the text
 _MAX_JUDGED = 300  # documents of one ending whose language is asked for
 _JUDGED_CHARACTERS = 4000
 _MANY_FILES, _SMALL_FILE_BYTES = 20, 256_000  # of which each is a document
-_LINES_A_BLOCK = 50  # at most, where blank lines are taken for borders of documents
+_LINES_A_BLOCK = 50  # at most, where blank lines are taken for boundaries of documents
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class FoundSource:
-    """A source, and estimates of what it holds."""
+    """A source, or the head of one of its files, and estimates of what it holds."""
 
     source: Source
     num_files: int
     num_bytes: int  # as they are stored
-    num_documents: int
-    text_bytes: int  # of the documents, as UTF-8
+    num_documents: float
+    text_bytes: float  # of the documents, as UTF-8
     language_bytes: Mapping[str, int]  # of the documents whose language is known, among those read
-    other_fields: tuple[str, ...]
+    fields: tuple[str, ...]
     fault: str = ""  # the first that was met
 
-
-@dataclass(frozen=True)
-class _Sample:
-    """What the head of one file says of it. None: it fits any other file."""
-
-    kind: Kind
-    text_field: str | None
-    columns: tuple[str, ...]
-    encoding: str | None
-    document: str | None
-    fields: tuple[str, ...]
-    num_bytes: int  # of the file, as it is stored
-    num_documents: float  # of the whole file
-    text_bytes: float
-    language_bytes: Mapping[str, int]
-    fault: str
-
     @property
-    def language(self) -> str | None:
-        return max(self.language_bytes, key=self.language_bytes.__getitem__, default=None)
-
-
-_MUST_AGREE = ("kind", "text_field", "columns", "encoding", "language")  # in a source
+    def other_fields(self) -> tuple[str, ...]:
+        return tuple(field for field in self.fields if field != self.source.text_field)
 
 
 def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
@@ -113,21 +88,19 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
         raise UserError(f"no file or folder at {root} (relative paths start at {Path.cwd()})")
     sizes = {root: root.stat().st_size} if root.is_file() else _files_below(root)
     found: list[FoundSource] = []
-    unread: list[str] = []
+    unread = [fault for path in sizes if (fault := fault_of_name(str(path)))]
     by_ending: dict[str, list[Path]] = {}
     for path in sizes:
-        if fault := fault_of_name(str(path)):
-            unread.append(fault)
-        else:
+        if not fault_of_name(str(path)):
             by_ending.setdefault(_whole_ending(path), []).append(path)
     for ending, paths in by_ending.items():
-        if text_ending(str(paths[0])) not in KIND_OF_ENDING:
+        if text_ending(str(paths[0])) in KIND_OF_ENDING:
+            sources, reasons = _sources_of(root, ending, {path: sizes[path] for path in paths})
+            found += sources
+            unread += reasons
+        else:
             advice = _OTHER.get(text_ending(str(paths[0])), "unknown to every kind of source")
             unread.append(f"{len(paths):,} {ending or 'without an ending'}: {advice}")
-            continue
-        sources, reasons = _sources_of(root, ending, {path: sizes[path] for path in paths})
-        found += sources
-        unread += reasons
     return found, unread
 
 
@@ -153,27 +126,23 @@ def _sources_of(
     paths = list(sizes)
     is_many = len(paths) >= _MANY_FILES and sum(sizes.values()) <= _SMALL_FILE_BYTES * len(paths)
     num_judged = max(2, _MAX_JUDGED // len(paths))
-    samples: dict[Path, _Sample | str] = {}
-
-    def sampled(paths: Sequence[Path]) -> list[_Sample | str]:
-        for path in paths:
-            if path not in samples:
-                samples[path] = _sample(path, sizes[path], is_many, num_judged)
-        return [samples[path] for path in paths]
-
+    samples = {
+        path: _sample(path, sizes[path], is_many, num_judged)
+        for path in _spread(paths, _MAX_SAMPLED)
+    }
     parts = {_pattern(root, ending, paths): paths}
-    if not _agree(sampled(_spread(paths, _MAX_SAMPLED))) and len(paths) > 1:
+    if not _agree(samples.values()) and len(paths) > 1:
         children = _children(root, ending, paths)
         parts = children if len(children) <= _MAX_SPLIT else parts
     found: list[FoundSource] = []
     unread: list[str] = []
     for pattern, members in parts.items():
-        # those that were read already, if there are any among the members
-        known = [path for path in members if path in samples] or _spread(members, 5)
-        heads = sampled(known)
+        heads = [samples[path] for path in members if path in samples] or [
+            _sample(path, sizes[path], is_many, num_judged) for path in _spread(members, 5)
+        ]
         if reasons := [head for head in heads if isinstance(head, str)]:
             unread.append(f"{pattern}: {reasons[0]}")
-        if good := [head for head in heads if isinstance(head, _Sample)]:
+        if good := [head for head in heads if isinstance(head, FoundSource)]:
             num_bytes = sum(sizes[path] for path in members)
             name = root.stem if is_many else None
             found.append(_joined(good, pattern, len(members), num_bytes, name))
@@ -202,46 +171,45 @@ def _spread(items: Sequence[T], most: int) -> list[T]:
     return [items[index * len(items) // most] for index in range(most)]
 
 
-def _agree(samples: Iterable[_Sample | str]) -> bool:
-    values: dict[str, set[object]] = {name: set() for name in _MUST_AGREE}
-    for sample in samples:
-        if isinstance(sample, str):
-            return False
-        for name in _MUST_AGREE:
-            values[name].add(getattr(sample, name))
-    values["encoding"] = _other_encodings(values["encoding"])
-    return all(len(of_name - {None}) <= 1 for of_name in values.values())
+def _agree(samples: Iterable[FoundSource | str]) -> bool:
+    """Whether one source may stand for all."""
+    good = [sample for sample in samples if isinstance(sample, FoundSource)]
+    options = {(s.source.kind, s.source.text_field, s.source.columns) for s in good}
+    languages = {s.source.language for s in good if s.language_bytes}
+    same = len(options) < 2 and len(languages) < 2 and len(_encodings(good)) < 2
+    return same and len(good) == len(list(samples))
 
 
-def _other_encodings(encodings: set[object]) -> set[object]:
+def _encodings(samples: Iterable[FoundSource]) -> set[str]:
     """Without UTF-8 where lines in it are read though another encoding is named."""
-    others = encodings - {None, "utf-8"}
-    return others if all(reads_lines_alone(str(one)) for one in others) else encodings
+    encodings = {sample.source.encoding for sample in samples}
+    others = encodings - {"utf-8"}
+    return others if others and all(map(reads_lines_alone, others)) else encodings
 
 
 def _joined(
-    samples: Sequence[_Sample], pattern: str, num_files: int, num_bytes: int, name: str | None
+    samples: Sequence[FoundSource], pattern: str, num_files: int, num_bytes: int, name: str | None
 ) -> FoundSource:
-    """One source for all samples, with what most of their text has where they differ."""
-    kinds = Counter(sample.kind for sample in samples)
-    samples = [sample for sample in samples if sample.kind == kinds.most_common(1)[0][0]]
-    chosen: dict[str, Any] = {}
-    for choice in (*_MUST_AGREE, "document"):
-        weights: Counter[Any] = Counter()
-        for sample in samples:
-            weights[getattr(sample, choice)] += round(sample.text_bytes) + 1
-        weights.pop(None, None)
-        if choice == "encoding" and (others := _other_encodings({*weights})):
-            weights = Counter({one: weights[one] for one in others})
-        if weights:
-            chosen[choice] = weights.most_common(1)[0][0]
+    """One source for all samples, with the options of most of their text where they differ."""
+    weights: Counter[tuple[str, ...]] = Counter()
     languages: Counter[str] = Counter()
     for sample in samples:
+        weights[_options(sample)] += round(sample.text_bytes) + 1
         languages.update(sample.language_bytes)
+    most = weights.most_common(1)[0][0]
+    chosen = next(sample.source for sample in samples if _options(sample) == most)
+    samples = [sample for sample in samples if sample.source.kind == chosen.kind]
+    encodings = _encodings(samples)
+    source = chosen.model_copy(
+        update={
+            "path": pattern,
+            "name": name,
+            "encoding": chosen.encoding if chosen.encoding in encodings else min(encodings),
+            "language": languages.most_common(1)[0][0] if languages else chosen.language,
+        }
+    )
     share = num_bytes / sum(sample.num_bytes for sample in samples)
-    source = Source(**{"language": "en", "path": pattern, "name": name} | chosen)
     num_documents = share * sum(sample.num_documents for sample in samples)
-    fields = dict.fromkeys(field for sample in samples for field in sample.fields)
     return FoundSource(
         source,
         num_files,
@@ -249,89 +217,84 @@ def _joined(
         num_files if source.document == "file" else round(num_documents),
         round(share * sum(sample.text_bytes for sample in samples)),
         languages,
-        tuple(field for field in fields if field != source.text_field),
+        tuple(dict.fromkeys(field for sample in samples for field in sample.fields)),
         next((sample.fault for sample in samples if sample.fault), ""),
     )
 
 
-def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> _Sample | str:
-    """What a file holds, or why it is not read."""
+def _options(sample: FoundSource) -> tuple[str, ...]:
+    source = sample.source
+    return (source.kind, source.text_field, *source.columns, source.document)
+
+
+def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> FoundSource | str:
+    """What the head of a file holds, or why it is not read."""
     if not num_bytes:
         return "the file is empty"
     file = InputFile(str(path), num_bytes, 0, 0, file_bytes=num_bytes)
     try:
-        return _read_sample(file, is_document, num_judged)
+        described = _described(file, is_document)
+        if isinstance(described, str):
+            return described
+        source, fields = described
+        documents, faults, share = _read_head(file, source)
     except DAMAGES as error:
         return f"damaged: {type(error).__name__}: {error}"
+    texts = [document.text for document in documents]
+    if not any(map(str.strip, texts)):
+        return faults[0].detail if faults else "no text in it"
+    language_bytes = _language_bytes(_spread(texts, num_judged))
+    language = max(language_bytes, key=language_bytes.__getitem__, default="en")
+    return FoundSource(
+        source.model_copy(update={"language": language}),
+        1,
+        num_bytes,
+        len(texts) * share,
+        sum(len(text.encode("utf-8", "replace")) for text in texts) * share,
+        language_bytes,
+        fields,
+        f"{file.where(faults[0].row)}: {faults[0].reason}: {faults[0].detail}" if faults else "",
+    )
 
 
 _Rows = list[dict[str, Any]]  # of the head of a file, of kinds that have fields
 
 
-def _read_sample(file: InputFile, is_document: bool, num_judged: int) -> _Sample | str:
+def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, ...]] | str:
+    """A source for a file, and the names of its fields; or why there is none."""
     kind = KIND_OF_ENDING[text_ending(file.path)]
     raw_head = b"" if kind in ("parquet", "wet") else head_of(file)
-    encoding = "utf-8" if marked_encoding(raw_head) else guess_any_encoding(raw_head)
-    options: dict[str, Any] = {}
-    rows: _Rows = []
     if kind == "wikipedia" and b"<mediawiki" not in raw_head:
         return "XML, but no dump of Wikipedia: write its text out, one JSON object a line"
+    options: dict[str, Any] = {}
+    rows: _Rows = []
     if kind == "parquet":
         rows = _parquet_rows(file)
     elif kind not in ("wikipedia", "wet"):
+        encoding = "utf-8" if marked_encoding(raw_head) else guess_any_encoding(raw_head)
         head = read_text_chunks(file, encoding)[0]
         text = head.decode("utf-8", "replace").removeprefix("\ufeff")
         kind = _kind_of_text(kind, text)
+        options["encoding"] = encoding
         if kind == "text":
             options["document"] = "file" if is_document else _text_document(text)
-        else:
-            found = _json_rows(head) if kind == "jsonl" else _table_rows(file.path, text, kind)
-            if isinstance(found, str):
-                return found or describe(raw_head, kind, encoding) or "no JSON objects in it"
-            rows, options = found
-        options["encoding"] = encoding
+        elif kind == "jsonl":
+            values, is_one = head_values(head)
+            rows = [value for value in values if isinstance(value, dict)]
+            if not rows:
+                return describe(raw_head, kind, encoding) or "no JSON objects in it"
+            options["text_field"] = text_path(rows, is_one)
+        elif cells := _cells(text, kind):
+            if (is_header := has_header(cells)) is None:
+                return _which_row(file.path, cells)
+            columns = [] if is_header else [f"column{n + 1}" for n in range(len(cells[0]))]
+            options["columns"] = tuple(columns)
+            names = columns or [cell.strip() for cell in cells[0]]
+            rows = [dict(zip(names, row, strict=False)) for row in cells[is_header:]]
     if rows and options.setdefault("text_field", text_path(rows, is_file=False)) is None:
         return f"no field with text (there are: {', '.join(rows[0])})"
     source = Source(kind=kind, language="en", path=file.path, **options)
-    documents, faults, share = _read_head(file, source)
-    texts = [document.text for document in documents]
-    if not any(map(str.strip, texts)):
-        return faults[0].detail if faults else "no text in it"
-    return _Sample(
-        kind,
-        options.get("text_field") if rows else None,
-        source.columns,
-        None if encoding == "utf-8" and raw_head.isascii() else options.get("encoding"),
-        source.document if kind == "text" else None,
-        tuple(dict.fromkeys(field for row in rows for field in row)),
-        file.num_bytes,
-        len(texts) * share,
-        sum(len(text.encode("utf-8", "replace")) for text in texts) * share,
-        _language_bytes(_spread(texts, num_judged)),
-        f"{file.where(faults[0].row)}: {faults[0].reason}: {faults[0].detail}" if faults else "",
-    )
-
-
-def _json_rows(head: bytes) -> tuple[_Rows, dict[str, Any]] | str:
-    """Objects and options of the source; empty where none can be read."""
-    values, is_one = head_values(head)
-    rows = [value for value in values if isinstance(value, dict)]
-    if not rows or named_list(rows[0]):
-        return ""
-    return rows, {"text_field": text_path(rows, is_one)}
-
-
-def _table_rows(path: str, text: str, kind: Kind) -> tuple[_Rows, dict[str, Any]] | str:
-    """Rows and options of the source, or a question."""
-    cells = _cells(text, kind)
-    if not cells:
-        return [], {}
-    if (is_header := has_header(cells)) is None:
-        return _which_row(path, cells)
-    columns = () if is_header else tuple(f"column{n + 1}" for n in range(len(cells[0])))
-    names = columns or [cell.strip() for cell in cells[0]]
-    rows = [dict(zip(names, row, strict=False)) for row in cells[is_header:]]
-    return rows, {"columns": columns}
+    return source, tuple(dict.fromkeys(field for row in rows for field in row))
 
 
 def _kind_of_text(kind: Kind, text: str) -> Kind:
@@ -369,19 +332,17 @@ def _text_document(text: str) -> str:
     return "block" if 1 < num_blocks >= text.count("\n") / _LINES_A_BLOCK else "line"
 
 
-def _parquet_rows(file: InputFile) -> list[dict[str, Any]]:
-    """The texts of the first rows."""
+def _parquet_rows(file: InputFile) -> _Rows:
+    """The texts of the first rows: not each value of another type has one in Python, as far dates.
+
+    Of the other columns only the names.
+    """
     with open_source(file) as opened, pq.ParquetFile(opened) as table:
-        for batch in table.iter_batches(batch_size=_FIELD_ROWS):
-            columns = [_strings(column) for column in batch.columns]
-            names = batch.schema.names
-            return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        schema = table.schema_arrow
+        texts = [name for name in schema.names if is_string(schema.field(name).type)]
+        for batch in table.iter_batches(batch_size=_FIELD_ROWS, columns=texts):
+            return [dict.fromkeys(schema.names) | row for row in batch.to_pylist()]
     return []
-
-
-def _strings(column: pa.Array) -> list[str | None]:
-    """The values where they are text: not each of another type has one in Python, as far dates."""
-    return column.to_pylist() if is_string(column.type) else [None] * len(column)
 
 
 def _read_head(file: InputFile, source: Source) -> tuple[list[Raw], list[Fault], float]:
@@ -389,31 +350,27 @@ def _read_head(file: InputFile, source: Source) -> tuple[list[Raw], list[Fault],
 
     Readers read ahead: the documents of all bytes read so far are those before the next read.
     """
-    num_read = 0
+    num_read = full = 0
 
     def count(num_bytes: int) -> None:
         nonlocal num_read
         num_read += num_bytes
 
-    documents: list[Raw] = []
-    faults: list[Fault] = []
-    full = 0
+    items: list[Raw | Fault] = []
+    is_whole = True
     for item in read_file(replace(file, on_read=count), source, _MAX_LINE_BYTES):
-        if full and num_read > full:
+        is_enough = source.kind == "parquet" and len(items) >= 10 * _FIELD_ROWS
+        if is_enough or (full and num_read > full):
+            is_whole = False
             break
-        if isinstance(item, Raw):
-            documents.append(item)
-        else:
-            faults.append(item)
+        items.append(item)
         full = full or (num_read if num_read >= _SAMPLE_BYTES else 0)
-        if source.kind == "parquet" and len(documents) >= 10 * _FIELD_ROWS:
-            break
-    else:
-        full = 0
+    documents = [item for item in items if isinstance(item, Raw)]
+    faults = [item for item in items if isinstance(item, Fault)]
     if source.kind == "parquet":  # it says itself how many rows it has
         with open_source(file) as opened, pq.ParquetFile(opened) as table:
             return documents, faults, table.metadata.num_rows / max(1, len(documents))
-    return documents, faults, max(1.0, file.num_bytes / full) if full else 1.0
+    return documents, faults, 1.0 if is_whole else max(1.0, file.num_bytes / full)
 
 
 def _language_bytes(texts: Iterable[str]) -> dict[str, int]:

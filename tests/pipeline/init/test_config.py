@@ -6,7 +6,7 @@ import pytest
 
 from electrify.cli import main
 from electrify.config.load import load_config
-from pipeline.init import init
+from pipeline.init.config import init
 from pipeline.sources.files import check_inputs
 
 KOREAN = "국회는 오늘 본회의를 열어 새해 예산안을 처리했다고 밝혔다."
@@ -58,7 +58,7 @@ def test_little_of_another_language_or_without_that_encoder_begins_from_nothing(
 def test_sizes_and_steps_follow_the_amount_of_text(
     tmp_path, monkeypatch, num_tokens, num_pieces, num_layers, num_steps
 ):
-    monkeypatch.setattr("pipeline.init._BYTES_A_TOKEN", 200 * len(ENGLISH) / num_tokens)
+    monkeypatch.setattr("pipeline.init.config._BYTES_A_TOKEN", 200 * len(ENGLISH) / num_tokens)
     config, _ = config_of(tmp_path / "en", ENGLISH)
     assert config.vocab.size == num_pieces
     assert config.pretrain.num_hidden_layers == num_layers
