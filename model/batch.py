@@ -1,7 +1,6 @@
 """What goes into a forward pass and what comes out of it.
 
-Documents that share a packed sequence are told apart, so that each is attended to by itself. Pure
-functions of tensors; static shapes. B sequences, L positions.
+Shapes: B sequences, L positions, N slots for chosen positions, V pieces, H hidden size.
 """
 
 from collections.abc import Callable
@@ -10,10 +9,8 @@ from typing import Any, Literal, Self, TypeVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from model.devices.device import spread
-from model.ordered import running_maximum, running_sum
 
 
 @dataclass(frozen=True)
@@ -87,21 +84,18 @@ Tensors = TypeVar("Tensors", bound=Noise | Batch)
 def map_tensors(data: Tensors, function: Callable[[Tensor], Tensor]) -> Tensors:
     """A dataclass with another tensor in place of each."""
     changed: dict[str, Any] = {}
-    for field in fields(data):
-        value = getattr(data, field.name)
+    for part in fields(data):
+        value = getattr(data, part.name)
         if isinstance(value, Tensor):
-            changed[field.name] = function(value)
+            changed[part.name] = function(value)
         elif isinstance(value, Noise):
-            changed[field.name] = map_tensors(value, function)
+            changed[part.name] = map_tensors(value, function)
     return replace(data, **changed)
 
 
 @dataclass(frozen=True)
 class Masked:
-    """A batch with its positions chosen and masked: all that does not depend on weights.
-
-    B sequences, L positions, N slots for chosen positions.
-    """
+    """A batch with its positions chosen and masked: all that does not depend on weights."""
 
     batch: Batch
     tokens: Tensor  # (B, L) bool, False at padding
@@ -115,12 +109,9 @@ class Masked:
     hidden: Tensor  # (B, N) fp32, 1 where a position was chosen and its token is not in that input
 
     @property
-    def beside(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    def context(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """What a network reads beside ids: token types, attention mask, positions."""
         return self.batch.token_type_ids, self.attention_mask, self.position_ids
-
-
-Unit = Literal["chosen", "tokens", "candidates"]
 
 
 @dataclass(frozen=True)
@@ -149,85 +140,69 @@ class Term:
     """One part of the loss: a sum, what it is to be divided by, and its factor."""
 
     total: Tensor  # scalar, fp32, with gradient
-    per: Unit
+    per: Literal["chosen", "tokens", "candidates"]
     weight: float
 
     def mean(self, counts: Counts) -> Tensor:
-        """The mean over all that `counts` covers, of which `total` may be a share."""
+        """The mean over all that `counts` covers, of which `total` may be a part."""
         count: Tensor = getattr(counts, self.per)
         return self.total / count.clamp(min=1)
 
 
+Terms = dict[str, Term]  # of `generator`, `discriminator` (the main network) and `baseline`
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a head over the vocabulary makes of the chosen positions, without gradient."""
+
+    losses: Tensor  # (B, N) -log p(original)
+    hits: Tensor  # (B, N) bool, no token is more likely than the original
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What the generator puts at the chosen positions, without gradient."""
+
+    ids: Tensor  # (B, N) int64
+    predicted: Predictions | None = None  # of a learned generator
+    noise_log_probs: Tensor | None = None  # (B, L) log q of the main network's input; electric
+
+
+@dataclass(frozen=True)
+class Corrupted:
+    """The main network's input."""
+
+    ids: Tensor  # (B, L) int64
+    labels: Tensor  # (B, L) fp32, 1 where replaced
+
+
+@dataclass(frozen=True)
+class Detected:
+    """What the main network tells of each token, without gradient."""
+
+    logits: Tensor  # (B, L) fp32, high means replaced
+    losses: Tensor  # (B, L) binary cross-entropies
+
+
 @dataclass(frozen=True)
 class Outputs:
-    """One forward pass: the terms of its loss and what the metrics are made of.
+    """One forward pass: the terms of its loss and what the metrics are made of."""
 
-    Names of terms: `generator` (the learned generator's), `discriminator` (the main network's),
-    `baseline` (of electra-adversarial). What an objective does not have is None.
-    """
+    masked: Masked
+    terms: Terms
+    samples: Samples | None = None
+    corrupted: Corrupted | None = None
+    detected: Detected | None = None
+    predicted: Predictions | None = None  # by the main network
+    counted: Tensor | None = None  # (B, L) tokens whose detection counts; None: all
 
-    terms: dict[str, Term]
-    counts: Counts
-    languages: Tensor  # (B,)
-    tokens: Tensor  # (B, L) bool, those whose detection counts: real ones, or some of them
-    weights: Tensor  # (B, N) 1 where a position was really chosen
-    hidden: Tensor  # (B, N) 1 where its token was hidden as well: what is told there is a guess
-    sampled: Tensor | None = None  # (B, N) int64 what the generator put at the chosen positions
-    noise_log_probs: Tensor | None = None  # (B, L) log q of the main network's input; electric
-    sample_hits: Tensor | None = None  # (B, N) bool, the sample is the original
-    generator_losses: Tensor | None = None  # (B, N) -log p(original), detached
-    generator_hits: Tensor | None = None  # (B, N) bool, no token is more likely than the original
-    language_losses: Tensor | None = None  # (B, N) the same of the main network
-    language_hits: Tensor | None = None  # (B, N)
-    corrupted_ids: Tensor | None = None  # (B, L) the main network's input
-    labels: Tensor | None = None  # (B, L) fp32, 1 where replaced
-    discriminator_logits: Tensor | None = None  # (B, L) detached; high means replaced
-    discriminator_losses: Tensor | None = None  # (B, L) binary cross-entropies, detached
+    @property
+    def counts(self) -> Counts:
+        return Counts.of(self.masked)
 
     def loss(self, counts: Counts | None = None) -> Tensor:
         """The weighted sum of the terms; `counts` of the whole step, else of this pass alone."""
-        terms = [term.weight * term.mean(counts or self.counts) for term in self.terms.values()]
+        counts = counts or self.counts
+        terms = [term.weight * term.mean(counts) for term in self.terms.values()]
         return torch.stack(terms).sum()
-
-
-def document_blocks(
-    input_ids: Tensor, token_type_ids: Tensor, tokens: Tensor, sep_id: int
-) -> Tensor:
-    """The number of the document that each token belongs to, from 0 on in every row: (B, L) int64.
-
-    Rows are `[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` of one segment, then padding; A and B are
-    runs of a stream in which each document ends with a [SEP] of its own. That [SEP] is its
-    document's last token. The row's own two, the one before the second segment and the last token,
-    end no document and belong with the token before them: a document that ends where a segment
-    does has two. [CLS] belongs with the token after it, and padding is a block of its own.
-
-    `tokens` is (B, L) bool, False at padding. A document that goes on from the first segment in
-    the second is one block. Where a row begins with the very end of a document, [CLS] has nothing
-    but that [SEP] beside it.
-    """
-    following = F.pad(tokens[:, 1:], (0, 1))
-    last = tokens & ~following
-    second = token_type_ids > 0
-    own = last | (tokens & ~second & F.pad(second[:, 1:], (0, 1)))
-    ends = (input_ids == sep_id) & tokens & ~own
-    # where the row's own [SEP] comes right behind, the document ends with that one
-    own_next = F.pad(own[:, 1:], (0, 1))
-    ends_before = F.pad(ends[:, :-1], (1, 0))
-    ends = (ends & ~own_next) | (own & ends_before) | last
-    return running_sum(F.pad(ends[:, :-1], (1, 0)), torch.int64)
-
-
-def document_positions(blocks: Tensor) -> Tensor:
-    """Each token's place in its block, which begins at 0: (B, L) int64."""
-    column = torch.arange(blocks.shape[1], device=blocks.device).expand_as(blocks)
-    inside = F.pad(blocks[:, 1:] == blocks[:, :-1], (1, 0))  # the row's first token is not
-    return column - running_maximum(column.masked_fill(inside, 0))
-
-
-def document_mask(blocks: Tensor, tokens: Tensor) -> Tensor:
-    """(B, 1, L, L) bool: tokens attend inside their own block.
-
-    Padding attends to padding: a row of the mask with nothing in it would make its softmax NaN.
-    """
-    same = blocks[:, :, None] == blocks[:, None, :]
-    return (same & (tokens[:, :, None] == tokens[:, None, :]))[:, None]

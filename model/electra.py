@@ -1,21 +1,27 @@
-"""The networks of pretraining: a generator, a main network, and what they share."""
+"""ELECTRA: its networks and one forward pass, as the paper has it (Clark et al. 2020, section 2).
 
-from collections.abc import Callable
-from typing import Any
+Mask, generate, sample, discriminate, weigh; `model.train.step` then goes backward and updates.
+What other objectives do otherwise is in `model.objectives`.
+"""
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from electrify.config.pretrain import PretrainConfig
 from model.batch import (
     Batch,
+    Corrupted,
+    Detected,
     Masked,
     Outputs,
+    Predictions,
+    Samples,
     SpecialTokens,
-    document_blocks,
-    document_mask,
-    document_positions,
+    Term,
+    Terms,
 )
+from model.devices.xla import insertion_index
 from model.layers import (
     DiscriminatorHead,
     Embeddings,
@@ -25,25 +31,26 @@ from model.layers import (
     initialise,
     initialise_mimetic,
 )
-from model.masking import choose_positions, cumulative_of, mask_tokens, masked_limits
-from model.shape import discriminator_shape, generator_shape
+from model.masking import (
+    choose_positions,
+    cumulative_of,
+    document_blocks,
+    document_mask,
+    document_positions,
+    mask_tokens,
+    masked_limits,
+    replace_tokens,
+)
+from model.plan import Stage, discriminator_shape, generator_shape
+from model.vocabulary_head import HeadLoss, Sampling, head_loss
 
 
 class ElectraPretrainer(nn.Module):
     """All networks of one objective; a part that the objective does not have is None.
 
     The main network is the discriminator or, in the objectives that predict tokens, what stands in
-    its place. `noise_probabilities` (V,) are those of a uniform or unigram generator, and
-    `unit_starts` (V,) says which pieces begin a unit that is masked as a whole.
+    its place. `noise_probabilities` (V,) are those of a uniform or unigram generator.
     """
-
-    generator_embeddings: Embeddings | None
-    generator: Encoder | TwoTowers | None
-    generator_head: GeneratorHead | None
-    baseline: nn.Linear | None
-    unit_starts: Tensor | None
-    noise_probabilities: Tensor | None
-    noise_cumulative: Tensor | None
 
     def __init__(
         self,
@@ -51,24 +58,28 @@ class ElectraPretrainer(nn.Module):
         vocab_size: int,
         special: SpecialTokens,
         noise_probabilities: Tensor | None = None,
-        unit_starts: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.config, self.special = config, special
         self.shape = discriminator_shape(config, vocab_size)
         self.generator_shape = generator_shape(config, vocab_size)
         self.embeddings = Embeddings(self.shape)
-        self.generator_embeddings = self.generator = self.generator_head = self.baseline = None
+        self.generator_embeddings: Embeddings | None = None
+        self.generator: Encoder | TwoTowers | None = None
+        self.generator_head: GeneratorHead | None = None
+        self.baseline: nn.Linear | None = None
         if config.has_generator:
             self._make_generator()
         self.discriminator = Encoder(self.shape)
         detects, predicts = config.has_detection_head, config.has_language_head
         self.discriminator_head = DiscriminatorHead(self.shape) if detects else None
         self.language_head = GeneratorHead(self.shape) if predicts or config.mlm_steps else None
-        self._add_table("unit_starts", unit_starts)
-        self._add_table("noise_probabilities", noise_probabilities)
+        # made anew from the shards, so no checkpoint needs them
+        self.noise_probabilities: Tensor | None
+        self.noise_cumulative: Tensor | None
         cumulative = None if noise_probabilities is None else cumulative_of(noise_probabilities)
-        self._add_table("noise_cumulative", cumulative)
+        self.register_buffer("noise_probabilities", noise_probabilities, persistent=False)
+        self.register_buffer("noise_cumulative", cumulative, persistent=False)
         if config.initialization == "mimetic":
             initialise_mimetic(self)
         else:
@@ -89,29 +100,15 @@ class ElectraPretrainer(nn.Module):
         if config.objective == "electra-adversarial":
             self.baseline = nn.Linear(shape.hidden_size, 1)
 
-    def _add_table(self, name: str, table: Tensor | None) -> None:
-        # made anew from the vocabulary and the shards, so no checkpoint needs it
-        self.register_buffer(name, table, persistent=False)
-
-    def forward(self, loss: Callable[..., Outputs], *arguments: Any) -> Outputs:
-        """A loss function of the network as its forward pass, where DDP synchronises gradients."""
-        return loss(self, *arguments)
-
     @torch.no_grad()
     def mask(self, batch: Batch) -> Masked:
         """Choose positions and mask them: all of a step that does not depend on weights."""
         config, special, ids = self.config, self.special, batch.input_ids
         tokens = ids != special.pad
         maskable = tokens & (ids != special.cls) & (ids != special.sep) & (ids != special.mask)
-        starts = None
-        if config.mask_unit != "token":
-            assert self.unit_starts is not None
-            starts = self.unit_starts[ids]
         # in a full sequence of 512 tokens, too: 77 of the 79 slots, as the original
         limits = masked_limits(tokens, config.mask_fraction)
-        positions, weights = choose_positions(
-            maskable, batch.noise.positions, config, limits, starts
-        )
+        positions, weights = choose_positions(maskable, batch.noise.positions, config, limits)
         # packed sequences are full, and without a mask attention takes its fastest kernel
         attention_mask = None if batch.packed else tokens[:, None, None, :]
         position_ids = None
@@ -138,6 +135,87 @@ class ElectraPretrainer(nn.Module):
             hidden=hidden,
         )
 
+    def forward(
+        self, masked: Masked, stage: Stage = "joint", samples: Samples | None = None
+    ) -> Outputs:
+        """The terms of the loss for one masked batch, as sums: the step divides them by its counts.
+
+        Stage "language" trains the main network as a masked language model, "generator" the
+        generator alone, "discriminator" the main network alone, on given samples or on those of
+        the frozen generator.
+        """
+        if stage == "language":
+            return self.predict_masked(masked)
+        terms: Terms = {}
+        if stage != "discriminator":
+            samples, terms = self.sample_replacements(masked)
+        elif samples is None:
+            with torch.no_grad():
+                samples, _ = self.sample_replacements(masked)
+        assert samples is not None
+        if stage == "generator":
+            return Outputs(masked, terms, samples)
+        return self.main_loss(masked, samples, terms)
+
+    def sample_replacements(self, masked: Masked) -> tuple[Samples, Terms]:
+        """The generator predicts the tokens at the chosen positions and draws others for them."""
+        config = self.config
+        if config.generator != "learned":
+            return Samples(self.sample_noise(masked)), {}
+        hidden = self.generator_states(masked.masked_ids, *masked.context)
+        sampling = Sampling(
+            masked.batch.noise.samples, config.sampling_temperature, config.disallow_correct
+        )
+        predicted = predict_chosen(*self.generator_output(), masked, hidden, sampling)
+        assert predicted.sampled is not None
+        term = Term(predicted.total, "chosen", config.generator_weight)
+        found = Predictions(predicted.losses, predicted.hits)
+        return Samples(predicted.sampled, found), {"generator": term}
+
+    def main_loss(self, masked: Masked, samples: Samples, terms: Terms) -> Outputs:
+        """The discriminator tells of every token, [CLS] and [SEP] included, if it was replaced."""
+        corrupted = corrupt(masked, samples)
+        hidden = self.main_states(corrupted.ids, *masked.context)
+        logits = self.detection_logits(hidden).float()
+        losses = F.binary_cross_entropy_with_logits(logits, corrupted.labels, reduction="none")
+        term = Term((losses * masked.tokens).sum(), "tokens", self.config.main_weight)
+        detected = Detected(logits.detach(), losses.detach())
+        return Outputs(masked, terms | {"discriminator": term}, samples, corrupted, detected)
+
+    def predict_masked(self, masked: Masked) -> Outputs:
+        """BERT's objective on the main network: [MASK] is in its input, and there is no generator.
+
+        It is the MLM warm-up of other objectives, where the weight of their loss is not its.
+        """
+        weight = self.config.main_weight if self.config.has_language_head else 1.0
+        term, predicted = self.predict_from(masked, masked.masked_ids, weight)
+        return Outputs(masked, {"discriminator": term}, predicted=predicted)
+
+    def predict_from(
+        self, masked: Masked, input_ids: Tensor, weight: float
+    ) -> tuple[Term, Predictions]:
+        """The main network predicts the originals at the chosen positions from an input (B, L)."""
+        hidden = self.main_states(input_ids, *masked.context)
+        predicted = predict_chosen(*self.language_output(), masked, hidden)
+        term = Term(predicted.total, "chosen", weight)
+        return term, Predictions(predicted.losses, predicted.hits)
+
+    def sample_noise(self, masked: Masked) -> Tensor:
+        """Samples (B, N) of a generator without weights, uniform or unigram.
+
+        With `disallow_correct` the original's part of the unit interval is cut out.
+        """
+        assert self.noise_cumulative is not None
+        assert self.noise_probabilities is not None
+        draws, cumulative = masked.batch.noise.samples[..., 0], self.noise_cumulative
+        if self.config.disallow_correct:
+            total = cumulative[-1]
+            own = self.noise_probabilities.double()[masked.originals]
+            below = cumulative[masked.originals] - own
+            draws = draws * (total - own)
+            draws = (draws + own * (draws >= below)) / total
+        return insertion_index(cumulative, draws)
+
     def generator_states(
         self,
         input_ids: Tensor,
@@ -145,72 +223,66 @@ class ElectraPretrainer(nn.Module):
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
     ) -> Tensor:
-        """The generator's last states: (B, L) to (B, L, H), or (B, L, 2 H) of two towers."""
+        """The generator's last hidden states: (B, L) to (B, L, H), of two towers (B, L, 2 H)."""
         embeddings = self.generator_embeddings or self.embeddings
         body = self.generator or self.discriminator  # weight_sharing = "all"
         embedded = embeddings(input_ids, token_type_ids, position_ids)
-        states: Tensor = body(embedded, attention_mask)
-        return states
-
-    def generator_logits(self, states: Tensor) -> Tensor:
-        """Over the vocabulary: (..., H) to (..., V)."""
-        head, table = generator_output(self)
-        logits: Tensor = head(states, table)
-        return logits
-
-    def generate(
-        self, input_ids: Tensor, token_type_ids: Tensor, positions: Tensor, *placed: Tensor | None
-    ) -> Tensor:
-        """Generator logits (B, N, V) at `positions` (B, N)."""
-        states = self.generator_states(input_ids, token_type_ids, *placed)
-        return self.generator_logits(at_positions(states, positions))
+        hidden: Tensor = body(embedded, attention_mask)
+        return hidden
 
     def main_states(
-        self, input_ids: Tensor, token_type_ids: Tensor, *placed: Tensor | None
-    ) -> Tensor:
-        """The main network's last states: (B, L) to (B, L, H)."""
-        return self.all_main_states(input_ids, token_type_ids, *placed)[-1]
-
-    def all_main_states(
         self,
         input_ids: Tensor,
         token_type_ids: Tensor,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
-    ) -> list[Tensor]:
-        """The states (B, L, H) that enter the main network's first layer, and of each layer."""
+        layers: list[Tensor] | None = None,
+    ) -> Tensor:
+        """The main network's last hidden states: (B, L) to (B, L, H).
+
+        `layers` gets what enters the first layer, and the hidden states of each.
+        """
         base = self.generator_embeddings if self.config.weight_sharing == "gdes" else None
         embedded = self.embeddings(input_ids, token_type_ids, position_ids, base)
-        return self.discriminator.all_states(embedded, attention_mask)
+        hidden: Tensor = self.discriminator(embedded, attention_mask, layers)
+        return hidden
 
-    def detection_logits(self, states: Tensor) -> Tensor:
+    def generator_output(self) -> tuple[GeneratorHead, Tensor]:
+        """The generator's head and its embedding matrix (V, E)."""
+        assert self.generator_head is not None
+        embeddings = self.generator_embeddings or self.embeddings
+        return self.generator_head, embeddings.word.weight
+
+    def language_output(self) -> tuple[GeneratorHead, Tensor]:
+        """The main network's head over the vocabulary and its embedding matrix (V, E)."""
+        assert self.language_head is not None
+        matrix: Tensor = self.embeddings.word.weight
+        if self.config.weight_sharing == "gdes":
+            assert self.generator_embeddings is not None
+            matrix = matrix + self.generator_embeddings.word.weight.detach()
+        return self.language_head, matrix
+
+    def generator_logits(self, hidden: Tensor) -> Tensor:
+        """Over the vocabulary: (..., H) to (..., V)."""
+        head, matrix = self.generator_output()
+        logits: Tensor = head(hidden, matrix)
+        return logits
+
+    def language_logits(self, hidden: Tensor) -> Tensor:
+        """The main network's prediction over the vocabulary: (..., H) to (..., V)."""
+        head, matrix = self.language_output()
+        logits: Tensor = head(hidden, matrix)
+        return logits
+
+    def detection_logits(self, hidden: Tensor) -> Tensor:
         """(..., H) to (...); high means replaced."""
         assert self.discriminator_head is not None
-        logits: Tensor = self.discriminator_head(states)
+        logits: Tensor = self.discriminator_head(hidden)
         return logits
-
-    def language_logits(self, states: Tensor) -> Tensor:
-        """The main network's prediction over the vocabulary: (..., H) to (..., V)."""
-        head, table = language_output(self)
-        logits: Tensor = head(states, table)
-        return logits
-
-    def discriminate(
-        self, input_ids: Tensor, token_type_ids: Tensor, *placed: Tensor | None
-    ) -> Tensor:
-        """Discriminator logits (B, L); high means replaced."""
-        return self.detection_logits(self.main_states(input_ids, token_type_ids, *placed))
-
-    def predict(
-        self, input_ids: Tensor, token_type_ids: Tensor, positions: Tensor, *placed: Tensor | None
-    ) -> Tensor:
-        """The main network's logits (B, N, V) over the vocabulary at `positions` (B, N)."""
-        states = self.main_states(input_ids, token_type_ids, *placed)
-        return self.language_logits(at_positions(states, positions))
 
     @torch.no_grad()
     def start_discriminator_from_generator(self) -> None:
-        """Copy tables and body; the detection head stays as it is (section 3.2, two-stage)."""
+        """Copy embeddings and body; the detection head stays as it is (section 3.2, two-stage)."""
         assert self.generator is not None
         assert self.generator_embeddings is not None
         self.embeddings.load_state_dict(self.generator_embeddings.state_dict())
@@ -225,22 +297,25 @@ class ElectraPretrainer(nn.Module):
             self.generator_head.bias.copy_(self.language_head.bias)
 
 
-def at_positions(states: Tensor, positions: Tensor) -> Tensor:
+def at_positions(hidden: Tensor, positions: Tensor) -> Tensor:
     """(B, L, H), (B, N) to (B, N, H)."""
-    return states.gather(1, positions[:, :, None].expand(-1, -1, states.shape[-1]))
+    return hidden.gather(1, positions[:, :, None].expand(-1, -1, hidden.shape[-1]))
 
 
-def generator_output(model: ElectraPretrainer) -> tuple[GeneratorHead, Tensor]:
-    """The generator's head and its word table (V, E)."""
-    assert model.generator_head is not None
-    return model.generator_head, (model.generator_embeddings or model.embeddings).word.weight
+def corrupt(masked: Masked, samples: Samples) -> Corrupted:
+    """The main network's input: the samples stand at the chosen positions."""
+    ids = masked.batch.input_ids
+    return Corrupted(*replace_tokens(ids, masked.positions, masked.weights, samples.ids))
 
 
-def language_output(model: ElectraPretrainer) -> tuple[GeneratorHead, Tensor]:
-    """The main network's head over the vocabulary and its word table (V, E)."""
-    assert model.language_head is not None
-    table: Tensor = model.embeddings.word.weight
-    if model.config.weight_sharing == "gdes":
-        assert model.generator_embeddings is not None
-        table = table + model.generator_embeddings.word.weight.detach()
-    return model.language_head, table
+def predict_chosen(
+    head: GeneratorHead,
+    matrix: Tensor,
+    masked: Masked,
+    hidden: Tensor,
+    sampling: Sampling | None = None,
+) -> HeadLoss:
+    """Predict the original tokens from hidden states (B, L, H), at the chosen positions alone: a
+    head over the vocabulary costs more than layers do."""
+    transformed = head.transform(at_positions(hidden, masked.positions))
+    return head_loss(transformed, matrix, head.bias, masked.originals, masked.weights, sampling)

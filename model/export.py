@@ -153,12 +153,11 @@ def round_weights(folder: Path, config: PretrainConfig, dtype: torch.dtype) -> N
 
 
 def _logits(model: ElectraPretrainer, network: Network, ids: Tensor, types: Tensor) -> Tensor:
-    everywhere = torch.arange(ids.shape[1]).expand(ids.shape[0], -1)
     if not network.predicts_tokens:
-        return model.discriminate(ids, types)
+        return model.detection_logits(model.main_states(ids, types))
     if network.folder == "generator":
-        return model.generate(ids, types, everywhere)
-    return model.predict(ids, types, everywhere)
+        return model.generator_logits(model.generator_states(ids, types))
+    return model.language_logits(model.main_states(ids, types))
 
 
 def _warn_of_limits(config: RunConfig, origin: Origin) -> None:

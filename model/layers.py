@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.shape import EncoderShape
+from model.plan import EncoderShape
 
 
 class Embeddings(nn.Module):
@@ -155,25 +155,30 @@ class Encoder(nn.Module):
         self.project = nn.Linear(shape.embedding_size, shape.hidden_size) if differs else None
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.num_hidden_layers))
 
-    def forward(self, embedded: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """(B, L, E) to the last layer's states (B, L, H)."""
-        return self.all_states(embedded, attention_mask)[-1]
-
-    def all_states(self, embedded: Tensor, attention_mask: Tensor | None = None) -> list[Tensor]:
-        """(B, L, E) to (B, L, H): what enters the first layer, then each layer's states.
+    def forward(
+        self,
+        embedded: Tensor,
+        attention_mask: Tensor | None = None,
+        layers: list[Tensor] | None = None,
+    ) -> Tensor:
+        """(B, L, E) to the last layer's hidden states (B, L, H).
 
         `attention_mask` is (B, L), nonzero where there is a token, or bool, True where attended,
-        and broadcasts to (B, heads, L, L).
+        and broadcasts to (B, heads, L, L). `layers` gets what enters the first layer, and the
+        hidden states of each.
         """
         hidden = embedded
         if self.project is not None:
             # autocast makes the product bf16; what the layers add to stays in fp32 all the same
             hidden = self.project(embedded).to(embedded.dtype)
         attention_mask = broadcast_mask(attention_mask)
-        states = [hidden]
+        if layers is not None:
+            layers.append(hidden)
         for layer in self.layers:
-            states.append(layer(states[-1], attention_mask))
-        return states
+            hidden = layer(hidden, attention_mask)
+            if layers is not None:
+                layers.append(hidden)
+        return hidden
 
 
 def broadcast_mask(mask: Tensor | None) -> Tensor | None:

@@ -1,4 +1,4 @@
-"""Which positions of a sequence are chosen, what then stands there, and what the labels are.
+"""Which positions of a sequence are chosen, what then stands there, and who attends to whom.
 
 Pure functions of tensors and of uniform draws in [0, 1); static shapes. B sequences, L positions,
 N slots for chosen positions, V pieces. The slots of a sequence have distinct positions. A slot of
@@ -12,28 +12,22 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from electrify.config.pretrain import PretrainConfig
-from model.ordered import insertion_index, running_maximum, running_sum
+from model.devices.xla import insertion_index, running_maximum, running_sum
 
 _BOUND_SDS = 4  # a Bernoulli count passes its mean by 4 sd once in 30,000 sequences
-# the count's sd with whole units over that with tokens, sqrt(E[n^2] / E[n]) for units of n tokens:
-# 1.2 to 1.8 on Korean text with 4,000 to 32,000 pieces
-_UNIT_SPREAD = 2
-_ROUNDS = 4  # of filling slots with whole units; each leaves less room than one more unit takes
 
 
 def num_slots(config: PretrainConfig, length: int) -> int:
     """Columns N of the chosen positions: what a full sequence has, or with Bernoulli a bound.
 
-    The bound is the mean and 4 standard deviations of Binomial(length, mask_fraction), of 8 where
-    units of several tokens are drawn as one, and never above the length. What would go over it is
-    left out.
+    The bound is the mean and 4 standard deviations of Binomial(length, mask_fraction), at most the
+    length. What would go over it is left out.
     """
     if config.masking != "bernoulli":
         return config.num_masked(length)
-    share = config.mask_fraction
-    spread = 1 if config.mask_unit == "token" else _UNIT_SPREAD
-    sd = spread * math.sqrt(length * share * (1 - share))
-    return min(length, math.ceil(length * share + _BOUND_SDS * sd))
+    fraction = config.mask_fraction
+    sd = math.sqrt(length * fraction * (1 - fraction))
+    return min(length, math.ceil(length * fraction + _BOUND_SDS * sd))
 
 
 def masked_limits(tokens: Tensor, mask_fraction: float) -> Tensor:
@@ -46,88 +40,29 @@ def masked_limits(tokens: Tensor, mask_fraction: float) -> Tensor:
 
 
 def choose_positions(
-    maskable: Tensor,
-    uniforms: Tensor,
-    config: PretrainConfig,
-    limits: Tensor | None = None,
-    unit_starts: Tensor | None = None,
+    maskable: Tensor, uniforms: Tensor, config: PretrainConfig, limits: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Choose positions among the maskable ones by `config.masking`.
 
     `maskable` is (B, L) bool, `uniforms` (B, L) fp32, `limits` (B,) the most positions a sequence
-    may have chosen, which Bernoulli draws do without, `unit_starts` (B, L) bool: a unit goes from
-    one such token to the next, or to one that is not maskable. Returns positions (B, N) int64 and
-    weights (B, N) fp32 in {0, 1}.
+    may have chosen, which Bernoulli draws do without. Returns positions (B, N) int64 and weights
+    (B, N) fp32 in {0, 1}.
 
-    fixed: min(N, limit) distinct positions, each set of them as likely as any other. Whole units
-    come in random order; one that does not fit into the slots left is passed over, so that at 19
-    slots units of 5 tokens are chosen 0.137 of the time where those of one are 0.164 of it. A
-    sequence whose units are all too long has the beginning of one of them.
-    bernoulli: each token, or unit, by itself with probability mask_fraction, which may be none.
+    fixed: min(N, limit) distinct positions, each set of them as likely as any other.
+    bernoulli: each token by itself with probability mask_fraction, which may be none.
     """
     slots = num_slots(config, maskable.shape[1])
     most = torch.full_like(maskable[:, 0], slots, dtype=torch.int64)
-    if limits is not None and config.masking != "bernoulli":
-        most = torch.minimum(most, limits.long())
-    if unit_starts is None:
-        starts, size, rank = None, None, None
-        keys = uniforms
-    else:
-        starts = unit_starts & maskable | _after_gap(maskable)
-        keys, size, rank = _of_units(starts, maskable, uniforms)
     candidates = maskable
     if config.masking == "bernoulli":
         # given that it lies below, a draw is again uniform there: it serves as order too
-        candidates = maskable & (keys < config.mask_fraction)
-    keys = keys.masked_fill(~candidates, 2.0)
+        candidates = maskable & (uniforms < config.mask_fraction)
+    elif limits is not None:
+        most = torch.minimum(most, limits.long())
     # stable: equal draws keep the order of the text, so that no device chooses otherwise
-    ordered, order = keys.sort(dim=1, stable=True)
-    taken = ordered < 2.0
-    if size is None or rank is None:
-        return order[:, :slots], (taken[:, :slots] & _first(slots, most)).float()
-    taken = _fit_units(taken, size.gather(1, order), rank.gather(1, order), most)
-    # those taken to the front, in their order
-    place = (~taken).sort(dim=1, stable=True).indices[:, :slots]
-    return order.gather(1, place), taken.gather(1, place).float()
-
-
-def _first(slots: int, most: Tensor) -> Tensor:
-    """(B, N) bool: the first `most` (B,) slots."""
-    return torch.arange(slots, device=most.device) < most[:, None]
-
-
-def _after_gap(maskable: Tensor) -> Tensor:
-    """The maskable tokens that stand first or after one that is not maskable."""
-    return maskable & ~F.pad(maskable[:, :-1], (1, 0))
-
-
-def _of_units(starts: Tensor, maskable: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each token (B, L): its unit's draw and number of tokens, and its own number in the unit.
-
-    What is said of a token that is not maskable has no meaning.
-    """
-    column = torch.arange(maskable.shape[1], device=maskable.device).expand_as(uniforms)
-    first = running_maximum(column.masked_fill(~starts, 0))
-    zeros = torch.zeros_like(column, dtype=torch.int32)
-    size = zeros.scatter_add(1, first, maskable.int()).gather(1, first)
-    return uniforms.gather(1, first), size, column - first
-
-
-def _fit_units(candidates: Tensor, size: Tensor, rank: Tensor, most: Tensor) -> Tensor:
-    """Which tokens fit, units being tried in turn: all (B, L), tokens in the order of their units.
-
-    The greedy rule in rounds: all units up to the first that does not fit, then on without those
-    that are larger than the room left, which can only shrink.
-    """
-    most = most[:, None]
-    tried, taken = candidates, torch.zeros_like(candidates)
-    for _ in range(_ROUNDS):
-        before = running_sum(tried, torch.int32) - 1 - rank
-        taken = tried & (before + size <= most)
-        room = most - taken.sum(dim=1, keepdim=True)
-        tried = taken | (tried & (size <= room))
-    cut = candidates & (running_sum(candidates, torch.int32) - 1 == rank) & (rank < most)
-    return torch.where(taken.any(dim=1, keepdim=True), taken, cut)
+    ordered, order = uniforms.masked_fill(~candidates, 2.0).sort(dim=1, stable=True)
+    first = torch.arange(slots, device=most.device) < most[:, None]
+    return order[:, :slots], ((ordered < 2.0)[:, :slots] & first).float()
 
 
 _BLOCK_TOKENS = 128  # about the root of a usual vocabulary size
@@ -230,3 +165,42 @@ def replace_tokens(
     shown = torch.where(weights > 0, sampled, input_ids.gather(1, positions))
     corrupted = input_ids.scatter(1, positions, shown)
     return corrupted, (corrupted != input_ids).float()
+
+
+def document_blocks(
+    input_ids: Tensor, token_type_ids: Tensor, tokens: Tensor, sep_id: int
+) -> Tensor:
+    """The number of the document that each token belongs to, from 0 on in every row: (B, L) int64.
+
+    Rows are `[CLS] A [SEP] B [SEP]` or `[CLS] A [SEP]`, then padding; A and B are runs of a stream
+    in which each document ends with a [SEP] of its own. The row's own [SEP], the one before the
+    second segment and the last token, end no document and belong with the token before them; [CLS]
+    belongs with the token after it. Padding is a block of its own. `tokens` (B, L) is bool, False
+    at padding.
+    """
+    following = F.pad(tokens[:, 1:], (0, 1))
+    last = tokens & ~following
+    second = token_type_ids > 0
+    own = last | (tokens & ~second & F.pad(second[:, 1:], (0, 1)))
+    ends = (input_ids == sep_id) & tokens & ~own
+    # where the row's own [SEP] comes right behind, the document ends with that one
+    own_next = F.pad(own[:, 1:], (0, 1))
+    ends_before = F.pad(ends[:, :-1], (1, 0))
+    ends = (ends & ~own_next) | (own & ends_before) | last
+    return running_sum(F.pad(ends[:, :-1], (1, 0)), torch.int64)
+
+
+def document_positions(blocks: Tensor) -> Tensor:
+    """Each token's place in its block, which begins at 0: (B, L) int64."""
+    column = torch.arange(blocks.shape[1], device=blocks.device).expand_as(blocks)
+    inside = F.pad(blocks[:, 1:] == blocks[:, :-1], (1, 0))  # the row's first token is not
+    return column - running_maximum(column.masked_fill(inside, 0))
+
+
+def document_mask(blocks: Tensor, tokens: Tensor) -> Tensor:
+    """(B, 1, L, L) bool: tokens attend inside their own block.
+
+    Padding attends to padding: a row of the mask with nothing in it would make its softmax NaN.
+    """
+    same = blocks[:, :, None] == blocks[:, None, :]
+    return (same & (tokens[:, :, None] == tokens[:, None, :]))[:, None]

@@ -1,7 +1,7 @@
-"""The pretraining stage: the loop around `train_step` that watches, validates and saves."""
+"""The pretraining stage: the loop around a step, which watches, validates and saves."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -11,14 +11,15 @@ import torch
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
-from electrify.stage.folder import write_json
+from electrify.stage.folder import is_whole, status, write_json
 from electrify.stage.plan import output_dir, pretrain_stage
+from electrify.stage.run import run_stage
 from electrify.system.machine import Precision
 from electrify.system.memory import keep_freed_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, Stopped, log, stop_on_signal, warn
 from electrify.system.unknown import Coverage, warn_of_unknown
-from model.batch import Batch, Outputs, document_blocks
+from model.batch import Batch, Outputs
 from model.devices.device import (
     autocast,
     cpu_bf16,
@@ -30,8 +31,10 @@ from model.devices.device import (
     seed_dropout,
 )
 from model.electra import ElectraPretrainer
-from model.objectives import run_objective
-from model.schedule import Stage, stage_at
+from model.flops import parameter_counts
+from model.masking import document_blocks
+from model.objectives import make_pretrainer
+from model.plan import Stage, stage_at
 from model.train.checkpoint import (
     PRECISION,
     kept_precision,
@@ -45,6 +48,7 @@ from model.train.data import (
     Loader,
     SequenceData,
     StepData,
+    check_batch_sizes,
     noise_key,
     noise_probabilities,
     open_shards,
@@ -52,21 +56,19 @@ from model.train.data import (
 from model.train.log import RunLog
 from model.train.mirror import fetch_checkpoint, fetch_inputs, upload_checkpoint
 from model.train.optim import make_optimizers
-from model.train.processes import ALONE, Ranks, bare, check_shares, processes, run_together, wrap
+from model.train.probe import Probe, state_figures
+from model.train.processes import ALONE, Ranks, bare, processes, wrap
 from model.train.step import FastStep, Step
-from model.watch.alarms import broken_state
-from model.watch.flops import parameter_counts
-from model.watch.states import Probe, state_figures
+from model.train.trackers import broken_state
 from model.weights.initial import load_initial
 from vocab.shards.files import TokenShards
-from vocab.shards.mask_units import read_unit_starts
 
 SUMMARY = "summary.json"
 # draws of validation, the same at every validation, and of initial weights: of no step of a run.
 # Below 2**32, as torch's generator on the CPU knows no more of its seed
 _VALID_KEY_STEP = 2**31
 _INITIAL_STEP = 2**31 + 2**30
-_STATE_SEQUENCES = 512  # of the validation split, whose states are looked at
+_STATE_SEQUENCES = 512  # of the validation split, whose hidden states are looked at
 
 
 def pretrain(config: RunConfig, overwrite: bool = False) -> None:
@@ -77,68 +79,29 @@ def pretrain(config: RunConfig, overwrite: bool = False) -> None:
         if config.pretrain.inputs_dir and ranks.is_first:
             fetch_inputs(output_dir(config), config.pretrain.inputs_dir)
         ranks.wait()
-
-        def work(folder: Path) -> dict[str, Any]:
-            return Trainer(config, folder, ranks).run()
-
-        run_together(pretrain_stage(config), work, ranks, overwrite)
+        trainer, stage = Trainer(config, ranks), pretrain_stage(config)
+        has_work = ranks.any_of(status(stage).state != "done" and not is_whole(stage))
+        if ranks.is_first:
+            run_stage(stage, trainer.run, overwrite)
+        elif has_work:
+            trainer.run(stage.partial)
+        ranks.wait()
 
 
 class Trainer:
-    def __init__(self, config: RunConfig, folder: Path, ranks: Ranks = ALONE) -> None:
-        self.folder, self.ranks, self.device = folder, ranks, resolve_device(config.pretrain.device)
-        shards = open_shards(output_dir(config) / "shards", ["train", "valid"])
-        self.train_data = StepData(config, shards, ranks.rank, ranks.num_ranks)
-        self.valid_data = SequenceData(config, "valid", shards=shards)
-        check_shares(self.train_data.phases, self.device)
-        self.identity = run_identity(config)
-        self.probe = self._make_probe(config) if config.pretrain.probe else None
-        if config.pretrain.checkpoint_dir and ranks.is_first:
-            fetch_checkpoint(folder, config.pretrain.checkpoint_dir, self.identity)
-        ranks.wait()
-        options = config.pretrain.model_copy(update={"precision": self._precision(config.pretrain)})
-        config = config.model_copy(update={"pretrain": options})
-        self.run_config, self.config = config, options
-        model = place_model(make_model(config, shards, self.train_data.last), self.device)
-        if self.config.initial_model and not newest_sound(folder):
-            load_initial(model, config)
-        self.model = wrap(model, self.config, ranks, self.device)
-        self.optimizers = make_optimizers(self.model, self.config)
+    """One run, in one process."""
 
-    def _make_probe(self, config: RunConfig) -> Probe | None:
-        assert config.pretrain.probe is not None
-        if self.device.type == "xla":
-            raise UserError(
-                'pretrain.probe with device = "xla": XLA would compile it for each length; leave '
-                "it out"
-            )
-        vocab, length = output_dir(config) / "vocab", config.pretrain.sequence_length
-        return Probe(config.pretrain.probe, vocab, length) if self.ranks.is_first else None
+    def __init__(self, config: RunConfig, ranks: Ranks = ALONE) -> None:
+        self.run_config, self.config, self.ranks = config, config.pretrain, ranks
+        self.device = resolve_device(config.pretrain.device)
 
-    def _precision(self, config: PretrainConfig) -> Precision:
-        """What the whole run is computed in: "auto" is settled at its start, and kept."""
-        asked, kept = config.precision, kept_precision(self.folder)
-        taken = kept if asked == "auto" and kept else precision_of(config, self.device)
-        if self.ranks.any_of(taken == "fp32"):  # of processes on different CPUs
-            taken = "fp32"
-        if self.device.type == "cpu":
-            cpu_bf16().report("pretrain.precision", asked, taken)
-        return taken
-
-    def run(self) -> dict[str, Any]:
+    def run(self, folder: Path) -> dict[str, Any]:
         """Train from the newest checkpoint (or the start) to `num_steps`; counts for the manifest.
 
         Raises `Stopped` after saving if a signal asked for it.
         """
-        config, folder = self.config, self.folder
-        step = load_latest(folder, bare(self.model), self.optimizers, identity=self.identity)
-        self.log = RunLog(self.run_config, folder, step, self.train_data, self.device, self.ranks)
-        self.log.load_state(read_figures(folder, step))
-        self.train_step = FastStep(
-            self.model, self.optimizers, config, self.device, self.log.window, self.ranks
-        )
-        self._announce(step)
-        self._make_state()
+        step = self._prepare(folder)
+        config = self.config
         with (
             closing(self.log),  # boards hold their last figures back until then
             stop_on_signal("saving first") as stop,
@@ -148,7 +111,8 @@ class Trainer:
             self.log.start()
             while step < config.num_steps:
                 batches = loader.take(step)
-                norm = self._train(step, batches)
+                self._begin_stage(step)
+                _, norm = self.train_step(batches, Step(step, self.run_config.seed, self.ranks))
                 end_step(self.device, self.model)
                 step += 1
                 last = step == config.num_steps
@@ -157,8 +121,8 @@ class Trainer:
                 stopped = self.ranks.any_of(bool(stop))
                 save_now = step % config.checkpoint_every_steps == 0 or last or stopped
                 valid_now = step % config.valid_every_steps == 0 or last
-                if log_now or save_now or valid_now:
-                    self._check(step, norm)
+                if (log_now or save_now or valid_now) and not math.isfinite(float(norm)):
+                    raise UserError(broken_state(float(norm), step, config))
                 if log_now:
                     progress.note = self.log.train(
                         step, norm, loader.fingerprint(), loader.waited_seconds()
@@ -169,17 +133,61 @@ class Trainer:
                     self._save(step)
                 if stopped and not last:
                     raise Stopped(f"saved step {step:,} of {config.num_steps:,}", stop.signal)
-        return self._summarise(step)
+        summary = self._summarise(step)
+        self.ranks.wait()  # nobody needs the folder under this name any more
+        return summary
 
-    def _train(self, step: int, batches: Sequence[Batch]) -> torch.Tensor:
-        if step and step == self.config.generator_steps:
-            log("the generator is trained: the discriminator starts as its copy")
-            bare(self.model).start_discriminator_from_generator()
-        if step and step == self.config.mlm_steps:
-            log("the masked language model is trained: it goes on as the discriminator")
-            bare(self.model).start_generator_from_language_model()
-        _, norm = self.train_step(batches, Step(step, self.run_config.seed, self.ranks))
-        return norm
+    def _prepare(self, folder: Path) -> int:
+        """Open the data and make the model, its optimisers and its log; the first step to train."""
+        self.folder, ranks, config = folder, self.ranks, self.run_config
+        shards = open_shards(output_dir(config) / "shards", ["train", "valid"])
+        self.train_data = StepData(config, shards, ranks.rank, ranks.num_ranks)
+        self.valid_data = SequenceData(config, "valid", shards=shards)
+        check_batch_sizes(self.train_data.phases, ranks.num_ranks, self.device)
+        self.identity = run_identity(config)
+        self.probe = self._make_probe()
+        if config.pretrain.checkpoint_dir and ranks.is_first:
+            fetch_checkpoint(folder, config.pretrain.checkpoint_dir, self.identity)
+        ranks.wait()
+        precision = self._precision(config.pretrain)
+        self.config = config.pretrain.model_copy(update={"precision": precision})
+        self.run_config = config = config.model_copy(update={"pretrain": self.config})
+        model = place_model(make_model(config, shards, self.train_data.last), self.device)
+        if self.config.initial_model and not newest_sound(folder):
+            load_initial(model, config)
+        self.model = wrap(model, self.config, ranks, self.device)
+        self.optimizers = make_optimizers(self.model, self.config)
+        step = load_latest(folder, model, self.optimizers, identity=self.identity)
+        self.log = RunLog(config, folder, step, self.train_data, self.device, ranks)
+        self.log.load_state(read_figures(folder, step))
+        self.train_step = FastStep(
+            self.model, self.optimizers, self.config, self.device, self.log.window, ranks
+        )
+        self._announce(step)
+        self._make_state()
+        return step
+
+    def _make_probe(self) -> Probe | None:
+        config = self.run_config
+        if config.pretrain.probe is None or not self.ranks.is_first:
+            return None
+        if self.device.type == "xla":
+            raise UserError(
+                'pretrain.probe with device = "xla": XLA would compile it for each length; leave '
+                "it out"
+            )
+        vocab, length = output_dir(config) / "vocab", config.pretrain.sequence_length
+        return Probe(config.pretrain.probe, vocab, length)
+
+    def _precision(self, config: PretrainConfig) -> Precision:
+        """What the whole run is computed in: "auto" is settled at its start, and kept."""
+        asked, kept = config.precision, kept_precision(self.folder)
+        taken = kept if asked == "auto" and kept else precision_of(config, self.device)
+        if self.ranks.any_of(taken == "fp32"):  # of processes on different CPUs
+            taken = "fp32"
+        if self.device.type == "cpu":
+            cpu_bf16().report("pretrain.precision", asked, taken)
+        return taken
 
     def _make_state(self) -> None:
         """On XLA all that a step changes must be there before the first, and as a step leaves it:
@@ -193,9 +201,13 @@ class Trainer:
                 parameter.mul_(1)
         end_step(self.device)
 
-    def _check(self, step: int, norm: torch.Tensor) -> None:
-        if not math.isfinite(float(norm)):
-            raise UserError(broken_state(float(norm), step, self.config))
+    def _begin_stage(self, step: int) -> None:
+        if step and step == self.config.generator_steps:
+            log("the generator is trained: the discriminator starts as its copy")
+            bare(self.model).start_discriminator_from_generator()
+        if step and step == self.config.mlm_steps:
+            log("the MLM warm-up is over: the main network is now trained as the discriminator")
+            bare(self.model).start_generator_from_language_model()
 
     @torch.no_grad()
     def _validate(self, step: int) -> None:
@@ -208,43 +220,17 @@ class Trainer:
         self.model.train()
         self.log.start()
 
-    def _state_figures(self) -> dict[str, float]:
-        """What the first process sees of the main network's states, on text as it is."""
-        if not self.ranks.is_first:
-            return {}
-        with self.train_step.uncompiled(), autocast(self.config, self.device):
-            figures = state_figures(self._valid_states())
-            return figures | (self.probe.figures(self._states_of) if self.probe else {})
-
-    def _valid_states(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """The last states (B, L, H) of validation text, and the document of each token (B, L)."""
-        model, num_sequences = bare(self.model), 0
-        for batch, _ in self._valid_batches():
-            masked = model.mask(batch)  # for who attends to whom
-            context = masked.attention_mask, masked.position_ids
-            states = model.main_states(batch.input_ids, batch.token_type_ids, *context)
-            sep = self.valid_data.special.sep
-            documents = document_blocks(batch.input_ids, batch.token_type_ids, masked.tokens, sep)
-            yield states, torch.where(masked.tokens, documents, -1)
-            num_sequences += len(states)
-            if num_sequences >= _STATE_SEQUENCES:
-                break
-
-    def _states_of(self, ids: torch.Tensor, tokens: torch.Tensor) -> list[torch.Tensor]:
-        ids, tokens = ids.to(self.device), tokens.to(self.device)
-        return bare(self.model).all_main_states(ids, torch.zeros_like(ids), tokens)
-
     def _valid_outputs(self, stage: Stage) -> Iterator[Outputs]:
         """Of this process's passes those that count, each counted before the next is made."""
         for batch, counts in self._valid_batches():
             with self.train_step.uncompiled(), autocast(self.config, self.device):
-                output = self.model(run_objective, bare(self.model).mask(batch), stage)
+                output: Outputs = self.model(bare(self.model).mask(batch), stage)
             if counts:
                 yield output
             end_step(self.device)
 
     def _valid_batches(self) -> Iterator[tuple[Batch, bool]]:
-        """This process's share, and whether it counts; of all processes as many.
+        """This process's batches, and whether they count; of all processes as many.
 
         What cannot be shared evenly, the rest of a split, each one runs and the first one counts.
         """
@@ -256,12 +242,39 @@ class Trainer:
             shared = size % ranks.num_ranks == 0
             place = (ranks.rank, ranks.num_ranks) if shared else (0, 1)
             key = noise_key(self.run_config.seed, _VALID_KEY_STEP + number)
-            share = data.batch(start, size, key, *place)
-            for first in range(0, len(share.input_ids), micro):
-                batch = share.rows(slice(first, first + micro))
+            own = data.batch(start, size, key, *place)
+            for first in range(0, len(own.input_ids), micro):
+                batch = own.rows(slice(first, first + micro))
                 if self.device.type == "xla":  # of one shape, which is compiled once
                     batch = batch.filled_up(micro, data.special.pad)
                 yield batch.to(self.device), shared or ranks.is_first
+
+    def _state_figures(self) -> dict[str, float]:
+        """What the hidden states of the main network show the first process, on text as it is."""
+        if not self.ranks.is_first:
+            return {}
+        with self.train_step.uncompiled(), autocast(self.config, self.device):
+            figures = state_figures(self._valid_states())
+            return figures | (self.probe.figures(self._all_states) if self.probe else {})
+
+    def _valid_states(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """The last hidden states (B, L, H) of validation text, and each token's document (B, L)."""
+        model, num_sequences = bare(self.model), 0
+        for batch, _ in self._valid_batches():
+            masked = model.mask(batch)  # for who attends to whom
+            hidden = model.main_states(batch.input_ids, *masked.context)
+            sep = self.valid_data.special.sep
+            documents = document_blocks(batch.input_ids, batch.token_type_ids, masked.tokens, sep)
+            yield hidden, torch.where(masked.tokens, documents, -1)
+            num_sequences += len(hidden)
+            if num_sequences >= _STATE_SEQUENCES:
+                break
+
+    def _all_states(self, ids: torch.Tensor, tokens: torch.Tensor) -> list[torch.Tensor]:
+        """The hidden states of each layer, and before them what enters the first."""
+        ids, tokens, layers = ids.to(self.device), tokens.to(self.device), list[torch.Tensor]()
+        bare(self.model).main_states(ids, torch.zeros_like(ids), tokens, layers=layers)
+        return layers
 
     def _save(self, step: int) -> None:
         self.log.pause(step)
@@ -315,7 +328,7 @@ class Trainer:
             "sequence_length": self.run_config.pretrain.sequence_length,
             "num_steps": step,
             "train_sequences": self.train_data.last.num_sequences,
-            "packing": {language: asdict(found) for language, found in accounting.items()},
+            "packing": {language: asdict(packed) for language, packed in accounting.items()},
             "device": describe(self.device),
             "precision": self.config.precision,
             "num_processes": self.ranks.num_ranks,
@@ -327,10 +340,7 @@ class Trainer:
 
 
 def make_model(config: RunConfig, shards: TokenShards, data: SequenceData) -> ElectraPretrainer:
-    options, starts = config.pretrain, None
-    if options.mask_unit != "token":
-        table = read_unit_starts(output_dir(config) / "vocab", options.mask_unit)
-        starts = torch.from_numpy(table)
-    noise = noise_probabilities(options.generator, shards, data)
+    """The run's networks as they are initialised."""
+    noise = noise_probabilities(config.pretrain.generator, shards, data)
     seed_dropout(config.seed, _INITIAL_STEP, 0)
-    return ElectraPretrainer(options, data.vocab_size, data.special, noise, starts)
+    return make_pretrainer(config.pretrain, data.vocab_size, data.special, noise)

@@ -14,7 +14,7 @@ import typer
 from benchmarks.ablate.grid import load_grid
 from electrify.cli import app, main
 from electrify.config.load import load_config
-from model.watch.flops import peak_flops, run_flops
+from model.flops import peak_flops, run_flops
 from pipeline.runner import parse_options
 
 PAGES = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]

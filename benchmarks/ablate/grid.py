@@ -294,7 +294,7 @@ def _run(grid: Grid, base: RunConfig, overrides: Sequence[str], variant: str, se
 def equal_steps(base: RunConfig, config: RunConfig) -> tuple[int, int]:
     """Steps of `config` that cost the FLOPs of the base's in matrix products, at least one, and
     those of them that warm up: of both the same share."""
-    from model.watch.flops import run_flops
+    from model.flops import run_flops
 
     def flops(run: RunConfig) -> float:
         return run_flops(run.pretrain, run.vocab.size, run.pretrain.sequence_length).matmul

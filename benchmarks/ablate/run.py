@@ -245,7 +245,7 @@ def report_of(path: Path, overrides: Sequence[str]) -> str:
 
 def plan_of(path: Path, overrides: Sequence[str]) -> str:
     """The runs in their order with their cost, and how many hours those took that are finished."""
-    from model.watch.flops import run_flops
+    from model.flops import run_flops
 
     grid = load_grid(path)
     runs = plan_runs(grid, overrides)

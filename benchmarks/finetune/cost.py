@@ -1,6 +1,6 @@
 """What a fine-tuning costs: FLOPs of matrix products and peak memory.
 
-FLOPs are counted by torch as the operations run (two for a multiply-add; `model.watch.flops` has
+FLOPs are counted by torch as the operations run (two for a multiply-add; `model.flops` has
 the same convention as "matrix products"). Gradients stay on: without them torch's counter refuses a
 module whose input is a weight, such as the relative positions of DeBERTa. Counting slows small
 models down, so that it is done on a few rows after the training, forward and backward, and a

@@ -42,7 +42,7 @@ def evaluation_cost(config: RunConfig) -> list[str]:
         return []
     from benchmarks.finetune.recipe import hyper_parameters, seeds_for
     from benchmarks.tasks.data import check_data, hub_paths, load_tasks
-    from model.watch.flops import body_parameters
+    from model.flops import body_parameters
 
     _, parameters = body_parameters(config.pretrain, config.vocab.size)
     num_encoders = 1 + options.random_init_control

@@ -155,7 +155,7 @@ def _check_pretraining(config: RunConfig) -> None:
     if options.probe and not Path(options.probe.path).is_file():
         raise UserError(f"pretrain.probe.path: there is no file {options.probe.path}")
     if options.wandb_project:
-        from model.watch.boards import import_wandb
+        from model.train.trackers import import_wandb
 
         import_wandb(options.wandb_project)
 

@@ -32,7 +32,7 @@ def describe_config(config: RunConfig) -> list[str]:
 
 def describe_run(config: RunConfig, has_keys: bool) -> list[str]:
     """Size, cost of every stage, output and precision of a run; with `has_keys` every key."""
-    from model.watch.flops import estimate
+    from model.flops import estimate
 
     lines = [*estimate(config)]
     for stage_cost in (corpus_cost, evaluation_cost):

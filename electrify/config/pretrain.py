@@ -199,8 +199,6 @@ class PretrainConfig(SequenceConfig):
     masking: Literal["fixed", "bernoulli"] = "fixed"
     """How positions are chosen. `fixed`: always the same number. `bernoulli`: each token by
     itself."""
-    mask_unit: Literal["token", "word", "morpheme"] = "token"
-    """What is masked as a whole."""
     mask_token_fraction: Fraction = 0.85
     """Share of the chosen positions that become [MASK]. The others keep their token."""
     sampling_temperature: Annotated[float, Field(gt=0)] = 1.0

@@ -37,14 +37,12 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import is_main_process, warn
 from model.devices.device import overwrite, place
 from model.train.optim import KINDS, AdamW
-from model.train.processes import on_first
 from vocab.shards.files import TokenShards
 
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 FIGURES = "figures.safetensors"
 FILES = (MODEL, OPTIMIZER, FIGURES)
 PRECISION = "precision"  # beside what a checkpoint is of: that which "auto" came to
-_INDEX = "index.json"
 # what is raised where a file is cut off, changed or not there
 DAMAGES = (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError)
 Tensors = dict[str, Tensor]
@@ -66,7 +64,7 @@ def run_identity(config: RunConfig) -> dict[str, Any]:
         "objective": config.pretrain.objective,
         "vocab_size": shards.vocab_size,
         "tokenizer_sha256": shards.tokenizer_sha256,
-        "shards_sha256": fingerprint(str(shards.folder / _INDEX)),
+        "shards_sha256": fingerprint(str(shards.folder / "index.json")),
         "options": json.loads(json.dumps(pretrain_options(config))),
     }
 
@@ -82,45 +80,40 @@ def save_checkpoint(
     identity: Mapping[str, Any] | None = None,
     figures: Mapping[str, Tensor] | None = None,
 ) -> Path:
-    """Write `folder/checkpoint-<step>`, which is returned.
+    """Write `folder/checkpoint-<step>`, which is returned; `UserError` if the disk is full.
 
     Of those before it `kept_steps` stay. Any after it go: they could not be read, or the run would
-    have gone on from them. All processes of a run must call it; the first writes.
+    have resumed from them. The first process writes.
     """
-    tensors = model_tensors(model), optimizer_tensors(model, optimizers)
-    if is_main_process():
-        found = Checkpoint(step, identity or {}, *tensors, dict(figures or {}))
-        write_checkpoint(folder, found, keep, keep_every)
-    return folder / f"checkpoint-{step}"
-
-
-def write_checkpoint(
-    folder: Path, checkpoint: Checkpoint, keep: int, keep_every: int | None = None
-) -> None:
-    """`save_checkpoint` of tensors that are gathered already; `ValueError` if the disk is full."""
-    target = folder / f"checkpoint-{checkpoint.step}"
+    target = folder / f"checkpoint-{step}"
+    if not is_main_process():
+        return target
+    tensors = {
+        MODEL: {n: of.detach().cpu().contiguous() for n, of in model.named_parameters()},
+        OPTIMIZER: optimizer_tensors(model, optimizers),
+        FIGURES: dict(figures or {}),
+    }
     temporary = target.with_name(f"{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
         for name in FILES:
-            save_file(getattr(checkpoint, name.removesuffix(".safetensors")), temporary / name)
+            save_file(tensors[name], temporary / name)
         hashes = {name: fingerprint(str(temporary / name)) for name in FILES}
-        state = {"step": checkpoint.step, "identity": checkpoint.identity, "sha256": hashes}
+        state = {"step": step, "identity": identity or {}, "sha256": hashes}
         write_json(temporary / CHECKPOINT_STATE, state)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)  # what is half written fills the disk
         raise UserError(
-            f"{target} cannot be written ({error}): make room there; the same command goes on from "
+            f"{target} cannot be written ({error}): make room there; the same command resumes from "
             "the checkpoint before"
         ) from None
     shutil.rmtree(target, ignore_errors=True)
     temporary.replace(target)
     steps = [checkpoint_step(path) for path in checkpoints(folder)]
-    kept = kept_steps([step for step in steps if step <= checkpoint.step], keep, keep_every)
-    for step in steps:
-        if step not in kept:
-            shutil.rmtree(folder / f"checkpoint-{step}")
+    for other in set(steps) - kept_steps([s for s in steps if s <= step], keep, keep_every):
+        shutil.rmtree(folder / f"checkpoint-{other}")
+    return target
 
 
 def load_latest(
@@ -132,20 +125,20 @@ def load_latest(
 ) -> int:
     """Restore the newest sound checkpoint; the number of finished steps, 0 if there is none.
 
-    A damaged one is passed over with a warning. `ValueError` if it is of another run than
+    A damaged one is passed over with a warning. `UserError` if it is of another run than
     `identity` says, or of a model of another form.
     """
     for path in reversed(checkpoints(folder)):
         try:
-            found = read_checkpoint(path)
+            checkpoint = read_checkpoint(path)
         except DAMAGES as error:
             warn(f"{path} is damaged ({error}); trying the one before")
             continue
         if identity is not None:
-            check_identity(found.identity, identity, str(path))
-        restore_model(model, found.model, path)
-        restore_optimizers(model, optimizers, found.optimizer)
-        return found.step
+            check_identity(checkpoint.identity, identity, str(path))
+        restore_model(model, checkpoint.model, path)
+        restore_optimizers(model, optimizers, checkpoint.optimizer)
+        return checkpoint.step
     return 0
 
 
@@ -176,18 +169,18 @@ def trained_options(identity: Mapping[str, Any]) -> PretrainConfig:
     return PretrainConfig.model_validate_json(json.dumps(known))
 
 
-def check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str) -> None:
-    """`ValueError` naming the first thing in which a checkpoint is of another run."""
-    pairs = [(name, found.get(name), wanted[name]) for name in wanted if name != "options"]
-    theirs, ours = found.get("options", {}), wanted.get("options", {})
-    options = sorted({*theirs, *ours} - set(KEEPING_OPTIONS))  # some were not of those earlier
-    pairs += [(f"option {k}", theirs.get(k), ours.get(k)) for k in options]
+def check_identity(theirs: Mapping[str, Any], wanted: Mapping[str, Any], where: str) -> None:
+    """`UserError` naming the first thing in which a checkpoint is of another run."""
+    pairs = [(name, theirs.get(name), wanted[name]) for name in wanted if name != "options"]
+    there, here = theirs.get("options", {}), wanted.get("options", {})
+    options = sorted({*there, *here} - set(KEEPING_OPTIONS))  # some were not of those earlier
+    pairs += [(f"option {k}", there.get(k), here.get(k)) for k in options]
     for name, is_there, should_be in pairs:
         if is_there != should_be:
             raise UserError(
                 f"{where} belongs to another run: its {name} is {is_there!r}, this run's is "
                 f"{should_be!r}. Give this run folders of its own (output_dir, "
-                "pretrain.checkpoint_dir), or pretrain.initial_model to go on from that one"
+                "pretrain.checkpoint_dir), or pretrain.initial_model to train on from that one"
             )
 
 
@@ -197,7 +190,7 @@ def read_figures(folder: Path, step: int) -> Tensors:
 
 
 def load_model(path: Path, model: nn.Module) -> None:
-    """Load a checkpoint's weights into a model of its form; `ValueError` if it is damaged."""
+    """Load a checkpoint's weights into a model of its form; `UserError` if it is damaged."""
     try:
         read_state(path)
         tensors = load_file(path / MODEL)
@@ -218,35 +211,28 @@ def _newest_state(folder: Path) -> dict[str, Any]:
 
 
 def newest_sound(folder: Path) -> int:
+    """The step of the newest checkpoint that can be read, 0 if there is none."""
     return int(_newest_state(folder).get("step", 0))
 
 
 def kept_precision(folder: Path) -> Precision | None:
     """What the run in `folder` is computed in; None without a checkpoint that says so."""
-    found = _newest_state(folder).get("identity", {}).get(PRECISION)
-    return found if found in get_args(Precision) else None
+    precision = _newest_state(folder).get("identity", {}).get(PRECISION)
+    return precision if precision in get_args(Precision) else None
 
 
 def newest(folder: Path) -> Path:
-    """The newest checkpoint folder; `ValueError` if there is none."""
-    found = checkpoints(folder)
-    if not found:
+    """The newest checkpoint folder; `UserError` if there is none."""
+    paths = checkpoints(folder)
+    if not paths:
         raise UserError(f"no checkpoint in {folder}; run first: electrify pretrain CONFIG")
-    return found[-1]
-
-
-def model_tensors(model: nn.Module) -> Tensors:
-    """The parameters on the CPU of the first process; the others get empty tensors."""
-    return {name: on_first(tensor) for name, tensor in model.named_parameters()}
+    return paths[-1]
 
 
 def optimizer_tensors(model: nn.Module, optimizers: Sequence[AdamW]) -> Tensors:
-    """Moments by optimiser and parameter name, so that they survive another parameter order.
-
-    Gathered as `model_tensors` are.
-    """
+    """Moments by optimiser and parameter name, so that they survive another parameter order."""
     return {
-        f"{number}/{kind}/{name}": on_first(value)
+        f"{number}/{kind}/{name}": value.detach().cpu().contiguous()
         for number, optimizer in enumerate(optimizers)
         for name, parameter in model.named_parameters()
         for kind, value in optimizer.moments(parameter).items()
@@ -255,16 +241,18 @@ def optimizer_tensors(model: nn.Module, optimizers: Sequence[AdamW]) -> Tensors:
 
 @torch.no_grad()
 def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: object) -> None:
-    """Copy tensors into the model; `ValueError` before anything is changed if they do not
-    fit. `where` they are from is for the error."""
+    """Copy tensors into the model; `UserError` before anything is changed if they do not fit.
+
+    `where` they are from is for the error.
+    """
     own = dict(model.named_parameters())
     wanted = {name: tuple(tensor.shape) for name, tensor in own.items()}
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    for name in sorted({*wanted, *found}):
-        if wanted.get(name) != found.get(name):
+    there = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in sorted({*wanted, *there}):
+        if wanted.get(name) != there.get(name):
             raise UserError(
                 f"{where} does not fit the model of this config: {name} has the shape "
-                f"{found.get(name)} there and {wanted.get(name)} here (None: it is not there). "
+                f"{there.get(name)} there and {wanted.get(name)} here (None: it is not there). "
                 "Pretrain with the config that it was made with"
             )
     for name, tensor in own.items():

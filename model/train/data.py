@@ -1,21 +1,17 @@
 """Batches of packed sequences, each computable from its step number alone.
 
-A thread reads them before the loop asks. A process's share of a step is narrow and lies in one run
-of bytes, which one copy moves to the device.
+A thread reads them before the loop asks.
 """
 
-import math
 import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from electrify.config.run import RunConfig
@@ -23,86 +19,15 @@ from electrify.stage.plan import output_dir
 from electrify.system.outcome import UserError
 from electrify.system.progress import is_main_process
 from model.batch import Batch, Noise, SpecialTokens, map_tensors
+from model.devices.device import describe, num_devices
 from model.masking import num_slots
-from model.schedule import Phase, phase_at, phases_of, sequences_until
-from model.watch.metrics import fingerprint
+from model.plan import Phase, phase_at, phases_of, sequences_until
+from model.train.metrics import fingerprint
 from vocab.shards.files import TokenShards
 from vocab.shards.reader import SequenceReader
 from vocab.tokenizer import TOKENIZER_FILE, tokenizer_sha256
 
-
-@dataclass(frozen=True)
-class HostBatch:
-    """Sequences, types, languages and draws on the CPU.
-
-    At 128 x 128: 0.16 MB, of which ids are 33 kB. Each copy to a GPU costs a launch of its own,
-    whatever its size, so everything goes in one, and is widened to int64 there.
-    """
-
-    buffer: Tensor  # (bytes,) uint8
-    forms: tuple[tuple[torch.dtype, tuple[int, ...]], ...]  # of what lies in it
-    micro_batch_size: int  # sequences a forward pass
-    packed: bool  # as of a `Batch`
-
-    @classmethod
-    def of(
-        cls,
-        input_ids: NDArray[np.unsignedinteger[Any]],
-        token_type_ids: NDArray[np.uint8],
-        languages: NDArray[np.int64],
-        noise: Noise,
-        packed: bool,
-        micro_batch_size: int | None = None,
-    ) -> Self:
-        """From sequences (B, L), the number of each one's language (B,) and their draws."""
-        # widest first: then each begins at a multiple of its own width. By NumPy, since torch would
-        # start a team of threads for each thread that copies
-        arrays: list[NDArray[Any]] = [
-            noise.samples.numpy(),
-            languages,
-            noise.positions.numpy(),
-            noise.mask.numpy(),
-            input_ids,
-            token_type_ids,
-        ]
-        buffer = np.concatenate([array.ravel().view(np.uint8) for array in arrays])
-        forms = tuple((torch.from_numpy(array).dtype, array.shape) for array in arrays)
-        return cls(torch.from_numpy(buffer), forms, micro_batch_size or len(input_ids), packed)
-
-    def to(self, device: torch.device) -> Batch:
-        """All of it on the device; waits for nothing.
-
-        A GPU reads pinned memory while the host goes on. That memory is torch's own, which it gives
-        out again only after the copy; nothing here keeps it.
-        """
-        buffer = self.buffer
-        if device.type == "cuda":
-            buffer = buffer.pin_memory().to(device, non_blocking=True)
-        samples, languages, positions, mask, input_ids, token_type_ids = self._parts(buffer)
-        noise = Noise(positions, mask, samples)
-        return Batch(input_ids.long(), token_type_ids.long(), noise, languages, self.packed).to(
-            device
-        )
-
-    def micro_batches(self, device: torch.device) -> list[Batch]:
-        """The forward passes of the step, on the device."""
-        # XLA devices have parts of each pass, so it is cut before it is given out
-        batch = self.to(torch.device("cpu") if device.type == "xla" else device)
-        size = self.micro_batch_size
-        starts = range(0, len(batch.input_ids), size)
-        return [batch.rows(slice(start, start + size)).to(device) for start in starts]
-
-    def _parts(self, buffer: Tensor) -> list[Tensor]:
-        parts, start = [], 0
-        for dtype, shape in self.forms:
-            stop = start + math.prod(shape) * dtype.itemsize
-            parts.append(buffer[start:stop].view(dtype).view(shape))
-            start = stop
-        return parts
-
-
 Split = Literal["train", "valid"]
-_CPU = torch.device("cpu")
 _COUNTED_TOKENS = 2**20  # at once: counting makes them int64
 
 
@@ -134,32 +59,21 @@ class SequenceData:
     def batch(
         self, first_sequence: int, count: int, key: int = 0, rank: int = 0, num_ranks: int = 1
     ) -> Batch:
-        """Sequences number `first_sequence`... of the endless order; of `count`, a rank's share.
+        """Of `count` sequences from `first_sequence` of the endless order, a rank's part.
 
         `key` decides the draws of the whole batch, of which a rank has its rows.
         """
-        return self.host_batch(first_sequence, count, key, rank, num_ranks).to(_CPU)
-
-    def host_batch(
-        self,
-        first_sequence: int,
-        count: int,
-        key: int = 0,
-        rank: int = 0,
-        num_ranks: int = 1,
-        micro_batch_size: int | None = None,
-    ) -> HostBatch:
         reader = self.reader
         indices = reader.indices(first_sequence, count, rank, num_ranks)
         ids, types = reader.sequences(indices)
         noise = Noise.draw(key, count, reader.sequence_length, self._slots)
-        return HostBatch.of(
-            ids,
-            types,
-            reader.language_numbers(indices),
+        # widened by NumPy, since torch would start a team of threads for each thread that copies
+        return Batch(
+            torch.from_numpy(ids.astype(np.int64)),
+            torch.from_numpy(types.astype(np.int64)),
             map_tensors(noise, lambda draws: draws[rank::num_ranks]),
+            torch.from_numpy(reader.language_numbers(indices)),
             reader.is_full,
-            micro_batch_size,
         )
 
 
@@ -171,8 +85,6 @@ class StepData:
         self.phases = phases_of(config.pretrain, config.pretrain.sequence_length)
         lengths = {phase.sequence_length for phase in self.phases}
         self._data = {length: SequenceData(config, "train", length, shards) for length in lengths}
-        for phase in self.phases:
-            _check_shares(phase, num_ranks)
         self.last = self._data[self.phases[-1].sequence_length]
 
     def num_epochs(self) -> float:
@@ -191,21 +103,23 @@ class StepData:
                 read[language] += passes
         return read
 
-    def host_batch(self, step: int) -> HostBatch:
-        """This rank's share of the batch that follows `step` finished steps, in any thread.
+    def micro_batches(self, step: int) -> list[Batch]:
+        """This rank's forward passes of the step that follows `step` finished ones, on the CPU.
 
         A phase begins where the sequences of the phases before it ended: another length has
         another order, so this only keeps two phases of one length from repeating.
         """
         phase = phase_at(self.phases, step)
-        return self._data[phase.sequence_length].host_batch(
+        batch = self._data[phase.sequence_length].batch(
             sequences_until(self.phases, step),
             phase.batch_size,
             noise_key(self._seed, step),
             self._rank,
             self._num_ranks,
-            min(phase.micro_batch_size, phase.batch_size // self._num_ranks),
         )
+        num_rows = len(batch.input_ids)
+        size = min(phase.micro_batch_size, num_rows)
+        return [batch.rows(slice(start, start + size)) for start in range(0, num_rows, size)]
 
 
 def noise_key(seed: int, step: int) -> int:
@@ -215,7 +129,7 @@ def noise_key(seed: int, step: int) -> int:
 def open_shards(folder: Path, splits: Sequence[Split]) -> TokenShards:
     """The run's shards, checksums checked by rank 0.
 
-    Raises `ValueError` if the vocabulary beside them, where there is one, did not make them.
+    Raises `UserError` if the vocabulary beside them, where there is one, did not make them.
     """
     shards = TokenShards(folder)
     vocab = folder.parent / "vocab"
@@ -242,31 +156,40 @@ def noise_probabilities(kind: str, shards: TokenShards, data: SequenceData) -> T
     probabilities = np.ones(shards.vocab_size)
     if kind == "unigram":
         probabilities = np.zeros(shards.vocab_size)
-        shares = data.reader.passes(data.num_sequences)
+        weights = data.reader.passes(data.num_sequences)
         for language in data.languages:
             counts = np.zeros(shards.vocab_size)
             for shard in shards.stream("train", language).shards:
                 for start in range(0, len(shard.tokens), _COUNTED_TOKENS):
                     part = shard.tokens[start : start + _COUNTED_TOKENS]
                     counts += np.bincount(part, minlength=shards.vocab_size)
-            probabilities += shares[language] * counts
+            probabilities += weights[language] * counts
     probabilities[list(shards.special_token_ids.values())] = 0
     return torch.from_numpy(probabilities / probabilities.sum())
 
 
-def _check_shares(phase: Phase, num_ranks: int) -> None:
-    share = phase.batch_size // num_ranks
-    if phase.batch_size % num_ranks:
-        raise UserError(
-            f"pretrain.batch_size = {phase.batch_size} must be a multiple of the {num_ranks} "
-            "processes"
-        )
-    if share % min(phase.micro_batch_size, share):
-        raise UserError(
-            f"of pretrain.batch_size = {phase.batch_size} each of {num_ranks} processes has "
-            f"{share}, which must be a multiple of pretrain.micro_batch_size = "
-            f"{phase.micro_batch_size}"
-        )
+def check_batch_sizes(phases: Sequence[Phase], num_ranks: int, device: torch.device) -> None:
+    """`UserError` unless processes, and the devices of each, can share every batch evenly."""
+    for phase in phases:
+        own = phase.batch_size // num_ranks
+        if phase.batch_size % num_ranks:
+            raise UserError(
+                f"pretrain.batch_size = {phase.batch_size} must be a multiple of the {num_ranks} "
+                "processes"
+            )
+        if own % min(phase.micro_batch_size, own):
+            raise UserError(
+                f"of pretrain.batch_size = {phase.batch_size} each of {num_ranks} processes has "
+                f"{own}, which must be a multiple of pretrain.micro_batch_size = "
+                f"{phase.micro_batch_size}"
+            )
+        number, rows = num_devices(device), min(phase.micro_batch_size, phase.batch_size)
+        if rows % number:
+            name = "batch_size" if rows == phase.batch_size else "micro_batch_size"
+            raise UserError(
+                f"pretrain.{name} = {rows} must be a multiple of the devices ({describe(device)}): "
+                f"set {rows - rows % number or number} or {rows + -rows % number}"
+            )
 
 
 _AHEAD = 2  # steps: one to take, one that is read meanwhile; more only holds more memory
@@ -275,19 +198,18 @@ _AHEAD = 2  # steps: one to take, one that is read meanwhile; more only holds mo
 class Loader:
     """Steps `first` ... `end` - 1 of a run's data in turn, as micro-batches on a device.
 
-    A batch follows from its step, so nothing here is saved and a stopped run loses only what was
-    read ahead. The thread reads and draws, and sends to XLA's devices. It never touches a GPU: CUDA
-    breaks off the capture of a graph when another thread allocates. There `take` starts the copy,
-    on the current stream.
+    A batch follows from its step, so nothing here is saved. The thread reads and draws, and sends
+    to XLA's devices. It never touches a GPU: CUDA breaks off the capture of a graph when another
+    thread allocates. There `take` starts the copy, on the current stream.
     """
 
     def __init__(self, source: StepData, device: torch.device, first: int, end: int) -> None:
         self._source, self._device, self._end = source, device, end
         self._next = self._asked = first
-        self._read: deque[Future[tuple[HostBatch, list[Batch]]]] = deque()
+        self._read: deque[Future[tuple[list[Batch], list[Batch]]]] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
         self._waited = 0.0
-        self._taken: HostBatch | None = None  # last
+        self._taken: list[Batch] = []  # last, on the CPU
 
     def __enter__(self) -> Self:
         self._ask()
@@ -303,12 +225,11 @@ class Loader:
         """
         assert step == self._next < self._end, (step, self._next, self._end)
         start = time.perf_counter()
-        batch, sent = self._read.popleft().result()
+        self._taken, sent = self._read.popleft().result()
         self._waited += time.perf_counter() - start
         self._next += 1
         self._ask()
-        self._taken = batch
-        return sent or batch.micro_batches(self._device)
+        return sent or [batch.to(self._device) for batch in self._taken]
 
     def waited_seconds(self) -> float:
         """Seconds that `take` waited for the thread since this was last asked."""
@@ -317,15 +238,15 @@ class Loader:
 
     def fingerprint(self) -> int:
         """Of the first micro-batch of the step that was taken last."""
-        assert self._taken is not None
-        return fingerprint(self._taken.micro_batches(_CPU)[0].input_ids)
+        return fingerprint(self._taken[0].input_ids)
 
     def _ask(self) -> None:
         while self._asked < min(self._next + _AHEAD, self._end):
             self._read.append(self._thread.submit(self._read_step, self._asked))
             self._asked += 1
 
-    def _read_step(self, step: int) -> tuple[HostBatch, list[Batch]]:
-        """In the thread: a step's batch, and where that is for the thread to do, what was sent."""
-        batch = self._source.host_batch(step)
-        return batch, batch.micro_batches(self._device) if self._device.type == "xla" else []
+    def _read_step(self, step: int) -> tuple[list[Batch], list[Batch]]:
+        """In the thread: a step's batches, and on XLA also what was sent."""
+        batches = self._source.micro_batches(step)
+        on_xla = self._device.type == "xla"
+        return batches, [batch.to(self._device) for batch in batches] if on_xla else []

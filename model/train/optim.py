@@ -14,8 +14,7 @@ from model.devices.device import overwrite
 # of a group of parameters: whose they are, and their learning rate as a multiple of the step's
 _ONE_NETWORK = {"network": "main", "rate_scale": 1.0}
 _OF_GENERATOR = ("generator", "generator_head", "generator_embeddings")
-# those that torch's fused kernel runs on
-_FUSED_DEVICES = ("cpu", "cuda")
+_FUSED_DEVICES = ("cpu", "cuda")  # those that torch's fused kernel runs on
 # torch's names in memory, ours in checkpoints
 KINDS = {"exp_avg": "first_moment", "exp_avg_sq": "second_moment", "step": "num_steps"}
 
@@ -25,10 +24,8 @@ class AdamW(torch.optim.AdamW):
 
     Without (google-research/electra model/optimization.py:113-133): m and v are used as they are,
     and epsilon stands outside the root. The correction fades with the count of steps, so a count
-    that begins at infinity has none. A parameter without a gradient stays as it is.
-
-    A step reads nothing back from the device, where rates and counts are tensors: it can be
-    captured in a CUDA graph.
+    that begins at infinity has none. A parameter without a gradient stays as it is. Rates and
+    counts are tensors on the device, so a step can be captured in a CUDA graph.
     """
 
     def __init__(
@@ -41,15 +38,11 @@ class AdamW(torch.optim.AdamW):
         groups = [_ONE_NETWORK | group for group in groups]
         self.bias_correction = bias_correction
         self._device = next(iter(groups[0]["params"])).device  # type: ignore[call-overload]
-        self._is_fused = self._device.type in _FUSED_DEVICES
-        super().__init__(
-            groups, 0.0, betas, eps, 0.0, fused=self._is_fused, capturable=self._is_fused
-        )
+        fused = self._device.type in _FUSED_DEVICES
+        super().__init__(groups, 0.0, betas, eps, 0.0, fused=fused, capturable=fused)
+        self._is_fused = fused
         for group in self.param_groups:
             group["lr"] = torch.tensor(group["lr"], dtype=torch.float32, device=self._device)
-
-    def parameters(self) -> list[nn.Parameter]:
-        return [parameter for group in self.param_groups for parameter in group["params"]]
 
     @torch.no_grad()
     def step(self, divisors: Sequence[Tensor | None] = ()) -> None:  # type: ignore[override]
@@ -90,8 +83,9 @@ class AdamW(torch.optim.AdamW):
         parameter.sub_((update + group["weight_decay"] * parameter) * group["lr"])
 
     def make_state(self) -> None:
-        for parameter in self.parameters():
-            self._make_state(parameter)
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                self._make_state(parameter)
 
     def _make_state(self, parameter: Tensor) -> None:
         state: dict[str, Tensor] = self.state[parameter]
@@ -108,11 +102,10 @@ class AdamW(torch.optim.AdamW):
         return {KINDS[name]: state[name] for name in kept}
 
     def restore(self, parameter: Tensor, kind: str, value: Tensor) -> None:
-        """Go on from one of `moments`; older checkpoints have a count also where none is needed."""
+        """Resume from one of `moments`."""
         self._make_state(parameter)
         name = next(name for name in KINDS if KINDS[name] == kind)
-        if name != "step" or self.bias_correction:
-            overwrite(self.state[parameter][name], value)
+        overwrite(self.state[parameter][name], value)
 
 
 def _one_minus_power(beta: float, count: Tensor) -> Tensor:
@@ -124,19 +117,29 @@ def _one_minus_power(beta: float, count: Tensor) -> Tensor:
 def make_optimizers(model: nn.Module, config: PretrainConfig) -> list[AdamW]:
     """One AdamW over all parameters; with decoupled updates the generator's, then the others'.
 
-    The model may be wrapped by DDP. Shared embeddings belong to both of two
-    optimisers: each network moves (and decays) them by its own gradient, with moments of its own,
-    as in DeBERTaV3's ES. LayerNorms and biases are not decayed. Frozen parameters are included:
-    they move when they get a gradient.
+    The model may be wrapped by DDP. Shared embeddings belong to both of two optimisers: each
+    network moves (and decays) them by its own gradient, with moments of its own, as in DeBERTaV3's
+    ES. LayerNorms and biases are not decayed.
     """
     bare = model.module if isinstance(model, DistributedDataParallel) else model
     betas = (config.adam_beta1, config.adam_beta2)
-    optimizers = []
-    for names in _trained_together(bare, config):
-        groups = _groups(bare, names, config)
-        corrected = config.optimizer == "bias-corrected"
-        optimizers.append(AdamW(groups, betas, config.adam_epsilon, corrected))
-    return optimizers
+    corrected = config.optimizer == "bias-corrected"
+    return [
+        AdamW(_groups(bare, names, config), betas, config.adam_epsilon, corrected)
+        for names in _trained_together(bare, config)
+    ]
+
+
+def _trained_together(model: nn.Module, config: PretrainConfig) -> list[list[str]]:
+    """Names of the parameters of each optimiser; together all of them."""
+    names = [name for name, _ in model.named_parameters()]
+    if config.updates == "joint":
+        return [names]
+    generator = [name for name in names if name.split(".")[0] in _OF_GENERATOR]
+    others = [name for name in names if name.split(".")[0] not in _OF_GENERATOR]
+    if config.weight_sharing == "embeddings":
+        generator += [name for name in others if name.split(".")[0] == "embeddings"]
+    return [generator, others]
 
 
 def _groups(
@@ -161,34 +164,6 @@ def _groups(
     return groups
 
 
-def clip(optimizer: AdamW, config: PretrainConfig) -> tuple[Tensor, list[Tensor]]:
-    """The norm of all gradients, and what to divide those of each group by.
-
-    Together, as in the original, or network by network: the norm that is left is at most
-    `max_gradient_norm`.
-    """
-    networks = [
-        group["network"] if config.clipping == "network" else "both"
-        for group in optimizer.param_groups
-    ]
-    norms = {}
-    for network in dict.fromkeys(networks):
-        gradients = [
-            parameter.grad
-            for group, of in zip(optimizer.param_groups, networks, strict=True)
-            for parameter in group["params"]
-            if of == network and parameter.grad is not None
-        ]
-        # of no gradients, as of the generator in the first stage, torch has a zero on the CPU
-        device = optimizer.param_groups[0]["params"][0].device
-        norms[network] = torch.nn.utils.get_total_norm(gradients or [torch.zeros(1, device=device)])
-    divisors = {of: (norm / config.max_gradient_norm).clamp(min=1.0) for of, norm in norms.items()}
-    total = next(iter(norms.values()))
-    if len(norms) > 1:
-        total = torch.stack(list(norms.values())).square().sum().sqrt()
-    return total, [divisors[network] for network in networks]
-
-
 def split_parameters(
     model: nn.Module, names: Sequence[str]
 ) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
@@ -205,18 +180,30 @@ def split_parameters(
     return decayed, plain
 
 
-def _trained_together(model: nn.Module, config: PretrainConfig) -> list[list[str]]:
-    """Names of the parameters of each optimiser; together all of them."""
-    names = [name for name, _ in model.named_parameters()]
-    if config.updates == "joint":
-        return [names]
-    generator = [name for name in names if name.split(".")[0] in _OF_GENERATOR]
-    others = [name for name in names if name.split(".")[0] not in _OF_GENERATOR]
-    if config.weight_sharing == "embeddings":
-        generator += [name for name in others if name.split(".")[0] == "embeddings"]
-    assert generator
-    assert {*generator, *others} == set(names)
-    return [generator, others]
+def clip(optimizer: AdamW, config: PretrainConfig) -> tuple[Tensor, list[Tensor]]:
+    """The norm of all gradients, and what to divide those of each group by.
+
+    Together, as in the original, or network by network: the norm that is left is at most
+    `max_gradient_norm`.
+    """
+    groups = optimizer.param_groups
+    networks = ["both" if config.clipping == "together" else g["network"] for g in groups]
+    norms = {}
+    for network in dict.fromkeys(networks):
+        gradients = [
+            parameter.grad
+            for group, of in zip(groups, networks, strict=True)
+            for parameter in group["params"]
+            if of == network and parameter.grad is not None
+        ]
+        # of no gradients, as of the generator in the first stage, torch has a zero on the CPU
+        none = [torch.zeros(1, device=groups[0]["params"][0].device)]
+        norms[network] = torch.nn.utils.get_total_norm(gradients or none)
+    divisors = {of: (norm / config.max_gradient_norm).clamp(min=1.0) for of, norm in norms.items()}
+    total = next(iter(norms.values()))
+    if len(norms) > 1:
+        total = torch.stack(list(norms.values())).square().sum().sqrt()
+    return total, [divisors[network] for network in networks]
 
 
 def set_learning_rate(optimizer: AdamW, rate: float) -> None:

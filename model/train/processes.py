@@ -6,12 +6,10 @@ dropout, whose masks each process draws for its own rows, up to chance.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -21,14 +19,11 @@ from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from electrify.config.pretrain import PretrainConfig
-from electrify.stage.folder import Stage
-from electrify.stage.run import run_stage
 from electrify.system.outcome import UserError
-from electrify.system.progress import Stopped, is_main_process
+from electrify.system.progress import Stopped
 from model.batch import Counts
-from model.devices.device import describe, num_devices, resolve_device
+from model.devices.device import resolve_device
 from model.electra import ElectraPretrainer
-from model.schedule import Phase
 
 # the first process may copy a checkpoint to a slow address while the others wait
 _TIMEOUT = timedelta(minutes=30)
@@ -69,9 +64,9 @@ class Ranks:
         """Those of all processes, one behind the other along `dim`, on the CPU."""
         if self.num_ranks == 1:
             return tensor.cpu()
-        found: list[Tensor] = [tensor] * self.num_ranks
-        dist.all_gather_object(found, tensor.cpu())  # of any size
-        return torch.cat(found, dim)
+        gathered: list[Tensor] = [tensor] * self.num_ranks
+        dist.all_gather_object(gathered, tensor.cpu())  # of any size
+        return torch.cat(gathered, dim)
 
     def any_of(self, flag: bool) -> bool:
         """Whether any process says so. On the CPU: it waits for all processes, for no device."""
@@ -82,7 +77,9 @@ class Ranks:
         return bool(number)
 
     def wait(self) -> None:
-        self.any_of(False)
+        """Until all processes have come here."""
+        if self.num_ranks > 1:
+            dist.all_reduce(torch.zeros(1))
 
 
 ALONE = Ranks()
@@ -135,40 +132,10 @@ def _first_failed(store: Store, rank: int) -> int | str:
         return "another"
 
 
-def run_together(
-    stage: Stage, work: Callable[[Path], Mapping[str, Any]], ranks: Ranks, overwrite: bool = False
-) -> bool:
-    """`run_stage` with `work` in every process; the folder is made and finished by the first."""
-    if not ranks.is_first:
-        runs = ranks.any_of(False)
-        if runs:
-            work(stage.partial)
-            ranks.wait()
-        ranks.wait()
-        return runs
-
-    led = False
-
-    def lead(folder: Path) -> Mapping[str, Any]:
-        nonlocal led
-        led = True
-        ranks.any_of(True)
-        counts = work(folder)
-        ranks.wait()  # nobody needs the folder under this name any more
-        return counts
-
-    ran = run_stage(stage, lead, overwrite)
-    if not led:  # it was done already, or lacked but its name
-        ranks.any_of(False)
-    ranks.wait()
-    return ran
-
-
 def wrap(model: nn.Module, config: PretrainConfig, ranks: Ranks, device: torch.device) -> nn.Module:
     """The model for several processes: a copy in each (DDP).
 
-    The model must be on its device, with the same weights in all processes. Weights, gradients and
-    moments of the largest preset take less than 7 GB, so no process needs to hold a part alone.
+    The model must be on its device, with the same weights in all processes.
     """
     if ranks.num_ranks == 1:
         return model
@@ -176,41 +143,20 @@ def wrap(model: nn.Module, config: PretrainConfig, ranks: Ranks, device: torch.d
         model,
         device_ids=[device] if device.type == "cuda" else None,
         gradient_as_bucket_view=True,
-        find_unused_parameters=trains_in_parts(config),
+        # a backward pass of a stage leaves some parameters without gradients
+        find_unused_parameters=config.updates == "decoupled" or config.second_stage_step > 0,
     )
 
 
-def check_shares(phases: Iterable[Phase], device: torch.device) -> None:
-    """`ValueError` unless a process's devices can share the rows of each forward pass evenly."""
-    number = num_devices(device)
-    for phase in phases:
-        rows = min(phase.micro_batch_size, phase.batch_size)
-        if rows % number:
-            name = "batch_size" if rows == phase.batch_size else "micro_batch_size"
-            raise UserError(
-                f"pretrain.{name} = {rows} must be a multiple of the devices ({describe(device)}): "
-                f"set {rows - rows % number or number} or {rows + -rows % number}"
-            )
-
-
-def trains_in_parts(config: PretrainConfig) -> bool:
-    """Whether a backward pass leaves some parameters without gradients."""
-    return config.updates == "decoupled" or config.second_stage_step > 0
-
-
 def bare(model: nn.Module) -> ElectraPretrainer:
+    """The model inside DDP."""
     inside = model.module if isinstance(model, DistributedDataParallel) else model
     assert isinstance(inside, ElectraPretrainer)
     return inside
 
 
 def synchronised(model: nn.Module, last: bool) -> AbstractContextManager[object]:
+    """Around a backward pass: gradients are exchanged in the last one of a step alone."""
     if isinstance(model, DistributedDataParallel) and not last:
         return model.no_sync()
     return nullcontext()
-
-
-def on_first(tensor: Tensor) -> Tensor:
-    """The tensor on the CPU of the first process; the others get an empty one, for a machine would
-    not hold a copy for each."""
-    return tensor.detach().cpu().contiguous() if is_main_process() else torch.empty(0)

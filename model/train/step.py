@@ -1,14 +1,14 @@
-"""One update: mask, generate, sample, discriminate, weigh, backward, update.
+"""One update: mask, forward (generate, sample, discriminate), weigh, backward, clip, update.
 
 `train_step` is the update as it is written. `FastStep` is what a run calls: the same as fast as
 device and options allow, compiled, and recorded as one CUDA graph.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,15 +16,15 @@ from torch import Tensor, nn
 from electrify.config.pretrain import PretrainConfig
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
-from model.batch import Batch, Counts, Masked, Outputs, map_tensors
-from model.devices.cuda_graph import CudaRecorder
+from model.batch import Batch, Counts, Masked, Outputs, Samples, map_tensors
 from model.devices.device import autocast, precision_of, seed_dropout
 from model.electra import ElectraPretrainer
-from model.objectives import run_objective
-from model.schedule import Stage, learning_rate, stage_at
+from model.plan import Stage, learning_rate, stage_at
+from model.train.metrics import AddSums, MetricsWindow, add_sums_of
 from model.train.optim import AdamW, clip, set_learning_rate
 from model.train.processes import ALONE, Ranks, bare, synchronised
-from model.watch.metrics import AddSums, MetricsWindow, add_sums_of
+
+Result = tuple[list[Outputs], Tensor]  # of each forward pass; the norm of all gradients
 
 
 @dataclass(frozen=True)
@@ -34,53 +34,21 @@ class Step:
     ranks: Ranks = ALONE
 
 
-def mask(model: ElectraPretrainer, batch: Batch) -> Masked:
-    return model.mask(batch)
-
-
-def loss_of(
-    model: nn.Module, masked: Masked, counts: Counts, stage: Stage, earlier: Outputs | None
-) -> tuple[Tensor, Outputs]:
-    """A forward pass; `counts` are of the whole step, `earlier` of the generator's own pass.
-
-    Returns its loss and its outputs, of which nothing has a gradient any more.
-    """
-    outputs: Outputs = model(run_objective, masked, stage, earlier)
-    terms = {name: replace(of, total=of.total.detach()) for name, of in outputs.terms.items()}
-    return outputs.loss(counts), replace(outputs, terms=terms)
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What the compiler can make faster of an update, as it is written here or compiled."""
-
-    mask: Callable[[ElectraPretrainer, Batch], Masked] = mask
-    loss_of: Callable[
-        [nn.Module, Masked, Counts, Stage, Outputs | None], tuple[Tensor, Outputs]
-    ] = loss_of
-
-
-AS_WRITTEN = Parts()
-
-
 def train_step(
     model: nn.Module,
     optimizers: Sequence[AdamW],
     batches: Sequence[Batch],
     config: PretrainConfig,
     step: Step,
-    parts: Parts = AS_WRITTEN,
-) -> tuple[list[Outputs], Tensor]:
+) -> Result:
     """One update from this process's micro-batches of a step.
 
     Every loss is a mean over the whole step, over micro-batches and processes, so neither their
-    number nor uneven padding changes the gradient. Returns the outputs of each forward pass and the
-    norm of all gradients before clipping. With decoupled updates the generator is updated first,
-    and the discriminator then trained on the samples it made before (DeBERTaV3, section 3.1).
+    number nor uneven padding changes the gradient. With decoupled updates the generator is updated
+    first, and the discriminator then trained on its samples (DeBERTaV3, section 3.1).
     """
     prepare(optimizers, config, step)
-    stages = stages_of(config, step.number)
-    return update(model, optimizers, batches, config, stages, step.ranks, parts)
+    return update(model, optimizers, batches, config, stages_of(config, step.number), step.ranks)
 
 
 def prepare(optimizers: Sequence[AdamW], config: PretrainConfig, step: Step) -> None:
@@ -97,6 +65,33 @@ def stages_of(config: PretrainConfig, number: int) -> tuple[Stage, ...]:
     return (stage_at(config, number),)
 
 
+def mask(model: ElectraPretrainer, batch: Batch) -> Masked:
+    return model.mask(batch)
+
+
+def forward(
+    model: nn.Module, masked: Masked, counts: Counts, stage: Stage, samples: Samples | None
+) -> tuple[Tensor, Outputs]:
+    """The loss of a forward pass, and its outputs without gradient; `counts` of the whole step."""
+    outputs: Outputs = model(masked, stage, samples)
+    terms = {name: replace(of, total=of.total.detach()) for name, of in outputs.terms.items()}
+    return outputs.loss(counts), replace(outputs, terms=terms)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the compiler can make faster of an update, as it is written here or compiled."""
+
+    mask: Callable[[ElectraPretrainer, Batch], Masked] = mask
+    forward: Callable[
+        [nn.Module, Masked, Counts, Stage, Samples | None], tuple[Tensor, Outputs]
+    ] = forward
+    add_sums: AddSums = add_sums_of
+
+
+AS_WRITTEN = Parts()
+
+
 def update(
     model: nn.Module,
     optimizers: Sequence[AdamW],
@@ -105,8 +100,8 @@ def update(
     stages: Sequence[Stage],
     ranks: Ranks,
     parts: Parts = AS_WRITTEN,
-) -> tuple[list[Outputs], Tensor]:
-    """The device's share of `train_step`.
+) -> Result:
+    """The device's part of `train_step`.
 
     It reads tensors alone, waits for none of them, and does the same whatever they hold: so a
     recording of it can be replayed for later steps.
@@ -116,14 +111,14 @@ def update(
     outputs: list[Outputs] = []
     norms = []
     for optimizer, stage in zip(optimizers, stages, strict=True):
-        outputs = take_gradients(model, masked, counts, stage, outputs, config, ranks, parts)
+        outputs = backward(model, masked, counts, stage, outputs, config, ranks, parts)
         norm, divisors = clip(optimizer, config)
         optimizer.step(divisors)
         norms.append(norm)
     return outputs, torch.stack(norms).square().sum().sqrt()
 
 
-def take_gradients(
+def backward(
     model: nn.Module,
     masked: Sequence[Masked],
     counts: Counts,
@@ -141,33 +136,22 @@ def take_gradients(
         parameter.grad = None
     outputs = []
     for number, batch in enumerate(masked):
-        before = earlier[number] if earlier else None
+        samples = earlier[number].samples if earlier else None
         with synchronised(model, number == len(masked) - 1):
             with autocast(config, batch.tokens.device):
-                loss, output = parts.loss_of(model, batch, counts, stage, before)
+                loss, output = parts.forward(model, batch, counts, stage, samples)
             # processes average their gradients, and the loss is a sum over them
             torch.autograd.backward(loss * ranks.num_ranks)
-        outputs.append(output if before is None else _joined(before, output))
+        if earlier:
+            output = replace(output, terms=earlier[number].terms | output.terms)
+        outputs.append(output)
     return outputs
 
 
 def total_counts(masked: Sequence[Masked]) -> Counts:
+    """Over the micro-batches of this process."""
     first, *others = (Counts.of(batch) for batch in masked)
     return sum(others, first)
-
-
-def _joined(generator: Outputs, discriminator: Outputs) -> Outputs:
-    return replace(
-        discriminator,
-        terms={**generator.terms, **discriminator.terms},
-        generator_losses=generator.generator_losses,
-        generator_hits=generator.generator_hits,
-    )
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-# shapes, stages and models that one process may compile a part for: a curriculum, a benchmark
-_RECOMPILE_LIMIT = 64
 
 
 def is_compiled(config: PretrainConfig, device: torch.device) -> bool:
@@ -181,9 +165,7 @@ def is_compiled(config: PretrainConfig, device: torch.device) -> bool:
             'pretrain.compile = "on" with device = "xla", which compiles by itself; set compile to '
             '"auto"'
         )
-    if config.compile == "auto":
-        return device.type == "cuda"
-    return config.compile == "on"
+    return config.compile == "on" or (config.compile == "auto" and device.type == "cuda")
 
 
 def is_recorded(config: PretrainConfig, device: torch.device, ranks: Ranks) -> bool:
@@ -200,40 +182,33 @@ def is_recorded(config: PretrainConfig, device: torch.device, ranks: Ranks) -> b
     return config.cuda_graph != "off" and possible
 
 
-def compile_parts(
-    model: nn.Module, ranks: Ranks, backend: str = "inductor"
-) -> tuple[Parts, AddSums]:
-    """All parts without a graph break, anew for each shape and stage; and the sums of figures.
+# shapes, stages and models that one process may compile a part for: a curriculum, a benchmark
+_RECOMPILE_LIMIT = 64
+
+
+def compile_parts(model: nn.Module, ranks: Ranks, backend: str = "inductor") -> Parts:
+    """All parts without a graph break, anew for each shape and stage.
 
     Compilation happens at the first call and in the first backward pass. With several processes the
-    network inside DDP is compiled, since DDP's own forward is Python that cannot be; torch cuts it
-    where DDP's buckets end, so that gradients are exchanged during the backward pass. The optimiser
-    needs no compiler: it is one pass over everything.
+    network inside DDP is compiled, since DDP's own forward is Python that cannot be.
     """
     import torch._dynamo
 
     limit = torch._dynamo.config.recompile_limit
     torch._dynamo.config.recompile_limit = max(limit, _RECOMPILE_LIMIT)
-
-    def compiled(function: Function) -> Function:
-        made = torch.compile(function, fullgraph=True, dynamic=False, backend=backend)
-        return cast(Function, made)
-
+    options: dict[str, Any] = {"fullgraph": True, "dynamic": False, "backend": backend}
+    parts = Parts(
+        torch.compile(mask, **options),
+        torch.compile(forward, **options),
+        torch.compile(add_sums_of, **options),
+    )
     if ranks.num_ranks > 1:
-        bare(model).compile(fullgraph=True, dynamic=False, backend=backend)
-        return Parts(compiled(mask), loss_of), compiled(add_sums_of)
-    return Parts(compiled(mask), compiled(loss_of)), compiled(add_sums_of)
-
-
-def undo_compilation(model: nn.Module) -> None:
-    bare(model)._compiled_call_impl = None
+        bare(model).compile(**options)
+        parts = replace(parts, forward=forward)
+    return parts
 
 
 WARM_UPS = 3  # steps of a form before it is recorded: real ones, so no weight has to go back
-_MOST_LETTERS = 240  # of an error's message in the log
-Result = tuple[list[Outputs], Tensor]
-Made = TypeVar("Made")
-Form = tuple[object, ...]
 
 
 class FastStep:
@@ -241,8 +216,8 @@ class FastStep:
 
     Steps of one form, the same shapes and stages, share compiled code and a recording; the next
     form (a phase of the curriculum, the second of two stages) makes its own and drops these. What
-    cannot be compiled or recorded runs without, from the same state, and one line of the log says
-    why; with "on" in place of "auto" that is a `ValueError`.
+    cannot be compiled or recorded runs without, and one line of the log says why; with "on" in
+    place of "auto" that is a `UserError`.
 
     Outputs and norm of a recorded step lie where those of the next one will: read them before it.
     """
@@ -255,21 +230,14 @@ class FastStep:
         device: torch.device,
         window: MetricsWindow,
         ranks: Ranks = ALONE,
-        recorder: CudaRecorder | None = None,
     ) -> None:
-        """`recorder` in place of the one that config and device ask for."""
         self._model, self._optimizers, self._config = model, optimizers, config
         self._device, self._window, self._ranks = device, window, ranks
-        self._parts: Parts = AS_WRITTEN
-        self._add_sums: AddSums = add_sums_of
         self.is_compiled = is_compiled(config, device)
-        if self.is_compiled:
-            self._parts, self._add_sums = compile_parts(model, ranks)
-        self._recorder = recorder
-        if recorder is None and is_recorded(config, device, ranks):
-            self._recorder = CudaRecorder(device)
+        self._parts = compile_parts(model, ranks) if self.is_compiled else AS_WRITTEN
+        self._recorder = CudaRecorder(device) if is_recorded(config, device, ranks) else None
         self._failures: list[str] = []  # as the log has them
-        self._form: Form = ()
+        self._form: tuple[object, ...] = ()
         self._num_done = 0  # steps of this form
         self._inputs: list[Batch] = []  # what a recording reads
         self._replay: Callable[[], None] | None = None
@@ -286,114 +254,107 @@ class FastStep:
     def __call__(self, batches: Sequence[Batch], step: Step) -> Result:
         """`train_step`, on batches that lie on the device."""
         stages = stages_of(self._config, step.number)
-        form: Form = stages, *((batch.input_ids.shape, batch.packed) for batch in batches)
+        form = stages, *((batch.input_ids.shape, batch.packed) for batch in batches)
         if form != self._form:
             self._begin(form, batches)
         if self._recorder is not None:
-            _copy(batches, self._inputs)
-            batches = self._inputs
+            batches = self._copied(batches)
         if self.is_compiled and self._num_done == 0:
             self._compile(batches, stages)
         if self._recorder is not None and self._num_done == WARM_UPS:
             self._record(self._recorder, batches, stages)
         prepare(self._optimizers, self._config, step)
         if self._replay is not None:
-            assert self._result is not None
             self._replay()
-            result = self._result
         else:
-            result = self._warm(partial(self._update, batches, stages))
-        self._window.keep(result[0])
+            with self._warming():
+                self._result = self._update(batches, stages)
+        assert self._result is not None
+        self._window.keep(self._result[0])
         self._num_done += 1
-        return result
+        return self._result
 
     def how(self) -> str:
         """`bf16, compiled, a CUDA graph`: what has been chosen so far, and what failed."""
-        told = [
+        chosen = [
             precision_of(self._config, self._device),
             "compiled" if self.is_compiled else "as written",
             "a CUDA graph" if self.is_recorded else "",
             *self._failures,
         ]
-        return ", ".join(filter(None, told))
+        return ", ".join(filter(None, chosen))
 
     def uncompiled(self) -> AbstractContextManager[object]:
         """Around passes of other forms, such as validation's, that would not pay for compiling."""
         return torch.compiler.set_stance("force_eager") if self.is_compiled else nullcontext()
 
-    def _begin(self, form: Form, batches: Sequence[Batch]) -> None:
+    def _begin(self, form: tuple[object, ...], batches: Sequence[Batch]) -> None:
         self._form, self._num_done, self._replay, self._result = form, 0, None, None
         if self._recorder is not None:
             self._inputs = [map_tensors(batch, _own) for batch in batches]
         rows, length = batches[0].input_ids.shape
         log(f"steps of {len(batches)} x {rows} x {length} tokens: {self.how()}")
 
+    def _copied(self, batches: Sequence[Batch]) -> Sequence[Batch]:
+        """The batches in the memory that a recording reads."""
+        for batch, into in zip(batches, self._inputs, strict=True):
+            for tensor, place in zip(batch.tensors(), into.tensors(), strict=True):
+                place.copy_(tensor, non_blocking=True)
+        return self._inputs
+
+    def _warming(self) -> AbstractContextManager[object]:
+        return nullcontext() if self._recorder is None else self._recorder.warming()
+
     def _update(self, batches: Sequence[Batch], stages: Sequence[Stage]) -> Result:
-        outputs, norm = update(
+        result = update(
             self._model, self._optimizers, batches, self._config, stages, self._ranks, self._parts
         )
-        self._window.count(outputs, self._add_sums)
-        return outputs, norm
-
-    def _warm(self, work: Callable[[], Made]) -> Made:
-        return work() if self._recorder is None else self._recorder.warm(work)
+        self._window.count(result[0], self._parts.add_sums)
+        return result
 
     def _compile(self, batches: Sequence[Batch], stages: Sequence[Stage]) -> None:
-        """Compile what an update of this form calls, or fall back before anything has changed."""
+        """Compile what an update of this form calls, or fall back before anything has changed.
+
+        It runs all passes once. That changes gradients, which the next update drops, and the state
+        of the random generator, which each step sets.
+        """
+        model, parts, ranks, config = self._model, self._parts, self._ranks, self._config
         try:
-            self._warm(partial(self._rehearse, batches, stages))
+            with self._warming():
+                masked = [parts.mask(bare(model), batch) for batch in batches]
+                counts, outputs = ranks.sum(total_counts(masked)), list[Outputs]()
+                for stage in stages:
+                    outputs = backward(model, masked, counts, stage, outputs, config, ranks, parts)
+                window = MetricsWindow(self._window.languages, self._device)
+                window.count(outputs, parts.add_sums)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # whatever a compiler raises; what is not its own comes again
-            reason = _reason(error)
-            if self._config.compile == "on":
+            if config.compile == "on":
                 raise UserError(
-                    f'torch.compile failed ({reason}); set pretrain.compile to "auto"'
+                    f'torch.compile failed ({_reason(error)}); set pretrain.compile to "auto"'
                 ) from error
-            self._fall_back(f"without torch.compile, which failed: {reason}")
-            undo_compilation(self._model)
-            self._parts, self._add_sums, self.is_compiled = AS_WRITTEN, add_sums_of, False
+            self._fall_back(f"without torch.compile, which failed: {_reason(error)}")
+            bare(model)._compiled_call_impl = None
+            self._parts, self.is_compiled = AS_WRITTEN, False
 
-    def _rehearse(self, batches: Sequence[Batch], stages: Sequence[Stage]) -> None:
-        """All passes of an update. It changes gradients, which the next update drops, and the
-        state of the random generator, which each step sets."""
-        model, parts, ranks = self._model, self._parts, self._ranks
-        masked = [parts.mask(bare(model), batch) for batch in batches]
-        counts = ranks.sum(total_counts(masked))
-        outputs: list[Outputs] = []
-        for stage in stages:
-            outputs = take_gradients(
-                model, masked, counts, stage, outputs, self._config, ranks, parts
-            )
-        MetricsWindow(self._window.languages, self._device).count(outputs, self._add_sums)
+    def _record(
+        self, recorder: "CudaRecorder", batches: Sequence[Batch], stages: Sequence[Stage]
+    ) -> None:
+        try:
+            self._replay, self._result = recorder.record(lambda: self._update(batches, stages))
+        except Exception as error:  # of CUDA, of its libraries, of memory that there is not
+            if self._config.cuda_graph == "on":
+                raise UserError(
+                    f"a step cannot become a CUDA graph ({_reason(error)}); set "
+                    'pretrain.cuda_graph to "auto"'
+                ) from error
+            self._fall_back(f"without a CUDA graph, which failed: {_reason(error)}")
+            self._recorder = None
 
     def _fall_back(self, why: str) -> None:
         warn(f"steps run {why}")
         self._failures.append(why)
-
-    def _record(
-        self, recorder: CudaRecorder, batches: Sequence[Batch], stages: Sequence[Stage]
-    ) -> None:
-        def work() -> None:
-            self._result = self._update(batches, stages)
-
-        try:
-            self._replay = recorder.record(work)
-        except Exception as error:  # of CUDA, of its libraries, of memory that there is not
-            reason = _reason(error)
-            if self._config.cuda_graph == "on":
-                raise UserError(
-                    f"a step cannot become a CUDA graph ({reason}); set pretrain.cuda_graph to "
-                    '"auto"'
-                ) from error
-            self._fall_back(f"without a CUDA graph, which failed: {reason}")
-            self._recorder = self._result = None
-
-
-def _copy(source: Sequence[Batch], target: Sequence[Batch]) -> None:
-    for one, other in zip(source, target, strict=True):
-        for of, into in zip(one.tensors(), other.tensors(), strict=True):
-            into.copy_(of, non_blocking=True)
 
 
 def _own(tensor: Tensor) -> Tensor:
@@ -401,5 +362,82 @@ def _own(tensor: Tensor) -> Tensor:
 
 
 def _reason(error: BaseException) -> str:
-    words = " ".join(str(error).split())
-    return f"{type(error).__name__}: {words[:_MOST_LETTERS]}" if words else type(error).__name__
+    words = " ".join(str(error).split())[:240]
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+Recorded = TypeVar("Recorded")
+# graphs whose recording broke off: the allocator may still ask them what is theirs
+_BROKEN: list[torch.cuda.CUDAGraph] = []
+
+
+class CudaRecorder:
+    """Records CUDA graphs, on a stream of its own: the default one cannot be recorded.
+
+    Random draws follow torch's generator, which each replay reads and advances: its seed and offset
+    then are those of the draws (CUDAGeneratorImpl.h, "CUDA Graph-safe RNG states").
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._wait: str | None = None  # where the last warm-up waited for the device
+        self.num_bytes = 0  # of memory that the last recording keeps for itself
+
+    @contextmanager
+    def warming(self) -> Iterator[None]:
+        """Do what is inside on the stream of the recording, a few times before it is recorded.
+
+        What is made at first use, such as handles, plans and the nodes that gather gradients,
+        belongs to the stream that it is first used on. It is noted where the host waits.
+        """
+        current = torch.cuda.current_stream(self._device)
+        self._stream.wait_stream(current)
+        before = torch.cuda.get_sync_debug_mode()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
+                with torch.cuda.stream(self._stream):
+                    yield
+            finally:  # where the work fails, too: its caller continues
+                torch.cuda.set_sync_debug_mode(before)
+                current.wait_stream(self._stream)
+        # CUDAFunctions.cpp: "called a synchronizing CUDA operation"
+        waits = [str(of.message) for of in caught if "called a synchronizing" in str(of.message)]
+        self._wait = waits[0].splitlines()[0] if waits else None
+
+    def record(self, work: Callable[[], Recorded]) -> tuple[Callable[[], None], Recorded]:
+        """Call `work` once without doing what it asks of the device; what then does all of that,
+        and the result of `work`, whose tensors each replay fills.
+
+        It is one graph of all kernels and copies, with memory of its own. Every number that the
+        host computes in `work` stays as it was then. Raises what forbids the recording, and nothing
+        is done then.
+        """
+        if self._wait is not None:  # tried, it would break off and leave more to repair
+            raise RuntimeError(f"the host waits for the device: {self._wait}")
+        torch.cuda.empty_cache()
+        before = torch.cuda.memory_reserved(self._device)
+        graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
+        current = torch.cuda.current_stream(self._device)
+        try:
+            # thread_local: a thread that reads data may go on
+            with torch.cuda.graph(graph, pool, self._stream, capture_error_mode="thread_local"):
+                result = work()
+        except Exception:
+            torch.cuda.set_stream(current)
+            self._end_broken(graph, pool)
+            raise
+        self.num_bytes = torch.cuda.memory_reserved(self._device) - before
+        return graph.replay, result
+
+    def _end_broken(self, graph: torch.cuda.CUDAGraph, pool: Any) -> None:
+        """What torch leaves undone where a capture cannot be ended (CUDAGraph.cpp, capture_end)."""
+        _BROKEN.append(graph)
+        index = self._device.index
+        index = torch.cuda.current_device() if index is None else index
+        with suppress(RuntimeError):  # it knows already
+            torch._C._cuda_endAllocateToPool(index, pool)
+        generator = torch.cuda.default_generators[index]
+        generator.graphsafe_set_state(generator.clone_state())

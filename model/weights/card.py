@@ -18,7 +18,7 @@ from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest, write_json, write_text
 from electrify.stage.plan import CARD, FINETUNING, METRICS, output_dir
-from model.schedule import phases_of
+from model.plan import phases_of
 from model.weights.names import DETECTOR, Network, exported_networks, has_plain_generator
 from model.weights.origin import Origin, base_model, read_origin
 

@@ -1,13 +1,11 @@
 """Continued pretraining: the weights of an earlier model as the start of a run.
 
-They are read from another run or from `transformers` folders. Tables for another vocabulary are
-made piece by piece.
+They are read from another run or from `transformers` folders. Embedding matrices for another
+vocabulary are made piece by piece.
 """
 
-import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,13 +38,8 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
-from model.shape import EncoderShape, discriminator_shape, generator_shape
-from model.train.checkpoint import (
-    DAMAGES,
-    read_checkpoint,
-    restore_model,
-    trained_options,
-)
+from model.plan import EncoderShape, discriminator_shape, generator_shape
+from model.train.checkpoint import DAMAGES, read_checkpoint, restore_model, trained_options
 from model.weights.names import (
     DETECTOR,
     GENERATOR,
@@ -75,8 +68,19 @@ from vocab.tokenizer import (
 )
 from vocab.wordpiece.segment import is_continuing, surface
 
-_transformers: Any = transformers_logging  # which is untyped
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors", "*.bin"]
+# what weights must share; the options that set the main network's sizes have the same names
+_SIZES = (
+    "embedding_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "layer_norm_eps",
+)
+_BY_PIECE = (".word.weight", "generator_head.bias", "language_head.bias")
+_MANY_UNKNOWN = 0.1  # of the pieces
+Weights = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ class Source:
     """Weights of each network by itself, under the names of `model.electra`."""
 
     place: str
-    weights: dict[str, Tensor]
+    weights: Weights
     shape: EncoderShape  # of the main network
     generator_shape: EncoderShape | None  # None: there is no generator
     tokenizer_sha256: str | None  # of a run
@@ -92,8 +96,36 @@ class Source:
     is_lowercase: bool | None  # its text; None: nothing says so
 
 
+def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
+    """Fill a new model from `pretrain.initial_model` and `initial_generator`.
+
+    Rows follow the pieces, not the ids. What the earlier model does not have stays as it was
+    initialised, and the log says so. To be called in every process, before the model is wrapped.
+    `UserError` if sizes or vocabularies do not fit.
+    """
+    pretrain = config.pretrain
+    source = read_source(pretrain)
+    uses_generator = _uses_generator(source, model)
+    _check_sizes(source, model, uses_generator)
+    rows = _rows_between(source, config, model.special)
+    given = _given(source, pretrain, uses_generator)
+    state = {name: tensor.detach().cpu() for name, tensor in model.named_parameters()}
+    filled = {
+        name: _fitted(name, given[name], tensor, rows) if name in given else tensor
+        for name, tensor in untie(state, pretrain).items()
+    }
+    restore_model(model, tie(filled, pretrain), source.place)
+    _report(source, rows, filled, given)
+    lowercase = config.vocab.lowercase
+    if source.is_lowercase not in (None, lowercase):
+        warn(
+            f"{source.place} has do_lower_case = {str(source.is_lowercase).lower()}, this run "
+            f"vocab.lowercase = {str(lowercase).lower()}: the model has not learnt such text"
+        )
+
+
 def read_source(config: PretrainConfig) -> Source:
-    """What `initial_model` and `initial_generator` name; `ValueError` if it cannot be read."""
+    """What `initial_model` and `initial_generator` name; `UserError` if it cannot be read."""
     check_initial(config)
     place, generator = config.initial_model, config.initial_generator
     assert place is not None
@@ -109,28 +141,27 @@ def read_source(config: PretrainConfig) -> Source:
     return _from_checkpoint(place, checkpoint)
 
 
-def _from_checkpoint(place: str, checkpoint: Path) -> Source:
+def _from_checkpoint(place: str, path: Path) -> Source:
     try:
-        found = read_checkpoint(checkpoint)
-        config = trained_options(found.identity)
-        vocab_size = int(found.identity["vocab_size"])
-        sha256 = str(found.identity["tokenizer_sha256"])
+        checkpoint = read_checkpoint(path)
+        config = trained_options(checkpoint.identity)
+        vocab_size = int(checkpoint.identity["vocab_size"])
+        sha256 = str(checkpoint.identity["tokenizer_sha256"])
     except DAMAGES as error:
         raise UserError(
-            f"pretrain.initial_model = {place!r}: {checkpoint} is damaged ({error}); name another "
+            f"pretrain.initial_model = {place!r}: {path} is damaged ({error}); name another "
             "checkpoint folder of that run"
         ) from None
-    vocab, pieces = run_folder(checkpoint) / "vocab", None
+    vocab, pieces = run_folder(path) / "vocab", None
     if (vocab / TOKENIZER_FILE).is_file():
         if tokenizer_sha256(vocab) != sha256:
             raise UserError(
-                f"{vocab} is not the vocabulary that {checkpoint} was trained with: put that one "
-                "back"
+                f"{vocab} is not the vocabulary that {path} was trained with: put that one back"
             )
         pieces = read_pieces(vocab)
     return Source(
         place,
-        untie(found.model, config),
+        untie(checkpoint.model, config),
         discriminator_shape(config, vocab_size),
         generator_shape(config, vocab_size) if config.has_generator else None,
         sha256,
@@ -144,18 +175,15 @@ def _from_transformers(place: str, generator: str | None) -> Source:
     extra: list[tuple[Path, Network]] = []
     if not (main / "config.json").is_file() and (main / "discriminator").is_dir():
         # a run's export: all of it
-        extra = [
-            (main / network.folder, network)
-            for network in (GENERATOR, LANGUAGE_MODEL)
-            if (main / network.folder).is_dir() and not (generator and network is GENERATOR)
-        ]
+        networks = (LANGUAGE_MODEL,) if generator else (GENERATOR, LANGUAGE_MODEL)
+        extra = [(main / n.folder, n) for n in networks if (main / n.folder).is_dir()]
         main = main / "discriminator"
     if generator is not None:
         extra.append((_folder(generator, "initial_generator"), GENERATOR))
     config = read_electra_config(main)
     predicts = "ElectraForMaskedLM" in (config.architectures or [])
     weights = _read_weights(main, config, PREDICTOR if predicts else DETECTOR)
-    pieces, of_generator = read_pieces(main), None
+    pieces, shape_of_generator = read_pieces(main), None
     if len(pieces) > config.vocab_size:
         raise UserError(
             f"{main} has {len(pieces)} pieces, but vocab_size = {config.vocab_size} in its "
@@ -165,15 +193,14 @@ def _from_transformers(place: str, generator: str | None) -> Source:
         own = read_electra_config(folder)
         if read_pieces(folder) != pieces:
             raise UserError(f"{folder} has another vocabulary than {main}: give networks of one")
-        found = _read_weights(folder, own, network)
+        added = _read_weights(folder, own, network)
         if network is GENERATOR:
-            of_generator = EncoderShape.of(own)
+            shape_of_generator = EncoderShape.of(own)
         else:  # the main network again, with its other head
-            found = {n: t for n, t in found.items() if n.startswith(f"{network.head}.")}
-        weights |= found
-    return Source(
-        place, weights, EncoderShape.of(config), of_generator, None, pieces, is_lowercase(main)
-    )
+            added = {n: t for n, t in added.items() if n.startswith(f"{network.head}.")}
+        weights |= added
+    shape, lowercase = EncoderShape.of(config), is_lowercase(main)
+    return Source(place, weights, shape, shape_of_generator, None, pieces, lowercase)
 
 
 def _folder(name: str, option: str) -> Path:
@@ -191,19 +218,26 @@ def _folder(name: str, option: str) -> Path:
 
 # of `transformers`, whose networks can be trained on here: the class of a config
 _CONFIGS: dict[str, Any] = {"electra": ElectraConfig, "bert": BertConfig}
-# an ELECTRA whose embeddings are as wide as its states is a BERT: theirs, ELECTRA's
+# an ELECTRA whose embeddings are as wide as its hidden states is a BERT: theirs, ELECTRA's
 _BERT_NAMES = (
     ("bert.", "electra."),
     ("cls.predictions.transform.", "generator_predictions."),
     ("cls.predictions.decoder.weight", OUTPUT_TABLE),
     ("cls.predictions.bias", "generator_lm_head.bias"),
 )
+_WANTED: dict[str, object] = {
+    "hidden_act": "gelu",
+    "type_vocab_size": 2,
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "position_embedding_type": "absolute",
+}
 
 
 def read_electra_config(folder: Path) -> ElectraConfig:
     """`config.json` of an ELECTRA folder, or of a BERT folder that of the ELECTRA it is.
 
-    `ValueError` if its model is none that can be trained on here.
+    `UserError` if its model is none that can be trained on here.
     """
     path = folder / "config.json"
     if not path.is_file():
@@ -222,16 +256,9 @@ def read_electra_config(folder: Path) -> ElectraConfig:
         config = _CONFIGS[kind].from_pretrained(folder)
     except Exception as error:  # transformers has sorts of its own for a value of another type
         raise UserError(f"{path} is no config of {kind}: {error}") from None
-    wanted: dict[str, Any] = {
-        "hidden_act": "gelu",
-        "type_vocab_size": 2,
-        "is_decoder": False,
-        "add_cross_attention": False,
-        "position_embedding_type": "absolute",
-    }
-    for name, value in wanted.items():
-        if (found := getattr(config, name, value)) != value:
-            raise UserError(f"{path}: {name} = {found!r}; only {value!r} can be trained on")
+    for name, value in _WANTED.items():
+        if (there := getattr(config, name, value)) != value:
+            raise UserError(f"{path}: {name} = {there!r}; only {value!r} can be trained on")
     if isinstance(config, ElectraConfig):
         return config
     shape = {name: getattr(config, name) for name in _SIZES if name != "embedding_size"}
@@ -244,19 +271,21 @@ def read_electra_config(folder: Path) -> ElectraConfig:
     )
 
 
-def _read_weights(folder: Path, config: ElectraConfig, network: Network) -> dict[str, Tensor]:
+def _read_weights(folder: Path, config: ElectraConfig, network: Network) -> Weights:
     """Under our names; a head that is not there is left out."""
     kind: Any = ElectraForMaskedLM if network.predicts_tokens else ElectraForPreTraining
     is_bert = read_json(folder / "config.json")["model_type"] == "bert"
     if is_bert:
         kind = BertForMaskedLM
-    with _quiet():
-        try:
-            model, report = kind.from_pretrained(
-                folder, output_loading_info=True, dtype=torch.float32, weights_only=True
-            )
-        except Exception as error:  # safetensors, zip and pickle have sorts of their own
-            raise UserError(f"{folder} cannot be read as {kind.__name__}: {error}") from None
+    quiet: Any = transformers_logging  # the log names missing heads in our words; files are small
+    quiet.set_verbosity_error()
+    quiet.disable_progress_bar()
+    try:
+        model, report = kind.from_pretrained(
+            folder, output_loading_info=True, dtype=torch.float32, weights_only=True
+        )
+    except Exception as error:  # safetensors, zip and pickle have sorts of their own
+        raise UserError(f"{folder} cannot be read as {kind.__name__}: {error}") from None
     missing = set(report["missing_keys"])
     theirs = {n: t.detach() for n, t in model.state_dict().items() if n not in missing}
     encoder = "bert." if is_bert else "electra."
@@ -270,24 +299,10 @@ def _read_weights(folder: Path, config: ElectraConfig, network: Network) -> dict
     output = theirs.get(OUTPUT_TABLE)
     if output is not None and not torch.equal(output, theirs[WORD_TABLE]):
         raise UserError(
-            f"{folder}: {OUTPUT_TABLE} is not the word table; only tied tables can be trained on"
+            f"{folder}: {OUTPUT_TABLE} is not the embedding matrix; only tied ones can be trained "
+            "on"
         )
     return to_our_names(theirs, name_pairs(network, config.num_hidden_layers))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without `transformers`' report of missing heads, which the log gives in our words, and its
-    bars for files that are read in no time."""
-    verbosity, has_bar = _transformers.get_verbosity(), _transformers.is_progress_bar_enabled()
-    _transformers.set_verbosity(logging.ERROR)
-    _transformers.disable_progress_bar()
-    try:
-        yield
-    finally:
-        _transformers.set_verbosity(verbosity)
-        if has_bar:
-            _transformers.enable_progress_bar()
 
 
 @dataclass(frozen=True)
@@ -300,7 +315,7 @@ class PieceRows:
 
     @classmethod
     def between(cls, old: Sequence[str], new: Sequence[str]) -> "PieceRows":
-        """For a table of the pieces `new` from one of the pieces `old`, each in order of ids.
+        """For a matrix of the pieces `new` from one of the pieces `old`, each in order of ids.
 
         A piece that is new takes those that the old vocabulary would cut it into; a special token
         has none.
@@ -312,24 +327,20 @@ class PieceRows:
         ]
         return cls(sources, len(ids), sum(piece in ids for piece in new))
 
-    @classmethod
-    def same(cls, num_pieces: int) -> "PieceRows":
-        return cls([[index] for index in range(num_pieces)], num_pieces, num_pieces)
-
     @property
     def num_unknown(self) -> int:
         """New pieces that the old vocabulary cannot spell."""
         return sum(not rows for rows in self.sources)
 
-    def take(self, table: Tensor) -> Tensor:
+    def take(self, matrix: Tensor) -> Tensor:
         """(V_old, E) or (V_old,) to (V_new, E) or (V_new,); a kept row is the same to the bit."""
-        wide = table if table.dim() == 2 else table[:, None]
+        wide = matrix if matrix.dim() == 2 else matrix[:, None]
         flat = torch.tensor([row for rows in self.sources for row in rows], dtype=torch.int64)
         lengths = torch.tensor([0, *(len(rows) for rows in self.sources)])
         taken = F.embedding_bag(flat, wide, lengths.cumsum(0)[:-1], mode="mean")
         unknown = torch.tensor([not rows for rows in self.sources])
         taken[unknown] = wide.mean(0)
-        return taken if table.dim() == 2 else taken[:, 0]
+        return taken if matrix.dim() == 2 else taken[:, 0]
 
 
 _MARK = "\0"  # a letter that stands in no piece: what follows it continues a word
@@ -348,105 +359,12 @@ def _wordpiece(pieces: Sequence[str]) -> Callable[[str], list[int]]:
     return cut
 
 
-# what weights must share; the options that set the main network's sizes have the same names
-_SIZES = (
-    "embedding_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "layer_norm_eps",
-)
-_BY_PIECE = (".word.weight", "generator_head.bias", "language_head.bias")
-_MANY_UNKNOWN = 0.1  # of the pieces
-_SAME = 1e-5  # tables equal but for rounding
-
-Weights = dict[str, Tensor]
-
-
-def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
-    """Fill a new model from `pretrain.initial_model` and `initial_generator`.
-
-    Tables follow the pieces, not the ids. What the earlier model does not have stays as it was
-    initialised, and the log says so. To be called in every process, before the model is wrapped.
-    `ValueError` if sizes or vocabularies do not fit.
-    """
-    pretrain = config.pretrain
-    source = read_source(pretrain)
-    uses_generator = _uses_generator(source, model)
-    _check_sizes(source, model, uses_generator)
-    rows = _rows_between(source, config, model.special)
-    given = _given(source, pretrain, uses_generator)
-    made = {
-        name: _fitted(name, given[name], tensor, rows) if name in given else tensor
-        for name, tensor in _weights(model).items()
-    }
-    restore_model(model, tie(made, pretrain), source.place)
-    _report(source, rows, made, given)
-    lowercase = config.vocab.lowercase
-    if source.is_lowercase not in (None, lowercase):
-        warn(
-            f"{source.place} has do_lower_case = {str(source.is_lowercase).lower()}, this run "
-            f"vocab.lowercase = {str(lowercase).lower()}: the model has not learnt such text"
-        )
-    _warn_of_sharing(made, _weights(model), pretrain)
-
-
-def _weights(model: ElectraPretrainer) -> Weights:
-    state = {name: tensor.detach().cpu() for name, tensor in model.named_parameters()}
-    return untie(state, model.config)
-
-
-def _uses_generator(source: Source, model: ElectraPretrainer) -> bool:
-    """Whether the earlier generator is one of the new run's kind."""
-    config, there, ours = model.config, source.generator_shape, model.generator_shape
-    uses = there is not None and config.has_generator and there.num_towers == ours.num_towers
-    if config.objective == "electra-two-stage":
-        if not uses:
-            raise UserError(
-                f"pretrain.initial_model = {source.place!r} has no generator, and with objective = "
-                "'electra-two-stage' the discriminator is replaced by the trained generator: give "
-                "initial_generator too, or take the objective electra"
-            )
-        warn("after the first stage the generator's weights replace the initial discriminator's")
-    return uses
-
-
-def _check_sizes(source: Source, model: ElectraPretrainer, uses_generator: bool) -> None:
-    """`ValueError` naming every size that differs, and the options to set."""
-    if problems := _differences(source.shape, model.shape):
-        raise UserError(
-            f"pretrain.initial_model = {source.place!r} does not fit the config: "
-            + ", ".join(f"{name} is {theirs} there, {ours} here" for name, theirs, ours in problems)
-            + ". Set "
-            + ", ".join(f"pretrain.{name} = {theirs}" for name, theirs, _ in problems)
-        )
-    theirs = source.generator_shape
-    if not uses_generator or theirs is None:
-        return
-    if problems := _differences(theirs, model.generator_shape):
-        width = theirs.hidden_size / model.shape.hidden_size
-        depth = theirs.num_hidden_layers / model.shape.num_hidden_layers
-        raise UserError(
-            f"the generator of {source.place!r} does not fit the config: "
-            + ", ".join(f"{name} is {a} there, {b} here" for name, a, b in problems)
-            + f". Set pretrain.generator_hidden_fraction = {width:.10g}, "
-            f"pretrain.generator_layers_fraction = {depth:.10g} and a pretrain.weight_sharing with "
-            f"generator tables {theirs.embedding_size} wide; or give the discriminator alone (of a "
-            "run its export/discriminator), and the generator is a new one"
-        )
-
-
-def _differences(theirs: EncoderShape, ours: EncoderShape) -> list[tuple[str, float, float]]:
-    pairs = [(name, getattr(theirs, name), getattr(ours, name)) for name in _SIZES]
-    return [(name, a, b) for name, a, b in pairs if a != b]
-
-
 def _rows_between(source: Source, config: RunConfig, special: SpecialTokens) -> PieceRows:
     run = output_dir(config)
     shards = TokenShards(run / "shards")
     if source.tokenizer_sha256 == shards.tokenizer_sha256:
-        return PieceRows.same(shards.vocab_size)
+        size = shards.vocab_size
+        return PieceRows([[index] for index in range(size)], size, size)
     if source.pieces is None:
         raise UserError(
             f"pretrain.initial_model = {source.place!r} was trained with another tokenizer than "
@@ -465,11 +383,56 @@ def _rows_between(source: Source, config: RunConfig, special: SpecialTokens) -> 
     return PieceRows.between(source.pieces, pieces)
 
 
+def _uses_generator(source: Source, model: ElectraPretrainer) -> bool:
+    """Whether the earlier generator is one of the new run's kind."""
+    config, there, ours = model.config, source.generator_shape, model.generator_shape
+    uses = there is not None and config.has_generator and there.num_towers == ours.num_towers
+    if config.objective == "electra-two-stage":
+        if not uses:
+            raise UserError(
+                f"pretrain.initial_model = {source.place!r} has no generator, and with objective = "
+                "'electra-two-stage' the discriminator is replaced by the trained generator: give "
+                "initial_generator too, or take the objective electra"
+            )
+        warn("after the first stage the generator's weights replace the initial discriminator's")
+    return uses
+
+
+def _check_sizes(source: Source, model: ElectraPretrainer, uses_generator: bool) -> None:
+    """`UserError` naming every size that differs, and the options to set."""
+    if problems := _differences(source.shape, model.shape):
+        raise UserError(
+            f"pretrain.initial_model = {source.place!r} does not fit the config: "
+            + ", ".join(f"{name} is {theirs} there, {ours} here" for name, theirs, ours in problems)
+            + ". Set "
+            + ", ".join(f"pretrain.{name} = {theirs}" for name, theirs, _ in problems)
+        )
+    theirs = source.generator_shape
+    if not uses_generator or theirs is None:
+        return
+    if problems := _differences(theirs, model.generator_shape):
+        width = theirs.hidden_size / model.shape.hidden_size
+        depth = theirs.num_hidden_layers / model.shape.num_hidden_layers
+        raise UserError(
+            f"the generator of {source.place!r} does not fit the config: "
+            + ", ".join(f"{name} is {a} there, {b} here" for name, a, b in problems)
+            + f". Set pretrain.generator_hidden_fraction = {width:.10g}, "
+            f"pretrain.generator_layers_fraction = {depth:.10g} and a pretrain.weight_sharing with "
+            f"generator embeddings {theirs.embedding_size} wide; or give the discriminator alone "
+            "(of a run its export/discriminator), and the generator is a new one"
+        )
+
+
+def _differences(theirs: EncoderShape, ours: EncoderShape) -> list[tuple[str, float, float]]:
+    pairs = [(name, getattr(theirs, name), getattr(ours, name)) for name in _SIZES]
+    return [(name, a, b) for name, a, b in pairs if a != b]
+
+
 def _given(source: Source, config: PretrainConfig, uses_generator: bool) -> Weights:
     """The earlier weights that the new run has a place for, by network."""
-    of_generator = ("generator", "baseline")  # and its embeddings and head
     if uses_generator:
         return source.weights
+    of_generator = ("generator", "baseline")  # and its embeddings and head
     given = {n: t for n, t in source.weights.items() if not n.startswith(of_generator)}
     if config.has_generator and "language_head.bias" in given:  # as between two stages of a run
         given["generator_head.bias"] = given["language_head.bias"]
@@ -491,10 +454,10 @@ def _fitted(name: str, given: Tensor, initial: Tensor, rows: PieceRows) -> Tenso
     return given
 
 
-def _report(source: Source, rows: PieceRows, made: Weights, given: Mapping[str, Tensor]) -> None:
-    taken = _parts(name for name in made if name in given)
+def _report(source: Source, rows: PieceRows, filled: Weights, given: Mapping[str, Tensor]) -> None:
+    taken = _parts(name for name in filled if name in given)
     log(f"initial weights from {source.place}: {taken}")
-    if new := [name for name in made if name not in given]:
+    if new := [name for name in filled if name not in given]:
         log(f"start at random, because the old model lacks them: {_parts(new)}")
     num_pieces = len(rows.sources)
     log(
@@ -509,7 +472,7 @@ def _report(source: Source, rows: PieceRows, made: Weights, given: Mapping[str, 
             "Check that case and language are the same; vocab.extend keeps the old pieces"
         )
     positions = "embeddings.position.weight"
-    before, now = len(given[positions]), len(made[positions])
+    before, now = len(given[positions]), len(filled[positions])
     if before != now:
         log(f"of the {before:,} positions {min(before, now):,} are kept; there are {now:,} now")
 
@@ -517,14 +480,3 @@ def _report(source: Source, rows: PieceRows, made: Weights, given: Mapping[str, 
 def _parts(names: Iterable[str]) -> str:
     counts = Counter(name.split(".")[0] for name in names)
     return ", ".join(f"{part} ({count})" for part, count in counts.items())
-
-
-def _warn_of_sharing(given: Weights, shared: Weights, config: PretrainConfig) -> None:
-    """Where the earlier generator had weights of its own which the new run shares."""
-    lost = [n for n, t in given.items() if float((t - shared[n]).abs().max()) > _SAME]
-    if lost:
-        warn(
-            f"pretrain.weight_sharing = {config.weight_sharing!r}, but the initial generator has "
-            f"other weights than the discriminator in {_parts(lost)}: the discriminator's are "
-            "taken"
-        )

@@ -17,8 +17,9 @@ from electrify.config.run import RunConfig
 from electrify.stage.folder import Stage
 from electrify.stage.run import run_stage
 from model.batch import Batch, Noise, SpecialTokens
-from model.electra import ElectraPretrainer
+from model.electra import ElectraPretrainer, at_positions
 from model.masking import num_slots
+from model.objectives import make_pretrainer
 from model.train.data import SequenceData, noise_probabilities
 from tests.vocab.shard_files import write_shards
 from vocab.shards.files import TokenShards
@@ -188,7 +189,7 @@ def make_model(config: RunConfig, data: SequenceData, seed: int = 3) -> ElectraP
     torch.manual_seed(seed)
     pretrain = config.pretrain
     noise = noise_probabilities(pretrain.generator, shards, data)
-    return ElectraPretrainer(pretrain, data.vocab_size, data.special, noise)
+    return make_pretrainer(pretrain, data.vocab_size, data.special, noise)
 
 
 @pytest.fixture
@@ -205,7 +206,7 @@ def random_model(
 ) -> ElectraPretrainer:
     """A tiny model of any objective without dropout, every parameter drawn at random: biases and
     differences too, so that a lost one shows."""
-    model = ElectraPretrainer(
+    model = make_pretrainer(
         tiny(**(NO_DROPOUT | pretrain)), VOCAB_SIZE, SpecialTokens(0, 2, 3, 4), noise
     )
     rng = torch.Generator().manual_seed(seed)
@@ -234,3 +235,34 @@ def random_batch(
         ids[row, end:] = 0
     noise = Noise.draw(seed + 1000, rows, length, num_slots(model.config, length))
     return Batch(ids, types, noise, torch.zeros(rows, dtype=torch.int64), packed=not padded)
+
+
+def generate(
+    model: ElectraPretrainer,
+    ids: torch.Tensor,
+    types: torch.Tensor,
+    positions: torch.Tensor,
+    *context: torch.Tensor | None,
+) -> torch.Tensor:
+    """Generator logits (B, N, V) at `positions` (B, N)."""
+    hidden = model.generator_states(ids, types, *context)
+    return model.generator_logits(at_positions(hidden, positions))
+
+
+def predict(
+    model: ElectraPretrainer,
+    ids: torch.Tensor,
+    types: torch.Tensor,
+    positions: torch.Tensor,
+    *context: torch.Tensor | None,
+) -> torch.Tensor:
+    """The main network's logits (B, N, V) over the vocabulary at `positions` (B, N)."""
+    hidden = model.main_states(ids, types, *context)
+    return model.language_logits(at_positions(hidden, positions))
+
+
+def discriminate(
+    model: ElectraPretrainer, ids: torch.Tensor, types: torch.Tensor, *context: torch.Tensor | None
+) -> torch.Tensor:
+    """Discriminator logits (B, L); high means replaced."""
+    return model.detection_logits(model.main_states(ids, types, *context))

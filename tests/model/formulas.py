@@ -14,7 +14,7 @@ from torch import Tensor
 from model.batch import Masked, Outputs
 from model.electra import ElectraPretrainer
 from model.train.data import Batch
-from tests.model.conftest import OBJECTIVES, random_model
+from tests.model.conftest import OBJECTIVES, discriminate, generate, predict, random_model
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 Doubles = NDArray[np.float64]
@@ -74,18 +74,18 @@ def mask_of(batch: Batch) -> Tensor | None:
 
 def generator_logits(model: ElectraPretrainer, masked: Masked) -> Doubles:
     types, mask = masked.batch.token_type_ids, mask_of(masked.batch)
-    return doubles(model.generate(masked.masked_ids, types, masked.positions, mask))
+    return doubles(generate(model, masked.masked_ids, types, masked.positions, mask))
 
 
 def detection_logits(model: ElectraPretrainer, masked: Masked, ids: Tensor) -> Doubles:
-    return doubles(model.discriminate(ids, masked.batch.token_type_ids, mask_of(masked.batch)))
+    return doubles(discriminate(model, ids, masked.batch.token_type_ids, mask_of(masked.batch)))
 
 
 def prediction_logits(
     model: ElectraPretrainer, masked: Masked, ids: Tensor, positions: Tensor
 ) -> Doubles:
     types, mask = masked.batch.token_type_ids, mask_of(masked.batch)
-    return doubles(model.predict(ids, types, positions, mask))
+    return doubles(predict(model, ids, types, positions, mask))
 
 
 def mlm_by_hand(logits: Doubles, masked: Masked) -> float:

@@ -12,11 +12,10 @@ from typing import Any
 import torch
 
 from electrify.config.run import RunConfig
-from electrify.stage.folder import Stage
 from electrify.system.progress import Stopped, setup_logging
 from model.batch import Counts
-from model.pretrain import Trainer
-from model.train.processes import Ranks, processes, run_together
+from model.pretrain import Trainer, pretrain
+from model.train.processes import Ranks, processes
 from model.train.step import FastStep
 
 STOP_AFTER = 5  # steps, at which one process gets a signal or fails
@@ -54,15 +53,15 @@ def fail() -> None:
     raise ValueError("a shard is gone")
 
 
-def stop_and_continue(config: RunConfig, folder: Path, ranks: Ranks) -> list[object]:
+def stop_and_continue(config: RunConfig) -> list[str]:
     """A signal to one process stops all; the same again finishes; then nothing is left to do."""
-    stage = Stage("pretrain", folder, {}, resumable=True)
 
-    def run() -> object:
+    def run() -> str:
         try:
-            return run_together(stage, lambda at: Trainer(config, at, ranks).run(), ranks)
+            pretrain(config)
         except Stopped as stopped:
             return str(stopped)
+        return "finished"
 
     terminating = at_step(STOP_AFTER, 1, lambda: os.kill(os.getpid(), signal.SIGTERM))
     FastStep.__call__ = terminating  # type: ignore[method-assign]
@@ -81,10 +80,10 @@ def main() -> None:
             FastStep.__call__ = at_step(STOP_AFTER, 1, fail)  # type: ignore[method-assign]
         for config, folder in task["runs"]:
             folder.mkdir(parents=True, exist_ok=True)
-            Trainer(config, folder, ranks).run()
-        if stopped := task.get("stopped"):
-            found["stopped"] = stop_and_continue(*stopped, ranks)
-        Path(f"{sys.argv[1]}.{ranks.rank}.json").write_text(json.dumps(found))
+            Trainer(config, ranks).run(folder)
+    if config := task.get("stopped"):
+        found["stopped"] = stop_and_continue(config)
+    Path(f"{sys.argv[1]}.{ranks.rank}.json").write_text(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ What is recorded is a list of operators with the tensors and numbers they were g
 them again: numbers are those of the recording, tensors are read and written where they lay then.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -77,15 +78,16 @@ class TapeRecorder:
     def __init__(self) -> None:
         self.num_warm = self.num_recorded = self.num_replayed = self.num_bytes = 0
 
-    def warm(self, work: Callable[[], Any]) -> Any:
+    @contextmanager
+    def warming(self) -> Iterator[None]:
         self.num_warm += 1
-        return work()
+        yield
 
-    def record(self, work: Callable[[], object]) -> Callable[[], None]:
+    def record(self, work: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
         self.num_recorded += 1
         tape = Tape()
         with tape, patch.object(torch, "manual_seed", refuse):
-            work()
+            result = work()
         for whole, before in tape.overwritten.values():  # a recording does nothing
             whole.copy_(before)
 
@@ -93,4 +95,4 @@ class TapeRecorder:
             self.num_replayed += 1
             tape.replay()
 
-        return replay
+        return replay, result

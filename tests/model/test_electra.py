@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from model.electra import ElectraPretrainer
-from model.objectives import run_objective
-from tests.model.conftest import random_batch, random_model
+from tests.model.conftest import discriminate, generate, random_batch, random_model
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 EQUAL = {"generator_hidden_fraction": 1.0}
@@ -42,10 +41,10 @@ def answers(model: ElectraPretrainer) -> dict[str, Tensor]:
     types, position = torch.zeros_like(ids), torch.tensor([[1]])
     with torch.no_grad():
         found = {
-            "discriminator": model.discriminate(ids, types),
+            "discriminator": discriminate(model, ids, types),
             "generator": model.generator_states(ids, types),
             # of another token: the states know nothing of 17
-            "softmax": model.generate(ids + 20, types, position)[..., 17],
+            "softmax": generate(model, ids + 20, types, position)[..., 17],
         }
     return {name: value.clone() for name, value in found.items()}
 
@@ -121,10 +120,10 @@ def test_a_sequence_is_masked_and_sampled_the_same_in_any_batch(padded: bool):
     model = random_model()
     batch = random_batch(model, rows=6, padded=padded)
     whole = model.mask(batch)
-    sampled = run_objective(model, whole).sampled
+    sampled = model(whole).samples.ids
     for rows in (slice(0, 1), slice(2, 5), slice(1, None, 2)):
         part = model.mask(batch.rows(rows))
         assert torch.equal(part.positions, whole.positions[rows])
         assert torch.equal(part.masked_ids, whole.masked_ids[rows])
         assert torch.equal(part.weights, whole.weights[rows])
-        assert torch.equal(run_objective(model, part).sampled, sampled[rows])
+        assert torch.equal(model(part).samples.ids, sampled[rows])

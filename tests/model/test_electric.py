@@ -15,9 +15,8 @@ from torch import Tensor
 from model import vocabulary_head as log_probs_module
 from model.batch import Batch
 from model.electra import ElectraPretrainer
-from model.objectives import run_objective
 from model.vocabulary_head import gathered_log_probs
-from tests.model.conftest import VOCAB_SIZE, random_batch, random_model
+from tests.model.conftest import VOCAB_SIZE, discriminate, random_batch, random_model
 from tests.model.formulas import (
     UNK,
     Doubles,
@@ -51,12 +50,14 @@ def test_the_loss_is_the_papers(sharing: str, padded: bool):
     model = random_model(**ELECTRIC, weight_sharing=sharing, discriminator_weight=3.0)
     batch = random_batch(model, padded=padded)
     masked = model.mask(batch)
-    out = run_objective(model, masked)
+    out = model(masked)
     cloze = cloze_log_probs(model, batch)
-    corrupted, _ = corrupted_by_hand(masked, out.sampled)
+    corrupted, _ = corrupted_by_hand(masked, out.samples.ids)
     noise = {(row, position) for row, _, position in chosen_of(masked)}
-    assert torch.equal(out.corrupted_ids, corrupted)
-    energies = model.discriminate(corrupted, batch.token_type_ids, mask_of(batch)).detach().double()
+    assert torch.equal(out.corrupted.ids, corrupted)
+    energies = (
+        discriminate(model, corrupted, batch.token_type_ids, mask_of(batch)).detach().double()
+    )
     contrast = likelihood = 0.0
     ids = batch.input_ids
     candidates = ((ids == UNK) | (ids > 4)).nonzero().tolist()
@@ -82,12 +83,12 @@ def test_noise_is_noise_even_if_it_equals_the_original():
     batch = random_batch(model)
     batch.input_ids[batch.input_ids > 20] = 9  # and nearly always the original
     masked = model.mask(batch)
-    out = run_objective(model, masked)
+    out = model(masked)
     chosen = masked.weights > 0
     assert (out.sampled == masked.originals)[chosen].any()
-    assert (out.labels.gather(1, masked.positions)[chosen] == 1).all()
-    assert out.labels.sum() == chosen.sum()
-    assert torch.equal(out.tokens, masked.maskable)  # whose detection is counted
+    assert (out.corrupted.labels.gather(1, masked.positions)[chosen] == 1).all()
+    assert out.corrupted.labels.sum() == chosen.sum()
+    assert torch.equal(out.counted, masked.maskable)  # whose detection is counted
 
 
 @pytest.mark.parametrize("kind", ["uniform", "unigram"])
@@ -101,12 +102,12 @@ def test_noise_without_weights_has_one_distribution_everywhere(kind: str):
     batch = random_batch(model, rows=20)
     assert (batch.input_ids == UNK).any()  # which the noise never is, as others of a unigram
     masked = model.mask(batch)
-    out = run_objective(model, masked)
-    energies = model.discriminate(out.corrupted_ids, batch.token_type_ids).detach().double()
+    out = model(masked)
+    energies = discriminate(model, out.corrupted.ids, batch.token_type_ids).detach().double()
     share = model.config.mask_fraction
     total, noise = 0.0, {(row, position) for row, _, position in chosen_of(masked)}
     for row, position in masked.maskable.nonzero().tolist():
-        q = table[out.corrupted_ids[row, position]].item()
+        q = table[out.corrupted.ids[row, position]].item()
         is_noise = (row, position) in noise
         data = (1 - share) * math.exp(-energies[row, position].item())
         total -= math.log((share * q if is_noise else data) / (data + share * q))
@@ -114,7 +115,7 @@ def test_noise_without_weights_has_one_distribution_everywhere(kind: str):
     assert mean.item() == pytest.approx(total / masked.maskable.sum().item(), rel=1e-5)
     mean.backward()
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
-    for figure in (out.discriminator_logits, out.discriminator_losses):
+    for figure in (out.detected.logits, out.detected.losses):
         assert figure.isfinite().all()
 
 

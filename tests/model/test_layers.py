@@ -18,8 +18,8 @@ from model.layers import (
     sinusoids,
 )
 from model.masking import num_slots
-from model.shape import EncoderShape
-from tests.model.conftest import preset, random_batch, random_model
+from model.plan import EncoderShape
+from tests.model.conftest import discriminate, preset, random_batch, random_model
 
 CLS, SEP = 2, 3
 
@@ -199,12 +199,12 @@ def test_padding_changes_nothing_for_the_other_tokens(attention: str):
     batch = random_batch(model, rows=6, padded=True)
     masked = model.mask(batch)
     with torch.no_grad():
-        found = model.discriminate(
-            batch.input_ids, batch.token_type_ids, masked.attention_mask, masked.position_ids
+        found = discriminate(
+            model, batch.input_ids, batch.token_type_ids, masked.attention_mask, masked.position_ids
         )
         for row, length in enumerate((batch.input_ids != 0).sum(dim=1).tolist()):
             ids = batch.input_ids[row : row + 1, :length]
             types = batch.token_type_ids[row : row + 1, :length]
             alone = model.mask(batch_of(model, ids, types))
-            expected = model.discriminate(ids, types, alone.attention_mask, alone.position_ids)
+            expected = discriminate(model, ids, types, alone.attention_mask, alone.position_ids)
             torch.testing.assert_close(found[row, :length], expected[0], rtol=1e-4, atol=1e-4)

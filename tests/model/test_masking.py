@@ -1,12 +1,29 @@
-"""Positions are chosen by their laws: which, how many, and units whole."""
+"""Positions are chosen by their laws, what stands there follows its laws, and documents in packed
+sequences are attended to as if each stood alone."""
 
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
 import pytest
 import torch
 from scipy.stats import chisquare
 from torch import Tensor
 
-from model.masking import choose_positions, num_slots
-from tests.model.conftest import preset
+from electrify.config.pretrain import Packing
+from model.batch import Batch, Noise
+from model.masking import (
+    choose_positions,
+    document_blocks,
+    forbid_tokens,
+    mask_tokens,
+    num_slots,
+    replace_tokens,
+    sample_tokens,
+)
+from tests.model.conftest import VOCAB_SIZE, discriminate, preset, random_batch, random_model
+from vocab.shards.files import Shard, TokenStream
+from vocab.shards.pack import PackedSequences
 
 
 def draws(*shape: int, seed: int = 0) -> Tensor:
@@ -17,17 +34,6 @@ def chosen_of(positions: Tensor, weights: Tensor) -> list[list[int]]:
     """The chosen positions of each row."""
     rows = zip(positions, weights, strict=True)
     return [at[weight > 0].tolist() for at, weight in rows]
-
-
-def units_of(starts: list[bool], maskable: list[bool]) -> list[list[int]]:
-    """The units of one row, literally."""
-    units: list[list[int]] = []
-    for place, may in enumerate(maskable):
-        if may and (starts[place] or place == 0 or not maskable[place - 1]):
-            units.append([])
-        if may:
-            units[-1].append(place)
-    return units
 
 
 # --- tokens ---------------------------------------------------------------------------------------
@@ -98,53 +104,260 @@ def test_only_what_is_maskable_is_chosen_even_if_that_is_nothing(masking: str):
         assert sorted(chosen_of(positions, weights)[0]) == [3, 6]
 
 
-# --- units ----------------------------------------------------------------------------------------
+# --- corruption ----------------------------------------------------------------------------------
+
+MASK = 4
 
 
-def random_units(rows: int, length: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Maskable tokens with gaps, and unit starts at two of five tokens."""
-    maskable = draws(rows, length, seed=seed) > 0.1
-    return maskable, draws(rows, length, seed=seed + 1) < 0.4
+def rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
 
 
-def greedy(units: list[list[int]], draw: list[float], most: int) -> set[int]:
-    """The rule as it reads: in order of the draws, what does not fit is passed over."""
-    taken: set[int] = set()
-    for unit in sorted(units, key=lambda unit: draw[unit[0]]):
-        if len(taken) + len(unit) <= most:
-            taken |= set(unit)
-    return taken
+def doubles(*shape: int, seed: int = 0) -> Tensor:
+    return torch.rand(shape, generator=rng(seed), dtype=torch.float64)
 
 
-def test_units_fill_the_slots_by_the_greedy_rule():
-    maskable, starts = random_units(500, 40, 7)
-    draw = draws(500, 40, seed=9)
-    config = preset(mask_unit="word", mask_fraction=0.25)
-    positions, weights = choose_positions(maskable, draw, config, None, starts)
-    slots = num_slots(config, 40)
-    for row, found in enumerate(chosen_of(positions, weights)):
-        units = units_of(starts[row].tolist(), maskable[row].tolist())
-        assert set(found) == greedy(units, draw[row].tolist(), slots)
+def random_slots(rows: int, length: int, slots: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Ids, distinct positions, and weights of which some are 0."""
+    ids = torch.randint(5, 50, (rows, length), generator=rng(seed))
+    positions = doubles(rows, length, seed=seed + 1).argsort(dim=1)[:, :slots]
+    weights = (doubles(rows, slots, seed=seed + 2) < 0.8).float()
+    return ids, positions, weights
 
 
-def test_of_units_that_are_all_too_long_the_beginning_of_one_is_taken():
-    starts = (torch.arange(12) % 6 == 0).expand(200, -1)
-    maskable = torch.ones(200, 12, dtype=torch.bool)
-    config = preset(mask_unit="word", mask_fraction=0.3)
-    positions, weights = choose_positions(
-        maskable, draws(200, 12), config, torch.full((200,), 3), starts
-    )
-    found = {tuple(row) for row in chosen_of(positions, weights)}
-    assert found == {(0, 1, 2), (6, 7, 8)}
+# --- [MASK] ---------------------------------------------------------------------------------------
 
 
-def test_bernoulli_draws_once_a_unit():
-    starts = (torch.arange(30) % 3 == 0).expand(20_000, -1)
-    maskable = torch.ones(20_000, 30, dtype=torch.bool)
-    config = preset(masking="bernoulli", mask_unit="morpheme", mask_fraction=0.2)
-    draw = draws(20_000, 30, seed=6)
-    positions, weights = choose_positions(maskable, draw, config, None, starts)
-    counts = positions[weights > 0].bincount(minlength=30)
-    assert (counts[::3] == counts[1::3]).all()
-    assert chisquare(counts[::3].numpy()).pvalue > 1e-3
-    assert counts.sum().item() / draw.numel() == pytest.approx(0.2, abs=0.003)
+def test_a_position_is_masked_if_its_draw_says_so():
+    ids, positions, weights = random_slots(200, 12, 9, seed=4)
+    uniforms = doubles(200, 9, seed=7)
+    masked = mask_tokens(ids, positions, weights, uniforms, MASK, 0.5)
+    for row in range(200):
+        expected = ids[row].tolist()
+        for slot, at in enumerate(positions[row].tolist()):
+            if weights[row, slot] and uniforms[row, slot] < 0.5:
+                expected[at] = MASK
+        assert masked[row].tolist() == expected
+
+
+# --- samples --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("vocab_size", [5, 128, 300])  # less than a block, one, two and a piece
+@pytest.mark.parametrize("temperature", [0.7, 1.0, 2.0])
+def test_samples_follow_the_softmax_at_each_temperature(vocab_size: int, temperature: float):
+    logits = torch.randn(vocab_size, generator=rng(6))
+    num_draws = 50_000
+    drawn = sample_tokens(logits.expand(num_draws, -1), doubles(num_draws, 2), temperature)
+    expected = (logits.double() / temperature).softmax(0) * num_draws
+    counts = drawn.bincount(minlength=vocab_size)
+    assert chisquare(counts.numpy(), expected.numpy()).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("edge", [0.0, 1 - 2.0**-53])
+def test_the_ends_of_the_unit_interval_draw_tokens_that_are_possible(edge: float):
+    logits = torch.randn(64, 300, generator=rng(8))
+    logits[:, :3] = logits[:, 200:] = float("-inf")
+    drawn = sample_tokens(logits, torch.full((64, 2), edge, dtype=torch.float64))
+    assert ((drawn >= 3) & (drawn < 200)).all()
+
+
+def test_a_forbidden_token_is_never_sampled_and_the_others_keep_their_odds():
+    logits = torch.randn(40, generator=rng(9))
+    logits[7] = 20.0  # nearly sure, were it allowed
+    num_draws = 50_000
+    ids = torch.full((num_draws,), 7)
+    allowed = forbid_tokens(logits.expand(num_draws, -1), ids)
+    counts = sample_tokens(allowed, doubles(num_draws, 2, seed=1)).bincount(minlength=40)
+    assert counts[7] == 0
+    others = torch.arange(40) != 7
+    expected = logits[others].double().softmax(0) * num_draws
+    assert chisquare(counts[others].numpy(), expected.numpy()).pvalue > 1e-3
+
+
+# --- what the discriminator sees ------------------------------------------------------------------
+
+
+def test_chosen_positions_take_their_samples():
+    ids, positions, weights = random_slots(200, 12, 9, seed=12)
+    sampled = torch.randint(5, 50, positions.shape, generator=rng(13))
+    corrupted, labels = replace_tokens(ids, positions, weights, sampled)
+    for row in range(200):
+        expected = ids[row].tolist()
+        for slot in range(9):
+            if weights[row, slot]:
+                expected[positions[row, slot]] = sampled[row, slot].item()
+        assert corrupted[row].tolist() == expected
+    assert torch.equal(labels, (corrupted != ids).float())
+
+
+# --- generators without weights -------------------------------------------------------------------
+
+
+def noise_of(kind: str) -> Tensor:
+    """Probabilities of pieces; some that are no special ones never occur."""
+    table = torch.ones(VOCAB_SIZE, dtype=torch.float64)
+    if kind == "unigram":
+        table = torch.arange(VOCAB_SIZE, dtype=torch.float64) % 7
+    table[:5] = 0
+    return table / table.sum()
+
+
+@pytest.mark.parametrize("kind", ["uniform", "unigram"])
+def test_noise_follows_its_table(kind: str):
+    table = noise_of(kind)
+    model = random_model(noise=table, generator=kind)
+    out = model(model.mask(random_batch(model, rows=1200, length=40)))
+    assert list(out.terms) == ["discriminator"]
+    assert model.generator is None
+    counts = out.samples.ids[out.masked.weights > 0].bincount(minlength=VOCAB_SIZE)
+    possible = table > 0
+    assert counts[~possible].sum() == 0
+    assert counts.sum() > 5000
+    expected = table[possible] * counts.sum()
+    assert chisquare(counts[possible].numpy(), expected.numpy()).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["uniform", "unigram"])
+def test_noise_without_the_original_keeps_the_odds_of_the_others(kind: str):
+    table = noise_of(kind)
+    model = random_model(noise=table, generator=kind, disallow_correct=True)
+    batch = random_batch(model, rows=1200, length=40)
+    frequent = batch.input_ids > 20
+    batch.input_ids[frequent] = 12  # so that one original has many samples
+    masked = model.mask(batch)
+    sampled = model(masked).samples.ids[masked.weights > 0]
+    originals = masked.originals[masked.weights > 0]
+    assert (sampled != originals).all()
+    assert (sampled >= 5).all()
+    counts = sampled[originals == 12].bincount(minlength=VOCAB_SIZE)
+    possible = (table > 0) & (torch.arange(VOCAB_SIZE) != 12)
+    assert counts.sum() > 2500
+    expected = table[possible] / table[possible].sum() * counts.sum()
+    assert counts[~possible].sum() == 0
+    assert chisquare(counts[possible].numpy(), expected.numpy()).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("disallow_correct", [False, True])
+@pytest.mark.parametrize("draw", [0.0, 1 - 2.0**-53])
+def test_the_ends_of_the_unit_interval_draw_possible_noise(draw: float, disallow_correct: bool):
+    table = noise_of("unigram")
+    model = random_model(noise=table, generator="unigram", disallow_correct=disallow_correct)
+    batch = random_batch(model, rows=200)
+    batch.noise.samples.fill_(draw)
+    sampled = model(model.mask(batch)).samples.ids
+    assert (table[sampled] > 0).all()
+
+
+# --- documents -----------------------------------------------------------------------------------
+
+PAD, CLS, SEP = 0, 2, 3
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a packed batch, and the document that each of its tokens is of."""
+
+    ids: list[int]
+    types: list[int]
+    documents: list[int]
+
+
+def pack(documents: list[int], split: int | None, length: int) -> Row:
+    """A piece of the stream as a row: where a document changes, the first one's [SEP] stands last.
+
+    `documents` says of each token which one it is of. The number of a token on either side of the
+    row's own [SEP] is that of the token before.
+    """
+    ends = [a != b for a, b in pairwise(documents)] + [False]
+    ids = [SEP if end else 10 + place for place, end in enumerate(ends)]
+    parts = [(ids, documents)]
+    if split is not None:
+        parts = [(ids[:split], documents[:split]), (ids[split:], documents[split:])]
+    row, types, of = [CLS], [0], [documents[0]]
+    for number, (part, numbers) in enumerate(parts):
+        row += [*part, SEP]
+        of += [*numbers, numbers[-1]]
+        types += [number] * (len(part) + 1)
+    padding = length - len(row)
+    return Row(row + [PAD] * padding, types + [0] * padding, of + [-1] * padding)
+
+
+def stream(lengths: list[int]) -> list[int]:
+    """The document of each token."""
+    return [number for number, length in enumerate(lengths) for _ in range(length)]
+
+
+def tensors_of(rows: list[Row]) -> tuple[Tensor, Tensor, Tensor]:
+    """Ids, token types, and which are tokens."""
+    ids = torch.tensor([row.ids for row in rows])
+    return ids, torch.tensor([row.types for row in rows]), ids != PAD
+
+
+def numbered(documents: list[int]) -> list[int]:
+    """Numbers from 0 on in the order in which they come."""
+    seen = list(dict.fromkeys(documents))
+    return [seen.index(document) for document in documents]
+
+
+def random_rows(number: int, length: int, seed: int) -> list[Row]:
+    """Full and padded rows of one and two segments over documents of any lengths."""
+    rng = torch.Generator().manual_seed(seed)
+
+    def below(bound: int) -> int:
+        return int(torch.randint(bound, (), generator=rng))
+
+    rows = []
+    for _ in range(number):
+        single, short = below(3) == 0, below(3) == 0
+        content = length - 2 - (not single) - short * below(length // 2)
+        lengths: list[int] = []
+        while sum(lengths) < content:
+            lengths.append(1 + below(9))
+        documents = stream(lengths)[:content]
+        rows.append(pack(documents, None if single else 1 + below(content - 1), length))
+    return rows
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("objective", ["electra", "electric"])
+def test_packed_documents_are_computed_as_separate_sequences(objective: str):
+    model = random_model(attention="document", objective=objective)
+    rows = random_rows(12, 24, seed=0)
+    ids, types, tokens = tensors_of(rows)
+    noise = Noise.draw(1, len(ids), 24, num_slots(model.config, 24))
+    languages = torch.zeros(len(ids), dtype=torch.int64)
+    masked = model.mask(Batch(ids, types, noise, languages, bool(tokens.all())))
+    placed = masked.attention_mask, masked.position_ids
+    detected = discriminate(model, ids, types, *placed)
+    states = model.generator_states(ids, types, *placed)
+    for number, row in enumerate(rows):
+        for document in set(row.documents) - {-1}:
+            at = [place for place, of in enumerate(row.documents) if of == document]
+            alone = ids[number, at][None], types[number, at][None]
+            expected = discriminate(model, *alone)[0]
+            torch.testing.assert_close(detected[number, at], expected, rtol=1e-4, atol=1e-4)
+            expected = model.generator_states(*alone)[0]
+            torch.testing.assert_close(states[number, at], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("packing", ["full", "electra", "sentence"])
+def test_blocks_are_the_documents_of_what_the_shards_pack(packing: Packing):
+    rng = np.random.default_rng(0)
+    documents = rng.integers(1, 30, 300)  # tokens of text
+    ends = np.cumsum(documents + 1)
+    tokens = np.repeat(np.arange(10, 310, dtype=np.uint16), documents + 1)  # all of one document
+    tokens[ends - 1] = SEP
+    starts = np.append(0, ends)
+    stream = TokenStream([Shard(tokens, starts, starts)], np.dtype(np.uint16))
+    special = {"[PAD]": PAD, "[UNK]": 1, "[CLS]": CLS, "[SEP]": SEP, "[MASK]": 4}
+    packed = PackedSequences(stream, packing, 24, "key", special)
+    ids, types = map(torch.from_numpy, packed.batch(np.arange(packed.num_sequences)))
+    blocks = document_blocks(ids, types, ids != PAD, SEP)
+    num_documents = []
+    for row, found in zip(ids.tolist(), blocks.tolist(), strict=True):
+        text = [(of, block) for of, block in zip(row, found, strict=True) if of >= 10]
+        own, by_block = zip(*text, strict=True)
+        assert numbered(list(own)) == numbered(list(by_block))
+        num_documents.append(len(set(own)))
+    assert (max(num_documents) > 1) == (packing == "full")

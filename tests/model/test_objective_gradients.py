@@ -9,8 +9,7 @@ from torch import Tensor
 
 from model.batch import Masked
 from model.electra import ElectraPretrainer
-from model.objectives import run_objective
-from tests.model.conftest import OBJECTIVES, VOCAB_SIZE, random_batch
+from tests.model.conftest import OBJECTIVES, VOCAB_SIZE, discriminate, generate, random_batch
 from tests.model.formulas import (
     Doubles,
     cross_entropy,
@@ -73,13 +72,13 @@ def test_reinforce_is_on_average_the_gradient_of_the_expected_reward(
     masked = one_slot(model)
     at, original = int(masked.positions), int(masked.originals)
     types = masked.batch.token_type_ids
-    logits = model.generate(masked.masked_ids, types, masked.positions)[0, 0]
+    logits = generate(model, masked.masked_ids, types, masked.positions)[0, 0]
     probabilities = (logits / temperature).softmax(-1)
 
     # the gradient of sum_v p(v) R(v), R constant
     rows = masked.batch.input_ids.repeat(VOCAB_SIZE, 1)
     rows[:, at] = torch.arange(VOCAB_SIZE)
-    judged = doubles(model.discriminate(rows, types.expand_as(rows)))[:, at]
+    judged = doubles(discriminate(model, rows, types.expand_as(rows)))[:, at]
     rewards = [cross_entropy(x, int(v != original)) for v, x in enumerate(judged)]
     expected_reward = (probabilities * torch.tensor(rewards, dtype=torch.float32)).sum()
     ascent = gradient_of(expected_reward, model)
@@ -87,8 +86,8 @@ def test_reinforce_is_on_average_the_gradient_of_the_expected_reward(
     p = softmax(doubles(logits) / temperature)
     average = {name: torch.zeros_like(g) for name, g in ascent.items()}
     for token in range(VOCAB_SIZE):
-        out = run_objective(model, with_sample(masked, p, token))
-        assert int(out.sampled) == token
+        out = model(with_sample(masked, p, token))
+        assert int(out.samples.ids) == token
         for name, gradient in gradient_of(out.terms["generator"].total, model).items():
             average[name] -= float(p[token]) * gradient  # the loss is to be descended
     scale = max(float(g.abs().max()) for g in ascent.values())
@@ -100,7 +99,7 @@ def test_reinforce_is_on_average_the_gradient_of_the_expected_reward(
 @pytest.mark.parametrize("sharing", ["none", "embeddings", "gdes"])
 def test_the_adversary_trains_the_generator_and_nothing_else(sharing: str):
     model = model_of("electra-adversarial", weight_sharing=sharing)
-    out = run_objective(model, model.mask(random_batch(model)))
+    out = model(model.mask(random_batch(model)))
     out.terms["generator"].total.backward()
     moved = moved_by_gradients(model)
     assert {"generator", "generator_head"} <= moved
@@ -110,7 +109,7 @@ def test_the_adversary_trains_the_generator_and_nothing_else(sharing: str):
 
 def test_the_baseline_trains_nothing_but_itself():
     model = model_of("electra-adversarial")
-    run_objective(model, model.mask(random_batch(model))).terms["baseline"].total.backward()
+    model(model.mask(random_batch(model))).terms["baseline"].total.backward()
     assert moved_by_gradients(model) == {"baseline"}
 
 
@@ -137,7 +136,7 @@ def moved_by_gradients(model: ElectraPretrainer) -> set[str]:
 )
 def test_the_main_loss_gives_the_generator_no_gradient(objective: str, sharing: str):
     model = model_of(objective, weight_sharing=sharing)
-    out = run_objective(model, model.mask(random_batch(model)))
+    out = model(model.mask(random_batch(model)))
     out.terms["discriminator"].total.backward()
     heads = {"discriminator_head"} if model.config.has_detection_head else set()
     heads |= {"language_head"} if model.config.has_language_head else set()
@@ -149,7 +148,7 @@ def test_the_main_loss_gives_the_generator_no_gradient(objective: str, sharing: 
 @pytest.mark.parametrize("sharing", ["none", "embeddings", "gdes"])
 def test_the_generators_loss_reaches_only_it_and_what_is_shared(objective: str, sharing: str):
     model = model_of(objective, weight_sharing=sharing)
-    run_objective(model, model.mask(random_batch(model))).terms["generator"].total.backward()
+    model(model.mask(random_batch(model))).terms["generator"].total.backward()
     tables = "embeddings" if sharing == "embeddings" else "generator_embeddings"
     assert moved_by_gradients(model) == {"generator", "generator_head", tables}
 
@@ -161,7 +160,7 @@ def test_a_shared_body_learns_from_both_losses():
         ("discriminator", {"discriminator_head"}),
     ):
         model.zero_grad()
-        run_objective(model, model.mask(random_batch(model))).terms[name].total.backward()
+        model(model.mask(random_batch(model))).terms[name].total.backward()
         assert moved_by_gradients(model) == {"embeddings", "discriminator"} | heads
 
 
@@ -171,11 +170,11 @@ def test_a_shared_body_learns_from_both_losses():
 def test_two_stages_train_one_network_each():
     model = model_of("electra-two-stage")
     masked = model.mask(random_batch(model))
-    first = run_objective(model, masked, "generator")
+    first = model(masked, "generator")
     assert list(first.terms) == ["generator"]
     expected = mlm_by_hand(generator_logits(model, masked), masked)
     assert first.loss().item() == pytest.approx(expected, rel=1e-5)
-    second = run_objective(model, masked, "discriminator")
+    second = model(masked, "discriminator")
     assert list(second.terms) == ["discriminator"]
     assert torch.equal(second.sampled, first.sampled)
     assert torch.equal(second.generator_losses, first.generator_losses)
@@ -197,7 +196,7 @@ def test_at_first_the_main_network_learns_as_a_masked_language_model_does(sharin
                 torch.nn.init.zeros_(own[name])
     alone.load_state_dict({name: own[name] for name in alone.state_dict()})
     masked = model.mask(random_batch(model))
-    out, expected = run_objective(model, masked, "language"), run_objective(alone, masked)
+    out, expected = model(masked, "language"), alone(masked)
     assert list(out.terms) == ["discriminator"]
     torch.testing.assert_close(out.loss(), expected.loss(), rtol=1e-6, atol=0)
     out.loss().backward()

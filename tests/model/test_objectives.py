@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.objectives import run_objective
 from tests.model.conftest import OBJECTIVES, random_batch
 from tests.model.formulas import (
     CLS,
@@ -43,19 +42,19 @@ def test_electra(variant: str, padded: bool):
     """MLM over the chosen positions + 50 x detection over all real tokens (section 2)."""
     model = model_of("electra", **VARIANTS[variant])
     masked = model.mask(random_batch(model, padded=padded))
-    out = run_objective(model, masked)
+    out = model(masked)
     assert mean_of(out, "generator") == pytest.approx(
         mlm_by_hand(generator_logits(model, masked), masked), rel=1e-5
     )
-    corrupted, labels = corrupted_by_hand(masked, out.sampled)
-    assert torch.equal(out.corrupted_ids, corrupted)
-    assert torch.equal(out.labels, labels.float())
-    logits = detection_logits(model, masked, out.corrupted_ids)
+    corrupted, labels = corrupted_by_hand(masked, out.samples.ids)
+    assert torch.equal(out.corrupted.ids, corrupted)
+    assert torch.equal(out.corrupted.labels, labels.float())
+    logits = detection_logits(model, masked, out.corrupted.ids)
     tokens = tokens_of(masked.batch)
-    total = sum(cross_entropy(logits[b, t], int(out.labels[b, t])) for b, t in tokens)
+    total = sum(cross_entropy(logits[b, t], int(out.corrupted.labels[b, t])) for b, t in tokens)
     assert mean_of(out, "discriminator") == pytest.approx(total / len(tokens), rel=1e-5)
-    assert 0 < out.labels.sum() < len(chosen_of(masked)) + 1
-    assert out.labels[masked.batch.input_ids == CLS].sum() == 0
+    assert 0 < out.corrupted.labels.sum() < len(chosen_of(masked)) + 1
+    assert out.corrupted.labels[masked.batch.input_ids == CLS].sum() == 0
     factors = (0.3, 7.0) if variant == "with weights" else (1.0, 50.0)
     expected = factors[0] * mean_of(out, "generator") + factors[1] * mean_of(out, "discriminator")
     assert out.loss().item() == pytest.approx(expected, rel=1e-6)
@@ -66,8 +65,8 @@ def test_electra_15(padded: bool):
     """The detection loss over the chosen positions only."""
     model = model_of("electra-15")
     masked = model.mask(random_batch(model, padded=padded))
-    out = run_objective(model, masked)
-    corrupted, labels = corrupted_by_hand(masked, out.sampled)
+    out = model(masked)
+    corrupted, labels = corrupted_by_hand(masked, out.samples.ids)
     logits = detection_logits(model, masked, corrupted)
     chosen = chosen_of(masked)
     total = sum(cross_entropy(logits[b, t], int(labels[b, t])) for b, _, t in chosen)
@@ -82,8 +81,8 @@ def test_replace_mlm(padded: bool):
     """Tokens are predicted at the chosen positions, where samples stand in place of [MASK]."""
     model = model_of("replace-mlm")
     masked = model.mask(random_batch(model, padded=padded))
-    out = run_objective(model, masked)
-    corrupted, _ = corrupted_by_hand(masked, out.sampled)
+    out = model(masked)
+    corrupted, _ = corrupted_by_hand(masked, out.samples.ids)
     assert not (corrupted == MASK).any()
     logits = prediction_logits(model, masked, corrupted, masked.positions)
     assert mean_of(out, "discriminator") == pytest.approx(mlm_by_hand(logits, masked), rel=1e-5)
@@ -96,7 +95,7 @@ def test_mlm(padded: bool):
     """BERT: the main network alone, with [MASK] in its input."""
     model = model_of("mlm")
     masked = model.mask(random_batch(model, padded=padded))
-    out = run_objective(model, masked)
+    out = model(masked)
     assert (masked.masked_ids == MASK).any()
     logits = prediction_logits(model, masked, masked.masked_ids, masked.positions)
     assert list(out.terms) == ["discriminator"]
@@ -109,9 +108,9 @@ def test_all_tokens_mlm(sharing: str, padded: bool):
     """p(x) = D [x = input] + (1 - D) softmax(x) at every real token (section 3.4)."""
     model = model_of("all-tokens-mlm", weight_sharing=sharing)
     masked = model.mask(random_batch(model, padded=padded))
-    out = run_objective(model, masked)
+    out = model(masked)
     originals = masked.batch.input_ids
-    corrupted, _ = corrupted_by_hand(masked, out.sampled)
+    corrupted, _ = corrupted_by_hand(masked, out.samples.ids)
     everywhere = torch.arange(originals.shape[1]).expand_as(originals)
     vocabulary = prediction_logits(model, masked, corrupted, everywhere)
     gate = detection_logits(model, masked, corrupted)
@@ -129,7 +128,7 @@ def test_the_copy_gate_has_finite_gradients_where_a_token_cannot_be_copied():
     model = model_of("all-tokens-mlm")
     with torch.no_grad():  # sure that everything is copied
         model.discriminator_head.prediction.bias.fill_(-200.0)
-    out = run_objective(model, model.mask(random_batch(model)))
+    out = model(model.mask(random_batch(model)))
     out.loss().backward()
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
     assert out.loss().item() < 1e4
@@ -141,8 +140,8 @@ def test_electra_adversarial(options: dict[str, object], padded: bool):
     """Appendix F: reward, baseline and what is ascended, sample by sample."""
     model = model_of("electra-adversarial", **options)
     masked = model.mask(random_batch(model, padded=padded))
-    out = run_objective(model, masked)
-    corrupted, labels = corrupted_by_hand(masked, out.sampled)
+    out = model(masked)
+    corrupted, labels = corrupted_by_hand(masked, out.samples.ids)
     logits = detection_logits(model, masked, corrupted)
     proposals = generator_logits(model, masked) / float(options.get("sampling_temperature", 1))
     mask = None if masked.batch.packed else masked.tokens.long()
@@ -156,7 +155,7 @@ def test_electra_adversarial(options: dict[str, object], padded: bool):
         reward = cross_entropy(logits[b, t], int(labels[b, t]))
         raw = float(weight @ states[b, t]) + bias
         baseline = -math.log(sigmoid(raw))
-        gain += (reward - baseline) * math.log(softmax(row)[out.sampled[b, n]])
+        gain += (reward - baseline) * math.log(softmax(row)[out.samples.ids[b, n]])
         misses += cross_entropy(raw, math.exp(-reward))
     assert mean_of(out, "generator") == pytest.approx(-gain / len(chosen), rel=1e-4)
     assert mean_of(out, "baseline") == pytest.approx(misses / len(chosen), rel=1e-5)
@@ -168,9 +167,10 @@ def test_electra_adversarial(options: dict[str, object], padded: bool):
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_figures_carry_no_gradient_and_losses_are_in_single_precision(objective: str):
     model = model_of(objective)
-    out = run_objective(model, model.mask(random_batch(model, padded=True)))
-    for name, value in vars(out).items():
-        assert not (isinstance(value, Tensor) and value.requires_grad), name
+    out = model(model.mask(random_batch(model, padded=True)))
+    records = (out.samples, out.corrupted, out.detected, out.predicted)
+    values = [v for record in records if record for v in vars(record).values()]
+    assert not any(value.requires_grad for value in values if isinstance(value, Tensor))
     for name, term in out.terms.items():
         assert term.total.dtype == torch.float32, name
         assert term.total.requires_grad, name

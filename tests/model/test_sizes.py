@@ -9,7 +9,7 @@ from electrify.config.load import parse_config
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
-from model.watch.flops import parameter_counts
+from model.flops import parameter_counts
 from tests.model.conftest import VARIANTS, preset
 
 BERT_VOCAB = 30_522

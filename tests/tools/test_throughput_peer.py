@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from model.batch import SpecialTokens
-from model.objectives import run_objective
 from tools.throughput.electra_peer import choose, make_peer_optimizer, peer_of, peer_step
 from tools.throughput.pretrain import Pool, Settings, make_model, zipf_pool
 
@@ -21,13 +20,13 @@ def test_losses_and_every_gradient_equal_ours():
     pool = tiny_pool()
     model = make_model(CONFIG, pool)
     peer = peer_of(model)
-    batch = pool.host_batch(3).to(CPU)
+    [batch] = pool.micro_batches(3, CPU)
     masked = model.mask(batch)
-    outputs = run_objective(model, masked)
+    outputs = model(masked)
     outputs.loss().backward()
     is_chosen = torch.zeros_like(batch.input_ids)
     is_chosen = is_chosen.scatter_add(1, masked.positions, masked.weights.long()) > 0
-    sampled = batch.input_ids.scatter(1, masked.positions, outputs.sampled)[is_chosen]
+    sampled = batch.input_ids.scatter(1, masked.positions, outputs.samples.ids)[is_chosen]
     losses = peer(batch.input_ids, masked.masked_ids, is_chosen, batch.token_type_ids, sampled)
     losses.total.backward()
     torch.testing.assert_close(losses.total, outputs.loss())

@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model import vocabulary_head as head_loss
 from model.batch import SpecialTokens
-from model.watch.flops import flops_per_token
+from model.flops import flops_per_token
 from tests.model.operators import Recorded, record
 from tools.throughput.pretrain import (
     BERT_SPECIAL,

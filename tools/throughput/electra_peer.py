@@ -16,7 +16,7 @@ from electrify.config.pretrain import PretrainConfig
 from model.batch import SpecialTokens
 from model.devices.device import autocast
 from model.electra import ElectraPretrainer
-from model.schedule import learning_rate
+from model.plan import learning_rate
 from model.weights.names import to_transformers
 
 

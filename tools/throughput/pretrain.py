@@ -16,16 +16,15 @@ from electrify.stage.provenance import git_commit
 from electrify.system.memory import keep_freed_memory
 from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import log
-from model.batch import Noise, SpecialTokens
+from model.batch import Batch, Noise, SpecialTokens
 from model.devices.device import describe, precision_of, resolve_device, synchronize
 from model.electra import ElectraPretrainer
 from model.masking import num_slots
-from model.train.data import HostBatch, noise_key
+from model.train.data import noise_key
+from model.train.metrics import MetricsWindow
 from model.train.optim import make_optimizers
 from model.train.step import WARM_UPS, FastStep, Step
-from model.watch.metrics import MetricsWindow
 from tools.throughput.report import Report, Row
-from vocab.shards.files import token_dtype
 
 OURS = "electrify"  # as `electrify pretrain` runs on the device
 AGAIN = "electrify, again"
@@ -94,19 +93,16 @@ class Pool:
     vocab_size: int
     special: SpecialTokens
 
-    def host_batch(self, step: int, num_parts: int = 1) -> HostBatch:
-        """The batch of a step as a run has it, for so many forward passes."""
-        ids = self.input_ids[step % len(self.input_ids)].numpy()
-        types = self.token_type_ids[step % len(self.input_ids)].numpy()
+    def micro_batches(self, step: int, device: torch.device, num_parts: int = 1) -> list[Batch]:
+        """The batch of a step as a run has it, in so many forward passes."""
+        ids = self.input_ids[step % len(self.input_ids)]
+        types = self.token_type_ids[step % len(self.input_ids)]
         number, length = ids.shape
-        return HostBatch.of(
-            ids.astype(token_dtype(self.vocab_size)),
-            types.astype(np.uint8),
-            np.zeros(number, np.int64),
-            Noise.draw(noise_key(0, step), number, length, self.slots),
-            True,
-            number // num_parts,
-        )
+        noise = Noise.draw(noise_key(0, step), number, length, self.slots)
+        batch = Batch(ids, types, noise, torch.zeros(number, dtype=torch.int64))
+        size = number // num_parts
+        starts = range(0, number, size)
+        return [batch.rows(slice(start, start + size)).to(device) for start in starts]
 
 
 def zipf_pool(
@@ -178,7 +174,7 @@ def make_ours(
     fast_step = FastStep(model, optimizers, config, device, MetricsWindow(["Zipf"], device))
 
     def step(number: int) -> None:
-        batches = pool.host_batch(number, num_parts).micro_batches(device)
+        batches = pool.micro_batches(number, device, num_parts)
         fast_step(batches, Step(number, _SEED))
 
     return System(step, device, fast_step)

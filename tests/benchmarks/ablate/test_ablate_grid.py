@@ -11,7 +11,7 @@ from benchmarks.ablate.grid import (
     plan_runs,
 )
 from electrify.config.load import load_config
-from model.watch.flops import run_flops
+from model.flops import run_flops
 
 GRIDS = sorted(Path("configs/ablations").glob("*.toml"))
 SCRATCH = Path("configs/scratch.toml").absolute()

@@ -11,8 +11,8 @@ import torch
 
 from model.devices import device as module
 from model.devices.device import overwrite, place, readable, resolve_device, spread
-from model.ordered import _scan, running_maximum, running_sum
-from model.schedule import Phase
+from model.devices.xla import _scan, running_maximum, running_sum
+from model.plan import Phase
 from model.train import processes as parallel
 from model.train.processes import check_shares
 

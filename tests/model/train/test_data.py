@@ -15,12 +15,13 @@ import torch
 
 from electrify.config.run import RunConfig
 from electrify.system.progress import Stopped
-from model.batch import Batch, Noise, map_tensors
+from model.batch import Batch, Noise
+from model.plan import phases_of
 from model.train.data import (
-    HostBatch,
     Loader,
     SequenceData,
     StepData,
+    check_batch_sizes,
     noise_key,
     noise_probabilities,
     open_shards,
@@ -103,7 +104,7 @@ def test_micro_batches_are_the_steps_batch_in_pieces(folder: Path):
         count, length, micro = (12, 16, 3) if step < 3 else (6, 32, 2)
         whole = SequenceData(config, "train", length)
         expected = whole.batch(seen, count, noise_key(config.seed, step)).tensors()
-        batches = data.host_batch(step).micro_batches(CPU)
+        batches = data.micro_batches(step)
         assert [len(batch.input_ids) for batch in batches] == [micro] * (count // micro)
         assert all(map(torch.equal, joined(batches), expected))
         seen += count
@@ -120,7 +121,7 @@ def test_passes_are_those_of_each_length(folder: Path):
 
 def test_no_sequence_comes_twice_in_an_epoch_nor_any_draw_in_two_steps(folder: Path):
     data = step_data(make_config(folder, num_steps=40))
-    steps = [joined(data.host_batch(step).micro_batches(CPU)) for step in range(40)]
+    steps = [joined(data.micro_batches(step)) for step in range(40)]
     assert data.last.num_sequences >= 160
     rows = torch.cat([step[0] for step in steps])
     keys = {tuple(row) for row in rows.tolist()}
@@ -138,8 +139,8 @@ def test_ranks_together_have_the_rows_and_draws_of_one(folder: Path, num_ranks: 
     alone = step_data(config)
     ranks = [step_data(config, rank, num_ranks) for rank in range(num_ranks)]
     for step in (0, 2, 3, 9):
-        whole = joined(alone.host_batch(step).micro_batches(CPU))
-        parts = [joined(data.host_batch(step).micro_batches(CPU)) for data in ranks]
+        whole = joined(alone.micro_batches(step))
+        parts = [joined(data.micro_batches(step)) for data in ranks]
         for number, tensor in enumerate(whole):
             together = torch.empty_like(tensor)
             for rank, part in enumerate(parts):
@@ -163,7 +164,7 @@ def test_shares_that_are_not_whole_are_refused(
 ):
     config = make_config(folder, batch_size=6, micro_batch_size=micro)
     with pytest.raises(ValueError, match=message):
-        step_data(config, 0, num_ranks)
+        check_batch_sizes(phases_of(config.pretrain, 32), num_ranks, CPU)
 
 
 def test_the_key_of_draws_is_another_at_each_step_and_seed():
@@ -226,25 +227,6 @@ def test_a_vocabulary_edited_after_encoding_is_an_error(config: RunConfig):
         SequenceData(config, "train")
 
 
-# --- a batch as it is read ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
-@pytest.mark.parametrize(("rows", "length", "slots"), [(1, 1, 1), (3, 7, 2), (5, 16, 3)])
-@pytest.mark.parametrize("num_ranks", [1, 3])
-def test_a_batch_comes_out_as_it_was_read(rows, length, slots, num_ranks, dtype):
-    """Also of odd sizes, where what follows must still begin at a multiple of its width."""
-    rng = np.random.default_rng(rows)
-    ids = rng.integers(0, np.iinfo(dtype).max, (rows, length), dtype, endpoint=True)
-    types = rng.integers(0, 2, (rows, length), np.uint8)
-    languages = rng.integers(0, 4, rows)
-    noise = Noise.draw(3, rows * num_ranks, length, slots)
-    noise = map_tensors(noise, lambda draws: draws[::num_ranks])
-    batch = HostBatch.of(ids, types, languages, noise, packed=False).to(CPU)
-    wide = [torch.from_numpy(array.astype(np.int64)) for array in (ids, types, languages)]
-    assert_same(batch, Batch(wide[0], wide[1], noise, wide[2], packed=False))
-
-
 # --- the loader -----------------------------------------------------------------------------------
 
 
@@ -265,12 +247,13 @@ class Source:
         self.before, self.asked = before, list[int]()
         self.threads = set[str]()
 
-    def host_batch(self, step: int) -> HostBatch:
+    def micro_batches(self, step: int) -> list[Batch]:
         self.asked.append(step)
         self.threads.add(threading.current_thread().name)
         self.before(step)
-        ids, types = np.full((2, 8), step, np.uint16), np.zeros((2, 8), np.uint8)
-        return HostBatch.of(ids, types, np.zeros(2, np.int64), Noise.draw(step, 2, 8, 1), True)
+        ids = torch.full((2, 8), step)
+        noise = Noise.draw(step, 2, 8, 1)
+        return [Batch(ids, torch.zeros_like(ids), noise, torch.zeros(2, dtype=torch.int64))]
 
 
 def taken(loader: Loader, step: int) -> int:
@@ -286,7 +269,7 @@ def test_every_step_has_its_own_batch_wherever_a_run_goes_on(folder, first, rank
     with Loader(data, CPU, first, 10) as loader:
         found = [loader.take(step) for step in range(first, 10)]
     for step, batches in enumerate(found, first):
-        expected = data.host_batch(step).micro_batches(CPU)
+        expected = data.micro_batches(step)
         assert len(batches) == len(expected)
         for batch, other in zip(batches, expected, strict=True):
             assert_same(batch, other)
@@ -307,19 +290,19 @@ def test_the_thread_reads_a_bounded_number_of_steps_ahead_and_none_beyond_the_en
 @pytest.mark.parametrize("kind", ["cpu", "xla"])
 def test_the_thread_sends_batches_to_xla_ahead_and_to_no_other_device(kind: str):
     """CUDA breaks off the capture of a graph when another thread allocates."""
-    moved: list[tuple[int, str]] = []
+    moved: list[str] = []
 
-    class Read(SimpleNamespace):
-        def micro_batches(self, device: torch.device) -> list[tuple[int, str]]:
-            moved.append((self.step, threading.current_thread().name))
-            return [(self.step, device.type)]
+    class Read:
+        def to(self, device: torch.device) -> str:
+            moved.append(threading.current_thread().name)
+            return device.type
 
-    source = SimpleNamespace(host_batch=lambda step: Read(step=step))
+    source = SimpleNamespace(micro_batches=lambda step: [Read()])
     with Loader(source, torch.device(kind), 0, 4) as loader:
         for step in range(4):
-            assert loader.take(step) == [(step, kind)]
-    assert [step for step, _ in moved] == [0, 1, 2, 3]
-    assert all(name.startswith("loader") == (kind == "xla") for _, name in moved)
+            assert loader.take(step) == [kind]
+    assert len(moved) == 4
+    assert all(name.startswith("loader") == (kind == "xla") for name in moved)
 
 
 def test_an_error_of_the_thread_is_raised_in_the_loop_at_its_step():
@@ -354,7 +337,7 @@ def test_batches_on_a_gpu_are_those_of_the_host_however_far_the_host_runs_ahead(
         for step in range(50):
             found += loader.take(step)
             work = (work @ work).clamp(0, 1)  # the copies queue up behind it
-    expected = [batch for step in range(50) for batch in data.host_batch(step).micro_batches(CPU)]
+    expected = [batch for step in range(50) for batch in data.micro_batches(step)]
     for batch, other in zip(found, expected, strict=True):
         assert batch.input_ids.is_cuda
         assert_same(batch, other)

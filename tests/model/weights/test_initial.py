@@ -25,7 +25,7 @@ from model.train.data import SequenceData
 from model.weights import initial as initial_source
 from model.weights.initial import load_initial
 from model.weights.names import exported_networks, to_transformers, untie
-from tests.model.conftest import EQUAL, PIECES, VARIANTS, make_run
+from tests.model.conftest import EQUAL, PIECES, VARIANTS, discriminate, generate, make_run, predict
 
 # another order, one piece gone, and new ones: of two parts, continuing, unspellable, special
 EXTENDED = [
@@ -203,7 +203,7 @@ def test_a_bert_goes_on_as_the_electra_that_it_is(tmp_path, caplog):
     ids = torch.randint(5, len(PIECES), (2, 12))
     everywhere = torch.arange(12).expand(2, -1)
     theirs = bert.float().double()(input_ids=ids).logits
-    ours = model.double().eval().predict(ids, torch.zeros_like(ids), everywhere)
+    ours = predict(model.double().eval(), ids, torch.zeros_like(ids), everywhere)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
     assert "start at random" not in caplog.text
     electra, fresh = start(tmp_path / "electra", tmp_path / "bert", embedding_size=32)
@@ -284,10 +284,13 @@ def test_the_new_vocabulary_reads_as_the_old_one_did(tmp_path, caplog):
     types = torch.zeros(3, 16, dtype=torch.int64)
     everywhere = torch.arange(16).expand(3, -1)
     with torch.no_grad():
-        one, two = earlier.discriminate(old[choice], types), model.discriminate(new[choice], types)
+        one, two = (
+            discriminate(earlier, old[choice], types),
+            discriminate(model, new[choice], types),
+        )
         torch.testing.assert_close(one, two, rtol=0, atol=1e-5)
-        before = earlier.generate(old[choice], types, everywhere)[..., old]
-        after = model.generate(new[choice], types, everywhere)[..., new]
+        before = generate(earlier, old[choice], types, everywhere)[..., old]
+        after = generate(model, new[choice], types, everywhere)[..., new]
         torch.testing.assert_close(before, after, rtol=0, atol=1e-5)
     before, after = weights_of(earlier), weights_of(model)
     parts = {

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from model.watch.alarms import (
-    CALM,
+from model.train.trackers import (
     FEWEST,
     GRACE_STEPS,
     RECENT,
@@ -158,7 +157,7 @@ def test_each_alarm_is_raised_once_and_ends_once(name):
     assert (alarm.name, alarm.state) == (name, "raised")
     assert (ending.name, ending.state) == (name, "over")
     assert first < start <= first + RECENT * LOG_EVERY
-    assert end + CALM * LOG_EVERY <= over <= end + (RECENT + CALM) * LOG_EVERY
+    assert end < over <= end + RECENT * LOG_EVERY
 
 
 def test_an_adversarial_run_that_starts_as_a_language_model_is_told_so():
@@ -185,7 +184,7 @@ def test_a_resumed_run_raises_the_same(step):
     for record in records:
         lines.append(json.dumps(record))
         place = {"kind": "alarm", "step": record["step"]}
-        lines += [json.dumps(place | alarm.record()) for alarm in alarms.add(record)]
+        lines += [json.dumps(place | alarm.figures()) for alarm in alarms.add(record)]
     written = [json.loads(line) for line in lines]
     assert len([r for r in written if r["kind"] == "alarm"]) == 4
     alarms = Alarms(FACTS, [r for r in written if r["step"] <= step])

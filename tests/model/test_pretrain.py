@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ from safetensors.torch import load_file
 from electrify.stage.plan import TIMINGS
 from electrify.system.machine import CpuBf16
 from electrify.system.progress import Stopped
-from model.pretrain import Trainer
+from model.electra import ElectraPretrainer
+from model.pretrain import Trainer, make_model
 from model.train.checkpoint import checkpoints
 from model.train.step import FastStep
 from tests.model.conftest import make_config
@@ -30,9 +32,9 @@ def weights_of(folder: Path, step: int) -> dict[str, torch.Tensor]:
 
 def train(config, folder: Path, stop_after: int | None = None, monkeypatch=None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    trainer = Trainer(config, folder)
+    trainer = Trainer(config)
     if stop_after is None:
-        trainer.run()
+        trainer.run(folder)
         return
     original = FastStep.__call__
 
@@ -43,7 +45,7 @@ def train(config, folder: Path, stop_after: int | None = None, monkeypatch=None)
 
     monkeypatch.setattr(FastStep, "__call__", stopping)
     with pytest.raises(KeyboardInterrupt):
-        trainer.run()
+        trainer.run(folder)
     monkeypatch.setattr(FastStep, "__call__", original)
 
 
@@ -67,7 +69,7 @@ def test_a_stop_request_saves_and_says_where(config, tmp_path, monkeypatch):
 
     monkeypatch.setattr(FastStep, "__call__", terminating)
     with pytest.raises(Stopped, match="saved step 6 of 12"):
-        Trainer(config, tmp_path).run()
+        Trainer(config).run(tmp_path)
     assert checkpoints(tmp_path)[-1].name == "checkpoint-6"
 
 
@@ -94,7 +96,7 @@ def test_text_that_the_vocabulary_cannot_spell_is_named(config, tmp_path, caplog
     for unknown, is_named in ((0, False), (of[language]["num_tokens"] // 10, True)):
         of[language]["num_unknown_tokens"] = unknown
         index.write_text(json.dumps(content))
-        Trainer(config, tmp_path)._announce(0)
+        Trainer(config)._prepare(tmp_path)
         assert (f"does not fit its text in {language}: 10 % of" in caplog.text) == is_named
 
 
@@ -171,22 +173,23 @@ def use_cpu(monkeypatch, precision: str) -> None:
         monkeypatch.setattr(f"model.{module}.cpu_bf16", lambda: found)
 
 
-def test_a_broken_loss_stops_before_anything_is_saved(config, tmp_path):
-    trainer = Trainer(config, tmp_path)
-    with torch.no_grad():
-        trainer.model.embeddings.word.weight[:] = float("nan")
-    with pytest.raises(
-        ValueError, match=r"norm became nan by step 2: .*Lower pretrain\.learning_rate"
-    ):
-        trainer.run()
-    assert checkpoints(tmp_path) == []
+@pytest.mark.parametrize(
+    ("every", "step"), [({}, 2), ({"log": 12, "checkpoint": 12, "valid": 3}, 3)]
+)
+def test_a_broken_loss_stops_before_anything_is_saved(config, tmp_path, monkeypatch, every, step):
+    """Also where only a validation looks."""
 
+    def broken(*arguments: Any) -> ElectraPretrainer:
+        model = make_model(*arguments)
+        torch.nn.init.constant_(model.embeddings.word.weight, float("nan"))
+        return model
 
-def test_a_broken_loss_is_told_where_only_a_validation_looks(config, tmp_path):
-    options = {"log_every_steps": 12, "checkpoint_every_steps": 12, "valid_every_steps": 3}
+    monkeypatch.setattr("model.pretrain.make_model", broken)
+    options = {f"{name}_every_steps": number for name, number in every.items()}
     pretrain = config.pretrain.model_copy(update=options)
-    trainer = Trainer(config.model_copy(update={"pretrain": pretrain}), tmp_path)
-    with torch.no_grad():
-        trainer.model.embeddings.word.weight[:] = float("nan")
-    with pytest.raises(ValueError, match="norm became nan by step 3"):
-        trainer.run()
+    trainer = Trainer(config.model_copy(update={"pretrain": pretrain}))
+    with pytest.raises(
+        ValueError, match=rf"norm became nan by step {step}: .*Lower pretrain\.learning_rate"
+    ):
+        trainer.run(tmp_path)
+    assert checkpoints(tmp_path) == []

@@ -10,8 +10,18 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from model.batch import Counts, Outputs, Term
-from model.watch.metrics import MetricsWindow, area_under_roc
+from model.batch import (
+    Batch,
+    Corrupted,
+    Detected,
+    Masked,
+    Noise,
+    Outputs,
+    Predictions,
+    Samples,
+    Term,
+)
+from model.train.metrics import MetricsWindow, area_under_roc
 
 LANGUAGES = ("ko", "en", "ja")
 WEIGHTS = {"generator": 1.0, "discriminator": 50.0}
@@ -38,27 +48,31 @@ def make_outputs(seed: int, languages: list[int], length: int = 11, slots: int =
     logits = (rand(size, length) * 4 - 2).round(decimals=1)  # ties
     bce = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
     losses = rand(size, slots).masked_fill(weights == 0, math.inf)
-    counts = Counts(weights.sum(), tokens.sum().float(), tokens.sum().float() - 2 * size)
     terms = {
         "generator": Term((rand(size, slots) * weights).sum(), "chosen", WEIGHTS["generator"]),
         "discriminator": Term((bce * tokens).sum(), "tokens", WEIGHTS["discriminator"]),
     }
-    hidden = weights * (rand(size, slots) < 0.8)
+    nothing = torch.zeros(size, length, dtype=torch.int64)
+    noise = Noise(nothing, nothing, nothing)
+    masked = Masked(
+        batch=Batch(nothing, nothing, noise, torch.tensor(languages)),
+        tokens=tokens,
+        maskable=tokens,
+        attention_mask=None,
+        position_ids=None,
+        positions=torch.zeros(size, slots, dtype=torch.int64),
+        weights=weights,
+        originals=torch.zeros(size, slots, dtype=torch.int64),
+        masked_ids=nothing,
+        hidden=weights * (rand(size, slots) < 0.8),
+    )
     return Outputs(
+        masked,
         terms,
-        counts,
-        torch.tensor(languages),
-        tokens,
-        weights,
-        hidden,
-        generator_losses=losses,
-        generator_hits=rand(size, slots) < 0.4,
-        language_losses=losses * 2,
-        language_hits=rand(size, slots) < 0.5,
-        labels=labels,
-        discriminator_logits=logits,
-        discriminator_losses=bce,
-        sample_hits=rand(size, slots) < 0.2,
+        Samples((rand(size, slots) < 0.8).long(), Predictions(losses, rand(size, slots) < 0.4)),
+        Corrupted(nothing, labels),
+        Detected(logits, bce),
+        Predictions(losses * 2, rand(size, slots) < 0.5),
     )
 
 
@@ -74,26 +88,25 @@ def plain_figures(outputs: list[Outputs], language: int | None = None) -> dict[s
     slots: dict[str, list[float]] = {}
     tokens: list[tuple[float, bool, float]] = []  # logit, replaced, loss
     for output in outputs:
-        for row, own in enumerate(output.languages.tolist()):
+        masked, samples = output.masked, output.samples
+        for row, own in enumerate(masked.batch.languages.tolist()):
             if language not in (None, own):
                 continue
             for name, field in {
-                "generator_loss": output.generator_losses,
-                "generator_accuracy": output.generator_hits,
-                "language_loss": output.language_losses,
-                "language_accuracy": output.language_hits,
-                "sample_hit_fraction": output.sample_hits,
+                "generator_loss": samples.predicted.losses,
+                "generator_accuracy": samples.predicted.hits,
+                "language_loss": output.predicted.losses,
+                "language_accuracy": output.predicted.hits,
+                "sample_hit_fraction": samples.ids == 0,
             }.items():
                 # where the token could be read, naming it is no guess
-                weights = output.hidden if name.endswith("_accuracy") else output.weights
+                weights = masked.hidden if name.endswith("_accuracy") else masked.weights
                 for slot, weight in enumerate(weights[row].tolist()):
-                    if weight and field is not None:
+                    if weight:
                         slots.setdefault(name, []).append(float(field[row, slot]))
-            judged = output.discriminator_logits, output.labels, output.discriminator_losses
-            for place in output.tokens[row].nonzero().flatten().tolist():
-                logit, label, loss = (
-                    float(part[row, place]) for part in judged if part is not None
-                )
+            judged = output.detected.logits, output.corrupted.labels, output.detected.losses
+            for place in masked.tokens[row].nonzero().flatten().tolist():
+                logit, label, loss = (float(part[row, place]) for part in judged)
                 tokens += [(logit, label > 0, loss)]
     figures = {name: mean(values) for name, values in slots.items()}
     called = [(logit > 0, replaced) for logit, replaced, _ in tokens]
@@ -112,7 +125,9 @@ def test_figures_equal_those_of_a_plain_loop():
     expected = plain_figures(BATCHES)
     for language in (0, 1):
         own = plain_figures(BATCHES, language)
-        own["tokens"] = sum(int(o.tokens[o.languages == language].sum()) for o in BATCHES)
+        own["tokens"] = sum(
+            int(o.masked.tokens[o.masked.batch.languages == language].sum()) for o in BATCHES
+        )
         expected |= {f"{LANGUAGES[language]}/{name}": value for name, value in own.items()}
     expected["ja/tokens"] = 0.0  # a language that did not come up has no figure
     for name in WEIGHTS:
@@ -134,7 +149,7 @@ def test_sums_of_micro_batches_processes_and_one_batch_agree():
     scores = [found for w in (first, second) if (found := w.detections()) is not None]
     for mine, other in zip(first.tensors(), second.tensors(), strict=True):
         mine += other
-    assert first.num_tokens == sum(int(o.tokens.sum()) for o in BATCHES)
+    assert first.num_tokens == sum(int(o.masked.tokens.sum()) for o in BATCHES)
     assert first.read(torch.cat(scores, dim=1)) == pytest.approx(whole.read(), nan_ok=True)
 
     resumed = MetricsWindow(LANGUAGES)
@@ -167,30 +182,27 @@ def test_only_the_area_is_of_the_last_step_alone():
 def test_what_an_objective_lacks_is_absent():
     mlm = replace(
         BATCHES[0],
-        generator_losses=None,
-        generator_hits=None,
-        labels=None,
-        sample_hits=None,
-        discriminator_logits=None,
-        discriminator_losses=None,
+        samples=None,
+        corrupted=None,
+        detected=None,
         terms={"discriminator": Term(torch.tensor(9.0), "chosen", 1.0)},
     )
     found = batch_metrics([mlm], ["all"] * 2)
     names = {"loss", "discriminator_loss", "language_loss", "language_accuracy"}
     assert {name for name in found if "/" not in name} == names
-    replace_mlm = replace(mlm, labels=BATCHES[0].labels)
+    replace_mlm = replace(mlm, corrupted=BATCHES[0].corrupted)
     assert set(batch_metrics([replace_mlm], ["a", "b"])) >= {*names, "replaced_fraction"}
     # a window over the two stages of a run: each figure over the passes that have it
     window = MetricsWindow(LANGUAGES)
-    window.add([replace(BATCHES[0], labels=None, discriminator_logits=None)])
+    window.add([replace(BATCHES[0], corrupted=None, detected=None)])
     window.add([BATCHES[1]])
     assert window.read()["rtd_recall"] == pytest.approx(plain_figures(BATCHES[1:2])["rtd_recall"])
 
 
 def test_undefined_figures_are_nan_not_zero():
-    never = replace(
-        BATCHES[0], labels=torch.zeros(3, 11), discriminator_logits=torch.full((3, 11), -1.0)
-    )
+    labels, logits = torch.zeros(3, 11), torch.full((3, 11), -1.0)
+    ids, losses = BATCHES[0].corrupted.ids, BATCHES[0].detected.losses
+    never = replace(BATCHES[0], corrupted=Corrupted(ids, labels), detected=Detected(logits, losses))
     found = batch_metrics([never], LANGUAGES)
     assert {name for name, value in found.items() if math.isnan(value) and "/" not in name} == {
         "rtd_auc",

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from electrify.config.pretrain import ProbeConfig
-from model.watch.states import Probe, pooled_states, probe_score, read_labelled, state_figures
+from model.train.probe import Probe, pooled_states, probe_score, read_labelled, state_figures
 from vocab.tokenizer import build_tokenizer, save_tokenizer
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 

@@ -54,7 +54,7 @@ def train(folder: Path) -> Curve:
     optimizers = make_optimizers(model, config.pretrain)
     curve = []
     for number in range(STEPS[-1]):
-        batches = data.host_batch(number).micro_batches(CPU)
+        batches = data.micro_batches(number)
         outputs, norm = train_step(
             model, optimizers, batches, config.pretrain, Step(number, config.seed)
         )
@@ -65,7 +65,7 @@ def train(folder: Path) -> Curve:
             total = sum(out.terms[name].total.item() for out in outputs)
             count = sum(getattr(out.counts, out.terms[name].per).item() for out in outputs)
             figures[name] = total / count
-        figures["replaced"] = sum(out.labels.sum().item() for out in outputs)
+        figures["replaced"] = sum(out.corrupted.labels.sum().item() for out in outputs)
         curve.append(figures)
     return curve
 

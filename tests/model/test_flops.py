@@ -13,10 +13,7 @@ from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from model.batch import Batch, Noise, SpecialTokens
 from model.electra import ElectraPretrainer
-from model.masking import num_slots
-from model.objectives import run_objective
-from model.schedule import phase_at, phases_of, stage_at
-from model.watch.flops import (
+from model.flops import (
     Cost,
     estimate,
     flops_per_token,
@@ -24,6 +21,8 @@ from model.watch.flops import (
     peak_flops,
     run_flops,
 )
+from model.masking import num_slots
+from model.plan import phase_at, phases_of, stage_at
 from tests.model import conftest
 from tests.model.conftest import EQUAL, VARIANTS, preset
 
@@ -49,7 +48,7 @@ def counted_flops(config: PretrainConfig, stage: str) -> float:
     languages = torch.zeros(NUM_SEQUENCES, dtype=torch.int64)
     masked = model.mask(Batch(ids, torch.zeros_like(ids), noise, languages))
     with FlopCounterMode(display=False) as counter:
-        run_objective(model, masked, stage).loss().backward()
+        model(masked, stage).loss().backward()
     return counter.get_total_flops()
 
 

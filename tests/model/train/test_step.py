@@ -5,7 +5,7 @@ The reference is autograd on the loss of the whole batch.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 
 import pytest
 import torch
@@ -15,8 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from model.batch import Batch, Counts
 from model.devices.device import seed_dropout
 from model.electra import ElectraPretrainer
-from model.objectives import run_objective
-from model.schedule import learning_rate, stage_at
+from model.plan import learning_rate, stage_at
 from model.train.optim import make_optimizers
 from model.train.processes import ALONE, Ranks
 from model.train.step import Step, total_counts, train_step
@@ -78,7 +77,7 @@ def test_micro_batches_have_the_gradient_of_the_whole_batch(objective: str, numb
     batch = random_batch(model, rows=8, length=24, padded=True)
     stage = stage_at(model.config, number)
     weights = {name: p.detach().clone() for name, p in model.named_parameters()}
-    run_objective(model, model.mask(batch), stage).loss().backward()
+    model(model.mask(batch), stage).loss().backward()
     expected = gradients_of(model)
     norm = step_of(model, cut(batch, [3, 1, 4]), number)
     assert_equal(gradients_of(model), expected)
@@ -104,7 +103,7 @@ def test_the_mean_of_all_processes_gradients_is_the_whole_batch_s(objective: str
     """Which is what DDP makes of them."""
     model = model_of(objective)
     batch = random_batch(model, rows=6, length=24, padded=True)
-    run_objective(model, model.mask(batch)).loss().backward()
+    model(model.mask(batch)).loss().backward()
     expected = gradients_of(model)
     total = total_counts([model.mask(batch)])
     sums: Gradients = {}
@@ -149,8 +148,7 @@ def test_decoupled_updates_of_networks_that_share_nothing_are_joint_ones(objecti
         ends.append(dict(model.named_parameters()) | {"norm": norm})
         losses.append([out.terms for out in outputs])
         for out in outputs:
-            assert out.generator_losses is not None
-            assert out.sampled is not None
+            assert out.samples.predicted is not None
     for name, joint in ends[0].items():
         torch.testing.assert_close(ends[1][name], joint, rtol=1e-5, atol=1e-7)
     for joint, decoupled in zip(*losses, strict=True):
@@ -168,12 +166,12 @@ def test_decoupled_the_discriminator_sees_what_the_generator_made_before_its_upd
     options = {"updates": "decoupled", "weight_sharing": sharing, "learning_rate": 0.5}
     model = model_of(objective, **options)
     batch = random_batch(model)
-    before = run_objective(model, model.mask(batch), "generator").sampled
+    before = model(model.mask(batch), "generator").samples.ids
     outputs, _ = train_step(
         model, make_optimizers(model, model.config), [batch], model.config, Step(STEP, 0)
     )
-    assert torch.equal(outputs[0].sampled, before)
-    after = run_objective(model, model.mask(batch), "generator").sampled
+    assert torch.equal(outputs[0].samples.ids, before)
+    after = model(model.mask(batch), "generator").samples.ids
     assert not torch.equal(after, before)  # with this rate the update changes everything
 
 
@@ -199,6 +197,17 @@ def test_dropout_depends_on_where_in_the_run_and_on_nothing_else():
 
 
 # --- precision ------------------------------------------------------------------------------------
+
+
+def tensors_of(record: object) -> list[Tensor]:
+    """All tensors in a dataclass, also in those in it."""
+    values = vars(record).values() if is_dataclass(record) else []
+    return [
+        tensor
+        for value in values
+        for tensor in ([value] if isinstance(value, Tensor) else tensors_of(value))
+        if tensor.dtype != torch.float64  # draws
+    ]
 
 
 class DtypesOf(TorchDispatchMode):
@@ -238,7 +247,7 @@ def test_in_bf16_losses_and_samples_are_computed_in_fp32_and_weights_stay_fp32(o
     states = [state for optimizer in optimizers for state in optimizer.state.values()]
     for tensor in (
         *(term.total for term in outputs[0].terms.values()),
-        *(value for value in vars(outputs[0]).values() if isinstance(value, Tensor)),
+        *tensors_of(outputs[0]),
         *model.parameters(),
         *(parameter.grad for parameter in model.parameters() if parameter.grad is not None),
         *(state[name] for state in states for name in ("exp_avg", "exp_avg_sq")),
@@ -257,8 +266,8 @@ def test_a_batch_with_nothing_to_choose_has_a_finite_gradient():
     outputs, norm = train_step(
         model, make_optimizers(model, model.config), [batch], model.config, Step(STEP, 0)
     )
-    assert outputs[0].weights.sum() == 0
-    assert torch.equal(outputs[0].corrupted_ids, batch.input_ids)
+    assert outputs[0].masked.weights.sum() == 0
+    assert torch.equal(outputs[0].corrupted.ids, batch.input_ids)
     assert outputs[0].terms["generator"].mean(outputs[0].counts).item() == 0
     assert math.isfinite(norm.item())
-    assert (outputs[0].sampled < VOCAB_SIZE).all()
+    assert (outputs[0].samples.ids < VOCAB_SIZE).all()

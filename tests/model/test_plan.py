@@ -3,7 +3,7 @@
 import pytest
 
 from electrify.config.pretrain import PretrainConfig
-from model.schedule import (
+from model.plan import (
     Phase,
     learning_rate,
     phase_at,

@@ -20,9 +20,9 @@ import pytest
 
 from electrify.config.run import RunConfig
 from model import pretrain as pretrain_module
+from model.flops import flops_per_token
 from model.pretrain import Trainer
 from model.train.checkpoint import checkpoints
-from model.watch.flops import flops_per_token
 from tests.model.conftest import (
     NO_DROPOUT,
     VOCAB_SIZE,

@@ -1,8 +1,7 @@
-"""What is watched during pretraining, from the outputs of forward passes.
+"""Figures of pretraining, from the outputs of forward passes.
 
-Figures are flat: `rtd_auc` of all text, `ko/rtd_auc` of one language where there are several. What
-an objective does not have is absent; what is undefined (a precision where nothing was called
-replaced) is nan.
+`rtd_auc` is of all text, `ko/rtd_auc` of one language where there are several. What an objective
+does not have is absent; what is undefined (a precision where nothing was called replaced) is nan.
 """
 
 import math
@@ -16,26 +15,26 @@ from torch import Tensor
 
 from model.batch import Outputs
 from model.devices.device import overwrite, place, readable
+from model.devices.xla import add_rows
 
-# figure -> field of Outputs (B, N) whose mean it is, and may be None; the weights of that mean
-SLOT_FIELDS = {
-    "generator_loss": ("generator_losses", "weights"),
-    "generator_accuracy": ("generator_hits", "hidden"),
-    "language_loss": ("language_losses", "weights"),
-    "language_accuracy": ("language_hits", "hidden"),
-    "sample_hit_fraction": ("sample_hits", "weights"),
-}
+# means over chosen positions
+SLOTS = (
+    "generator_loss",
+    "generator_accuracy",
+    "language_loss",
+    "language_accuracy",
+    "sample_hit_fraction",
+)
 TERMS = ("generator", "discriminator", "baseline")
 _TOKEN_COLUMNS = ("tokens", "labelled", "replaced", "judged", "called", "found", "rtd_loss")
-_COLUMNS = (*SLOT_FIELDS, *(f"{name} count" for name in SLOT_FIELDS), *_TOKEN_COLUMNS)
+_COLUMNS = (*SLOTS, *(f"{name} count" for name in SLOTS), *_TOKEN_COLUMNS)
 
 
 class MetricsWindow:
     """Sums over all forward passes since the last `reset`, a row a language.
 
-    `add` waits for nothing: about thirty small kernels a pass as it is written, fewer compiled.
-    `read` copies the sums to the host. The area under the ROC curve needs every token's score, so
-    it is of the last `add` alone.
+    `add` waits for nothing; `read` copies the sums to the host. The area under the ROC curve needs
+    every token's score, so it is of the last `add` alone.
     """
 
     def __init__(self, languages: Sequence[str], device: torch.device | str = "cpu") -> None:
@@ -58,22 +57,22 @@ class MetricsWindow:
             self._keep(output)
 
     def count(self, outputs: Sequence[Outputs], add_sums: "AddSums | None" = None) -> None:
-        """The device's share of `add`, which may be recorded; `add_sums` may be compiled."""
+        """The device's part of `add`, which may be recorded; `add_sums` may be compiled."""
         for output in outputs:
             (add_sums or add_sums_of)(self._sums, self._totals, output)
 
     def keep(self, outputs: Sequence[Outputs]) -> None:
-        """The host's share: what the next `read` needs of the last step alone."""
+        """The host's part: what the next `read` needs of the last step alone."""
         self._last = []
         for output in outputs:
             self._keep(output)
 
     def _keep(self, output: Outputs) -> None:
         self._weights |= {name: term.weight for name, term in output.terms.items()}
-        logits, labels = output.discriminator_logits, output.labels
-        if logits is not None and labels is not None:
-            languages = output.languages[:, None].expand_as(labels)
-            scored = (logits, labels, output.tokens, languages)
+        if output.detected is not None and output.corrupted is not None:
+            labels = output.corrupted.labels
+            languages = output.masked.batch.languages[:, None].expand_as(labels)
+            scored = (output.detected.logits, labels, _counted(output), languages)
             self._last.append(tuple(readable(part) for part in scored))
 
     def tensors(self) -> list[Tensor]:
@@ -109,7 +108,7 @@ class MetricsWindow:
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from `state`; of several processes, one alone."""
+        """Resume from `state`; of several processes, one alone."""
         assert state["sums"].shape == self._sums.shape, "languages or columns have changed"
         overwrite(self._sums, state["sums"])
         overwrite(self._totals, state["totals"])
@@ -126,19 +125,17 @@ class MetricsWindow:
 
         * `loss`, `discriminator_loss`, `baseline_loss`: as trained, each term a mean over its unit;
         * `generator_loss`: -log p(original) of the generator at the chosen positions;
-          `generator_accuracy`: its first guesses that are right, where the token was hidden: of the
-          others it reads the answer. `language_loss`, `language_accuracy`: those of the main
-          network;
-        * `replaced_fraction`: of real tokens (electra-15: of the chosen positions; electric: of
-          maskable tokens, the share of noise), as is `tokens` of a language;
-        * `rtd_*`: detection over the same tokens, padding left out, with threshold 0.5. `rtd_loss`
-          is the mean binary cross-entropy, `discriminator_loss` too where that is what is trained;
+          `generator_accuracy`: its first guesses that are right, where the token was hidden.
+          `language_loss`, `language_accuracy`: those of the main network;
+        * `replaced_fraction`: of the tokens whose detection counts, as is `tokens` of a language;
+        * `rtd_*`: detection over the same tokens, with threshold 0.5. `rtd_loss` is the mean binary
+          cross-entropy;
         * `sample_hit_fraction`: chosen positions whose sample is the original.
 
         `detections` are by default those of this process.
         """
-        found = self.detections() if detections is None else detections
-        scored = None if found is None else found.cpu().numpy()
+        detections = self.detections() if detections is None else detections
+        scored = None if detections is None else detections.cpu().numpy()
         rows = self._sums.cpu().numpy()
         figures = self._losses() | _figures(rows.sum(0), scored)
         if len(self.languages) > 1:
@@ -177,65 +174,67 @@ AddSums = Callable[[Tensor, Tensor, Outputs], None]
 @torch.no_grad()
 def add_sums_of(sums: Tensor, totals: Tensor, output: Outputs) -> None:
     """Add those of a forward pass, in place: `sums` (languages, columns), `totals` (terms)."""
-    rows = _row_sums(output)
-    if rows.device.type == "xla":  # fp64 is not what its chips scatter or exchange
-        of_pass = torch.zeros_like(sums, dtype=torch.float32).index_add_(0, output.languages, rows)
-        sums += of_pass.double()
-    else:
-        sums.index_add_(0, output.languages, rows.double())
+    tokens = torch.stack(_token_columns(output), dim=1).sum(-1)
+    rows = torch.cat([_slot_columns(output), tokens], dim=1)
+    add_rows(sums, output.masked.batch.languages, rows)
     totals += _term_sums(output)
 
 
 def _term_sums(output: Outputs) -> Tensor:
     """Of each term its total and its count, then real tokens."""
-    zero = output.weights.new_zeros(())
+    counts = output.counts
+    zero = counts.tokens.new_zeros(())
     values = []
     for name in TERMS:
         term = output.terms.get(name)
         if term is None:
             values += [zero, zero]
         else:
-            values += [term.total.detach(), getattr(output.counts, term.per)]
-    return torch.stack([*values, output.counts.tokens]).double()
+            values += [term.total.detach(), getattr(counts, term.per)]
+    return torch.stack([*values, counts.tokens]).double()
 
 
-def _row_sums(output: Outputs) -> Tensor:
-    """(B, columns): the sums of each sequence."""
-    tokens, nothing = output.tokens.float(), torch.zeros_like(output.weights)
-    chosen, counts = [], []
-    for field, weighed_by in SLOT_FIELDS.values():
-        values: Tensor | None = getattr(output, field, None)
-        weights: Tensor = getattr(output, weighed_by)
+def _counted(output: Outputs) -> Tensor:
+    return output.masked.tokens if output.counted is None else output.counted
+
+
+def _slot_columns(output: Outputs) -> Tensor:
+    """(B, 2 slots): the sums of each sequence, then their counts."""
+    samples, masked = output.samples, output.masked
+    weighed: list[tuple[Tensor, Tensor] | None] = []
+    for predicted in (samples and samples.predicted, output.predicted):
+        if predicted is None:
+            weighed += [None, None]
+        else:
+            weighed += [(predicted.losses, masked.weights), (predicted.hits, masked.hidden)]
+    hits = samples and (samples.ids == masked.originals, masked.weights)
+    nothing = torch.zeros_like(masked.weights)
+    values, counts = [], []
+    for column in [*weighed, hits]:
         # an unused slot may hold anything, inf too
-        chosen.append(nothing if values is None else torch.where(weights > 0, values, nothing))
-        counts.append(nothing if values is None else weights)
-    slots = torch.stack([*(v.float() for v in chosen), *counts], dim=1).sum(-1)
-    return torch.cat([slots, torch.stack(_token_columns(output, tokens), dim=1).sum(-1)], dim=1)
+        values.append(nothing if not column else torch.where(column[1] > 0, column[0], nothing))
+        counts.append(column[1] if column else nothing)
+    return torch.stack([*(v.float() for v in values), *counts], dim=1).sum(-1)
 
 
-def _token_columns(output: Outputs, tokens: Tensor) -> list[Tensor]:
+def _token_columns(output: Outputs) -> list[Tensor]:
     """Of each of `_TOKEN_COLUMNS` the values (B, L) to be summed."""
+    tokens = _counted(output).float()
     nothing = torch.zeros_like(tokens)
-    labels, logits, losses = (
-        output.labels,
-        output.discriminator_logits,
-        output.discriminator_losses,
-    )
-    if labels is None:
+    if output.corrupted is None:
         return [tokens] + [nothing] * 6
-    replaced = labels * tokens
-    if logits is None or losses is None:
+    replaced = output.corrupted.labels * tokens
+    if output.detected is None:
         return [tokens, tokens, replaced] + [nothing] * 4
-    called = (logits > 0) * tokens
-    return [tokens, tokens, replaced, tokens, called, called * replaced, losses * tokens]
+    called = (output.detected.logits > 0) * tokens
+    losses = output.detected.losses * tokens
+    return [tokens, tokens, replaced, tokens, called, called * replaced, losses]
 
 
 def _figures(row: NDArray[np.float64], scored: NDArray[np.float32] | None) -> dict[str, float]:
     """The figures of one row of sums, absent where they count nothing."""
     sums = dict(zip(_COLUMNS, row.tolist(), strict=True))
-    figures = {
-        name: sums[name] / sums[f"{name} count"] for name in SLOT_FIELDS if sums[f"{name} count"]
-    }
+    figures = {name: sums[name] / sums[f"{name} count"] for name in SLOTS if sums[f"{name} count"]}
     if sums["labelled"]:
         figures["replaced_fraction"] = sums["replaced"] / sums["labelled"]
     if judged := sums["judged"]:
@@ -252,7 +251,7 @@ def _figures(row: NDArray[np.float64], scored: NDArray[np.float32] | None) -> di
 
 
 def area_under_roc(scores: NDArray[np.float32], positive: NDArray[np.bool_]) -> float:
-    """Share of (positive, negative) pairs in the right order, ties half (Mann-Whitney); nan if
+    """Fraction of (positive, negative) pairs in the right order, ties half (Mann-Whitney); nan if
     one side is empty."""
     num_positive = int(positive.sum())
     num_negative = len(positive) - num_positive

@@ -1,49 +1,40 @@
-"""Training cost in FLOPs, three ways. Plain arithmetic, no torch.
+"""Parameters of a run's networks and the cost of training them. Plain arithmetic, no torch.
 
-* matrix products: those of the algorithm, backward twice the forward, look-ups 0. A head counts at
-  the positions that its loss needs. What is computed again to save memory, and the slots that
-  Bernoulli masking leaves empty, are not counted.
-* paper: what the paper's Table 1 counts (google-research/electra flops_computation.py): backward as
-  much as forward, the input embedding as a dense product, other quirks kept. Of what the script
-  does not know: a language head counts at 15.625 % of the positions, as the generator's there, but
-  at all in all-tokens-mlm and in the cloze model of electric; that model is two encoders over one
-  input; the copy gate is a detection head; a uniform or unigram generator, the baseline of
-  electra-adversarial and the sum of gdes' two tables count nothing.
-* 6ND: 6 x parameters outside the look-up tables x tokens. A body that a token passes twice
-  (weight_sharing "all") counts twice.
+FLOPs are counted in three conventions:
 
-In electra-two-stage the first stage trains the generator alone, and the second runs it forward.
+* matrix products: those of the algorithm; backward is twice forward, look-ups are 0. A head counts
+  at the positions that its loss needs.
+* paper: Table 1 of the paper (google-research/electra flops_computation.py, quirks kept). Backward
+  is as much as forward, the input embedding is a dense product, and a language head counts at
+  15.625 % of the positions; in all-tokens-mlm and the two towers of electric at all of them.
+* 6ND: 6 x parameters outside the embeddings x tokens. With weight_sharing "all" the body counts
+  twice.
 
-Model FLOPs utilisation (MFU) is the FLOPs of the matrix products that the model needs / seconds /
-the peak of all devices (Chowdhery et al. 2022, PaLM, appendix B). Peaks are those of dense products
-at the maker's boost clock, which no kernel reaches for long.
+MFU is the FLOPs of the matrix products / seconds / the peak of all devices (PaLM, appendix B).
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import astuple, dataclass
+from typing import NamedTuple
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.system.machine import Precision
 from electrify.system.progress import duration
-from model.schedule import Phase, Stage, phases_of
-from model.shape import EncoderShape, discriminator_shape, generator_shape
+from model.plan import EncoderShape, Phase, Stage, discriminator_shape, generator_shape, phases_of
 
 
 def network_shapes(
     config: PretrainConfig, vocab_size: int
 ) -> tuple[EncoderShape, EncoderShape | None]:
-    """The main network's (the discriminator's) and the generator's, None where none is trained."""
+    """The main network's shape and the generator's, None where none is trained."""
     generator = generator_shape(config, vocab_size) if config.has_generator else None
     return discriminator_shape(config, vocab_size), generator
 
 
 def body_parameters(config: PretrainConfig, vocab_size: int) -> tuple[int, int]:
-    """Parameters outside the tables that a token of the generator and of the main network passes.
-
-    With weight_sharing "all" the body stands in both. Heads are included, the baseline of
-    electra-adversarial is not.
-    """
+    """Parameters of the generator and of the main network, heads included, embeddings not."""
     main, generator = network_shapes(config, vocab_size)
     in_main = main.encoder_parameters
     in_main += main.detection_head_parameters if config.has_detection_head else 0
@@ -54,11 +45,7 @@ def body_parameters(config: PretrainConfig, vocab_size: int) -> tuple[int, int]:
 
 
 def parameter_counts(config: PretrainConfig, vocab_size: int) -> dict[str, int]:
-    """Parameters trained, each once, and in each network with its tables and heads.
-
-    The tables of weight_sharing "gdes" count twice among those trained: the generator's, and the
-    discriminator's differences from them. A run without a generator has 0 in it.
-    """
+    """Parameters that are trained, each once, and those of each network, embeddings included."""
     main, generator = network_shapes(config, vocab_size)
     in_generator, in_main = body_parameters(config, vocab_size)
     counts = {
@@ -66,7 +53,7 @@ def parameter_counts(config: PretrainConfig, vocab_size: int) -> dict[str, int]:
         "discriminator": main.embedding_parameters + in_main,
         "generator": 0,
     }
-    if config.mlm_steps and not config.has_language_head:  # the head of the first stage
+    if config.mlm_steps and not config.has_language_head:  # the head of the MLM warm-up
         counts["trained"] += main.language_head_parameters
     if generator is None:
         return counts
@@ -79,10 +66,6 @@ def parameter_counts(config: PretrainConfig, vocab_size: int) -> dict[str, int]:
     if config.objective == "electra-adversarial":
         counts["trained"] += generator.hidden_size + 1  # the baseline
     return counts
-
-
-_DROPOUT, _NORM, _ACTIVATION, _SOFTMAX = 4, 5, 8, 5  # FLOPs an element, by the paper's script
-_PAPER_SHARE = 0.15625  # of positions that the script puts through a language head, at any length
 
 
 @dataclass(frozen=True)
@@ -114,8 +97,7 @@ def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage:
 
     ELECTRA-Small at 30,522 pieces and length 128: 70.2 M in matrix products.
     """
-
-    if stage == "language":  # there is no more of the network then than of a run of objective mlm
+    if stage == "language":  # the same network is trained as in a run of objective mlm
         changed = {"objective": "mlm", "generator": "learned", "mlm_steps_fraction": 0.0}
         return flops_per_token(config.model_copy(update=changed), vocab_size, length, "joint")
 
@@ -128,8 +110,8 @@ def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage:
     in_generator, in_main = body_parameters(config, vocab_size)
     return Cost(
         1,
-        matmul=trained(_matmul_forward(config, vocab_size, length), 3),
-        paper=trained(_paper_forward(config, vocab_size, length), 2),
+        matmul=trained(_forward(_MATMUL, config, vocab_size, length), 3),
+        paper=trained(_forward(_PAPER, config, vocab_size, length), 2),
         six_nd=trained((2 * in_generator, 2 * in_main), 3),
     )
 
@@ -139,8 +121,7 @@ def run_flops(
 ) -> Cost:
     """Training FLOPs of a run's first `num_steps` steps, None for all, phase by phase.
 
-    By the paper's convention 1.29e18 for ELECTRA-Small (the table prints 1.4e18), 6.4e19 for Base,
-    7.1e20 for Large-400K and 3.1e21 for Large-1.75M.
+    By the paper's convention 1.29e18 for ELECTRA-Small (the table prints 1.4e18), 6.4e19 for Base.
     """
     steps = config.num_steps if num_steps is None else num_steps
     total = Cost()
@@ -161,23 +142,33 @@ def _stages(config: PretrainConfig) -> list[tuple[Stage, int, int]]:
     return [("generator", 0, first), ("discriminator", first, total)]
 
 
-def _matmul_forward(config: PretrainConfig, vocab_size: int, length: int) -> tuple[float, float]:
-    """Matrix products of one forward pass a token: the generator's and the main network's."""
+class _Convention(NamedTuple):
+    """How one convention counts the forward pass of a token."""
+
+    encoder: Callable[[EncoderShape, int], float]
+    detection_head: Callable[[EncoderShape], float]
+    language_head: Callable[[EncoderShape], float]
+    baseline: Callable[[EncoderShape], float]
+    head_fraction: float | None  # of positions that pass a language head; None: the chosen ones
+
+
+def _forward(
+    count: _Convention, config: PretrainConfig, vocab_size: int, length: int
+) -> tuple[float, float]:
+    """FLOPs of one forward pass a token: the generator's and the main network's."""
     main, generator = network_shapes(config, vocab_size)
-    chosen = config.num_masked(length) / length
-    in_main = _matmul_encoder(main, length)
+    chosen = count.head_fraction or config.num_masked(length) / length
+    in_main, in_generator = count.encoder(main, length), 0.0
     if config.has_detection_head:
-        in_main += 2 * main.hidden_size * (main.hidden_size + 1)
+        in_main += count.detection_head(main)
     if config.has_language_head:
-        share = 1.0 if config.objective == "all-tokens-mlm" else chosen
-        in_main += _matmul_language_head(main) * share
-    if generator is None:
-        return 0.0, in_main
-    in_generator = _matmul_encoder(generator, length)
-    share = 1.0 if config.objective == "electric" else chosen
-    in_generator += _matmul_language_head(generator) * share
-    if config.objective == "electra-adversarial":
-        in_generator += 2 * generator.hidden_size * chosen  # the baseline
+        fraction = 1.0 if config.objective == "all-tokens-mlm" else chosen
+        in_main += count.language_head(main) * fraction
+    if generator is not None:
+        fraction = 1.0 if config.objective == "electric" else chosen
+        in_generator = count.encoder(generator, length) + count.language_head(generator) * fraction
+        if config.objective == "electra-adversarial":
+            in_generator += count.baseline(generator) * chosen
     return in_generator, in_main
 
 
@@ -189,46 +180,47 @@ def _matmul_encoder(size: EncoderShape, length: int) -> float:
     return size.num_towers * (size.num_hidden_layers * layer + project)
 
 
-def _matmul_language_head(size: EncoderShape) -> float:
-    return 2 * size.embedding_size * (size.num_towers * size.hidden_size + size.vocab_size)
+_MATMUL = _Convention(
+    encoder=_matmul_encoder,
+    detection_head=lambda s: 2 * s.hidden_size * (s.hidden_size + 1),
+    language_head=lambda s: 2 * s.embedding_size * (s.num_towers * s.hidden_size + s.vocab_size),
+    baseline=lambda s: 2 * s.hidden_size,
+    head_fraction=None,
+)
 
-
-def _paper_forward(config: PretrainConfig, vocab_size: int, length: int) -> tuple[float, float]:
-    """One forward pass a token as the script counts it: the generator's, the main network's."""
-    main, generator = network_shapes(config, vocab_size)
-    in_main = _paper_encoder(main, length) + _paper_input(main, length)
-    if config.has_detection_head:
-        in_main += main.hidden_size * (2 * main.hidden_size + 1 + _ACTIVATION + 2)
-    if config.has_language_head:
-        share = 1.0 if config.objective == "all-tokens-mlm" else _PAPER_SHARE
-        in_main += _paper_language_head(main) * share
-    if generator is None:
-        return 0.0, in_main
-    in_generator = _paper_encoder(generator, length) + _paper_input(generator, length)
-    share = 1.0 if config.objective == "electric" else _PAPER_SHARE
-    return in_generator + _paper_language_head(generator) * share, in_main
+_DROPOUT, _NORM, _ACTIVATION, _SOFTMAX = 4, 5, 8, 5  # FLOPs an element, by the paper's script
 
 
 def _paper_encoder(size: EncoderShape, length: int) -> float:
-    h, i, heads = size.hidden_size, size.intermediate_size, size.num_attention_heads
+    h, i, heads, e = (
+        size.hidden_size,
+        size.intermediate_size,
+        size.num_attention_heads,
+        size.embedding_size,
+    )
     attention = 3 * (2 * h * h + h) + 4 * h * length + (_SOFTMAX + _DROPOUT + 1) * length * heads
     # the script counts the LayerNorm after attention once, not for each of the h elements
     after = 2 * h * h + h + _DROPOUT * h + h + _NORM
     feed_forward = 4 * h * i + (_ACTIVATION + 1) * i + (1 + _DROPOUT + 1 + _NORM) * h
-    return size.num_towers * size.num_hidden_layers * (attention + after + feed_forward)
-
-
-def _paper_input(size: EncoderShape, length: int) -> float:
-    e = size.embedding_size
-    project = 2 * size.hidden_size * e + size.hidden_size if e != size.hidden_size else 0
+    project = 2 * h * e + h if e != h else 0
     tables = 2 * e * size.vocab_size + 2 * e * (length + 2) + (2 + _NORM + _DROPOUT) * e
-    return tables + size.num_towers * project
+    layers = size.num_hidden_layers * (attention + after + feed_forward)
+    return tables + size.num_towers * (layers + project)
 
 
 def _paper_language_head(size: EncoderShape) -> float:
     e, v = size.embedding_size, size.vocab_size
     softmax = 2 * e * v + (_SOFTMAX + 2) * v
     return softmax + 2 * size.num_towers * size.hidden_size * e + (1 + _ACTIVATION + _NORM) * e
+
+
+_PAPER = _Convention(
+    encoder=_paper_encoder,
+    detection_head=lambda s: s.hidden_size * (2 * s.hidden_size + 1 + _ACTIVATION + 2),
+    language_head=_paper_language_head,
+    baseline=lambda s: 0,
+    head_fraction=0.15625,
+)
 
 
 def estimate(config: RunConfig) -> list[str]:
@@ -262,27 +254,22 @@ def _describe_steps(config: PretrainConfig, phases: tuple[Phase, ...]) -> list[s
     if len(phases) > 1:
         parts = [f"{p.num_steps:,} of {p.batch_size} x {p.sequence_length} tokens" for p in phases]
         lines.append(f"curriculum: steps {', then '.join(parts)}")
-    if config.generator_steps:
-        rest = config.num_steps - config.generator_steps
-        lines.append(
-            f"stages: {config.generator_steps:,} steps of the generator, then {rest:,} of the "
-            "discriminator"
-        )
-    if config.mlm_steps:
-        rest = config.num_steps - config.mlm_steps
-        lines.append(
-            f"stages: {config.mlm_steps:,} steps of the main network as a masked language model, "
-            f"then {rest:,} of {config.objective}"
-        )
+    names = {
+        "generator": "the generator",
+        "discriminator": "the discriminator",
+        "language": "the main network as a masked language model (MLM warm-up)",
+        "joint": config.objective,
+    }
+    stages = _stages(config)
+    if len(stages) > 1:
+        parts = [f"{end - first:,} steps of {names[stage]}" for stage, first, end in stages]
+        lines.append(f"stages: {', then '.join(parts)}")
     return lines
 
 
 def _memory_gib(config: RunConfig) -> float:
-    """16 bytes a parameter, and in fp32 what backward keeps: about 16 H + 3 I a layer and token.
-
-    Logits over the vocabulary are kept at the masked positions only; those of all positions are
-    made a piece at a time.
-    """
+    """16 bytes a parameter, and in fp32 what backward keeps: about 16 H + 3 I a layer and token,
+    and logits over the vocabulary at the masked positions."""
     pretrain, vocab = config.pretrain, config.vocab.size
     kept = 0
     for size in network_shapes(pretrain, vocab):
@@ -290,13 +277,12 @@ def _memory_gib(config: RunConfig) -> float:
             per_layer = 16 * size.hidden_size + 3 * size.intermediate_size
             kept += size.num_towers * size.num_hidden_layers * per_layer + 6 * size.embedding_size
     logits = 3 * vocab * (pretrain.has_generator + pretrain.has_language_head)
-
-    def activations(phase: Phase) -> int:
-        length = phase.sequence_length
-        return phase.micro_batch_size * (length * kept + pretrain.num_masked(length) * logits)
-
-    most = max(map(activations, phases_of(pretrain, config.pretrain.sequence_length)))
-    return (16 * parameter_counts(pretrain, vocab)["trained"] + 4 * most) / 2**30
+    activations = max(
+        phase.micro_batch_size
+        * (phase.sequence_length * kept + pretrain.num_masked(phase.sequence_length) * logits)
+        for phase in phases_of(pretrain, config.pretrain.sequence_length)
+    )
+    return (16 * parameter_counts(pretrain, vocab)["trained"] + 4 * activations) / 2**30
 
 
 # Pattern of the name a device gives itself -> TFLOP/s in bf16 with fp32 sums, and in fp32, which is

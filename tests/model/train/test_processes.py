@@ -6,7 +6,7 @@ import pickle
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,17 +15,14 @@ import torch
 
 from electrify.config.pretrain import Objective
 from electrify.config.run import RunConfig
-from electrify.stage.folder import Stage, read_manifest
-from electrify.stage.run import run_stage
+from electrify.stage.folder import read_manifest
 from model.devices.device import resolve_device
-from model.objectives import run_objective
 from model.pretrain import Trainer
 from model.train.checkpoint import checkpoints
 from model.train.processes import (
     Ranks,
     bare,
-    run_together,
-    trains_in_parts,
+    wrap,
 )
 from tests.model.conftest import NO_DROPOUT, make_config, with_pretrain, write_tiny_shards
 from tests.model.trained import Trained
@@ -99,7 +96,7 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Launched:
     write_tiny_shards(folder / "shards")
     configs = {name: with_padding(folder, **CASES[name]) for name in CASES}
     runs = [(config, folder / "together" / name) for name, config in configs.items()]
-    task = {"runs": runs, "fails": False, "stopped": (configs["electra"], folder / "stopped")}
+    task = {"runs": runs, "fails": False, "stopped": configs["electra"]}
     done, found = launch(task, folder)
     assert done.returncode == 0, done.stderr
     return Launched(folder, configs, found)
@@ -112,7 +109,7 @@ def alone(launched: Launched) -> dict[str, Trained]:
     for name, config in launched.configs.items():
         folder = launched.folder / "alone" / name
         folder.mkdir(parents=True)
-        Trainer(config, folder).run()
+        Trainer(config).run(folder)
         trained[name] = Trained.read(folder)
     return trained
 
@@ -130,7 +127,7 @@ def test_several_processes_train_as_one(launched, alone, name: str):
 def test_one_process_goes_on_where_two_stopped(launched, alone, tmp_path):
     saved = launched.folder / "together" / "two-stage" / f"checkpoint-{SAVED}"
     shutil.copytree(saved, tmp_path / saved.name)
-    Trainer(launched.configs["two-stage"], tmp_path).run()
+    Trainer(launched.configs["two-stage"]).run(tmp_path)
     Trained.read(tmp_path).check_equal(alone["two-stage"].after(SAVED))
 
 
@@ -147,9 +144,9 @@ def test_sums_and_flags_are_of_all_processes(launched):
 
 
 def test_a_signal_to_one_stops_all_after_one_save_and_the_same_again_finishes(launched, alone):
-    folder = launched.folder / "stopped"
+    folder = launched.folder / "pretrain"
     for found in launched.found:
-        assert found["stopped"] == ["saved step 6 of 20", True, False]
+        assert found["stopped"] == ["saved step 6 of 20", "finished", "finished"]
     assert read_manifest(folder)["counts"]["num_processes"] == 2
     assert [path.name for path in checkpoints(folder)] == ["checkpoint-16", "checkpoint-20"]
     Trained.read(folder).check_equal(alone["electra"])
@@ -174,16 +171,25 @@ def test_the_error_of_one_process_ends_all(tmp_path):
     [*CASES.values(), *({"objective": name} for name in get_args(Objective) if "two" not in name)],
     ids=str,
 )
-def test_parameters_without_gradients_are_those_announced(tmp_path, options: dict[str, object]):
+def test_parameters_without_gradients_are_those_announced(
+    tmp_path, monkeypatch, options: dict[str, object]
+):
     """DDP waits for ever for a gradient that does not come, unless it is told to look."""
     write_tiny_shards(tmp_path / "shards")
     config = with_padding(tmp_path, **options)
-    trainer = Trainer(config, tmp_path)
-    batch = trainer.train_data.host_batch(0).micro_batches(CPU)[0]
-    stage = "generator" if trains_in_parts(config.pretrain) else "joint"
-    trainer.model(run_objective, bare(trainer.model).mask(batch), stage).loss().backward()
+    trainer = Trainer(config)
+    trainer._prepare(tmp_path)
+    batch = trainer.train_data.micro_batches(0)[0]
+    options: dict[str, Any] = {}
+    monkeypatch.setattr(
+        "model.train.processes.DistributedDataParallel", lambda model, **of: options.update(of)
+    )
+    wrap(trainer.model, config.pretrain, Ranks(0, 2), CPU)
+    in_parts = options["find_unused_parameters"]
+    stage = "generator" if in_parts else "joint"
+    trainer.model(bare(trainer.model).mask(batch), stage).loss().backward()
     missing = [n for n, p in trainer.model.named_parameters() if p.grad is None]
-    assert bool(missing) == trains_in_parts(config.pretrain)
+    assert bool(missing) == in_parts
 
 
 def test_each_process_of_a_machine_has_its_gpu(monkeypatch):
@@ -207,7 +213,8 @@ def test_each_process_of_a_machine_has_its_gpu(monkeypatch):
 def test_validation_counts_every_sequence_once(tmp_path, num_ranks: int):
     """Also what cannot be shared evenly; and no process runs more passes than another."""
     write_tiny_shards(tmp_path / "shards")
-    trainer = Trainer(with_padding(tmp_path, num_valid_batches=9, micro_batch_size=4), tmp_path)
+    trainer = Trainer(with_padding(tmp_path, num_valid_batches=9, micro_batch_size=4))
+    trainer._prepare(tmp_path)
     counted, passes = [], set()
     for rank in range(num_ranks):
         trainer.ranks = Ranks(rank, num_ranks)
@@ -218,44 +225,3 @@ def test_validation_counts_every_sequence_once(tmp_path, num_ranks: int):
     wanted = data.batch(0, data.num_sequences).input_ids
     assert sorted(torch.cat(counted).tolist()) == sorted(wanted.tolist())
     assert len(passes) == 1
-
-
-@dataclass(frozen=True)
-class Recorded(Ranks):
-    """Notes what it would exchange; the others' flags are `others`."""
-
-    others: bool = False
-    exchanges: list[str] = field(default_factory=list)
-
-    def any_of(self, flag: bool) -> bool:
-        self.exchanges.append("any_of")
-        return flag or self.others
-
-    def wait(self) -> None:
-        self.exchanges.append("wait")
-
-
-@pytest.mark.parametrize("state", ["nothing", "whole but for its name", "done"])
-def test_all_processes_exchange_as_often(state: str, tmp_path: Path):
-    stage = Stage("pretrain", tmp_path / "pretrain", {"seed": 1})
-    calls = []
-
-    def work(folder: Path) -> dict[str, int]:
-        calls.append(folder)
-        (folder / "weights").write_text("w")
-        return {}
-
-    if state != "nothing":
-        run_stage(stage, work)
-    if state == "whole but for its name":  # killed between the manifest and the rename
-        stage.folder.rename(stage.partial)
-    calls.clear()
-    first = Recorded(0, 2)
-    ran = run_together(stage, work, first)
-    assert stage.folder.exists()
-    assert ran == (state != "done")
-    worked = bool(calls)
-    assert worked == (state == "nothing")
-    second = Recorded(1, 2, others=worked)
-    run_together(stage, lambda folder: {}, second)
-    assert first.exchanges == second.exchanges

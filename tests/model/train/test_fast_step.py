@@ -15,12 +15,11 @@ from torch.utils._pytree import tree_leaves
 
 from model.batch import Batch
 from model.electra import ElectraPretrainer
-from model.objectives import run_objective
 from model.train import step as step_module
+from model.train.metrics import MetricsWindow
 from model.train.optim import make_optimizers
 from model.train.processes import ALONE, Ranks
 from model.train.step import (
-    AS_WRITTEN,
     WARM_UPS,
     FastStep,
     Parts,
@@ -28,9 +27,10 @@ from model.train.step import (
     compile_parts,
     is_compiled,
     is_recorded,
+    prepare,
     train_step,
+    update,
 )
-from model.watch.metrics import MetricsWindow, add_sums_of
 from tests.model.conftest import (
     NO_DROPOUT,
     OBJECTIVES,
@@ -40,7 +40,7 @@ from tests.model.conftest import (
     tiny,
 )
 from tests.model.tape import TapeRecorder
-from tests.model.train.test_train_step import cut
+from tests.model.train.test_step import cut
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 DROPOUT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
@@ -57,9 +57,8 @@ class Twins:
         self.config = self.plain.config
         self.optimizers = [make_optimizers(model, self.config) for model in (self.plain, self.fast)]
         self.windows = [MetricsWindow(["ko"]), MetricsWindow(["ko"])]
-        self.step = FastStep(
-            self.fast, self.optimizers[1], self.config, CPU, self.windows[1], recorder=recorder
-        )
+        self.step = FastStep(self.fast, self.optimizers[1], self.config, CPU, self.windows[1])
+        self.step._recorder = recorder
 
     def run(self, number: int, batches: Sequence[Batch]) -> None:
         place = Step(number, seed=5)
@@ -118,7 +117,7 @@ def test_replays_do_what_steps_do(objective: str):
     "options",
     [
         {"updates": "decoupled", "optimizer": "bias-corrected", "weight_sharing": "gdes"},
-        {"mask_unit": "word", "masking": "bernoulli", "attention": "document"},
+        {"masking": "bernoulli", "attention": "document"},
         {"generator": "unigram", "max_gradient_norm": 1e-3},
     ],
     ids=str,
@@ -126,9 +125,6 @@ def test_replays_do_what_steps_do(objective: str):
 def test_replays_do_what_steps_do_with_every_option(options: dict[str, object]):
     noise = torch.full((VOCAB_SIZE,), 1 / VOCAB_SIZE).double() if "generator" in options else None
     twins = Twins(TapeRecorder(), noise=noise, **options)
-    if "mask_unit" in options:
-        for model in (twins.plain, twins.fast):
-            model.unit_starts = torch.arange(VOCAB_SIZE) % 3 > 0
     for number in range(6):
         twins.run(number, cut(batch_of(twins.plain, number, padded=True, rows=8), [3, 1, 4]))
     twins.assert_equal()
@@ -141,7 +137,7 @@ def test_a_recording_goes_on_after_validation_and_a_new_window():
         if number == 5:
             for model, window in zip((twins.plain, twins.fast), twins.windows, strict=True):
                 with torch.no_grad():
-                    run_objective(model.eval(), model.mask(batch_of(model, 99, rows=2)))
+                    model.eval()(model.mask(batch_of(model, 99, rows=2)))
                 model.train()
                 window.reset()
     twins.assert_equal()
@@ -150,7 +146,7 @@ def test_a_recording_goes_on_after_validation_and_a_new_window():
 class BrokenRecorder(TapeRecorder):
     """Breaks off in the middle, as CUDA does, and nothing is done."""
 
-    def record(self, work: Callable[[], object]) -> Callable[[], None]:
+    def record(self, work: Callable[[], Any]) -> Any:
         super().record(work)
         raise RuntimeError("operation not permitted when stream is capturing\nand more")
 
@@ -284,15 +280,16 @@ def test_with_several_processes_the_compiled_network_is_cut_where_buckets_of_gra
     monkeypatch.setattr(DDPOptimizer, "compile_fn", noting)
     monkeypatch.setattr(dist, "_DEFAULT_FIRST_BUCKET_BYTES", 2000)
     counters, weights = compiles("aot_eager"), []
-    for parts_of in (None, lambda model: step_module.compile_parts(model, Ranks(0, 2))[0]):
+    for compiled in (False, True):
         bare = random_model(num_hidden_layers=1, **NO_DROPOUT)
         model = DistributedDataParallel(bare, gradient_as_bucket_view=True)
         model.bucket_bytes_cap = 8000
-        parts = parts_of(model) if parts_of else AS_WRITTEN
+        parts = step_module.compile_parts(model, Ranks(0, 2)) if compiled else Parts()
         optimizers = make_optimizers(model, bare.config)
         for number in (1, 2):
             batches = [batch_of(bare, number, padded=True)]
-            train_step(model, optimizers, batches, bare.config, Step(number, 0), parts)
+            prepare(optimizers, bare.config, Step(number, 0))
+            update(model, optimizers, batches, bare.config, ["joint"], ALONE, parts)
         weights.append(list(bare.parameters()))
     assert len(cuts) == 1  # compiled once
     assert cuts[0] > 3
@@ -307,23 +304,23 @@ def broken_parts(after: int) -> Parts:
     """Fail in a forward pass, those before it being done."""
     calls: list[int] = []
 
-    def loss_of(*arguments: Any) -> Any:
+    def forward(*arguments: Any) -> Any:
         calls.append(1)
         if len(calls) > after:
             raise RuntimeError("no working compiler\nand more")
-        return AS_WRITTEN.loss_of(*arguments)
+        return Parts().forward(*arguments)
 
-    return Parts(AS_WRITTEN.mask, loss_of)
+    return Parts(forward=forward)
 
 
 @pytest.mark.parametrize("recorder", [None, TapeRecorder()])
 def test_what_cannot_be_compiled_goes_on_from_the_same_state(recorder, monkeypatch, caplog):
     """Though the generator was updated before the discriminator's pass failed."""
-    parts = broken_parts(1), add_sums_of
+    parts = broken_parts(1)
     monkeypatch.setattr(step_module, "compile_parts", lambda model, ranks: parts)
     options = {"updates": "decoupled", "optimizer": "bias-corrected"}
     twins = Twins(recorder, compile="auto", **options)
-    twins.step.is_compiled, twins.step._parts = True, parts[0]
+    twins.step.is_compiled, twins.step._parts = True, parts
     for number in range(1, 6):
         twins.run(number, [batch_of(twins.plain, number)])
         twins.assert_equal()
@@ -334,7 +331,7 @@ def test_what_cannot_be_compiled_goes_on_from_the_same_state(recorder, monkeypat
 
 
 def test_with_on_what_cannot_be_compiled_is_an_error(monkeypatch):
-    monkeypatch.setattr(step_module, "compile_parts", lambda *_: (broken_parts(0), add_sums_of))
+    monkeypatch.setattr(step_module, "compile_parts", lambda *_: broken_parts(0))
     twins = Twins(compile="on")
     with pytest.raises(ValueError, match=r"torch.compile failed \(RuntimeError: no working"):
         twins.run(1, [batch_of(twins.plain, 1)])

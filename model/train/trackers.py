@@ -1,0 +1,374 @@
+"""Where a run's records go, and the alarms that they set off.
+
+Every tracker gets the same records: the file `metrics.jsonl`, TensorBoard where it is installed,
+Weights & Biases if `pretrain.wandb_project` names a project.
+
+An alarm says that a run does not learn. It is raised once, from the run's records alone, so a
+resumed run raises the same alarms. A false alarm costs more trust than a late one: a cause must
+last for several records, well after the start of a phase, and lie far outside what healthy runs
+show.
+"""
+
+import importlib
+import json
+import math
+import uuid
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from electrify.config.pretrain import PretrainConfig
+from electrify.config.run import RunConfig
+from electrify.stage.folder import write_json, write_text
+from electrify.stage.plan import METRICS
+from electrify.storage.files import parse_json
+from electrify.system.outcome import UserError
+from electrify.system.progress import log, warn
+
+Record = Mapping[str, Any]
+
+RECENT = 20  # records whose median is looked at
+# No run is told from a broken one before so many steps of a phase, nor within twice the warmup.
+GRACE_STEPS = 5000
+# For the discriminator, of a short phase: one of 900 steps guesses for half of it, and healthy ones
+# then reach an AUC of .63.
+GRACE_FRACTION = 2 / 3
+FEWEST = 5  # records behind the grace that a short phase is judged by
+# Tiny runs of 2,900 to 4,800 steps that learnt end at an AUC of .61 or more and find 4.5 % or more.
+# One whose rate was too high ends at .53 and 1 %; the demo, on hardly any text, at .55 to .57 and 3
+# to 4 %.
+GUESSING_AUC, FINDS_NOTHING_AUC = 0.55, 0.59
+FINDS_NOTHING = 0.05  # of the replaced tokens
+# Of the entropy of the replaced fraction, which is the loss of a constant answer. At an AUC of .59
+# the right probabilities cost 98 % of it; the demo learns some of its few sentences by heart.
+LITTLE_INFORMATION = 0.94
+# Of the unigram entropy. A generator of two layers and width 32, which learns slowly, still costs
+# 85 % of it after 5,000 steps; one that copies its input and knows no more, as much.
+NOT_LEARNING = 0.97
+
+_DETECTS = ("electra", "electra-adversarial", "electra-two-stage")
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    config: PretrainConfig
+    lengths_from: tuple[int, ...] = ()  # first steps of the phases of its curriculum
+    unigram_entropy: float = math.inf  # of the training text, in nats
+    num_epochs: float = math.nan  # passes over the text
+
+    @property
+    def phase_starts(self) -> list[int]:
+        """Steps after which batches or losses are others."""
+        return sorted({0, self.config.second_stage_step, *self.lengths_from})
+
+    def phase_steps(self, start: int) -> int:
+        later = (s for s in self.phase_starts if s > start)
+        return min(later, default=self.config.num_steps) - start
+
+
+def _guessing(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
+    """Hardly any information about which tokens are replaced."""
+    config = facts.config
+    grace = min(GRACE_STEPS, int(GRACE_FRACTION * facts.phase_steps(start)))
+    grace = max(grace, 2 * config.warmup_steps)
+    judged = [record for record in records if record["step"] - start > grace]
+    area, recall, loss, replaced = (
+        _median(judged, name, FEWEST)
+        for name in ("rtd_auc", "rtd_recall", "rtd_loss", "replaced_fraction")
+    )
+    if config.objective not in _DETECTS or area is None or loss is None or replaced is None:
+        return None
+    constant = -sum(p * math.log(p) for p in (replaced, 1 - replaced) if p > 0)
+    finds = recall is not None and recall >= FINDS_NOTHING
+    limit = GUESSING_AUC if finds else FINDS_NOTHING_AUC
+    if area >= limit or loss < LITTLE_INFORMATION * constant:
+        return None
+    found = "" if recall is None else f", {100 * recall:.1f} % of the replaced tokens found"
+    return (
+        f"the discriminator hardly tells replaced tokens from others: AUC {area:.3f}{found}, RTD "
+        f"loss {loss:.4f}, where a constant answer costs {constant:.4f} (medians of the last "
+        f"{min(len(judged), RECENT)} records). Where it was better before, the rate is too high: "
+        "start again from a checkpoint before with a lower pretrain.learning_rate (now "
+        f"{config.learning_rate:g}) or longer warmup_steps (now {config.warmup_steps:,}). Where it "
+        f"never was, train longer (num_steps is {config.num_steps:,}) or on more text (the run "
+        f"passes {facts.num_epochs:.1f} times over its text); if both are ample, lower the rate, "
+        "take a smaller generator, or check discriminator_weight (the paper's is 50)"
+    )
+
+
+def _not_learning(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
+    """A masked language model that knows no more than how frequent each piece is."""
+    objective = facts.config.objective
+    reads = objective == "mlm" or start < facts.config.mlm_steps
+    if objective == "electra-adversarial" and not reads:
+        return None  # its generator is not trained to predict
+    loss = _median(records, "language_loss" if reads else "generator_loss")
+    constant = facts.unigram_entropy
+    grace = max(GRACE_STEPS, 2 * facts.config.warmup_steps)
+    if not records or records[-1]["step"] - start <= grace:
+        return None
+    if loss is None or loss < NOT_LEARNING * constant:
+        return None
+    return (
+        f"the masked language model does not learn: loss {loss:.3f} over the last {RECENT} "
+        f"records, where the frequencies of the pieces alone give {constant:.3f}. Lower "
+        "pretrain.learning_rate or lengthen warmup_steps; if that does not help, look at the "
+        "segmented sentences in vocab/report.html"
+    )
+
+
+def _median(records: Sequence[Record], name: str, fewest: int = RECENT // 2 + 1) -> float | None:
+    """Of the last records; None unless so many of them have it."""
+    values = [float(r[name]) for r in records[-RECENT:] if r.get(name) is not None]
+    return median(values) if len(values) >= fewest else None
+
+
+CAUSES = {"majority-class": _guessing, "not-learning": _not_learning}
+
+
+@dataclass(frozen=True)
+class Alarm:
+    name: str
+    state: Literal["raised", "over"]
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text or self.state}"
+
+    def figures(self) -> dict[str, str]:
+        text = {"text": self.text} if self.text else {}
+        return {"alarm": self.name, "state": self.state, **text}
+
+
+class Alarms:
+    """Follows a run's records of steps, of which `records` were written before this process."""
+
+    def __init__(self, facts: RunFacts, records: Iterable[Record] = ()) -> None:
+        self._facts = facts
+        self._recent = deque[Record](maxlen=RECENT)
+        self._states: dict[str, str] = {}  # of the alarms that were raised
+        for record in records:
+            if record["kind"] == "train":
+                self._recent.append(record)
+            elif record["kind"] == "alarm":
+                self._states[record["alarm"]] = record["state"]
+
+    def add(self, record: Record) -> list[Alarm]:
+        """The alarms that a new record raises, or ends."""
+        if record["kind"] != "train":
+            return []
+        self._recent.append(record)
+        starts = self._facts.phase_starts
+        start = max(s for s in starts if s < record["step"] or s == min(starts))
+        phase = [r for r in self._recent if r["step"] > start]
+        alarms = []
+        for name, cause in CAUSES.items():
+            text, state = cause(phase, self._facts, start), self._states.get(name)
+            if text and state is None:
+                alarms.append(Alarm(name, "raised", text))
+            elif not text and state == "raised":
+                alarms.append(Alarm(name, "over"))
+        self._states |= {alarm.name: alarm.state for alarm in alarms}
+        return alarms
+
+
+def broken_state(gradient_norm: float, step: int, config: PretrainConfig) -> str:
+    """What to say of a run that is to stop before a state with nan or inf is saved."""
+    return (
+        f"the gradient norm became {gradient_norm} by step {step:,}: the weights are, or are "
+        "about to be, no numbers any more, and nothing of it is saved. Lower "
+        "pretrain.learning_rate (now "
+        f"{config.learning_rate:g}) or lengthen warmup_steps (now {config.warmup_steps:,}), or "
+        f"try precision = 'fp32' (now {config.precision!r}); the same command resumes from the "
+        "last good checkpoint"
+    )
+
+
+def unigram_entropy(ids: NDArray[np.integer[Any]], special_ids: Iterable[int]) -> float:
+    """Entropy of the pieces' frequencies in a sample of text, special tokens left out, in nats.
+
+    With the first-order correction for the sample's size, (distinct - 1) / (2 n) (Miller 1955).
+    """
+    counts = np.bincount(ids.ravel().astype(np.int64))
+    counts = np.delete(counts, [i for i in special_ids if i < len(counts)])
+    counts = counts[counts > 0]
+    fractions = counts / counts.sum()
+    correction = (len(counts) - 1) / (2 * counts.sum())
+    return float(-(fractions * np.log(fractions)).sum() + correction)
+
+
+WANDB_FILE = "wandb.json"  # the id under which a resumed run continues
+_NOT_DRAWN = ("data_fingerprint",)
+Place = Mapping[str, float]  # step, tokens, seconds
+
+
+class Tracker(Protocol):
+    def write(self, kind: str, place: Place, figures: Mapping[str, float]) -> None:
+        """One record; a figure named `ko/rtd_auc` is of one language."""
+
+    def alarm(self, place: Place, alarm: Alarm) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class MetricsFile:
+    """`metrics.jsonl`, continued after `step`: a resumed run writes later records again."""
+
+    def __init__(self, folder: Path, step: int) -> None:
+        self._path = folder / METRICS
+        kept = [(line, r) for line, r in _read_lines(self._path) if float(r["step"]) <= step]
+        write_text(self._path, "".join(f"{line}\n" for line, _ in kept))
+        self.records = [record for _, record in kept]  # of the steps before
+
+    def write(self, kind: str, place: Place, figures: Mapping[str, float]) -> None:
+        self._append({"kind": kind, **place, **nested(figures)})
+
+    def alarm(self, place: Place, alarm: Alarm) -> None:
+        self._append({"kind": "alarm", **place, **alarm.figures()})
+
+    def close(self) -> None: ...
+
+    def _append(self, record: Mapping[str, Any]) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def nested(figures: Mapping[str, float]) -> dict[str, Any]:
+    """Figures as they are written: eight digits, null for what is undefined, languages apart."""
+    record: dict[str, Any] = {}
+    languages: dict[str, dict[str, Any]] = {}
+    for name, value in figures.items():
+        language, _, own = name.rpartition("/")
+        target = languages.setdefault(language, {}) if language else record
+        if isinstance(value, int):
+            target[own] = value
+        else:
+            target[own] = float(f"{value:.8g}") if math.isfinite(value) else None
+    return record | ({"languages": languages} if languages else {})
+
+
+def _read_lines(path: Path) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Lines and their records, without one cut off by a kill."""
+    # as bytes: text would also be cut at U+2028 inside of a string
+    for line in path.read_bytes().splitlines() if path.exists() else []:
+        try:
+            record = parse_json(line, path)
+            float(record["step"]), float(record["seconds"])
+        except (ValueError, KeyError, TypeError, OverflowError):
+            continue
+        yield line.decode(), record
+
+
+class TensorBoard:
+    """TensorBoard's events in `folder/tensorboard`; a resumed run hides those after `step`."""
+
+    def __init__(self, folder: Path, step: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+
+    def write(self, kind: str, place: Place, figures: Mapping[str, float]) -> None:
+        for name, value in figures.items():
+            if name not in _NOT_DRAWN:
+                self._writer.add_scalar(f"{kind}/{name}", value, place["step"])
+
+    def alarm(self, place: Place, alarm: Alarm) -> None:
+        self._writer.add_text(f"alarm/{alarm.name}", str(alarm), place["step"])
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class WeightsAndBiases:
+    """A run on Weights & Biases, continued by a resumed one."""
+
+    def __init__(self, folder: Path, project: str, config: Mapping[str, Any]) -> None:
+        path = folder / WANDB_FILE
+        if not path.exists():
+            write_json(path, {"id": uuid.uuid4().hex})
+        self._run: Any = import_wandb(project).init(
+            project=project,
+            id=str(json.loads(path.read_text(encoding="utf-8"))["id"]),
+            resume="allow",
+            dir=str(folder),
+            name=config.get("name"),
+            config=dict(config),
+        )
+        # steps as a figure: W&B's own count only grows, and a resumed run repeats some
+        self._run.define_metric("step")
+        self._run.define_metric("*", step_metric="step")
+
+    def write(self, kind: str, place: Place, figures: Mapping[str, float]) -> None:
+        drawn = {
+            f"{kind}/{name}": value
+            for name, value in figures.items()
+            if math.isfinite(value) and name not in _NOT_DRAWN
+        }
+        self._run.log({"step": place["step"]} | drawn)
+
+    def alarm(self, place: Place, alarm: Alarm) -> None:
+        self._run.alert(title=alarm.name, text=f"step {place['step']:,}: {alarm}")
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+def import_wandb(project: str) -> Any:
+    try:
+        return importlib.import_module("wandb")
+    except ImportError:
+        raise UserError(
+            f"pretrain.wandb_project = {project!r}: wandb is not installed; run: python -m pip "
+            "install wandb, or leave the option out"
+        ) from None
+
+
+class Trackers:
+    """The trackers of one run. A board that fails (no network, no login) is dropped with a warning.
+
+    The records raise and end alarms, which go to all trackers and into the log.
+    """
+
+    def __init__(self, folder: Path, step: int, facts: RunFacts, config: RunConfig) -> None:
+        file = MetricsFile(folder, step)
+        seconds = (float(record["seconds"]) for record in file.records)
+        self.seconds_before = max(seconds, default=0.0)
+        self._alarms, self._file = Alarms(facts, file.records), file
+        self._boards: dict[str, Tracker] = {}
+        with suppress(ImportError):
+            self._boards["TensorBoard"] = TensorBoard(folder, step)
+        if (project := config.pretrain.wandb_project) is not None:
+            name, options = "Weights & Biases", config.model_dump(mode="json")
+            try:
+                self._boards[name] = WeightsAndBiases(folder, project, options)
+            except Exception as error:
+                self._warn(name, error)
+
+    def write(self, kind: str, place: Place, figures: Mapping[str, float]) -> None:
+        """Append a record, undefined figures as null, and the alarms that it sets off."""
+        self._send("write", kind, place, figures)
+        for alarm in self._alarms.add({"kind": kind, **place, **nested(figures)}):
+            (warn if alarm.state == "raised" else log)(f"step {place['step']:,}: {alarm}")
+            self._send("alarm", place, alarm)
+
+    def close(self) -> None:
+        self._send("close")
+
+    def _send(self, method: str, *arguments: object) -> None:
+        getattr(self._file, method)(*arguments)
+        for name, board in list(self._boards.items()):
+            try:
+                getattr(board, method)(*arguments)
+            except Exception as error:
+                del self._boards[name]
+                self._warn(name, error)
+
+    def _warn(self, name: str, error: Exception) -> None:
+        warn(f"{name} failed ({error!r}); the run continues without, figures are on disk")
