@@ -269,7 +269,7 @@ def _claim_rows(verdicts: Sequence[Verdict], scores: GridScores) -> list[Record]
     """Each claim by each column that judges it, with its difference by all columns; and what
     pretraining adds, which is no claim."""
 
-    def differences(first: str, second: str) -> Record:
+    def differences(first: str, second: str) -> dict[str, object]:
         return {
             column: _plus_minus(scores.difference(column, first, second)) for column in scores.fits
         }
@@ -286,8 +286,8 @@ def _claim_rows(verdicts: Sequence[Verdict], scores: GridScores) -> list[Record]
         for verdict in verdicts
     ]
     if first := scores.random_of:
-        row = dict.fromkeys(rows[0], None) | {"claim": f"{first} > {RANDOM}"}
-        rows.append(row | differences(first, RANDOM))
+        nothing: dict[str, object] = dict.fromkeys(rows[0])
+        rows.append({**nothing, "claim": f"{first} > {RANDOM}", **differences(first, RANDOM)})
     return rows
 
 

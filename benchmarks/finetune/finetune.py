@@ -221,7 +221,8 @@ def _lines(
 ) -> tuple[dict[str, list[Line]], str | None]:
     """The lines of every split, and what is wrong: the failure, or a problem of the reported one,
     which is the first."""
-    lines, problems = {}, [failure] if failure else list[str | None]()
+    lines: dict[str, list[Line]] = {}
+    problems: list[str | None] = [failure] if failure else []
     for name, split in data.predicted.items():
         lines[name], problem = _lines_of_split(data.task, split, predict(name, split))
         problems.append(problem)
