@@ -130,7 +130,7 @@ def metrics_lines(num_steps: int = 600) -> str:
 def record(model: str, seed: int, value: float, **changes: Any) -> dict[str, Any]:
     metrics = {"macro_f1": value, "accuracy": value + 0.01}
     found = make_result(
-        model=model, seed=seed, value=value, metrics=metrics, truncated_fraction=0.05
+        role=model, seed=seed, value=value, metrics=metrics, truncated_fraction=0.05
     )
     return found.model_dump(mode="json") | changes
 

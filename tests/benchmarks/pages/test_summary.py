@@ -27,7 +27,7 @@ OUTCOMES = {
 def run(tmp_path) -> RunFolder:
     """Five tasks with three seeds, the encoder and both floors; nothing of its pretraining."""
     records = [
-        make_result(task=task, model=model, seed=seed, value=0.5 + seed / 100)
+        make_result(task=task, role=model, seed=seed, value=0.5 + seed / 100)
         for task in OUTCOMES
         for model in ("pretrained", *BASELINES)
         for seed in range(3)
