@@ -15,12 +15,11 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
+from electrify.config.evaluate import Role
 from electrify.stage.folder import digest_of
 from electrify.stage.plan import is_hub_name
 from electrify.system.outcome import UserError, first_line, panics_as_errors
 from electrify.system.progress import warn
-
-Variant = Literal["pretrained", "random-init", "bag-of-words"]  # the last needs no encoder
 
 # partly typed: as Any they are the same to the type checker in every version of transformers
 _AUTO_MODEL: Any = AutoModel
@@ -175,7 +174,7 @@ def with_added_tokens(tokenizer: Any, tokens: Sequence[str]) -> Any:
 
 
 def load_encoder(
-    model: ModelSource, variant: Variant, seed: int, num_ids: int | None = None
+    model: ModelSource, role: Role, seed: int, num_ids: int | None = None
 ) -> nn.Module:
     """The encoder in float32: the saved weights, or fresh ones of the same shape from the seed.
 
@@ -185,7 +184,7 @@ def load_encoder(
     with quiet_transformers(), torch.random.fork_rng(devices=[]):
         # built on the CPU whatever the device
         torch.manual_seed(seed)
-        if variant == "random-init":
+        if role == "random-init":
             encoder = _AUTO_MODEL.from_config(copy.deepcopy(model.config), dtype=torch.float32)
         else:
             encoder = load_network(model.path, _AUTO_MODEL)

@@ -1,27 +1,35 @@
-"""Score an encoder: fine-tune it on every task with every seed, beside its untrained twin.
+"""Score an encoder: fine-tune it on every task with every seed, beside its baselines.
 
-A job is one task, one model variant, one seed and the hyper-parameters. Its record in
-`results.jsonl` carries a key, a digest of all that decides the score: a job whose key is there is
-done. So the same command continues where a stopped one left off, other options add records, and
-`jobs.json` names those that the last command asked for.
+A job is one task, one role (the encoder or a baseline), one seed and the hyper-parameters. Its
+record in `results.jsonl` carries a key, a digest of all that decides the score: a job whose key is
+there is done. So the same command resumes a stopped one, other options add records, and `jobs.json`
+names those that the last command asked for.
 """
 
 import csv
 import io
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 from benchmarks.encoder import ModelSource, check_place, open_model
 from benchmarks.finetune.finetune import Finetuned, choose_device, settle_precision
-from benchmarks.finetune.jobs import Job, num_rows, plan_jobs, prepare, run_job, write_lines
+from benchmarks.finetune.jobs import (
+    Job,
+    choose,
+    num_rows,
+    plan_jobs,
+    plan_trials,
+    prepare,
+    run_job,
+    trial_data,
+)
 from benchmarks.finetune.kept import MODELS, kept_folder
 from benchmarks.finetune.parallel import num_workers, run_jobs
 from benchmarks.finetune.recipe import recommended_settings, seeds_for
-from benchmarks.finetune.search import TRIALS, choose, plan_trials, trial_data
 from benchmarks.probes.suites import PROBES, probe_options
-from benchmarks.results.predictions import PREDICTIONS, prediction_path
+from benchmarks.results.predictions import PREDICTIONS, prediction_path, write_lines
 from benchmarks.results.results import (
     JOBS,
     RESULTS,
@@ -34,14 +42,14 @@ from benchmarks.results.results import (
     read_results,
 )
 from benchmarks.results.submission import write_submissions
-from benchmarks.statistics.comparison import against_floors, verdict_sentence
+from benchmarks.statistics.comparison import against_baselines, verdict_sentence
 from benchmarks.statistics.scores import TaskScore, overall, task_scores
 from benchmarks.tasks.data import TaskData, load_tasks
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.run import EvaluationRun
 from electrify.stage.folder import MANIFEST, check_files, write_json, write_text
 from electrify.stage.plan import evaluate_stage, output_dir
-from electrify.stage.remote import pull, push_partial
+from electrify.stage.remote import pull
 from electrify.stage.run import run_stage
 from electrify.system.memory import remember_peak
 from electrify.system.progress import (
@@ -55,9 +63,10 @@ from electrify.system.progress import (
 )
 
 SCORES = "scores.csv"  # beside the results
+TRIALS = "search.jsonl"  # likewise: a record a trial of a search
 DEFAULT_MODEL = "export/discriminator"
-_PROMISE = "finished jobs are kept, a fine-tuning that runs now goes on where it is"
-STATES = "unfinished"  # folder of fine-tunings that were stopped
+_PROMISE = "finished jobs are kept, a fine-tuning that runs now is resumed where it is"
+UNFINISHED = "unfinished"  # folder of fine-tunings that were stopped
 
 
 def evaluate(
@@ -88,10 +97,9 @@ def evaluate(
     tasks, data = load_tasks(options)
     if probe is not None:
         data = {task.name: PROBES[probe].add_rows(task, data[task.name]) for task in tasks}
-    rows = {name: found.sha256 for name, found in data.items()}
+    rows = {name: of_task.sha256 for name, of_task in data.items()}
     stage = evaluate_stage(config, model, rows, step, name, probe or "evaluate")
-    of_weights = {name: digest for name, digest in stage.inputs.items() if name != "data"}
-    made_from = {name: (of_weights, digests) for name, digests in rows.items()}
+    digests = {name: digest for name, digest in stage.inputs.items() if name != "data"}
     path = model if model is not None else str(output_dir(config) / DEFAULT_MODEL)
 
     def work(partial: Path) -> dict[str, int]:
@@ -101,20 +109,25 @@ def evaluate(
             source = open_model(path if weights is None else str(weights), place)
             if model is not None and weights is None:  # else the config is the run's own
                 source = replace(source, recommended=recommended_settings(model, options))
-            jobs = plan_jobs(options, tasks, source, made_from)
-            trials = plan_trials(options, tasks, source, made_from)
+            jobs = plan_jobs(options, tasks, source, digests, data)
+            trials = plan_trials(options, tasks, source, digests, data)
             if not overwrite:
                 _carry_over(stage.folder, partial)
             write_json(partial / JOBS, [job.key for job in jobs])
             with stop_on_signal(_PROMISE) as stop:
-                tried = _run_trials(options, source, trials, data, partial, stop)
-                jobs = choose(jobs, trials, tried)
-                results = _run_jobs(options, source, jobs, data, partial, RESULTS, stop)
+                evaluation = _Evaluation(options, source, partial, stop)
+                parts = {}
+                for trial in {trial.task.name: trial for trial in trials}.values():
+                    of_task, of_trial = data[trial.task.name], (trial.settings, trial.seed)
+                    fraction = options.search.held_out_fraction if options.search else 0.0
+                    parts[trial.task.name] = trial_data(trial.task, of_task, *of_trial, fraction)
+                tried = {result.key: result for result in evaluation.do(trials, parts, TRIALS)}
+                results = evaluation.do(choose(jobs, trials, tried), data, RESULTS)
         except ValueError:
-            if not _has_news(partial, stage.folder):  # refused: nothing to continue
+            if not _has_news(partial, stage.folder):  # refused: nothing to resume
                 shutil.rmtree(partial)
             raise
-        shutil.rmtree(partial / STATES, ignore_errors=True)
+        shutil.rmtree(partial / UNFINISHED, ignore_errors=True)
         _write_scores(results, partial)
         if probe is not None:
             PROBES[probe].write(partial, tasks, data, results, source, options.data_dirs)
@@ -146,9 +159,9 @@ def _carry_over(finished: Path, partial: Path) -> None:
         return
     pull(finished.parent, finished.name)
     check_files(finished, "evaluate")
-    shutil.copytree(finished / PREDICTIONS, partial / PREDICTIONS, dirs_exist_ok=True)
-    if (finished / MODELS).exists():
-        shutil.copytree(finished / MODELS, partial / MODELS, dirs_exist_ok=True)
+    for folder in (PREDICTIONS, MODELS):
+        if (finished / folder).exists():
+            shutil.copytree(finished / folder, partial / folder, dirs_exist_ok=True)
     for file in (TRIALS, RESULTS):  # results last: a job in them is a job that is whole
         if (finished / file).exists() and not (partial / file).exists():
             copy = partial / f"{file}.copy"
@@ -158,8 +171,8 @@ def _carry_over(finished: Path, partial: Path) -> None:
 
 def _has_news(partial: Path, finished: Path) -> bool:
     """Whether an unfinished evaluation has records that the finished one has not, or a fine-tuning
-    to go on with."""
-    if any((partial / STATES).glob("*.pt")):
+    to resume."""
+    if any((partial / UNFINISHED).glob("*.pt")):
         return True
     return any(
         {result.key for result in read_results(partial / file)}
@@ -168,92 +181,83 @@ def _has_news(partial: Path, finished: Path) -> bool:
     )
 
 
-def _run_trials(
-    options: EvaluateConfig,
-    source: ModelSource,
-    trials: Sequence[Job],
-    data: Mapping[str, TaskData],
-    partial: Path,
-    stop: StopRequest,
-) -> dict[str, Result]:
-    """The records of all trials of the search by their keys; they stand in `TRIALS`."""
-    if not trials or options.search is None:
-        return {}
-    fraction = options.search.held_out_fraction
-    parts = {
-        name: trial_data(trial.task, data[name], trial.settings, trial.seed, fraction)
-        for name, trial in {trial.task.name: trial for trial in trials}.items()
-    }
-    finished = _run_jobs(options, source, trials, parts, partial, TRIALS, stop)
-    return {result.key: result for result in finished}
+@dataclass(frozen=True)
+class _Evaluation:
+    """How the jobs of one evaluation are done, in its folder."""
 
+    options: EvaluateConfig
+    source: ModelSource
+    partial: Path
+    stop: StopRequest
 
-def _run_jobs(
-    options: EvaluateConfig,
-    source: ModelSource,
-    jobs: Sequence[Job],
-    data: Mapping[str, TaskData],
-    partial: Path,
-    file: str,
-    stop: StopRequest,
-) -> list[Result]:
-    """Do the jobs that the file of records does not have yet; the results of all in their order."""
-    path = partial / file
-    results = {result.key: result for result in read_results(path)}
-    taken = {result.predictions or result.slot for result in results.values()}
-    waiting = [job for job in jobs if job.key not in results]
-    what = "trials" if file == TRIALS else "jobs"
-    if len(waiting) < len(jobs):
-        log(f"evaluate: {len(jobs) - len(waiting)} of {len(jobs)} {what} are done already")
-    if waiting:
+    def do(self, jobs: Sequence[Job], data: Mapping[str, TaskData], file: str) -> list[Result]:
+        """Do the jobs that the file of records does not have yet; the results of all in their
+        order."""
+        path, options, what = self.partial / file, self.options, "jobs"
+        if file == TRIALS:
+            what = "trials"
+        results = {result.key: result for result in read_results(path)}
+        taken = {result.predictions or result.slot for result in results.values()}
         done = [results[job.key] for job in jobs if job.key in results]
-        before = next((p for r in done if (p := r.hyper_parameters.get("precision"))), None)
-        precision = settle_precision(options.precision, options.device, before)
-        waiting = [
-            replace(job, settings=replace(job.settings, precision=precision)) for job in waiting
+        waiting = [job for job in jobs if job.key not in results]
+        if done:
+            log(f"evaluate: {len(done)} of {len(jobs)} {what} are done already")
+        if waiting:
+            before = next((p for r in done if (p := r.hyper_parameters.get("precision"))), None)
+            precision = settle_precision(options.precision, options.device, before)
+            waiting = [
+                replace(j, settings=replace(j.settings, precision=precision)) for j in waiting
+            ]
+        features = {
+            task.name: prepare(
+                task, data[task.name], self.source, settings, seeds_for(task, options)
+            )
+            for task, settings in {j.task.name: (j.task, j.settings) for j in waiting}.values()
+        }
+        total = sum(num_rows(job, features[job.task.name]) for job in waiting)
+        unfinished = self.partial / UNFINISHED
+        calls = [
+            (
+                job,
+                data[job.task.name],
+                features[job.task.name],
+                self.source,
+                options.device,
+                unfinished,
+            )
+            for job in waiting
         ]
-    features = {
-        job.task.name: prepare(
-            job.task, data[job.task.name], source, job.settings, seeds_for(job.task, options)
-        )
-        for job in {job.task.name: job for job in waiting}.values()
-    }
-    total = sum(num_rows(job, features[job.task.name]) for job in waiting)
-    states = partial / STATES
-    calls = [
-        (job, data[job.task.name], features[job.task.name], source, options.device, states)
-        for job in waiting
-    ]
-    del features  # each goes with the last job of its task
-    num_saved = len(jobs) - len(waiting)
-    workers = num_workers(options.num_processes, choose_device(options.device))
-    with Progress("search" if file == TRIALS else "evaluate", total, "examples") as progress:
+        del features  # each goes with the last job of its task
+        num_saved = len(done)
+        workers = num_workers(options.num_processes, choose_device(options.device))
+        with Progress("search" if file == TRIALS else "evaluate", total, "examples") as progress:
 
-        def on_step(index: int, num_rows: int) -> None:
-            label = waiting[index].label
-            progress.update(num_rows, note=label)
-            if stop:
-                raise Stopped(
-                    f"{num_saved} of {len(jobs)} {what} are saved; {label} goes on where it was",
-                    stop.signal,
-                )
+            def on_step(index: int, num_rows: int) -> None:
+                label = waiting[index].label
+                progress.update(num_rows, note=label)
+                if self.stop:
+                    raise Stopped(
+                        f"{num_saved} of {len(jobs)} {what} are saved; {label} is resumed where it "
+                        "was",
+                        self.stop.signal,
+                    )
 
-        for index, (result, fitted) in run_jobs(run_job, calls, workers, on_step):
-            job = waiting[index]
-            if file == RESULTS:
-                if result.slot in taken:  # by a job with other hyper-parameters, data or weights
-                    result = result.model_copy(update={"predictions": f"{result.slot}-{job.key}"})
-                write_lines(partial, result, fitted)
-                if job.is_kept:
-                    _move(states / job.key, kept_folder(partial, result))
-            if result.device == "cpu" and result.peak_memory_mb:
-                remember_peak(result.peak_memory_mb)
-            append_result(path, result)  # last: a job in the results is a job that is whole
-            push_partial(partial)
-            results[job.key] = result
-            num_saved += 1
-            _log_result(job, result, fitted)
-    return [results[job.key] for job in jobs]
+            for index, (result, fitted) in run_jobs(run_job, calls, workers, on_step):
+                job = waiting[index]
+                if file == RESULTS:
+                    if result.slot in taken:  # by a job with other settings, data or weights
+                        name = f"{result.slot}-{job.key}"
+                        result = result.model_copy(update={"predictions": name})
+                    write_lines(self.partial, result, fitted.lines)
+                    if job.is_kept:
+                        _move(unfinished / job.key, kept_folder(self.partial, result))
+                if result.device == "cpu" and result.peak_memory_mb:
+                    remember_peak(result.peak_memory_mb)
+                append_result(path, result)  # last: a job in the results is a job that is whole
+                results[job.key] = result
+                num_saved += 1
+                _log_result(job, result, fitted)
+        return [results[job.key] for job in jobs]
 
 
 def _move(folder: Path, target: Path) -> None:
@@ -272,7 +276,7 @@ def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:
         f"{job.label}: {result.metric} {percent(result.value)} on {result.examples} rows of "
         f"{result.split}, {duration(result.seconds)}{speed}"
     )
-    if job.note:  # a trial: what is wrong with it does not stand in the results
+    if job.trial:  # what is wrong with it does not stand in the results
         return
     if result.degenerate:
         warn(f"{job.label} is degenerate: {result.degenerate}")
@@ -282,7 +286,7 @@ def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:
 
 def score_table(results: Sequence[Result], place: Path) -> list[str]:
     """The mean over seeds of each task and encoder, line by line, then for each task a sentence:
-    better or worse than its floors, or cannot tell, and why.
+    better or worse than its baselines, or cannot tell, and why.
 
     Of those that learnt from the largest part of the training split. `place` holds their
     predictions.
@@ -301,7 +305,7 @@ def score_table(results: Sequence[Result], place: Path) -> list[str]:
     for score in scores:
         notes = (note for result in score.results for note in result.notes)
         lines += [f"warning: {score.first.task}: {note}" for note in dict.fromkeys(notes)]
-    compared = against_floors(scores)
+    compared = against_baselines(scores)
     lines += [f"{a.score.first.title}: {verdict_sentence(a)}" for a in compared]
     if weak := [score.first.title for score in scores if _is_weak(score)]:
         lines.append(
@@ -309,19 +313,19 @@ def score_table(results: Sequence[Result], place: Path) -> list[str]:
             "encoder: the same command with --search tries four on held-out training rows"
         )
     if not compared:
-        lines.append("nothing to compare with: the same network with random weights is not scored")
-    for (name, model), mean in overall(results).items():
-        lines.append(f"{name}, {encoder_label(model, results[0].model_path)}: {percent(mean)}")
+        lines.append("nothing to compare with: random initialisation is not scored")
+    for (name, role), mean in overall(results).items():
+        lines.append(f"{name}, {encoder_label(role, results[0].model_path)}: {percent(mean)}")
     return lines
 
 
 def _is_weak(score: TaskScore) -> bool:
     """Whether a search may help: the encoder has a degenerate seed or a lower mean than TF-IDF, and
     there was no search."""
-    own, floor = score.pretrained, score.arms["bag-of-words"]
+    own, baseline = score.pretrained, score.by_role["bag-of-words"]
     if not own.values or score.first.search:
         return False
-    gain = own.summary.mean - floor.summary.mean if floor.values else 0.0
+    gain = own.summary.mean - baseline.summary.mean if baseline.values else 0.0
     return own.summary.num_degenerate > 0 or (gain if score.first.higher_is_better else -gain) < 0
 
 

@@ -482,7 +482,7 @@ RunFolder = Annotated[
 @_verb("rescore out/demo")
 def rescore(run: RunFolder) -> int:
     """Compute a run's scores again from its predictions."""
-    from benchmarks.results.rescore import rescore
+    from benchmarks.results.predictions import rescore
 
     return rescore(_run_folder(run))
 

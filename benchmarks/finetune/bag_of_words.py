@@ -6,7 +6,6 @@ that both texts share.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import Any, Literal, NamedTuple
@@ -55,14 +54,6 @@ _CHOOSING_TOLERANCE, _TOLERANCE = 1e-4, 1e-6
 _RIDGE = 1e-8  # on squared lengths of about 1: rows may be equal, and Cholesky divides
 
 
-@dataclass(frozen=True)
-class BagOfWords:
-    """Probabilities of each split's rows (N, labels), and the choice that gave them."""
-
-    probabilities: Mapping[str, Probabilities]
-    choice: Choice
-
-
 def bag_of_words(
     learnt: Sequence[Texts],
     labels: NDArray[np.int64],
@@ -70,8 +61,9 @@ def bag_of_words(
     num_labels: int,
     seed: int,
     score: Score,
-) -> BagOfWords:
-    """Learn labels (N,) in 0 .. num_labels - 1 from texts, or pairs of texts, and predict others.
+) -> tuple[dict[str, Probabilities], Choice]:
+    """Learn labels (N,) in 0 .. num_labels - 1 from texts, or pairs of texts; the probabilities of
+    each split's rows (N, labels), and the choice that gave them.
 
     A label that no training row has gets the probability 0. `score` gets positions in `learnt`.
     """
@@ -89,7 +81,7 @@ def bag_of_words(
         for name, texts in predicted.items():
             if texts:
                 probabilities[name] = _probabilities(model, vectorizer(texts), num_labels)
-        return BagOfWords(probabilities, choice)
+        return probabilities, choice
 
 
 def _chosen(
@@ -105,31 +97,31 @@ def _chosen(
     """
     size = max(1, round(len(order) * _HELD_OUT_FRACTION))
     num_folds = min(-(-_ENOUGH_HELD_OUT // size), len(order) // size)
-    held_out = order[: num_folds * size].reshape(num_folds, size)
-    learnt = [np.setdiff1d(order, fold) for fold in held_out]
+    scored = order[: num_folds * size].reshape(num_folds, size)
+    learnt = [np.setdiff1d(order, fold) for fold in scored]
     if any(len(np.unique(labels[fold])) < 2 for fold in learnt):
         return CHOICES[0]
 
     def scores(choices: Sequence[Choice]) -> dict[Choice, float]:
         """Of choices with one analyzer; nan counts as the worst."""
-        found: dict[Choice, list[Probabilities]] = {choice: [] for choice in choices}
-        for rows, others in zip(learnt, held_out, strict=True):
+        probabilities: dict[Choice, list[Probabilities]] = {choice: [] for choice in choices}
+        for rows, others in zip(learnt, scored, strict=True):
             learnt_texts = [texts[i] for i in rows.tolist()]
             vectorizer = _Vectorizer(choices[0].analyzer, learnt_texts)
             learner = Learner(vectorizer(learnt_texts), labels[rows])
             features = vectorizer([texts[i] for i in others.tolist()])
             for choice in choices:
                 model = learner.model(choice, _CHOOSING_TOLERANCE)
-                found[choice].append(_probabilities(model, features, num_labels))
-        values = {c: score(held_out.ravel(), np.concatenate(found[c])) for c in choices}
+                probabilities[choice].append(_probabilities(model, features, num_labels))
+        values = {c: score(scored.ravel(), np.concatenate(probabilities[c])) for c in choices}
         return {choice: -np.inf if np.isnan(value) else value for choice, value in values.items()}
 
-    scored: dict[Choice, float] = {}
+    tried: dict[Choice, float] = {}
     for analyzer in ANALYZERS:
-        scored |= scores([Choice(analyzer, weight, STRENGTHS[0]) for weight in WEIGHTS])
-    best = max(scored, key=scored.__getitem__)
-    scored |= scores([best._replace(C=strength) for strength in STRENGTHS[1:]])
-    return max(scored, key=scored.__getitem__)
+        tried |= scores([Choice(analyzer, weight, STRENGTHS[0]) for weight in WEIGHTS])
+    best = max(tried, key=tried.__getitem__)
+    tried |= scores([best._replace(C=strength) for strength in STRENGTHS[1:]])
+    return max(tried, key=tried.__getitem__)
 
 
 class _Vectorizer:
@@ -200,6 +192,6 @@ class Learner:
 
 
 def _probabilities(model: Any, features: csr_array, num_labels: int) -> Probabilities:
-    found = np.zeros((features.shape[0], num_labels))
-    found[:, model.classes_] = model.predict_proba(features)
-    return found
+    probabilities = np.zeros((features.shape[0], num_labels))
+    probabilities[:, model.classes_] = model.predict_proba(features)
+    return probabilities

@@ -1,19 +1,15 @@
 """What a fine-tuning costs: FLOPs of matrix products and peak memory.
 
-FLOPs are counted by torch as the operations run (two for a multiply-add; `model.flops` has
-the same convention as "matrix products"). Gradients stay on: without them torch's counter refuses a
-module whose input is a weight, such as the relative positions of DeBERTa. Counting slows small
-models down, so that it is done on a few rows after the training, forward and backward, and a
-quadratic in the length is put through them: what a row of an encoder costs is a + b T + c T^2, of
-the [CLS] head, the layers and the attention.
+torch counts the FLOPs as the operations run (two for a multiply-add; `model.flops` has the
+same convention as "matrix products"). Counting slows small models down, so it is done on a few rows
+after the training, and a quadratic in the length is put through them: a row of an encoder costs
+a + b T + c T^2, of the [CLS] head, the layers and the attention.
 """
 
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,30 +17,19 @@ from numpy.typing import NDArray
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.finetune.training import Trainer
 from benchmarks.tasks.heads.batches import collate
 from benchmarks.tasks.task import Features
 from electrify.system.memory import peak_since_restart_mb, restart_peak
 from electrify.system.outcome import first_line
 from electrify.system.progress import warn
 
-if TYPE_CHECKING:
-    from benchmarks.finetune.training import Trainer
-
 Batch = Mapping[str, torch.Tensor]
-
-_NUM_PROBES = 3  # as many as the quadratic has coefficients
-
-
-@dataclass
-class Seen:
-    """How many rows of which padded length have gone through a network."""
-
-    trained: Counter[int] = field(default_factory=Counter)
-    encoded: Counter[int] = field(default_factory=Counter)  # once, into the cache of a frozen one
+Cost = Callable[[float], float]  # FLOPs of one row by its length
 
 
 def count_flops(
-    trainer: "Trainer", learnt: Features, rows: NDArray[np.int64], reported: Features
+    trainer: Trainer, learnt: Features, rows: NDArray[np.int64], reported: Features
 ) -> tuple[float | None, float | None]:
     """FLOPs of a finished training, and of predicting one of the reported examples.
 
@@ -52,7 +37,7 @@ def count_flops(
     example without padding, all of its rows together. None, with a warning, where counting fails,
     whatever the reason: a score stands without its cost.
     """
-    seen, network = trainer.seen, trainer.network
+    network = trainer.network
 
     def step(batch: Batch) -> None:
         torch.autograd.backward(network.head.loss(network(batch), batch))
@@ -61,33 +46,38 @@ def count_flops(
         size = (*batch["input_ids"].shape, network.hidden_size)
         step({**batch, "states": torch.zeros(size, device=network.device)})
 
+    def total(work: Callable[[Batch], object], counted: Mapping[int, int]) -> float:
+        cost = _row_cost(trainer, learnt, rows, work)
+        return sum(cost(length) * number for length, number in counted.items())
+
     try:
         network.train()
-        if seen.encoded:
-            encoding = _fitted(trainer, learnt, rows, network.encode)
-            heads = _fitted(trainer, learnt, rows, step_of_head)
-            trained = _total(encoding, seen.encoded) + _total(heads, seen.trained)
-        else:
-            trained = _total(_fitted(trainer, learnt, rows, step), seen.trained)
+        trained = total(step_of_head if trainer.encoded else step, trainer.trained)
+        if trainer.encoded:
+            trained += total(network.encode, trainer.encoded)
         network.eval()
-        forward = _fitted(trainer, reported, np.arange(len(reported.input_ids)), network)
+        forward = _row_cost(trainer, reported, np.arange(len(reported.input_ids)), network)
     except Exception as error:  # torch and every architecture have sorts of their own
         warn(f"{trainer.label}: its FLOPs are not counted: {first_line(error)}")
         return None, None
     finally:
         network.zero_grad(set_to_none=True)
-    num_examples = len(np.unique(reported.example_of))
     lengths = Counter(map(int, reported.lengths))
-    return trained, _total(forward, lengths) / num_examples
+    predicted = sum(forward(length) * number for length, number in lengths.items())
+    return trained, predicted / len(np.unique(reported.example_of))
 
 
-def _fitted(
-    trainer: "Trainer",
+def _row_cost(
+    trainer: Trainer,
     features: Features,
     rows: NDArray[np.int64],
     work: Callable[[Batch], object],
-) -> Callable[[float], float]:
-    """What one row costs by its length, from a few of `rows`."""
+) -> Cost:
+    """What `work` costs on one row, by its length: counted on a few of `rows`.
+
+    Gradients stay on: without them torch's counter refuses a module whose input is a weight, such
+    as the relative positions of DeBERTa.
+    """
     probes = rows[probe_rows(features.lengths[rows])]
     flops = []
     for row in probes:
@@ -103,31 +93,19 @@ def _fitted(
 def probe_rows(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """Up to three rows of different length: the shortest, one in the middle, the longest."""
     distinct = np.unique(lengths)
-    middle = (distinct[0] + distinct[-1]) / 2
-    wanted = {
-        int(distinct[0]),
-        int(distinct[np.abs(distinct - middle).argmin()]),
-        int(distinct[-1]),
-    }
-    return np.array([int(np.argmax(lengths == length)) for length in sorted(wanted)])
+    middle = distinct[np.abs(distinct - (distinct[0] + distinct[-1]) / 2).argmin()]
+    wanted = np.unique([distinct[0], middle, distinct[-1]])
+    return np.array([int(np.argmax(lengths == length)) for length in wanted])
 
 
-def fitted(lengths: NDArray[np.int64], flops: NDArray[np.float64]) -> Callable[[float], float]:
-    """The polynomial in the length through what rows of `lengths` cost, of degree two where there
-    are three lengths."""
-    degree = min(len(np.unique(lengths)), _NUM_PROBES) - 1
+def fitted(lengths: NDArray[np.int64], flops: NDArray[np.float64]) -> Cost:
+    """The polynomial in the length through what rows of up to three different lengths cost."""
     scale = float(lengths.max())  # powers of raw lengths would be of very different sizes
+    degree = len(np.unique(lengths)) - 1
     coefficients = np.polynomial.polynomial.polyfit(lengths / scale, flops, degree)
-
-    def cost(length: float) -> float:
-        return max(0.0, float(np.polynomial.polynomial.polyval(length / scale, coefficients)))
-
-    return cost
-
-
-def _total(cost: Callable[[float], float], rows: Mapping[int, int]) -> float:
-    """Of rows, by length."""
-    return sum(cost(length) * number for length, number in rows.items())
+    return lambda length: max(
+        0.0, float(np.polynomial.polynomial.polyval(length / scale, coefficients))
+    )
 
 
 @contextmanager
@@ -158,8 +136,3 @@ def peak_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) // 10**6
     return peak_since_restart_mb()
-
-
-def describe_device(device: torch.device) -> str:
-    """As records state it."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from benchmarks.encoder import (
     ModelSource,
-    Variant,
     freeze,
     load_encoder,
     prepare_encoder,
@@ -27,7 +26,7 @@ from benchmarks.encoder import (
     with_added_tokens,
 )
 from benchmarks.finetune.bag_of_words import bag_of_words
-from benchmarks.finetune.cost import count_flops, describe_device, peak_memory, start_memory
+from benchmarks.finetune.cost import count_flops, peak_memory, start_memory
 from benchmarks.finetune.recipe import HyperParameters
 from benchmarks.finetune.training import OnStep, Selection, StateFile, Trainer
 from benchmarks.results.predictions import plain, score_lines, undefined
@@ -37,6 +36,7 @@ from benchmarks.tasks.heads.linear import EncoderWithHead, LinearHead
 from benchmarks.tasks.kinds.classification import Classification, LabelExample
 from benchmarks.tasks.kinds.spans import QuestionExample
 from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
+from electrify.config.evaluate import Role
 from electrify.system.machine import CpuBf16
 from electrify.system.outcome import UserError
 
@@ -65,24 +65,29 @@ class TaskFeatures:
 
 @dataclass(frozen=True)
 class Finetuned:
-    """Predictions of one fine-tuned model by split, and what made them."""
+    """Predictions of one fine-tuned model by split, and how they came about, as `Result` has it."""
 
     lines: Mapping[str, list[Line]]  # predictions are None after a failed training
     degenerate: str | None
-    hyper_parameters: Mapping[str, Any]  # with the number of steps and of rows at once in the end
+    hyper_parameters: dict[str, Any]  # with the number of steps and of rows at once in the end
     num_train_examples: int
     train_seconds: float
-    selected: Mapping[str, Any] = field(default_factory=dict)  # which model, and how it was found
+    selected: dict[str, Any] = field(default_factory=dict)  # which step won, and how
     train_flops: float | None = None  # as `cost.count_flops`
     inference_flops: float | None = None  # of one reported example
     peak_memory_mb: int = 0
     device: str = ""
 
+    @property
+    def record(self) -> dict[str, Any]:
+        """All but the predictions."""
+        return {name: value for name, value in vars(self).items() if name != "lines"}
+
 
 def finetune(
     data: TaskFeatures,
     model: ModelSource,
-    variant: Variant,
+    role: Role,
     seed: int,
     settings: HyperParameters,
     on_step: OnStep = lambda rows: None,
@@ -94,48 +99,39 @@ def finetune(
     """Train encoder and head on `data.train`, predict the other splits.
 
     The seed decides sample, order, head, dropout and (`random-init`) the encoder; the pretrained
-    model and its control share all but the last. Global random state is as before afterwards. An
-    unfinished training goes on from `state`. `on_trained` gets the network unless training failed.
+    encoder and random initialisation share all but the last. Global random state is as before
+    afterwards. An unfinished training is resumed from `state`. `on_trained` gets the network unless
+    training failed.
     """
     device, task = choose_device(device_name), data.task
     settings = replace(settings, precision=choose_precision(settings.precision, device))
     rows = learnt_rows(data, settings.max_train_examples, seed, train_fraction)
     selection = _selection(data, settings, len(rows) / settings.batch_size)
+    label = f"{task.name}, {encoder_label(role, model.name)}, seed {seed}"
     start_memory(device)
     with seeded(seed, device):
-        network = build_network(task, model, variant, seed, settings, device)
-        trainer = Trainer(
-            network,
-            task,
-            model.tokenizer.pad_token_id,
-            settings,
-            f"{task.name}, {encoder_label(variant, model.name)}, seed {seed}",
-        )
+        network = build_network(task, model, role, seed, settings, device)
+        trainer = Trainer(network, task, model.tokenizer.pad_token_id, settings, label)
         start = time.monotonic()
         failure = trainer.train(data.train.features, rows, seed, on_step, selection, state)
         train_seconds = time.monotonic() - start
         if failure is None:
             on_trained(network)
-        lines, degenerate = {}, failure
-        for position, (name, split) in enumerate(data.predicted.items()):
-            lines[name], problem = _lines(task, split, trainer.predict(split.features), failure)
-            if position == 0:
-                degenerate = failure or problem
+        lines, problem = _lines(data, lambda _, split: trainer.predict(split.features), failure)
         memory = peak_memory(device)
         reported = next(iter(data.predicted.values())).features
         train_flops, inference_flops = count_flops(trainer, data.train.features, rows, reported)
-    num_examples = len(np.unique(data.train.features.example_of[rows]))
     return Finetuned(
         lines,
-        degenerate,
+        problem,
         settings.record(len(rows)) | {"micro_batch_size": trainer.micro_batch_size},
-        num_examples,
-        train_seconds,
+        len(np.unique(data.train.features.example_of[rows])),
+        round(train_seconds, 3),
         selection.described() if selection else {},
         train_flops,
         inference_flops,
         memory,
-        describe_device(device),
+        torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
     )
 
 
@@ -158,12 +154,12 @@ def score_bag_of_words(
             return [{"logits": row} for row in np.log(probabilities).clip(min=-1e4)]
 
     def score(positions: NDArray[np.int64], probabilities: NDArray[np.float64]) -> float:
-        held_out = [learnt[i] for i in positions.tolist()]
-        lines = task.lines(held_out, data.train.features, logits(probabilities))
+        examples = [learnt[i] for i in positions.tolist()]
+        lines = task.lines(examples, data.train.features, logits(probabilities))
         value = score_lines(task, lines)[task.headline]
         return value if task.higher_is_better else -value
 
-    found = bag_of_words(
+    probabilities, choice = bag_of_words(
         [task.plain_texts(example) for example in learnt],
         np.array([example.label for example in learnt]),
         {
@@ -175,19 +171,15 @@ def score_bag_of_words(
         score,
     )
     on_step(len(rows))
-    lines, problems = {}, []
-    for name, split in data.predicted.items():
-        lines[name], problem = _lines(task, split, logits(found.probabilities[name]), None)
-        problems.append(problem)
-    seconds = time.monotonic() - start
-    chosen = found.choice._asdict()
-    return Finetuned(lines, problems[0], chosen, len(learnt), seconds, device="cpu")
+    lines, problem = _lines(data, lambda name, _: logits(probabilities[name]))
+    seconds = round(time.monotonic() - start, 3)
+    return Finetuned(lines, problem, choice._asdict(), len(learnt), seconds, device="cpu")
 
 
 def build_network(
     task: Task,
     model: ModelSource,
-    variant: Variant,
+    role: Role,
     seed: int,
     settings: HyperParameters,
     device: torch.device,
@@ -195,7 +187,7 @@ def build_network(
     """The encoder with the task's head, drawn by the seed."""
     generator = torch.Generator().manual_seed(seed)
     tokenizer = with_added_tokens(model.tokenizer, task.added_tokens)
-    encoder = load_encoder(model, variant, seed, len(tokenizer))
+    encoder = load_encoder(model, role, seed, len(tokenizer))
     shape_layers(encoder, model, settings.num_layers, settings.reinitialized_layers, seed)
     prepare_encoder(encoder, settings.dropout, device, settings.precision)
     freeze(encoder, settings.freeze)
@@ -215,7 +207,7 @@ def _selection(
         return None
 
     def score(trainer: Trainer) -> float:
-        lines, _ = _lines(task, split, trainer.predict(split.features), None)
+        lines, _ = _lines_of_split(task, split, trainer.predict(split.features))
         return score_lines(task, lines)[task.headline]
 
     every = max(1, int(steps_per_epoch / settings.evaluations_per_epoch))
@@ -223,14 +215,30 @@ def _selection(
 
 
 def _lines(
-    task: Task, split: Split, outputs: list[Outputs], failure: str | None
+    data: TaskFeatures,
+    predict: Callable[[str, Split], list[Outputs]],
+    failure: str | None = None,
+) -> tuple[dict[str, list[Line]], str | None]:
+    """The lines of every split, and what is wrong: the failure, or a problem of the reported one,
+    which is the first."""
+    lines: dict[str, list[Line]] = {}
+    problems: list[str | None] = [failure] if failure else []
+    for name, split in data.predicted.items():
+        lines[name], problem = _lines_of_split(data.task, split, predict(name, split))
+        problems.append(problem)
+        if failure:
+            lines[name] = undefined(lines[name])
+    return lines, problems[0]
+
+
+def _lines_of_split(
+    task: Task, split: Split, outputs: list[Outputs]
 ) -> tuple[list[Line], str | None]:
-    """The lines of a split, and what is wrong with them."""
     is_finite = all(np.isfinite(array).all() for row in outputs for array in row.values())
     if not is_finite:
         outputs = [{name: np.nan_to_num(row[name]) for name in row} for row in outputs]
     lines = plain(task.lines(split.examples, split.features, outputs))
-    if failure or not is_finite:
+    if not is_finite:
         return undefined(lines), "outputs are not numbers"
     constant = task.constant(lines)
     is_right = constant is None or task.constant(lines, "gold") is not None
@@ -273,6 +281,22 @@ def settle_precision(asked: str, device_name: str, before: str | None) -> str:
     return taken
 
 
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed Python, NumPy and torch, and put their states back afterwards."""
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    devices = [device.index or 0] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)
+
+
 def learnt_rows(
     data: TaskFeatures, max_train_examples: int | None, seed: int, train_fraction: float
 ) -> NDArray[np.int64]:
@@ -294,28 +318,12 @@ def sampled_examples(
 
 def training_rows(split: Split, max_train_examples: int | None, seed: int) -> NDArray[np.int64]:
     """Rows to train on: those of `sampled_examples`, of which a reading task may have none."""
-    example_of, num_examples = split.features.example_of, len(split.examples)
+    example_of = split.features.example_of
     if split.positions is not None:
-        assert split.num_in_whole is not None
-        example_of, num_examples = split.positions[example_of], split.num_in_whole
+        example_of = split.positions[example_of]
+    num_examples = split.num_in_whole or len(split.examples)
     chosen = sampled_examples(num_examples, max_train_examples, seed)
     return np.flatnonzero(np.isin(example_of, chosen))
-
-
-@contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed Python, NumPy and torch, and put their states back afterwards."""
-    python_state, numpy_state = random.getstate(), np.random.get_state()
-    devices = [device.index or 0] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        random.seed(seed)
-        np.random.seed(seed % 2**32)
-        torch.manual_seed(seed)
-        try:
-            yield
-        finally:
-            random.setstate(python_state)
-            np.random.set_state(numpy_state)
 
 
 def low_shot_rows(

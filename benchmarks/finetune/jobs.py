@@ -1,5 +1,13 @@
-"""One job of an evaluation: one task, one model variant, one seed."""
+"""What an evaluation does: one job for each task, role, seed and part of the training rows.
 
+A job fine-tunes, predicts and scores. With `evaluate.search` trials come first. An encoder and the
+same network with random initialisation may need other rates, epochs and layers, so each has the
+same trials: one fine-tuning for every combination of the values, learnt from a part of the first
+seed's training rows and scored on the rest of them. The best one's options make the jobs that are
+reported. The reported rows decide nothing.
+"""
+
+import json
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -10,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.encoder import ModelSource, Variant, fitting_length, with_added_tokens
+from benchmarks.encoder import ModelSource, fitting_length, has_layers, with_added_tokens
 from benchmarks.finetune.bag_of_words import CHOICES
 from benchmarks.finetune.finetune import (
     Finetuned,
@@ -24,19 +32,22 @@ from benchmarks.finetune.finetune import (
 from benchmarks.finetune.kept import keep
 from benchmarks.finetune.recipe import HyperParameters, hyper_parameters, options_for, seeds_for
 from benchmarks.finetune.training import OnStep, StateFile
-from benchmarks.results.predictions import prediction_path, score_splits, write_predictions
+from benchmarks.results.predictions import score_splits
 from benchmarks.results.results import Result, encoder_label
 from benchmarks.tasks.data import SPLIT_EVAL, TaskData, split_by_group
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.kinds.classification import Classification
+from benchmarks.tasks.kinds.classification import Classification, Regression
+from benchmarks.tasks.kinds.tagging import Tagging
 from benchmarks.tasks.own import record_of
 from benchmarks.tasks.task import OWN, Example, Task
-from electrify.config.evaluate import EvaluateConfig
+from electrify.config.evaluate import EvaluateConfig, Role, SearchOptions
 from electrify.stage.folder import digest_of
 from electrify.stage.provenance import git_commit, versions
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 from electrify.system.unknown import coverage_of, warn_of_unknown
+
+Weights = Mapping[str, str]  # digests of what the encoder's weights come from
 
 
 @dataclass(frozen=True)
@@ -44,13 +55,13 @@ class Job:
     """One fine-tuning."""
 
     task: Task
-    variant: Variant
+    role: Role
     seed: int
     encoder: str  # its name or path
     settings: HyperParameters
     train_fraction: float
     key: str  # digest of all of this, the weights and the data: `Result.key`
-    note: str = ""  # which trial of a search it is
+    trial: str = ""  # which one of a search it is
     search: Mapping[str, Any] = field(default_factory=dict)  # what a record says of the search
     is_kept: bool = False  # the fine-tuned network is written to a folder
 
@@ -58,56 +69,54 @@ class Job:
     def label(self) -> str:
         """As it stands in log lines."""
         part = "" if self.train_fraction == 1.0 else f" on {100 * self.train_fraction:g} %"
-        name = encoder_label(self.variant, self.encoder)
-        note = f", {self.note}" if self.note else ""
-        return f"{self.task.title}, {name}, seed {self.seed}{part}{note}"
+        name = encoder_label(self.role, self.encoder)
+        trial = f", {self.trial}" if self.trial else ""
+        return f"{self.task.title}, {name}, seed {self.seed}{part}{trial}"
 
 
 def plan_jobs(
     options: EvaluateConfig,
     tasks: Sequence[Task],
     source: ModelSource,
-    made_from: Mapping[str, tuple[object, object]],
+    weights: Weights,
+    data: Mapping[str, TaskData],
 ) -> list[Job]:
     """Every job, task by task, the largest part of the training split first, of each part the
-    encoder before its floors. `made_from` are digests of weights and data by task. The settings
-    are those before a search; the key has the search in place of what it finds."""
+    encoder before its baselines. The settings are those before a search; the key has the search in
+    place of what it chooses."""
     fractions = sorted(set(options.train_fractions), reverse=True)
     jobs = []
     for task in tasks:
-        settings = settings_for(task, options, source)
-        weights, data = made_from[task.name]
-        for fraction, variant, seed in product(
-            fractions, _variants(task, options), seeds_for(task, options)
-        ):
-            decides: list[object] = [weights_of(variant, weights, source), asdict(settings)]
+        settings, seeds = settings_for(task, options, source), seeds_for(task, options)
+        for fraction, role, seed in product(fractions, _roles(options, task), seeds):
+            decides: list[object] = [_weights_of(role, weights, source), asdict(settings)]
             if options.search:
-                searched = [options.search.model_dump(mode="json"), seeds_for(task, options)[0]]
-                decides.append(searched)
-            if variant == "bag-of-words":
+                decides.append([options.search.model_dump(mode="json"), seeds[0]])
+            if role == "bag-of-words":
                 decides = [settings.max_train_examples, settings.selection_fraction, CHOICES]
-            is_kept = options.keep_models and variant == "pretrained"
+            is_kept = options.keep_models and role == "pretrained"
             decides += ["kept"] * is_kept  # one that was done before, and not kept, is done again
-            key = digest_of([task.name, task.version, data, decides, fraction, variant, seed])[:16]
-            of_job = task, variant, seed, source.name, settings, fraction, key
+            content = [task.name, task.version, data[task.name].sha256, decides, fraction]
+            key = digest_of([*content, role, seed])[:16]
+            of_job = task, role, seed, source.name, settings, fraction, key
             jobs.append(Job(*of_job, is_kept=is_kept))
     return jobs
 
 
-def encoder_variants(options: EvaluateConfig) -> tuple[Variant, ...]:
-    """What is fine-tuned: the encoder, and the same network with random weights."""
-    return ("pretrained", "random-init") if options.random_init_control else ("pretrained",)
-
-
-def weights_of(variant: Variant, weights: object, source: ModelSource) -> object:
-    """What a job's weights come from: other weights of the same shape have the same twin."""
-    return source.shape if variant == "random-init" else weights
-
-
-def _variants(task: Task, options: EvaluateConfig) -> tuple[Variant, ...]:
-    variants = encoder_variants(options)
+def _roles(options: EvaluateConfig, task: Task | None = None) -> list[Role]:
+    """What is scored of a task: the encoder and its baselines; without a task, what has trials."""
+    roles: list[Role] = ["pretrained"]
+    if options.random_init_control:
+        roles.append("random-init")
     wanted = options.random_init_control if options.bag_of_words is None else options.bag_of_words
-    return (*variants, "bag-of-words") if wanted and isinstance(task, Classification) else variants
+    if wanted and isinstance(task, Classification):
+        roles.append("bag-of-words")
+    return roles
+
+
+def _weights_of(role: Role, weights: Weights, source: ModelSource) -> object:
+    """What a job's weights come from: random initialisation depends on the shape alone."""
+    return source.shape if role == "random-init" else weights
 
 
 def settings_for(task: Task, options: EvaluateConfig, source: ModelSource) -> HyperParameters:
@@ -116,6 +125,103 @@ def settings_for(task: Task, options: EvaluateConfig, source: ModelSource) -> Hy
     was_given = "max_sequence_length" in options_for(task, options)
     length = fitting_length(settings.max_sequence_length, source, was_given)
     return replace(settings, max_sequence_length=length)
+
+
+def plan_trials(
+    options: EvaluateConfig,
+    tasks: Sequence[Task],
+    source: ModelSource,
+    weights: Weights,
+    data: Mapping[str, TaskData],
+) -> list[Job]:
+    """The trials of every task, of the encoder and of random initialisation; none without a
+    search."""
+    search, jobs = options.search, list[Job]()
+    for task in tasks if search else ():
+        assert search is not None
+        settings, seed = settings_for(task, options, source), seeds_for(task, options)[0]
+        tried = combinations(search, task, source)
+        for role, (number, changes) in product(_roles(options), enumerate(tried, start=1)):
+            changed = replace(settings, **changes)
+            comes_from = _weights_of(role, weights, source), data[task.name].sha256
+            content = [task.name, task.version, comes_from, asdict(changed)]
+            key = digest_of([*content, search.held_out_fraction, role, seed])[:16]
+            words = ", ".join(f"{name} {json.dumps(value)}" for name, value in changes.items())
+            trial = f"trial {number} of {len(tried)} ({words})"
+            jobs.append(Job(task, role, seed, source.name, changed, 1.0, key, trial))
+    return jobs
+
+
+def combinations(search: SearchOptions, task: Task, source: ModelSource) -> list[dict[str, Any]]:
+    """The options of each trial of a task: all combinations that the task's head and the model's
+    layers take, or `num_trials` drawn of them."""
+    values = {name: list(dict.fromkeys(tried)) for name, tried in search.values.items()}
+    if not isinstance(task, Classification | Regression):
+        values.pop("pooling", None)
+        values.pop("pooled_norm", None)
+        if not isinstance(task, Tagging):
+            values.pop("head_initialization", None)
+    if "pooling" in values and not task.has_parts:
+        values["pooling"] = [name for name in values["pooling"] if name != "parts"] or ["mean"]
+    every = [
+        one
+        for chosen in product(*values.values())
+        for one in [dict(zip(values, chosen, strict=True))]
+        if has_layers(source, one.get("num_layers"), one.get("reinitialized_layers", 0))
+    ]
+    if not every:
+        raise UserError(
+            f"evaluate.search: {source.name} has {source.config.num_hidden_layers} layers, and no "
+            "trial fits them; lower num_layers or reinitialized_layers"
+        )
+    if search.num_trials is None or search.num_trials >= len(every):
+        return every if values else []
+    drawn = np.random.default_rng(0).choice(len(every), search.num_trials, replace=False)
+    return [every[number] for number in sorted(drawn)]
+
+
+def trial_data(
+    task: Task, data: TaskData, settings: HyperParameters, seed: int, fraction: float
+) -> TaskData:
+    """The seed's training rows in two: what trials learn from, and what they are scored on.
+
+    Raises `ValueError` where one part is empty.
+    """
+    positions = sampled_examples(len(data.train), settings.max_train_examples, seed)
+    rows = tuple(data.train[number] for number in positions)
+    learnt, scored = split_by_group(task, rows, 1 - fraction, salt="search\n")
+    if not learnt or not scored:
+        raise UserError(
+            f"{task.name}: evaluate.search.held_out_fraction = {fraction} leaves {len(learnt)} "
+            f"rows to learn from and {len(scored)} to score on; change it"
+        )
+    return TaskData(learnt, scored, "train-held-out", data.sha256)
+
+
+def choose(jobs: Sequence[Job], trials: Sequence[Job], results: Mapping[str, Result]) -> list[Job]:
+    """The jobs with the settings of the best of their trials; as they are where none were asked
+    for. Among equals the earlier trial is taken, and a failed training is the last choice."""
+
+    def worth(trial: Job) -> float:
+        result = results[trial.key]
+        if result.degenerate or math.isnan(result.value):
+            return -math.inf
+        return result.value if result.higher_is_better else -result.value
+
+    chosen = []
+    for job in jobs:
+        own = [t for t in trials if (t.task.name, t.role) == (job.task.name, job.role)]
+        if own:
+            best = max(own, key=worth)
+            result = results[best.key]
+            search = {
+                "best": best.trial,
+                "value": result.value,
+                "num_held_out": result.num_examples,
+            }
+            job = replace(job, settings=best.settings, search=search)
+        chosen.append(job)
+    return chosen
 
 
 def prepare(
@@ -132,15 +238,15 @@ def prepare(
     length = settings.max_sequence_length
     tokenizer = with_added_tokens(source.tokenizer, task.added_tokens)
 
-    def prepared(split: str, examples: tuple[Example, ...], train: bool) -> Split:
+    def prepared(split: str, examples: tuple[Example, ...], train: bool = False) -> Split:
         features = task.featurize(examples, tokenizer, length, train)
         if not features.input_ids:
             raise UserError(f"{task.name} {split}: none of {len(examples)} rows can be used")
         if features.num_truncated:
-            share = 100 * features.num_truncated / len(examples)
+            percentage = 100 * features.num_truncated / len(examples)
             warn(
                 f"{task.name} {split}: {features.num_truncated:,} of {len(examples):,} examples "
-                f"({share:.1f} %) are longer than {length} pieces and were cut"
+                f"({percentage:.1f} %) are longer than {length} pieces and were cut"
             )
         return Split(examples, features)
 
@@ -151,9 +257,16 @@ def prepare(
             f"{task.name}: no training file; a part of the {task.reported} rows is trained on, and "
             f"the other {len(data.reported):,} are reported as split {data.split!r}"
         )
-    train, chosen = _held_out(task, data.train, settings)
-    held_out = prepared("selection", chosen, train=False) if chosen else None
-    predicted = {name: prepared(name, rows, train=False) for name, rows in data.predicted.items()}
+    train, chosen, selection = data.train, tuple[Example, ...](), settings.selection_fraction
+    if selection is not None:
+        train, chosen = split_by_group(task, train, 1 - selection, salt="selection\n")
+        if not train or not chosen:
+            raise UserError(
+                f"{task.name}: evaluate.selection_fraction = {selection} leaves "
+                f"{len(train)} rows to learn from and {len(chosen)} to choose the model by"
+            )
+    chooses = prepared("selection", chosen) if chosen else None
+    predicted = {name: prepared(name, rows) for name, rows in data.predicted.items()}
     most = settings.max_train_examples
     positions = np.unique(np.concatenate([sampled_examples(len(train), most, n) for n in seeds]))
     learnt = prepared("train", tuple(train[n] for n in positions), train=True)
@@ -161,29 +274,13 @@ def prepare(
     rows = chain.from_iterable(s.features.input_ids for s in (learnt, *predicted.values()))
     what = f"{task.name} as {source.name} reads it"
     warn_of_unknown(coverage_of(rows, tokenizer), what, tokenizer)
-    return TaskFeatures(task, learnt, predicted, held_out)
-
-
-def _held_out(
-    task: Task, train: tuple[Example, ...], settings: HyperParameters
-) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-    """What is learnt from, and what chooses the model: nothing where the last one is taken."""
-    fraction = settings.selection_fraction
-    if fraction is None:
-        return train, ()
-    learnt, chosen = split_by_group(task, train, 1 - fraction, salt="selection\n")
-    if not learnt or not chosen:
-        raise UserError(
-            f"{task.name}: evaluate.selection_fraction = {fraction} leaves "
-            f"{len(learnt)} rows to learn from and {len(chosen)} to choose the model by"
-        )
-    return learnt, chosen
+    return TaskFeatures(task, learnt, predicted, chooses)
 
 
 def num_rows(job: Job, features: TaskFeatures) -> int:
     """Rows a job trains on, over all epochs."""
     rows = learnt_rows(features, job.settings.max_train_examples, job.seed, job.train_fraction)
-    if job.variant == "bag-of-words":
+    if job.role == "bag-of-words":
         return len(rows)
     return job.settings.num_steps(len(rows)) * job.settings.batch_size
 
@@ -194,45 +291,38 @@ def run_job(
     features: TaskFeatures,
     source: ModelSource,
     device: str,
-    states: Path,
+    unfinished: Path,
     on_step: OnStep,
 ) -> tuple[Result, Finetuned]:
     """Fine-tune, predict and score; the record lacks but where its predictions stand.
 
-    In the folder `states` an unfinished fine-tuning keeps where it stands. A network that is kept
-    is written there, into a folder that is named as the job's key.
+    In the folder `unfinished` a fine-tuning keeps where it stands. A network that is kept is
+    written there, into a folder that is named as the job's key.
     """
     start = time.monotonic()
-    task, reported = job.task, features.predicted[data.split]
-    settings = job.settings
-    if job.variant == "bag-of-words":
+    task, settings = job.task, job.settings
+    if job.role == "bag-of-words":
         fitted = score_bag_of_words(features, job.seed, settings, on_step, job.train_fraction)
     else:
-        state = StateFile(states / f"{job.key}.pt")
-        how = job.variant, job.seed, settings, on_step, job.train_fraction, device, state
+        state = StateFile(unfinished / f"{job.key}.pt")
+        how = job.role, job.seed, settings, on_step, job.train_fraction, device, state
 
         def on_trained(network: EncoderWithHead) -> None:
             if job.is_kept:
-                keep(states / job.key, network, task, source, settings)
+                keep(unfinished / job.key, network, task, source, settings)
 
         fitted = finetune(features, source, *how, on_trained)
-        state.remove()
+        state.path.unlink(missing_ok=True)
     metrics = score_splits(task, data.split, fitted.lines)
-    lines = fitted.lines[data.split]
-    doubts = [] if fitted.degenerate else task.doubts(data.train, lines)
-    coverage = coverage_of(reported.features.input_ids, source.tokenizer)
-    if coverage.is_unfit and job.variant != "bag-of-words":
-        doubts.append(str(coverage))
-    at_once = fitted.hyper_parameters.get("micro_batch_size", math.inf)
-    if at_once < min(settings.micro_batch_size or settings.batch_size, settings.batch_size):
-        doubts.append(f"out of memory: batches of {at_once} rows at once")
+    reported = features.predicted[data.split].features
+    used = fitted.hyper_parameters
     result = Result(
         key=job.key,
         suite=task.suite,
         task=task.name,
         task_version=task.version,
         own_task=record_of(task),
-        model=job.variant,
+        role=job.role,
         model_path=source.name,
         seed=job.seed,
         metric=task.headline,
@@ -241,48 +331,37 @@ def run_job(
         metrics=metrics,
         split=data.split,
         num_examples=len(data.reported),
-        num_train_examples=fitted.num_train_examples,
         parts=dict(data.parts),
-        truncated_fraction=reported.features.num_truncated / len(data.reported),
+        truncated_fraction=reported.num_truncated / len(data.reported),
         selection=settings.selection,
-        selected=dict(fitted.selected),
         search=dict(job.search),
-        degenerate=fitted.degenerate,
-        notes=doubts,
-        hyper_parameters=dict(fitted.hyper_parameters),
-        recommended={
-            name: value
-            for name, value in source.recommended.items()
-            if fitted.hyper_parameters.get(name) == value
-        },
+        notes=_doubts(job, data, features, source, fitted),
+        recommended={n: v for n, v in source.recommended.items() if used.get(n) == v},
         versions=versions(),
         data_sha256=data.sha256,
         data_commits=dict(data.commits),
         git_commit=git_commit(),
         seconds=round(time.monotonic() - start, 3),
         train_fraction=job.train_fraction,
-        train_seconds=round(fitted.train_seconds, 3),
-        train_flops=fitted.train_flops,
-        inference_flops=fitted.inference_flops,
-        peak_memory_mb=fitted.peak_memory_mb,
-        device=fitted.device,
+        **fitted.record,
     )
     return result, fitted
 
 
-def write_lines(folder: Path, result: Result, fitted: Finetuned) -> None:
-    """A file of predictions for each split."""
-    about = {
-        "suite": result.suite,
-        "task": result.task,
-        "task_version": result.task_version,
-        "variant": result.model,
-        "seed": result.seed,
-        "model_path": result.model_path,
-        "data_sha256": result.data_sha256,
-        "train_fraction": result.train_fraction,
-    }
-    for split, lines in fitted.lines.items():
-        further = "" if split == result.split else split
-        path = prediction_path(folder, result, further)
-        write_predictions(path, {**about, "split": split}, lines)
+def _doubts(
+    job: Job, data: TaskData, features: TaskFeatures, source: ModelSource, fitted: Finetuned
+) -> list[str]:
+    """What looks wrong although nothing failed."""
+    doubts = []
+    if not fitted.degenerate:
+        doubts += job.task.doubts(data.train, fitted.lines[data.split])
+    if job.role == "bag-of-words":
+        return doubts
+    rows = features.predicted[data.split].features.input_ids
+    if (coverage := coverage_of(rows, source.tokenizer)).is_unfit:
+        doubts.append(str(coverage))
+    batch_size = job.settings.batch_size
+    at_once = fitted.hyper_parameters["micro_batch_size"]
+    if at_once < min(job.settings.micro_batch_size or batch_size, batch_size):
+        doubts.append(f"out of memory: batches of {at_once} rows at once")
+    return doubts

@@ -12,7 +12,7 @@ from benchmarks.finetune.recipe import HyperParameters, Schedule
 
 
 def schedule(kind: Schedule, step: int, num_steps: int, warmup_steps: int) -> float:
-    """Share of the peak learning rate at a step counted from 0.
+    """Fraction of the peak learning rate at a step counted from 0.
 
     "product" is (1 - t/T) min(1, t/W): warm-up times decay, both over the whole run, as
     google-research/electra model/optimization.py has it. "linear" is min(t/W, (T - t)/(T - W)), as
@@ -27,11 +27,10 @@ def schedule(kind: Schedule, step: int, num_steps: int, warmup_steps: int) -> fl
 
 
 def learning_rate_scales(encoder_names: Iterable[str], layer_lr_decay: float) -> dict[str, float]:
-    """Factor on the peak rate of each encoder parameter: decay^(n + 1 - depth).
+    """Factor on the peak rate of each encoder parameter: decay^(n + 1 - depth), the paper's rule.
 
-    The head has 1, the top layer decay, the embeddings decay^(n + 1): the paper's rule. The
-    released code is off by one: decay^(n + 2 - depth) (google-research/electra
-    model/optimization.py:181-193, its issues 51 and 64). Scores differ slightly.
+    The head has 1, the top layer decay, the embeddings decay^(n + 1). The released code is off by
+    one: decay^(n + 2 - depth) (google-research/electra model/optimization.py:181-193).
     """
     names = list(encoder_names)
     layers = num_layers(names)
@@ -41,26 +40,21 @@ def learning_rate_scales(encoder_names: Iterable[str], layer_lr_decay: float) ->
 def build_optimizer(
     encoder: nn.Module, head: nn.Module, settings: HyperParameters
 ) -> torch.optim.AdamW:
-    """AdamW with one group a learning rate and decay; biases and norm weights are not decayed.
-
-    What the head shares with the encoder has the encoder's rate. The rates are those at the peak:
-    `set_rates` makes those of a step of them.
-    """
-    scales = learning_rate_scales(
-        (name for name, _ in encoder.named_parameters()), settings.layer_lr_decay
-    )
-    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    """AdamW with one group a learning rate and decay, at the peak (`set_rates` makes those of a
+    step). Biases and norm weights are not decayed; what the head shares with the encoder has the
+    encoder's rate."""
+    scales = learning_rate_scales(dict(encoder.named_parameters()), settings.layer_lr_decay)
     rated = [(scales[name], parameter) for name, parameter in encoder.named_parameters()]
     shared = {id(parameter) for _, parameter in rated}
     rated += [(1.0, parameter) for parameter in head.parameters() if id(parameter) not in shared]
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for scale, parameter in rated:
         if parameter.requires_grad:
             weight_decay = settings.weight_decay if parameter.ndim > 1 else 0.0
-            groups.setdefault((scale, weight_decay), []).append(parameter)
+            groups.setdefault((settings.learning_rate * scale, weight_decay), []).append(parameter)
     described: list[dict[str, Any]] = [
         {"params": parameters, "lr": peak, "peak": peak, "weight_decay": decay, "decay": decay}
-        for (scale, decay), parameters in groups.items()
-        for peak in [settings.learning_rate * scale]
+        for (peak, decay), parameters in groups.items()
     ]
     return torch.optim.AdamW(described, eps=settings.adam_epsilon, fused=True)
 
@@ -75,13 +69,13 @@ def set_rates(
     of google-research/electra model/optimization.py.
     """
     warmup_steps = int(num_steps * settings.warmup_fraction)
-    share = schedule(settings.schedule, step, num_steps, warmup_steps)
+    fraction = schedule(settings.schedule, step, num_steps, warmup_steps)
     scale = root = 1.0
     if not settings.adam_bias_correction:
         first, second = (1 - beta ** (step + 1) for beta in optimizer.defaults["betas"])
         root = math.sqrt(second)
         scale = first / root
     for group in optimizer.param_groups:
-        group["lr"] = group["peak"] * share * scale
+        group["lr"] = group["peak"] * fraction * scale
         group["eps"] = settings.adam_epsilon / root
         group["weight_decay"] = group["decay"] / scale

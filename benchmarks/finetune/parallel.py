@@ -7,7 +7,6 @@ row that have two threads each.
 import multiprocessing
 import os
 import signal
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -38,11 +37,11 @@ def run_jobs(
     `function` calls `report(num_rows)` after every step; it reaches `on_step(index, num_rows)` in
     this process, and an exception of `on_step` ends all jobs. Processes share the cores that this
     one may use, and each sees one GPU. With one process they run right here, in order. Of `calls`
-    each is dropped once it is done, with what it alone holds. Raises `ValueError` if the system
+    each is dropped once it is done, with what it alone refers to. Raises `ValueError` if the system
     kills a process.
     """
     if num_processes == 1 or len(calls) == 1:
-        for index in range(len(calls)):  # `enumerate` would hold the call until the next one
+        for index in range(len(calls)):  # `enumerate` would keep the call until the next one
             result = function(*calls[index], partial(on_step, index))
             calls[index] = ()
             return_freed_memory()
@@ -58,23 +57,18 @@ def run_jobs(
         running: dict[Future[Any], int] = {
             pool.submit(_work, function, index, call): index for index, call in enumerate(calls)
         }
-        num_steps: Counter[int] = Counter()
-
-        def take_step() -> None:
-            index, num_rows = steps.get()
-            num_steps[index] += 1
-            on_step(index, num_rows)
-
+        lacking = [0] * len(calls)  # steps of a result that came before them
         try:
             while running:
                 finished, _ = wait(running, _POLL_SECONDS, FIRST_COMPLETED)
-                while not steps.empty():
-                    take_step()
-                for future in finished:
-                    index = running.pop(future)
-                    result, num_reported = future.result()
-                    while num_steps[index] < num_reported:  # a result may overtake its last steps
-                        take_step()
+                ended = {running.pop(future): future.result() for future in finished}
+                for index, (_, num_reported) in ended.items():
+                    lacking[index] += num_reported
+                while not steps.empty() or any(lacking[index] > 0 for index in ended):
+                    index, num_rows = steps.get()
+                    lacking[index] -= 1
+                    on_step(index, num_rows)
+                for index, (result, _) in ended.items():
                     calls[index] = ()
                     yield index, result
         except BrokenProcessPool as error:

@@ -3,8 +3,9 @@
 import gc
 import math
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.finetune.cost import Seen
 from benchmarks.finetune.optim import build_optimizer, set_rates
 from benchmarks.finetune.recipe import HyperParameters
 from benchmarks.tasks.heads.batches import collate, prediction_batches, training_batches
@@ -26,7 +26,7 @@ from electrify.system.progress import Stopped, log, warn
 Rows = NDArray[np.int64]
 OnStep = Callable[[int], None]  # gets the rows of each finished step; may raise to leave
 PREDICTION_BATCH_FACTOR = 4  # no gradients to keep: larger batches fit and are faster
-MAX_BYTES = 2 * 2**30  # of cached states; where there are more, they are computed anew each time
+MAX_BYTES = 2 * 2**30  # of cached hidden states; more of them are computed anew each time
 _SAVE_SECONDS = 300.0  # between two states of an unfinished training
 _CHECK_STEPS = 50  # between two looks at the losses of a device that works apart from the host
 _Result = TypeVar("_Result")
@@ -55,7 +55,7 @@ def in_fitting_parts(
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-        # here, for the traceback held what should be freed
+        # here, for the traceback kept alive what should be freed
         if num_rows == 1:
             raise UserError(
                 f"{what}: out of memory with a single row; lower evaluate.max_sequence_length or "
@@ -75,36 +75,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     return any(message in str(error) for message in _MESSAGES)
 
 
-class StateCache:
-    """The last states (T, H) of a frozen encoder of chosen rows, computed once for all epochs.
-
-    In single precision on the CPU.
-    """
-
-    def __init__(self, rows: NDArray[np.int64], features: Features) -> None:
-        self._states: dict[int, torch.Tensor] = {}
-        self.rows, self.lengths = rows, features.lengths[rows]
-
-    def fits(self, hidden_size: int) -> bool:
-        """Whether they are at most `MAX_BYTES`."""
-        return int(self.lengths.sum()) * hidden_size * 4 <= MAX_BYTES
-
-    def batches(self, batch_size: int) -> list[NDArray[np.int64]]:
-        """Which rows to encode together."""
-        return [self.rows[part] for part in prediction_batches(self.lengths, batch_size)]
-
-    def put(self, rows: NDArray[np.int64], states: torch.Tensor, features: Features) -> None:
-        """Keep the states (B, T, H) of a batch of rows, without padding."""
-        for position, row in enumerate(rows):
-            length = len(features.input_ids[row])
-            self._states[int(row)] = states[position, :length].float().cpu()
-
-    def states(self, rows: NDArray[np.int64]) -> torch.Tensor:
-        """The states of rows (B, T, H), zeros at padding."""
-        found = [self._states[int(row)] for row in rows]
-        return torch.nn.utils.rnn.pad_sequence(found, batch_first=True)
-
-
 @dataclass
 class Trainer:
     """One network on its device; sizes of batches fall where memory does not suffice."""
@@ -116,8 +86,11 @@ class Trainer:
     label: str  # for messages
     micro_batch_size: int = field(init=False)
     prediction_batch_size: int = field(init=False)
-    cache: StateCache | None = None  # of a frozen encoder, of the rows learnt from
-    seen: Seen = field(default_factory=Seen)  # rows by length, for what they cost
+    # hidden states (T, H) of a frozen encoder by row, on the CPU, computed once for all epochs
+    cache: dict[int, torch.Tensor] = field(default_factory=dict)
+    # how many rows of which padded length were trained on, and encoded into the cache
+    trained: Counter[int] = field(default_factory=Counter)
+    encoded: Counter[int] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         batch_size = self.settings.batch_size
@@ -135,32 +108,34 @@ class Trainer:
     ) -> str | None:
         """Train in place; says what went wrong where the loss was not a number (training ends).
 
-        With a `selection` the network is at last the best one that it saw. With a `state` the
-        training goes on where an earlier one stopped, and ends with the same weights on a CPU.
+        With a `selection` the network is at last the best one that it saw. With a `state` an
+        earlier training is resumed, and ends with the same weights on a CPU.
         """
         settings, network = self.settings, self.network
         optimizer = build_optimizer(network.encoder, network.head, settings)
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         rng = np.random.default_rng([seed, 2])
         num_steps = settings.num_steps(len(rows))
-        batches = training_batches(features.lengths[rows], settings.batch_size, num_steps, rng)
+        batches = [
+            rows[batch]
+            for batch in training_batches(
+                features.lengths[rows], settings.batch_size, num_steps, rng
+            )
+        ]
         self._fill_cache(features, rows)
         network.train()
         first = state.load(self, optimizer, selection) if state else 0
         for batch_rows in batches[:first]:
             on_step(len(batch_rows))
         is_on_cpu = network.device.type == "cpu"
-        ahead = _Ahead(
-            lambda step: self._learnt(features, rows[batches[step]]), num_steps, not is_on_cpu
-        )
         check_steps = 1 if is_on_cpu else _CHECK_STEPS
         losses: list[torch.Tensor] = []
-        for step in range(first, num_steps):
+        batches_ahead = _ahead(partial(self._whole, features), batches[first:], not is_on_cpu)
+        for step, whole in enumerate(batches_ahead, start=first):
             if selection is not None and selection.is_over:
                 break
             set_rates(optimizer, settings, step, num_steps)
-            whole = partial(ahead.batch, step)
-            losses.append(self._gradients(features, rows[batches[step]], whole))
+            losses.append(self._gradients(features, batches[step], whole))
             if len(losses) == check_steps or step + 1 == num_steps:
                 values = torch.stack(losses).tolist()  # waits for the device
                 for number, loss in enumerate(values, start=step + 1 - len(values)):
@@ -182,56 +157,61 @@ class Trainer:
                 raise
         if selection is not None:
             selection.restore(self)
-        self.cache = None
+        self.cache = {}
         return None
 
     def predict(self, features: Features) -> list[Outputs]:
         """The head's outputs of every row, in the order of the rows."""
         self.network.eval()
-        found, self.prediction_batch_size = in_fitting_parts(
+        outputs, self.prediction_batch_size = in_fitting_parts(
             lambda size: self._predict(features, size), self.prediction_batch_size, self.label
         )
-        return found
+        return outputs
 
     def _predict(self, features: Features, batch_size: int) -> list[Outputs]:
-        found: list[Any] = [None] * len(features.input_ids)
-        with torch.inference_mode():
+        outputs: list[Any] = [None] * len(features.input_ids)
+        with torch.inference_mode(), self.autocast():
             for rows in prediction_batches(features.lengths, batch_size):
-                batch = self._batch(features, rows)
-                with self.autocast():
-                    outputs = self.network(batch)
-                arrays = {name: _array(tensor) for name, tensor in outputs.items()}
+                batch = self.network(self._batch(features, rows))
+                arrays = {name: _array(tensor) for name, tensor in batch.items()}
                 for position, row in enumerate(rows):
-                    found[row] = {name: array[position] for name, array in arrays.items()}
-        return found
+                    outputs[row] = {name: array[position] for name, array in arrays.items()}
+        return outputs
 
     def _fill_cache(self, features: Features, rows: Rows) -> None:
-        if self.settings.freeze != "encoder":
-            return
-        cache = StateCache(np.unique(rows), features)
-        if not cache.fits(self.network.hidden_size):
-            return
-        self.network.eval()
-        _, self.prediction_batch_size = in_fitting_parts(
-            lambda size: self._encode_into(cache, features, size),
-            self.prediction_batch_size,
-            self.label,
-        )
-        self.cache = cache
+        """Of a frozen encoder, where the hidden states are at most `MAX_BYTES` in fp32."""
+        rows = np.unique(rows)
+        num_bytes = int(features.lengths[rows].sum()) * self.network.hidden_size * 4
+        if self.settings.freeze == "encoder" and num_bytes <= MAX_BYTES:
+            self.network.eval()
+            self.cache, self.prediction_batch_size = in_fitting_parts(
+                lambda size: self._encode(features, rows, size),
+                self.prediction_batch_size,
+                self.label,
+            )
 
-    def _encode_into(self, cache: StateCache, features: Features, batch_size: int) -> None:
-        self.seen.encoded.clear()
+    def _encode(self, features: Features, rows: Rows, batch_size: int) -> dict[int, torch.Tensor]:
+        self.encoded.clear()
+        cache = {}
         with torch.inference_mode(), self.autocast():
-            for some in cache.batches(batch_size):
-                batch = self._batch(features, some)
-                self.seen.encoded[batch["input_ids"].shape[1]] += len(some)
-                cache.put(some, self.network.encode(batch), features)
+            for part in prediction_batches(features.lengths[rows], batch_size):
+                batch = self._batch(features, rows[part])
+                self.encoded[batch["input_ids"].shape[1]] += len(part)
+                for row, states in zip(rows[part], self.network.encode(batch), strict=True):
+                    cache[int(row)] = states[: len(features.input_ids[row])].float().cpu()
+        return cache
+
+    def _whole(self, features: Features, rows: Rows) -> _Batch | None:
+        """The rows of a step as one batch, where they fit at once."""
+        return self._learnt(features, rows) if self.micro_batch_size >= len(rows) else None
 
     def _gradients(
-        self, features: Features, rows: Rows, whole: Callable[[], _Batch] | None = None
+        self,
+        features: Features,
+        rows: Rows,
+        whole: Callable[[], _Batch | None] = lambda: None,
     ) -> torch.Tensor:
-        """Add the gradients of the mean loss over `rows`, of which `whole` makes the batch
-        where they fit at once; the loss, a scalar on the device."""
+        """Add the gradients of the mean loss over `rows`; the loss, a scalar on the device."""
         loss, self.micro_batch_size = in_fitting_parts(
             lambda size: self._gradients_in_parts(features, rows, size, whole),
             min(self.micro_batch_size, len(rows)),
@@ -240,13 +220,13 @@ class Trainer:
         return loss
 
     def _gradients_in_parts(
-        self, features: Features, rows: Rows, size: int, whole: Callable[[], _Batch] | None
+        self, features: Features, rows: Rows, size: int, whole: Callable[[], _Batch | None]
     ) -> torch.Tensor:
         """Parts are weighed by their labels, term by term of the loss, so that the sum is the
         gradient of the whole."""
         self.network.zero_grad(set_to_none=True)  # of a part before memory was at an end
-        if whole is not None and size == len(rows):
-            parts = [whole()]
+        if size == len(rows) and (batch := whole()) is not None:
+            parts = [batch]
         else:
             parts = [self._learnt(features, rows[i : i + size]) for i in range(0, len(rows), size)]
         head = self.network.head
@@ -269,12 +249,14 @@ class Trainer:
 
     def _learnt(self, features: Features, rows: Rows) -> _Batch:
         batch = self._batch(features, rows)
-        self.seen.trained[batch["input_ids"].shape[1]] += len(rows)
-        if self.cache is None:
+        self.trained[batch["input_ids"].shape[1]] += len(rows)
+        if not self.cache:
             return batch
-        return {**batch, "states": self.cache.states(rows).to(self.network.device)}
+        states = [self.cache[int(row)] for row in rows]
+        padded = torch.nn.utils.rnn.pad_sequence(states, batch_first=True)
+        return {**batch, "states": padded.to(self.network.device)}
 
-    def _batch(self, features: Features, rows: Rows) -> Mapping[str, torch.Tensor]:
+    def _batch(self, features: Features, rows: Rows) -> _Batch:
         return collate(self.task, features, rows, self.pad_id, self.network.device)
 
     def autocast(self) -> torch.autocast:
@@ -283,31 +265,27 @@ class Trainer:
         return torch.autocast(self.network.device.type, dtype=torch.bfloat16, enabled=enabled)
 
 
-class _Ahead:
-    """Makes the batch of the next step in a thread while the device works on this one.
-
-    On a CPU each is made when it is asked for: a thread would take from the same cores.
-    """
-
-    def __init__(self, make: Callable[[int], _Batch], num_steps: int, in_thread: bool) -> None:
-        self._make, self._num_steps = make, num_steps
-        self._pool = ThreadPoolExecutor(1) if in_thread else None
-        self._next: tuple[int, Future[_Batch]] | None = None
-
-    def batch(self, step: int) -> _Batch:
-        """The batch of a step; that of the next one is begun."""
-        if self._pool is None:
-            return self._make(step)
-        is_begun = self._next is not None and self._next[0] == step
-        found = self._next[1].result() if self._next and is_begun else self._make(step)
-        if step + 1 < self._num_steps:
-            self._next = step + 1, self._pool.submit(self._make, step + 1)
-        return found
+def _ahead(
+    make: Callable[[Rows], _Batch | None], batches: list[Rows], in_thread: bool
+) -> Iterator[Callable[[], _Batch | None]]:
+    """What gives the batch of each step; in a thread the next one is made while the device works
+    on this one. On a CPU each is made when it is asked for: a thread would take the same cores."""
+    if not in_thread:
+        yield from (partial(make, rows) for rows in batches)
+        return
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(make, batches[0]) if batches else None
+        for number in range(len(batches)):
+            assert following is not None
+            current = following
+            if number + 1 < len(batches):
+                following = pool.submit(make, batches[number + 1])
+            yield current.result
 
 
 class StateFile:
     """Where an unfinished training stands: weights, moments, random numbers. It is written every
-    few minutes and when the training is asked to stop, and taken away when it is done."""
+    few minutes and when the training is asked to stop."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -326,13 +304,16 @@ class StateFile:
         selection: "Selection | None",
     ) -> None:
         """Write what `load` reads: whole, or not at all."""
+        random = [torch.get_rng_state()]
+        if trainer.network.device.type == "cuda":
+            random.append(torch.cuda.get_rng_state(trainer.network.device))
         state = {
             "step": step,
             "network": trainer.network.state_dict(),
             "optimizer": optimizer.state_dict(),
-            "random": _random_state(trainer.network.device),
+            "random": random,
             "micro_batch_size": trainer.micro_batch_size,
-            "trained": dict(trainer.seen.trained),
+            "trained": dict(trainer.trained),
             "selection": selection.state() if selection else None,
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -361,56 +342,33 @@ class StateFile:
         for set_state, numbers in zip(setters, state["random"], strict=False):
             set_state(numbers.cpu())
         trainer.micro_batch_size = state["micro_batch_size"]
-        trainer.seen.trained.update(state["trained"])
+        trainer.trained.update(state["trained"])
         if selection and state["selection"]:
-            selection.set_state(state["selection"])
+            vars(selection).update(state["selection"])
         step: int = state["step"]
-        log(f"{trainer.label}: goes on at step {step:,}")
+        log(f"{trainer.label}: resumes at step {step:,}")
         return step
 
-    def remove(self) -> None:
-        """Take the file away."""
-        self.path.unlink(missing_ok=True)
 
-
-def _random_state(device: torch.device) -> list[torch.Tensor]:
-    found = [torch.get_rng_state()]
-    return [*found, torch.cuda.get_rng_state(device)] if device.type == "cuda" else found
-
-
+@dataclass
 class Selection:
     """Keeps the weights that score best on rows held out of the training split."""
 
-    _STATE = (
-        "_weights",
-        "_num_worse",
-        "best_step",
-        "best_value",
-        "num_evaluations",
-        "last_step",
-    )
-
-    def __init__(
-        self,
-        score: Callable[[Trainer], float],
-        every_steps: int,
-        patience: int | None,
-        higher_is_better: bool,
-    ) -> None:
-        self._score, self._every, self._patience = score, every_steps, patience
-        self._sign = 1.0 if higher_is_better else -1.0
-        self._weights: dict[str, torch.Tensor] = {}
-        self.best_step = self.num_evaluations = self.last_step = 0
-        self.best_value = math.nan
-        self._num_worse = 0
+    score: Callable[[Trainer], float]
+    every_steps: int
+    patience: int | None
+    higher_is_better: bool
+    best_step: int = 0
+    best_value: float = math.nan
+    num_evaluations: int = 0
+    last_step: int = 0
+    num_worse: int = 0  # evaluations in a row
+    weights: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def state(self) -> dict[str, Any]:
-        """What `set_state` takes."""
-        return {name: value for name, value in vars(self).items() if name in self._STATE}
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on from where another one was."""
-        vars(self).update(state)
+        """What changes in a training."""
+        fixed = ("score", "every_steps", "patience", "higher_is_better")
+        return {name: value for name, value in vars(self).items() if name not in fixed}
 
     def described(self) -> dict[str, Any]:
         """For the record: the step that won, its score there, and how many were looked at."""
@@ -424,37 +382,33 @@ class Selection:
     @property
     def is_over(self) -> bool:
         """Whether `patience` evaluations in a row were no better."""
-        return self._patience is not None and self._num_worse >= self._patience
+        return self.patience is not None and self.num_worse >= self.patience
 
     def look(self, step: int, trainer: Trainer) -> None:
         """Evaluate where it is time."""
         self.last_step = step
-        if step % self._every == 0:
-            self._evaluate(step, trainer)
+        if step % self.every_steps == 0:
+            self._evaluate(trainer)
 
     def restore(self, trainer: Trainer) -> None:
         """Put the best weights back; the last step has its chance too."""
-        if self.last_step % self._every:
-            self._evaluate(self.last_step, trainer)
-        if self._weights:
-            trainer.network.load_state_dict(self._weights)
-            self._weights = {}
+        if self.last_step % self.every_steps:
+            self._evaluate(trainer)
+        if self.weights:
+            trainer.network.load_state_dict(self.weights)
+            self.weights = {}
 
-    def _evaluate(self, step: int, trainer: Trainer) -> None:
-        value = self._score(trainer)
+    def _evaluate(self, trainer: Trainer) -> None:
+        value, best = self.score(trainer), self.best_value
         self.num_evaluations += 1
+        is_better = value > best if self.higher_is_better else value < best
         # nan is worse than any number
-        is_first = not self._weights
-        if (
-            is_first
-            or self._sign * value > self._sign * self.best_value
-            or (math.isnan(self.best_value) and not math.isnan(value))
-        ):
-            self.best_step, self.best_value, self._num_worse = step, value, 0
+        if not self.weights or is_better or (math.isnan(best) and not math.isnan(value)):
+            self.best_step, self.best_value, self.num_worse = self.last_step, value, 0
             state = trainer.network.state_dict()
-            self._weights = {name: tensor.to("cpu", copy=True) for name, tensor in state.items()}
+            self.weights = {name: tensor.to("cpu", copy=True) for name, tensor in state.items()}
         else:
-            self._num_worse += 1
+            self.num_worse += 1
         trainer.network.train()
 
 

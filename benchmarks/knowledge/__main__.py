@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from benchmarks.encoder import ModelSource, Variant, is_discriminator, load_encoder
+from benchmarks.encoder import ModelSource, is_discriminator, load_encoder
 from benchmarks.finetune.finetune import choose_device
 from benchmarks.knowledge.certainty import certainty, corrupt
 from benchmarks.knowledge.checkpoints import earlier
@@ -19,6 +19,7 @@ from benchmarks.pages.standalone import figures_parser, write_figures
 from benchmarks.proofreading.detectors import Pieces, cut, read_models
 from benchmarks.proofreading.texts import held_out
 from benchmarks.results.run_folder import KNOWLEDGE, Json
+from electrify.config.evaluate import Role
 from electrify.stage.provenance import versions
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
@@ -46,7 +47,7 @@ def measure(options: argparse.Namespace) -> Json:
     probes: list[Json] = []
     sure: list[Json] = []
     with earlier(options.model, options.checkpoints) as networks:
-        stages: list[tuple[str, ModelSource, Variant]] = [
+        stages: list[tuple[str, ModelSource, Role]] = [
             (MODEL, source, "pretrained"),
             (UNTRAINED, source, "random-init"),
             *((str(step), network, "pretrained") for step, network in networks.items()),
@@ -84,7 +85,7 @@ def _cut(source: ModelSource, texts: Sequence[str]) -> dict[str, Pieces]:
 
 def _probe(
     source: ModelSource,
-    variant: Variant,
+    variant: Role,
     pieces: Mapping[str, Pieces],
     examples: Mapping[str, Sequence[Example]],
     seeds: Sequence[int],

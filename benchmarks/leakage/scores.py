@@ -73,7 +73,10 @@ def _scores_without(
 ) -> list[ScoreWithout]:
     task, found = task_of(score.first), list[ScoreWithout]()
     assert task is not None, "`lines_of` has a note for it"
-    for model, sample in (("pretrained", score.pretrained), ("random-init", score.untrained)):
+    for model, sample in (
+        ("pretrained", score.pretrained),
+        ("random-init", score.by_role["random-init"]),
+    ):
         runs = {seed: of for (name, seed), of in lines.items() if name == model}
         if not runs:
             continue

@@ -7,7 +7,7 @@ from benchmarks.pages.leakage import leakage_rows
 from benchmarks.pages.markdown import Record, record_lines
 from benchmarks.pages.probes import card_lines
 from benchmarks.pages.references import references_lines
-from benchmarks.results.results import FLOORS
+from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder, read_run
 from benchmarks.statistics.comparison import Baseline, within
 from benchmarks.statistics.scores import scores_of
@@ -35,10 +35,10 @@ def _score_lines(run: RunFolder) -> list[str]:
         if score.encoder:
             continue
         floors: dict[str, object] = {}
-        for variant, name in FLOORS.items():
+        for variant, name in BASELINES.items():
             found = next((a for a in compared if a.score is score and a.baseline == name), None)
             difference = found and found.comparison.difference
-            floors[name] = score.arms[variant].text()
+            floors[name] = score.by_role[variant].text()
             floors[f"difference to {name}, 95 %"] = difference and difference.text()
             floors[f"than {name}"] = found and found.comparison.outcome
         rows.append(

@@ -56,10 +56,10 @@ def curves_of(run: RunFolder) -> tuple[dict[str, list[CurvePoint]], list[str]]:
     if not records:
         return {}, []
     own = run.evaluations.get("evaluate", ())
-    untrained = [result for result in own if result.model == "random-init"]
+    untrained = [result for result in own if result.role == "random-init"]
     records.setdefault(0, untrained)
     if last := _exported_step(run):
-        records.setdefault(last, [result for result in own if result.model == "pretrained"])
+        records.setdefault(last, [result for result in own if result.role == "pretrained"])
     groups: dict[str, dict[int, list[Result]]] = {}
     for step in sorted(records):
         for result in records[step]:
@@ -209,7 +209,7 @@ def _parts(results: Sequence[Result]) -> list[list[Result]]:
     """The seeds of each task, model and share, in order of first appearance."""
     groups: dict[tuple[str, str, float], list[Result]] = {}
     for result in results:
-        key = result.task, result.model, result.train_fraction
+        key = result.task, result.role, result.train_fraction
         groups.setdefault(key, []).append(result)
     return list(groups.values())
 
@@ -300,10 +300,10 @@ def cost_lines(run: RunFolder) -> list[str]:
 def _finetuning_rows(scores: Iterable[TaskScore]) -> list[Record]:
     rows: list[Record] = []
     for score in scores:
-        for model, sample in score.arms.items():
+        for model, sample in score.by_role.items():
             if not sample.values:
                 continue
-            records = [result for result in score.results if result.model == model]
+            records = [result for result in score.results if result.role == model]
             seconds, memory = _mean(records, "train_seconds"), _known(records, "peak_memory_mb")
             rows.append(
                 {

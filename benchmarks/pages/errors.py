@@ -119,8 +119,8 @@ def _task_errors(
     with_texts: bool,
 ) -> TaskErrors:
     notes = list[str]()
-    runs = _runs(place, [r for r in results if r.model == "pretrained"], notes)
-    control = _runs(place, [r for r in results if r.model == "random-init"], [])
+    runs = _runs(place, [r for r in results if r.role == "pretrained"], notes)
+    control = _runs(place, [r for r in results if r.role == "random-init"], [])
     if not runs:
         return TaskErrors(label, task, {}, [*notes, "no predictions to look into"])
     examples = None

@@ -2,7 +2,7 @@
 
 from benchmarks.leakage.scores import reported_split, scores_without, touched_lines
 from benchmarks.pages.markdown import Record
-from benchmarks.results.results import FLOORS, percent
+from benchmarks.results.results import BASELINES, percent
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import scores_of
 from benchmarks.statistics.uncertainty import Estimate
@@ -17,7 +17,7 @@ _KINDS = {
     "near": "edited",
     "ngram": "in part",
 }
-_MODELS = {"pretrained": "encoder"} | FLOORS
+_MODELS = {"pretrained": "encoder"} | BASELINES
 
 
 def add_leakage(document: Page, run: RunFolder, with_texts: bool = True) -> None:

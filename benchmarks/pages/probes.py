@@ -16,7 +16,7 @@ from benchmarks.probes.fairness import Gap
 from benchmarks.probes.perturb.kinds import KINDS
 from benchmarks.probes.robustness import Condition
 from benchmarks.probes.tables import read_csv
-from benchmarks.results.results import FLOORS
+from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.comparison import ALPHA
 from electrify.config.tasks import PROBE_SUITES
@@ -183,7 +183,7 @@ def _robustness_text(own: Sequence[Condition]) -> str:
 def robustness_rows(probed: Probed) -> list[Record]:
     """A row a kind and strength: on each task the drop of the encoder, and of its floors; the mean
     share of flips, and pieces."""
-    floors = {name: probed.of(variant) for variant, name in FLOORS.items()}
+    floors = {name: probed.of(variant) for variant, name in BASELINES.items()}
     own, rows = probed.of(_OWN), list[Record]()
     for key in dict.fromkeys((c.kind, c.strength) for c in own):
         some = [c for c in own if (c.kind, c.strength) == key]
@@ -215,7 +215,7 @@ def _drop(condition: Condition) -> str:
 def _figures(condition: Condition) -> Record:
     return {
         "task": condition.task,
-        "encoder": FLOORS.get(condition.encoder, "encoder"),
+        "encoder": BASELINES.get(condition.encoder, "encoder"),
         "kind": condition.kind,
         "strength": f"{condition.strength:g}",
         "changed rows %": f"{100 * condition.changed_fraction:.0f}",
@@ -279,7 +279,7 @@ def gap_rows(gaps: Sequence[Gap]) -> list[Record]:
             {
                 "measure": gap.measure,
                 "of": gap.task or None,
-                "encoder": FLOORS.get(gap.encoder, "encoder"),
+                "encoder": BASELINES.get(gap.encoder, "encoder"),
                 "axis": gap.axis,
                 "group": gap.group,
                 "against": gap.against,

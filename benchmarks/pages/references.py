@@ -133,7 +133,7 @@ def references_lines(run: RunFolder) -> list[str]:
 
 def mean_of(score: TaskScore, metric: str) -> float | None:
     """Ours over the pretrained model's seeds; None where a seed has no such metric."""
-    values = [r.metrics.get(metric) for r in score.results if r.model == "pretrained"]
+    values = [r.metrics.get(metric) for r in score.results if r.role == "pretrained"]
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if values and len(known) == len(values) else None
 

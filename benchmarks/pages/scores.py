@@ -118,7 +118,7 @@ def _seed_rows(score: TaskScore) -> list[dict[str, object]]:
             "time": duration(result.seconds),
             "degenerate": result.degenerate,
         }
-        for result in sorted(score.results, key=lambda result: (result.model, result.seed))
+        for result in sorted(score.results, key=lambda result: (result.role, result.seed))
     ]
 
 

@@ -15,7 +15,7 @@ from benchmarks.pages.references import (
     published_tables,
 )
 from benchmarks.pages.training import open_alarms, words
-from benchmarks.results.results import FLOORS, percent, summary_of
+from benchmarks.results.results import BASELINES, percent, summary_of
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.comparison import Against
 from benchmarks.statistics.scores import Sample, TaskScore, scores_of
@@ -101,10 +101,10 @@ def _sentence(encoder: Encoder, compared: Sequence[Against]) -> str:
         text = ", ".join(f"{s.first.title} {s.pretrained.text(1)}" for s in scores.values())
     else:
         text = f"{mean.text(1)} over {len(scores)} tasks"
-        if twin := mean_over_tasks([score.untrained for score in scores.values()]):
+        if twin := mean_over_tasks([score.by_role["random-init"] for score in scores.values()]):
             gain = mean.summary.mean - twin.summary.mean
             side = "above" if gain >= 0 else "below"
-            text += f", {percent(abs(gain), 1)} {side} {FLOORS['random-init']}"
+            text += f", {percent(abs(gain), 1)} {side} {BASELINES['random-init']}"
     own = [a for a in compared if any(a.score is score for score in scores.values())]
     parts = []
     for baseline in dict.fromkeys(a.baseline for a in own):
@@ -161,9 +161,13 @@ def score_matrix(encoders: Sequence[Encoder], compared: Sequence[Against]) -> Ma
     tasks = list(dict.fromkeys(tasks))
     rows: list[tuple[str, dict[str, Sample]]]
     rows = [(e.name, {t: s.pretrained for t, s in e.scores.items()}) for e in encoders]
-    for variant, name in FLOORS.items():
+    for variant, name in BASELINES.items():
         for encoder in encoders:
-            arms = {t: s.arms[variant] for t, s in encoder.scores.items() if s.arms[variant].values}
+            arms = {
+                t: s.by_role[variant]
+                for t, s in encoder.scores.items()
+                if s.by_role[variant].values
+            }
             is_alone = len(encoders) == 1 or variant == "bag-of-words"
             label = name if is_alone else f"{encoder.name}, {name}"
             if arms and label not in dict(rows):
@@ -186,8 +190,8 @@ def score_matrix(encoders: Sequence[Encoder], compared: Sequence[Against]) -> Ma
         f"Percent, mean of {' to '.join(map(str, dict.fromkeys([seeds[0], seeds[-1]])))} seeds ± "
         "their standard deviation. Bold: an encoder that is better than all it is compared with, "
         "or a floor that is better than the encoder (corrected for all differences). "
-        f"{FLOORS['random-init'].capitalize()}: the same network without pretraining. "
-        f"{FLOORS['bag-of-words']}: with logistic regression."
+        f"{BASELINES['random-init'].capitalize()}: the same network without pretraining. "
+        f"{BASELINES['bag-of-words']}: with logistic regression."
     )
     if published:
         note += (
@@ -221,7 +225,7 @@ def _decided(encoders: Sequence[Encoder], compared: Sequence[Against]) -> set[tu
             if outcomes == {"better"}:
                 found.add((encoder.name, task))
             worse = [a for a in of_task if a.comparison.outcome == "worse"]
-            worse = [a for a in worse if a.baseline in FLOORS.values()]
+            worse = [a for a in worse if a.baseline in BASELINES.values()]
             if worse and len(encoders) == 1:
                 gains = {a.comparison.gain or 0.0: a.baseline for a in worse}
                 found.add((gains[min(gains)], task))
@@ -304,7 +308,7 @@ def _num_touched(score: TaskScore, runs: Sequence[RunFolder]) -> int:
 
 def _lost_sentences(compared: Sequence[Against]) -> list[str]:
     """The tasks on which an encoder is worse than a floor, and where this is not decided."""
-    of_floors = [a for a in compared if a.baseline in FLOORS.values()]
+    of_floors = [a for a in compared if a.baseline in BASELINES.values()]
     found = []
     for outcome, text in (
         ("worse", "Worse than a floor"),

@@ -97,7 +97,7 @@ def write_gaps(
         assert isinstance(task, Classification)
         annotated = _annotations(task, data_dirs)
         of_task = [result for result in results if result.task == task.name]
-        for encoder, runs in groupby(of_task, lambda result: result.model):
+        for encoder, runs in groupby(of_task, lambda result: result.role):
             records, of_encoder = list(runs), found.setdefault(encoder, [])
             of_encoder += _row_gaps(place, task, data[task.name], records, annotated)
             of_encoder += _output_gaps(place, task, records)
@@ -165,7 +165,7 @@ def _row_gaps(
                 for side in (first, second)
             ]
             gap = _gap([side[:, :, None].astype(float) for side in wrong], False)
-            about = {"measure": measure, "task": task.name, "encoder": results[0].model}
+            about = {"measure": measure, "task": task.name, "encoder": results[0].role}
             about |= {"axis": axis, "group": group, "against": against}
             sizes = {"num_items": len(first), "num_words": 0, "seeds": len(runs)}
             found.append(_line(wrong, gap, **about, **sizes))
@@ -204,7 +204,7 @@ def _output_gaps(
             for word, pair, side, _ in templates.sentences(axis):
                 line = run[_identity(axis, word, pair, side)]
                 values[seed, word, pair, side] = sum(line["probabilities"][i] for i in bad)
-        about = {"measure": "P(bad label)", "task": task.name, "encoder": results[0].model}
+        about = {"measure": "P(bad label)", "task": task.name, "encoder": results[0].role}
         found += _axis_gaps(about, axis, values)
     return found
 

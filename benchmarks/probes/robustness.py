@@ -127,10 +127,10 @@ def write_conditions(
 ) -> None:
     """`TABLE` in the folder of the results."""
     found: list[Condition] = []
-    for encoder in dict.fromkeys(result.model for result in results):
+    for encoder in dict.fromkeys(result.role for result in results):
         of_encoder: list[tuple[Condition, float]] = []
         for task in tasks:
-            of_task = [r for r in results if (r.model, r.task) == (encoder, task.name)]
+            of_task = [r for r in results if (r.role, r.task) == (encoder, task.name)]
             if of_task:
                 pieces = count_pieces(data[task.name], source.tokenizer)
                 of_encoder += _conditions(place, task, data[task.name], of_task, pieces)
@@ -160,7 +160,7 @@ def _conditions(
         condition = Condition(
             task=task.name,
             metric=first.metric,
-            encoder=first.model,
+            encoder=first.role,
             kind=key[0],
             strength=key[1],
             num_rows=len(data.reported),

@@ -1,6 +1,6 @@
 """Files of predictions: what they are of in the first line, then one line an example.
 
-All that scores are made of stands there, so that a file can be scored again.
+All that scores are made of stands there, so that a file can be scored again (`rescore`).
 """
 
 import hashlib
@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results.results import Result
+from benchmarks.results.results import (
+    RESULTS,
+    Result,
+    evaluation_folders,
+    read_results,
+    task_of,
+)
 from benchmarks.tasks.task import Line, Task
 from electrify.stage.folder import write_text
 from electrify.storage.files import parse_json
@@ -20,12 +26,15 @@ Header = Mapping[str, Any]
 PREDICTIONS = "predictions"  # in a folder of results
 AGAIN = "evaluate again with --overwrite"
 _SCHEMA = 2  # 1 had no digest of the lines
+# what a header says of its result, and what of it is compared
+_IDENTITY = ("task", "task_version", "role", "seed", "data_sha256")
+_HEADER = ("suite", *_IDENTITY, "model_path", "train_fraction")
 
 
 def plain(lines: Sequence[Line]) -> list[Line]:
     """The lines as they read back from a file."""
-    found: list[Line] = json.loads(json.dumps(lines))
-    return found
+    read: list[Line] = json.loads(json.dumps(lines))
+    return read
 
 
 def score_lines(task: Task, lines: Sequence[Line]) -> dict[str, float]:
@@ -54,9 +63,18 @@ def undefined(lines: Sequence[Line]) -> list[Line]:
 
 
 def prediction_path(folder: Path, result: Result, split: str = "") -> Path:
-    """Where the predictions of one result stand; `split` is empty for the reported one."""
-    suffix = f".{split}" if split else ""
+    """Where the predictions of one result stand, by default those of the reported split."""
+    suffix = f".{split}" if split and split != result.split else ""
     return folder / PREDICTIONS / f"{result.predictions or result.slot}{suffix}.jsonl"
+
+
+def write_lines(folder: Path, result: Result, lines: Mapping[str, Sequence[Line]]) -> None:
+    """A file of predictions for each split."""
+    about = {name: getattr(result, name) for name in _HEADER}
+    for split, of_split in lines.items():
+        write_predictions(
+            prediction_path(folder, result, split), about | {"split": split}, of_split
+        )
 
 
 def write_predictions(path: Path, header: Header, lines: Sequence[Line]) -> None:
@@ -92,10 +110,10 @@ def read_predictions(path: Path) -> tuple[Header, list[Line]]:
     for number, line in enumerate(lines, start=2):
         if not isinstance(line, dict) or not isinstance(line.get("id"), str | int):
             raise UserError(f"{path} line {number} is damaged: it is no line of an example")
-    ids = [line["id"] for line in lines]
-    if len(lines) != header["num_examples"] or len(set(ids)) != len(ids):
+    ids = {line["id"] for line in lines}
+    if not len(ids) == len(lines) == header["num_examples"]:
         raise UserError(
-            f"{path} has {len(set(ids))} predictions for {header['num_examples']} examples, "
+            f"{path} has {len(ids)} predictions for {header['num_examples']} examples, "
             f"one for each is needed: {AGAIN}"
         )
     if _ids_digest(lines) != header["ids"]:
@@ -110,19 +128,13 @@ def lines_of_result(folder: Path, result: Result, split: str = "") -> list[Line]
 
     Raises `ValueError` for a file that is damaged or of another result.
     """
-    path = prediction_path(folder, result, "" if split == result.split else split)
+    path = prediction_path(folder, result, split)
     if not path.is_file():
         return None
     header, lines = read_predictions(path)
-    about = {
-        "task": result.task,
-        "task_version": result.task_version,
-        "variant": result.model,
-        "seed": result.seed,
-        "data_sha256": result.data_sha256,
-    }
-    for name, value in about.items():
-        if header.get(name) != value:
+    header = {"role": header.get("variant"), **header}  # as older files call it
+    for name in _IDENTITY:
+        if header.get(name) != (value := getattr(result, name)):
             raise UserError(f"{path} has {name} {header.get(name)!r}, its result has {value!r}")
     return lines
 
@@ -133,3 +145,59 @@ def _ids_digest(lines: Sequence[Line]) -> str:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def rescore(place: Path) -> int:
+    """Compute every metric of every result from its prediction lines; the exit code.
+
+    Prints `N agree, M differ` and each difference. Raises `ValueError` for a file of predictions
+    that is missing, damaged or lacks examples, and for an unknown task.
+    """
+    num_agree = num_differ = 0
+    for folder in evaluation_folders(place):
+        for result in read_results(folder / RESULTS):
+            scores = _scores(folder, result)
+            for name in dict.fromkeys((*result.metrics, *scores)):
+                written, computed = result.metrics.get(name), scores.get(name)
+                if _equal(written, computed):
+                    num_agree += 1
+                    continue
+                num_differ += 1
+                label = f"{result.task}, {result.encoder}, seed {result.seed}"
+                print(f"{folder}: {label}: {name} {written} written, {computed} computed")
+    print(f"{num_agree} agree, {num_differ} differ")
+    return 1 if num_differ else 0
+
+
+def _scores(folder: Path, result: Result) -> dict[str, float]:
+    if (task := task_of(result)) is None:
+        raise UserError(f"unknown task {result.task!r} in {RESULTS}; it was made by other code")
+    splits = {
+        split: lines_of_result(folder, result, split)
+        for split in (result.split, *task.also_reported)
+    }
+    lines = {split: of_split for split, of_split in splits.items() if of_split is not None}
+    if result.split not in lines:
+        path = prediction_path(folder, result)
+        raise UserError(f"no {path}: the predictions of a result are missing; {AGAIN}")
+    return scores_of(task, result.split, lines, folder)
+
+
+def scores_of(
+    task: Task, reported: str, lines: Mapping[str, Sequence[Line]], where: Path
+) -> dict[str, float]:
+    """`score_splits` of lines as a file has them; `ValueError` if they are none of the task's."""
+    try:
+        return score_splits(task, reported, lines)
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError, OverflowError) as error:
+        raise UserError(
+            f"{where}: its predictions do not fit {task.name} ({error!r}); {AGAIN}"
+        ) from None
+
+
+def _equal(written: float | None, computed: float | None) -> bool:
+    if written is None or computed is None:
+        return False
+    if math.isnan(written) or math.isnan(computed):
+        return math.isnan(written) and math.isnan(computed)
+    return math.isclose(written, computed, rel_tol=1e-9, abs_tol=1e-12)

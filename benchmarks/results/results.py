@@ -9,11 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
 
 from benchmarks.tasks.own import task_of_record
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Task, titled
+from electrify.config.evaluate import Role
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
@@ -26,10 +34,8 @@ def _undefined(value: Any) -> Any:
 _CHECKSUM = b',"sha256":"'  # stands last in a line
 RESULTS = "results.jsonl"  # in a folder of results
 JOBS = "jobs.json"  # beside it: keys of the records that the last command asked for
-RANDOM_WEIGHTS = "random weights"
-BAG_OF_WORDS = "TF-IDF + logistic regression"
-# what scores stand beside, in every table: variants other than "pretrained", and their columns
-FLOORS = {"random-init": "random initialisation", "bag-of-words": "TF-IDF"}
+# what scores stand beside, in every table, by role
+BASELINES = {"random-init": "random initialisation", "bag-of-words": "TF-IDF"}
 
 MEASURED = ("seconds", "train_seconds", "peak_memory_mb")  # what differs when it is done again
 
@@ -48,9 +54,8 @@ class Result(BaseModel):
     task: str
     task_version: str
     own_task: dict[str, Any] | None = None  # what a task of the user's own is (`task_of_record`)
-    # the weights at `model_path`, or fresh ones, or TF-IDF with logistic regression
-    model: Literal["pretrained", "random-init", "bag-of-words"]
-    model_path: str
+    role: Role = Field(validation_alias=AliasChoices("role", "model"))  # older records: model
+    model_path: str  # of the encoder; of a baseline, of the encoder that it stands beside
     seed: int
     metric: str  # the headline; `value` is its value
     value: Score
@@ -100,21 +105,19 @@ class Result(BaseModel):
     def slot(self) -> str:
         """What tells a record from the others of one evaluation, as a path without suffix."""
         part = "" if self.train_fraction == 1.0 else f"train-{self.train_fraction:g}/"
-        return f"{self.task}/{part}{self.model}-{self.seed}"
+        return f"{self.task}/{part}{self.role}-{self.seed}"
 
     @property
     def encoder(self) -> str:
         """What was scored, for readers."""
-        return encoder_label(self.model, self.model_path)
+        return encoder_label(self.role, self.model_path)
 
 
-def encoder_label(variant: str, path: str) -> str:
-    """The name of an encoder: that on the hub or that of its folder; "random weights" for the same
-    network as it is before any training."""
-    if variant == "random-init":
-        return RANDOM_WEIGHTS
-    if variant == "bag-of-words":
-        return BAG_OF_WORDS
+def encoder_label(role: str, path: str) -> str:
+    """The name of what is scored: of an encoder that on the hub or that of its folder, else that of
+    the baseline."""
+    if role in BASELINES:
+        return BASELINES[role]
     if path.count("/") < 2:
         return path
     parts = Path(path).parts[-2:]  # an export's folder is called after its network
@@ -143,9 +146,10 @@ def differing(result: Result, other: Result) -> str:
 def append_result(path: Path, result: Result) -> None:
     """Add one line, with a checksum of its own, and flush it to disk, after dropping what a kill
     left of a line before."""
-    _drop_torn_line(path)
     record = result.model_dump_json().encode()
-    with path.open("ab") as file:
+    with path.open("a+b") as file:
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
         file.write(record[:-1] + _CHECKSUM + _checksum(record) + b'"}\n')
         file.flush()
         os.fsync(file.fileno())
@@ -184,6 +188,18 @@ def current_results(folder: Path) -> list[Result]:
     return [by_key[key] for key in read_json(folder / JOBS) if key in by_key]
 
 
+def evaluation_folders(place: Path) -> list[Path]:
+    """The folders of results that `place` is or contains; `ValueError` if there are none."""
+    folders = [place, *sorted(place.glob("evaluate*"))]
+    folders = [folder for folder in folders if (folder / RESULTS).is_file()]
+    if not folders:
+        raise UserError(
+            f"no {RESULTS} in {place} or its evaluate folders; give a run's folder, such as "
+            "out/demo, or one of its evaluate folders"
+        )
+    return folders
+
+
 def _sound(line: bytes) -> bytes:
     """The record of a line; `ValueError` if its checksum, which older ones lack, is another."""
     body, mark, end = line.rpartition(_CHECKSUM)
@@ -197,13 +213,6 @@ def _sound(line: bytes) -> bytes:
 
 def _checksum(record: bytes) -> bytes:
     return hashlib.sha256(record).hexdigest().encode()
-
-
-def _drop_torn_line(path: Path) -> None:
-    content = path.read_bytes() if path.exists() else b""
-    if content and not content.endswith(b"\n"):
-        with path.open("r+b") as file:
-            file.truncate(content.rfind(b"\n") + 1)
 
 
 def largest_part(results: Iterable[Result]) -> list[Result]:
@@ -222,7 +231,7 @@ def percent(value: float | None, digits: int = 2) -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """A task's headline over the seeds of one model; nan in a seed makes mean and sd nan."""
+    """A task's headline over seeds; nan in a seed makes mean and sd nan."""
 
     mean: float
     sd: float | None  # sample standard deviation; None with fewer than two seeds
@@ -230,14 +239,8 @@ class Summary:
     num_degenerate: int = 0
 
 
-def summarize(results: Sequence[Result]) -> Summary:
-    """Mean, sd and n over seeds of one task and model; the mean of no results is nan."""
-    num_degenerate = sum(result.degenerate is not None for result in results)
-    return summary_of([result.value for result in results], num_degenerate)
-
-
 def summary_of(values: Sequence[float], num_degenerate: int = 0) -> Summary:
-    """The same of scores alone."""
+    """Mean, sd and n of the scores of one task and encoder; the mean of none is nan."""
     mean, sd = statistics.fmean(values) if values else math.nan, None
     if len(values) > 1:
         sd = statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan

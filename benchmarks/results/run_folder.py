@@ -32,8 +32,8 @@ class RunFolder:
 
     `manifests` and `evaluations` are keyed by stage folder: `evaluate` scores the run's own
     export, `evaluate-<label>` another encoder; the records are the headline's, those that learnt
-    from most of the training split. `unfinished` names stages of which only a part is
-    there. `metrics` and records of an unfinished stage are those written so far.
+    from most of the training split. `unfinished` names stages of which only a part is there, with
+    the metrics and records written so far.
     """
 
     folder: Path
@@ -79,10 +79,15 @@ def read_run(folder: Path) -> RunFolder:
     """Read a run's folder; `ValueError` if it is none, or if a file of a stage is damaged."""
     if not folder.is_dir():
         raise UserError(f"no folder {folder}; run first: electrify run CONFIG")
-    kinds = ("evaluate", *PROBE_SUITES)
-    others = {p.name.removesuffix(".partial") for kind in kinds for p in folder.glob(f"{kind}-*")}
-    stages = [*VERBS, *PROBE_SUITES, *sorted(others)]
-    present = {stage: place for stage in stages if (place := _place(folder, stage))}
+    stages = [*VERBS, *PROBE_SUITES]
+    others = {p.name for kind in ("evaluate", *PROBE_SUITES) for p in folder.glob(f"{kind}-*")}
+    stages += sorted({name.removesuffix(".partial") for name in others})
+    present = {
+        stage: place
+        for stage in stages
+        for place in (folder / f"{stage}.partial", folder / stage)  # a finished one goes before
+        if (place / MANIFEST).exists() or (place.suffix == ".partial" and place.is_dir())
+    }
     if (folder / LEAKAGE / MANIFEST).exists():  # of an unfinished one nothing can be read
         present[LEAKAGE] = folder / LEAKAGE
     if not present:
@@ -91,7 +96,7 @@ def read_run(folder: Path) -> RunFolder:
             "Give the output_dir of a run, such as out/demo"
         )
     evaluations: dict[str, tuple[Result, ...]] = {}
-    on_the_way: dict[int, tuple[Result, ...]] = {}
+    checkpoint_evaluations: dict[int, tuple[Result, ...]] = {}
     low_shot: dict[str, tuple[Result, ...]] = {}
     for stage, place in present.items():
         if not stage.startswith("evaluate"):
@@ -99,27 +104,28 @@ def read_run(folder: Path) -> RunFolder:
         for name in (RESULTS, JOBS):
             _sound(place, name)
         records = current_results(place)
+        headline = tuple(largest_part(records))
         if match := re.fullmatch(r"evaluate-checkpoint-(\d+)", stage):
-            on_the_way[int(match[1])] = tuple(largest_part(records))
+            checkpoint_evaluations[int(match[1])] = headline
         else:
-            evaluations[stage] = tuple(largest_part(records))
-        if len({record.train_fraction for record in records}) > 1:
+            evaluations[stage] = headline
+        if len(headline) < len(records):
             low_shot[stage] = tuple(records)
     unfinished = tuple(stage for stage, place in present.items() if place.suffix == ".partial")
     return RunFolder(
         folder=folder,
         manifests={s: read_manifest(p) for s, p in present.items() if s not in unfinished},
         unfinished=unfinished,
-        corpus=_read_json(present.get("clean"), "report.json"),
-        vocabulary=_read_json(present.get("vocab"), "report.json"),
-        summary=_read_json(present.get("pretrain"), "summary.json"),
-        metrics=tuple(_read_lines(present.get("pretrain"), METRICS)),
+        corpus=_object(present.get("clean"), "report.json"),
+        vocabulary=_object(present.get("vocab"), "report.json"),
+        summary=_object(present.get("pretrain"), "summary.json"),
+        metrics=tuple(_records(present.get("pretrain"), METRICS)),
         evaluations=evaluations,
-        checkpoint_evaluations=dict(sorted(on_the_way.items())),
+        checkpoint_evaluations=dict(sorted(checkpoint_evaluations.items())),
         low_shot=low_shot,
         leakage=read_leakage(folder / LEAKAGE) if LEAKAGE in present else None,
-        proofreading=_figures(folder, PROOFREADING),
-        knowledge=_figures(folder, KNOWLEDGE),
+        proofreading=_object(folder / PROOFREADING, f"{PROOFREADING}.json"),
+        knowledge=_object(folder / KNOWLEDGE, f"{KNOWLEDGE}.json"),
         probes={
             stage: _sound(place, f"{stage.partition('-')[0]}.csv").parent
             for stage, place in present.items()
@@ -128,23 +134,10 @@ def read_run(folder: Path) -> RunFolder:
     )
 
 
-def _figures(folder: Path, name: str) -> Json:
-    """What `python -m benchmarks.<name>` left in the run; empty if it did not run."""
-    return _object(folder / name / f"{name}.json", folder / name)
-
-
-def _place(folder: Path, stage: str) -> Path | None:
-    """The stage's finished folder, else its partial one, else None."""
-    finished, partial = folder / stage, folder / f"{stage}.partial"
-    if (finished / MANIFEST).exists():
-        return finished
-    return partial if partial.is_dir() else None
-
-
 def _sound(place: Path, name: str) -> Path:
     """A file of a stage; `ValueError` if, in a finished one, it is not as it was written."""
     path = place / name
-    if place.suffix != ".partial" and path.is_file():
+    if (place / MANIFEST).exists() and path.is_file():
         entry = read_manifest(place)["files"].get(name)
         if entry is not None and fingerprint(str(path)) != entry["sha256"]:
             raise UserError(
@@ -154,12 +147,9 @@ def _sound(place: Path, name: str) -> Path:
     return path
 
 
-def _read_json(place: Path | None, name: str) -> Json:
-    return {} if place is None else _object(_sound(place, name), place)
-
-
-def _object(path: Path, place: Path) -> Json:
-    if not path.is_file():
+def _object(place: Path | None, name: str) -> Json:
+    """A JSON file of a stage or of figures beside the scores; empty if it is not there."""
+    if place is None or not (path := _sound(place, name)).is_file():
         return {}
     try:
         value = read_json(path)
@@ -170,10 +160,9 @@ def _object(path: Path, place: Path) -> Json:
     return value
 
 
-def _read_lines(place: Path | None, name: str) -> Iterator[Json]:
+def _records(place: Path | None, name: str) -> Iterator[Json]:
     """JSON objects, one a line; the last line of a partial stage may be cut off by a kill."""
-    path = None if place is None else _sound(place, name)
-    if place is None or path is None or not path.is_file():
+    if place is None or not (path := _sound(place, name)).is_file():
         return
     lines = path.read_bytes().splitlines()
     for number, line in enumerate(lines, start=1):

@@ -8,8 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.results.predictions import lines_of_result
-from benchmarks.results.rescore import evaluation_folders
-from benchmarks.results.results import Result, current_results, largest_part
+from benchmarks.results.results import (
+    Result,
+    current_results,
+    evaluation_folders,
+    largest_part,
+)
 from benchmarks.tasks.kinds.classification import Regression
 from benchmarks.tasks.kinds.spans import Spans, write_squad_files
 from benchmarks.tasks.registry import TASKS
@@ -35,18 +39,18 @@ _ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same predictions are the same bytes
 
 
 def write_submissions(place: Path) -> list[Path]:
-    """Write `submission/<model>-<seed>/` into each folder of results; what was written.
+    """Write `submission/pretrained-<seed>/` into each folder of results; what was written.
 
     Raises `ValueError` for a folder without results, and for damaged predictions.
     """
     written: list[Path] = []
     for folder in evaluation_folders(place):
-        runs: dict[tuple[str, int], list[Result]] = {}
+        by_seed: dict[int, list[Result]] = {}
         for result in largest_part(current_results(folder)):
-            if result.task in TASKS and result.model == "pretrained":
-                runs.setdefault((result.model, result.seed), []).append(result)
-        for (model, seed), results in runs.items():
-            written += _write_run(folder, folder / FOLDER / f"{model}-{seed}", results)
+            if result.task in TASKS and result.role == "pretrained":
+                by_seed.setdefault(result.seed, []).append(result)
+        for seed, results in by_seed.items():
+            written += _write_run(folder, folder / FOLDER / f"pretrained-{seed}", results)
     for path in written:
         log(f"wrote {path}")
     return written

@@ -4,37 +4,29 @@ They are compared with random initialisation, TF-IDF, another encoder or another
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 from benchmarks.metrics.statistics import holm
-from benchmarks.results.results import FLOORS, differing
+from benchmarks.results.results import BASELINES, differing
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import Sample, TaskScore, encoder_name, scores_by_task, scores_of
 from benchmarks.statistics.uncertainty import Estimate, difference, p_text
 from electrify.system.outcome import UserError
 
 ALPHA = 0.05
-UNTRAINED = "random-init"
 OWN = "export"  # names the run's own export among the encoders of a run
-SEEDS_RULE = (
-    "The interval of a difference is of 95 %, by Student's t over seeds. They are paired: a seed "
-    "has the same first weights and training rows on both sides. Better and worse: the interval "
-    "does not hold 0; else the two cannot be told apart. It takes two seeds of each. sd is the "
-    "sample standard deviation over seeds."
-)
 METHOD = (
-    "Intervals are of 95 %, by Student's t. The standard error has two parts. Other examples: the "
-    "variance over 2,000 resamples of the reported examples, the same for all models. Other seeds: "
-    "the variance of their mean, and few seeds make the interval wide. Scores without files of "
-    "predictions have the second part alone. A difference is paired by example. It is paired by "
-    "seed between an encoder and random initialisation, for which a seed draws the same training "
-    "rows; other encoders are compared by Welch's t. p is the probability of as large a difference "
-    "where there is none. It is corrected for all differences of its table (Holm), and up to "
-    f"{ALPHA} the outcome is better or worse. An interval is of one difference alone and is not "
-    "corrected: it can lie on one side of 0 where the two cannot be told apart, which does not say "
-    "that they are equal. sd is the sample standard deviation over seeds."
+    "Intervals are of 95 %, by Student's t. The standard error has two parts: other examples (the "
+    "variance over 2,000 resamples of the reported examples, the same for all encoders) and other "
+    "seeds (the variance of their mean). Scores without files of predictions have the second part "
+    "alone. A difference is paired by example, and by seed between an encoder and random "
+    "initialisation; other encoders are compared by Welch's t. p is the probability of as large a "
+    "difference where there is none, corrected for all differences of its table (Holm); up to "
+    f"{ALPHA} the outcome is better or worse. An interval is of one difference alone: it can lie "
+    "on one side of 0 where the two cannot be told apart, which does not say that they are equal. "
+    "sd is the sample standard deviation over seeds."
 )
 
 
@@ -61,44 +53,41 @@ class Comparison:
 def compare(
     sample: Sample, other: Sample, higher_is_better: bool, shares_seeds: bool = False
 ) -> Comparison:
-    """Two models on the same examples; a family of one. `shares_seeds` as `difference`."""
+    """Two encoders on the same examples; a family of one. `shares_seeds` as `difference`."""
     if not sample.values or not other.values:
         return Comparison("nothing to compare with" if sample.values else "not scored")
     if sample.draws and other.draws and sample.draws.ids != other.draws.ids:
         return Comparison("not comparable", "ids of the examples differ")
     first, second = (sample, other) if higher_is_better else (other, sample)
-    found = difference(first.values, first.draws, second.values, second.draws, shares_seeds)
+    gain = difference(first.values, first.draws, second.values, second.draws, shares_seeds)
     why = ""
     if not all(map(math.isfinite, [*sample.values.values(), *other.values.values()])):
         why = "undefined scores"
     elif min(len(sample.values), len(other.values)) < 2:
         why = "fewer than two seeds"
-    elif math.isnan(found.p):
+    elif math.isnan(gain.p):
         why = "most resamples have no score"
-    return corrected([Comparison("cannot tell apart", why, found)])[0]
+    return corrected([Comparison("cannot tell apart", why, gain)])[0]
 
 
 def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """The outcomes with p corrected over those that can be told, which are one family."""
-    family = [c for c in comparisons if c.difference and not c.why]
-    adjusted = iter(holm([c.difference.p for c in family if c.difference]))
-    return [
-        _decided(c, next(adjusted), len(family)) if c.difference and not c.why else c
-        for c in comparisons
-    ]
-
-
-def _decided(comparison: Comparison, p: float, family_size: int) -> Comparison:
-    assert comparison.difference is not None
-    is_better = comparison.difference.value > 0
-    word = "cannot tell apart" if p > ALPHA else "better" if is_better else "worse"
-    return replace(comparison, outcome=word, p_corrected=p, family_size=family_size)
+    p_values = [c.difference.p for c in comparisons if c.difference and not c.why]
+    adjusted = iter(holm(p_values))
+    decided = []
+    for comparison in comparisons:
+        if comparison.difference and not comparison.why:
+            p, is_better = next(adjusted), comparison.difference.value > 0
+            word = "cannot tell apart" if p > ALPHA else "better" if is_better else "worse"
+            comparison = replace(comparison, outcome=word, p_corrected=p, family_size=len(p_values))
+        decided.append(comparison)
+    return decided
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """`run` is the number of the run that others are compared with; `stage` the evaluation that the
-    others of a run are compared with, None for each one's floors."""
+    """What others are compared with: the number of a run, or within a run the evaluation of this
+    stage; without one, each encoder's random initialisation and TF-IDF."""
 
     run: int = 0
     stage: str | None = None
@@ -117,7 +106,7 @@ class Against:
 def resolve_baseline(name: str | None, runs: Sequence[RunFolder], names: Sequence[str]) -> Baseline:
     """The baseline of that name: a run, an encoder of one (`evaluate-<name>`, with or without the
     first word; "export" for its own), or "random-init"; `ValueError` for any other."""
-    if name is None or name == UNTRAINED:
+    if name is None or name == "random-init":
         return Baseline()
     if name in names:
         return Baseline(run=list(names).index(name))
@@ -128,29 +117,24 @@ def resolve_baseline(name: str | None, runs: Sequence[RunFolder], names: Sequenc
         for known in (stage, encoder_name(stage) or OWN)
     }
     if name not in stages:
-        known = ", ".join(dict.fromkeys([UNTRAINED, *names, *stages]))
+        known = ", ".join(dict.fromkeys(["random-init", *names, *stages]))
         raise UserError(f"no baseline {name!r} in these runs (known: {known})")
     return Baseline(stage=stages[name])
 
 
 def verdict_sentence(against: Against) -> str:
-    """The outcome; the difference, its own interval and the corrected p, or why there is none."""
-    found, other = against.comparison, against.baseline
-    links = {
-        "better": " than ",
-        "worse": " than ",
-        "cannot tell apart": " from ",
-        "not comparable": " with ",
-    }
-    text = found.outcome + (links[found.outcome] + other if found.outcome in links else "")
-    if found.difference is None or math.isnan(found.p_corrected):
-        return f"{text}: {found.why}" if found.why else text
-    estimate, p = found.difference, p_text(found.p_corrected) or ""
-    interval, p = estimate.text(), p if p.startswith("<") else f"= {p}"
-    if found.family_size > 1:
-        interval += " for this difference alone"
-        p += f", corrected for {found.family_size} differences (Holm)"
-    return f"{text}: {100 * estimate.value:+.2f} (95 % interval {interval}; p {p})"
+    """'better: +16.20 over random initialisation (95 % CI 6.10 to 26.40, p = 0.007, Holm)', or why
+    there is no such figure. The interval is that of one difference alone."""
+    comparison, gain = against.comparison, against.comparison.difference
+    if gain is None or math.isnan(comparison.p_corrected):
+        return comparison.verdict
+    p = p_text(comparison.p_corrected) or ""
+    p = p if p.startswith("<") else f"= {p}"
+    holm_note = ", Holm" if comparison.family_size > 1 else ""
+    return (
+        f"{comparison.outcome}: {100 * gain.value:+.2f} over {against.baseline} "
+        f"(95 % CI {gain.text()}, p {p}{holm_note})"
+    )
 
 
 @cache
@@ -158,48 +142,36 @@ def within(run: RunFolder, baseline: Baseline) -> tuple[Against, ...]:
     """Every encoder of a run against the baseline, one family; nothing where it is missing."""
     scores = scores_of(run)
     if baseline.stage is None or baseline.stage not in run.evaluations:
-        return against_floors(scores)
+        return against_baselines(scores)
     name = encoder_name(baseline.stage) or OWN
     bases = {s.first.task: s for s in scores if s.stage == baseline.stage}
-    return _corrected(
-        [
-            Against(s, "", name, _comparison(s, bases[s.first.task]))
-            for s in scores
-            if s.stage != baseline.stage and s.first.task in bases
-        ]
-    )
+    others = [s for s in scores if s.stage != baseline.stage and s.first.task in bases]
+    return _corrected(Against(s, "", name, _comparison(s, bases[s.first.task])) for s in others)
 
 
-def against_floors(scores: Sequence[TaskScore]) -> tuple[Against, ...]:
+def against_baselines(scores: Sequence[TaskScore]) -> tuple[Against, ...]:
     """Every encoder against random initialisation and against TF-IDF, one family; nothing where
     those are not scored."""
-    found = []
-    for floor, name in FLOORS.items():
-        for s in scores:
-            if s.arms[floor].values and s.pretrained.values:
-                higher = s.first.higher_is_better
-                comparison = compare(s.pretrained, s.arms[floor], higher, shares_seeds=True)
-                found.append(Against(s, "", name, comparison))
-    return _corrected(found)
+    return _corrected(
+        Against(s, "", name, compare(s.pretrained, other, s.first.higher_is_better, True))
+        for role, name in BASELINES.items()
+        for s in scores
+        if (other := s.by_role[role]).values and s.pretrained.values
+    )
 
 
 def between(
     runs: Sequence[RunFolder], names: Sequence[str], baseline: Baseline
 ) -> tuple[Against, ...]:
     """Every other run against the baseline's, task by task and encoder by encoder, one family."""
-    base = scores_by_task(runs[baseline.run])
-    others = [
-        (name, scores_by_task(run))
-        for number, (run, name) in enumerate(zip(runs, names, strict=True))
-        if number != baseline.run
-    ]
-    found = [
-        Against(run[key], name, names[baseline.run], _comparison(run[key], score))
-        for key, score in base.items()
-        for name, run in others
-        if key in run
-    ]
-    return _corrected(found)
+    scores = {name: scores_by_task(run) for name, run in zip(names, runs, strict=True)}
+    base_name = names[baseline.run]
+    return _corrected(
+        Against(run[key], name, base_name, _comparison(run[key], base))
+        for key, base in scores[base_name].items()
+        for name, run in scores.items()
+        if name != base_name and key in run
+    )
 
 
 def _comparison(score: TaskScore, base: TaskScore) -> Comparison:
@@ -208,6 +180,7 @@ def _comparison(score: TaskScore, base: TaskScore) -> Comparison:
     return compare(score.pretrained, base.pretrained, base.first.higher_is_better)
 
 
-def _corrected(found: Sequence[Against]) -> tuple[Against, ...]:
-    outcomes = corrected([against.comparison for against in found])
-    return tuple(replace(a, comparison=c) for a, c in zip(found, outcomes, strict=True))
+def _corrected(against: Iterable[Against]) -> tuple[Against, ...]:
+    family = list(against)
+    outcomes = corrected([each.comparison for each in family])
+    return tuple(replace(a, comparison=c) for a, c in zip(family, outcomes, strict=True))

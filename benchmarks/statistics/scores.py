@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -15,12 +16,12 @@ from benchmarks.metrics.glue import (
 )
 from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.results import (
-    FLOORS,
+    BASELINES,
     Result,
     Summary,
     differing,
     percent,
-    summarize,
+    summary_of,
     task_of,
 )
 from benchmarks.results.run_folder import RunFolder
@@ -68,25 +69,20 @@ _HEADLINES = {task.headline for task in TASKS.values()}
 
 @dataclass(frozen=True)
 class TaskScore:
-    """All results of one task and one encoder, with those of its untrained twin.
+    """All results of one task and one encoder, with those of its baselines.
 
     `note` says why there are no scores on resampled examples, where there are none.
     """
 
     stage: str
     results: tuple[Result, ...]
-    arms: Mapping[str, Sample]  # by variant: the encoder as it was given, and its floors
+    by_role: Mapping[str, Sample]  # the encoder as it was given, and its baselines
     note: str = ""
 
     @property
     def pretrained(self) -> Sample:
         """The encoder as it was given."""
-        return self.arms["pretrained"]
-
-    @property
-    def untrained(self) -> Sample:
-        """The same network with random weights."""
-        return self.arms["random-init"]
+        return self.by_role["pretrained"]
 
     @property
     def first(self) -> Result:
@@ -95,9 +91,9 @@ class TaskScore:
 
     @property
     def samples(self) -> dict[str, Sample]:
-        """Of the encoder and its floors, by their names, those that are there."""
-        names = {result.model: result.encoder for result in self.results}
-        return {names[model]: sample for model, sample in self.arms.items() if model in names}
+        """Of the encoder and its baselines, by their names, those that are there."""
+        names = {result.role: result.encoder for result in self.results}
+        return {names[role]: sample for role, sample in self.by_role.items() if role in names}
 
     @property
     def encoder(self) -> str:
@@ -119,7 +115,9 @@ def encoder_name(stage: str) -> str:
 def sample_of(results: Sequence[Result], draws: Draws | None = None) -> Sample:
     """The seeds of one task and one encoder; of no results, an empty sample."""
     values = {result.seed: result.value for result in results}
-    return Sample(values, summarize(results), draws, results[0].metric if results else "")
+    num_degenerate = sum(result.degenerate is not None for result in results)
+    summary = summary_of([result.value for result in results], num_degenerate)
+    return Sample(values, summary, draws, results[0].metric if results else "")
 
 
 def task_scores(
@@ -167,7 +165,7 @@ def _check_records(stage: str, results: Sequence[Result]) -> None:
             )
         if result.slot in seen:
             raise UserError(
-                f"{stage}: two results of {result.task}, {result.model}, seed {result.seed}; "
+                f"{stage}: two results of {result.task}, {result.role}, seed {result.seed}; "
                 "remove one of the lines"
             )
         seen.add(result.slot)
@@ -175,34 +173,31 @@ def _check_records(stage: str, results: Sequence[Result]) -> None:
 
 def _task_score(stage: str, results: Sequence[Result], place: Path | None) -> TaskScore:
     lines, note = lines_of(results, place)
-    samples = {}
-    for variant in ("pretrained", *FLOORS):
-        records = [result for result in results if result.model == variant]
-        draws = None
-        if records and not note:
-            runs = {r.seed: lines[r.model, r.seed] for r in records}
-            task = task_of(records[0])
-            assert task is not None, "`lines_of` has a note for it"
-            draws = resample(task, runs)
-        samples[variant] = sample_of(records, draws)
-    return TaskScore(stage, tuple(results), samples, note)
+    by_role = {}
+    for role in ("pretrained", *BASELINES):
+        records = [result for result in results if result.role == role]
+        draws, task = None, task_of(results[0])
+        if records and lines and task:
+            draws = resample(task, {r.seed: lines[role, r.seed] for r in records})
+        by_role[role] = sample_of(records, draws)
+    return TaskScore(stage, tuple(results), by_role, note)
 
 
 def lines_of(
     results: Sequence[Result], place: Path | None
 ) -> tuple[dict[tuple[str, int], Sequence[Line]], str]:
-    """The predictions of every model and seed, or none and the reason."""
+    """The predictions of every role and seed, or none and the reason."""
     if place is None:
         return {}, "without predictions"
     if task_of(results[0]) is None:
         return {}, "the task is not known here"
-    found: dict[tuple[str, int], Sequence[Line]] = {}
+    by_result: dict[tuple[str, int], Sequence[Line]] = {}
     for result in results:
         lines = lines_of_result(place, result)
         if lines is None:
             return {}, f"no predictions of {result.encoder}, seed {result.seed}"
-        found[result.model, result.seed] = lines
-    return found, ""
+        by_result[result.role, result.seed] = lines
+    return by_result, ""
 
 
 ELECTRA_AVERAGE = "GLUE, 8 tasks as the ELECTRA paper"
@@ -215,33 +210,31 @@ _MISMATCHED = "dev_mismatched_"
 
 
 def overall(results: Iterable[Result]) -> dict[tuple[str, str], float]:
-    """By (name, model): the overall scores whose tasks are all there, of means over seeds.
+    """By (name, role): the overall scores whose tasks are all there, of means over seeds.
 
     Where a task is not scored on the official rows, the name says so.
     """
-    scores: dict[str, dict[str, dict[str, list[float]]]] = {}
-    endings: dict[str, str] = {}
+    by_role: dict[str, list[Result]] = {}
     for result in results:
-        if result.suite != "glue":
-            continue
-        of_model = scores.setdefault(result.model, {})
-        if result.split != "dev" or "dev_mismatched" in result.parts:
-            endings[result.model] = ", not on the official rows"
-        for task, metrics in _parts(result).items():
-            for metric, value in metrics.items():
-                of_model.setdefault(task, {}).setdefault(metric, []).append(value)
-    found = {}
-    for model, tasks in scores.items():
+        if result.suite == "glue":
+            by_role.setdefault(result.role, []).append(result)
+    scores = {}
+    for role, records in by_role.items():
+        values: dict[str, dict[str, list[float]]] = {}
+        for result in records:
+            for task, metrics in _parts(result).items():
+                for metric, value in metrics.items():
+                    values.setdefault(task, {}).setdefault(metric, []).append(value)
         means = {
-            task: {name: statistics.fmean(values) for name, values in metrics.items()}
-            for task, metrics in tasks.items()
+            task: {name: statistics.fmean(of_seeds) for name, of_seeds in metrics.items()}
+            for task, metrics in values.items()
         }
+        is_official = all(r.split == "dev" and "dev_mismatched" not in r.parts for r in records)
         for name, mean in _MEANS.items():
-            try:
-                found[name + endings.get(model, ""), model] = mean(means)
-            except ValueError:  # a task is missing
-                continue
-    return found
+            with suppress(ValueError):  # a task is missing
+                ending = "" if is_official else ", not on the official rows"
+                scores[name + ending, role] = mean(means)
+    return scores
 
 
 def _parts(result: Result) -> dict[str, dict[str, float]]:

@@ -1,11 +1,10 @@
 """How sure a score is, and a difference of two: Student's t everywhere.
 
-The standard error has two parts. Examples: the variance of the score over resampled examples
-(`resamples`), with the same draws for every seed and every model, so that a difference is paired by
-example. Seeds: the variance of their mean. The two variances are added, and the degrees of freedom
-of the sum are those of Welch (1947) and Satterthwaite (1946). The interval and p are of the same t:
-the 95 % interval holds 0 where p is above .05, and nowhere else. A grid of runs has few seeds for
-each variant and pools their variance over all variants (`Fit`).
+The standard error has two parts. Examples: the variance of the score over resampled examples, with
+the same draws for every seed and every encoder, so that a difference is paired by example. Seeds:
+the variance of their mean. The two variances are added, and the degrees of freedom of the sum are
+those of Welch (1947) and Satterthwaite (1946). A grid of runs has few seeds for each variant and
+pools their variance over all variants (`Fit`).
 """
 
 import hashlib
@@ -13,7 +12,6 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -141,10 +139,10 @@ def estimate(
     """
     value = statistics.fmean(values.values()) if values else math.nan
     scores = None if draws is None else draws.mean(list(values))
-    found = _interval(value, scores, draws, [_seed_variance(list(values.values()))])
+    mean = _interval(value, scores, draws, [variance_of_mean(values.values())])
     if not bounds[0] <= value <= bounds[1]:
-        return found
-    return replace(found, low=max(found.low, bounds[0]), high=min(found.high, bounds[1]))
+        return mean
+    return replace(mean, low=max(mean.low, bounds[0]), high=min(mean.high, bounds[1]))
 
 
 def estimate_lines(task: Task, runs: Mapping[int, Sequence[Line]]) -> Estimate:
@@ -169,9 +167,9 @@ def difference(
     the interval is over examples alone. Without the draws of both it is over seeds alone.
     """
     value = statistics.fmean(values.values()) - statistics.fmean(other.values())
-    variances = [_seed_variance(list(side.values())) for side in (values, other)]
+    variances = [variance_of_mean(side.values()) for side in (values, other)]
     if shares_seeds and values.keys() == other.keys():
-        of_gains = _seed_variance([values[seed] - other[seed] for seed in values])
+        of_gains = variance_of_mean(values[seed] - other[seed] for seed in values)
         if of_gains[0] > _ROUNDING or not any(variance for variance, _ in variances):
             variances = [of_gains]
     scores = None
@@ -184,8 +182,9 @@ def difference(
 _Variance = tuple[float, int]  # of a mean, and its degrees of freedom
 
 
-def _seed_variance(values: Sequence[float]) -> _Variance:
-    """Fewer than two seeds have no degrees of freedom."""
+def variance_of_mean(values: Iterable[float]) -> _Variance:
+    """Of a sample's mean; of one value it is not known, and 0 with no degrees of freedom."""
+    values = [float(value) for value in values]
     if len(values) < 2 or not all(map(math.isfinite, values)):
         return 0.0, 0
     return statistics.variance(values) / len(values), len(values) - 1
@@ -212,32 +211,19 @@ def _interval(
 def of_variances(
     value: float, variances: Sequence[_Variance], over: str, num_undefined: int = 0
 ) -> Estimate:
-    """The value with the interval of an error whose variance is the sum of these, each with its
-    degrees of freedom (Welch 1947, Satterthwaite 1946); those without any are left out."""
+    """The value with the interval and p of Student's t, the variance of its error the sum of these,
+    each with its degrees of freedom; those without any are left out."""
+    from scipy.stats import t
+
     variances = [variance for variance in variances if variance[1]]
     if not variances:
         return Estimate(value, num_undefined=num_undefined)
     total = sum(variance for variance, _ in variances)
-    error = math.sqrt(total) if total > _ROUNDING else 0.0
-    squares = sum(variance**2 / n for variance, n in variances if variance)
-    degrees_of_sum = total**2 / squares if error else math.nan
-    return _student(value, error, degrees_of_sum, over, num_undefined)
-
-
-def variance_of_mean(values: Floats) -> _Variance:
-    """Of a sample's mean; of one value it is not known, and 0 with no degrees of freedom."""
-    return _seed_variance(values.tolist())
-
-
-def _student(
-    value: float, error: float, degrees: float, over: str, num_undefined: int = 0
-) -> Estimate:
-    """The value with the interval and p of Student's t; `error` is its standard error."""
-    from scipy.stats import t
-
-    if not error:
+    if total <= _ROUNDING:
         p = float(abs(value) < math.sqrt(_ROUNDING))
         return Estimate(value, value, value, over, p, num_undefined)
+    error = math.sqrt(total)
+    degrees = total**2 / sum(variance**2 / n for variance, n in variances if variance)
     half_width = float(t.ppf(0.975, degrees)) * error
     p = 2 * float(t.sf(abs(value) / error, degrees))
     return Estimate(value, value - half_width, value + half_width, over, p, num_undefined)
@@ -246,11 +232,11 @@ def _student(
 class Fit:
     """Least squares of scores on variant and seed, and how sure differences of variants are.
 
-    A seed draws what is learnt from in fine-tuning and the order of pretraining for all variants
-    alike, so that a score is taken as variant + seed + rest (two-way analysis of variance without
-    interaction; variants may lack seeds). The rest is taken to vary alike in all variants: its
-    variance is pooled over the whole grid, which gives sixteen variants of two seeds fifteen
-    degrees of freedom where a pair of them alone has one. Of two variants it is the paired t-test.
+    A seed draws what is learnt from and in which order for all variants alike, so that a score is
+    variant + seed + rest (two-way analysis of variance without interaction; variants may lack
+    seeds). The variance of the rest is pooled over the grid, which gives sixteen variants of two
+    seeds fifteen degrees of freedom where a pair of them alone has one. Of two variants it is the
+    paired t-test.
     """
 
     def __init__(self, values: Mapping[str, Values]) -> None:
@@ -262,46 +248,37 @@ class Fit:
         ]
         self.variants = list(dict.fromkeys(variant for variant, _, _ in cells))
         self.seeds = sorted({seed for _, seed, _ in cells})
-        self._design = np.array([self._row(variant, seed) for variant, seed, _ in cells])
-        self._scores = np.array([score for _, _, score in cells])
-        self._inverse = np.linalg.pinv(self._design.T @ self._design)
-        self._effects: Floats = self._inverse @ self._design.T @ self._scores
+        design = np.array([self._row(variant, seed) for variant, seed, _ in cells])
+        scores = np.array([score for _, _, score in cells])
+        self._inverse = np.linalg.pinv(design.T @ design)
+        self._effects: Floats = self._inverse @ design.T @ scores
+        self._determined: Floats = self._inverse @ design.T @ design
+        self.degrees = len(scores) - int(np.linalg.matrix_rank(design))  # of freedom, of the rest
+        rest = scores - design @ self._effects
+        squares = float(rest @ rest)
+        variance = squares / self.degrees if self.degrees else math.nan
+        self.sd = 0.0 if squares <= _FIT_ROUNDING and self.degrees else math.sqrt(variance)
 
     def mean(self, variant: str) -> float:
         """Over all seeds of the grid: where the variant lacks one, as the others had it; nan where
         no other variant links its seeds to the rest."""
-        rows = [self._row(variant, seed) for seed in self.seeds]
-        return self._estimate(np.mean(rows, axis=0))
+        return self._value(np.mean([self._row(variant, seed) for seed in self.seeds], axis=0))
 
     def difference(self, variant: str, other: str) -> Estimate:
         """With its interval and p; nan where the grid has too few seeds, or no two that link the
         variants, and where nothing varies, of which nothing can be learnt."""
         contrast = self._row(variant, self.seeds[0]) - self._row(other, self.seeds[0])
-        value = self._estimate(contrast)
+        value = self._value(contrast)
         if math.isnan(value) or not self.degrees or not self.sd:
             return Estimate(value)
-        error = self.sd * math.sqrt(float(contrast @ self._inverse @ contrast))
-        return _student(value, error, self.degrees, "seeds")
+        variance = self.sd**2 * float(contrast @ self._inverse @ contrast)
+        return of_variances(value, [(variance, self.degrees)], "seeds")
 
-    def _estimate(self, contrast: Floats) -> float:
+    def _value(self, contrast: Floats) -> float:
         """The contrast of the effects; nan if the scores do not determine it (it is no sum of their
         rows)."""
-        projected = contrast @ self._inverse @ self._design.T @ self._design
-        return float(contrast @ self._effects) if np.allclose(projected, contrast) else math.nan
-
-    @cached_property
-    def degrees(self) -> int:
-        """Degrees of freedom of the rest."""
-        return len(self._scores) - int(np.linalg.matrix_rank(self._design))
-
-    @cached_property
-    def sd(self) -> float:
-        """The standard deviation of the rest, pooled over variants; nan without degrees."""
-        if not self.degrees:
-            return math.nan
-        rest = self._scores - self._design @ self._effects
-        squares = float(rest @ rest)
-        return math.sqrt(squares / self.degrees) if squares > _FIT_ROUNDING else 0.0
+        is_determined = np.allclose(contrast @ self._determined, contrast)
+        return float(contrast @ self._effects) if is_determined else math.nan
 
     def _row(self, variant: str, seed: int) -> Floats:
         """(variants + seeds,): one in the place of each."""

@@ -10,6 +10,8 @@ from electrify.config.section import Count, Fraction, Section
 from electrify.config.tasks import PROBE_SUITES, TASK_NAMES, check_suite, check_task
 from electrify.system.outcome import UserError
 
+# what is scored: an encoder as given, its network at random initialisation, or TF-IDF
+Role = Literal["pretrained", "random-init", "bag-of-words"]
 _Positive = Annotated[float, Field(gt=0)]
 _Share = Annotated[float, Field(gt=0, le=1)]
 _Suite = Annotated[str, AfterValidator(check_suite)]
@@ -85,8 +87,8 @@ _NOT_RECOMMENDED = ("seeds", "max_sequence_length", "max_train_examples", "micro
 class SearchOptions(Section):
     """Values to try before the scored fine-tunings, on a part of the training rows.
 
-    Every combination is a trial. The encoder and its untrained twin have the same trials, and each
-    takes the best of its own.
+    Every combination is a trial. The encoder and random initialisation have the same trials, and
+    each takes the best of its own.
     """
 
     learning_rate: tuple[_Positive, ...] = ()

@@ -49,7 +49,7 @@ def make_result(**changes: Any) -> Result:
         "suite": "klue",
         "task": "klue-ynat",
         "task_version": "1.1",
-        "model": "pretrained",
+        "role": "pretrained",
         "model_path": "export/discriminator",
         "seed": 0,
         "metric": "macro_f1",
@@ -73,7 +73,7 @@ def make_result(**changes: Any) -> Result:
 
 def put_predictions(folder: Path, result: Result, lines: Sequence[Any]) -> None:
     """The file of predictions of a result."""
-    about = {"variant": result.model, "data_sha256": result.data_sha256}
+    about = {"role": result.role, "data_sha256": result.data_sha256}
     about |= {name: getattr(result, name) for name in ("task", "task_version", "seed", "split")}
     write_predictions(prediction_path(folder, result), about, plain(lines))
 

@@ -49,7 +49,7 @@ def test_every_checkpoint_has_a_folder_of_scores(config, exported):
     assert run.evaluations == {}  # they are no further encoders
     for step, records in run.checkpoint_evaluations.items():
         # no control, which is the same for all, and the largest part alone
-        keys = [(r.model, r.seed, r.train_fraction) for r in records]
+        keys = [(r.role, r.seed, r.train_fraction) for r in records]
         assert keys == [("pretrained", 0, 1.0), ("pretrained", 1, 1.0)]
         assert records[0].model_path == str(place / f"checkpoint-{step}")
 
@@ -65,7 +65,7 @@ def test_what_is_scored_stays_when_the_run_is_finished(config, exported, monkeyp
         raise AssertionError("done again")
 
     with monkeypatch.context() as patch:
-        patch.setattr("benchmarks.evaluate._run_jobs", refuse)
+        patch.setattr("benchmarks.evaluate.run_job", refuse)
         evaluate_checkpoints(config, [90], False, exported)
     assert results.read_bytes() == before
     # other weights under the same name are not passed off as those scored

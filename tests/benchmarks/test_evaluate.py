@@ -12,12 +12,10 @@ from datasets import Dataset, DatasetDict, Features, Value
 
 import benchmarks.finetune.jobs
 from benchmarks.encoder import open_model
-from benchmarks.evaluate import evaluate, score_table
+from benchmarks.evaluate import TRIALS, evaluate, score_table
 from benchmarks.finetune.jobs import plan_jobs
-from benchmarks.finetune.search import TRIALS
 from benchmarks.report import report
-from benchmarks.results.predictions import prediction_path, read_predictions
-from benchmarks.results.rescore import rescore
+from benchmarks.results.predictions import prediction_path, read_predictions, rescore
 from benchmarks.results.results import (
     MEASURED,
     RESULTS,
@@ -27,6 +25,7 @@ from benchmarks.results.results import (
     read_results,
 )
 from benchmarks.results.submission import write_submissions
+from benchmarks.tasks.data import TaskData
 from benchmarks.tasks.hub import REVISIONS
 from benchmarks.tasks.klue import YNAT
 from benchmarks.tasks.registry import resolve_tasks
@@ -91,14 +90,14 @@ def test_writes_a_record_and_predictions_for_every_job(make_config, model_folder
     assert [job[1:] for job in started] == jobs
     folder = folder_of(config)
     results = read_results(folder / "results.jsonl")
-    assert [(r.model, r.seed) for r in results] == jobs
+    assert [(r.role, r.seed) for r in results] == jobs
     for record in results:
         assert (record.metric, record.split, record.num_examples) == ("macro_f1", "dev-part", 42)
         assert record.examples == "42 of 9,107"
         assert set(record.data_sha256) == set(record.parts) == {"train", "dev"}
-        path = folder / "predictions" / "klue-ynat" / f"{record.model}-{record.seed}.jsonl"
+        path = folder / "predictions" / "klue-ynat" / f"{record.role}-{record.seed}.jsonl"
         header, rows = read_predictions(path)
-        assert (header["task"], header["variant"]) == ("klue-ynat", record.model)
+        assert (header["task"], header["role"]) == ("klue-ynat", record.role)
         assert [row["id"] for row in rows] == [f"dev-{n}" for n in range(42)]
         right = sum(row["gold"] == row["prediction"] for row in rows) / 42
         assert right == pytest.approx(record.metrics["accuracy"])
@@ -147,28 +146,29 @@ def test_a_bag_of_words_learns_from_the_rows_of_the_encoder(make_config, model_f
     folder = folder_of(config)
     results = read_results(folder / "results.jsonl")
     floor, encoder = (
-        {(r.train_fraction, r.seed): r for r in results if r.model == model}
+        {(r.train_fraction, r.seed): r for r in results if r.role == model}
         for model in ("bag-of-words", "pretrained")
     )
     assert floor.keys() == encoder.keys() == {(f, s) for f in (0.5, 1.0) for s in (0, 1)}
     for key, record in floor.items():
         assert record.num_train_examples == encoder[key].num_train_examples
-        assert record.encoder == "TF-IDF + logistic regression"
+        assert record.encoder == "TF-IDF"
         assert record.value > 0.5  # its words decide
     tasks = resolve_tasks([], ["klue-ynat", "klue-ner"])
     source = open_model(str(model_folder))
-    keys, twins = {}, {}
+    keys, random = {}, {}
     both = config.evaluate.model_copy(update={"random_init_control": True})
+    data = {task.name: TaskData((), (), "dev", {}) for task in tasks}
     for weights in ("a", "b"):
-        jobs = plan_jobs(both, tasks, source, {task.name: (weights, "data") for task in tasks})
-        keys[weights] = {job.key for job in jobs if job.variant == "bag-of-words"}
-        twins[weights] = {job.key for job in jobs if job.variant == "random-init"}
-        assert not twins[weights] & {job.key for job in jobs if job.variant == "pretrained"}
-        assert {job.task.name for job in jobs if job.variant == "bag-of-words"} == {"klue-ynat"}
+        jobs = plan_jobs(both, tasks, source, {"export": weights}, data)
+        keys[weights] = {job.key for job in jobs if job.role == "bag-of-words"}
+        random[weights] = {job.key for job in jobs if job.role == "random-init"}
+        assert not random[weights] & {job.key for job in jobs if job.role == "pretrained"}
+        assert {job.task.name for job in jobs if job.role == "bag-of-words"} == {"klue-ynat"}
     assert keys["a"] == keys["b"]
     assert len(keys["a"]) == 4
-    assert twins["a"] == twins["b"]
-    assert len(twins["a"]) == 8
+    assert random["a"] == random["b"]
+    assert len(random["a"]) == 8
 
 
 def test_auto_is_settled_once_for_an_evaluation(make_config, model_folder, monkeypatch):
@@ -277,15 +277,6 @@ def test_records_of_other_options_stay_and_count_for_what_asks_for_them(
     assert not folder.with_name(f"{folder.name}.partial").exists()
 
 
-def test_other_weights_are_other_jobs(make_config, model_folder, started, tmp_path):
-    model = tmp_path / "encoder"
-    shutil.copytree(model_folder, model)
-    for _ in range(2):
-        evaluate(make_config(num_epochs=1), str(model), overwrite=False)
-        (model / "config.json").write_text((model / "config.json").read_text() + "\n")
-    assert len(started) == 2
-
-
 def test_what_is_refused_leaves_nothing_in_the_way(make_config, model_folder, tmp_path):
     with pytest.raises(ValueError, match=r"--data-dir FOLDER .*ynat-v1\.1_dev\.json"):
         evaluate(make_config(data_dir=None), str(model_folder), overwrite=False)
@@ -381,8 +372,9 @@ def test_jobs_are_task_by_task_without_doubles_parts_after_the_whole(make_config
     ).evaluate
     tasks = resolve_tasks([], ["klue-ynat", "klue-nli", "klue-ner"])
     source = open_model(str(model_folder))
-    jobs = plan_jobs(options, tasks, source, {task.name: ("", "") for task in tasks})
-    assert [(job.task.name, job.variant, job.seed, job.train_fraction) for job in jobs[:8]] == [
+    data = {task.name: TaskData((), (), "dev", {}) for task in tasks}
+    jobs = plan_jobs(options, tasks, source, {}, data)
+    assert [(job.task.name, job.role, job.seed, job.train_fraction) for job in jobs[:8]] == [
         ("klue-ynat", variant, seed, fraction)
         for fraction in (1.0, 0.1)
         for variant in ("pretrained", "random-init")
@@ -424,7 +416,7 @@ def test_an_encoder_from_elsewhere_needs_no_config(
     (run,) = (tmp_path / "out").iterdir()
     assert run.name == f"{model_folder.parent.name}-discriminator"
     records = read_results(run / "evaluate" / "results.jsonl")
-    assert Counter(record.model for record in records) == {"pretrained": 3, "bag-of-words": 3}
+    assert Counter(record.role for record in records) == {"pretrained": 3, "bag-of-words": 3}
     assert main(["report", str(run)]) == 0
     page = (run / "report.md").read_text(encoding="utf-8")
     assert f"{run.name}: klue-ynat " in page
@@ -433,9 +425,9 @@ def test_an_encoder_from_elsewhere_needs_no_config(
     assert main([*words, *more]) == 0
     later = read_results(run / "evaluate" / "results.jsonl")
     assert later[: len(records)] == records
-    added = Counter((record.model, record.seed) for record in later[len(records) :])
-    twins = {("random-init", 2): 1, ("random-init", 3): 1}
-    assert added == {("pretrained", 3): 1, ("bag-of-words", 3): 1} | twins
+    added = Counter((record.role, record.seed) for record in later[len(records) :])
+    random = {("random-init", 2): 1, ("random-init", 3): 1}
+    assert added == {("pretrained", 3): 1, ("bag-of-words", 3): 1} | random
 
 
 def test_an_encoder_is_fine_tuned_as_it_recommends_and_the_record_says_so(
@@ -476,39 +468,6 @@ def test_results_are_named_after_the_encoder(model: str, name: str):
     assert (run.name, run.output_dir) == (name, f"out/{name}")
     assert run.evaluate.seeds == (5,)
     assert not run.evaluate.random_init_control
-
-
-def test_a_search_is_one_flag(tmp_path, model_folder, ynat_folder, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("electrify.cli.SEARCHED_RATES", [1e-3, 1e-2])
-    words = ["evaluate", "--model", str(model_folder), "--task", "klue-ynat", "--search"]
-    words += ["--data-dir", str(ynat_folder), "--set", "evaluate.seeds=[0]"]
-    for option in ("num_epochs=1", "max_sequence_length=16", "batch_size=14", "device='cpu'"):
-        words += ["--set", f"evaluate.{option}"]
-    assert main(words) == 0
-    (folder,) = (tmp_path / "out").glob("*/evaluate")
-    rates = {r.hyper_parameters["learning_rate"] for r in read_results(folder / "search.jsonl")}
-    assert rates == {1e-3, 1e-2}
-
-
-def test_reported_rows_of_one_label_are_warned_of_wherever_the_score_stands(
-    make_config, model_folder, tmp_path, caplog
-):
-    files = {}
-    for split, labels in (("train", "01"), ("test", "0")):
-        rows = [f"{split} {n},{labels[n % len(labels)]}" for n in range(12)]
-        files[split] = str(tmp_path / f"{split}.csv")
-        Path(files[split]).write_text("\n".join(["text,label", *rows]), encoding="utf-8")
-    config = make_config(tasks=[], own_tasks=[files], data_dir=None, num_epochs=1)
-    evaluate(config, str(model_folder), overwrite=False)
-    said = "the gold value of all 12 reported rows is 0: a constant answer scores as well"
-    assert said in caplog.text
-    folder = folder_of(config)
-    records = current_results(folder)
-    assert sum(note.startswith(said) for record in records for note in record.notes) == 1
-    assert sum(said in line for line in score_table(records, folder)) == 1
-    report([Path(config.output_dir)], tmp_path / "page")
-    assert said in (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_task_of_ones_own_is_scored_kept_and_reported_as_others(

@@ -130,7 +130,7 @@ def metrics_lines(num_steps: int = 600) -> str:
 def record(model: str, seed: int, value: float, **changes: Any) -> dict[str, Any]:
     metrics = {"macro_f1": value, "accuracy": value + 0.01}
     found = make_result(
-        model=model, seed=seed, value=value, metrics=metrics, truncated_fraction=0.05
+        role=model, seed=seed, value=value, metrics=metrics, truncated_fraction=0.05
     )
     return found.model_dump(mode="json") | changes
 
@@ -243,8 +243,11 @@ def test_scores_are_mean_and_sample_sd_over_seeds(run):
     assert low < 100 * (mean - control) < high
     assert gain[-1] == "better"
     assert "klue-ynat | dev | 140 | 560 | 5.0 %" in page
-    assert "Degenerate fine-tunings: klue-ynat, 1 of 3 runs of random weights degenerate" in page
-    seeds = [cells(page, f"klue-ynat | random weights | {seed}") for seed in (1, 2)]
+    assert (
+        "Degenerate fine-tunings: klue-ynat, 1 of 3 runs of random initialisation degenerate"
+        in page
+    )
+    seeds = [cells(page, f"klue-ynat | random initialisation | {seed}") for seed in (1, 2)]
     assert [row[-1] for row in seeds] == ["–", "all 140 predictions are '정치'"]
     # the first screen, and its short form
     verdict = (

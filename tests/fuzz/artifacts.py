@@ -124,8 +124,7 @@ def _arrays(name: str) -> Make:
 
 def _predictions(folder: Path) -> Reader:
     """Written by us, changed, and scored again."""
-    from benchmarks.results.predictions import read_predictions, write_predictions
-    from benchmarks.results.rescore import scores_of
+    from benchmarks.results.predictions import read_predictions, scores_of, write_predictions
     from benchmarks.tasks.registry import TASKS
 
     seeds, path = [], folder / "a.jsonl"

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import BertTokenizer, ElectraConfig
 
-from benchmarks.encoder import ModelSource, Variant, fitting_length, open_model
+from benchmarks.encoder import ModelSource, fitting_length, open_model
 from benchmarks.finetune.finetune import (
     Split,
     TaskFeatures,
@@ -34,7 +34,7 @@ from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.kinds.classification import Classification
 from benchmarks.tasks.registry import resolve_tasks
 from benchmarks.tasks.task import Example, Features, Line, Task
-from electrify.config.evaluate import EvaluateConfig
+from electrify.config.evaluate import EvaluateConfig, Role
 from electrify.config.pretrain import SIZE_PRESETS
 from electrify.stage.provenance import git_commit
 from electrify.system.outcome import UserError
@@ -195,7 +195,7 @@ class _SequenceClassifier(nn.Module):
 def finetune_with_trainer(
     data: TaskFeatures,
     model: ModelSource,
-    variant: Variant,
+    variant: Role,
     seed: int,
     given: HyperParameters,
     on_step: OnStep,
@@ -269,7 +269,7 @@ def _measure_task(
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
     """Scores and examples per second of every system by name, one of each seed."""
     task = data.task
-    variant: Variant = "pretrained" if settings.model else "random-init"  # drawn by the seed
+    variant: Role = "pretrained" if settings.model else "random-init"  # drawn by the seed
     given = hyper_parameters(task, settings.options(), model.config.hidden_size)
     rows = training_rows(data.train, given.max_train_examples, settings.seeds[0])
     num_rows = len(rows) // settings.batch_size * settings.batch_size

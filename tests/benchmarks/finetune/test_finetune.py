@@ -1,23 +1,29 @@
+"""One fine-tuning: what it learns from, that the seed decides all of it, and its parts."""
+
+import itertools
 import json
 import random
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from benchmarks.encoder import fitting_length, load_encoder, open_model, prepare_encoder
-from benchmarks.finetune.finetune import Split, TaskFeatures, finetune, training_rows
+from benchmarks.finetune.finetune import Split, TaskFeatures, finetune, low_shot_rows, training_rows
 from benchmarks.finetune.jobs import prepare
-from benchmarks.finetune.recipe import hyper_parameters
 from benchmarks.results.predictions import score_lines
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.glue import MRPC
 from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.kinds.classification import LabelExample
-from benchmarks.tasks.klue import RE, YNAT
-from electrify.config.evaluate import EvaluateConfig
+from benchmarks.tasks.kinds.spans import GoldAnswer, QuestionExample
+from benchmarks.tasks.klue import YNAT
+from benchmarks.tasks.task import Example
 from tests.benchmarks.conftest import build_tokenizer
 
 
@@ -189,13 +195,6 @@ def test_parts_are_the_texts_of_a_pair_and_the_marked_entities(model):
     torch.testing.assert_close(head(states, marked)["logits"], head.linear(wanted))
 
 
-def test_a_row_of_one_text_has_no_parts(model):
-    """They would be the mean twice."""
-    options = EvaluateConfig(pooling="parts")
-    found = {task.name: hyper_parameters(task, options, 32).pooling for task in (YNAT, RE, MRPC)}
-    assert found == {"klue-ynat": "mean", "klue-re": "parts", "glue-mrpc": "parts"}
-
-
 def test_dropout_is_set_where_asked_for(model_folder):
     source = open_model(str(model_folder))
     encoder = load_encoder(source, "pretrained", 0)
@@ -205,13 +204,47 @@ def test_dropout_is_set_where_asked_for(model_folder):
         prepare_encoder(torch.nn.Linear(1, 1), 0.25, torch.device("cpu"), "fp32")
 
 
-def test_the_attention_chosen_for_bf16_on_a_cpu_changes_no_state(model_folder):
-    source = open_model(str(model_folder))
-    inputs = {"input_ids": torch.tensor([[2, 7, 8, 3]]), "attention_mask": torch.ones(1, 4).long()}
-    states = []
-    for precision in ("fp32", "bf16"):
-        encoder = load_encoder(source, "pretrained", 0).eval()
-        prepare_encoder(encoder, None, torch.device("cpu"), precision)
-        states.append(encoder(**inputs).last_hidden_state)
-    assert encoder.config._attn_implementation == "eager"
-    torch.testing.assert_close(states[0], states[1])
+FRACTIONS = (0.01, 0.1, 0.3, 0.9, 1.0)
+
+
+def labelled(labels) -> list[Example]:
+    return [LabelExample(str(n), (f"text {n}",), label) for n, label in enumerate(labels)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=200), st.integers(0, 9))
+def test_smaller_parts_stand_inside_larger_ones(labels, seed):
+    examples, everything = labelled(labels), np.arange(len(labels))
+    parts = [
+        set(low_shot_rows(examples, everything, everything, fraction, seed).tolist())
+        for fraction in FRACTIONS
+    ]
+    for smaller, larger in itertools.pairwise(parts):
+        assert smaller <= larger
+    assert parts[-1] == set(everything.tolist())
+    counts = Counter(labels)
+    for fraction, part in zip(FRACTIONS, parts, strict=True):
+        of_class = Counter(labels[number] for number in part)
+        assert of_class.keys() == counts.keys()
+        for label, number in of_class.items():
+            assert abs(number - max(1, fraction * counts[label])) <= 0.5
+
+
+def test_rows_of_one_example_stay_together():
+    """Both orders of a pair, all windows of a context."""
+    example_of = np.array([0, 0, 1, 2, 2, 2, 3, 4, 4, 5])
+    examples = labelled([0, 1, 0, 1, 0, 1])
+    rows = low_shot_rows(examples, example_of, np.arange(10), 0.4, seed=1)
+    chosen = set(example_of[rows].tolist())
+    assert len(chosen) == 2
+    assert rows.tolist() == [row for row in range(10) if example_of[row] in chosen]
+
+
+def test_questions_without_answers_have_their_share():
+    answer = (GoldAnswer("a", 0),)
+    examples = [
+        QuestionExample(str(n), ("a context", "why"), answers=() if n % 4 == 0 else answer)
+        for n in range(80)
+    ]
+    rows = low_shot_rows(examples, np.arange(80), np.arange(80), 0.1, seed=0)
+    assert Counter(bool(examples[row].answers) for row in rows) == {True: 6, False: 2}

@@ -19,7 +19,7 @@ from benchmarks.finetune.training import (
     Selection,
     StateFile,
     Trainer,
-    _Ahead,
+    _ahead,
     in_fitting_parts,
     is_out_of_memory,
 )
@@ -90,16 +90,11 @@ def test_a_stopped_fine_tuning_ends_as_one_that_never_stopped(
     assert again.lines == whole.lines
 
 
-def test_batches_made_ahead_are_those_asked_for():
-    made = []
-
-    def make(step):
-        made.append(step)
-        return {"step": torch.tensor(step)}
-
-    ahead = _Ahead(make, 4, in_thread=True)
-    assert [int(ahead.batch(step)["step"]) for step in (0, 1, 1, 2, 3)] == [0, 1, 1, 2, 3]
-    assert sorted(set(made)) == [0, 1, 2, 3]
+@pytest.mark.parametrize("in_thread", [True, False])
+def test_batches_made_ahead_are_those_of_the_steps(in_thread):
+    batches = [np.array([number]) for number in range(4)]
+    ahead = _ahead(lambda rows: {"step": torch.tensor(rows)}, batches, in_thread)
+    assert [int(batch()["step"]) for batch in ahead] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("micro_batch_size", [1, 3, 4])
@@ -174,18 +169,6 @@ def test_out_of_memory_halves_the_micro_batch_and_keeps_the_gradient(
     monkeypatch.undo()
     whole = gradients(make_trainer(YNAT, model, options), features.train.features, rows)
     torch.testing.assert_close(halved, whole, rtol=1e-4, atol=1e-7)
-
-
-def test_a_whole_fine_tuning_goes_on_with_little_memory(
-    model, features, make_settings, little_memory
-):
-    options = make_settings(num_epochs=1)
-    fitted = finetune(features, model, "pretrained", 0, options)
-    assert fitted.hyper_parameters["micro_batch_size"] == 2
-    assert fitted.degenerate is None or fitted.degenerate.startswith("constant")
-    assert len(fitted.lines["dev"]) == 42
-    # not tried again at every step; the second time it is the size of a batch to predict
-    assert little_memory.count(14) == 2
 
 
 def test_only_an_end_of_memory_is_taken_for_one():

@@ -90,7 +90,7 @@ def markdown(add, run: RunFolder) -> str:
 
 @pytest.fixture
 def on_the_way() -> RunFolder:
-    own = [*seeds(0.4, 0.5), *seeds(0.0, 0.1, model="random-init")]
+    own = [*seeds(0.4, 0.5), *seeds(0.0, 0.1, role="random-init")]
     return make_run(own, {120: seeds(0.2, 0.1), 300: seeds(0.3, 0.4)})
 
 
@@ -124,14 +124,14 @@ def test_scores_of_parts_stand_by_their_size():
     parts = [
         *seeds(0.4, 0.5),
         *seeds(0.1, 0.3, train_fraction=0.1, num_train_examples=855),
-        *seeds(0.0, 0.1, model="random-init", train_fraction=0.1, num_train_examples=855),
+        *seeds(0.0, 0.1, role="random-init", train_fraction=0.1, num_train_examples=855),
     ]
     run = make_run(parts[:2], low_shot=parts)
     lines = low_shot_lines(run)
     assert lines[3].startswith(
         "| glue-cola | mcc | export/discriminator | 10 % | 855 | 20.00 ± 14.14 |"
     )
-    assert lines[4].startswith("| glue-cola | mcc | random weights | 10 % | 855 |")
+    assert lines[4].startswith("| glue-cola | mcc | random initialisation | 10 % | 855 |")
     page = markdown(add_curves, run)
     assert all(line in page for line in lines if "---" not in line)
 
@@ -232,7 +232,7 @@ def test_a_part_of_a_split_is_not_set_beside_the_whole():
 def test_the_card_gets_the_tables_that_there_are(tmp_path):
     folder = tmp_path / "evaluate.partial"
     folder.mkdir()
-    for record in [*seeds(0.4, 0.5), *seeds(0.1, 0.0, model="random-init")]:
+    for record in [*seeds(0.4, 0.5), *seeds(0.1, 0.0, role="random-init")]:
         append_result(folder / "results.jsonl", record)
     sections = card_sections(tmp_path)
     assert list(sections) == ["Scores of the encoder", "Published scores", "Cost of fine-tuning"]

@@ -63,7 +63,7 @@ def _write_evaluation(folder: Path) -> None:
             for seed in (0, 1):
                 lines = _lines(seed, variant == "pretrained")
                 metrics = score_lines(YNAT, lines)
-                fields = {"model": variant, "seed": seed, "value": metrics[YNAT.headline]}
+                fields = {"role": variant, "seed": seed, "value": metrics[YNAT.headline]}
                 fields |= {"metrics": metrics, "num_examples": NUM_ROWS, "data_sha256": DATA}
                 result = make_result(**fields)
                 put_predictions(partial, result, lines)

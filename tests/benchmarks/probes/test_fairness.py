@@ -67,7 +67,7 @@ def gaps_of(place: Path, folder: Path, shift: float, alarm: float) -> list[Gap]:
             data_sha256=data.sha256,
         )
         results.append(result)
-        about = {"variant": result.model, "data_sha256": result.data_sha256}
+        about = {"role": result.role, "data_sha256": result.data_sha256}
         about |= {name: getattr(result, name) for name in ("task", "task_version", "seed")}
         for split, examples in data.predicted.items():
             lines = []

@@ -83,7 +83,7 @@ def conditions_of(place: Path, *readers: Reader) -> list[Condition]:
     readers = readers * 2 if len(readers) == 1 else readers
     results = [make_result(seed=n, data_sha256=data.sha256) for n in range(len(readers))]
     for read, result in zip(readers, results, strict=True):
-        about = {"variant": result.model, "data_sha256": result.data_sha256}
+        about = {"role": result.role, "data_sha256": result.data_sha256}
         about |= {name: getattr(result, name) for name in ("task", "task_version", "seed")}
         for split, examples in data.predicted.items():
             lines = [

@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from benchmarks.results.results import Result, append_result, read_results, summarize
+from benchmarks.results.results import Result, Summary, append_result, read_results, summary_of
 from benchmarks.statistics.scores import overall
 from tests.benchmarks.conftest import make_result
 
@@ -59,7 +59,7 @@ def test_a_torn_last_line_is_left_out_and_overwritten(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "line", ["no json", json.dumps(FIELDS | {"model": "x"}), json.dumps(FIELDS | {"new": 1})]
+    "line", ["no json", json.dumps(FIELDS | {"role": "x"}), json.dumps(FIELDS | {"new": 1})]
 )
 def test_any_other_damaged_line_is_refused(tmp_path, line):
     path = tmp_path / "results.jsonl"
@@ -70,23 +70,17 @@ def test_any_other_damaged_line_is_refused(tmp_path, line):
 
 
 def test_summaries_are_mean_and_sample_sd():
-    records = [result(seed=s, value=v) for s, v in enumerate([0.2, 0.4, 0.9])]
-    one = [result(model="random-init", seed=0, value=0.1, degenerate="constant predictions")]
-    both = summarize(records), summarize(one)
-    assert (both[0].mean, both[0].num_seeds) == (pytest.approx(0.5), 3)
-    assert both[0].sd == pytest.approx(math.sqrt((0.09 + 0.01 + 0.16) / 2))
-    assert (both[1].mean, both[1].num_seeds, both[1].num_degenerate) == (0.1, 1, 1)
-    assert both[1].sd is None
+    both, one = summary_of([0.2, 0.4, 0.9]), summary_of([0.1], num_degenerate=1)
+    assert (both.mean, both.num_seeds) == (pytest.approx(0.5), 3)
+    assert both.sd == pytest.approx(math.sqrt((0.09 + 0.01 + 0.16) / 2))
+    assert one == Summary(0.1, None, 1, 1)
+    undefined = summary_of([0.5, math.nan])
+    assert math.isnan(undefined.mean)
+    assert math.isnan(undefined.sd)
 
 
-def test_a_nan_in_one_seed_is_not_averaged_away():
-    summary = summarize([result(), result(seed=1, value=math.nan, degenerate="loss is nan")])
-    assert math.isnan(summary.mean)
-    assert math.isnan(summary.sd)
-
-
-def glue(task, model="pretrained", **metrics):
-    return result(suite="glue", task=f"glue-{task}", model=model, metrics=metrics)
+def glue(task, **metrics):
+    return result(suite="glue", task=f"glue-{task}", metrics=metrics)
 
 
 def test_overall_scores_of_glue_are_given_where_all_tasks_are_there():

@@ -27,9 +27,9 @@ from tests.benchmarks.conftest import make_result, put_predictions
 NUM_EXAMPLES = 200
 
 
-def result(model="pretrained", seed=0, value=0.5, **changes):
+def result(role="pretrained", seed=0, value=0.5, **changes):
     fields = {"suite": "glue", "task": "glue-sst2", "task_version": "1.0", "metric": "accuracy"}
-    fields |= {"model": model, "model_path": "x", "seed": seed, "value": value}
+    fields |= {"role": role, "model_path": "x", "seed": seed, "value": value}
     return make_result(**{**fields, "num_examples": NUM_EXAMPLES, **changes})
 
 
@@ -54,10 +54,10 @@ def write_evaluation(folder, stage="evaluate", num_right=150, with_lines=True, *
     manifest = {"files": {}, "inputs": {}, "config": {}, "digest": ""}
     (place / "manifest.json").write_text(json.dumps(manifest))
     sides = ("pretrained", num_right, 1), ("random-init", NUM_EXAMPLES // 2, 2)
-    for model, of_first, of_seed in sides:
+    for role, of_first, of_seed in sides:
         for seed in range(3):
             right = of_first + of_seed * seed
-            record = result(model, seed, right / NUM_EXAMPLES, **changes)
+            record = result(role, seed, right / NUM_EXAMPLES, **changes)
             append_result(place / "results.jsonl", record)
             if with_lines:
                 put_predictions(place, record, lines(right, seed=seed))
@@ -174,10 +174,10 @@ def test_records_of_two_protocols_make_no_mean():
 @pytest.mark.parametrize(
     ("num_right", "start"),
     [
-        (150, "better than random initialisation: +24.50 (95 % interval "),
-        (50, "worse than random initialisation: -25.50 (95 % interval "),
-        (102, "cannot tell apart from random initialisation: +0.50 (95 % interval "),
-        (101, "cannot tell apart from random initialisation: +0.00 (95 % interval "),
+        (150, "better: +24.50 over random initialisation (95 % CI "),
+        (50, "worse: -25.50 over random initialisation (95 % CI "),
+        (102, "cannot tell apart: +0.50 over random initialisation (95 % CI "),
+        (101, "cannot tell apart: +0.00 over random initialisation (95 % CI "),
     ],
 )
 def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
@@ -190,11 +190,11 @@ def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
     [against] = within(read_run(folder), Baseline())
     assert verdict == verdict_sentence(against)
     found = against.comparison.difference
-    assert f"95 % interval {100 * found.low:.2f} to {100 * found.high:.2f}; p " in verdict
+    assert f"95 % CI {100 * found.low:.2f} to {100 * found.high:.2f}, p " in verdict
     assert "Holm" not in verdict  # one difference
     assert [line.split()[2:4] for line in table[1:]] == [
         ["drawn-at-random", f"{100 * num_right / NUM_EXAMPLES + 0.5:.2f}"],
-        ["random", "weights"],
+        ["random", "initialisation"],
     ]
     assert "pretrained" not in "".join(table)
 
@@ -202,12 +202,11 @@ def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
 def test_an_interval_of_several_is_called_one_alone(runs):
     """The interval is that of a family of one, and p is corrected for the family."""
     own, _ = within(runs[0], Baseline())
-    arms = own.score.arms
-    alone = compare(arms["pretrained"], arms["random-init"], True, shares_seeds=True)
+    scored = own.score.by_role
+    alone = compare(scored["pretrained"], scored["random-init"], True, shares_seeds=True)
     assert own.comparison.difference == alone.difference
     assert own.comparison.p_corrected > alone.p_corrected
-    assert "for this difference alone; p " in verdict_sentence(own)
-    assert "corrected for 2 differences (Holm))" in verdict_sentence(own)
+    assert verdict_sentence(own).endswith(", Holm)")
     headers, _ = difference_table([own])
     assert {"95 % interval, each alone", "p, corrected"} <= set(headers)
 

@@ -181,11 +181,6 @@ def test_examples_without_ids_on_the_hub_go_by_their_place():
     assert resample(NER, {0: of_files}).ids != resample(NER, {0: of_files[:3]}).ids
 
 
-def test_seeds_of_other_examples_are_refused():
-    with pytest.raises(ValueError, match="glue-sst2: seeds 0, 3 hold predictions of other"):
-        resample(SST2, {0: first_right(5, 3), 3: first_right(6, 3)})
-
-
 def test_resamples_without_a_score_are_counted():
     """Of four pairs of which three predictions are equal, (3/4)^4 of resamples are constant."""
     rows = [{"id": str(n), "gold": float(n), "prediction": 1.0 + (n == 3)} for n in range(4)]

@@ -99,14 +99,12 @@ def test_what_decides_a_corpus_tells_it_from_others():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name = 'x'", "has name, base"),
+        ("name = 'x'", "base is missing"),
         ("name = ", "not valid TOML"),
-        (TWO.replace("tiny", "../out"), "name: .*'../out'"),
-        (TWO.replace("'tiny'", "3"), "name: .*not 3"),
-        (TWO.replace("= 0.5", "= 1979-05-27"), "no JSON"),
-        (TWO.replace("= 0.5", f"= {'1' * 5000}"), "not valid TOML"),
+        (TWO.replace("tiny", "../out"), "name = .*must match"),
+        (TWO.replace("= 0.5", "= 1979-05-27"), "no value of type date"),
         (TWO.replace(str(SCRATCH), "a" * 5000), "variant 'half'"),
-        (TWO.replace("seeds", "seds"), "seds: Extra inputs"),
+        (TWO.replace("seeds", "seds"), "unknown key seds"),
         (TWO.replace("half =", "'full!' ="), "variant 'full': its folder would be 'full', which"),
         (
             TWO.replace("pretrain.generator_hidden_fraction' = 0.5", "pretrain.hiden_size' = 3"),
@@ -124,7 +122,7 @@ def test_bad_grids_are_named(tmp_path: Path, text: str, message: str):
     path = write(tmp_path, text)
     with pytest.raises(ValueError, match=f"(?s)grid.toml.*{message}"):
         load_grid(path)
-    with pytest.raises(ValueError, match="no ablation at"):
+    with pytest.raises(ValueError, match="no config at"):
         load_grid(tmp_path / "none.toml")
 
 

@@ -1,4 +1,4 @@
-"""Options that are chosen on a part of the training rows, and what they do to an encoder."""
+"""Jobs and trials of a search, and what the searched options do to an encoder."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 import benchmarks.finetune.jobs
 from benchmarks.encoder import encode, load_encoder, open_model, shape_layers
-from benchmarks.evaluate import evaluate
-from benchmarks.finetune.search import TRIALS, combinations, trial_data
+from benchmarks.evaluate import TRIALS, evaluate
+from benchmarks.finetune.jobs import combinations, trial_data
 from benchmarks.results.results import RESULTS, current_results, read_results
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.heads.linear import LinearHead
@@ -47,12 +47,12 @@ def test_each_encoder_takes_the_best_of_the_same_trials(make_config, model_folde
     assert [r.hyper_parameters["learning_rate"] for r in records] == RATES * 2
     best = {}  # of each encoder, by the score on held-out rows; the first of equals
     for variant in variants:
-        usable = [r for r in records if r.model == variant and not r.degenerate]
+        usable = [r for r in records if r.role == variant and not r.degenerate]
         best[variant] = max(usable, key=lambda r: r.value)
     assert best["pretrained"].hyper_parameters["learning_rate"] == 5e-3
     results = current_results(folder)
     for result, (variant, seed, rate) in zip(results, rates[4:], strict=True):
-        assert (result.model, result.seed) == (variant, seed)
+        assert (result.role, result.seed) == (variant, seed)
         assert rate == best[variant].hyper_parameters["learning_rate"]
         assert result.search["value"] == best[variant].value
         assert result.split == "dev-part"

@@ -1,0 +1,272 @@
+"""The report of a grid: which runs count, intervals equal to scipy's, cautious verdicts."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from benchmarks.ablate.grid import MEAN, RANDOM, Claim, load_grid, plan_runs
+from benchmarks.ablate.report import GridScores, RunFigures, judge, write_report
+from benchmarks.statistics.uncertainty import Fit
+from tests.benchmarks.conftest import make_result, text_of
+
+SCRATCH = Path("configs/scratch.toml").absolute()
+GRID = (
+    f"name = 'tiny'\nbase = '{SCRATCH}'\nseeds = [0, 1]\n"
+    "notes = ['One night.']\n[variants]\n"
+    "a = {}\n'b|<i>' = { 'pretrain.objective' = 'mlm' }\nc = {}\n"
+    "[experiments.'Which one?']\nsource = 'Table 5'\nvariants = ['a', 'b|<i>', 'c']\n"
+    "claims = ['a > b|<i>', 'a > c']\n"
+)
+TASKS = {"klue-ner": "entity_macro_f1", "klue-ynat": "macro_f1", "glue-sst2": "accuracy"}
+RECORDS = {task: make_result(task=task, metric=metric) for task, metric in TASKS.items()}
+
+
+def figures(variant: str, seed: int, score: float, **changes) -> RunFigures:
+    summary = {
+        "num_steps": 10,
+        "tokens": 640,
+        "flops_matmul": 2e9,
+        "seconds": 30.0,
+        "flops_paper": 3e9,
+        "tokens_per_second": 21.3,
+        "device": "CPU",
+    }
+    scores = dict.fromkeys(TASKS, score) | {"glue-sst2": score + 0.3}
+    found = RunFigures(
+        variant=variant,
+        seed=seed,
+        summary=summary,
+        valid={"generator_loss": 5.0 + seed},
+        scores=scores,
+        random={},
+        records=RECORDS,
+        num_degenerate=0,
+        hours=0.5,
+        git_commit="abc",
+    )
+    return replace(found, **changes)
+
+
+@pytest.fixture
+def grid(tmp_path: Path):
+    (tmp_path / "grid.toml").write_text(GRID)
+    return load_grid(tmp_path / "grid.toml")
+
+
+def by_label(runs):
+    return {f"{run.variant}, seed {run.seed}": run for run in runs}
+
+
+RUNS = [
+    figures("a", 0, 0.60, random=dict.fromkeys(TASKS, 0.2)),
+    figures("a", 1, 0.62),
+    figures("b|<i>", 0, 0.40),
+    figures("b|<i>", 1, 0.41),
+]
+
+
+def test_columns_are_means_over_all_tasks_over_those_of_a_language_and_each_task():
+    scores = GridScores(RUNS)
+    assert list(scores.groups) == [MEAN, "ko", *TASKS]  # English has one task
+    assert scores.values("ko", with_random=True) == {
+        "a": pytest.approx({0: 0.60, 1: 0.62}),
+        "b|<i>": pytest.approx({0: 0.40, 1: 0.41}),
+        RANDOM: pytest.approx({0: 0.2}),
+    }
+    assert RANDOM not in scores.values("ko")  # its seeds vary otherwise
+    assert scores.values(MEAN)["a"] == pytest.approx({0: 0.70, 1: 0.72})
+
+
+def test_the_page_says_what_was_run_what_holds_and_what_is_missing(grid, tmp_path):
+    text = write_report(grid, plan_runs(grid, []), by_label(RUNS), tmp_path / "out")
+    html = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    page, short = text_of(html), (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "4 of 6 runs" in page
+    assert "2 runs are not finished" in page
+    assert "c, seed 0; c, seed 1." in page
+    assert "One night." in page
+    assert "<i>" not in html.split("<body")[1].replace("<i class", "")
+    assert "By all tasks: of 2 claims 1 hold (a > b|<i>), 1 were not run." in page
+    (claim,) = (line for line in page.splitlines() if line.startswith("| a > b|<i> | Table 5 |"))
+    assert claim.endswith("| holds |")
+    assert "| +20.50 ± " in claim
+    (missing,) = (line for line in page.splitlines() if line.startswith("| a > c | Table 5 |"))
+    assert missing.endswith("| all tasks | – | not run |")
+    assert "2 runs are not finished" in short
+    assert "with 1 degrees of freedom" in page
+    assert (
+        sum("| 1 | 10 | 640 |" in line or "| 0 | 10 | 640 |" in line for line in page.splitlines())
+        == 4
+    )
+    rows = [line for line in text.splitlines() if line.startswith("| b")]
+    half = GridScores(RUNS).fits[MEAN].difference("b|<i>", "a").half_width
+    assert f"{100 * (0.405 - 0.61):+.2f} ± {100 * half:.2f}" in rows[0]
+    assert RANDOM in text
+
+
+def test_claims_are_judged_by_every_column_asked_for_and_corrected_over_all(grid, tmp_path):
+    planned = plan_runs(grid, [])
+    grid = grid.model_copy(update={"judged_by": (MEAN, "klue-ner", "no-rows")})
+    write_report(grid, planned, by_label(RUNS), tmp_path / "out")
+    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    claims = judge(grid.claims, grid.judged_by, GridScores(RUNS))
+    told, not_run = "cannot be told apart", "not run"  # alone, the first claim would hold
+    assert [(c.column, c.claim.text, c.outcome) for c in claims] == [
+        (MEAN, "a > b|<i>", told),
+        (MEAN, "a > c", not_run),
+        ("klue-ner", "a > b|<i>", told),
+        ("klue-ner", "a > c", not_run),
+        ("no-rows", "a > b|<i>", not_run),
+        ("no-rows", "a > c", not_run),
+    ]
+    p = claims[0].difference.p
+    assert p < 0.05
+    # of six, four of which have not been run: a grid under way is judged as the whole one
+    assert claims[0].p_corrected == pytest.approx(6 * p, rel=1e-6)
+    assert "By all tasks: of 2 claims 1 cannot be told apart, 1 were not run." in page
+
+
+def test_seeds_of_a_task_that_only_some_runs_have_are_refused_not_averaged():
+    """A run without a task's score has no mean over tasks: it must not look better for it."""
+    odd = figures("c", 0, 0.9)
+    del odd.scores["klue-ner"]
+    scores = GridScores([*RUNS, odd])
+    assert "c" not in scores.values(MEAN)
+    assert "c" in scores.values("klue-ynat")
+
+
+def test_scores_of_other_examples_and_undefined_ones_are_left_out_and_named():
+    other = RECORDS["klue-ner"].model_copy(update={"data_sha256": {"dev": "2"}})
+    odd = figures("b|<i>", 1, 0.9, records=RECORDS | {"klue-ner": other})
+    blank = figures("c", 0, 0.9)
+    blank.scores["glue-sst2"] = math.nan
+    scores = GridScores([*RUNS[:3], odd, blank])
+    assert scores.left_out == [
+        "b|<i>, seed 1, klue-ner: data sha256 differs",
+        "c, seed 0, glue-sst2: it is undefined",
+    ]
+    # seed 1 is .02 better for "a"
+    assert scores.fits["klue-ner"].mean("c") == pytest.approx(0.91)
+    assert "c" not in scores.fits[MEAN].variants
+
+
+def test_the_control_is_that_of_one_variant(grid, tmp_path):
+    """Of another width or vocabulary it is another network."""
+    runs = [replace(run, random=dict.fromkeys(TASKS, 0.1 + 0.1 * i)) for i, run in enumerate(RUNS)]
+    values = GridScores(runs).values("klue-ner", with_random=True)[RANDOM]
+    assert values == pytest.approx({0: 0.1, 1: 0.2})
+    text = write_report(grid, plan_runs(grid, []), by_label(runs), tmp_path / "out")
+    assert f"| {RANDOM} | 2 |" in text
+    page = text_of((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
+    gain = GridScores(runs).random_fits["klue-ner"].difference("a", RANDOM)
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| a > {RANDOM} |")]
+    assert row.split(" | ")[4] == f"{100 * (0.61 - 0.15):+.2f} ± {100 * gain.half_width:.2f}"
+
+
+Table = dict[str, dict[int, float]]
+
+
+def table(num_variants: int, num_seeds: int, of_seeds: float = 0.05) -> Table:
+    generator = np.random.default_rng(3)
+    shift = generator.normal(0, of_seeds, num_seeds)
+    return {
+        str(variant): {
+            seed: float(generator.normal(0.5 + 0.02 * variant + shift[seed], 0.01))
+            for seed in range(num_seeds)
+        }
+        for variant in range(num_variants)
+    }
+
+
+def test_of_two_variants_it_is_the_paired_t_test():
+    values = table(2, 4)
+    found = Fit(values).difference("1", "0")
+    reference = stats.ttest_rel(list(values["1"].values()), list(values["0"].values()))
+    interval = reference.confidence_interval(0.95)
+    assert found.p == pytest.approx(reference.pvalue)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+
+
+def test_a_variant_that_lacks_a_seed_is_not_judged_by_the_luck_of_those_it_has():
+    values = {"a": {0: 0.5, 1: 0.9}, "b": {0: 0.5, 1: 0.9}, "c": {0: 0.51}}
+    fit = Fit(values)
+    assert fit.difference("c", "a").value == pytest.approx(0.01)
+    assert fit.mean("c") == pytest.approx(0.71)
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_p_is_right_as_often_as_it_says(is_complete: bool):
+    """Without any difference, one claim in twenty is below .05, whatever seeds are missing."""
+    generator = np.random.default_rng(0)
+    hits = 0
+    for _ in range(400):
+        shift = generator.normal(0, 3, 3)
+        values = {
+            str(v): {
+                s: float(generator.normal(shift[s], 1))
+                for s in range(3)
+                if is_complete or v < 2 or s != v % 3
+            }
+            for v in range(5)
+        }
+        hits += Fit(values).difference("0", "4").p < 0.05
+    assert 8 <= hits <= 33  # 20, and 3 standard errors
+
+
+def judged(claims: list[Claim], values: Table):
+    """Verdicts of a grid of one column with these scores."""
+    scores = GridScores([])
+    scores.fits = {"score": Fit(values)}
+    return judge(claims, ["score"], scores)
+
+
+def test_outcomes():
+    values = {
+        "low": {0: 0.1, 1: 0.11},
+        "high": {0: 0.9, 1: 0.912},
+        "alike": {0: 0.1, 1: 0.112},
+        "odd": {0: 0.5, 1: 0.51},
+        "other": {0: 0.3, 1: 0.309},
+    }
+    claims = [
+        Claim("high", "low", False),
+        Claim("low", "high", False),
+        Claim("alike", "low", False),
+        Claim("low", "alike", True),
+        Claim("low", "odd", True),
+        Claim("low", "none", False),
+    ]
+    assert [v.outcome for v in judged(claims, values)] == [
+        "holds",
+        "does not hold: the other way round",
+        "cannot be told apart",
+        "cannot be told apart",
+        "does not hold: they differ",
+        "not run",
+    ]
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.1])
+def test_where_nothing_varies_nothing_is_said(gap: float):
+    """Two gaps that happen to be equal do not make a difference sure."""
+    found = Fit({"a": {0: 0.5, 1: 0.6}, "b": {0: 0.5 + gap, 1: 0.6 + gap}}).difference("b", "a")
+    assert found.value == pytest.approx(gap)
+    assert math.isnan(found.low)
+    assert math.isnan(found.p)
+
+
+def test_variants_without_a_seed_in_common_are_not_compared():
+    """Unless another variant links them: their seeds may be harder."""
+    values = {"a": {0: 0.5, 1: 0.6}, "b": {0: 0.7, 1: 0.81}, "c": {2: 0.9, 3: 0.8}}
+    apart = Fit(values)
+    assert math.isnan(apart.difference("c", "a").value)
+    assert math.isnan(apart.mean("c"))
+    assert apart.difference("b", "a").value == pytest.approx(0.205)
+    linked = Fit(values | {"d": {1: 0.6, 2: 0.7}})
+    assert linked.difference("c", "a").value == pytest.approx(0.2, abs=0.01)
+    (found,) = judged([Claim("c", "a", False)], values)
+    assert found.outcome == "too few seeds to tell"
