@@ -8,8 +8,8 @@ from typing import Literal
 
 from benchmarks.ablate.grid import UNTRAINED, Experiment, Grid, Run
 from benchmarks.ablate.scores import GridScores, RunFigures, Verdict, judge
-from benchmarks.pages.markdown import Record, markdown_text, record_lines
 from benchmarks.results.results import Result, percent
+from benchmarks.results.table import Record, markdown_text, record_lines
 from benchmarks.statistics.comparison import ALPHA
 from benchmarks.statistics.uncertainty import Estimate, p_text
 from electrify.page.page import Cell, Page

@@ -24,7 +24,7 @@ from benchmarks.ablate.grid import (
 )
 from benchmarks.ablate.report import write_report
 from benchmarks.ablate.scores import RunFigures, read_figures
-from benchmarks.pages.markdown import record_lines
+from benchmarks.results.table import record_lines
 from benchmarks.tasks.texts import check_benchmarks, dump_benchmarks
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, canonical, read_manifest, write_json

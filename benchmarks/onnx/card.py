@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.onnx.gate import MAX_LOST, MIN_AGREEMENT
-from benchmarks.pages.markdown import record_lines
 from benchmarks.results.results import percent
+from benchmarks.results.table import record_lines
 from electrify.stage.folder import write_text
 
 if TYPE_CHECKING:
