@@ -29,9 +29,7 @@ from benchmarks.analysis.inspect import (
 )
 from benchmarks.analysis.reader import Reader
 from benchmarks.encoder import generator_of
-from benchmarks.onnx.export import export_onnx, require_onnx
-from benchmarks.onnx.networks import REPLACED, VOCABULARY
-from benchmarks.onnx.predict import open_session
+from benchmarks.onnx.export import REPLACED, VOCABULARY, export_onnx, open_session, require_onnx
 from benchmarks.onnx.quantize import quantize
 from electrify.system.outcome import UserError
 from electrify.system.progress import log

@@ -10,8 +10,13 @@ import torch
 from transformers import AutoTokenizer, ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 
 from benchmarks.onnx import export
-from benchmarks.onnx.export import Exported, checked_lengths, export_onnx, real_rows
-from benchmarks.onnx.networks import open_network
+from benchmarks.onnx.export import (
+    Exported,
+    checked_lengths,
+    export_onnx,
+    open_network,
+    real_rows,
+)
 
 TEXTS = ["오늘 국회 새 증시 큰 경찰 첫 여행 다시 외교"] * 10
 
