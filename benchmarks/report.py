@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from benchmarks.analysis.report import Block, blocks_of, read_figures
 from benchmarks.pages.curves import (
     add_curves,
     add_mean_curve,
@@ -11,11 +12,8 @@ from benchmarks.pages.curves import (
     add_score_cost,
 )
 from benchmarks.pages.errors import add_errors
-from benchmarks.pages.knowledge import add_knowledge
 from benchmarks.pages.leakage import add_leakage
-from benchmarks.pages.markdown import markdown_text
 from benchmarks.pages.probes import add_probes, add_side_by_side, probe_blocks
-from benchmarks.pages.proofreading import add_proofreading
 from benchmarks.pages.references import add_references
 from benchmarks.pages.scores import add_comparison, add_scores
 from benchmarks.pages.summary import top_of
@@ -27,6 +25,7 @@ from benchmarks.pages.training import (
     add_vocabulary,
 )
 from benchmarks.results.run_folder import RunFolder, has_stages, read_run
+from benchmarks.results.table import markdown_text
 from benchmarks.statistics.comparison import Against, between, resolve_baseline, within
 from electrify.page.page import Page
 from electrify.stage.folder import remove_torn, write_text
@@ -106,12 +105,9 @@ def _add_sections(
         "Leakage": partial(add_leakage, with_texts=with_texts),
     }
     of_network: dict[str, Callable[[Page, RunFolder], None]] = {}
-    if run.proofreading:
-        of_network["Which planted mistakes it finds"] = lambda page, run: add_proofreading(
-            page, run.proofreading
-        )
-    if run.knowledge:
-        of_network["What the network knows"] = lambda page, run: add_knowledge(page, run.knowledge)
+    if run.probe:
+        for title, blocks in blocks_of(read_figures(run.probe)).items():
+            of_network[title] = partial(_add_blocks, blocks)
     of_stages: dict[str, Callable[[Page, RunFolder], None]] = {
         "The model": add_model,
         "Pretraining": add_pretraining,
@@ -122,6 +118,11 @@ def _add_sections(
     for title, add in {**sections, "Cost, versions and config": add_stages}.items():
         with page.fold(f"{prefix}{title}", is_section=True):
             add(page, run)
+
+
+def _add_blocks(blocks: Sequence[Block], page: Page, run: RunFolder) -> None:
+    for block in blocks:
+        block.add(page)
 
 
 def _names(runs: Sequence[RunFolder]) -> list[str]:

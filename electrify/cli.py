@@ -209,7 +209,7 @@ def run(
     page = report([folder], None, _local_folders(run.evaluate.data_dirs, run.evaluate.own_tasks))
     push_report(folder)
     if run.pretrain.gives_probabilities:
-        from benchmarks.proofreading.marked import marked_lines
+        from benchmarks.analysis.mistakes import marked_lines
 
         pull(folder, "export")
         language = run.clean.sources[0].language
@@ -633,7 +633,7 @@ def inspect(
     html: Annotated[str | None, typer.Option(metavar="PAGE", help="write a page, too")] = None,
 ) -> None:
     """Show which words the discriminator flags, and why."""
-    from benchmarks.inspect.inspect import inspect
+    from benchmarks.analysis.inspect import inspect
 
     if threshold is not None and clean:
         raise UsageError("--threshold and --clean exclude each other: give one")
@@ -658,9 +658,61 @@ def page(
 
     It works on any static host, or by a double click.
     """
-    from benchmarks.inspect.page.build import build_page
+    from benchmarks.analysis.page import build_page
 
     build_page(model, generator, Path(output))
+
+
+@_verb(f"probe {SHIPPED} --text sentences.txt --output out/probe")
+def probe(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="run, export folder, or model of transformers")
+    ],
+    text: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME",
+            help="Korean text that the model was not trained on: a task, or a file with a sentence "
+            "a line; repeatable",
+        ),
+    ],
+    generator: Generator = None,
+    data_dir: DataDirs = [],
+    corpus: Annotated[
+        list[Path],
+        typer.Option(
+            metavar="FILE",
+            help="documents that a bigram model learns from: Parquet, or a text a line; repeatable",
+        ),
+    ] = [],
+    checkpoint: Annotated[
+        list[str],
+        typer.Option(
+            metavar="STEP=FOLDER",
+            help="the network at an earlier step; all: those that the run kept; repeatable",
+        ),
+    ] = [],
+    mistakes: Annotated[int, typer.Option(help="sentences of each kind of mistake")] = 500,
+    examples: Annotated[int, typer.Option(help="examples of each property of words")] = 2000,
+    sentences: Annotated[int, typer.Option(help="sentences in which pieces are replaced")] = 1000,
+    seeds: Annotated[int, typer.Option(help="training examples and controls of a layer")] = 5,
+    seed: Annotated[int, typer.Option(help="seed of what is drawn")] = 0,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="for the figures; else the run's probe/")
+    ] = None,
+) -> None:
+    """Measure which planted mistakes a network finds, and what its layers know."""
+    from benchmarks.analysis.probe import ProbeSizes, probe
+
+    def export(place: Path, folder: Path) -> None:
+        from model.export import export_checkpoint
+
+        export_checkpoint(place, folder)
+
+    sizes = ProbeSizes(mistakes, examples, sentences, seeds)
+    folders = [Path(folder) for folder in data_dir or ["."]]
+    page = probe(model, generator, text, folders, corpus, checkpoint, sizes, seed, output, export)
+    print(f"probe: {page}")
 
 
 # --- checks ---------------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from benchmarks.ablate.grid import RANDOM, Claim, Experiment, Grid, Run, column_groups
 from benchmarks.metrics.statistics import holm
-from benchmarks.pages.markdown import Record, markdown_text, record_lines
 from benchmarks.pages.training import final_valid
 from benchmarks.results.results import Result, differing, percent
 from benchmarks.results.run_folder import Json, read_run
+from benchmarks.results.table import Record, markdown_text, record_lines
 from benchmarks.statistics.comparison import ALPHA
 from benchmarks.statistics.uncertainty import Estimate, Fit, p_text
 from electrify.page.page import Page

@@ -23,7 +23,7 @@ from benchmarks.ablate.grid import (
     slug,
 )
 from benchmarks.ablate.report import RunFigures, read_figures, write_report
-from benchmarks.pages.markdown import record_lines
+from benchmarks.results.table import record_lines
 from benchmarks.tasks.texts import check_benchmarks, dump_benchmarks
 from electrify.config.run import RunConfig
 from electrify.stage.folder import read_manifest, status

@@ -1,14 +1,14 @@
-"""A run's networks as ONNX files: fp32 compared with torch, int8 where it loses next to nothing.
+"""`electrify export --onnx`: a run's networks in fp32, and in int8 where it loses next to nothing.
 
-The door of `electrify export --onnx`. An encoder's int8 is judged by its fine-tuned networks, which
-`evaluate.keep_models` keeps, on the reported rows of their tasks; a masked language model and a
-detector by tokens of real text, too. A variant that loses is not written, unless it is forced.
+An encoder's int8 is judged by its fine-tuned networks, which `evaluate.keep_models` keeps, on the
+reported examples of their tasks; a masked language model and a discriminator by tokens of real
+text, too. A variant that loses is not written, unless it is forced. A card says what was measured.
 """
 
+import re
 import shutil
-import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,19 +16,40 @@ from typing import Any
 
 from benchmarks.encoder import generator_of
 from benchmarks.finetune.kept import ABOUT, kept_folders, read_kept
-from benchmarks.onnx.card import front_matter, write_card
-from benchmarks.onnx.export import export_network, require_onnx
-from benchmarks.onnx.gate import MIN_TASKS, Loss, Subject, choose_kept, error, measure, problems
-from benchmarks.onnx.measure import Benchmark, masked_tokens, replaced_tokens, task_benchmark
-from benchmarks.onnx.networks import REPLACED, VOCABULARY, Network, open_network, task_network
-from benchmarks.onnx.predict import Row, predict, predict_emulated
-from benchmarks.onnx.quantize import Variant, quantize, variants
-from benchmarks.onnx.text import documents, sample
+from benchmarks.onnx.export import (
+    REPLACED,
+    VOCABULARY,
+    Network,
+    documents,
+    export_network,
+    open_network,
+    predict,
+    require_onnx,
+    sample,
+    task_network,
+)
+from benchmarks.onnx.gate import (
+    MAX_LOST,
+    MIN_AGREEMENT,
+    MIN_TASKS,
+    Benchmark,
+    Loss,
+    Subject,
+    choose_kept,
+    measure,
+    problems,
+    task_benchmark,
+    token_benchmark,
+)
+from benchmarks.onnx.quantize import ABOUT as ABOUT_INT8
+from benchmarks.onnx.quantize import VARIANTS, Bits, quantize
+from benchmarks.results.results import percent
+from benchmarks.results.table import record_lines
 from benchmarks.tasks.data import data_dirs, dir_of, load_data
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.export import OnnxConfig
 from electrify.config.run import EvaluationRun
-from electrify.stage.folder import MANIFEST, Stage, read_manifest, write_json
+from electrify.stage.folder import MANIFEST, Stage, read_manifest, write_json, write_text
 from electrify.stage.plan import NETWORKS, onnx_stage, scored_folder
 from electrify.stage.run import run_stage
 from electrify.system.machine import cpu_name
@@ -36,15 +57,12 @@ from electrify.system.outcome import UserError, nearest
 from electrify.system.progress import log, warn
 from electrify.system.unknown import coverage_of, warn_of_unknown
 
-REPORT = "report.json"
+REPORT, CARD = "report.json", "README.md"
 FP32 = "model.onnx"
 TASKS = "tasks"
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "config.json", ABOUT)
 _NUM_TEXTS = 400  # that are looked at for [UNK]
-_CHOICE_EXAMPLES = 200  # training rows of a task that choose the layers to keep
-_EMULATED_ROWS = 3  # an emulator takes a hundred times as long
-_EMULATOR = ("qemu-x86_64", "-cpu", "Haswell")  # AVX2 without VNNI
-_MAX_EMULATED_ERROR = 1.5  # times that of this machine
+_CHOICE_EXAMPLES = 200  # training examples of a task that choose the layers to keep
 
 
 @dataclass
@@ -63,53 +81,49 @@ class Judged:
     """A variant of a family: what it loses, and whether and why not it was written."""
 
     variant: str
-    about: str
     kept: Sequence[str]  # modules in fp32
     losses: Sequence[Loss]
     problems: Sequence[str]
     is_written: bool
     bytes: Mapping[str, int]
-    # relative errors of the outputs to fp32 on this machine and on an emulated one with AVX2 alone
-    errors: Mapping[str, float]
 
 
-def convert(
-    stage: Stage,
-    networks: Mapping[str, Path],
-    scored: Path,
-    options: OnnxConfig,
-    evaluation: EvaluateConfig,
-    texts: Sequence[str],
-    overwrite: bool,
-) -> None:
-    """Write the stage's folder: a folder a network, `tasks/`, cards and `report.json`.
+def convert_run(config: EvaluationRun, model: str | None, overwrite: bool) -> None:
+    """Convert the networks of a run's export or, with `model`, of a folder and its generator.
 
-    `networks` are `transformers` folders by name, the encoder first; `scored` is the folder of
-    results with the fine-tuned networks. Raises `ValueError` for a missing package, an unknown
-    variant, results of another encoder, missing data and a network that differs from torch's.
+    The stage has a folder a network, `tasks/`, cards and `report.json`. Raises `ValueError` for a
+    missing package, an unknown variant, results of another encoder, missing data and a network
+    that differs from torch's.
     """
     require_onnx()
+    if model is None:
+        folder = Path(config.output_dir)
+        names = [name for name in NETWORKS if (folder / "export" / name).is_dir()]
+        networks, texts = {name: folder / "export" / name for name in names}, documents(folder)
+    else:
+        networks, texts = {Path(model).name: Path(model)}, sample()
+        if generator := generator_of(model):
+            networks["generator"] = Path(generator)
+    stage, scored, options = onnx_stage(config, model), scored_folder(config), config.export.onnx
     _check_encoder(stage, scored)
     for name in options.variants:
-        if name not in variants():
-            raise UserError(f"export.onnx.variants: {name!r}{nearest(name, variants())}")
+        if name not in VARIANTS:
+            raise UserError(f"export.onnx.variants: {name!r}{nearest(name, VARIANTS)}")
     run_stage(
         stage,
-        lambda folder: _convert(folder, networks, scored, options, evaluation, texts),
+        lambda folder: _convert(folder, networks, scored, options, config.evaluate, texts),
         overwrite,
     )
 
 
 def _check_encoder(stage: Stage, scored: Path) -> None:
     """`ValueError` where the fine-tuned networks are not of the weights that are converted."""
-    if (scored / MANIFEST).exists():
-        theirs = read_manifest(scored)["inputs"]
-        for name in ("export", "model"):
-            if theirs.get(name) != stage.inputs.get(name):
-                raise UserError(
-                    f"{scored} scores other weights than those to convert: electrify evaluate "
-                    "them with --set evaluate.keep_models=true, or give another output_dir"
-                )
+    theirs = read_manifest(scored)["inputs"] if (scored / MANIFEST).exists() else stage.inputs
+    if any(theirs.get(name) != stage.inputs.get(name) for name in ("export", "model")):
+        raise UserError(
+            f"{scored} scores other weights than those to convert: electrify evaluate "
+            "them with --set evaluate.keep_models=true, or give another output_dir"
+        )
 
 
 def _convert(
@@ -120,22 +134,22 @@ def _convert(
     evaluation: EvaluateConfig,
     texts: Sequence[str],
 ) -> dict[str, Any]:
+    """`networks` are `transformers` folders by name, the encoder first."""
     opened = {name: open_network(place) for name, place in networks.items()}
-    tokenizer = next(iter(opened.values())).source.tokenizer
+    encoder = next(iter(networks))
+    tokenizer = opened[encoder].source.tokenizer
     rows = tokenizer(list(texts[:_NUM_TEXTS]), verbose=False)["input_ids"]
-    what = f"the text that int8 is judged on, as {next(iter(opened))} reads it"
+    what = f"the text that int8 is judged on, as {encoder} reads it"
     warn_of_unknown(coverage_of(rows, tokenizer), what, tokenizer)
     families = {name: Family(name) for name in networks}
-    encoder = next(iter(networks))
     for name, network in opened.items():
         _export(folder / name, name, network, networks[name], families[name], texts)
     if (scored / MANIFEST).exists():
         _add_tasks(folder, families[encoder], kept_folders(scored), evaluation, texts)
     families[encoder].num_tasks_needed = MIN_TASKS
+    generator = folder / "generator" / FP32 if "generator" in families else None
     for name, network in opened.items():
-        one, two = (
-            _token_benchmark(network, part, families, folder) for part in (texts[::2], texts[1::2])
-        )
+        one, two = (_tokens(network, part, generator) for part in (texts[::2], texts[1::2]))
         if one and two:
             families[name].subjects.insert(0, Subject.of(name, folder / name / FP32, one, two))
     judged = {
@@ -159,8 +173,8 @@ def _export(
         if (source / file).exists():
             shutil.copyfile(source / file, target / file)
     family.files[name], family.differences[name] = exported.file, exported.differences
-    found = ", ".join(f"{of:.1e} at {length}" for length, of in exported.differences.items())
-    log(f"{name}: largest difference to torch by length: {found}")
+    by_length = ", ".join(f"{of:.1e} at {length}" for length, of in exported.differences.items())
+    log(f"{name}: largest difference to torch by length: {by_length}")
 
 
 def _add_tasks(
@@ -170,7 +184,7 @@ def _add_tasks(
     evaluation: EvaluateConfig,
     texts: Sequence[str],
 ) -> None:
-    """The fine-tuned networks of an encoder, with the reported rows of their tasks."""
+    """The fine-tuned networks of an encoder, with the reported examples of their tasks."""
     for place in places:
         kept = read_kept(place)
         name = kept.task.name
@@ -187,91 +201,119 @@ def _add_tasks(
         family.subjects.append(Subject.of(name, target / FP32, reported, choice))
 
 
-def _token_benchmark(
-    network: Network, texts: Sequence[str], families: Mapping[str, Family], folder: Path
-) -> Benchmark | None:
+def _tokens(network: Network, texts: Sequence[str], generator: Path | None) -> Benchmark | None:
     if VOCABULARY in network.outputs:
-        return masked_tokens(network.source, texts)
+        return token_benchmark(network.source, texts, VOCABULARY)
     if REPLACED not in network.outputs:
         return None
-    has_generator = "generator" in families
-    generate = partial(predict, folder / "generator" / FP32) if has_generator else None
-    return replaced_tokens(network.source, texts, generate)
+    generate = partial(predict, generator) if generator else None
+    return token_benchmark(network.source, texts, REPLACED, generate)
 
 
 def _judge(family: Family, name: str, force: bool) -> Judged:
     """Measure a variant, keep layers in fp32 if it loses, and put its files in place if it may."""
-    variant = variants()[name]
+    bits = VARIANTS[name]
     with tempfile.TemporaryDirectory() as temporary:
         scratch = Path(temporary)
         kept: Sequence[str] = ()
-        losses, reasons = _measured(family, variant, kept, scratch)
+        losses, reasons = _measured(family, bits, kept, scratch)
         if too_much := problems([loss for loss in losses if not loss.is_constant]):
             log(f"{family.name}, {name}: {'; '.join(too_much)}: looks for layers to keep in fp32")
-            kept = choose_kept(family.subjects, variant, scratch)
-            losses, reasons = _measured(family, variant, kept, scratch)
-        errors = _errors(family, scratch)
-        here, emulated = errors.get("here", 0.0), errors.get("avx2", 0.0)
-        if variant.is_safe_on_avx2 and emulated > _MAX_EMULATED_ERROR * here:
-            reasons.append(f"the outputs' error with AVX2 alone is {emulated:.2g}, here {here:.2g}")
+            kept = choose_kept(family.subjects, bits, scratch)
+            losses, reasons = _measured(family, bits, kept, scratch)
         is_written = force or not reasons
         sizes = {n: (scratch / f"{n}.onnx").stat().st_size for n in family.files}
         if is_written:
             for subject, file in family.files.items():
                 shutil.move(scratch / f"{subject}.onnx", file.with_name(f"model.{name}.onnx"))
-    judged = Judged(name, variant.about, kept, losses, reasons, is_written, sizes, errors)
     if reasons:
         way = "written all the same, as asked" if force else "not written (--force writes it)"
         warn(f"{family.name}, {name}: {'; '.join(reasons)}: {way}")
     else:
         log(f"{family.name}, {name}: written, {len(kept)} modules in fp32")
-    return judged
+    return Judged(name, kept, losses, reasons, is_written, sizes)
 
 
 def _measured(
-    family: Family, variant: Variant, kept: Sequence[str], scratch: Path
+    family: Family, bits: Bits, kept: Sequence[str], scratch: Path
 ) -> tuple[list[Loss], list[str]]:
     """The losses of all files, which stand in `scratch` by their names, and the problems."""
     files = {name: scratch / f"{name}.onnx" for name in family.files}
     for name, file in family.files.items():
-        quantize(file, files[name], variant, kept)
+        quantize(file, files[name], bits, kept)
     losses = measure(family.subjects, files)
-    found = problems(losses)
-    num_tasks = len(family.files) - 1
-    if num_tasks < family.num_tasks_needed:
-        found.insert(0, f"it is scored on {num_tasks} tasks, {family.num_tasks_needed} are needed")
+    reasons = problems(losses)
+    num_tasks, needed = len(family.files) - 1, family.num_tasks_needed
+    if num_tasks < needed:
+        reasons.insert(0, f"it is scored on {num_tasks} tasks, {needed} are needed")
     if not losses:
-        found.append("it is scored on nothing")
-    return losses, found
+        reasons.append("it is scored on nothing")
+    return losses, reasons
 
 
-def _errors(family: Family, scratch: Path) -> dict[str, float]:
-    """Errors on a few rows: on this machine, and where an emulator is installed on AVX2 alone."""
-    ways: dict[str, Callable[[Path, Sequence[Row]], Sequence[Row]]] = {"here": predict}
-    if shutil.which(_EMULATOR[0]):
-        ways["avx2"] = partial(predict_emulated, (*_EMULATOR, sys.executable))
-    return {
-        way: max(
-            error(
-                subject.expected_choice[:_EMULATED_ROWS],
-                run(scratch / f"{subject.name}.onnx", subject.choice.rows[:_EMULATED_ROWS]),
-            )
-            for subject in family.subjects
-        )
-        for way, run in ways.items()
-        if family.subjects
-    }
+# --- the card -------------------------------------------------------------------------------------
 
 
-def convert_run(config: EvaluationRun, model: str | None, overwrite: bool) -> None:
-    """Convert the networks of a run's export or, with `model`, of a folder and its generator."""
-    if model is None:
-        folder = Path(config.output_dir)
-        names = [name for name in NETWORKS if (folder / "export" / name).is_dir()]
-        networks, texts = {name: folder / "export" / name for name in names}, documents(folder)
-    else:
-        networks, texts = {Path(model).name: Path(model)}, sample()
-        if generator := generator_of(model):
-            networks["generator"] = Path(generator)
-    stage, scored = onnx_stage(config, model), scored_folder(config)
-    convert(stage, networks, scored, config.export.onnx, config.evaluate, texts, overwrite)
+def front_matter(network: Path) -> str:
+    """That of the network's model card, which may stand one folder up: it has the licence."""
+    cards = (place / CARD for place in (network, network.parent))
+    texts = (card.read_text(encoding="utf-8") for card in cards if card.is_file())
+    matches = (re.match(r"---\n.*?\n---\n", text, re.DOTALL) for text in texts)
+    return next((f"{match[0]}\n" for match in matches if match), "")
+
+
+def write_card(
+    folder: Path,
+    name: str,
+    metadata: str,
+    differences: Mapping[str, Mapping[int, float]],
+    judged: Sequence[Judged],
+    machine: str,
+) -> None:
+    """`README.md` of a network; `metadata` stands at its top; `differences` to torch are by network
+    and length."""
+    rows = [
+        {"network": network, **{f"length {length}": f"{of:.1e}" for length, of in by.items()}}
+        for network, by in differences.items()
+    ]
+    lines = [
+        f"{metadata}# {name}, ONNX",
+        "",
+        "`model.onnx` is in single precision. Inputs are `input_ids`, `attention_mask` and "
+        "`token_type_ids`, each (batch, length) int64. Largest difference of any output to torch:",
+        "",
+        *record_lines(rows),
+        *(line for each in judged for line in _variant_lines(name, each)),
+        "",
+        f"A variant is written if no score loses more than {percent(MAX_LOST)} points and "
+        f"{percent(MIN_AGREEMENT)} % of the predictions or more are those of fp32 (of a sequence, "
+        "of its tags; masked tokens are scored alone). Lost: fp32 less "
+        "int8, in points, with the 95 % interval over examples. Each row was predicted alone: in a "
+        "batch the scales of the activations depend on the other rows. Scored on one thread of "
+        f"{machine}. On processors that are not named here nothing was measured.",
+    ]
+    write_text(folder / CARD, "\n".join(lines) + "\n")
+
+
+def _variant_lines(name: str, judged: Judged) -> list[str]:
+    state = f"`model.{judged.variant}.onnx`" if judged.is_written else "not written"
+    about = f"{ABOUT_INT8[judged.variant]}. {judged.bytes[name] / 1e6:.2f} MB."
+    lines = ["", f"## {judged.variant}: {state}", "", about, ""]
+    if judged.problems:
+        how = "**Written by force, although**" if judged.is_written else "Not written, because"
+        lines += [f"{how} {'; '.join(judged.problems)}.", ""]
+    if judged.kept:
+        lines += [f"In fp32: {', '.join(f'`{module}`' for module in judged.kept)}.", ""]
+    rows = [
+        {
+            "scored on": loss.benchmark,
+            "metric": loss.metric,
+            "fp32": percent(loss.fp32),
+            "int8": percent(loss.int8),
+            "lost": percent(loss.lost.value),
+            "95 % interval": loss.lost.text(),
+            "agreement": f"{percent(loss.agreement)} % of {loss.num_units:,} {loss.unit}",
+        }
+        for loss in judged.losses
+    ]
+    return [*lines, *record_lines(rows)]

@@ -1,8 +1,9 @@
-"""A network as an ONNX file, compared with torch on real text before it is written."""
+"""Networks as ONNX files, each compared with torch on real text before it is written."""
 
+import json
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,16 +11,101 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
-from benchmarks.encoder import ModelSource
-from benchmarks.onnx.networks import Network, open_network
-from benchmarks.onnx.predict import open_session
+from benchmarks.encoder import ModelSource, accepted_inputs, load_network, open_model
+from benchmarks.finetune.kept import ABOUT, Kept, read_kept
+from benchmarks.tasks.heads.linear import LinearHead
+from benchmarks.tasks.heads.spans import SpanHead
 from electrify.system.outcome import UserError
 
+STATES, REPLACED, VOCABULARY = "states", "replaced_logits", "vocabulary_logits"
+_DETECTOR, _LANGUAGE_MODEL, _ENCODER = "ElectraForPreTraining", "AutoModelForMaskedLM", "AutoModel"
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_ANY: Any = transformers
 MAX_DIFFERENCE = 1e-4
 LENGTHS = (8, 128, 512)
 _PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+_SAMPLE = Path(__file__).parents[2] / "pipeline" / "sample"
+_NUM_DOCUMENTS = 1000
+Row = Mapping[str, NDArray[Any]]  # (L,) integers of each input; of outputs, each without a batch
+Outputs = dict[str, Tensor]
+Compute = Callable[[Mapping[str, Tensor]], Outputs]  # inputs by name to outputs by name
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network in single precision.
+
+    `module` takes tensors in the order of `inputs`, each (B, L) int64, and gives a tuple in the
+    order of `outputs`, each (B, ...).
+    """
+
+    source: ModelSource
+    module: nn.Module
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def open_network(folder: Path) -> Network:
+    """The network of a folder, by the class that its config names.
+
+    `ElectraForPreTraining` gives `states` (B, L, H) and `replaced_logits` (B, L), a masked language
+    model `vocabulary_logits` (B, L, V), a fine-tuned network (`kept.keep`) the outputs of its head,
+    every other class `states`. Raises `ValueError` for a folder that is no model.
+    """
+    if (folder / ABOUT).is_file():
+        return task_network(read_kept(folder))
+    source = open_model(str(folder))
+    name = (source.config.architectures or [_ENCODER])[0]
+    if name != _DETECTOR:
+        name = _LANGUAGE_MODEL if name.endswith("ForMaskedLM") else _ENCODER
+    # eager: the fused attention's graph has branches for empty rows
+    model = load_network(str(folder), getattr(_ANY, name), attn_implementation="eager")
+
+    def compute(given: Mapping[str, Tensor]) -> Outputs:
+        if name == _LANGUAGE_MODEL:
+            return {VOCABULARY: model(**given).logits}
+        if name == _ENCODER:
+            return {STATES: model(**given).last_hidden_state}
+        states = model.electra(**given).last_hidden_state
+        return {STATES: states, REPLACED: model.discriminator_predictions(states)}
+
+    inputs = accepted_inputs(getattr(model, model.base_model_prefix, model))
+    return make_network(
+        source, model, tuple(each for each in inputs if each != "position_ids"), compute
+    )
+
+
+def task_network(kept: Kept) -> Network:
+    """A fine-tuned network; `ValueError` for a head that reads more than its row of pieces."""
+    if not isinstance(kept.network.head, LinearHead | SpanHead):
+        raise UserError(f"{kept.task.name}: only labels, numbers, tags and spans go to ONNX")
+    encoder: Any = kept.network.encoder
+    encoder.set_attn_implementation("eager")
+    return make_network(kept.source, kept.network, _INPUTS, kept.network)
+
+
+def make_network(
+    source: ModelSource, model: nn.Module, inputs: tuple[str, ...], compute: Compute
+) -> Network:
+    """The network that `compute` makes of a model; the names of its outputs are found by a run."""
+    with torch.inference_mode():
+        found = compute({name: torch.ones(1, 2, dtype=torch.int64) for name in inputs})
+    return Network(source, _Positional(model.eval(), inputs, compute), inputs, tuple(found))
+
+
+class _Positional(nn.Module):
+    """Takes and gives tensors in an order, as ONNX does."""
+
+    def __init__(self, model: nn.Module, inputs: tuple[str, ...], compute: Compute) -> None:
+        super().__init__()
+        self.model, self._inputs, self._compute = model, inputs, compute
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(self._compute(dict(zip(self._inputs, tensors, strict=True))).values())
 
 
 @dataclass(frozen=True)
@@ -144,3 +230,54 @@ def _difference(network: Network, graph: Any, rows: Mapping[str, NDArray[Any]]) 
     return max(
         float(np.abs(one - two.numpy()).max()) for one, two in zip(found, expected, strict=True)
     )
+
+
+def open_session(file: Path | bytes, num_threads: int = 1) -> Any:
+    """A session of onnxruntime on the CPU, of a file or of its content; 0: a thread a core."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = num_threads
+    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+
+
+def predict(file: Path, rows: Iterable[Row]) -> list[dict[str, NDArray[Any]]]:
+    """The outputs of each row, one row a run: a batch would share the scales of its activations."""
+    session = open_session(file)
+    inputs = [each.name for each in session.get_inputs()]
+    outputs = [each.name for each in session.get_outputs()]
+    return [
+        {
+            name: array[0]
+            for name, array in zip(
+                outputs,
+                session.run(None, {name: row[name][None] for name in inputs}),
+                strict=True,
+            )
+        }
+        for row in rows
+    ]
+
+
+def documents(run: Path) -> list[str]:
+    """The first documents of a run's corpus."""
+    import pyarrow.parquet
+
+    files = sorted((run / "clean").glob("documents-*.parquet"))
+    if not files:
+        return sample()
+    batches = pyarrow.parquet.ParquetFile(files[0]).iter_batches(_NUM_DOCUMENTS, columns=["text"])
+    found: list[str] = next(batches).column("text").to_pylist()
+    return found
+
+
+def sample() -> list[str]:
+    """The bundled sample: Korean and English in turn."""
+    korean = [
+        json.loads(line)["text"]
+        for path in sorted(_SAMPLE.glob("ko_[kls]*.jsonl"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    english = (_SAMPLE / "en.txt").read_text(encoding="utf-8").split("\n\n")
+    in_turn = [text for pair in zip(korean, english, strict=False) for text in pair]
+    return in_turn + korean[len(english) :]

@@ -1,22 +1,159 @@
-"""What int8 loses to fp32, and whether it may be written."""
+"""What int8 loses to fp32, on a task's reported examples or tokens of real text, and whether it may
+be written."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from benchmarks.onnx.measure import Benchmark, Outcome
-from benchmarks.onnx.predict import Row, predict
-from benchmarks.onnx.quantize import Variant, modules, quantize
+from benchmarks.encoder import ModelSource
+from benchmarks.finetune.kept import Kept
+from benchmarks.onnx.export import VOCABULARY, Row, predict
+from benchmarks.onnx.quantize import Bits, modules, quantize
+from benchmarks.results.predictions import plain, score_lines
 from benchmarks.results.results import percent
-from benchmarks.statistics.uncertainty import Estimate, difference
+from benchmarks.statistics.uncertainty import (
+    Draws,
+    Estimate,
+    difference,
+    resample,
+    resample_scores,
+)
+from benchmarks.tasks.task import Example
 
+MASKED_FRACTION = 0.15
 MAX_LOST = 0.01  # of a score
 MIN_AGREEMENT = 0.99
 MIN_TASKS = 4  # that an encoder is scored on
+_MAX_TEXTS = 400
 _RANKING_ROWS = 30  # of each subject, on which modules are left out one by one
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a file says: predictions, one an example or a token, and their score."""
+
+    predictions: Sequence[Any]
+    score: float
+    draws: Draws  # the score on resampled examples
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Rows with what their outputs are worth."""
+
+    name: str
+    metric: str
+    unit: str  # what agreement counts
+    rows: Sequence[Row]
+    outcome: Callable[[Sequence[Row]], Outcome]  # of the outputs of all rows
+    higher_is_better: bool = True
+    must_agree: bool = True  # False: the score alone decides
+
+
+def task_benchmark(kept: Kept, examples: Sequence[Example]) -> Benchmark:
+    """Examples of a fine-tuned network's task.
+
+    Agreement is by example; where a prediction is a sequence (tags), by element.
+    """
+    task = kept.task
+    length = kept.settings.max_sequence_length
+    features = task.featurize(examples, kept.source.tokenizer, length, train=False)
+
+    def outcome(outputs: Sequence[Row]) -> Outcome:
+        lines = plain(task.lines(examples, features, outputs))
+        predictions: list[Any] = []
+        for line in lines:
+            one = line["prediction"]
+            predictions += one if isinstance(one, list) else [one]
+        score = score_lines(task, lines)[task.headline]
+        return Outcome(predictions, score, resample(task, {0: lines}))
+
+    rows = [
+        _row(ids.astype(np.int64)) | {"token_type_ids": types.astype(np.int64)}
+        for ids, types in zip(features.input_ids, features.token_type_ids, strict=True)
+    ]
+    metric, rises = task.headline, task.higher_is_better
+    return Benchmark(task.name, metric, "predictions", rows, outcome, rises)
+
+
+def token_benchmark(
+    source: ModelSource,
+    texts: Sequence[str],
+    output: str,
+    generate: Callable[[Sequence[Row]], Sequence[Row]] | None = None,
+) -> Benchmark:
+    """Real text with `MASKED_FRACTION` of its pieces hidden, of a generator's `VOCABULARY` or a
+    discriminator's `REPLACED`: the fraction of tokens rightly predicted.
+
+    A discriminator judges every token where pieces were drawn anew for the hidden ones: by the
+    generator, whose outputs `generate` gives, else from the pieces of all texts. A generator
+    predicts the masked tokens. Its agreement decides nothing: which of all pieces is the likeliest
+    changes at the least rounding.
+    """
+    rng = np.random.default_rng(0)
+    originals, places = [], []
+    for text in texts[:_MAX_TEXTS]:
+        encoded = source.tokenizer(text, truncation=True, max_length=source.max_positions)
+        ids = np.array(encoded["input_ids"], dtype=np.int64)
+        if len(ids) > 2:
+            count = max(1, round(MASKED_FRACTION * (len(ids) - 2)))
+            originals.append(ids)
+            places.append(np.sort(1 + rng.choice(len(ids) - 2, count, replace=False)))
+    masked = [ids.copy() for ids in originals]
+    for ids, of in zip(masked, places, strict=True):
+        ids[of] = source.tokenizer.mask_token_id
+    if output == VOCABULARY:
+        gold = [ids[of] for ids, of in zip(originals, places, strict=True)]
+        outcome = partial(
+            _outcome, "masked tokens", gold, lambda i, of: of[output][places[i]].argmax(-1)
+        )
+        rows = [_row(ids) for ids in masked]
+        return Benchmark("masked tokens", "accuracy", "tokens", rows, outcome, must_agree=False)
+    if generate is None:
+        pieces = np.concatenate([ids[1:-1] for ids in originals])
+        drawn = [rng.choice(pieces, len(of)) for of in places]
+    else:
+        logits = [of[VOCABULARY] for of in generate([_row(ids) for ids in masked])]
+        drawn = [  # samples of softmax
+            (of[at] + rng.gumbel(size=of[at].shape)).argmax(axis=-1)
+            for of, at in zip(logits, places, strict=True)
+        ]
+    replaced = [ids.copy() for ids in originals]
+    for ids, at, new in zip(replaced, places, drawn, strict=True):
+        ids[at] = new
+    gold = [(a != b)[1:-1] for a, b in zip(replaced, originals, strict=True)]
+    outcome = partial(_outcome, "replaced tokens", gold, lambda i, of: of[output][1:-1] > 0)
+    rows = [_row(ids) for ids in replaced]
+    return Benchmark("replaced tokens", "accuracy", "tokens", rows, outcome)
+
+
+def _outcome(
+    name: str,
+    gold: Sequence[NDArray[Any]],
+    predicted: Callable[[int, Row], NDArray[Any]],
+    outputs: Sequence[Row],
+) -> Outcome:
+    """`predicted` gives the tokens of a row, of its number and its outputs."""
+    tokens = [predicted(number, of) for number, of in enumerate(outputs)]
+    right = np.array([float((a == b).sum()) for a, b in zip(tokens, gold, strict=True)])
+    counts = np.array([float(len(of)) for of in gold])
+    draws = resample_scores(name, len(gold), {0: lambda drawn: drawn @ right / (drawn @ counts)})
+    score = float(right.sum() / counts.sum())
+    return Outcome(np.concatenate(tokens).astype(int).tolist(), score, draws)
+
+
+def _row(ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    return {
+        "input_ids": ids,
+        "attention_mask": np.ones_like(ids),
+        "token_type_ids": np.zeros_like(ids),
+    }
 
 
 @dataclass(frozen=True)
@@ -48,40 +185,37 @@ class Loss:
     fp32: float
     int8: float
     lost: Estimate  # in the score, above 0 where int8 is worse
-    agreement: float  # share of units with the same prediction
+    agreement: float  # fraction of units with the same prediction
     must_agree: bool = True
     is_constant: bool = False  # fp32 predicts one thing everywhere, and int8 cannot differ
 
 
 def measure(subjects: Sequence[Subject], files: Mapping[str, Path]) -> list[Loss]:
     """The loss of every subject's int8 file; `files` are by the subject's name."""
-    return [
-        loss_of(each, each.benchmark.outcome(predict(files[each.name], each.benchmark.rows)))
-        for each in subjects
-    ]
-
-
-def loss_of(subject: Subject, found: Outcome) -> Loss:
-    """`found` beside what fp32 says."""
-    benchmark, expected = subject.benchmark, subject.expected
-    better, worse = (expected, found) if benchmark.higher_is_better else (found, expected)
-    lost = difference({0: better.score}, better.draws, {0: worse.score}, worse.draws)
-    return Loss(
-        benchmark.name,
-        benchmark.metric,
-        benchmark.unit,
-        len(expected.predictions),
-        expected.score,
-        found.score,
-        lost,
-        agreement(expected.predictions, found.predictions),
-        benchmark.must_agree,
-        all(each == expected.predictions[0] for each in expected.predictions),
-    )
+    losses = []
+    for subject in subjects:
+        benchmark, fp32 = subject.benchmark, subject.expected
+        int8 = benchmark.outcome(predict(files[subject.name], benchmark.rows))
+        better, worse = (fp32, int8) if benchmark.higher_is_better else (int8, fp32)
+        losses.append(
+            Loss(
+                benchmark.name,
+                benchmark.metric,
+                benchmark.unit,
+                len(fp32.predictions),
+                fp32.score,
+                int8.score,
+                difference({0: better.score}, better.draws, {0: worse.score}, worse.draws),
+                agreement(fp32.predictions, int8.predictions),
+                benchmark.must_agree,
+                all(each == fp32.predictions[0] for each in fp32.predictions),
+            )
+        )
+    return losses
 
 
 def agreement(one: Sequence[object], two: Sequence[object]) -> float:
-    """Share of equal predictions."""
+    """Fraction of equal predictions."""
     return float(np.mean([a == b for a, b in zip(one, two, strict=True)]))
 
 
@@ -104,7 +238,7 @@ def problems(losses: Sequence[Loss]) -> list[str]:
     return found
 
 
-def choose_kept(subjects: Sequence[Subject], variant: Variant, scratch: Path) -> list[str]:
+def choose_kept(subjects: Sequence[Subject], bits: Bits, scratch: Path) -> list[str]:
     """The modules that stay in fp32, so that predictions on the choice rows agree.
 
     Each module is left out alone. Those whose absence takes most of the error away are kept: one,
@@ -112,34 +246,30 @@ def choose_kept(subjects: Sequence[Subject], variant: Variant, scratch: Path) ->
     None if half of the modules do not suffice.
     """
     names = dict.fromkeys(name for subject in subjects for name in modules(subject.file))
-    errors = {
-        name: np.mean([_error(each, variant, [name], scratch) for each in subjects])
-        for name in names
-    }
-    ranked = sorted(names, key=lambda name: errors[name])
+
+    def outputs(subject: Subject, kept: Sequence[str], num_rows: int | None) -> Sequence[Row]:
+        quantize(subject.file, scratch / "choice.onnx", bits, kept)
+        return predict(scratch / "choice.onnx", subject.choice.rows[:num_rows])
+
+    def error_without(name: str) -> float:
+        few = _RANKING_ROWS
+        errors = [error(of.expected_choice[:few], outputs(of, [name], few)) for of in subjects]
+        return float(np.mean(errors))
+
+    def agrees(subject: Subject, kept: Sequence[str]) -> bool:
+        if not subject.choice.must_agree:
+            return True
+        rows = subject.expected_choice, outputs(subject, kept, None)
+        one, two = (subject.choice.outcome(of).predictions for of in rows)
+        return agreement(one, two) >= (1 + MIN_AGREEMENT) / 2
+
+    ranked = sorted(names, key=error_without)
     count = 1
     while count <= len(ranked) / 2:
-        if all(_agrees(each, variant, ranked[:count], scratch) for each in subjects):
+        if all(agrees(subject, ranked[:count]) for subject in subjects):
             return ranked[:count]
         count *= 2
     return []
-
-
-def _error(subject: Subject, variant: Variant, kept: Sequence[str], scratch: Path) -> float:
-    file = scratch / "choice.onnx"
-    quantize(subject.file, file, variant, kept)
-    found = predict(file, subject.choice.rows[:_RANKING_ROWS])
-    return error(subject.expected_choice[:_RANKING_ROWS], found)
-
-
-def _agrees(subject: Subject, variant: Variant, kept: Sequence[str], scratch: Path) -> bool:
-    file = scratch / "choice.onnx"
-    quantize(subject.file, file, variant, kept)
-    one, two = (
-        subject.choice.outcome(outputs).predictions
-        for outputs in (subject.expected_choice, predict(file, subject.choice.rows))
-    )
-    return not subject.choice.must_agree or agreement(one, two) >= (1 + MIN_AGREEMENT) / 2
 
 
 def error(expected: Sequence[Row], found: Sequence[Row]) -> float:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from benchmarks.pages.curves import cost_lines, low_shot_lines
 from benchmarks.pages.leakage import leakage_rows
-from benchmarks.pages.markdown import Record, record_lines
 from benchmarks.pages.probes import card_lines
 from benchmarks.pages.references import references_lines
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder, read_run
+from benchmarks.results.table import Record, record_lines
 from benchmarks.statistics.comparison import Baseline, within
 from benchmarks.statistics.scores import scores_of
 

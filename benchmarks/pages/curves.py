@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.pages.markdown import Record, record_lines, short
 from benchmarks.pages.references import differences_to, published_costs, published_scores
 from benchmarks.results.results import Result, differing, percent
 from benchmarks.results.run_folder import RunFolder
+from benchmarks.results.table import Record, record_lines, short
 from benchmarks.statistics.scores import (
     ELECTRA_AVERAGE,
     Sample,

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.pages.markdown import defined
 from benchmarks.results.predictions import lines_of_result, score_lines
 from benchmarks.results.results import Result, percent, task_of
 from benchmarks.results.run_folder import RunFolder
+from benchmarks.results.table import defined
 from benchmarks.statistics.scores import encoder_name
 from benchmarks.statistics.uncertainty import estimate_lines
 from benchmarks.tasks.data import SPLIT_EVAL, dir_of, read_splits, rows_digest, split_by_group

@@ -1,9 +1,9 @@
 """Which rows of the benchmarks stand in the run's own documents, and the scores without them."""
 
 from benchmarks.leakage.scores import reported_split, scores_without, touched_lines
-from benchmarks.pages.markdown import Record
 from benchmarks.results.results import BASELINES, percent
 from benchmarks.results.run_folder import RunFolder
+from benchmarks.results.table import Record
 from benchmarks.statistics.scores import scores_of
 from benchmarks.statistics.uncertainty import Estimate
 from electrify.page.page import Page

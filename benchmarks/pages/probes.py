@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import probes
-from benchmarks.pages.markdown import Record, markdown_text, record_lines
 from benchmarks.probes import fairness, robustness
 from benchmarks.probes.fairness import Gap
 from benchmarks.probes.perturb.kinds import KINDS
@@ -18,6 +17,7 @@ from benchmarks.probes.robustness import Condition
 from benchmarks.probes.tables import read_csv
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder
+from benchmarks.results.table import Record, markdown_text, record_lines
 from benchmarks.statistics.comparison import ALPHA
 from electrify.config.tasks import PROBE_SUITES
 from electrify.page.page import Page

@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pages.markdown import Record, record_lines
 from benchmarks.results.results import Result, percent
 from benchmarks.results.run_folder import RunFolder
+from benchmarks.results.table import Record, record_lines
 from benchmarks.statistics.scores import TaskScore, scores_of
 from benchmarks.tasks.data import PART, SPLIT_EVAL
 from electrify.page.page import Page

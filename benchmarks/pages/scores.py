@@ -4,11 +4,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.pages.markdown import short
 from benchmarks.pages.summary import degenerate_text, difference_table
 from benchmarks.pages.training import curve, final_valid, missing, words
 from benchmarks.results.results import percent
 from benchmarks.results.run_folder import RunFolder, has_stages
+from benchmarks.results.table import short
 from benchmarks.statistics.comparison import METHOD, Against
 from benchmarks.statistics.scores import TaskScore, scores_of
 from benchmarks.statistics.uncertainty import NUM_RESAMPLES

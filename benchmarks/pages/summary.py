@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.pages.markdown import markdown_text, table_lines
 from benchmarks.pages.probes import probe_sentences
 from benchmarks.pages.references import (
     CUT_FRACTION,
@@ -17,6 +16,7 @@ from benchmarks.pages.references import (
 from benchmarks.pages.training import open_alarms, words
 from benchmarks.results.results import BASELINES, percent, summary_of
 from benchmarks.results.run_folder import RunFolder
+from benchmarks.results.table import markdown_text, table_lines
 from benchmarks.statistics.comparison import Against
 from benchmarks.statistics.scores import Sample, TaskScore, scores_of
 from benchmarks.statistics.uncertainty import p_text

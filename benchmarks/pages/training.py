@@ -8,8 +8,8 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from benchmarks.pages.markdown import short
 from benchmarks.results.run_folder import Json, RunFolder
+from benchmarks.results.table import short
 from electrify.config.load import toml_value
 from electrify.page.page import Page
 from electrify.stage.plan import VERBS

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.encoder import ModelSource
-from benchmarks.probes import networks
-from benchmarks.probes.pairs import find_pairs
+from benchmarks.analysis.reader import Reader, open_reader
+from benchmarks.encoder import ModelSource, is_discriminator, is_language_model
 from benchmarks.probes.tables import Tested, corrected, write_csv
-from benchmarks.probes.templates.read import SIDES, Axis, Templates, read_templates
+from benchmarks.probes.templates.read import SIDES, Axis, Sentence, Templates, read_templates
 from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.results import Result
 from benchmarks.statistics.uncertainty import Estimate, of_variances, variance_of_mean
@@ -103,7 +102,6 @@ def write_gaps(
             of_encoder += _output_gaps(place, task, records)
     for language in dict.fromkeys(_TASKS[task.name]["language"] for task in tasks):
         found["pretrained"] += _network_gaps(read_templates(language), source)
-    found["pretrained"] += _pair_gaps(data_dirs, source)
     write_csv(place / TABLE, [line for lines in found.values() for line in corrected(lines)])
 
 
@@ -211,20 +209,43 @@ def _output_gaps(
 
 def _network_gaps(templates: Templates, source: ModelSource) -> list[tuple[Gap, float]]:
     """The discriminator's P(replaced) of the word and the generator's log P of it."""
-    found = []
+    found: list[tuple[Gap, float]] = []
+    if not is_discriminator(source) and not is_language_model(source):
+        return found
+    reader = open_reader(source.path, device="auto")
     measures = (
-        ("P(replaced)", networks.open_discriminator, networks.replaced_probabilities),
-        ("log P(word)", networks.open_language_model, networks.word_log_probabilities),
+        ("P(replaced)", reader.discriminator, replaced_probabilities),
+        ("log P(word)", reader.generator, word_log_probabilities),
     )
-    for measure, open_network, score in measures:
-        network = open_network(source)
+    for measure, network, score in measures:
         for axis in templates.axes if network is not None else ():
-            sentences = [sentence for *_, sentence in templates.sentences(axis)]
-            values = score(network, source.tokenizer, sentences)
+            values = score(reader, [sentence for *_, sentence in templates.sentences(axis)])
             shape = (1, len(axis.words), len(templates.pairs), len(SIDES))
             about = {"measure": measure, "task": templates.language, "encoder": "pretrained"}
             found += _axis_gaps(about, axis, values.reshape(shape))
     return found
+
+
+def replaced_probabilities(reader: Reader, sentences: Sequence[Sentence]) -> Floats:
+    """(sentences,) the discriminator's mean P(replaced) over the pieces of each word."""
+    texts = reader.cut([sentence.text for sentence in sentences])
+    logits = reader.replaced_logits([text.ids for text in texts])
+    return np.array(
+        [
+            (1 / (1 + np.exp(-of[text.pieces_in(sentence.start, sentence.end)]))).mean()
+            for of, text, sentence in zip(logits, texts, sentences, strict=True)
+        ]
+    )
+
+
+def word_log_probabilities(reader: Reader, sentences: Sequence[Sentence]) -> Floats:
+    """(sentences,) the generator's log P of each word, all of its pieces masked at once."""
+    texts = reader.cut([sentence.text for sentence in sentences])
+    masks = [
+        (number, text.pieces_in(sentence.start, sentence.end))
+        for number, (text, sentence) in enumerate(zip(texts, sentences, strict=True))
+    ]
+    return -reader.surprisals([text.ids for text in texts], masks)
 
 
 def _axis_gaps(about: Mapping[str, str], axis: Axis, values: Floats) -> list[tuple[Gap, float]]:
@@ -269,26 +290,6 @@ def _gap(sides: Sequence[Floats], are_paired: bool) -> Estimate:
     if are_paired:
         variances.append(variance_of_mean(first.mean(axis=(0, 1)) - second.mean(axis=(0, 1))))
     return of_variances(float(first.mean() - second.mean()), variances, "words, templates, seeds")
-
-
-# Pairs of sentences from elsewhere.
-
-
-def _pair_gaps(data_dirs: Sequence[Path], source: ModelSource) -> list[tuple[Gap, float]]:
-    """How often the stereotype is the more probable one, against one half."""
-    pairs = find_pairs(data_dirs)
-    network = networks.open_language_model(source) if pairs else None
-    found = []
-    for data, axis in dict.fromkeys((pair.data, pair.axis) for pair in pairs) if network else ():
-        some = [(p.stereotype, p.opposite) for p in pairs if (p.data, p.axis) == (data, axis)]
-        scores = networks.pair_scores(network, source.tokenizer, some)
-        prefers = np.where(scores[:, 0] == scores[:, 1], 0.5, scores[:, 0] > scores[:, 1])
-        gap = of_variances(float(prefers.mean()) - 0.5, [variance_of_mean(prefers)], "pairs")
-        about = {"measure": "stereotype preferred", "task": "", "encoder": "pretrained"}
-        about |= {"axis": data, "group": axis, "against": "one half"}
-        sizes = {"num_items": len(some), "num_words": 0, "seeds": 1}
-        found.append(_line([prefers, np.array([0.5])], gap, **about, **sizes))
-    return found
 
 
 def _line(sides: Sequence[NDArray[Any]], gap: Estimate, **about: Any) -> tuple[Gap, float]:

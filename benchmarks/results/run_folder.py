@@ -22,7 +22,7 @@ from electrify.storage.files import parse_json, read_json
 from electrify.system.outcome import UserError
 
 # folders of figures about a network beside its scores, each with a JSON file of that name
-PROOFREADING, KNOWLEDGE = "proofreading", "knowledge"
+PROBE = "probe"
 Json = Mapping[str, Any]
 
 
@@ -49,8 +49,7 @@ class RunFolder:
     # records of every part of the training split, by stage, where there are several
     low_shot: Mapping[str, tuple[Result, ...]] = field(default_factory=dict)
     leakage: LeakageReport | None = None  # None: not looked for
-    proofreading: Json = field(default_factory=dict)
-    knowledge: Json = field(default_factory=dict)
+    probe: Json = field(default_factory=dict)
     # folders of finished probes by stage: `robustness` looks at the run's own export,
     # `robustness-<label>` at another encoder
     probes: Mapping[str, Path] = field(default_factory=dict)
@@ -124,8 +123,7 @@ def read_run(folder: Path) -> RunFolder:
         checkpoint_evaluations=dict(sorted(checkpoint_evaluations.items())),
         low_shot=low_shot,
         leakage=read_leakage(folder / LEAKAGE) if LEAKAGE in present else None,
-        proofreading=_object(folder / PROOFREADING, f"{PROOFREADING}.json"),
-        knowledge=_object(folder / KNOWLEDGE, f"{KNOWLEDGE}.json"),
+        probe=_object(folder / PROBE, f"{PROBE}.json"),
         probes={
             stage: _sound(place, f"{stage.partition('-')[0]}.csv").parent
             for stage, place in present.items()

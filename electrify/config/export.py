@@ -11,7 +11,8 @@ class OnnxConfig(Section):
     """The exported networks as ONNX files (benchmarks/onnx/): `electrify export --onnx`."""
 
     variants: Annotated[tuple[str, ...], Field(min_length=1)] = ("int8",)
-    """Ways to make int8, of benchmarks/onnx/variants.toml. Each is scored beside fp32."""
+    """Ways to make int8: `int8`, and `int8-vnni` for processors with VNNI. Each is scored beside
+    fp32."""
     force: bool = False
     """A variant that loses too much is written all the same, and the card says so. `--force`, too.
     """

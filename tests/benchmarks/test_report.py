@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from benchmarks.pages.markdown import markdown_text, table_lines
 from benchmarks.pages.training import config_toml
 from benchmarks.report import report
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import read_run
+from benchmarks.results.table import markdown_text, table_lines
 from benchmarks.tasks.klue import YNAT
 from electrify.config.load import load_config, parse_config
 from electrify.config.run import RunConfig

@@ -162,7 +162,7 @@ def test_a_run_that_has_begun_goes_on_with_little_room(tmp_path: Path, monkeypat
 
 def test_a_text_may_begin_with_a_dash(monkeypatch):
     seen = []
-    monkeypatch.setattr("benchmarks.inspect.inspect.inspect", lambda *given: seen.append(given[1]))
+    monkeypatch.setattr("benchmarks.analysis.inspect.inspect", lambda *given: seen.append(given[1]))
     assert main(["inspect", "model", "--", "-봄이"]) == 0
     assert seen == [["-봄이"]]
 
@@ -188,7 +188,7 @@ def test_run_reads_its_config_once(monkeypatch, tmp_path: Path):
     ):
         monkeypatch.setattr(stage, work)
     monkeypatch.setattr("benchmarks.report.report", lambda *_: "page")
-    monkeypatch.setattr("benchmarks.proofreading.marked.marked_lines", lambda *_: [])
+    monkeypatch.setattr("benchmarks.analysis.mistakes.marked_lines", lambda *_: [])
     assert main(["run", str(path)]) == 0
     assert seeds == [0] * 6
 

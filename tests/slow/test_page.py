@@ -22,7 +22,9 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from benchmarks.inspect.verdict import open_detector
+from benchmarks.analysis.inspect import read
+from benchmarks.analysis.page import SOURCE
+from benchmarks.analysis.reader import open_reader
 from electrify.cli import main
 
 MODEL = "model/shipped/ko-tiny/discriminator"
@@ -45,7 +47,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Node modules with what drives a browser; half a gigabyte that does not stay."""
     folder = tmp_path_factory.mktemp("modules")
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(Path("benchmarks/inspect/page", name), folder)
+        shutil.copy(SOURCE / name, folder)
     words = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
     if subprocess.run(words, cwd=folder, capture_output=True).returncode:
         pytest.skip("npm ci failed, as it does without a network")
@@ -141,11 +143,11 @@ def test_a_person_types(is_served: bool, page: Path, served: str, session):
     assert seen["untranslated"] == 0
     assert seen["width"] <= 390  # nothing to scroll sideways on a phone
     assert seen["nameless"] == []
-    detector = open_detector(MODEL)
-    words = detector.read(SENTENCE).words
+    reader = open_reader(MODEL)
+    words = read(reader, SENTENCE).words
     assert [text for text, _ in seen["words"]] == [word.text for word in words]
     # int8 against single precision
     wanted = [word.probability for word in words]
     assert [p for _, p in seen["words"]] == pytest.approx(wanted, abs=0.05)
-    wanted = [word.probability for word in detector.read(f"{SENTENCE} " * 30).words]
+    wanted = [word.probability for word in read(reader, f"{SENTENCE} " * 30).words]
     assert seen["long"] == pytest.approx(wanted, abs=0.1)

@@ -14,10 +14,8 @@ import torch
 from transformers import AutoModel
 
 from benchmarks.encoder import load_network, open_model, quiet_transformers
-from benchmarks.onnx.export import export_onnx, require_onnx
-from benchmarks.onnx.predict import open_session
-from benchmarks.onnx.quantize import quantize, variants
-from benchmarks.onnx.text import sample
+from benchmarks.onnx.export import export_onnx, open_session, require_onnx, sample
+from benchmarks.onnx.quantize import VARIANTS, quantize
 from electrify.stage.provenance import git_commit
 from electrify.system.outcome import UserError, nearest
 from tools.throughput.finetune import random_model
@@ -42,7 +40,7 @@ class Settings:
     peer: Annotated[bool, "measure torch, too"] = False
     model: Annotated[str | None, "the encoder's folder; without, random weights"] = None
     size: Annotated[Literal["tiny", "small", "base", "large"], "of random weights"] = "small"
-    variants: Annotated[tuple[str, ...], "ways to make int8 (benchmarks/onnx/variants.toml)"] = (
+    variants: Annotated[tuple[str, ...], "ways to make int8"] = (
         "int8",
         "int8-vnni",
     )
@@ -56,8 +54,8 @@ def measure(settings: Settings) -> Report:
     """Every length with every number of threads."""
     require_onnx()
     for name in settings.variants:
-        if name not in variants():
-            raise UserError(f"--variants {name}{nearest(name, variants())}")
+        if name not in VARIANTS:
+            raise UserError(f"--variants {name}{nearest(name, VARIANTS)}")
     rows: list[Row] = []
     before = torch.get_num_threads()
     with tempfile.TemporaryDirectory() as temporary:
@@ -69,7 +67,7 @@ def measure(settings: Settings) -> Report:
         files = {FP32: export_onnx(folder, scratch / "fp32.onnx", sample()).file}
         for name in settings.variants:
             files[f"ONNX, {name}"] = scratch / f"{name}.onnx"
-            quantize(files[FP32], files[f"ONNX, {name}"], variants()[name])
+            quantize(files[FP32], files[f"ONNX, {name}"], VARIANTS[name])
         sizes = {name: file.stat().st_size / 1e6 for name, file in files.items()}
         model = load_network(str(folder), _ANY_MODEL)
         sizes[PEER] = sum(4 * of.numel() for of in model.parameters()) / 1e6

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks.pages.markdown import markdown_text, table_lines
+from benchmarks.results.table import markdown_text, table_lines
 from electrify.system.machine import cpu_name, num_cores
 
 Row = Mapping[str, Any]  # a cell by the name of its column; None where it was not measured

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from numpy.random import Generator
 
-from benchmarks.korean.hangul import keys_beside
+from benchmarks.analysis.korean import keys_beside
 from benchmarks.probes.perturb.places import of_words, substitution
 from electrify.storage.files import read_toml
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from numpy.random import Generator
 
-from benchmarks.korean.hangul import (
+from benchmarks.analysis.korean import (
     LEADS,
     TAILS,
     VOWELS,
+    kiwi,
     letters_of,
     neighbours,
     syllable_of,
 )
-from benchmarks.korean.morphemes import kiwi
 from benchmarks.probes.perturb.places import of_words, substitution
 from electrify.storage.files import read_toml
 

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,26 +15,18 @@ from onnx import numpy_helper
 
 from benchmarks.encoder import open_model
 from benchmarks.onnx import convert, gate
-from benchmarks.onnx.card import front_matter, write_card
-from benchmarks.onnx.convert import Family
-from benchmarks.onnx.export import Exported
-from benchmarks.onnx.gate import Loss, Subject, problems
-from benchmarks.onnx.measure import Benchmark, masked_tokens, replaced_tokens
-from benchmarks.onnx.quantize import DEFAULT, Variant
+from benchmarks.onnx.convert import Family, front_matter, write_card
+from benchmarks.onnx.export import REPLACED, VOCABULARY, Exported
+from benchmarks.onnx.gate import Benchmark, Loss, Subject, problems, token_benchmark
 from benchmarks.statistics.uncertainty import Estimate
 from electrify.cli import main
 
 TEXTS = ["오늘 국회 새 증시 큰 경찰", "첫 여행 다시 외교", "반도체 축구 내일 새 국회"] * 4
 
 
-@pytest.fixture(autouse=True)
-def no_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convert.shutil, "which", lambda name: None)
-
-
 @pytest.fixture(scope="module")
 def benchmark(model_folder: Path) -> Benchmark:
-    return replaced_tokens(open_model(str(model_folder)), TEXTS, None)
+    return token_benchmark(open_model(str(model_folder)), TEXTS, REPLACED)
 
 
 @pytest.fixture
@@ -54,7 +46,7 @@ def damaging(module: str) -> Callable[..., None]:
     """A quantisation that goes wrong in one module, unless it is kept in fp32."""
 
     def quantize_wrongly(
-        file_in: Path, file_out: Path, variant: Variant = DEFAULT, kept: Collection[str] = ()
+        file_in: Path, file_out: Path, bits: int = 7, kept: Collection[str] = ()
     ) -> None:
         model = onnx.load(file_in)
         if module not in kept:
@@ -136,22 +128,6 @@ def test_an_encoder_without_four_tasks_is_not_written(family: Family) -> None:
     assert convert._judge(family, "int8", False).problems == ["it is scored on nothing"]
 
 
-def test_errors_on_another_processor_count(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convert.shutil, "which", lambda name: name)
-    emulated: list[Sequence[str]] = []
-
-    def overflows(command: Sequence[str], file: Path, rows: Sequence[Any]) -> Any:
-        emulated.append(command[:3])
-        return [{name: of + 1 for name, of in row.items()} for row in convert.predict(file, rows)]
-
-    monkeypatch.setattr(convert, "predict_emulated", overflows)
-    judged = convert._judge(family, "int8", False)
-    assert emulated == [("qemu-x86_64", "-cpu", "Haswell")]
-    assert judged.problems[0].startswith("the outputs' error with AVX2 alone is")
-    assert not judged.is_written
-    assert convert._judge(family, "int8-vnni", False).is_written  # for VNNI alone
-
-
 def loss(**changes: Any) -> Loss:
     lost = Estimate(changes.pop("lost", 0.0))
     plain = Loss("klue-ynat", "macro_f1", "examples", 1000, 0.8, 0.8, lost, 1.0)
@@ -171,7 +147,7 @@ def test_the_gate_counts_points_and_agreement() -> None:
 
 def test_tokens_of_text_are_scored_by_token(model_folder: Path) -> None:
     source = open_model(str(model_folder))
-    masked = masked_tokens(source, TEXTS)
+    masked = token_benchmark(source, TEXTS, VOCABULARY)
     truth = [source.tokenizer(text)["input_ids"] for text in TEXTS]
     size = len(source.tokenizer)
     perfect = [{"vocabulary_logits": np.eye(size)[ids]} for ids in truth]
@@ -180,15 +156,12 @@ def test_tokens_of_text_are_scored_by_token(model_folder: Path) -> None:
     assert len(outcome.predictions) == sum(
         int((row["input_ids"] == source.tokenizer.mask_token_id).sum()) for row in masked.rows
     )
-    replaced = replaced_tokens(source, TEXTS, lambda rows: perfect_guess(rows, truth, size))
+    guess = [{VOCABULARY: 1e3 * np.eye(size)[ids]} for ids in truth]
+    replaced = token_benchmark(source, TEXTS, REPLACED, lambda rows: guess)
     assert [row["input_ids"].tolist() for row in replaced.rows] == truth  # nothing was replaced
     never = [{"replaced_logits": np.full(len(ids), -1.0)} for ids in truth]
     assert replaced.outcome(never).score == 1
     assert len(replaced.outcome(never).predictions) == sum(len(ids) - 2 for ids in truth)
-
-
-def perfect_guess(rows: Sequence[Any], truth: Sequence[list[int]], size: int) -> list[Any]:
-    return [{"vocabulary_logits": 1e3 * np.eye(size)[ids]} for ids in truth]
 
 
 def test_the_commands_write_a_folder_with_a_card(
@@ -198,7 +171,7 @@ def test_the_commands_write_a_folder_with_a_card(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("benchmarks.onnx.text.sample", lambda: TEXTS)
+    monkeypatch.setattr("benchmarks.onnx.export.sample", lambda: TEXTS)
     output = f"output_dir={tmp_path / 'out'}"
     given = ["--model", str(model_folder), "--data-dir", str(ynat_folder), "--set", output]
     options = ["keep_models=true", "seeds=[0]", "num_epochs=1.0", "device=cpu", 'pooling="parts"']

@@ -9,11 +9,9 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.onnx.export import Exported
+from benchmarks.onnx.export import Exported, predict
 from benchmarks.onnx.gate import error
-from benchmarks.onnx.predict import predict
-from benchmarks.onnx.quantize import DEFAULT, modules, quantize, variants
-from benchmarks.onnx.tables import quantize_tables
+from benchmarks.onnx.quantize import VARIANTS, modules, quantize, quantize_tables
 
 ROWS = [
     {
@@ -24,18 +22,9 @@ ROWS = [
 ]
 
 
-def test_the_default_is_the_variant_int8() -> None:
-    assert variants()["int8"].weight_bits == DEFAULT.weight_bits == 7
-    assert {name for name, of in variants().items() if not of.is_safe_on_avx2} == {
-        "int8-vnni",
-        "int8-per-channel",
-        "int8-per-tensor",
-    }
-
-
-@pytest.mark.parametrize("name", variants())
+@pytest.mark.parametrize("name", VARIANTS)
 def test_every_variant_is_near_fp32(name: str, exported: Exported, tmp_path: Path) -> None:
-    quantize(exported.file, tmp_path / "int8.onnx", variants()[name])
+    quantize(exported.file, tmp_path / "int8.onnx", VARIANTS[name])
     assert 0 < error(predict(exported.file, ROWS), predict(tmp_path / "int8.onnx", ROWS)) < 0.2
 
 

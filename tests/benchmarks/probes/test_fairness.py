@@ -15,7 +15,6 @@ from benchmarks.probes.fairness import (
     add_templates,
     write_gaps,
 )
-from benchmarks.probes.pairs import find_pairs
 from benchmarks.probes.tables import read_csv
 from benchmarks.probes.templates.read import read_templates
 from benchmarks.results.predictions import plain, prediction_path, write_predictions
@@ -24,7 +23,6 @@ from benchmarks.tasks.klue import YNAT
 from benchmarks.tasks.korean import HATE_SPEECH
 from tests.benchmarks.conftest import make_result
 
-FIXTURES = Path("tests/fixtures/probes")
 GROUP = "jeolla"  # of the axis of regions
 
 
@@ -149,18 +147,3 @@ def test_only_the_word_of_a_group_changes(language):
             rest = sentence.text[: sentence.start], sentence.text[sentence.end :]
             assert around.setdefault((pair, side), rest) == rest
         assert min(sum(group == g for g, _ in axis.words) for group in axis.groups) >= 4
-
-
-def test_pairs_are_read_in_the_forms_of_their_authors():
-    pairs = {pair.data: pair for pair in find_pairs([FIXTURES])}
-    assert pairs["CrowS-Pairs"].axis == "age"
-    assert pairs["CrowS-Pairs"].stereotype == "The old clerk was slow."
-    assert pairs["K-StereoSet"].stereotype == "그 요리사는 시끄럽다."
-    assert pairs["KoBBQ"].stereotype.endswith("누가 늦었나요? 학생")
-    assert pairs["KoBBQ"].opposite.endswith("누가 늦었나요? 직장인")
-
-
-def test_a_file_of_another_form_is_named(tmp_path):
-    (tmp_path / "crows_pairs_anonymized.csv").write_text("a,b\n1,2\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"crows_pairs_anonymized\.csv is not in the form"):
-        find_pairs([tmp_path])

@@ -5,7 +5,7 @@ import unicodedata
 import numpy as np
 import pytest
 
-from benchmarks.korean.hangul import letters_of, neighbours
+from benchmarks.analysis.korean import letters_of, neighbours
 from benchmarks.probes.perturb.kinds import KINDS, language_of
 
 TEXTS = {

@@ -1,7 +1,6 @@
 """The suites from the command to the page, with a small random ELECTRA; and what its networks say
 of words, beside the same computed row by row."""
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +9,9 @@ import pytest
 import torch
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
-from benchmarks.encoder import open_model
+from benchmarks.analysis.reader import open_reader
 from benchmarks.pages.card_tables import card_sections
-from benchmarks.probes import networks
+from benchmarks.probes.fairness import replaced_probabilities, word_log_probabilities
 from benchmarks.probes.suites import probe_options
 from benchmarks.probes.templates.read import Sentence, read_templates
 from benchmarks.report import report
@@ -84,11 +83,9 @@ def test_fairness_from_the_command_to_the_page(evaluated, tmp_path, monkeypatch)
         ]
         text = "\n".join(["comments\tcontain_gender_bias\tbias\thate", *rows]) + "\n"
         (data / f"{split}.tsv").write_text(text, encoding="utf-8")
-    fixture = Path("tests/fixtures/probes/k_stereoset_intra.json")
-    (data / fixture.name).write_bytes(fixture.read_bytes())
     folder = evaluated("--suite", "fairness", data_dir=tmp_path / "data")
     table = (folder / "fairness" / "fairness.csv").read_text(encoding="utf-8")
-    for measure in ("P(bad label)", "P(replaced)", "log P(word)", "stereotype preferred"):
+    for measure in ("P(bad label)", "P(replaced)", "log P(word)"):
         assert measure in table
     page = text_of(report([folder]).read_text(encoding="utf-8"))
     assert "gaps between groups are shown" in page
@@ -122,44 +119,17 @@ SENTENCES = [Sentence("친구 여자도 안 온다", 3, 5), Sentence("남자 간
 
 
 def test_words_are_scored_as_row_by_row(networks_folder):
-    source = open_model(str(networks_folder / "discriminator"))
-    detector, generator = networks.open_discriminator(source), networks.open_language_model(source)
-    tokenizer = source.tokenizer
+    reader = open_reader(str(networks_folder / "discriminator"))
+    tokenizer = reader.source.tokenizer
     places = [[2], [1]]  # of the pieces of the word; the particle is another piece
-    replaced = networks.replaced_probabilities(detector, tokenizer, SENTENCES)
-    spoken = networks.word_log_probabilities(generator, tokenizer, SENTENCES)
+    replaced = replaced_probabilities(reader, SENTENCES)
+    spoken = word_log_probabilities(reader, SENTENCES)
     for sentence, (place,), p, log_p in zip(SENTENCES, places, replaced, spoken, strict=True):
         ids = tokenizer(sentence.text, return_tensors="pt")["input_ids"]
         with torch.inference_mode():
-            assert p == pytest.approx(float(detector(ids).logits[0, place].sigmoid()), abs=1e-6)
+            logit = reader.discriminator(ids).logits[0, place]
+            assert p == pytest.approx(float(logit.sigmoid()), abs=1e-6)
             piece = int(ids[0, place])
             ids[0, place] = tokenizer.mask_token_id
-            expected = generator(ids).logits[0, place].log_softmax(-1)[piece]
+            expected = reader.generator(ids).logits[0, place].log_softmax(-1)[piece]
         assert log_p == pytest.approx(float(expected), abs=1e-5)
-
-
-def test_pairs_are_scored_by_the_pieces_that_both_have(networks_folder):
-    source = open_model(str(networks_folder / "discriminator"))
-    generator = networks.open_language_model(source)
-    pair = ("여자 안 온다", "남자 안 온다")
-    scores = networks.pair_scores(generator, source.tokenizer, [pair, (pair[0], pair[0])])
-    expected = 0.0
-    for place in (2, 3):
-        ids = source.tokenizer(pair[0], return_tensors="pt")["input_ids"]
-        piece = int(ids[0, place])
-        ids[0, place] = source.tokenizer.mask_token_id
-        with torch.inference_mode():
-            expected += float(generator(ids).logits[0, place].log_softmax(-1)[piece])
-    assert scores[0, 0] == pytest.approx(expected, abs=1e-5)
-    assert scores[1, 0] == scores[1, 1]
-
-
-def test_a_model_without_a_generator_has_no_log_probability(networks_folder, tmp_path):
-    alone = tmp_path / "discriminator"
-    alone.mkdir()
-    for path in (networks_folder / "discriminator").iterdir():
-        (alone / path.name).write_bytes(path.read_bytes())
-    assert networks.open_language_model(open_model(str(alone))) is None
-    config = json.loads((alone / "config.json").read_text())
-    (alone / "config.json").write_text(json.dumps(config | {"architectures": ["ElectraModel"]}))
-    assert networks.open_discriminator(open_model(str(alone))) is None

@@ -1,0 +1,529 @@
+"""`electrify inspect`: which words of a text a discriminator flags as replaced, and why.
+
+The probability alone does not say it: replaced tokens are few in training, so a small discriminator
+stays below one half even where it is right, and rare words are suspicious wherever they stand. So
+the threshold is set on sentences without a replaced word, so that few of their words are above it.
+"""
+
+import io
+import json
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import torch
+from captum.attr import LayerIntegratedGradients
+
+from benchmarks.analysis.reader import Reader, TokenizedText, open_reader
+from benchmarks.metrics.weighted import Floats
+from electrify.page.page import Page
+from electrify.page.plots import shorten
+from electrify.storage.encodings import decode_file, is_utf8
+from electrify.storage.files import read_toml
+from electrify.system.outcome import UserError
+from electrify.system.progress import log
+from electrify.system.unknown import coverage_of, warn_of_unknown
+
+MASK_FRACTION = 0.15  # of ELECTRA's training
+MIN_WORDS = 100  # that a threshold is set on
+FALSE_ALARMS = 0.05
+MAX_RELATIVE_ERROR = 0.01  # of an attribution
+_NUM_STEPS, _ROWS_AT_ONCE = (32, 128, 512), 32
+_NUM_PROPOSALS = 5
+_NUM_WORDS_SHOWN = 4  # that a verdict rests on
+_MAX_COLUMNS = 160  # of a heading
+# syllables and jamo, and letters, in all forms that the tokenizer reads as one (as in detector.js)
+_HANGUL = re.compile(r"[가-힣ㄱ-ㆎ\u1100-\u11ff\uffa1-\uffdc]")
+_LATIN = re.compile("[A-Za-zＡ-Ｚａ-ｚ]")
+
+
+# --- what the discriminator says ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FlaggableWord:
+    """A word by the tokenizer: characters [start, stop), its pieces, and the worst of these, whose
+    P(replaced) is that of the word."""
+
+    text: str
+    start: int
+    stop: int
+    pieces: range
+    worst: int
+    probability: float
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A text with P(replaced) of each piece, (N,), and its words."""
+
+    text: TokenizedText
+    probabilities: Floats
+    words: tuple[FlaggableWord, ...]
+
+
+def read(reader: Reader, text: str) -> Reading:
+    """P(replaced) of every piece and word of a text of any length."""
+    (cut,) = reader.cut([text])
+    probabilities = sigmoid(reader.replaced_logits([cut.ids])[0])
+    words = []
+    for _, group in groupby(range(len(cut.ids)), key=cut.words.__getitem__):
+        numbers = list(group)
+        pieces = range(numbers[0], numbers[-1] + 1)
+        start, stop = cut.spans[pieces[0]][0], cut.spans[pieces[-1]][1]
+        worst = max(pieces, key=probabilities.__getitem__)
+        probability = float(probabilities[worst])
+        words.append(FlaggableWord(cut.text[start:stop], start, stop, pieces, worst, probability))
+    return Reading(cut, probabilities, tuple(words))
+
+
+def sigmoid(logits: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-logits)))
+
+
+# --- from which probability on a word is marked ---------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Words above `probability` are marked."""
+
+    probability: float
+    source: str  # where the sentences come from, or who gave the number
+    false_alarms: float | None = None  # fraction of their words above; None: the number was given
+    found_fraction: float | None = None  # of words that the generator replaced; None: not measured
+
+    def marks(self, probability: float) -> bool:
+        return probability > self.probability
+
+    def __str__(self) -> str:
+        if self.false_alarms is None:
+            return f"{self.probability:.3g} ({self.source})"
+        text = f"{self.probability:.3f}, as {100 * self.false_alarms:.1f} % of the words of "
+        text += f"{self.source} are"
+        if self.found_fraction is None:
+            return text
+        return f"{text}, and {100 * self.found_fraction:.0f} % of those that the generator replaced"
+
+
+def thresholds_on(
+    reader: Reader, sentences: Sequence[str], source: str, levels: Sequence[float]
+) -> list[Threshold]:
+    """For each fraction of `levels` the probability that so many words of clean sentences exceed.
+
+    Raises `ValueError` for fewer than `MIN_WORDS` words.
+    """
+    clean = np.array([word.probability for text in sentences for word in read(reader, text).words])
+    if len(clean) < MIN_WORDS:
+        raise UserError(
+            f"{source} has {len(clean)} words, {MIN_WORDS} are needed to set a threshold: give "
+            "more text"
+        )
+    replaced = None
+    if reader.generator is not None:
+        replaced = np.array([p for text in sentences for p in replaced_probabilities(reader, text)])
+    thresholds = []
+    for level in levels:
+        limit = float(np.quantile(clean, 1 - level, method="higher"))
+        detected = None if replaced is None else float(np.mean(replaced > limit))
+        thresholds.append(Threshold(limit, source, float(np.mean(clean > limit)), detected))
+    return thresholds
+
+
+def replaced_probabilities(reader: Reader, text: str) -> list[float]:
+    """P(replaced) of the words that the generator replaced in a text, as in training: 15 % of the
+    tokens are hidden, and it samples others. The same text has the same draws."""
+    draws = torch.Generator().manual_seed(0)
+    (cut,) = reader.cut([text])
+    probabilities: list[float] = []
+    for window in reader.windows(len(cut.ids)):
+        shown = cut.ids[window.shown.start : window.shown.stop]
+        drawn = torch.rand(len(reader.row(cut.ids, window)), generator=draws)
+        hidden = torch.nonzero(drawn[len(reader.before) :][: len(shown)] < MASK_FRACTION)[:, 0]
+        if not len(hidden):
+            continue
+        ids = shown.copy()
+        for _, logits in reader.masked_logits([shown], [(0, hidden.tolist())]):
+            ids[hidden] = torch.multinomial(logits.softmax(-1), 1, generator=draws)[:, 0]
+        words = np.array(cut.words)[window.shown.start : window.shown.stop]
+        (logits_after,) = reader.replaced_logits([ids])
+        worst = [logits_after[words == word].max() for word in np.unique(words[ids != shown])]
+        probabilities += sigmoid(np.array(worst)).tolist()
+    return probabilities
+
+
+@cache
+def bundled_sentences() -> dict[str, list[str]]:
+    """Plain sentences by the script that they are written in."""
+    return read_toml(Path(__file__).with_name("sentences.toml"))
+
+
+def bundled_threshold(reader: Reader, script: str, false_alarms: float = FALSE_ALARMS) -> Threshold:
+    """The threshold on the bundled sentences in a script; 0.5 where there are none."""
+    if script not in bundled_sentences():
+        return Threshold(0.5, "no sentences of this script are bundled: give --clean FILE")
+    sentences = bundled_sentences()[script]
+    source = f"{len(sentences)} plain sentences in {script}"
+    return thresholds_on(reader, sentences, source, [false_alarms])[0]
+
+
+def script_of(text: str) -> str:
+    """Hangul where the text has a letter of it, else Latin where it has one without accents."""
+    return "Hangul" if _HANGUL.search(text) else "Latin" if _LATIN.search(text) else ""
+
+
+def threshold_chooser(
+    reader: Reader, given: float | None, clean: str | None, false_alarms: float
+) -> Callable[[str], Threshold]:
+    """The threshold of a text: the one given, that on the sentences of the file `clean`, or that on
+    the bundled sentences in the text's script.
+
+    Raises `ValueError` for a fraction that is not between 0 and 1, and a file that is no text.
+    """
+    for name, value in (("--threshold", given), ("--false-alarms", false_alarms)):
+        if value is not None and not 0 < value < 1:
+            raise UserError(f"{name} {value}: give a number between 0 and 1")
+    if given is not None:
+        return lambda text: Threshold(given, "given")
+    if clean is not None:
+        try:
+            data = Path(clean).read_bytes()
+        except OSError as error:
+            raise UserError(f"--clean {clean} cannot be read: {error}") from error
+        lines = _decoded(data, f"--clean {clean}").split("\n")
+        (own,) = thresholds_on(reader, lines, clean, [false_alarms])
+        return lambda text: own
+    of_script = cache(lambda script: bundled_threshold(reader, script, false_alarms))
+    return lambda text: of_script(script_of(text))
+
+
+# --- why ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What the generator would write for a piece, and the word that it makes."""
+
+    token: str
+    word: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """The likeliest other tokens in place of a piece, and the probability of the piece itself."""
+
+    own_probability: float
+    others: tuple[Proposal, ...]
+
+
+def propose(reader: Reader, reading: Reading, word: FlaggableWord) -> Proposals:
+    """What the generator expects in place of a word's worst piece, which alone is hidden."""
+    tokenizer, ids = reader.source.tokenizer, reading.text.ids
+    own = int(ids[word.worst])
+    ((_, logits),) = reader.masked_logits([ids], [(0, [word.worst])])
+    chances = logits[0].softmax(-1)
+    own_probability = float(chances[own])
+    chances[[own, *tokenizer.all_special_ids]] = 0.0
+    others = []
+    for chance, token in zip(*(x.tolist() for x in chances.topk(_NUM_PROPOSALS)), strict=True):
+        spelled = [token if piece == word.worst else int(ids[piece]) for piece in word.pieces]
+        others.append(
+            Proposal(tokenizer.convert_ids_to_tokens(token), tokenizer.decode(spelled), chance)
+        )
+    return Proposals(own_probability, tuple(others))
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """What each word adds to the logit of a piece; words that the window does not show are left
+    out. Without the error, they sum to `difference`."""
+
+    by_word: dict[int, float]
+    difference: float  # of the logit, the text against [MASK] everywhere
+    completeness_error: float  # in logits, never negative
+    num_steps: int
+
+    def largest(self, count: int, without: int) -> list[tuple[int, float]]:
+        """The (word, part) pairs of largest effect, of either sign, one word left out."""
+        others = [pair for pair in self.by_word.items() if pair[0] != without]
+        return sorted(others, key=lambda pair: -abs(pair[1]))[:count]
+
+
+def attribute(reader: Reader, reading: Reading, piece: int) -> Attribution:
+    """What the logit of `piece` owes to each word of its window.
+
+    Layer integrated gradients (Sundararajan et al. 2017) at the token embeddings, from a text whose
+    every piece is [MASK]. Steps are added until the sum misses less than 1 % of the difference of
+    the logit, 512 at most.
+    """
+    ids, network = reading.text.ids, reader.discriminator
+    window = reader.window_of(piece, len(ids))
+    place, first = reader.place(piece, window), len(reader.before)
+    row = torch.from_numpy(reader.row(ids, window))[None].to(reader.device)
+    baseline = row.clone()
+    baseline[0, first : first + len(window.shown)] = reader.source.tokenizer.mask_token_id
+    gradients = LayerIntegratedGradients(
+        lambda rows: network(input_ids=rows).logits[:, place], network.get_input_embeddings()
+    )
+    with torch.no_grad():
+        logits = network(input_ids=torch.cat([row, baseline])).logits[:, place].double()
+    difference = float(logits[0] - logits[1])
+    for num_steps in _NUM_STEPS:
+        parts = gradients.attribute(
+            row, baselines=baseline, n_steps=num_steps, internal_batch_size=_ROWS_AT_ONCE
+        )
+        by_place = parts[0].sum(-1).double()
+        error = abs(float(by_place.sum()) - difference)
+        if error <= MAX_RELATIVE_ERROR * abs(difference):
+            break
+    by_word: dict[int, float] = defaultdict(float)
+    word_of = {piece: n for n, word in enumerate(reading.words) for piece in word.pieces}
+    for part, shown in zip(by_place[first:].tolist(), window.shown, strict=False):
+        by_word[word_of[shown]] += part
+    return Attribution(dict(by_word), difference, error, num_steps)
+
+
+# --- the verb -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """A marked word: what the generator would write for its worst piece, and what the verdict on
+    that piece rests on; None where that was not asked or there is no generator."""
+
+    word: FlaggableWord
+    proposals: Proposals | None
+    attribution: Attribution | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A text as it was read, and each word above the threshold."""
+
+    reading: Reading
+    tokens: Sequence[str]
+    threshold: Threshold
+    suspicions: tuple[Suspicion, ...]
+
+
+def inspect(
+    path: str,
+    texts: Iterable[str],
+    generator: str | None,
+    threshold: float | None,
+    clean: str | None,
+    false_alarms: float,
+    has_attributions: bool,
+    as_json: bool,
+    html: str | None,
+) -> None:
+    """Print what the discriminator at `path` thinks of each text; with `html` write a page, too.
+
+    `texts` are texts, or an open file with one in each line, in any encoding. Raises `ValueError`
+    for a model without a discriminator, texts that are all empty and bytes that are no text.
+    """
+    reader = open_discriminator(path, generator)
+    if reader.generator is None:
+        log(f"no generator beside {path}, so no proposals: name one with --generator")
+    choose = threshold_chooser(reader, threshold, clean, false_alarms)
+    page = _new_page(path, has_attributions)
+    num_texts, is_known = 0, True
+    for text in filter(str.strip, _lines(texts)):
+        finding = examine(reader, text, choose(text), has_attributions)
+        if is_known:  # one warning is enough
+            known = coverage_of([finding.reading.text.ids], reader.source.tokenizer)
+            what = f"{path} reads {text!r}"
+            is_known = not warn_of_unknown(known, what, reader.source.tokenizer)
+        print(as_record(finding) if as_json else format_finding(finding), flush=True)
+        _add_finding(page, finding)
+        num_texts += 1
+    if not num_texts:
+        raise UserError('no text to inspect; give one: electrify inspect MODEL "A sentence."')
+    if html:
+        Path(html).parent.mkdir(parents=True, exist_ok=True)
+        page.write(Path(html))
+        log(f"inspect: {html}")
+
+
+def open_discriminator(path: str, generator: str | None) -> Reader:
+    """`open_reader`; `ValueError` for a model without a discriminator."""
+    reader = open_reader(path, generator)
+    if reader.discriminator is None:
+        raise UserError(f"{path} has no discriminator: give an ElectraForPreTraining")
+    return reader
+
+
+def examine(reader: Reader, text: str, threshold: Threshold, has_attributions: bool) -> Finding:
+    """A text with its marked words, and what is to say of the worst piece of each."""
+    reading = read(reader, text)
+    suspicions = [
+        Suspicion(
+            word,
+            None if reader.generator is None else propose(reader, reading, word),
+            attribute(reader, reading, word.worst) if has_attributions else None,
+        )
+        for word in reading.words
+        if threshold.marks(word.probability)
+    ]
+    tokens = reader.source.tokenizer.convert_ids_to_tokens(reading.text.ids.tolist())
+    return Finding(reading, tokens, threshold, tuple(suspicions))
+
+
+def _lines(texts: Iterable[str]) -> Iterator[str]:
+    if isinstance(texts, io.TextIOWrapper) and not texts.isatty():
+        yield from _decoded(texts.buffer.read(), "the input").split("\n")
+        return
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # bytes of another encoding, as Python hands them over
+            text = _decoded(os.fsencode(text), "the text")
+        yield text.rstrip("\n")
+
+
+def _decoded(data: bytes, place: str) -> str:
+    """The text of bytes in any encoding; `ValueError` with their `place` if they are no text."""
+    try:
+        text, encoding = decode_file(data)
+    except ValueError as error:
+        raise UserError(f"{place} cannot be read: {error}; save it as UTF-8") from None
+    if not is_utf8(encoding):
+        log(f"{place} is not UTF-8: it is read as {encoding}")
+    return text
+
+
+# --- for a reader: in the terminal, as a record, on a page ----------------------------------------
+
+
+def format_finding(finding: Finding) -> str:
+    """Lines for a terminal: the text with its marked words in brackets, each piece with its
+    probability, and what is known of each marked word."""
+    pieces = [
+        f"[{token}] {p:.2f}" if finding.threshold.marks(p) else f"{token} {p:.2f}"
+        for token, p in zip(finding.tokens, finding.reading.probabilities.tolist(), strict=True)
+    ]
+    lines = [
+        bracketed(finding),
+        f"P(replaced): {'  '.join(pieces)}",
+        f"{_count(finding)}: above {finding.threshold}",
+    ]
+    for suspicion in finding.suspicions:
+        word = suspicion.word
+        piece = finding.tokens[word.worst]
+        lines.append(f"[{word.text}] {word.probability:.2f}, for its piece {piece}")
+        lines += [f"    {name}: {text}" for name, text in _reasons(finding, suspicion).items()]
+    return "\n".join([*lines, ""])
+
+
+def as_record(finding: Finding) -> str:
+    """The same as a line of JSON; `rests_on`: a word's number and its part of the logit."""
+    suspicions = {suspicion.word: suspicion for suspicion in finding.suspicions}
+    probabilities = finding.reading.probabilities
+    words = []
+    for word in finding.reading.words:
+        record: dict[str, object] = {
+            "text": word.text,
+            "start": word.start,
+            "stop": word.stop,
+            "probability": round(word.probability, 4),
+            "is_marked": word in suspicions,
+            "pieces": [[finding.tokens[i], round(float(probabilities[i]), 4)] for i in word.pieces],
+        }
+        suspicion = suspicions.get(word)
+        if suspicion and (proposals := suspicion.proposals):
+            record["piece"] = finding.tokens[word.worst]
+            record["piece_probability_by_generator"] = proposals.own_probability
+            record["proposals"] = [
+                {"token": each.token, "word": each.word, "probability": round(each.probability, 4)}
+                for each in proposals.others
+            ]
+        if suspicion and (attribution := suspicion.attribution):
+            record["rests_on"] = [[n, round(x, 4)] for n, x in attribution.by_word.items()]
+            record["logit_difference"] = round(attribution.difference, 4)
+            record["completeness_error"] = attribution.completeness_error
+        words.append(record)
+    whole = {"text": finding.reading.text.text, "threshold": finding.threshold.probability}
+    return json.dumps({**whole, "words": words}, ensure_ascii=False)
+
+
+def _new_page(model: str, has_attributions: bool) -> Page:
+    page = Page("Replaced words", f"as {model} sees them")
+    page.paragraph(
+        "The discriminator gives each token the probability that it was replaced. A word is as "
+        "suspicious as its worst token. Rare words are suspicious wherever they stand, and a "
+        "marked word need not be wrong."
+    )
+    if has_attributions:
+        page.paragraph(
+            "What a verdict rests on: layer integrated gradients, from a text of nothing but "
+            "[MASK] to this one. A word with a positive part made the logit of the marked token "
+            "larger. All parts together are the difference of the logit between the two texts; "
+            "what they miss of it is the completeness error."
+        )
+    return page
+
+
+def _add_finding(page: Page, finding: Finding) -> None:
+    page.heading(shorten(bracketed(finding), _MAX_COLUMNS))
+    probabilities = finding.reading.probabilities.tolist()
+    marked = [finding.threshold.marks(p) for p in probabilities]
+    page.tokens(
+        f"{_count(finding)} (framed): above {finding.threshold}",
+        list(zip(finding.tokens, probabilities, marked, strict=True)),
+        "marked",
+    )
+    page.records(
+        [
+            {
+                "word": suspicion.word.text,
+                "its worst token": finding.tokens[suspicion.word.worst],
+                "P(replaced)": round(suspicion.word.probability, 3),
+                **_reasons(finding, suspicion),
+            }
+            for suspicion in finding.suspicions
+        ]
+    )
+
+
+def bracketed(finding: Finding) -> str:
+    """The text with its marked words in brackets."""
+    text, end, parts = finding.reading.text.text, 0, []
+    for suspicion in finding.suspicions:
+        start, stop = suspicion.word.start, suspicion.word.stop
+        parts.append(f"{text[end:start]}[{text[start:stop]}]")
+        end = stop
+    return "".join([*parts, text[end:]])
+
+
+def _count(finding: Finding) -> str:
+    marked, words = len(finding.suspicions), len(finding.reading.words)
+    return f"{marked} of {words} words {'is' if marked == 1 else 'are'} marked"
+
+
+def _reasons(finding: Finding, suspicion: Suspicion) -> dict[str, str]:
+    """Why a word is marked, by what is shown."""
+    reasons = {}
+    if proposals := suspicion.proposals:
+        others = ", ".join(f"{each.word} {each.probability:.2f}" for each in proposals.others)
+        text = f"{others}; as it stands {proposals.own_probability:.2g}"
+        reasons["the generator would write"] = text
+    if attribution := suspicion.attribution:
+        words = finding.reading.words
+        own = words.index(suspicion.word)
+        parts = [
+            *(f"{words[n].text} {x:+.2f}" for n, x in attribution.largest(_NUM_WORDS_SHOWN, own)),
+            f"the word itself {attribution.by_word[own]:+.2f}",
+        ]
+        reasons["the verdict rests on"] = ", ".join(parts)
+        reasons["integrated gradients from [MASK]"] = (
+            f"logit {attribution.difference:+.2f}, completeness error "
+            f"{attribution.completeness_error:.1e} in {attribution.num_steps} steps"
+        )
+    return reasons

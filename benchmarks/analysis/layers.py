@@ -1,0 +1,339 @@
+"""Linear probes of every layer, beside a control task of random labels (Hewitt and Liang 2019).
+
+Labels are made from kiwi's morphemes by rule. Beside its label each example has a type. The control
+task gives all examples of a type the same label, drawn at random. Selectivity is the accuracy of a
+probe less that on the control task: a probe that learns types by heart is as good at both.
+"""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from benchmarks.analysis.inspect import MASK_FRACTION, sigmoid
+from benchmarks.analysis.korean import KoreanSentence, Morpheme
+from benchmarks.analysis.reader import Ids, Reader, TokenizedText
+from benchmarks.analysis.report import ALL, BAND, PART, Certainty, LayerFigure
+from benchmarks.metrics.detection import auc
+from benchmarks.metrics.weighted import Floats
+from benchmarks.statistics.uncertainty import estimate, resample_scores
+from electrify.storage.files import read_toml
+
+MEAN = -1  # in place of a piece: the mean over the text's pieces
+_LABELS = read_toml(Path(__file__).with_name("labels.toml"))
+_FUTURE = ("것", "거")  # of 할 것이다
+_MIN_OF_LABEL = 30
+_TEST_FRACTION = 1 / 3
+_MAX_ITERATIONS, _INVERSE_PENALTY = 2000, 0.1
+
+
+@dataclass(frozen=True)
+class ProbeExample:
+    """A text, or a piece of it by its number (else `MEAN`), with its label."""
+
+    text: str
+    piece: int
+    label: str
+    type: str
+    group: str  # examples of one group are learnt from together, or asked together
+
+
+def examples_of(
+    sentences: Sequence[KoreanSentence],
+    texts: Mapping[str, TokenizedText],
+    num_examples: int,
+    seed: int,
+) -> dict[str, list[ProbeExample]]:
+    """Examples by property: as many of each label, and at most `num_examples` of a property.
+
+    A property that fewer than two labels have enough examples of is left out.
+    """
+    draw = random.Random(seed)
+    shuffled = draw.sample(sentences, len(sentences))
+    candidates = {
+        "part of speech": [e for s in shuffled for e in _of_pieces(s, texts[s.text])],
+        "length": _by_length(shuffled),
+        "tense": [_whole(s, label) for s in shuffled if (label := _tense(s))],
+        "level of speech": [_whole(s, label) for s in shuffled if (label := _level(s))],
+        "word order": [e for s in shuffled for e in _by_order(s, draw)],
+    }
+    balanced = {name: _balanced(of, num_examples) for name, of in candidates.items()}
+    return {name: of for name, of in balanced.items() if of}
+
+
+@cache
+def part_of_speech(tag: str) -> str | None:
+    """Its name in `labels.toml`."""
+    names = {
+        beginning: name
+        for name, beginnings in _LABELS["part-of-speech"].items()
+        for beginning in beginnings
+        if tag.startswith(beginning)
+    }
+    return names[max(names, key=len)] if names else None
+
+
+def parts_of_pieces(sentence: KoreanSentence, text: TokenizedText) -> list[str | None]:
+    """The part of speech of the morpheme in which each piece begins."""
+    at: list[str | None] = [None] * (len(sentence.text) + 1)
+    for morpheme in reversed(sentence.morphemes):  # of two in one syllable the first counts
+        name = part_of_speech(morpheme.tag)
+        at[morpheme.start : morpheme.end] = [name] * (morpheme.end - morpheme.start)
+    return [at[start + (sentence.text[start : start + 1] == " ")] for start, _ in text.spans]
+
+
+def _of_pieces(sentence: KoreanSentence, text: TokenizedText) -> Iterator[ProbeExample]:
+    """The type is the piece itself."""
+    for piece, name in enumerate(parts_of_pieces(sentence, text)):
+        if name:
+            yield ProbeExample(text.text, piece, name, str(text.ids[piece]), text.text)
+
+
+def _by_length(sentences: Sequence[KoreanSentence]) -> list[ProbeExample]:
+    """Quarters of the sentences by their number of words, which is the type."""
+    lengths = [sentence.text.count(" ") + 1 for sentence in sentences]
+    limits = np.quantile(lengths, (0.25, 0.5, 0.75))
+    return [
+        ProbeExample(s.text, MEAN, f"quarter {np.searchsorted(limits, n) + 1}", str(n), s.text)
+        for s, n in zip(sentences, lengths, strict=True)
+    ]
+
+
+def _whole(sentence: KoreanSentence, label: str, text: str | None = None) -> ProbeExample:
+    """A sentence, or another text made of it; the type is the last word."""
+    last = sentence.text.rpartition(" ")[2]
+    return ProbeExample(text or sentence.text, MEAN, label, last, sentence.text)
+
+
+def _tense(sentence: KoreanSentence) -> str | None:
+    """Past or present, of a sentence with a final ending."""
+    last = _last_word(sentence)
+    forms = {m.form for m in last if m.tag == "EP"}
+    is_future = any(m.tag == "NNB" and m.form in _FUTURE for m in last)
+    has_ending = any(m.tag == "EF" for m in last)
+    if not has_ending or is_future or forms & set(_LABELS["tense"]["left-out"]):
+        return None
+    return "past" if forms & set(_LABELS["tense"]["past"]) else "present"
+
+
+def _level(sentence: KoreanSentence) -> str | None:
+    endings = [m.form for m in _last_word(sentence) if m.tag == "EF"]
+    levels = _LABELS["level"].items() if endings else ()
+    return next((name for name, form in levels if re.fullmatch(form, endings[-1])), None)
+
+
+def _by_order(sentence: KoreanSentence, draw: random.Random) -> list[ProbeExample]:
+    """The sentence, and with two neighbouring words exchanged.
+
+    This is the bigram shift of Conneau et al. (2018). The last word stays, with its full stop.
+    """
+    words = sentence.text.split(" ")
+    place = draw.randrange(len(words) - 2)
+    moved = [*words[:place], words[place + 1], words[place], *words[place + 2 :]]
+    if moved == words:
+        return []
+    other = _whole(sentence, "two words exchanged", " ".join(moved))
+    return [_whole(sentence, "as it was"), other]
+
+
+def _last_word(sentence: KoreanSentence) -> list[Morpheme]:
+    start = sentence.text.rfind(" ") + 1
+    return [m for m in sentence.morphemes if m.start >= start]
+
+
+def _balanced(examples: Sequence[ProbeExample], num_examples: int) -> list[ProbeExample]:
+    """The first of each label; labels with few examples are left out."""
+    by_label: dict[str, list[ProbeExample]] = {}
+    for example in examples:
+        by_label.setdefault(example.label, []).append(example)
+    enough = {label: of for label, of in by_label.items() if len(of) >= _MIN_OF_LABEL}
+    if len(enough) < 2:
+        return []
+    count = min(num_examples // len(enough), *map(len, enough.values()))
+    return [example for label in sorted(enough) for example in enough[label][:count]]
+
+
+# --- probes ---------------------------------------------------------------------------------------
+
+
+def hidden_states(
+    reader: Reader,
+    encoder: Any,
+    texts: Mapping[str, TokenizedText],
+    examples: Sequence[ProbeExample],
+) -> Floats:
+    """Hidden states of each example, (layers + 1, examples, H); each text fits a window."""
+
+    def layers(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        return torch.stack(encoder(**batch, output_hidden_states=True).hidden_states, dim=2)
+
+    by_text: dict[str, list[int]] = {}
+    for number, example in enumerate(examples):
+        by_text.setdefault(example.text, []).append(number)
+    rows = [(texts[text].ids, numbers) for text, numbers in by_text.items()]
+    states: list[Any] = [None] * len(examples)
+    for row, _, of_pieces in reader.judge([ids for ids, _ in rows], layers):
+        for number in rows[row][1]:
+            piece = examples[number].piece
+            states[number] = of_pieces.mean(axis=0) if piece == MEAN else of_pieces[piece]
+    return np.stack(states, axis=1)
+
+
+def probe_layers(
+    network: str, name: str, states: Floats, examples: Sequence[ProbeExample], seeds: Sequence[int]
+) -> list[LayerFigure]:
+    """Probes of one property; `states` are (layers + 1, examples, H)."""
+    labels = np.array([example.label for example in examples])
+    figures = []
+    for layer, of_layer in enumerate(states):
+        accuracy, control = {}, {}
+        for seed in seeds:
+            is_test = _test_part(examples, seed)
+            accuracy[seed] = _accuracy(of_layer, labels, is_test)
+            control[seed] = _accuracy(of_layer, control_labels(examples, seed), is_test)
+        selectivity = {seed: accuracy[seed] - control[seed] for seed in seeds}
+        one, two = (estimate(values, None, (0.0, 1.0)) for values in (accuracy, control))
+        gain, count = estimate(selectivity, None), len(examples)
+        figures.append(LayerFigure(network, name, layer, count, len(set(labels)), one, two, gain))
+    return figures
+
+
+def control_labels(examples: Sequence[ProbeExample], seed: int) -> Any:
+    """A label for each type, whatever its examples have: (examples,).
+
+    Types come in random order. Each gets the label that has the fewest examples so far: labels
+    stay about as frequent as in the task, so that no control task is easier by its most frequent
+    label.
+    """
+    draw = np.random.default_rng(seed)
+    counts = Counter(example.type for example in examples)
+    filled = {str(label): 0 for label in draw.permutation(sorted({e.label for e in examples}))}
+    labels = {}
+    for kind in draw.permutation(sorted(counts)):
+        labels[kind] = min(filled, key=filled.__getitem__)
+        filled[labels[kind]] += counts[kind]
+    return np.array([labels[example.type] for example in examples])
+
+
+def _test_part(examples: Sequence[ProbeExample], seed: int) -> Any:
+    """Which examples are asked, (examples,); groups stay together."""
+    draw = np.random.default_rng(seed)
+    groups = sorted({e.group for e in examples})
+    is_test = {group: draw.random() < _TEST_FRACTION for group in groups}
+    return np.array([is_test[example.group] for example in examples])
+
+
+def _accuracy(states: Floats, labels: Any, is_test: Any) -> float:
+    """Of logistic regression on standardised states; of one label in training, its fraction."""
+    learnt = labels[~is_test]
+    if len(set(learnt)) == 1:
+        return float((labels[is_test] == learnt[0]).mean())
+    model = make_pipeline(
+        StandardScaler(), LogisticRegression(C=_INVERSE_PENALTY, max_iter=_MAX_ITERATIONS)
+    )
+    model.fit(states[~is_test], learnt)
+    return float(model.score(states[is_test], labels[is_test]))
+
+
+# --- where a discriminator is sure ----------------------------------------------------------------
+
+# occurrences in the text, from the stated one on
+_BANDS = {1: "1 to 9", 10: "10 to 99", 100: "100 to 999", 1000: "1,000 or more"}
+_MIN_OF_GROUP = 50
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """Sentences before and after some pieces were replaced, and what stood there."""
+
+    originals: Sequence[Ids]
+    replaced: Sequence[Ids]
+    owners: Ids  # (n,) the sentence of each replacement
+    places: Ids  # (n,) its piece
+    groups: Mapping[str, NDArray[Any]]  # (n,) the names of its groups, by grouping
+
+
+def replace_pieces(
+    reader: Reader,
+    sentences: Sequence[KoreanSentence],
+    texts: Mapping[str, TokenizedText],
+    num_sentences: int,
+    seed: int,
+) -> Replaced:
+    """Replace 15 % of the pieces by samples: of the generator, else of the text's own pieces.
+
+    Pieces that come out as they were are no replacements.
+    """
+    draw = np.random.default_rng(seed)
+    counts = Counter(int(i) for text in texts.values() for i in text.ids)
+    chosen = [sentences[i] for i in draw.permutation(len(sentences))[:num_sentences]]
+    originals = [texts[sentence.text].ids for sentence in chosen]
+    hidden = [
+        np.sort(draw.choice(len(ids), max(1, round(MASK_FRACTION * len(ids))), replace=False))
+        for ids in originals
+    ]
+    replaced = [ids.copy() for ids in originals]
+    if reader.generator is None:
+        everywhere = np.concatenate(originals)
+        for ids, places in zip(replaced, hidden, strict=True):
+            ids[places] = draw.choice(everywhere, len(places))
+    else:
+        randomness = torch.Generator().manual_seed(seed)
+        masks = [(number, places.tolist()) for number, places in enumerate(hidden)]
+        for number, logits in reader.masked_logits(originals, masks):
+            sampled = torch.multinomial(logits.softmax(dim=-1), 1, generator=randomness)
+            replaced[number][hidden[number]] = sampled[:, 0].numpy()
+    changed = [np.flatnonzero(a != b) for a, b in zip(originals, replaced, strict=True)]
+    parts = [parts_of_pieces(sentence, texts[sentence.text]) for sentence in chosen]
+    pairs = [(number, place) for number, places in enumerate(changed) for place in places]
+    groups = {
+        PART: np.array([parts[number][place] or "" for number, place in pairs]),
+        BAND: np.array([_band(counts[int(originals[number][place])]) for number, place in pairs]),
+    }
+    owners, places = np.array(pairs).T
+    return Replaced(originals, replaced, owners, places, groups)
+
+
+def _band(count: int) -> str:
+    return _BANDS[max(low for low in _BANDS if count >= low)]
+
+
+def certainty(network: str, reader: Reader, texts: Replaced) -> list[Certainty]:
+    """What the discriminator says, of all pieces and of each group of enough of them."""
+    originals, replacements = (
+        np.array([logits[n][place] for n, place in zip(texts.owners, texts.places, strict=True)])
+        for logits in map(reader.replaced_logits, (texts.originals, texts.replaced))
+    )
+    figures = []
+    for grouping, group, is_in in _groups(texts):
+        low, high = originals[is_in], replacements[is_in]
+        names, owners = np.unique(texts.owners[is_in], return_inverse=True)
+        score = auc(high, low, owners, owners)
+        value = float(score(np.ones((1, len(names))))[0])
+        draws = resample_scores(f"{group} {len(names)}", len(names), {0: score})
+        interval = estimate({0: value}, draws, (0.0, 1.0))
+        one, two = (float(sigmoid(logits).mean()) for logits in (low, high))
+        figures.append(Certainty(network, grouping, group, len(low), one, two, interval))
+    return figures
+
+
+def _groups(texts: Replaced) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
+    yield ALL, ALL, np.ones(len(texts.places), dtype=bool)
+    for grouping, names in texts.groups.items():
+        counts = Counter(name for name in names.tolist() if name)
+        groups = [group for group, count in counts.most_common() if count >= _MIN_OF_GROUP]
+        if grouping == BAND:
+            groups.sort(key=list(_BANDS.values()).index)
+        for group in groups:
+            yield grouping, group, names == group

@@ -1,0 +1,213 @@
+"""`electrify page`: a discriminator as a folder that is a web page of its own.
+
+The page runs the network in int8 by onnxruntime-web and cuts text by the JavaScript port of
+`tokenizers`. Both come from npm, in the versions of package-lock.json, and are copied into the
+folder. Every file is a classic script or held in one, so the page also opens from the disk.
+"""
+
+import base64
+import gzip
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.analysis.inspect import (
+    bundled_sentences,
+    open_discriminator,
+    read,
+    thresholds_on,
+)
+from benchmarks.analysis.reader import Reader
+from benchmarks.encoder import generator_of
+from benchmarks.onnx.export import REPLACED, VOCABULARY, export_onnx, open_session, require_onnx
+from benchmarks.onnx.quantize import quantize
+from electrify.system.outcome import UserError
+from electrify.system.progress import log
+from electrify.system.unknown import coverage_of, warn_of_unknown
+
+FALSE_ALARMS = (0.02, 0.05, 0.1)  # that a visitor chooses from
+EXAMPLES = {
+    "Hangul": (
+        "이 영화는 정말 재미있게 봤습니다. 배우들의 세금이 훌륭했어요.",
+        "봄이 오면 공원에 금리가 피고 사람들이 산책을 나온다.",
+        "이 영화는 정말 재미있게 봤습니다. 배우들의 연기가 훌륭했어요.",
+    ),
+    "Latin": (
+        "In spring the taxes open and people walk in the park.",
+        "In spring the flowers open and people walk in the park.",
+    ),
+}
+SOURCE = Path(__file__).with_name("browser")
+_LANGUAGES = {"Hangul": "ko", "Latin": "en"}
+_FAR, _MAX_OTHERS = 0.05, 0.01  # of a probability; of the words
+_OWN = ("index.html", "page.css", "words.js", "detector.js", "page.js")
+_RUNTIME, _TOKENIZERS = "onnxruntime-web/dist", "@huggingface/tokenizers"
+
+
+def build_page(path: str, generator: str | None, output: Path) -> None:
+    """Write the folder `output` for the discriminator at `path`, whole or not at all.
+
+    Raises `ValueError` where npm is missing or fails, the folder is there already, or the model has
+    no discriminator or no WordPiece tokenizer.
+    """
+    require_onnx()
+    npm = shutil.which("npm")
+    if npm is None:
+        raise UserError("npm was not found; install Node.js 20 or newer, which has it")
+    if output.exists():
+        raise UserError(f"--output {output} is there already: remove it or name another folder")
+    reader = open_discriminator(path, generator)
+    generator = generator or generator_of(reader.source.path)
+    kind = json.loads(reader.source.tokenizer.backend_tokenizer.to_str())["model"]["type"]
+    if kind != "WordPiece":
+        raise UserError(f"{path} has a {kind} tokenizer; the page reads WordPiece")
+    paths = {"discriminator": reader.source.path} | ({"generator": generator} if generator else {})
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".page-") as scratch:
+        libraries, folder = Path(scratch, "npm"), Path(scratch, "page")
+        log("page 1/3: onnxruntime-web and tokenizers from npm")
+        _install(npm, libraries)
+        log(f"page 2/3: {' and '.join(paths)} to int8")
+        networks = {name: _convert(name, Path(of), libraries) for name, of in paths.items()}
+        log("page 3/3: thresholds, and the folder")
+        int8 = replace(
+            reader,
+            discriminator=networks["discriminator"],
+            generator=networks.get("generator"),
+        )
+        check_int8(reader, int8)
+        _write(folder, int8, networks, libraries / "node_modules")
+        folder.rename(output)
+    size = sum(file.stat().st_size for file in output.rglob("*") if file.is_file())
+    log(f"page: {output / 'index.html'}, {size / 1e6:.1f} MB in all")
+
+
+def _install(npm: str, folder: Path) -> None:
+    """The packages of package-lock.json in `folder`/node_modules; nothing of theirs is run."""
+    folder.mkdir()
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(SOURCE / name, folder)
+    words = [npm, "ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        errors = [x for x in done.stderr.splitlines() if x.startswith("npm error")]
+        raise UserError(f"npm ci failed: {'; '.join(errors[:3])} (it needs the network)")
+
+
+class _Int8:
+    """An int8 file, called as the network of `transformers` that it was made from."""
+
+    def __init__(self, file: Path, inputs: Sequence[str], output: str) -> None:
+        self.file, self.inputs, self._output = file, inputs, output
+        self._session = open_session(file, 0)
+
+    def __call__(self, **given: Tensor) -> SimpleNamespace:
+        rows = {name: of.numpy() for name, of in given.items()}
+        rows["token_type_ids"] = np.zeros_like(rows["input_ids"])
+        (logits,) = self._session.run([self._output], {name: rows[name] for name in self.inputs})
+        return SimpleNamespace(logits=torch.from_numpy(logits))
+
+
+def _convert(name: str, path: Path, folder: Path) -> _Int8:
+    texts = [sentence for of in bundled_sentences().values() for sentence in of]
+    exported = export_onnx(path, folder / f"{name}.onnx", texts)
+    output = REPLACED if name == "discriminator" else VOCABULARY
+    assert output in exported.outputs
+    file = folder / f"{name}.int8.onnx"
+    quantize(exported.file, file)
+    return _Int8(file, exported.inputs, output)
+
+
+def check_int8(reader: Reader, int8: Reader) -> None:
+    """`ValueError` if int8 gives more than `_MAX_OTHERS` of the words of the bundled sentences a
+    probability that is farther than `_FAR` from that of fp32."""
+    far = [
+        abs(a.probability - b.probability) > _FAR
+        for sentences in bundled_sentences().values()
+        for sentence in sentences
+        for a, b in zip(read(reader, sentence).words, read(int8, sentence).words, strict=True)
+    ]
+    if (fraction := sum(far) / len(far)) > _MAX_OTHERS:
+        raise UserError(
+            f"{reader.source.path}: in int8 {fraction:.1%} of {len(far)} words get another "
+            f"probability (by more than {_FAR}; allowed are {_MAX_OTHERS:.0%} of them), so the "
+            "page would mark others. electrify export --onnx says what int8 costs this network"
+        )
+
+
+def _write(folder: Path, int8: Reader, networks: Mapping[str, _Int8], modules: Path) -> None:
+    for part in ("data", "vendor"):
+        (folder / part).mkdir(parents=True)
+    for name in _OWN:
+        shutil.copy(SOURCE / name, folder)
+    vendor = folder / "vendor"
+    shutil.copy(modules / _RUNTIME / "ort.wasm.min.js", vendor / "onnxruntime.js")
+    code = (modules / _TOKENIZERS / "dist" / "tokenizers.min.cjs").read_text(encoding="utf-8")
+    # the package for Node.js as a classic script, with the global `tokenizers`
+    text = "const tokenizers = (() => { const module = { exports: {} };\n"
+    text += f"{code}\nreturn module.exports; }})();\n"
+    (vendor / "tokenizers.js").write_text(text, encoding="utf-8")
+    licences = [_licence(modules / package) for package in (_TOKENIZERS, "onnxruntime-web")]
+    (vendor / "LICENCES.txt").write_text("".join(licences), encoding="utf-8")
+    backend = int8.source.tokenizer.backend_tokenizer
+    backend.no_truncation()
+    backend.no_padding()
+    files = {
+        "wasm": (modules / _RUNTIME / "ort-wasm-simd-threaded.wasm").read_bytes(),
+        "glue": (modules / _RUNTIME / "ort-wasm-simd-threaded.mjs").read_bytes(),
+        "tokenizer": backend.to_str().encode(),
+        **{name: network.file.read_bytes() for name, network in networks.items()},
+    }
+    for name, content in files.items():
+        packed = base64.b64encode(gzip.compress(content, mtime=0)).decode()
+        (folder / "data" / f"{name}.js").write_text(f'electrify.{name} = "{packed}";\n')
+    settings = page_settings(int8, networks["discriminator"].inputs)
+    text = json.dumps(settings | {"files": list(files)}, ensure_ascii=False, indent=1)
+    (folder / "data" / "settings.js").write_text(
+        f"const electrify = {{ settings: {text} }};\n", encoding="utf-8"
+    )
+
+
+def page_settings(reader: Reader, inputs: Sequence[str]) -> dict[str, Any]:
+    """What the page must know of its networks; thresholds are those of these very networks."""
+    thresholds: dict[str, dict[float, dict[str, Any]]] = {}
+    for script, sentences in bundled_sentences().items():
+        every = thresholds_on(reader, sentences, script, FALSE_ALARMS)
+        num = {"num_sentences": len(sentences)}
+        thresholds[script] = {
+            level: asdict(each) | num for level, each in zip(FALSE_ALARMS, every, strict=True)
+        }
+    # where the generator's words are found best, the network knows the language
+    best = max(thresholds, key=lambda script: thresholds[script][0.05]["found_fraction"] or 0.0)
+    tokenizer = reader.source.tokenizer
+    known = coverage_of([text.ids for text in reader.cut(bundled_sentences()[best])], tokenizer)
+    warn_of_unknown(known, f"the page's sentences in {best}", tokenizer)
+    return {
+        "model": "/".join(Path(reader.source.path).parts[-2:]),  # no path of this machine
+        "inputs": list(inputs),
+        "maxPieces": reader.max_pieces,
+        "before": list(reader.before),
+        "after": list(reader.after),
+        "mask": tokenizer.mask_token_id,
+        "special": sorted(tokenizer.all_special_ids),
+        "levels": list(FALSE_ALARMS),
+        "thresholds": thresholds,
+        "examples": [{"text": text, "lang": _LANGUAGES[best]} for text in EXAMPLES[best]],
+    }
+
+
+def _licence(package: Path) -> str:
+    about = json.loads((package / "package.json").read_text(encoding="utf-8"))
+    licence = package / "LICENSE"
+    text = licence.read_text(encoding="utf-8") if licence.exists() else "See the head of its file."
+    return f"{about['name']} {about['version']}: {about['license']}\n\n{text}\n\n"

@@ -1,0 +1,279 @@
+"""What ELECTRA's two networks say of a text of any length; every analysis reads by this.
+
+A text with more pieces than the model has positions is read in windows that overlap by half. Each
+piece is judged in the window that shows most of its surroundings.
+"""
+
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import AutoModelForMaskedLM, ElectraForPreTraining
+
+from benchmarks.encoder import (
+    ModelSource,
+    generator_of,
+    is_discriminator,
+    is_language_model,
+    load_network,
+    open_model,
+)
+from benchmarks.finetune.finetune import choose_device
+from benchmarks.metrics.weighted import Floats
+from electrify.system.outcome import UserError
+
+Ids = NDArray[np.int64]
+Inputs = Mapping[str, Tensor]  # `input_ids` and `attention_mask`, (B, T) each
+_BATCH_TOKENS = 4096
+_MASKED_LM: Any = AutoModelForMaskedLM
+
+
+@dataclass(frozen=True)
+class TokenizedText:
+    """A text in NFC and its N pieces, special tokens left out.
+
+    `ids` are (N,), `spans` the characters [start, stop) of each piece, `words` the number of the
+    word that the tokenizer cut it from.
+    """
+
+    text: str
+    ids: Ids
+    spans: Sequence[tuple[int, int]]
+    words: Sequence[int]
+
+    def pieces_in(self, start: int, stop: int) -> list[int]:
+        """The pieces that share a character with [start, stop)."""
+        return [
+            n for n, (low, high) in enumerate(self.spans) if low < min(high, stop) and high > start
+        ]
+
+
+@dataclass(frozen=True)
+class TextWindow:
+    """The pieces of a text that a network reads at once, and those of them that it judges."""
+
+    shown: range
+    judged: range
+
+
+def windows_of(num_pieces: int, size: int) -> list[TextWindow]:
+    """Windows of `size` pieces that overlap by half; each piece is judged in one of them.
+
+    The first half of an overlap belongs to the earlier window.
+    """
+    overlap = size // 2
+    step, border = size - overlap, overlap // 2
+    last = max(0, -((size - num_pieces) // step))
+    return [
+        TextWindow(
+            range(k * step, min(k * step + size, num_pieces)),
+            range(k and k * step + border, num_pieces if k == last else (k + 1) * step + border),
+        )
+        for k in range(last + 1)
+    ]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A tokenizer, and the networks that read its ids, where there are some."""
+
+    source: ModelSource
+    discriminator: Any  # ElectraForPreTraining or None
+    generator: Any  # a masked language model or None
+    before: tuple[int, ...]  # the special tokens around a text
+    after: tuple[int, ...]
+    device: torch.device
+
+    @property
+    def max_pieces(self) -> int | None:
+        """How many pieces a window holds; None if there is no limit."""
+        longest = self.source.max_positions
+        return longest and longest - len(self.before) - len(self.after)
+
+    def cut(self, texts: Sequence[str]) -> list[TokenizedText]:
+        """The pieces of each text.
+
+        Texts become NFC: `tokenizers` gives of letters that it composes the first part alone.
+        """
+        texts = [unicodedata.normalize("NFC", text) for text in texts]
+        encoded = self.source.tokenizer(
+            texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+        )
+        columns = zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True)
+        return [
+            TokenizedText(text, np.array(ids, np.int64), spans, encoded.word_ids(number))
+            for number, (text, ids, spans) in enumerate(columns)
+        ]
+
+    def windows(self, num_pieces: int) -> list[TextWindow]:
+        """Those of a text."""
+        return windows_of(num_pieces, self.max_pieces or max(1, num_pieces))
+
+    def row(self, ids: Ids, window: TextWindow) -> Ids:
+        """What a network reads of a text: the pieces of the window between special tokens."""
+        return np.array([*self.before, *ids[window.shown.start : window.shown.stop], *self.after])
+
+    def place(self, piece: int, window: TextWindow) -> int:
+        """Where a piece stands in the window's row."""
+        return piece - window.shown.start + len(self.before)
+
+    def window_of(self, piece: int, num_pieces: int) -> TextWindow:
+        """The window that judges a piece."""
+        return next(each for each in self.windows(num_pieces) if piece in each.judged)
+
+    def replaced_logits(self, texts: Sequence[Ids]) -> list[Floats]:
+        """The discriminator's logits that each piece was replaced, (N,) of each text."""
+        logits = [np.empty(len(ids)) for ids in texts]
+        for number, judged, found in self.judge(
+            texts, lambda batch: self.discriminator(**batch).logits
+        ):
+            logits[number][judged.start : judged.stop] = found
+        return logits
+
+    @torch.inference_mode()
+    def judge(
+        self, texts: Sequence[Ids], network: Callable[[Inputs], Tensor]
+    ) -> Iterator[tuple[int, range, NDArray[Any]]]:
+        """Number of a text, the pieces judged in one window, and what the network gives of them.
+
+        `network` makes (B, T, ...) of a batch.
+        """
+        places = [(n, window) for n, ids in enumerate(texts) for window in self.windows(len(ids))]
+        rows = [self.row(texts[n], window) for n, window in places]
+        for batch in batches(rows):
+            outputs = network(self._padded([rows[i] for i in batch])).cpu().numpy()
+            for output, i in zip(outputs, batch, strict=True):
+                number, window = places[i]
+                start = self.place(window.judged.start, window)
+                yield number, window.judged, output[start : start + len(window.judged)]
+
+    @torch.inference_mode()
+    def masked_logits(
+        self, texts: Sequence[Ids], masks: Sequence[tuple[int, Sequence[int]]]
+    ) -> Iterator[tuple[int, Tensor]]:
+        """Number of a mask, and the generator's logits (M, V) of its M pieces, all [MASK] at once.
+
+        A mask is the number of a text and pieces of it. Raises `ValueError` for pieces that no
+        window shows together.
+        """
+        places = []
+        for number, pieces in masks:
+            window = self.window_of(pieces[0], len(texts[number]))
+            if not all(piece in window.shown for piece in pieces):
+                raise ValueError(f"the model has too few positions to mask {len(pieces)} pieces")
+            places.append(
+                (self.row(texts[number], window), [self.place(p, window) for p in pieces])
+            )
+        for batch in batches([row for row, _ in places]):
+            inputs = self._padded([places[i][0] for i in batch])
+            rows = torch.tensor([n for n, i in enumerate(batch) for _ in places[i][1]])
+            columns = torch.tensor([place for i in batch for place in places[i][1]])
+            inputs["input_ids"][rows, columns] = self.source.tokenizer.mask_token_id
+            logits = logits_at(self.generator, inputs, rows, columns).cpu()
+            start = 0
+            for i in batch:
+                end = start + len(places[i][1])
+                yield i, logits[start:end]
+                start = end
+
+    def surprisals(
+        self, texts: Sequence[Ids], masks: Sequence[tuple[int, Sequence[int]]]
+    ) -> Floats:
+        """-log p of the pieces of each mask, in nats, as the generator has it (Salazar et al. 2020
+        where a mask has one piece)."""
+        sums = np.zeros(len(masks))
+        for mask, logits in self.masked_logits(texts, masks):
+            number, pieces = masks[mask]
+            true = torch.from_numpy(texts[number][list(pieces)])
+            sums[mask] = torch.nn.functional.cross_entropy(logits, true, reduction="sum")
+        return sums
+
+    def _padded(self, rows: Sequence[Ids]) -> dict[str, Tensor]:
+        length = max(map(len, rows))
+        ids = torch.full((len(rows), length), self.source.tokenizer.pad_token_id)
+        mask = torch.zeros(len(rows), length, dtype=torch.int64)
+        for number, row in enumerate(rows):
+            ids[number, : len(row)] = torch.from_numpy(row)
+            mask[number, : len(row)] = 1
+        return {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
+
+
+def logits_at(network: Any, inputs: Inputs, rows: Tensor, columns: Tensor) -> Tensor:
+    """Logits (M, V) of a masked language model at M places of a batch.
+
+    Its head sees these places alone: over whole rows it costs more than a small network. An ONNX
+    file is one piece.
+    """
+    if not isinstance(network, nn.Module):
+        return cast(Tensor, network(**inputs).logits[rows, columns])
+
+    def keep(_module: object, _inputs: object, output: Any) -> Any:
+        output.last_hidden_state = output.last_hidden_state[rows, columns].unsqueeze(0)
+        return output
+
+    base: Any = network.base_model
+    handle = base.register_forward_hook(keep)
+    try:
+        logits: Tensor = network(**inputs).logits[0]
+    finally:
+        handle.remove()
+    return logits
+
+
+def batches(rows: Sequence[Ids]) -> Iterator[list[int]]:
+    """Numbers of rows of about the same length, 4,096 tokens at most or one row at a time."""
+    order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
+    batch: list[int] = []
+    for here, after in pairwise([*order, None]):
+        assert here is not None
+        batch.append(here)
+        if after is None or len(rows[after]) * (len(batch) + 1) > _BATCH_TOKENS:
+            yield batch
+            batch = []
+
+
+def open_reader(model: str, generator: str | None = None, device: str = "cpu") -> Reader:
+    """The networks of a run, an export, a folder or a hub name.
+
+    Without a name the generator is the one beside the discriminator. Raises `ValueError` for a
+    folder without weights, a tokenizer that does not say where a piece stands or has no mask token,
+    and a generator of another vocabulary.
+    """
+    folders = [Path(model, folder, "discriminator") for folder in ("", "export")]
+    path = next((str(folder) for folder in folders if folder.is_dir()), model)
+    source = open_model(path)
+    tokenizer = source.tokenizer
+    if not tokenizer.is_fast:
+        raise UserError(f"{path}: save its tokenizer as tokenizer.json, which gives positions")
+    if tokenizer.mask_token_id is None:
+        raise UserError(f"{path}: the tokenizer has no mask token; save one with it (mask_token)")
+    generator = generator or (path if is_language_model(source) else generator_of(path))
+    if generator:
+        check_vocabulary(source, open_model(generator))
+    where = choose_device(device)
+    encoded = tokenizer("a", return_special_tokens_mask=True)
+    marks = encoded["special_tokens_mask"]
+    first, last = (order.index(0) for order in (marks, marks[::-1]))
+    return Reader(
+        source,
+        load_network(path, ElectraForPreTraining).to(where) if is_discriminator(source) else None,
+        load_network(generator, _MASKED_LM).to(where) if generator else None,
+        tuple(encoded["input_ids"][:first]),
+        tuple(encoded["input_ids"][len(marks) - last :]),
+        where,
+    )
+
+
+def check_vocabulary(source: ModelSource, other: ModelSource) -> None:
+    """`ValueError` where the ids of one network mean other pieces to the other one."""
+    if other.tokenizer.get_vocab() != source.tokenizer.get_vocab():
+        raise UserError(
+            f"{other.name} has another vocabulary than {source.name}: give networks with the same"
+        )

@@ -1,0 +1,364 @@
+"""Figures of `electrify probe` on a page and in Markdown: planted mistakes, layers, certainty."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.analysis.plant import KINDS
+from benchmarks.metrics.statistics import holm
+from benchmarks.results.results import percent
+from benchmarks.results.run_folder import Json
+from benchmarks.results.table import Record, record_lines
+from benchmarks.statistics.uncertainty import Estimate
+from electrify.page.page import Page
+
+MODEL, RANDOM_INIT = "model", "random-init"  # networks; the others are steps
+ALL, PART, BAND = "all", "part of speech", "occurrences"  # groupings; also all rules of a kind
+_LEVEL = 0.05
+_NUM_LINES = 6
+_METRICS = {
+    "auc": "AUC against the other words of the sentence",
+    "paired": "Paired with the same word in the right sentence",
+    "recall at 1%": "Recall where 1 % of right words are flagged",
+    "precision at 1%": "Precision where 1 % of right words are flagged",
+    "recall at 5%": "Recall where 5 % of right words are flagged",
+    "precision at 5%": "Precision where 5 % of right words are flagged",
+}
+_HOW_MISTAKES = (
+    "One mistake is planted in each right sentence. A word is as suspicious as its most suspicious "
+    "piece. AUC: chance that a mistake is more suspicious than another word of its sentence. "
+    "Paired: than the same word in the right sentence. Recall and precision: at the threshold "
+    "above which stand 1 % or 5 % of the words of right sentences. In parentheses: 95 % intervals "
+    "over sentences, each alone. All in percent; guessing has an AUC of 50."
+)
+_HOW_PROBES = (
+    "A probe is logistic regression on frozen hidden states: of a piece for part of speech, of the "
+    "mean over the sentence's pieces for the rest. The control task gives every type (piece, "
+    "number of words, last word) a random label. Selectivity is the accuracy less that on the "
+    "control task. Labels are equally frequent. Layer 0 is the embeddings. Intervals are over "
+    "seeds. The best layer is chosen on the examples that it is scored on."
+)
+_HOW_CERTAINTY = (
+    "15 % of the pieces are replaced by samples of the {}. The same positions are judged with "
+    "their own piece and with the other one. Part of speech and occurrences are those of the piece "
+    "that stood there first. Intervals are over sentences."
+)
+
+
+@dataclass(frozen=True)
+class MistakeFigure:
+    """One figure with its interval over sentences; `p` is of a difference, for itself alone."""
+
+    kind: str
+    rule: str
+    num_sentences: int
+    detector: str
+    metric: str
+    estimate: Estimate
+
+
+@dataclass(frozen=True)
+class LayerFigure:
+    """What one layer of a network tells of one property, over seeds."""
+
+    network: str
+    property: str
+    layer: int  # 0: embeddings
+    num_examples: int
+    num_labels: int
+    accuracy: Estimate
+    control: Estimate
+    selectivity: Estimate
+
+
+@dataclass(frozen=True)
+class Certainty:
+    """P(replaced) of the pieces of one group, and how well it tells the two sorts apart."""
+
+    network: str
+    grouping: str
+    group: str
+    num_pieces: int
+    of_originals: float  # mean P(replaced), which should be low
+    of_replacements: float  # the same, which should be high
+    auc: Estimate
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What `electrify probe` measured of one model."""
+
+    model: str
+    text: Sequence[str]
+    num_sentences: int
+    sampled_by: str
+    versions: Mapping[str, str]
+    mistakes: Sequence[MistakeFigure]
+    layers: Sequence[LayerFigure]
+    certainty: Sequence[Certainty]
+
+
+def read_figures(record: Json) -> Figures:
+    """Those of `probe.json`."""
+    kinds: dict[str, Any] = {
+        "mistakes": MistakeFigure,
+        "layers": LayerFigure,
+        "certainty": Certainty,
+    }
+    rows = {
+        name: [
+            kind(**{k: _estimate(v) if isinstance(v, dict) else v for k, v in row.items()})
+            for row in record[name]
+        ]
+        for name, kind in kinds.items()
+    }
+    return Figures(**{**record, **rows})
+
+
+def _estimate(record: Mapping[str, Any]) -> Estimate:
+    numbers: dict[str, Any] = {n: math.nan if of is None else of for n, of in record.items()}
+    return Estimate(**numbers)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A text, plot or table: puts itself on a page; of a plot there is no Markdown."""
+
+    add: Callable[[Page], None]
+    markdown: str = ""
+
+
+def blocks_of(figures: Figures) -> dict[str, list[Block]]:
+    """The sections that have something to show, by title."""
+    sections = {
+        "Which planted mistakes it finds": list(_mistake_blocks(figures)),
+        "What the network knows": list(_layer_blocks(figures)),
+    }
+    return {title: blocks for title, blocks in sections.items() if blocks}
+
+
+def _text(text: str) -> Block:
+    return Block(lambda page: page.paragraph(text), text)
+
+
+def _table(title: str, rows: Sequence[Record]) -> Block:
+    return Block(
+        lambda page: page.records(rows, title), "\n".join([f"## {title}", "", *record_lines(rows)])
+    )
+
+
+def _interval(estimate: Estimate) -> str | None:
+    """'81.2 (80.1 to 82.3)' in percent; None of no value."""
+    if math.isnan(estimate.value):
+        return None
+    value, low, high = (percent(x, 1) for x in (estimate.value, estimate.low, estimate.high))
+    return value if math.isnan(estimate.low) else f"{value} ({low} to {high})"
+
+
+# --- planted mistakes -----------------------------------------------------------------------------
+
+
+def _mistake_blocks(figures: Figures) -> Iterator[Block]:
+    every = figures.mistakes
+    if not every:
+        return
+    gaps = [m for m in every if " - " in m.detector and m.rule == ALL]
+    whole = [m for m in every if " - " not in m.detector and m.rule == ALL]
+    aucs: dict[str, list[Estimate]] = {}
+    for m in whole:
+        if m.metric == "auc":
+            aucs.setdefault(m.detector, []).append(m.estimate)
+    yield _text(_verdict(gaps) if gaps else f"Only {whole[0].detector} was measured.")
+    yield Block(
+        lambda page: page.bar_plot(
+            "AUC by kind of mistake, percent; 50 is guessing",
+            list(dict.fromkeys(KINDS[m.kind] for m in whole)),
+            {name: [100 * e.value for e in of] for name, of in aucs.items()},
+            "AUC, percent",
+            {name: [100 * e.half_width for e in of] for name, of in aucs.items()},
+        )
+    )
+    yield _text(_HOW_MISTAKES)
+    for metric, title in _METRICS.items():
+        yield _table(title, _mistake_rows([m for m in whole if m.metric == metric]))
+    if gaps:
+        yield _table("Differences in AUC", _mistake_rows(gaps))
+    rules = [m for m in every if m.rule != ALL and " - " not in m.detector and m.metric == "auc"]
+    yield _table("AUC by rule, where a rule has 20 sentences or more", _mistake_rows(rules))
+
+
+def _verdict(gaps: Sequence[MistakeFigure]) -> str:
+    """On which kinds the first detector is better than each other one, corrected by Holm."""
+    p_values = [1.0 if math.isnan(gap.estimate.p) else gap.estimate.p for gap in gaps]
+    shown = [gap for gap, p in zip(gaps, holm(p_values), strict=True) if p <= _LEVEL]
+    sentences = []
+    for pair in dict.fromkeys(gap.detector for gap in gaps):
+        first, _, other = pair.partition(" - ")
+        higher, lower = (
+            [KINDS[g.kind] for g in shown if g.detector == pair and (g.estimate.value > 0) == up]
+            for up in (True, False)
+        )
+        sentences.append(
+            f"Beside {other}, {first} is shown to have a higher AUC on {len(higher)} of "
+            f"{len({gap.kind for gap in gaps})} kinds ({', '.join(higher) or 'none'}) and a lower "
+            f"one on {len(lower)} ({', '.join(lower) or 'none'})."
+        )
+    return " ".join([*sentences, f"Corrected for {len(gaps)} differences (Holm)."])
+
+
+def _mistake_rows(figures: Sequence[MistakeFigure]) -> list[Record]:
+    """A row a kind, or a kind and rule; a column a detector."""
+    rows: dict[tuple[str, str], dict[str, object]] = {}
+    for m in figures:
+        rule = {} if m.rule == ALL else {"rule": m.rule}
+        start = {"kind": KINDS[m.kind], **rule, "sentences": m.num_sentences}
+        rows.setdefault((m.kind, m.rule), start)[m.detector] = _interval(m.estimate)
+    return list(rows.values())
+
+
+# --- layers and certainty -------------------------------------------------------------------------
+
+Layers = Mapping[str, Sequence[LayerFigure]]  # by property, layer after layer
+
+
+def _layer_blocks(figures: Figures) -> Iterator[Block]:
+    """Each figure with a sentence, then the tables."""
+    networks: dict[str, dict[str, list[LayerFigure]]] = {}
+    for figure in figures.layers:
+        of_network = networks.setdefault(figure.network, {})
+        of_network.setdefault(figure.property, []).append(figure)
+    steps = [name for name in networks if name.isdecimal()]
+    model, baseline = networks.get(MODEL, {}), networks.get(RANDOM_INIT, {})
+    sure = [row for row in figures.certainty if row.network == MODEL]
+    if model:
+        yield Block(lambda page: _plot_layers(page, model))
+        parts = [
+            f"{name} {percent(best.selectivity.value, 1)} in layer {best.layer} (random "
+            f"initialisation {percent(_best(baseline[name]).selectivity.value, 1)} in its best)"
+            for name, best in ((name, _best(of)) for name, of in model.items())
+        ]
+        yield _text(f"The highest measured selectivity: {', '.join(parts)}.")
+    for grouping in (PART, BAND):
+        if rows := [row for row in sure if row.grouping == grouping]:
+            yield from _certainty_blocks(grouping, rows)
+    if steps:
+        yield Block(lambda page: _plot_steps(page, figures, networks, steps))
+    if model:
+        yield _text(_HOW_PROBES)
+        yield _table("Probes by layer, percent", _layer_rows(model, baseline))
+    if sure:
+        yield _text(_HOW_CERTAINTY.format(figures.sampled_by))
+        yield _table("Certainty, percent", [_certainty_row(row) for row in sure])
+    if steps:
+        rows_of_steps = [
+            {"step": name}
+            | {
+                kind: f"{_interval(_best(of).selectivity)} in {_best(of).layer}"
+                for kind, of in networks[name].items()
+            }
+            for name in (RANDOM_INIT, *steps)
+        ]
+        title = "Selectivity over pretraining, in the best layer of each step, percent"
+        yield _table(title, rows_of_steps)
+        aucs = {(r.network, r.grouping, r.group): r.auc.value for r in figures.certainty}
+        yield _table(
+            "AUC of replaced against original pieces over pretraining, percent",
+            [
+                {"by": row.grouping, "group": row.group}
+                | {step: percent(aucs.get((step, row.grouping, row.group)), 1) for step in steps}
+                for row in sure
+            ],
+        )
+
+
+def _best(rows: Sequence[LayerFigure]) -> LayerFigure:
+    return max(rows, key=lambda row: row.selectivity.value)
+
+
+def _plot_layers(page: Page, model: Layers) -> None:
+    page.line_plot(
+        "Selectivity of probes by layer, percent",
+        {name: [(r.layer, 100 * r.selectivity.value) for r in of] for name, of in model.items()},
+        "layer",
+        "selectivity, percent",
+        bands={
+            name: [(r.layer, 100 * r.selectivity.low, 100 * r.selectivity.high) for r in of]
+            for name, of in model.items()
+        },
+    )
+
+
+def _plot_steps(
+    page: Page, figures: Figures, networks: Mapping[str, Layers], steps: Sequence[str]
+) -> None:
+    best = {name: _best(of).layer for name, of in networks[MODEL].items()}
+    places = {0.0: networks[RANDOM_INIT]} | {float(step): networks[step] for step in steps}
+    page.line_plot(
+        "Selectivity over pretraining, each in the layer that is best at the end",
+        {
+            name: [(x, 100 * of[name][layer].selectivity.value) for x, of in places.items()]
+            for name, layer in best.items()
+        },
+        "pretraining steps",
+        "selectivity, percent",
+    )
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for row in figures.certainty:
+        if row.network in steps and row.grouping == PART:
+            lines.setdefault(row.group, []).append((float(row.network), 100 * row.auc.value))
+    if lines:
+        page.line_plot(
+            "Certainty over pretraining: AUC of replaced against original pieces",
+            dict(list(lines.items())[:_NUM_LINES]),
+            "pretraining steps",
+            "AUC, percent",
+        )
+
+
+def _certainty_blocks(grouping: str, rows: Sequence[Certainty]) -> Iterator[Block]:
+    yield Block(
+        lambda page: page.bar_plot(
+            f"Certainty by {grouping}: mean P(replaced), percent",
+            [row.group for row in rows],
+            {
+                "of original pieces": [100 * row.of_originals for row in rows],
+                "of replaced pieces": [100 * row.of_replacements for row in rows],
+            },
+            "mean P(replaced), percent",
+        )
+    )
+    worst, *_, best = sorted(rows, key=lambda row: row.auc.value) * 2
+    yield _text(
+        f"By {grouping}, the AUC of replaced against original pieces is highest for {best.group} "
+        f"({_interval(best.auc)}) and lowest for {worst.group} ({_interval(worst.auc)})."
+    )
+
+
+def _layer_rows(model: Layers, baseline: Layers) -> list[Record]:
+    return [
+        {
+            "property": name,
+            "examples": row.num_examples,
+            "labels": row.num_labels,
+            "layer": str(row.layer),
+            "accuracy": _interval(row.accuracy),
+            "control": _interval(row.control),
+            "selectivity": _interval(row.selectivity),
+            "random-init accuracy": _interval(other.accuracy),
+            "random-init selectivity": _interval(other.selectivity),
+        }
+        for name, rows in model.items()
+        for row, other in zip(rows, baseline[name], strict=True)
+    ]
+
+
+def _certainty_row(row: Certainty) -> Record:
+    return {
+        "by": row.grouping,
+        "group": row.group,
+        "pieces": row.num_pieces,
+        "P(replaced) of originals": percent(row.of_originals, 1),
+        "of replacements": percent(row.of_replacements, 1),
+        "AUC": _interval(row.auc),
+    }

@@ -1,0 +1,301 @@
+"""The command: the text with marked words in brackets, records, a page, and what is refused."""
+
+import io
+import json
+import math
+import re
+import shlex
+import unicodedata
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import ElectraForMaskedLM
+
+from benchmarks.analysis import inspect
+from benchmarks.analysis.inspect import (
+    MAX_RELATIVE_ERROR,
+    attribute,
+    examine,
+    propose,
+    read,
+    replaced_probabilities,
+    script_of,
+    threshold_chooser,
+    thresholds_on,
+)
+from benchmarks.analysis.reader import Reader
+from electrify.cli import main
+from tests.benchmarks.conftest import text_of
+
+TEXT = "오늘 국회, 큰 반도체!"
+LONG = " ".join(["오늘 국회 큰 반도체 축구 내일 여행"] * 15)
+
+
+@pytest.fixture
+def words(model_folder: Path, generator_folder: Path) -> list[str]:
+    return ["inspect", str(model_folder), "--generator", str(generator_folder)]
+
+
+def test_marked_words_stand_in_brackets_with_proposals_and_reasons(words, capsys, reader):
+    text = "오늘 국회 큰 반도체"
+    found = {word.text: word.probability for word in read(reader, text).words}
+    worst, second = sorted(found.values(), reverse=True)[:2]
+    marked = max(found, key=lambda word: found[word])
+    assert main([*words, text, "--threshold", str((worst + second) / 2)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == text.replace(marked, f"[{marked}]")
+    assert f"[{marked}] {worst:.2f}" in lines[1]
+    assert lines[2].startswith("1 of 4 words is marked: above 0.")
+    assert lines[3] == f"[{marked}] {worst:.2f}, for its piece {marked}"
+    assert lines[4].startswith("    the generator would write: ")
+    assert "the word itself " in lines[5]
+    assert "completeness error" in lines[6]
+
+
+def test_records_hold_what_was_printed(words, capsys, reader: Reader, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("오늘 국회\n\n큰 반도체 축구\n"))
+    assert main([*words, "--json", "--threshold", "0.001"]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["text"] for record in records] == ["오늘 국회", "큰 반도체 축구"]
+    for record in records:
+        wanted = [word.probability for word in read(reader, record["text"]).words]
+        for word, probability in zip(record["words"], wanted, strict=True):
+            assert record["text"][word["start"] : word["stop"]] == word["text"]
+            assert word["probability"] == pytest.approx(probability, abs=1e-4)
+            assert word["is_marked"]
+            assert len(word["proposals"]) == 5
+            total = sum(share for _, share in word["rests_on"])
+            error = word["completeness_error"]
+            assert abs(total - word["logit_difference"]) <= error + 1e-3
+
+
+def test_a_page_says_what_its_numbers_are(words, tmp_path: Path, capsys):
+    page = tmp_path / "page.html"
+    texts = ["오늘 <u>국회</u>", "큰 반도체"]
+    assert main([*words, *texts, "--html", str(page), "--threshold", "0.001"]) == 0
+    html = page.read_text(encoding="utf-8")
+    text = text_of(html)
+    assert "layer integrated gradients" in text
+    assert "as suspicious as its worst token" in text
+    assert "[큰] [반도체]" in text
+    assert "<u>" not in html
+    assert "<i class=hidden>marked </i>" in html
+
+
+def test_a_detector_without_a_generator_gives_less_and_says_so(model_folder, capsys):
+    options = ["--threshold", "0.001", "--no-attributions"]
+    assert main(["inspect", str(model_folder), "오늘 국회", *options]) == 0
+    printed = capsys.readouterr()
+    assert "no generator beside" in printed.err
+    assert "the generator would write" not in printed.out
+    assert "rests on" not in printed.out
+    assert "[오늘] [국회]" in printed.out
+
+
+def test_the_threshold_is_given_or_set_on_clean_text(reader: Reader, tmp_path: Path):
+    assert threshold_chooser(reader, 0.3, None, 0.05)("가").probability == 0.3
+    clean = tmp_path / "clean.txt"
+    clean.write_text("오늘 국회 큰 반도체 축구 여행 내일\n" * 20, encoding="utf-8")
+    own = threshold_chooser(reader, None, str(clean), 0.05)
+    assert own("가").source == str(clean)
+    assert own("가") == own("b")
+    bundled = threshold_chooser(reader, None, None, 0.05)
+    assert bundled("가").source == "40 plain sentences in Hangul"
+    assert "--clean FILE" in bundled("漢字").source
+    assert bundled("漢字").probability == 0.5
+
+
+def test_a_word_is_as_suspicious_as_its_worst_piece(reader: Reader):
+    reading = read(reader, TEXT)
+    assert [word.text for word in reading.words] == ["오늘", "국회", ",", "큰", "반도체", "!"]
+    assert all(TEXT[word.start : word.stop] == word.text for word in reading.words)
+    logit = reader.replaced_logits([reading.text.ids])[0][1]
+    assert reading.words[1].probability == pytest.approx(1 / (1 + math.exp(-logit)))
+
+    def cut(texts: list[str]) -> list[object]:
+        return [replace(text, words=[0, 1, 1, 1, 2, 3]) for text in reader.cut(texts)]
+
+    joined = replace_cut(reader, cut)
+    words = read(joined, TEXT).words
+    assert [word.text for word in words] == ["오늘", "국회, 큰", "반도체", "!"]
+    worst = 1 + int(np.argmax(reading.probabilities[1:4]))
+    assert (words[1].worst, words[1].probability) == (worst, reading.probabilities[worst])
+
+
+def replace_cut(reader: Reader, cut: object) -> Reader:
+    changed = replace(reader)
+    object.__setattr__(changed, "cut", cut)
+    return changed
+
+
+def test_proposals_are_the_generators_without_the_piece_and_special_tokens(
+    reader: Reader, generator_folder: Path
+):
+    network, tokenizer = ElectraForMaskedLM.from_pretrained(generator_folder), reader.source
+    encoded = tokenizer.tokenizer("오늘 [MASK], 큰 반도체!", return_tensors="pt")
+    chances = network(**encoded).logits[0, 2].softmax(-1).detach()
+    reading = read(reader, TEXT)
+    proposals = propose(reader, reading, reading.words[1])
+    own = tokenizer.tokenizer.convert_tokens_to_ids("국회")
+    assert proposals.own_probability == pytest.approx(float(chances[own]))
+    others = {
+        token: float(chances[i])
+        for token, i in tokenizer.tokenizer.get_vocab().items()
+        if token != "국회" and token[0] != "["
+    }
+    wanted = sorted(others.items(), key=lambda pair: -pair[1])[:5]
+    assert [(each.token, each.word) for each in proposals.others] == [(t, t) for t, _ in wanted]
+    assert [each.probability for each in proposals.others] == pytest.approx([p for _, p in wanted])
+
+
+def test_a_planted_word_is_flagged_and_its_parts_are_those_planted(plant):
+    planted = plant({"축구": 2.0, "여행": 1.5, "새": -0.5, "[MASK]": 0.25, "[CLS]": -3.0})
+    reading = read(planted, "새 축구 여행 오늘")
+    word = max(reading.words, key=lambda word: word.probability)
+    assert word.text == "축구"
+    attribution = attribute(planted, reading, word.worst)
+    weights = [-0.5, 2 * 2.0, 1.5, 0.0]
+    hidden = [0.25, 2 * 0.25, 0.25, 0.25]
+    wanted = [a - b for a, b in zip(weights, hidden, strict=True)]
+    assert [attribution.by_word[n] for n in range(4)] == pytest.approx(wanted)
+    assert attribution.difference == pytest.approx(sum(wanted))
+    assert attribution.completeness_error == pytest.approx(0, abs=1e-6)
+    largest = attribution.largest(2, without=1)
+    assert largest == [(2, pytest.approx(1.25)), (0, pytest.approx(-0.75))]
+
+
+def test_parts_are_complete_on_a_real_network(reader: Reader):
+    reading = read(reader, LONG)
+    piece = reading.words[50].worst
+    attribution = attribute(reader, reading, piece)
+    window = reader.window_of(piece, len(reading.text.ids))
+    row = torch.from_numpy(reader.row(reading.text.ids, window))
+    baseline = row.clone()
+    baseline[1:-1] = reader.source.tokenizer.mask_token_id
+    with torch.no_grad():
+        logits = reader.discriminator(input_ids=torch.stack([row, baseline])).logits
+    one, two = logits[:, reader.place(piece, window)].tolist()
+    assert attribution.difference == pytest.approx(one - two, abs=1e-5)
+    error = abs(sum(attribution.by_word.values()) - attribution.difference)
+    assert error == pytest.approx(attribution.completeness_error, abs=1e-5)
+    assert error <= MAX_RELATIVE_ERROR * abs(attribution.difference) + 1e-5
+    assert set(attribution.by_word) == set(window.shown)  # each word is one piece
+
+
+def test_the_threshold_is_what_a_fraction_of_clean_words_exceeds(plant):
+    planted = plant({"축구": 1.0, "국회": 2.0, "[MASK]": 9.0})
+    sentences = ["오늘 내일 새 큰 첫 다시 오늘 내일 새 축구"] * 19 + ["국회"] * 10
+    low, high = thresholds_on(planted, sentences, "text", [0.5, 0.06])
+    assert low.probability <= high.probability
+    words = [word.probability for text in sentences for word in read(planted, text).words]
+    assert high.false_alarms == sum(map(high.marks, words)) / len(words) <= 0.06
+    assert high.found_fraction is not None
+    with pytest.raises(ValueError, match="few has 10 words, 100 are needed"):
+        thresholds_on(planted, ["오늘"] * 10, "few", [0.05])
+    (without,) = thresholds_on(replace(planted, generator=None), sentences, "text", [0.06])
+    assert without == replace(high, found_fraction=None)
+
+
+def test_replaced_words_are_those_the_generator_changed(reader: Reader, plant):
+    """A generator that always writes 축구: only words that were something else are counted."""
+    tokenizer = reader.source.tokenizer
+    only = torch.full((len(tokenizer),), -1e9)
+    only[tokenizer.convert_tokens_to_ids("축구")] = 0.0
+
+    def generator(input_ids: torch.Tensor, attention_mask: torch.Tensor) -> object:
+        class Outputs:
+            logits = only.expand(*input_ids.shape, -1)
+
+        return Outputs
+
+    planted = replace(plant({"축구": 1.0}), generator=generator)
+    assert replaced_probabilities(planted, "축구 " * 60) == []
+    probabilities = replaced_probabilities(planted, "오늘 " * 60)
+    assert 3 <= len(probabilities) <= 40
+    assert min(probabilities) > 0.7  # 0.5 where nothing is replaced
+    assert probabilities == replaced_probabilities(planted, "오늘 " * 60)
+
+
+def test_scripts():
+    """And the page has the same patterns."""
+    texts = {
+        "Hangul": ("AI가", unicodedata.normalize("NFD", "각"), "ㅋㅋ", "ﾡ"),
+        "Latin": ("Word 1", "ＡＢ", "é e"),
+        "": ("漢字", "12", "カナ"),
+    }
+    assert {name: {script_of(text) for text in of} for name, of in texts.items()} == {
+        name: {name} for name in texts
+    }
+    code = Path("benchmarks/analysis/browser/detector.js").read_text(encoding="utf-8")
+    for pattern in (inspect._HANGUL, inspect._LATIN):
+        assert f"/{pattern.pattern}/.test(text)" in code
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ([" "], "no text to inspect"),
+        (["가", "--threshold", "2"], "--threshold 2.0: give a number between 0 and 1"),
+        (["가", "--false-alarms", "0"], "--false-alarms 0.0"),
+        (["가", "--clean", "none.txt"], "none.txt"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options, says, words, capsys):
+    assert main([*words, *options]) == 1
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp949", "utf-16"])
+def test_a_file_in_any_encoding_is_read(encoding, words, capsys, monkeypatch, tmp_path):
+    text = "오늘 국회 큰 반도체 축구 여행 내일\r\n큰 반도체\r\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode(encoding)), "utf-8"))
+    (tmp_path / "clean.txt").write_bytes((text * 20).encode(encoding))
+    options = ["--json", "--no-attributions", "--clean", str(tmp_path / "clean.txt")]
+    assert main([*words, *options]) == 0
+    printed = capsys.readouterr()
+    records = [json.loads(line) for line in printed.out.splitlines()]
+    assert [record["text"] for record in records] == text.splitlines()
+    assert ("is read as" in printed.err) == (not encoding.startswith("utf-8"))
+
+
+def test_bytes_that_are_no_text_are_refused_in_one_line(words, capsys, monkeypatch):
+    data = "오늘 국회\n".encode() * 50 + b"\xff\xff\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data), "utf-8"))
+    assert main([*words, "--threshold", "0.5"]) == 1
+    assert "the input cannot be read: line 51" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_both_forms_of_unicode_have_one_threshold_and_verdict(form, reader: Reader):
+    text = "오늘 국회 큰 반도체"
+    choose = threshold_chooser(reader, None, None, 0.05)
+    typed = unicodedata.normalize(form, text)
+    assert choose(typed).source == "40 plain sentences in Hangul"
+    findings = [examine(reader, form, choose(form), False) for form in (typed, text)]
+    one, two = ((of.reading.text.text, of.reading.words, of.suspicions) for of in findings)
+    assert one == two
+
+
+def test_a_text_that_the_tokenizer_cannot_read_is_named(words, capsys):
+    assert main([*words, "오늘 국회", "the chef ate", "--no-attributions"]) == 0
+    printed = capsys.readouterr().err
+    assert printed.count("[UNK]") == 1
+    assert "'the chef ate': 100 % of 3 tokens are [UNK]" in printed
+
+
+def test_the_docs_show_what_is_printed(capsys):
+    """The sentence of docs/inspect.md, read by the shipped encoder; the last digits of
+    probabilities are those of a CPU."""
+    page = Path("docs/inspect.md").read_text(encoding="utf-8")
+    command, shown = re.search(
+        r"```\n(electrify inspect .*)\n```\n\n```text\n(.*?)```", page, re.S
+    ).groups()
+    assert main(shlex.split(command)[1:]) == 0
+    digits = re.compile(r"\d+(\.\d+)?(e-\d+)?")
+    shown_words, printed = (
+        digits.sub("0", text).split() for text in (shown, capsys.readouterr().out)
+    )
+    assert shown_words[:42] == printed[:42]

@@ -1,0 +1,173 @@
+"""The folder of a page is whole, asks nobody else, and says everything in both languages.
+
+npm and the conversion to ONNX are stood in for here; tests/slow/test_page.py builds a real one.
+"""
+
+import base64
+import gzip
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from transformers import AutoTokenizer
+
+from benchmarks.analysis import page as module
+from benchmarks.analysis.reader import Reader
+from electrify.cli import main
+
+SOURCE = module.SOURCE
+HOST = re.compile(r"(https?:|wss?:|ftp:)?//[\w.-]+\.\w+")
+
+
+@pytest.fixture(scope="module")
+def page(
+    reader: Reader,
+    model_folder: Path,
+    generator_folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    def install(npm: str, folder: Path) -> None:
+        for name, file in (
+            ("onnxruntime-web", "ort.wasm.min.js"),
+            ("onnxruntime-web", "ort-wasm-simd-threaded.wasm"),
+            ("onnxruntime-web", "ort-wasm-simd-threaded.mjs"),
+            ("@huggingface/tokenizers", "tokenizers.min.cjs"),
+        ):
+            package = folder / "node_modules" / name
+            (package / "dist").mkdir(parents=True, exist_ok=True)
+            (package / "dist" / file).write_text(f"// {file}")
+            about = {"name": name, "version": "1", "license": "MIT"}
+            (package / "package.json").write_text(json.dumps(about))
+
+    def convert(name: str, path: Path, folder: Path) -> SimpleNamespace:
+        (folder / name).write_text(f"int8 {name} of {path}")
+        network = getattr(reader, name)
+        return _Standing(network, folder / name)
+
+    output = tmp_path_factory.mktemp("pages") / "page"
+    words = ["page", str(model_folder), "--generator", str(generator_folder)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shutil.which", lambda name: name)
+        patch.setattr(module, "_install", install)
+        patch.setattr(module, "_convert", convert)
+        assert main([*words, "--output", str(output)]) == 0
+    return output
+
+
+class _Standing(SimpleNamespace):
+    def __init__(self, network: object, file: Path) -> None:
+        super().__init__(network=network, file=file, inputs=("input_ids",))
+
+    def __call__(self, **inputs: object) -> object:
+        return self.network(**inputs)
+
+
+class _Tags(HTMLParser):
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def settings_of(page: Path) -> dict:
+    text = (page / "data" / "settings.js").read_text(encoding="utf-8")
+    return json.loads(re.fullmatch(r"const electrify = \{ settings: (.*) \};\n", text, re.S)[1])
+
+
+def test_every_file_is_there_and_none_is_of_another_host(page: Path):
+    tags = _Tags((page / "index.html").read_text(encoding="utf-8")).tags
+    files = [attrs[key] for _, attrs in tags for key in ("src", "href") if key in attrs]
+    assert len(files) >= 7
+    assert all(name == "data:," or (page / name).is_file() for name in files)
+    assert all((page / "data" / f"{name}.js").is_file() for name in settings_of(page)["files"])
+    for path in page.rglob("*.*"):
+        if path.parent.name != "vendor":  # what npm brings names its authors' pages in comments
+            text = re.sub('"[A-Za-z0-9+/=]{99,}"', "", path.read_text(encoding="utf-8"))
+            assert not HOST.search(text), path
+    policy = next(a["content"] for _, a in tags if a.get("http-equiv"))
+    assert policy.startswith("default-src 'none'; ")
+    assert "http" not in policy
+    assert "*" not in policy
+    assert "connect-src data:;" in policy
+
+
+def test_files_are_packed_whole(page: Path, model_folder: Path):
+    code = (page / "data" / "discriminator.js").read_text()
+    packed = re.fullmatch(r'electrify\.discriminator = "(.*)";\n', code)[1]
+    unpacked = gzip.decompress(base64.b64decode(packed)).decode()
+    assert unpacked == f"int8 discriminator of {model_folder}"
+
+
+def test_settings_are_those_of_the_model(page: Path, model_folder: Path, reader: Reader):
+    settings = settings_of(page)
+    tokenizer = AutoTokenizer.from_pretrained(model_folder)
+    ids = [*settings["before"], *tokenizer("국회")["input_ids"][1:-1], *settings["after"]]
+    assert ids == tokenizer("국회")["input_ids"]
+    assert settings["maxPieces"] == 30
+    assert settings["mask"] == tokenizer.mask_token_id
+    assert settings["model"] == "/".join(model_folder.parts[-2:])
+    assert str(model_folder.parent) not in json.dumps(settings)
+    for level in settings["levels"]:
+        assert settings["thresholds"]["Hangul"][str(level)]["false_alarms"] <= level
+
+
+def test_all_is_said_in_both_languages_and_all_that_is_asked_for_is_there():
+    text = (SOURCE / "words.js").read_text(encoding="utf-8")
+    english, korean = text.split("\n  en: {")[1].split("\n  ko: {")
+    keys = [set(re.findall(r"^    (\w+):", part, re.M)) for part in (english, korean)]
+    assert keys[0] == keys[1]
+    html, script = ((SOURCE / name).read_text("utf-8") for name in ("index.html", "page.js"))
+    used = set(re.findall(r'data-say="(\w+)"', html)) | set(re.findall(r"\bsay\.(\w+)", script))
+    assert used == keys[0]
+    ids = set(re.findall(r'\bid="([\w-]+)"', html))
+    assert set(re.findall(r'\$\("([\w-]+)"\)', script)) <= ids
+    for tag, attrs in _Tags(html).tags:
+        for name in ("for", "aria-labelledby", "aria-describedby"):
+            assert attrs.get(name, "text") in ids, (tag, name)
+
+
+def test_the_lock_names_no_host_and_the_packages_asked_for():
+    lock = json.loads((SOURCE / "package-lock.json").read_text())
+    about = json.loads((SOURCE / "package.json").read_text())
+    packages = {name: of for name, of in lock["packages"].items() if name}
+    assert not [name for name, of in packages.items() if "resolved" in of]
+    assert all(of["integrity"].startswith("sha512-") for of in packages.values())
+    for name, version in (about["dependencies"] | about["devDependencies"]).items():
+        assert packages[f"node_modules/{name}"]["version"] == version
+
+
+def test_what_cannot_be_built_is_refused_before_work(
+    model_folder: Path, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+):
+    words = ["page", str(model_folder), "--output"]
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert main([*words, str(tmp_path / "new")]) == 1
+    assert "npm was not found" in capsys.readouterr().err
+    monkeypatch.setattr("shutil.which", lambda name: "false")
+    assert main([*words, str(tmp_path)]) == 1
+    assert f"--output {tmp_path} is there already" in capsys.readouterr().err
+    monkeypatch.setattr("shutil.which", lambda name: "false")  # a npm that fails
+    assert main([*words, str(tmp_path / "new")]) == 1
+    assert "npm ci failed" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_networks_that_int8_has_changed_make_no_page(reader: Reader) -> None:
+    def shifted(by: float) -> Reader:
+        return replace(
+            reader,
+            discriminator=lambda **given: SimpleNamespace(
+                logits=reader.discriminator(**given).logits + by
+            ),
+        )
+
+    module.check_int8(reader, shifted(0.01))
+    with pytest.raises(ValueError, match=r"in int8 100\.0% of .* words get another probability"):
+        module.check_int8(reader, shifted(1.0))

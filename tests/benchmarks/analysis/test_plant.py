@@ -1,0 +1,143 @@
+"""A planted mistake changes what its kind names, and its spans say where."""
+
+import random
+import re
+
+import pytest
+
+from benchmarks.analysis import plant as module
+from benchmarks.analysis.korean import (
+    KoreanSentence,
+    analyse,
+    has_final_consonant,
+    korean_sentences,
+    letters_of,
+    word_spans,
+)
+from benchmarks.analysis.plant import KINDS, edits, plant, plant_evenly, words_by_form
+
+TEXTS = (
+    "학생은 학교에서 친구를 만나고 집으로 돌아왔다.",
+    "아이가 안 되는 일을 하지 않고 병이 낫기를 기다렸다.",
+    "그는 서울로 가서 책과 연필을 샀고 매우 기뻐했다.",
+    "나는 도서관에 있는 책을 빌려 밤까지 읽었다.",
+)
+
+
+@pytest.fixture(scope="module")
+def sentences() -> list[KoreanSentence]:
+    return analyse(TEXTS)
+
+
+def planted_in(kind: str, sentences: list[KoreanSentence]):
+    words = words_by_form(sentences)
+    return [
+        plant(kind, sentence, edit)
+        for sentence in sentences
+        for edit in edits(kind, sentence, words, random.Random(0))
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_outside_of_the_spans_is_equal(kind: str, sentences: list[KoreanSentence]):
+    found = planted_in(kind, sentences)
+    assert found
+    for mistake in found:
+        (start, stop), (new_start, new_stop) = mistake.before, mistake.after
+        clean, text = mistake.clean, mistake.text
+        assert text != clean
+        assert clean[:start] + text[new_start:new_stop] + clean[stop:] == text
+        assert text[:new_start] + clean[start:stop] + text[new_stop:] == clean
+        for of, (low, high) in ((clean, mistake.before), (text, mistake.after)):
+            assert low in dict(word_spans(of))
+            assert high in dict(word_spans(of)).values()
+
+
+def changed_words(kind: str, sentences: list[KoreanSentence]) -> set[tuple[str, str, str]]:
+    return {
+        (m.rule, m.clean[slice(*m.before)], m.text[slice(*m.after)])
+        for m in planted_in(kind, sentences)
+    }
+
+
+def test_particles(sentences: list[KoreanSentence]):
+    assert changed_words("particle-form", sentences) >= {
+        ("은→는", "학생은", "학생는"),
+        ("를→을", "친구를", "친구을"),
+        ("으로→로", "집으로", "집로"),
+        ("로→으로", "서울로", "서울으로"),
+        ("과→와", "책과", "책와"),
+    }
+    assert changed_words("particle-choice", sentences) == {
+        ("에서→에", "학교에서", "학교에"),
+        ("에→에서", "도서관에", "도서관에서"),
+    }
+    # 는 of 되는 and 있는 is an ending
+    assert not any(
+        before in ("되는", "있는")
+        for kind in ("particle-form", "added-space")
+        for _, before, _ in changed_words(kind, sentences)
+    )
+
+
+def test_spaces_alone_change(sentences: list[KoreanSentence]):
+    for kind, difference in (("missing-space", -1), ("added-space", 1)):
+        for mistake in planted_in(kind, sentences):
+            assert mistake.text.replace(" ", "") == mistake.clean.replace(" ", "")
+            assert len(mistake.text) - len(mistake.clean) == difference
+    assert ("missing", "친구를 만나고", "친구를만나고") in changed_words("missing-space", sentences)
+    assert ("added", "친구를", "친구 를") in changed_words("added-space", sentences)
+
+
+def test_homophones(sentences: list[KoreanSentence]):
+    assert changed_words("homophone", sentences) >= {
+        ("안→않", "안", "않"),
+        ("않→안", "않고", "안고"),
+        ("있→잇", "있는", "잇는"),
+    }
+
+
+def test_a_rule_replaces_its_left_side_by_its_right_side():
+    for rule, pattern in module._ERRORS["homophone"].items():
+        right, wrong = rule.split("→")
+        contexts = [
+            f"{a}{right}{b}" for a in ("", "그 ", "한 ", "그", "는 ") for b in " 다고은이지"
+        ]
+        matches = [match[0] for text in contexts for match in re.finditer(pattern, text)]
+        assert set(matches) == {right}, rule
+        assert right != wrong
+
+
+def test_typos_change_one_letter_of_one_syllable(sentences: list[KoreanSentence]):
+    for mistake in planted_in("keyboard", sentences):
+        pairs = [(a, b) for a, b in zip(mistake.clean, mistake.text, strict=True) if a != b]
+        (pair,) = pairs
+        letters = zip(*map(letters_of, pair), strict=True)
+        assert sum(a != b for a, b in letters) == 1
+
+
+def test_exchanged_words_have_the_form_of_the_old_ones(sentences: list[KoreanSentence]):
+    pool = {m.form: m.tag for s in sentences for m in s.morphemes}
+    for mistake in planted_in("exchanged-word", sentences):
+        assert len(mistake.text) == len(mistake.clean)
+        pairs = zip(mistake.clean, mistake.text, strict=True)
+        differing = [i for i, (a, b) in enumerate(pairs) if a != b]
+        old = next(
+            m for m in analyse([mistake.clean])[0].morphemes if m.start <= differing[0] < m.end
+        )
+        new = mistake.text[old.start : old.end]
+        assert pool[new] == old.tag == mistake.rule
+        assert has_final_consonant(new) == has_final_consonant(old.form)
+
+
+def test_rules_take_turns_and_the_seed_decides(sentences: list[KoreanSentence]):
+    words = words_by_form(sentences)
+    drawn = [plant_evenly("keyboard", sentences, words, 4, seed) for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert len({mistake.clean for mistake in drawn[0]}) == len(drawn[0]) == len(TEXTS)
+    assert [mistake.rule for mistake in drawn[0]] == ["consonant", "vowel"] * 2
+
+
+def test_sentences_are_korean_and_of_some_length():
+    texts = ["짧은 글", "이것은  한국어로 쓴\n문장이다.", "this is no Korean text", "가 " * 100]
+    assert korean_sentences(texts, 100) == ["이것은 한국어로 쓴 문장이다."]

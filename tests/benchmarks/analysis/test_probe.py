@@ -1,0 +1,85 @@
+"""The command from a model to tables, and their place in a run's report."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchmarks.report import report
+from electrify.cli import main
+from tests.benchmarks.conftest import FILLERS, TOPICS, build_tokenizer, text_of
+
+SIZES = ["--mistakes", "40", "--examples", "120", "--sentences", "40", "--seeds", "2"]
+TITLES = ("Which planted mistakes it finds", "What the network knows")
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    path = tmp_path / "held-out.txt"
+    lines = [
+        f"{who} {'다시 ' * many}{place} 책을 {verb}"
+        for who in ("나는", "아이가", "학생이", "친구가")
+        for many in range(4)
+        for place in ("집에서", "학교에서", "공원에서")
+        for verb in ("읽었다.", "읽는다.", "샀다.", "산다.")
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return str(path)
+
+
+def test_figures_of_a_run_with_counts_and_an_earlier_network(
+    model_folder: Path, generator_folder: Path, text: str, tmp_path: Path
+):
+    run = tmp_path / "run"
+    (run / "export").mkdir(parents=True)
+    (run / "pretrain.partial").mkdir()
+    (run / "export" / "discriminator").symlink_to(model_folder)
+    (run / "export" / "generator").symlink_to(generator_folder)
+    assert TITLES[0] not in text_of(report([run]).read_text(encoding="utf-8"))
+    words = ["probe", str(run), "--text", text, "--corpus", text, *SIZES]
+    assert main([*words, "--checkpoint", f"500={model_folder}"]) == 0
+    record = json.loads((run / "probe" / "probe.json").read_text(encoding="utf-8"))
+    detectors = {row["detector"] for row in record["mistakes"] if " - " not in row["detector"]}
+    assert detectors == {"discriminator", "generator", "bigram", "rarity"}
+    assert {row["kind"] for row in record["mistakes"]} >= {"particle-form", "keyboard"}
+    rows = {
+        (r["network"], r["property"], r["layer"]): r["accuracy"]["value"] for r in record["layers"]
+    }
+    assert {network for network, _, _ in rows} == {"model", "random-init", "500"}
+    assert {layer for _, _, layer in rows} == {0, 1, 2}
+    for (network, name, layer), accuracy in rows.items():
+        if network == "500":  # the same weights
+            assert accuracy == rows["model", name, layer]
+    assert {row["network"] for row in record["certainty"]} == {"model", "500"}
+    pages = [(run / "probe" / "probe.html").read_text(encoding="utf-8")]
+    pages.append(report([run]).read_text(encoding="utf-8"))
+    markdown = (run / "probe" / "probe.md").read_text(encoding="utf-8")
+    for place in (*map(text_of, pages), markdown):
+        assert all(title in place for title in TITLES)
+        for title in ("wrong form of a particle", "Differences in AUC", "Probes by layer"):
+            assert title in place
+        assert "The highest measured selectivity: " in place
+        assert "Selectivity over pretraining" in place
+    (run / "probe" / "probe.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"probe\.json holds a list"):
+        report([run])
+
+
+def test_what_is_refused(model_folder: Path, text: str, tmp_path: Path, capsys):
+    english, other = tmp_path / "english.txt", tmp_path / "other"
+    english.write_text("this is no Korean text at all\n")
+    shutil.copytree(model_folder, other)
+    build_tokenizer((*FILLERS, *TOPICS)).save_pretrained(other)
+    out = ["--output", str(tmp_path / "out")]
+    for words, says in (
+        (["--text", text], "say with --output"),
+        (["--text", str(english), *out], "no Korean sentence"),
+        (["--text", text, "--corpus", "none.parquet", *out], "no corpus file none.parquet"),
+        (["--text", text, "--checkpoint", f"500={other}", *out, *SIZES], "another vocabulary"),
+        (["--text", text, "--checkpoint", "x=y", *out, *SIZES], "give STEP=FOLDER"),
+        (["--text", text, "--checkpoint", "all", *out, *SIZES], "no checkpoint in"),
+    ):
+        assert main(["probe", str(model_folder), *words]) == 1
+        assert says in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

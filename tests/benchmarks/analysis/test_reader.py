@@ -1,0 +1,129 @@
+"""What the reader gives is what `transformers` gives, one text and one piece at a time."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import (
+    AutoModel,
+    BertConfig,
+    BertForMaskedLM,
+    ElectraConfig,
+    ElectraForMaskedLM,
+    ElectraForPreTraining,
+    RobertaConfig,
+    RobertaForMaskedLM,
+)
+
+from benchmarks.analysis.reader import Reader, logits_at, open_reader, windows_of
+from tests.benchmarks.conftest import build_tokenizer
+
+TEXTS = ["국회 증시 새", "오늘 내일 여행, 축구", "큰"]
+LONG = " ".join(["오늘 국회 큰 반도체 축구 내일 여행"] * 15)  # of 105 pieces, a window has 30
+
+
+def test_the_discriminators_logits(reader: Reader, model_folder: Path):
+    model = ElectraForPreTraining.from_pretrained(model_folder).eval()
+    cut = reader.cut(TEXTS)
+    for text, logits in zip(cut, reader.replaced_logits([t.ids for t in cut]), strict=True):
+        with torch.no_grad():
+            expected = model(**reader.source.tokenizer(text.text, return_tensors="pt")).logits[0]
+        np.testing.assert_allclose(logits, expected[1:-1].numpy(), atol=1e-5)
+
+
+def test_surprisals_are_those_of_each_piece_masked_alone_or_together(
+    reader: Reader, generator_folder: Path
+):
+    model = ElectraForMaskedLM.from_pretrained(generator_folder).eval()
+    texts = [text.ids for text in reader.cut(TEXTS)]
+    masks = [(n, [piece]) for n, ids in enumerate(texts) for piece in range(len(ids))]
+    masks.append((1, [1, 3]))
+    for (number, pieces), surprisal in zip(masks, reader.surprisals(texts, masks), strict=True):
+        ids = torch.tensor([*reader.before, *texts[number], *reader.after])
+        places = [piece + 1 for piece in pieces]
+        true = ids[places]
+        ids[places] = reader.source.tokenizer.mask_token_id
+        with torch.no_grad():
+            log_p = model(ids[None]).logits[0, places].log_softmax(-1)
+        expected = -sum(float(row[i]) for row, i in zip(log_p, true, strict=True))
+        assert surprisal == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [
+        (BertForMaskedLM, BertConfig),
+        (RobertaForMaskedLM, RobertaConfig),
+        (ElectraForMaskedLM, ElectraConfig),
+    ],
+)
+def test_the_head_at_some_places_gives_the_same_logits(kind, config):
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model = kind(config(vocab_size=30, intermediate_size=16, pad_token_id=0, **sizes)).eval()
+    batch = {"input_ids": torch.randint(1, 30, (3, 7)), "attention_mask": torch.ones(3, 7).long()}
+    rows, columns = torch.tensor([0, 0, 1, 2]), torch.tensor([0, 2, 3, 6])
+    with torch.no_grad():
+        logits = logits_at(model, batch, rows, columns)
+        whole = model(**batch).logits  # and the hook is gone
+    torch.testing.assert_close(logits, whole[rows, columns])
+
+
+def test_a_long_text_is_read_in_windows_with_surroundings(reader: Reader):
+    (text,) = reader.cut([LONG])
+    (logits,) = reader.replaced_logits([text.ids])
+    for piece in range(len(text.ids)):
+        window = reader.window_of(piece, len(text.ids))
+        row = reader.row(text.ids, window)
+        assert len(row) <= 32
+        assert row[reader.place(piece, window)] == text.ids[piece]
+        assert piece - window.shown.start >= 7 or window.shown.start == 0
+        assert window.shown.stop - 1 - piece >= 7 or window.shown.stop == len(text.ids)
+        with torch.no_grad():
+            alone = reader.discriminator(input_ids=torch.from_numpy(row)[None]).logits[0]
+        expected = float(alone[reader.place(piece, window)])
+        assert logits[piece] == pytest.approx(expected, abs=1e-5)
+
+
+@given(st.integers(1, 40), st.integers(0, 200))
+def test_every_piece_is_judged_in_one_window_that_shows_it(size: int, num_pieces: int):
+    windows = windows_of(num_pieces, size)
+    assert [piece for window in windows for piece in window.judged] == list(range(num_pieces))
+    for window in windows:
+        assert len(window.shown) <= size
+        assert not set(window.judged) - set(window.shown)
+    steps = {b.shown.start - a.shown.start for a, b in pairwise(windows)}
+    assert steps <= {size - size // 2}
+
+
+def test_a_run_an_export_and_a_network_are_opened(
+    model_folder: Path, generator_folder: Path, tmp_path: Path
+):
+    def networks(path: Path) -> tuple[bool, bool]:
+        reader = open_reader(str(path))
+        return reader.discriminator is not None, reader.generator is not None
+
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "discriminator").symlink_to(model_folder)
+    (tmp_path / "export" / "generator").symlink_to(generator_folder)
+    for place in (tmp_path, tmp_path / "export", tmp_path / "export" / "discriminator"):
+        assert networks(place) == (True, True)
+    assert networks(model_folder) == (True, False)
+    assert networks(generator_folder) == (False, True)
+
+
+def test_what_is_no_pair_is_refused(model_folder: Path, tmp_path: Path, tokenizer):
+    encoder = tmp_path / "encoder"
+    AutoModel.from_pretrained(model_folder).save_pretrained(encoder)
+    tokenizer.save_pretrained(encoder)
+    assert open_reader(str(encoder)).discriminator is None
+    with pytest.raises(ValueError, match="is no whole ElectraForMaskedLM: it lacks"):
+        open_reader(str(model_folder), str(model_folder))
+    with pytest.raises(ValueError, match="no model folder out/none"):
+        open_reader("out/none/discriminator")
+    build_tokenizer(("다른",)).save_pretrained(encoder)
+    with pytest.raises(ValueError, match="has another vocabulary"):
+        open_reader(str(model_folder), str(encoder))

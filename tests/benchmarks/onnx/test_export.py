@@ -1,0 +1,98 @@
+"""An ONNX file gives what torch gives, for any batch and length; a wrong one is not written."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from transformers import AutoTokenizer, ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
+
+from benchmarks.onnx import export
+from benchmarks.onnx.export import (
+    Exported,
+    checked_lengths,
+    export_onnx,
+    open_network,
+    real_rows,
+)
+
+TEXTS = ["오늘 국회 새 증시 큰 경찰 첫 여행 다시 외교"] * 10
+
+
+def session(path: Path) -> onnxruntime.InferenceSession:
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def test_a_discriminator_has_the_states_and_logits_of_torch(
+    exported: Exported, model_folder: Path
+) -> None:
+    assert exported.outputs == ("states", "replaced_logits")
+    assert exported.differences.keys() == {8, 32}  # the model has 32 positions
+    model = ElectraForPreTraining.from_pretrained(model_folder).eval()
+    generator = torch.Generator().manual_seed(0)
+    for size in ((1, 1), (1, 7), (5, 32)):
+        rows = {
+            "input_ids": torch.randint(5, 18, size, generator=generator),
+            "attention_mask": torch.ones(size, dtype=torch.int64),
+            "token_type_ids": torch.randint(0, 2, size, generator=generator),
+        }
+        rows["attention_mask"][1:, size[1] // 2 :] = 0
+        with torch.inference_mode():
+            states = model.electra(**rows).last_hidden_state
+            logits = model(**rows).logits
+        found = session(exported.file).run(None, {name: of.numpy() for name, of in rows.items()})
+        np.testing.assert_allclose(found[0], states.numpy(), atol=1e-5)
+        np.testing.assert_allclose(found[1], logits.numpy(), atol=1e-5)
+
+
+def test_a_generator_has_the_logits_of_the_vocabulary(tmp_path: Path, model_folder: Path) -> None:
+    shape = ElectraConfig.from_pretrained(model_folder)
+    folder = tmp_path / "generator"
+    ElectraForMaskedLM(shape).half().save_pretrained(folder)  # exported in single precision
+    AutoTokenizer.from_pretrained(model_folder).save_pretrained(folder)
+    found = export_onnx(folder, tmp_path / "generator.onnx", TEXTS)
+    assert found.outputs == ("vocabulary_logits",)
+    model = ElectraForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
+    rows = real_rows(open_network(folder).source, TEXTS, 8)
+    with torch.inference_mode():
+        expected = model(**{name: torch.from_numpy(of) for name, of in rows.items()}).logits
+    logits = session(found.file).run(None, {name: rows[name] for name in found.inputs})[0]
+    np.testing.assert_allclose(logits, expected.numpy(), atol=1e-5)
+
+
+def test_nodes_are_named_after_modules(exported: Exported) -> None:
+    graph = onnx.load(exported.file).graph
+    modules = {node.name.partition("/")[0] for node in graph.node if node.op_type == "MatMul"}
+    assert "electra.encoder.layer.0.attention.self.query" in modules
+    assert not any(node.metadata_props for node in graph.node)  # they hold paths of this machine
+
+
+def test_what_differs_from_torch_is_not_written(
+    exported: Exported, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = onnx.load(exported.file)
+    bias = next(of for of in graph.graph.initializer if of.name.endswith("LayerNorm.bias"))
+    wrong = onnx.numpy_helper.to_array(bias) + 1e-2
+    bias.CopyFrom(onnx.numpy_helper.from_array(wrong, bias.name))
+    monkeypatch.setattr(export, "_converted", lambda network: graph)
+    with pytest.raises(ValueError, match="would differ from torch"):
+        export_onnx(model_folder, tmp_path / "model.onnx", TEXTS)
+    assert not list(tmp_path.iterdir())
+
+
+def test_rows_are_real_text_of_a_length(model_folder: Path) -> None:
+    source = open_network(model_folder).source
+    assert checked_lengths(source) == (8, 32)
+    rows = real_rows(source, TEXTS, 8)
+    assert rows["attention_mask"].sum(axis=1).tolist() == [8, 4]
+    assert source.tokenizer.decode(rows["input_ids"][1][:4]) == "[CLS] 오늘 국회 [SEP]"
+    with pytest.raises(ValueError, match="has 3 pieces, 8 are needed"):
+        real_rows(source, ["오늘"], 8)
+
+
+def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(export, "find_spec", lambda name: None if name == "onnxscript" else name)
+    with pytest.raises(ValueError, match=r"onnxscript not installed: pip install -e '\.\[onnx\]'"):
+        export_onnx(tmp_path, tmp_path / "model.onnx", TEXTS)
