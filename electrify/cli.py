@@ -190,7 +190,7 @@ def run(
 
     _spare_address_space()
     run = _load(config, overrides, break_lock)
-    for line in check_run(run, beam.obj):
+    for line in check_run(run):
         log(line)
     _clean(run, beam.obj, overwrite)
     _train_vocab(run, beam.obj, overwrite)
@@ -785,7 +785,8 @@ def _load_for_beam(
     from electrify.check.inputs import check_corpus
 
     run = _load(config, changes, break_lock)
-    check_corpus(run, beam, verb)
+    if verb == "clean":
+        check_corpus(run)
     return run
 
 

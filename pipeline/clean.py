@@ -1,11 +1,22 @@
 """The corpus stage: raw files to documents. Its Beam graph wires the passes of pipeline/passes.py.
 
-Only hashes are shuffled; texts wait in the work folder.
+Only hashes are shuffled; texts wait in the work folder. Terms:
+
+- source: an entry of `clean.sources`, which stands for many files;
+- group: files, or parts of big files, that one worker reads; an element on the way in;
+- unit: a bounded part of a group's documents, which one worker takes in each later pass. What the
+  passes leave of it for each other are files in the work folder (pipeline/pass_files.py);
+- shard: all hashes in one range, from all units. A unit sends each shard one packed array, and a
+  shard answers each unit with one;
+- file: a file of documents, from the units of one group that follow one another;
+- batch: as many documents as a worker has in memory at once.
 """
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +33,7 @@ from electrify.system.memory import keep_little_memory, return_freed_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from pipeline.decontaminate.index import read_statistics, write_index
-from pipeline.dedup.components import star_edges
+from pipeline.dedup.components import Components, star_edges
 from pipeline.dedup.exact import find_duplicates
 from pipeline.dedup.lines import find_repeated_lines
 from pipeline.dedup.near import find_near_duplicates
@@ -39,11 +50,10 @@ from pipeline.passes import clean_group, compare_unit, sketch_unit, write_file
 from pipeline.report.counts import Tally, tally_from_json
 from pipeline.report.page import write_report
 from pipeline.runner import make_pipeline, run_pipeline, watch
-from pipeline.shuffle import Components, Groups, Shards, once, pack_for_shards
 from pipeline.sources.files import expand_sources, fingerprints, group_files
-from pipeline.sources.input_file import InputGroup, file_of_unit, unit_number
+from pipeline.sources.input_file import InputFile, InputGroup, file_of_unit, unit_number
 from pipeline.sources.readers import STRUCTURAL
-from pipeline.work_folder import WorkFolder, work_folder
+from pipeline.work_folder import Shards, WorkFolder, once, pack_for_shards, work_folder
 
 
 def build(
@@ -56,44 +66,68 @@ def build(
     """
     shards = num_shards(sum(file.text_bytes for group in groups for file in group.files))
 
-    def of_units(run: Callable[..., Iterable[Any]]) -> beam.ParDo:
-        return beam.ParDo(UnitPass(run, config, work, shards))
+    def in_pass(run: Callable[..., Iterable[Any]]) -> beam.ParDo:
+        return beam.ParDo(Pass(run, config, work, shards))
 
     cleaned = (
         pipeline
-        | "groups of files" >> Groups(groups, work)
-        | "clean" >> of_units(_clean).with_outputs("texts", "lines", main="done")
+        | "lists" >> beam.Create(_write_lists(groups, work))
+        | "groups" >> beam.FlatMap(_read_groups, work)
+        | "to all workers" >> beam.Reshuffle()
+        | "clean" >> in_pass(_clean).with_outputs("texts", "lines", main="done")
     )
-    duplicates = cleaned.texts | "equal texts" >> Shards(find_duplicates, work)
     find_lines = partial(find_repeated_lines, max_documents=config.line_dedup.max_documents)
+    duplicates = cleaned.texts | "equal texts" >> Shards(find_duplicates, work)
     quotas = cleaned.lines | "equal lines" >> Shards(find_lines, work)
     compared = (
-        {"done": cleaned.done, "duplicates": duplicates, "quotas": quotas}
+        {
+            "done": cleaned.done,
+            "duplicates": duplicates | "duplicates by unit" >> beam.FlatMap(iter),
+            "quotas": quotas | "quotas by unit" >> beam.FlatMap(iter),
+        }
         | "by unit" >> beam.CoGroupByKey()
-        | "compare" >> of_units(_compare).with_outputs("bands", main="done")
-    )
-    members = (
-        compared.bands
-        | "equal bands" >> Shards(star_edges, work)
-        | "components" >> Components(shards.components, work)
+        | "compare" >> in_pass(_compare).with_outputs("bands", main="done")
     )
     find_similar = partial(find_near_duplicates, similarity=config.near_dedup.similarity)
     near_duplicates = (
-        members
+        compared.bands
+        | "equal bands" >> Shards(star_edges, work)
+        | "edges" >> beam.FlatMap(iter)
+        | "components" >> Components(shards.components, work)
         | "members of a unit" >> beam.GroupByKey()
-        | "sketch" >> of_units(_sketch)
+        | "sketch" >> in_pass(_sketch)
         | "similar texts" >> Shards(find_similar, work)
-        | "to its file" >> beam.MapTuple(_to_file)
+        | "to its file" >> beam.FlatMap(_by_file)
     )
     (
         {"done": compared.done, "near_duplicates": near_duplicates}
         | "by file" >> beam.CoGroupByKey()
-        | "write" >> of_units(_write)
+        | "write" >> in_pass(_write)
     )
 
 
-class UnitPass(beam.DoFn):
-    """A pass over groups of files or units; the memory of one is free before the next begins."""
+_GROUPS_A_LIST = 64
+
+
+def _write_lists(groups: Sequence[InputGroup], work: Folder) -> list[str]:
+    """The names of lists of groups in the work folder: a service takes a graph of 10 MB at most."""
+    names = []
+    for start in range(0, len(groups), _GROUPS_A_LIST):
+        names.append(f"groups-{start:06d}")
+        listed = [asdict(group) for group in groups[start : start + _GROUPS_A_LIST]]
+        work.write(names[-1], json.dumps(listed).encode())
+    return names
+
+
+def _read_groups(name: str, work: Folder) -> list[InputGroup]:
+    return [
+        InputGroup(**group | {"files": tuple(InputFile(**file) for file in group["files"])})
+        for group in json.loads(work.read(name))
+    ]
+
+
+class Pass(beam.DoFn):
+    """A pass over groups, units or files; the memory of one is free before the next begins."""
 
     def __init__(
         self,
@@ -112,7 +146,7 @@ class UnitPass(beam.DoFn):
         return self.run(element, self.config, self.work, self.shards)
 
 
-Found = tuple[int, Mapping[str, Iterable[bytes]]]  # a unit, and what shards found of it
+Answers = tuple[int, Mapping[str, Iterable[bytes]]]  # of shards, to a unit or file
 
 
 def _clean(
@@ -122,9 +156,9 @@ def _clean(
     clean_once = partial(clean_group, group, config, work, shards)
     hashes = once(work, hashes_name(group.index), clean_once)
     try:
-        for place, of_unit in enumerate(zip(hashes, hashes, strict=True)):
+        for place, texts_and_lines in enumerate(zip(hashes, hashes, strict=True)):
             unit = unit_number(group.index, place)
-            for tag, for_shards in zip(("texts", "lines"), of_unit, strict=True):
+            for tag, for_shards in zip(("texts", "lines"), texts_and_lines, strict=True):
                 for shard, packed in for_shards:
                     yield beam.pvalue.TaggedOutput(tag, (shard, (unit, packed)))
             yield unit, b""
@@ -133,12 +167,13 @@ def _clean(
         raise
 
 
-def _compare(found: Found, config: CleanConfig, work: Folder, shards: NumShards) -> Iterator[Any]:
+def _compare(
+    answers: Answers, config: CleanConfig, work: Folder, shards: NumShards
+) -> Iterator[Any]:
     """(file, b""); "bands": (shard, (unit, packed keys))."""
-    unit, of_unit = found
-    duplicates, quotas = of_unit["duplicates"], of_unit["quotas"]
-    compare = partial(compare_unit, unit, duplicates, quotas, config, work, shards)
-    for bands in once(work, f"bands-{unit:010d}", compare):
+    unit, packed = answers
+    compare = partial(compare_unit, unit, packed["duplicates"], packed["quotas"])
+    for bands in once(work, f"bands-{unit:010d}", partial(compare, config, work, shards)):
         for shard, packed in bands:
             yield beam.pvalue.TaggedOutput("bands", (shard, (unit, packed)))
     yield file_of_unit(unit), b""
@@ -154,13 +189,13 @@ def _sketch(
             yield shard, (unit, of_shard)
 
 
-def _to_file(unit: int, packed: bytes) -> tuple[int, bytes]:
-    return file_of_unit(unit), packed
+def _by_file(units: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    return [(file_of_unit(unit), packed) for unit, packed in units]
 
 
-def _write(found: Found, config: CleanConfig, work: Folder, shards: NumShards) -> tuple[()]:
+def _write(answers: Answers, config: CleanConfig, work: Folder, _: NumShards) -> tuple[()]:
     """The documents and removed rows of a file, on disk."""
-    write_file(found[0], found[1]["near_duplicates"], config, work)
+    write_file(answers[0], answers[1]["near_duplicates"], config, work)
     return ()
 
 

@@ -105,7 +105,9 @@ class ParquetParts:
         """Close; after an error drop the file that is not whole."""
         try:
             if error_type is None:
-                self.close()
+                self._pack()
+                self._flush()
+                self._finish_file()
         finally:
             if self._file is not None:
                 if self._writer is not None:
@@ -126,13 +128,6 @@ class ParquetParts:
         columns = [batch.column(name) for name in self.schema.names]
         self._add(pa.RecordBatch.from_arrays(columns, schema=self.schema))
 
-    def close(self) -> list[Path]:
-        """Write what is left; the paths of the finished files, in order."""
-        self._pack()
-        self._flush()
-        self._finish_file()
-        return self.paths
-
     def _pack(self) -> None:
         """Waiting rows into columns."""
         if self._rows:
@@ -149,10 +144,8 @@ class ParquetParts:
             self._batches.append(batch.slice(0, num_rows))
             self._num_rows += num_rows
             self._num_characters += int(characters[num_rows - 1])
-            if (
-                self._num_characters >= self.row_group_characters
-                or self._num_rows >= ROW_GROUP_ROWS
-            ):
+            is_full = self._num_characters >= self.row_group_characters
+            if is_full or self._num_rows >= ROW_GROUP_ROWS:
                 self._flush()
             batch, lengths = batch.slice(num_rows), lengths[num_rows:]
 

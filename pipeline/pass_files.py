@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +31,7 @@ from pipeline.documents import (
     read_rows,
 )
 from pipeline.report.counts import Tally
-from pipeline.runner import share_name
+from pipeline.runner import progress_name
 from pipeline.sources.input_file import UNIT_BITS
 
 # Rows kept and removed as they were read; `reason` is null where a row is kept so far. `altered` is
@@ -57,7 +57,7 @@ CHANGED_SCHEMA = pa.schema(
 )
 Pass = Literal["read", "compared", "written"]
 BENCHMARK_INDEX = "benchmark-index"  # the index of benchmark texts, where there are any
-_SHARE_SECONDS = 5.0  # between two files that say how far a pass is
+_PROGRESS_SECONDS = 5.0  # between two files that say how far a group is read
 # read once or twice and soon gone: small in memory
 _BETWEEN_PASSES: dict[str, Any] = {"compression": "lz4", "row_group_characters": 1_000_000}
 Kind = Literal["cleaned", "changed", "documents", "removed"]
@@ -85,13 +85,8 @@ def hashes_name(group: int) -> str:
     return f"hashes-{group:06d}"
 
 
-def num_units(work: Folder, group: int) -> int:
-    """Of a group that has been read."""
-    return nums_of_units(work, [group])[0]
-
-
 def nums_of_units(work: Folder, groups: Sequence[int]) -> list[int]:
-    """Of groups that have been read."""
+    """The number of units of each of these groups, which have been read."""
     markers = work.read_all([*map(hashes_name, groups)])
     return [len(json.loads(marker)) // 2 for marker in markers]
 
@@ -104,18 +99,18 @@ def write_tally(work: Folder, of_pass: Pass, number: int, tally: Tally) -> None:
 class ReadingProgress:
     """Says in the work folder how far a group is read, for a group may be one big file."""
 
-    def __init__(self, work: Folder, group: int, total: float) -> None:
-        self._work, self._marker, self._total = work, hashes_name(group), total
-        self._done = 0.0
-        self._next_seconds = time.monotonic() + _SHARE_SECONDS
+    def __init__(self, work: Folder, group: int, num_bytes: int) -> None:
+        self._work, self._marker, self._num_bytes = work, hashes_name(group), num_bytes
+        self._done = 0
+        self._next_seconds = time.monotonic() + _PROGRESS_SECONDS
 
-    def add(self, amount: float) -> None:
-        """Add finished work, in the unit of `total`."""
-        self._done += amount
+    def add(self, num_bytes: int) -> None:
+        """Add bytes that are read."""
+        self._done += num_bytes
         if (now := time.monotonic()) < self._next_seconds:
             return
-        self._next_seconds = now + _SHARE_SECONDS
-        name = share_name(self._marker, min(1.0, self._done / max(self._total, 1.0)))
+        self._next_seconds = now + _PROGRESS_SECONDS
+        name = progress_name(self._marker, min(1.0, self._done / max(self._num_bytes, 1)))
         with suppress(Exception):  # of any file system: a bar that stands is no reason to stop
             self._work.write(name, b"")
 
@@ -132,75 +127,61 @@ def parts_of(work: Folder, kind: Kind, number: int) -> Iterator[ParquetParts]:
         yield parts
 
 
-def cleaned_rows(work: Folder, unit: int, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Rows of a unit as the first pass left them, in order."""
-    for path in _paths(work, "cleaned", unit):
-        yield from read_rows([path], columns)
-
-
-def current_batches(work: Folder, unit: int) -> Iterator[pa.RecordBatch]:
-    """Rows of a unit as the second pass left them, in the same order."""
-    changes = _Changes(work, unit)
+def cleaned_batches(
+    work: Folder, unit: int, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows of a unit as the first pass left them, in order; `columns` None stands for all."""
     for path in _paths(work, "cleaned", unit):
         for row_group in list_row_groups([path]):
-            yield from map(changes.apply_all, read_columns(row_group, None))
+            yield from read_columns(row_group, columns)
+
+
+def current_batches(
+    work: Folder, unit: int, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows of a unit as the second pass left them, in order. The columns have the rank."""
+    changes = chain.from_iterable(read_rows([path]) for path in _paths(work, "changed", unit))
+    change = next(changes, None)
+    for batch in cleaned_batches(work, unit, columns):
+        ranks = batch.column("rank").to_numpy()
+        changed = []
+        while change is not None and change["rank"] <= ranks[-1]:
+            changed.append(change)
+            change = next(changes, None)
+        places = np.searchsorted(ranks, np.array([row["rank"] for row in changed], dtype="u8"))
+        for name in {*CHANGED_SCHEMA.names} & {*batch.schema.names} - {"rank"}:
+            values = {
+                place: row[name]
+                for place, row in zip(places, changed, strict=True)
+                if row[name] is not None
+            }
+            batch = replace_values(batch, name, values)
+        yield batch
 
 
 def chosen_texts(
     work: Folder, unit: int, numbers: Container[int]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(number, row with rank, text and reason as the second pass left it) of the rows asked for."""
-    changes = _Changes(work, unit)
+    """(number, row with rank and text as the second pass left it) of the rows asked for."""
     number = 0
-    for path in _paths(work, "cleaned", unit):
-        for row_group in list_row_groups([path]):
-            for batch in read_columns(row_group, ["rank", "text", "reason"]):
-                places = [i for i in range(len(batch)) if number + i in numbers]
-                if places:
-                    for place, row in zip(places, batch.take(places).to_pylist(), strict=True):
-                        yield number + place, changes.apply(row)
-                number += len(batch)
+    for batch in current_batches(work, unit, ["rank", "text"]):
+        places = [place for place in range(len(batch)) if number + place in numbers]
+        if places:
+            rows = batch.take(places).to_pylist()
+            yield from zip((number + place for place in places), rows, strict=True)
+        number += len(batch)
 
 
-class _Changes:
-    """The changes of a unit, read beside its rows; both are in the order of ranks."""
-
-    def __init__(self, work: Folder, unit: int) -> None:
-        self._changes = (row for path in _paths(work, "changed", unit) for row in read_rows([path]))
-        self._next = next(self._changes, None)
-
-    def apply(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The row with its change, if it has one."""
-        if row["reason"] is not None:  # removed in the first pass, so never changed
-            return row
-        while self._next is not None and self._next["rank"] < row["rank"]:
-            self._next = next(self._changes, None)
-        if self._next is not None and self._next["rank"] == row["rank"]:
-            row |= {name: value for name, value in self._next.items() if value is not None}
-        return row
-
-    def apply_all(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The next rows with their changes."""
-        ranks = batch.column("rank").to_numpy()
-        of_batch = []
-        while self._next is not None and self._next["rank"] <= ranks[-1]:
-            of_batch.append(self._next)
-            self._next = next(self._changes, None)
-        places = np.searchsorted(ranks, np.array([row["rank"] for row in of_batch], dtype="u8"))
-        columns = {name: batch.column(name) for name in batch.schema.names}
-        for name in ("text", "reason", "detail", "altered"):
-            values = {
-                p: r[name] for p, r in zip(places, of_batch, strict=True) if r[name] is not None
-            }
-            columns[name] = replace_at(columns[name], values)
-        return pa.RecordBatch.from_arrays([*columns.values()], schema=batch.schema)
-
-
-def replace_at(column: pa.Array, values: Mapping[int, str]) -> pa.Array:
-    """The column with other values at these places, which ascend."""
-    mask = np.zeros(len(column), dtype=bool)
+def replace_values(batch: pa.RecordBatch, name: str, values: Mapping[int, str]) -> pa.RecordBatch:
+    """The batch with other values in a column, by ascending place."""
+    if not values:
+        return batch
+    mask = np.zeros(len(batch), dtype=bool)
     mask[[*values]] = True
-    return pc.replace_with_mask(column, mask, pa.array(values.values(), pa.string()))
+    strings = pa.array(values.values(), pa.string())
+    column = pc.replace_with_mask(batch.column(name), mask, strings)
+    place = batch.schema.get_field_index(name)
+    return batch.set_column(place, batch.schema.field(place), column)
 
 
 def _paths(work: Folder, prefix: Literal["cleaned", "changed"], unit: int) -> Iterator[Path]:

@@ -1,6 +1,6 @@
 """The passes over a group of files and its units: what a worker does with its texts.
 
-- `clean_group` reads, cleans and filters, and hashes what can be told only beside all documents;
+- `clean_group` reads, cleans and filters, and hashes what only all documents together decide;
 - `compare_unit` removes exact duplicates, repeated lines and benchmark texts, and hashes what is
   left for near duplicates;
 - `sketch_unit` sends the shingles of documents that may be near duplicates;
@@ -11,7 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain, groupby
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from electrify.config.clean import CleanConfig, NearDedupConfig, Source
+from electrify.config.clean import CleanConfig, NearDedupConfig
 from electrify.config.names import without_secrets
 from electrify.storage.folder import Folder
 from electrify.system.outcome import UserError
@@ -35,17 +35,17 @@ from pipeline.pass_files import (
     BENCHMARK_INDEX,
     ReadingProgress,
     chosen_texts,
-    cleaned_rows,
+    cleaned_batches,
     current_batches,
-    num_units,
+    nums_of_units,
     parts_of,
-    replace_at,
+    replace_values,
     write_tally,
 )
 from pipeline.report.counts import RULE, Tally
 from pipeline.report.excerpts import excerpt, show_change
 from pipeline.rules.normalize import remove_lost_characters
-from pipeline.rules.order import DocumentRules, Outcome, document_rules
+from pipeline.rules.order import Outcome, document_rules
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import Drop, too_short
 from pipeline.sources.input_file import (
@@ -77,7 +77,7 @@ def clean_group(
     tally = Tally()
     progress = ReadingProgress(work, group.index, sum(file.num_bytes for file in group.files))
     files = (replace(file, on_read=progress.add) for file in group.files)
-    rows = chain.from_iterable(_clean_file(file, config, tally) for file in files)
+    rows = chain.from_iterable(_FileCleaner(file, config, tally).rows() for file in files)
     num_characters = 0
 
     def place(row: Row) -> int:
@@ -86,8 +86,8 @@ def clean_group(
         num_characters += len(row["text"])
         return number
 
-    for number, (_, of_unit) in enumerate(groupby(rows, place)):
-        yield from _clean_unit(unit_number(group.index, number), of_unit, config, work, shards)
+    for number, (_, unit_rows) in enumerate(groupby(rows, place)):
+        yield from _clean_unit(unit_number(group.index, number), unit_rows, config, work, shards)
     write_tally(work, "read", group.index, tally)
 
 
@@ -110,114 +110,103 @@ def _clean_unit(
     return texts, lines.pack(shards.lines)
 
 
-def _clean_file(file: InputFile, config: CleanConfig, tally: Tally) -> Iterator[Row]:
-    source = config.sources[file.source_index]
-    rules = document_rules(source, config)
-    num_documents = num_malformed = 0
-    for item in read_file(file, source, config.max_line_bytes):
-        if isinstance(item, Fault):
-            num_malformed += 1
-            yield _malformed_row(file, source, item, config, tally)
-        else:
-            num_documents += 1
-            yield _clean_row(file, source, item, rules, config, tally)
-    counts = {"documents": num_documents, "malformed": num_malformed}
-    tally.files.append({"path": file.shown_path} | counts)
+class _FileCleaner:
+    """The rows of one file, cleaned, with the reason of those that are removed."""
 
+    def __init__(self, file: InputFile, config: CleanConfig, tally: Tally) -> None:
+        self.file, self.config, self.tally = file, config, tally
+        self.source = config.sources[file.source_index]
+        self.rules = document_rules(self.source, config)
 
-def _malformed_row(
-    file: InputFile, source: Source, fault: Fault, config: CleanConfig, tally: Tally
-) -> Row:
-    where = file.where(fault.row, fault.offset)
-    detail = mask_pii(without_secrets(_storable(fault.detail)), source.language)[0]
-    if fault.reason == "unreadable_file":
-        if config.damaged_files == "stop":
+    def rows(self) -> Iterator[Row]:
+        num_documents = num_malformed = 0
+        for item in read_file(self.file, self.source, self.config.max_line_bytes):
+            if isinstance(item, Fault):
+                num_malformed += 1
+                yield self._malformed(item)
+            else:
+                num_documents += 1
+                yield self._cleaned(item)
+        counts = {"documents": num_documents, "malformed": num_malformed}
+        self.tally.files.append({"path": self.file.shown_path} | counts)
+
+    def _row(self, item: Raw | Fault, source: str) -> Row:
+        return {
+            "rank": self.file.first_rank + item.row,
+            "text": item.text,
+            "language": self.source.language,
+            "source": source,
+            "url": None,
+            "licence": None,
+            "source_id": _storable(item.source_id),
+            "reason": None,
+            "detail": None,
+            "altered": None,
+        }
+
+    def _malformed(self, fault: Fault) -> Row:
+        where, language = self.file.where(fault.row, fault.offset), self.source.language
+        detail = mask_pii(without_secrets(_storable(fault.detail) or ""), language)[0]
+        if fault.reason == "unreadable_file":
+            if self.config.damaged_files == "stop":
+                raise UserError(
+                    f"{where}: {detail}. Repair the file, take it out of the sources, or set "
+                    'clean.damaged_files = "keep" to take what can be read of it'
+                )
+        elif self.config.strict:
             raise UserError(
-                f"{where}: {detail}. Repair the file, take it out of the sources, or set "
-                'clean.damaged_files = "keep" to take what can be read of it'
+                f"{where}: {fault.reason}: {detail} (clean.strict = false counts it and goes on)"
             )
-    elif config.strict:
-        raise UserError(
-            f"{where}: {fault.reason}: {detail} (clean.strict = false counts it and goes on)"
+        name = self.source.name or self.file.stem
+        self.tally.add_removed("malformed", fault.reason, where, fault.text, language, name)
+        self.tally.add_example(f"{where}: {fault.reason}: {detail}")
+        return self._row(fault, name) | {"reason": fault.reason, "detail": f"{where}: {detail}"}
+
+    def _cleaned(self, raw: Raw) -> Row:
+        tally = self.tally
+        row = self._row(raw, _storable(raw.source) or self.source.name or self.file.stem)
+        row["url"], row["licence"] = (
+            _storable(raw.url),
+            _storable(raw.licence or self.source.licence),
         )
-    name = source.name or file.stem
-    tally.add_removed("malformed", fault.reason, where, fault.text, source.language, name)
-    tally.add_example(f"{where}: {fault.reason}: {detail}")
-    return {
-        "rank": file.first_rank + fault.row,
-        "text": fault.text,
-        "language": source.language,
-        "source": name,
-        "url": None,
-        "licence": None,
-        "source_id": _storable(fault.source_id or "") or None,
-        "reason": fault.reason,
-        "detail": f"{where}: {detail}",
-    }
+        where = (row["language"], row["source"])
+        tally.count_document("in", len(raw.text), *where)
+        outcome = self.rules.clean(raw.text)
+        for rule, count in outcome.altered.items():
+            _note(row, rule, count)
+        label = document_id(row["rank"])
+        for rule, change in outcome.first_changes.items():
+            if tally.wants(RULE + rule, label, *where):
+                masked = rule.endswith("_masked")
+                shown = change if masked else [self._masked(text, outcome) for text in change]
+                tally.add_sample(RULE + rule, label, show_change(rule, *shown), *where)
+        if outcome.drop is None:
+            return row | {"text": outcome.text}
+        text = _storable(raw.text) or ""
+        shown_text = self._masked(text, outcome)
+        tally.add_removed("removed", outcome.drop.reason, label, shown_text, *where, len(text))
+        if self.config.keep_removed == "masked" and shown_text != mask_pii(text, where[0])[0]:
+            text = shown_text
+        return row | {"text": text, "reason": outcome.drop.reason, "detail": outcome.drop.detail}
 
+    def _masked(self, text: str, outcome: Outcome) -> str:
+        """A text of which `outcome` was cleaned, for others to read: masked as documents are.
 
-def _clean_row(
-    file: InputFile,
-    source: Source,
-    raw: Raw,
-    rules: DocumentRules,
-    config: CleanConfig,
-    tally: Tally,
-) -> Row:
-    name = _storable(raw.source or "") or source.name or file.stem
-    row: Row = {
-        "rank": file.first_rank + raw.row,
-        "text": raw.text,
-        "language": source.language,
-        "source": name,
-        "url": _storable(raw.url or "") or None,
-        "licence": _storable(raw.licence or source.licence or "") or None,
-        "source_id": _storable(raw.source_id or "") or None,
-        "reason": None,
-        "detail": None,
-        "altered": None,
-    }
-    where = (source.language, name)
-    tally.count_document("in", len(raw.text), *where)
-    outcome = rules.clean(raw.text)
-    for rule, count in outcome.altered.items():
-        _note(row, rule, count)
-    if not outcome.first_changes and outcome.drop is None:
-        return row | {"text": outcome.text}
-    label = document_id(row["rank"])
-    masked = partial(_masked, outcome=outcome, rules=rules, language=source.language)
-    for rule, change in outcome.first_changes.items():
-        if tally.wants(RULE + rule, label, *where):
-            shown = change if rule.endswith("_masked") else map(masked, change)
-            tally.add_sample(RULE + rule, label, show_change(rule, *shown), *where)
-    if outcome.drop is None:
-        return row | {"text": outcome.text}
-    text = _storable(raw.text)
-    shown_text = masked(text)
-    tally.add_removed("removed", outcome.drop.reason, label, shown_text, *where, len(text))
-    if config.keep_removed == "masked" and shown_text != mask_pii(text, source.language)[0]:
-        text = shown_text
-    return row | {"text": text, "reason": outcome.drop.reason, "detail": outcome.drop.detail}
+        Where markup hides personal data in it, the cleaned text stands for it.
+        """
+        masked = mask_pii(text, self.source.language)[0]
+        cleaned, num_masked = mask_pii(outcome.text, self.source.language)
+        if num_masked or any(rule.endswith("_masked") for rule in outcome.altered):
+            again = self.rules.clean(masked)
+            is_hidden = mask_pii(again.text, self.source.language)[1]
+            if is_hidden or any(rule.endswith("_masked") for rule in again.altered):
+                return cleaned
+        return masked
 
 
 def _note(row: Row, rule: str, count: int) -> None:
     """Note what changed a row; it is counted when the row is kept."""
     row["altered"] = " ".join(filter(None, (row["altered"], f"{rule}={count}")))
-
-
-def _masked(text: str, outcome: Outcome, rules: DocumentRules, language: str) -> str:
-    """A text of which `outcome` was cleaned, for others to read: masked as documents are.
-
-    Where markup hides personal data in it, the cleaned text stands for it.
-    """
-    masked = mask_pii(text, language)[0]
-    cleaned, found = mask_pii(outcome.text, language)
-    if found or any(rule.endswith("_masked") for rule in outcome.altered):
-        again = rules.clean(masked)
-        hidden = mask_pii(again.text, language)[1]
-        if hidden or any(rule.endswith("_masked") for rule in again.altered):
-            return cleaned
-    return masked
 
 
 def _number(text_hash: bytes, rank: int, exact_dedup: bool) -> int:
@@ -227,9 +216,9 @@ def _number(text_hash: bytes, rank: int, exact_dedup: bool) -> int:
     return (rank + (rank >> ROW_BITS) * 0x9E3779B1) & 0xFFFFFFFF
 
 
-def _storable(text: str) -> str:
-    """UTF-8 cannot hold lone surrogates."""
-    return text if text.isascii() else remove_lost_characters(text)
+def _storable(text: str | None) -> str | None:
+    """The text in UTF-8, which cannot hold lone surrogates; None of an empty one."""
+    return (text if not text or text.isascii() else remove_lost_characters(text)) or None
 
 
 # columns the second pass needs
@@ -250,8 +239,10 @@ def compare_unit(
     quotas = unpack_quotas(packed_quotas)
     bands: list[tuple[Any, Any, Any]] = []
     num_waiting = 0
+    cleaned = cleaned_batches(work, unit, _COMPARED)
+    rows_of_unit = chain.from_iterable(batch.to_pylist() for batch in cleaned)
     with parts_of(work, "changed", unit) as changes:
-        for batch in _batches(enumerate(cleaned_rows(work, unit, _COMPARED))):
+        for batch in _batches(enumerate(rows_of_unit)):
             live = [(number, row) for number, row in batch if row["reason"] is None]
             rows = [row for _, row in live]
             texts = [row["text"] for row in rows]
@@ -318,8 +309,8 @@ def count_removed(row: Row, tally: Tally) -> None:
 
 def _mark_duplicates(rows: Sequence[Row], clusters: Clusters) -> None:
     for row in rows:
-        if found := clusters.kept_of.get(row["rank"]):
-            _mark(row, Drop("duplicate", f"of {document_id(found[0])}"))
+        if kept := clusters.kept_of.get(row["rank"]):
+            _mark(row, Drop("duplicate", f"of {document_id(kept[0])}"))
 
 
 def _remove_lines(
@@ -341,8 +332,8 @@ def _remove_lines(
 
 def _decontaminate(rows: Sequence[Row], index: BenchmarkIndex, tally: Tally) -> None:
     rows = [row for row in rows if row["reason"] is None]
-    found = index.decontaminate_all([row["text"] for row in rows])
-    for row, of_row in zip(rows, found, strict=True):
+    decontaminated = index.decontaminate_all([row["text"] for row in rows])
+    for row, of_row in zip(rows, decontaminated, strict=True):
         if of_row.matches:
             tally.add_decontaminated(of_row, row["language"])
         if of_row.drop is not None:
@@ -428,7 +419,7 @@ def write_file(
         parts_of(work, "documents", file) as documents,
         parts_of(work, "removed", file) as removed,
     ):
-        units = units_of_file(file, num_units(work, group_of_file(file)))
+        units = units_of_file(file, nums_of_units(work, [group_of_file(file)])[0])
         for batch in chain.from_iterable(current_batches(work, unit) for unit in units):
             batch = _without_near_duplicates(batch, clusters, tally)
             ids = pa.array(map(document_id, batch.column("rank").to_pylist()))
@@ -448,16 +439,12 @@ def _without_near_duplicates(
     """The batch with the reason of those that it has; they are counted."""
     ranks = batch.column("rank").to_pylist()
     details = {
-        place: f"of {document_id(found[0])}, similarity {found[1]:.2f}"
+        place: f"of {document_id(kept[0])}, similarity {kept[1]:.2f}"
         for place, rank in enumerate(ranks)
-        if (found := clusters.kept_of.get(rank))
+        if (kept := clusters.kept_of.get(rank))
     }
     reasons = dict.fromkeys(details, "near_duplicate")
-    for name, values in (("reason", reasons), ("detail", details)):
-        column = replace_at(batch.column(name), values)
-        batch = batch.set_column(
-            batch.schema.get_field_index(name), batch.schema.field(name), column
-        )
+    batch = replace_values(replace_values(batch, "reason", reasons), "detail", details)
     for row in batch.take([*details]).to_pylist() if details else ():
         count_removed(row, tally)
     return batch
@@ -483,8 +470,8 @@ def _count_kept(kept: pa.RecordBatch, tally: Tally) -> None:
         tally.count_document("kept", lengths[place], *where)
         if tally.wants("kept", label, *where):
             tally.add_sample("kept", label, kept.column("text")[place].as_py(), *where)
-    for found in pc.value_counts(kept.column("licence")).to_pylist():
-        tally.count("licences", licence=found["values"] or "", documents=found["counts"])
+    for value in pc.value_counts(kept.column("licence")).to_pylist():
+        tally.count("licences", licence=value["values"] or "", documents=value["counts"])
     notes = zip(kept.column("altered").to_pylist(), *columns[1:], strict=True)
     for (altered, language, source), documents in Counter(notes).items():
         for rule, _, count in (note.partition("=") for note in (altered or "").split()):

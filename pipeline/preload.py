@@ -1,4 +1,4 @@
-"""What every worker of the local runner needs: pipeline/worker.py forks from where this is."""
+"""What every worker of the local runner needs: pipeline/runner.py forks workers from here."""
 
 import gc
 import logging

@@ -1,4 +1,4 @@
-"""Which Beam runner a stage uses, its worker processes, and how far they are.
+"""The Beam runner of a stage, its worker processes, and their progress.
 
 The runner is always named: Beam's own default downloads a binary at run time (Prism), and its
 `multi_threading` mode loses data (`WindowedValueCoderImpl.decode_from_stream` reads a wrong
@@ -6,13 +6,19 @@ length), so neither is ever used.
 """
 
 import contextlib
+import gc
 import io
 import logging
+import multiprocessing
+import os
 import re
+import signal
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any, ClassVar
 
 import apache_beam as beam
@@ -21,7 +27,6 @@ from apache_beam.options.pipeline_options import (
     GoogleCloudOptions,
     PipelineOptions,
     StandardOptions,
-    TestOptions,
 )
 from apache_beam.portability import python_urns
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
@@ -36,10 +41,9 @@ from google.protobuf import json_format, text_format  # type: ignore[import-unty
 
 from electrify.config.names import runner_name
 from electrify.system.machine import num_cpus
-from electrify.system.memory import remember_peak_of
+from electrify.system.memory import keep_little_memory, remember_peak_of
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log, warn
-from pipeline.worker import prepare_workers, start_worker
 
 # After a step has failed in one worker process of the local runner, another has been seen never to
 # leave, and Beam joins it without end. Here it has a minute, then it is killed: when workers are
@@ -50,10 +54,7 @@ _ABORT_SECONDS = 0.2
 
 @WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
 class ForkedWorkerHandler(GrpcWorkerHandler):
-    """A process of `pipeline.worker` in place of a command's, with a limit to the patience.
-
-    Ctrl-C at a terminal reaches all processes. Workers leave it to this one, which ends them.
-    """
+    """A forked process in place of a command's, with a limit to the patience."""
 
     _at_work: ClassVar[set[BaseProcess]] = set()
 
@@ -105,6 +106,43 @@ class ForkedWorkerHandler(GrpcWorkerHandler):
         self._watcher.join(GRACE_SECONDS)
         self._process.kill()
         self._watcher.join()
+
+
+def prepare_workers() -> None:
+    """Start the process that forks workers. It imports Beam while this one does other things.
+
+    It has one thread, never talks to a worker, and stays until this process ends. This one has
+    threads of Beam, and a fork of it would copy their locks as they are.
+    """
+    from multiprocessing import forkserver  # some systems have none
+
+    forkserver.set_forkserver_preload(["pipeline.preload"])
+    forkserver.ensure_running()
+
+
+def start_worker(settings: Mapping[str, str]) -> BaseProcess:
+    """A process that serves Beam's runner as `settings`, environment variables, tell it."""
+    prepare_workers()
+    context = multiprocessing.get_context("forkserver")
+    process = context.Process(target=_serve, args=(os.environ | settings, os.getcwd()), daemon=True)
+    process.start()
+    return process
+
+
+def _serve(environment: Mapping[str, str], folder: str) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the runner answers it
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    logging.disable(logging.ERROR)  # the runner raises what matters
+    from apache_beam.runners.worker import sdk_worker_main
+
+    gc.freeze()  # what is imported is no garbage
+    gc.enable()
+    keep_little_memory()
+    with Path(os.devnull).open("w") as nowhere:
+        sys.stderr = nowhere  # Beam prints a trace of each error that it hands on
+        sdk_worker_main.main(sys.argv)
 
 
 # DirectRunner is Beam's usual name for it; Beam itself would try Prism first under that name
@@ -182,10 +220,7 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
     the options ask Dataflow for a job graph that nobody runs.
     """
     try:
-        running: Any = pipeline.run()
-        if getattr(running, "has_job", False):  # Dataflow's alone
-            log(f"Dataflow job {running.job_id()}: {_console_page(pipeline, running.job_id())}")
-        running.wait_until_finish()
+        pipeline.run().wait_until_finish()
     except Exception as error:
         if not isinstance(error, RuntimeError) and type(error).__name__ != _DATAFLOW_ERROR:
             raise
@@ -206,8 +241,8 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
                 "of the machine that starts the run on every worker, then give the same command "
                 "again"
             ) from error
-        if found := _SYSTEM_ERROR.findall(str(error)):
-            number, message, path = found[-1]
+        if errors := _SYSTEM_ERROR.findall(str(error)):
+            number, message, path = errors[-1]
             raise OSError(int(number), message, path or None) from error
         if is_on_cluster:
             name = type(pipeline.runner).__name__
@@ -217,31 +252,16 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
                 "same command goes on"
             ) from error
         raise
-    if option := _graph_only(pipeline):
+    cloud = pipeline.options.view_as(GoogleCloudOptions)
+    if cloud.template_location and _is_dataflow(pipeline):
         raise UserError(
-            f"{option}: Beam has built the job graph, and nothing was run; leave the option out"
+            "--template_location: Beam has built the job graph, and nothing was run; leave the "
+            "option out"
         )
-
-
-def _graph_only(pipeline: beam.Pipeline) -> str | None:
-    """The option by which Dataflow starts no job."""
-    is_asked_for = {
-        "--dry_run": pipeline.options.view_as(TestOptions).dry_run,
-        "--template_location": pipeline.options.view_as(GoogleCloudOptions).template_location,
-    }
-    asked_for = [option for option, value in is_asked_for.items() if value]
-    # elsewhere they have no meaning
-    return asked_for[0] if asked_for and _is_dataflow(pipeline) else None
 
 
 def _is_dataflow(pipeline: beam.Pipeline) -> bool:
     return "Dataflow" in type(pipeline.runner).__name__
-
-
-def _console_page(pipeline: beam.Pipeline, job: str) -> str:
-    cloud = pipeline.options.view_as(GoogleCloudOptions)
-    page = "https://console.cloud.google.com/dataflow/jobs"
-    return f"{page}/{cloud.region}/{job}?project={cloud.project}"
 
 
 def _reason(said: str) -> str:
@@ -252,23 +272,21 @@ def _reason(said: str) -> str:
 
 def _num_local_workers(options: DirectOptions, words: Sequence[str], seconds: float) -> int:
     """1 for this process; more as asked for by option, or as the work is worth it."""
-    mode_given, count_given = (
-        any(word == flag or word.startswith(flag + "=") for word in words)
-        for flag in ("--direct_running_mode", "--direct_num_workers")
-    )
+    given = {word.partition("=")[0] for word in words}
     mode, count = options.direct_running_mode, options.direct_num_workers
+    is_mode_given = "--direct_running_mode" in given
     if mode == "multi_threading":
         raise UserError(
             "--direct_running_mode=multi_threading loses data in Beam's local runner; "
             "use in_memory or multi_processing"
         )
-    if count_given and count < 0:
-        raise UserError(f"--direct_num_workers={count}: give 1 or more, or 0 for one a core")
-    if mode_given and mode == "in_memory":
+    if is_mode_given and mode == "in_memory":
         return 1
-    if count_given:
+    if "--direct_num_workers" in given:
+        if count < 0:
+            raise UserError(f"--direct_num_workers={count}: give 1 or more, or 0 for one a core")
         return int(count or num_cpus())  # 0: one a core, as Beam has it
-    return num_cpus() if mode_given or seconds > MULTI_PROCESSING_SECONDS else 1
+    return num_cpus() if is_mode_given or seconds > MULTI_PROCESSING_SECONDS else 1
 
 
 def _local_pipeline(options: PipelineOptions, num_workers: int) -> beam.Pipeline:
@@ -296,21 +314,23 @@ def parse_options(beam_options: Sequence[str]) -> tuple[PipelineOptions, list[st
 
 
 # Progress of work that other processes do, seen by the names of files that they leave: a part that
-# is done leaves its marker file. On the way it may leave others, named `share_name`.
+# is done leaves its marker file. On the way it may leave others, named `progress_name`.
 
 POLL_SECONDS = 0.5
 Phase = tuple[str, Mapping[str, float]]  # label, amount of work by the name of its marker file
-Listing = Callable[[], Collection[str]]
 
 
-def share_name(marker: str, share: float) -> str:
-    """The name of a file that says which share of a part, from 0 to 1, is done."""
-    return f"{marker}.{int(1000 * share):04d}"
+def progress_name(marker: str, fraction: float) -> str:
+    """The name of a file that says which fraction of a part is done."""
+    return f"{marker}.{int(1000 * fraction):04d}"
 
 
 @contextmanager
 def watch(
-    phases: Iterable[Phase], unit: str, list_names: Listing, poll_seconds: float = POLL_SECONDS
+    phases: Iterable[Phase],
+    unit: str,
+    list_names: Callable[[], Collection[str]],
+    poll_seconds: float = POLL_SECONDS,
 ) -> Iterator[None]:
     """Show a bar for each phase, one after the other; the names are listed once a poll.
 
@@ -320,7 +340,20 @@ def watch(
 
     def follow() -> None:
         with contextlib.suppress(Exception):  # of a file system: the work itself meets it, too
-            _follow(phases, unit, list_names, poll_seconds, stop)
+            there: set[str] = set()
+            for label, amounts in phases:
+                with Progress(label, round(sum(amounts.values())), unit) as progress:
+                    is_last = False
+                    while True:
+                        if not there.issuperset(amounts):
+                            with contextlib.suppress(Exception):  # no reason to stop the bar
+                                there |= {*list_names()}
+                        progress.update(round(_amount_done(amounts, there)) - progress.done)
+                        if there.issuperset(amounts):
+                            break
+                        if is_last:
+                            return
+                        is_last = stop.wait(poll_seconds)  # what is done by now is listed above
 
     thread = threading.Thread(target=follow, daemon=True)
     thread.start()
@@ -331,43 +364,12 @@ def watch(
         thread.join()
 
 
-def _follow(
-    phases: Iterable[Phase],
-    unit: str,
-    list_names: Listing,
-    poll_seconds: float,
-    stop: threading.Event,
-) -> None:
-    there: set[str] = set()
-    for label, amounts in phases:
-        total = sum(amounts.values())
-        with Progress(label, round(total), unit) as progress:
-            while True:
-                is_last = stop.is_set()  # what is done by now is listed below
-                if not there.issuperset(amounts):
-                    there |= _listed(list_names)
-                progress.update(round(_amount_done(amounts, there)) - progress.done)
-                if there.issuperset(amounts):
-                    break
-                if is_last:
-                    return
-                stop.wait(poll_seconds)
-
-
 def _amount_done(amounts: Mapping[str, float], names: Iterable[str]) -> float:
-    shares = dict.fromkeys(amounts, 0.0)
+    fractions = dict.fromkeys(amounts, 0.0)
     for name in names:
         marker, _, thousandths = name.rpartition(".")
-        if name in shares:
-            shares[name] = 1.0
-        elif marker in shares and thousandths.isdigit():
-            shares[marker] = max(shares[marker], int(thousandths) / 1000)
-    return sum(amount * shares[name] for name, amount in amounts.items())
-
-
-def _listed(list_names: Listing) -> set[str]:
-    """None where the folder cannot be listed now: a bar that stands is no reason to stop."""
-    try:
-        return set(list_names())
-    except Exception:  # every file system has error types of its own
-        return set()
+        if name in fractions:
+            fractions[name] = 1.0
+        elif marker in fractions and thousandths.isdigit():
+            fractions[marker] = max(fractions[marker], int(thousandths) / 1000)
+    return sum(amount * fractions[name] for name, amount in amounts.items())

@@ -3,24 +3,33 @@
 It is local, or at any address that fsspec opens. Workers on other machines share nothing else: what
 they read is put there, and what they write is fetched from there. A worker process that opens it is
 asked first whether it has the same code, and whether it may read and write there.
+
+A file is written once, under a name that depends on the work alone, so a later attempt finds it.
+What goes to shards are packed arrays. Where the folder is local they lie there in files and only
+their places travel through Beam, whose local runner holds in memory, twice, what it shuffles.
 """
 
 import hashlib
+import json
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import apache_beam as beam
+
+from electrify.config.run import BeamConfig
 from electrify.stage.folder import digest_of, whole_file
 from electrify.stage.provenance import versions
 from electrify.storage.folder import Folder
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from pipeline.documents import RowGroup, list_row_groups
-from pipeline.runner import POLL_SECONDS, WorkerError
+from pipeline.runner import POLL_SECONDS, WorkerError, make_pipeline, run_pipeline, watch
 
 _README = "README"
 _BESIDE = ".work"  # a folder of the run, of what unfinished stages have left
@@ -122,6 +131,46 @@ def share_documents(
     return [group._replace(path=work.url(Path(group.path).name)) for group in groups]
 
 
+WriteRowGroup = Callable[[RowGroup, Path, WorkFolder], None]
+
+
+def write_row_groups(
+    write: WriteRowGroup,
+    documents: Sequence[Path],
+    work: WorkFolder,
+    options: BeamConfig,
+    beam_options: Sequence[str],
+    label: str,
+    seconds_per_megabyte: float,
+) -> list[str]:
+    """Let workers write one file for each row group of documents files; the names, in order.
+
+    `write` gets a local path; it takes so many seconds of one core. Files of an earlier attempt are
+    kept. Raises `UserError` if a file is missing at the end.
+    """
+    groups = share_documents(work, options.work_dir, documents)
+    num_bytes = sum(group.num_bytes for group in groups)
+    pipeline = make_pipeline(options.runner, beam_options, num_bytes, seconds_per_megabyte)
+    sizes = {f"{number:06d}": group.num_bytes / 1e6 for number, group in enumerate(groups)}
+    (
+        pipeline
+        | "row groups" >> beam.Create([*zip(sizes, groups, strict=True)])
+        | "spread" >> beam.Reshuffle()
+        | "write" >> beam.Map(_write_once, write, work)
+    )
+    with watch([(label, sizes)], "MB", work.names, work.poll_seconds):
+        run_pipeline(pipeline)
+    check_written(work, [*sizes], label)
+    return [*sizes]
+
+
+def _write_once(named: tuple[str, RowGroup], write: WriteRowGroup, work: WorkFolder) -> None:
+    name, group = named
+    if not work.exists(name):
+        with work.new_file(name) as path:
+            write(group, path, work)
+
+
 def check_written(work: WorkFolder, names: Sequence[str], what: str) -> None:
     """`ValueError` if files that workers have written are not where this process reads them."""
     there = set(work.names())
@@ -131,6 +180,86 @@ def check_written(work: WorkFolder, names: Sequence[str], what: str) -> None:
             f"{missing[0]}. Workers wrote elsewhere; set beam.work_dir to a folder that every "
             "worker and this process see, such as gs://bucket/tmp, or beam.runner to local"
         )
+
+
+Place = tuple[str, int, int]  # file in the work folder, first byte, number of bytes
+Packed = bytes | Place
+
+
+def pack_for_shards(
+    by_shard: Mapping[int, bytes], work: Folder, name: str | None = None
+) -> list[tuple[int, Packed]]:
+    """(shard, its packed array or where that lies); with a name, in a file of that name anyway."""
+    if by_shard and (name or work.local):
+        name = name or f"shuffle-{uuid4().hex}"
+        work.write(name, b"".join(by_shard.values()))
+    if work.local is None or name is None:
+        return [*by_shard.items()]
+    return _in_file(name, [(shard, len(packed)) for shard, packed in by_shard.items()])
+
+
+def _in_file(
+    name: str, sizes: Iterable[tuple[int, int]], content: bytes | None = None
+) -> list[tuple[int, Packed]]:
+    """Places of the arrays in a file or, with its content, the arrays."""
+    packed: list[tuple[int, Packed]] = []
+    offset = 0
+    for shard, size in sizes:
+        place = name, offset, size
+        packed.append((shard, place if content is None else content[offset : offset + size]))
+        offset += size
+    return packed
+
+
+def once(
+    work: Folder, name: str, make: Callable[[], Iterable[Mapping[int, bytes]]]
+) -> Iterator[list[tuple[int, Packed]]]:
+    """What `make` gives, for shards; files in the work folder keep it for a later attempt.
+
+    The file called `name` is written last: it says that all that `make` writes is there.
+    """
+    if work.exists(name):
+        for number, sizes in enumerate(json.loads(work.read(name))):
+            file = f"{name}-{number}"
+            yield _in_file(file, sizes, work.read(file) if sizes and work.local is None else None)
+        return
+    sizes_of_parts = []
+    for number, by_shard in enumerate(make()):
+        sizes_of_parts.append([(shard, len(packed)) for shard, packed in by_shard.items()])
+        yield pack_for_shards(by_shard, work, f"{name}-{number}")
+    work.write(name, json.dumps(sizes_of_parts).encode())
+
+
+Find = Callable[[Iterable[tuple[int, bytes]]], Any]
+
+
+class Shards(beam.PTransform[Any, Any]):
+    """(shard, (unit, packed array)) -> what `find` makes of all pairs of a shard."""
+
+    def __init__(self, find: Find, work: Folder) -> None:
+        super().__init__()
+        self.find, self.work = find, work
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        return (
+            input_or_inputs
+            | "gather" >> beam.GroupByKey()
+            | "find" >> beam.Map(_find, self.find, self.work)
+        )
+
+
+def _find(shard: tuple[int, Iterable[tuple[int, Packed]]], find: Find, work: Folder) -> Any:
+    return find([(unit, unpack(packed, work)) for unit, packed in shard[1]])
+
+
+def unpack(packed: Packed, work: Folder) -> bytes:
+    if isinstance(packed, bytes):
+        return packed
+    assert work.local is not None
+    name, offset, size = packed
+    with (work.local / name).open("rb") as file:
+        file.seek(offset)
+        return file.read(size)
 
 
 @cache

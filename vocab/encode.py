@@ -6,16 +6,16 @@ runner.
 """
 
 import gc
+import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -30,9 +30,7 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log
 from pipeline.documents import RowGroup, document_paths, read_columns
 from pipeline.rules.forms import FORM
-from pipeline.runner import make_pipeline, run_pipeline, watch
-from pipeline.work_folder import WorkFolder, check_written, share_documents, work_folder
-from vocab.sentences import punctuated_spans, sentence_spans
+from pipeline.work_folder import WorkFolder, work_folder, write_row_groups
 from vocab.shards.files import SPLITS, ShardEntry, ShardWriter, TokenShards, write_index
 from vocab.shards.reader import SequenceReader
 from vocab.shards.word_encoder import WordEncoder
@@ -54,52 +52,41 @@ PartKey = tuple[str, str, int]  # and how many times its documents stand in the 
 
 
 def encode(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> None:
-    """Write the run's `shards/` from its `clean/` and `vocab/`."""
+    """Write the run's `shards/` from its `clean/` and `vocab/`.
+
+    `UserError` if no document falls into one of the splits.
+    """
+    options, stage = config.encode, encode_stage(config)
 
     def work(folder: Path) -> Mapping[str, Any]:
-        return write_token_shards(config, beam_options, folder)
+        documents = document_paths(output_dir(config) / "clean")
+        vocab = output_dir(config) / "vocab"
+        check_repeats(options.repeats, documents)
+        tokenizer = load_tokenizer(vocab)
+        plain_words_of(tokenizer)  # one of other steps is refused here, not in a worker
+        size = tokenizer.get_vocab_size()
+        with work_folder("encode", config.beam.work_dir, folder, stage.plan) as shared:
+            shared.write(TOKENIZER_FILE, (vocab / TOKENIZER_FILE).read_bytes())
+            names = write_row_groups(
+                partial(write_ids, options=options),
+                documents,
+                shared,
+                config.beam,
+                beam_options,
+                "encode: documents",
+                SECONDS_PER_MEGABYTE,
+            )
+            num_passes = max(options.repeats.values(), default=1)
+            entries, counts = join_parts(
+                shared, names, folder, size, options.shard_tokens, num_passes
+            )
+        _check_splits(entries, options.valid_fraction)
+        special = special_token_ids(tokenizer)
+        index = write_index(folder, entries, size, tokenizer_sha256(vocab), special, counts)
+        _log_packing(config, folder)
+        return _counts(index)
 
-    run_stage(encode_stage(config), work, overwrite)
-
-
-def write_token_shards(
-    config: RunConfig, beam_options: Sequence[str], folder: Path
-) -> dict[str, Any]:
-    """Encode every document into `folder`; the number of documents and tokens by split, language.
-
-    `ValueError` if no document falls into one of the splits, or if the ids of a row group are
-    missing where this process reads them.
-    """
-    documents = document_paths(output_dir(config) / "clean")
-    vocab = output_dir(config) / "vocab"
-    check_repeats(config.encode.repeats, documents)
-    tokenizer = load_tokenizer(vocab)
-    plain_words_of(tokenizer)  # one of other steps is refused here, not in a worker
-    size = tokenizer.get_vocab_size()
-    num_passes = max(config.encode.repeats.values(), default=1)
-    plan = encode_stage(config).plan
-    with work_folder("encode", config.beam.work_dir, folder, plan) as work:
-        groups = share_documents(work, config.beam.work_dir, documents)
-        work.write(TOKENIZER_FILE, (vocab / TOKENIZER_FILE).read_bytes())
-        num_bytes = sum(group.num_bytes for group in groups)
-        pipeline = make_pipeline(config.beam.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
-        (
-            pipeline
-            | "row groups" >> beam.Create(list(enumerate(groups)))
-            | "spread" >> beam.Reshuffle()
-            | "encode" >> beam.ParDo(EncodeRowGroup(work, config.encode))
-        )
-        sizes = {_part_name(n): group.num_bytes / 1e6 for n, group in enumerate(groups)}
-        with watch([("encode: documents", sizes)], "MB", work.names, work.poll_seconds):
-            run_pipeline(pipeline)
-        entries, counts = join_parts(
-            work, len(groups), folder, size, config.encode.shard_tokens, num_passes
-        )
-    _check_splits(entries, config.encode.valid_fraction)
-    special = special_token_ids(tokenizer)
-    index = write_index(folder, entries, size, tokenizer_sha256(vocab), special, counts)
-    _log_packing(config, folder)
-    return _counts(index)
+    run_stage(stage, work, overwrite)
 
 
 def split_of(text: str, valid_fraction: float) -> str:
@@ -122,45 +109,28 @@ def check_repeats(repeats: Mapping[str, int], documents: Sequence[Path]) -> None
         )
 
 
-class EncodeRowGroup(beam.DoFn):
-    """Writes the ids of one row group into a file: its `EncodedDocuments.arrays` by key."""
-
-    def __init__(self, work: WorkFolder, options: EncodeConfig) -> None:
-        self._work, self._options = work, options
-
-    def process(self, element: tuple[int, RowGroup]) -> None:
-        number, group = element
-        if self._work.exists(_part_name(number)):  # by an earlier attempt
-            return
-        encoder = _encoder(self._work)
-        with _paused_collector():
-            found = self._encode(group, encoder)
-        arrays: dict[str, Any] = {
-            f"{split}/{language}/{times}/{name}": array
-            for (split, language, times), documents in found.items()
-            for name, array in documents.arrays(encoder.dtype, encoder.unk).items()
-        }
-        with self._work.new_file(_part_name(number)) as path, path.open("wb") as file:
-            np.savez(file, **arrays)
-
-    def _encode(self, group: RowGroup, encoder: WordEncoder) -> dict[PartKey, "EncodedDocuments"]:
-        options = self._options
-        found: defaultdict[PartKey, EncodedDocuments] = defaultdict(EncodedDocuments)
-        columns = ("text", "language", "source")
+def write_ids(group: RowGroup, path: Path, work: WorkFolder, options: EncodeConfig) -> None:
+    """Write the ids of one row group into a file: its `EncodedDocuments.arrays` by key."""
+    encoder = _encoder(work)
+    encoded: defaultdict[PartKey, EncodedDocuments] = defaultdict(EncodedDocuments)
+    columns = ("text", "language", "source")
+    with _paused_collector():
         for batch in read_columns(group, columns):
             texts, languages, sources = (batch.column(name).to_pylist() for name in columns)
-            cut = [
-                cut_sentences(text, language, options.sentences)
-                for text, language in zip(texts, languages, strict=True)
-            ]
+            cut = [*map(cut_sentences, texts)]
             ids = iter(encoder.encode(list(chain.from_iterable(cut))))
             rows = zip(texts, languages, sources, cut, strict=True)
             for text, language, source, sentences in rows:
                 split = split_of(text, options.valid_fraction)
                 times = options.repeats.get(source, 1) if split == "train" else 1
-                key = split, language, times
-                found[key].add([next(ids) for _ in sentences], encoder.sep)
-        return found
+                encoded[split, language, times].add([next(ids) for _ in sentences], encoder.sep)
+    arrays: dict[str, Any] = {
+        f"{split}/{language}/{times}/{name}": array
+        for (split, language, times), documents in encoded.items()
+        for name, array in documents.arrays(encoder.dtype, encoder.unk).items()
+    }
+    with path.open("wb") as file:
+        np.savez(file, **arrays)
 
 
 @contextmanager
@@ -203,10 +173,6 @@ class EncodedDocuments:
         return dict(zip(_ARRAYS, (tokens, offsets, sentences, counts), strict=True))
 
 
-def _part_name(number: int) -> str:
-    return f"{number:06d}.npz"
-
-
 @lru_cache(maxsize=1)
 def _encoder(work: WorkFolder) -> WordEncoder:
     """Once a process."""
@@ -216,7 +182,7 @@ def _encoder(work: WorkFolder) -> WordEncoder:
 
 def join_parts(
     work: WorkFolder,
-    num_groups: int,
+    names: Sequence[str],
     folder: Path,
     vocab_size: int,
     shard_tokens: int,
@@ -225,11 +191,8 @@ def join_parts(
     """Shards of each split and language from what the row groups left, and the sums of counts.
 
     Documents that stand there several times are written in as many of the passes over the row
-    groups, so that a copy is far from its original. `ValueError` if one of the row groups has left
-    nothing.
+    groups, so that a copy is far from its original.
     """
-    names = [_part_name(number) for number in range(num_groups)]
-    check_written(work, names, "ids of row groups")
     writers: dict[Key, ShardWriter] = {}
     counts: defaultdict[Key, Counter[str]] = defaultdict(Counter)
     passes = [(number, name) for number in range(1, num_passes + 1) for name in names]
@@ -299,16 +262,32 @@ def _counts(index: Mapping[str, Any]) -> dict[str, Any]:
     return counts
 
 
-def cut_sentences(
-    text: str, language: str, by: Literal["punctuation", "kiwi"] = "punctuation"
-) -> list[str]:
+# A sentence ends at a newline; behind . ! ? … and what closes a quotation, if a space follows
+# (not behind a number or an initial: "3. 1 운동", "J. Kim"); behind 。！？ । ॥ ؟ ۔ without one.
+# One character class comes first, so that the search skips from one candidate to the next.
+_CLOSE = "[\"'”’)\\]」』》»]*+"
+_SENTENCE_END = re.compile(
+    r"[\n.!?…。！？｡।॥؟۔]"
+    r"(?:(?<=\n)"
+    rf"|(?<=[!?…])[.!?…]*+{_CLOSE}(?=\s)"
+    r"|(?<=[^\s.][.])(?<![0-9][.])(?<![\s.\"'(][A-Z][.])"
+    rf"(?<!\bMr[.])(?<!\bDr[.])(?<!\bMrs[.])(?<!\bSt[.])(?<!\bvs[.]){_CLOSE}(?=\s)"
+    rf"|(?<=[.])\.++{_CLOSE}(?=\s)"
+    r"|(?<=[。！？｡।॥؟۔])[。！？｡।॥؟۔”’」』）》\"']*+)"
+    r"\s*+"
+)
+
+
+def cut_sentences(text: str) -> list[str]:
     """The text in pieces that join to it again, one a sentence or line.
 
     A cut that would fall inside a word, or between characters that normalisation joins, is left
     out: the ids of the pieces, joined, are the ids of the text.
     """
-    spans = sentence_spans(text, language) if by == "kiwi" else punctuated_spans(text)
-    cuts = [start for start, _ in spans[1:] if is_between_words(text, start)]
+    ends = [end.end() for end in _SENTENCE_END.finditer(text)]
+    if ends and text[: ends[0]].isspace():
+        del ends[0]
+    cuts = [end for end in ends if end < len(text) and is_between_words(text, end)]
     return [text[start:stop] for start, stop in pairwise([0, *cuts, len(text)])]
 
 

@@ -1,26 +1,18 @@
-"""How good a vocabulary is, as numbers and as segmentations to look at, and the page of them.
-
-One measure is the span-alignment ceiling. A head that marks a span by its first and last piece
-cannot score above the share of spans whose ends fall on borders of pieces. Files of spans are the
-official ones of SQuAD, KorQuAD and KLUE-MRC (json) and of KLUE-NER (tsv of characters).
-"""
+"""How good a vocabulary is, as numbers and as segmentations to look at, and the page of them."""
 
 import json
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from electrify.page.page import Page
-from electrify.storage.files import read_json
-from electrify.system.outcome import UserError
 from vocab.counts.words import Batches, WordBatch
 from vocab.pretokenize import CUT
-from vocab.tokenizer import is_special
+from vocab.tokenizer import is_special, pieces_of
 from vocab.wordpiece.segment import Segmenter, Segments, surface
 
 _WORD_COLUMNS = (
@@ -30,17 +22,7 @@ _WORD_COLUMNS = (
     "characters_per_piece",
     "unk_word_fraction",
 )
-_COMPARED = (
-    "tokenizer",
-    "pieces",
-    "data",
-    "pieces_per_word",
-    "unk_piece_fraction",
-    "num_spans",
-    "span_ceiling",
-    "start_ceiling",
-    "end_ceiling",
-)
+_COMPARED = ("tokenizer", "pieces", "language", "pieces_per_word", "unk_piece_fraction")
 
 
 def report_page(report: Mapping[str, Any], title: str) -> Page:
@@ -61,10 +43,6 @@ def report_page(report: Mapping[str, Any], title: str) -> Page:
             page.paragraph("Over a sample of documents; here a word is what stands between spaces.")
     if report.get("compared"):
         with page.fold("Beside other vocabularies", is_section=True):
-            page.paragraph(
-                "Span ceiling: the share of answers or entities that begin and end at borders of "
-                "pieces; a span head cannot score above it in exact match."
-            )
             _table(page, report["compared"], _COMPARED)
     if "borders" in report:
         with page.fold("Korean particles and endings", is_section=True):
@@ -76,14 +54,14 @@ def report_page(report: Mapping[str, Any], title: str) -> Page:
     return page
 
 
-def _borders(page: Page, found: Mapping[str, Any]) -> None:
+def _borders(page: Page, figures: Mapping[str, Any]) -> None:
     page.paragraph(
         "Over all words of several parts (stem, particle, ending): borders where a piece starts, "
         "and words in which all borders are such."
     )
     names = ("num_distinct_words", "boundary_fraction", "aligned_fraction")
-    page.table([name.replace("_", " ") for name in names], [[found[name] for name in names]])
-    page.text_samples("Crossed most often", [("", "  ".join(found["most_frequent_crossed"]))])
+    page.table([name.replace("_", " ") for name in names], [[figures[name] for name in names]])
+    page.text_samples("Crossed most often", [("", "  ".join(figures["most_frequent_crossed"]))])
 
 
 def _table(page: Page, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
@@ -126,10 +104,6 @@ def vocab_report(
     return report
 
 
-def pieces_of(tokenizer: Any) -> list[str]:
-    return [tokenizer.id_to_token(index) for index in range(tokenizer.get_vocab_size())]
-
-
 class WordFigures:
     """Fertility, [UNK] and borders over distinct words, each weighted by its count.
 
@@ -153,31 +127,31 @@ class WordFigures:
             if rows:
                 words = [batch.words[row] for row in rows]
                 counts = batch.counts[rows]
-                found = self._segmenter.segment(words)
-                self._add_words(language, words, counts, found)
-                self._add_borders(words, counts, found)
+                segments = self._segmenter.segment(words)
+                self._add_words(language, words, counts, segments)
+                self._add_borders(words, counts, segments)
 
-    def _add_words(self, language: str, words: list[str], counts: Any, found: Segments) -> None:
-        unknown = found.ids == self._segmenter.unknown_id
+    def _add_words(self, language: str, words: list[str], counts: Any, segments: Segments) -> None:
+        unknown = segments.ids == self._segmenter.unknown_id
         lengths = np.array([len(word) - word.count(CUT) for word in words], np.int64)
         sums = self._sums[language]
         sums["words"] += int(counts.sum())
         sums["distinct"] += len(words)
-        sums["pieces"] += int(counts[found.word].sum())
+        sums["pieces"] += int(counts[segments.word].sum())
         sums["characters"] += int((counts * lengths).sum())
-        sums["unknown"] += int(counts[found.word[unknown]].sum())  # one for a word
+        sums["unknown"] += int(counts[segments.word[unknown]].sum())  # one for a word
 
-    def _add_borders(self, words: list[str], counts: Any, found: Segments) -> None:
-        if not len(found.cut):
+    def _add_borders(self, words: list[str], counts: Any, segments: Segments) -> None:
+        if not len(segments.cut):
             return
-        _, crossed = found.crossing()
-        several = np.unique(found.cut_word)
-        broken = np.unique(found.cut_word[crossed])
+        _, crossed = segments.crossing()
+        several = np.unique(segments.cut_word)
+        broken = np.unique(segments.cut_word[crossed])
         self._borders["distinct"] += len(several)
         self._borders["words"] += int(counts[several].sum())
         self._borders["broken"] += int(counts[broken].sum())
-        self._borders["borders"] += int(counts[found.cut_word].sum())
-        self._borders["crossed"] += int(counts[found.cut_word[crossed]].sum())
+        self._borders["borders"] += int(counts[segments.cut_word].sum())
+        self._borders["crossed"] += int(counts[segments.cut_word[crossed]].sum())
         for row in broken.tolist():
             self._crossed[words[row].replace(CUT, "|")] += int(counts[row])
         if len(self._crossed) > 100_000:
@@ -245,132 +219,18 @@ def unknown_id(tokenizer: Any) -> int | None:
     return None if token is None else tokenizer.token_to_id(token)
 
 
-_JSON_NAMES = ("*mrc*dev*.json", "[Kk]or[Qq]u[Aa][Dd]*dev*.json", "dev-v*.json", "xquad.*.json")
-_NER_NAMES = ("*ner*dev*.tsv",)
-_TEXTS = 256  # encoded at once
-
-
-class SpanText(NamedTuple):
-    """A text with spans [start, end) of its characters."""
-
-    text: str
-    spans: list[tuple[int, int]]
-
-
-def find_span_files(folder: Path) -> list[Path]:
-    """Files of known names under the folder; `ValueError` if there is none."""
-    names = (*_JSON_NAMES, *_NER_NAMES)
-    found = sorted({path for name in names for path in folder.rglob(name)})
-    if not found:
-        raise UserError(f"vocab.span_data_dir = {str(folder)!r}: no file {', '.join(names)} in it")
-    return found
-
-
-def read_spans(path: Path) -> list[SpanText]:
-    """The texts of one file; `ValueError` if it is not of the format of its name."""
-    try:
-        if path.suffix == ".tsv":
-            return list(_read_ner(path.read_text(encoding="utf-8")))
-        return list(_read_answers(read_json(path)))
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise UserError(f"{path}: not in the official format ({error!r})") from None
-
-
-def _read_answers(data: Any) -> Iterator[SpanText]:
-    for article in data["data"]:
-        for paragraph in article["paragraphs"]:
-            text, spans = paragraph["context"], set()
-            if not isinstance(text, str):
-                raise TypeError(f"a context is {type(text).__name__}, not text")
-            for question in paragraph["qas"]:
-                if question.get("is_impossible"):
-                    continue  # its answers, if any, are only plausible
-                for answer in question["answers"]:
-                    start = answer["answer_start"]
-                    end = start + len(answer["text"])
-                    if text[start:end] == answer["text"] != "":
-                        spans.add((start, end))
-            yield SpanText(text, sorted(spans))
-
-
-def _read_ner(text: str) -> Iterator[SpanText]:
-    for block in text.replace("\r\n", "\n").split("\n\n"):
-        rows = [line.split("\t") for line in block.split("\n") if line.count("\t") == 1]
-        rows = [row for row in rows if not row[0].startswith("## ")]
-        characters, tags = [row[0] for row in rows], [row[1].strip() for row in rows]
-        if characters:
-            yield SpanText("".join(characters), list(_entities(characters, tags)))
-
-
-def _entities(characters: Sequence[str], tags: Sequence[str]) -> Iterator[tuple[int, int]]:
-    position, start = 0, None
-    for character, tag in zip(characters, tags, strict=True):
-        if start is not None and not tag.startswith("I-"):
-            yield start, position
-            start = None
-        if tag.startswith("B-"):
-            start = position
-        position += len(character)
-    if start is not None:
-        yield start, position
-
-
-def span_report(tokenizer: Any, texts: Iterable[SpanText]) -> dict[str, float | int]:
-    """Shares of spans that begin, end, and both at borders of pieces; pieces a word; [UNK]."""
-    listed = list(texts)
-    found: Counter[str] = Counter()
-    unknown = unknown_id(tokenizer)
-    for first in range(0, len(listed), _TEXTS):
-        part = listed[first : first + _TEXTS]
-        encodings = tokenizer.encode_batch([of.text for of in part], add_special_tokens=False)
-        for of, encoding in zip(part, encodings, strict=True):
-            found["words"] += len(of.text.split())
-            found["pieces"] += len(encoding.ids)
-            found["unknown"] += encoding.ids.count(unknown)
-            starts = {_behind_spaces(of.text, start) for start, _ in encoding.offsets}
-            ends = {end for _, end in encoding.offsets}
-            for start, end in of.spans:
-                found["spans"] += 1
-                found["starts"] += start in starts
-                found["ends"] += end in ends
-                found["both"] += start in starts and end in ends
-    return {
-        "num_spans": found["spans"],
-        "span_ceiling": _share(found["both"], found["spans"]),
-        "start_ceiling": _share(found["starts"], found["spans"]),
-        "end_ceiling": _share(found["ends"], found["spans"]),
-        "pieces_per_word": _share(found["pieces"], found["words"]),
-        "unk_piece_fraction": _share(found["unknown"], found["pieces"]),
-    }
-
-
-def _behind_spaces(text: str, start: int) -> int:
-    """Where the text of a piece begins: one of SentencePiece may begin with the space before it."""
-    while start < len(text) and text[start].isspace():
-        start += 1
-    return start
-
-
-def compare(
-    tokenizers: Mapping[str, Any],
-    samples: Sequence[SampleText],
-    spans: Mapping[str, Sequence[SpanText]],
-) -> list[dict[str, Any]]:
-    """One row a tokenizer and data set: fertility on samples by language, ceilings on spans."""
-    rows: list[dict[str, Any]] = []
-    for name, tokenizer in tokenizers.items():
-        size = tokenizer.get_vocab_size()
-        by_language = [SampleText(of.language, "", of.text) for of in samples]
-        for row in sample_report(tokenizer, by_language):
-            kept = ("pieces_per_word", "unk_piece_fraction")
-            rows.append(
-                {"tokenizer": name, "pieces": size, "data": f"documents, {row['language']}"}
-                | {key: row[key] for key in kept}
-            )
-        for data, texts in spans.items():
-            found = span_report(tokenizer, texts)
-            rows.append({"tokenizer": name, "pieces": size, "data": data} | found)
-    return rows
+def compare(tokenizers: Mapping[str, Any], samples: Sequence[SampleText]) -> list[dict[str, Any]]:
+    """One row a tokenizer and language: pieces per word and [UNK] of the samples."""
+    by_language = [SampleText(of.language, "", of.text) for of in samples]
+    return [
+        {
+            "tokenizer": name,
+            "pieces": tokenizer.get_vocab_size(),
+            **{column: row[column] for column in _COMPARED[2:]},
+        }
+        for name, tokenizer in tokenizers.items()
+        for row in sample_report(tokenizer, by_language)
+    ]
 
 
 def script_of(piece: str) -> str:

@@ -98,8 +98,7 @@ def save_tokenizer(
     tokenizer: Any, folder: Path, lowercase: bool, additional_special_tokens: Sequence[str] = ()
 ) -> None:
     write_text(folder / TOKENIZER_FILE, tokenizer.to_str(pretty=True) + "\n")
-    pieces = [tokenizer.id_to_token(index) for index in range(tokenizer.get_vocab_size())]
-    write_text(folder / "vocab.txt", "".join(f"{piece}\n" for piece in pieces))
+    write_text(folder / "vocab.txt", "".join(f"{piece}\n" for piece in pieces_of(tokenizer)))
     config = {
         # This class takes tokenizer.json as it is, in transformers 4 and 5. BertTokenizer and
         # ElectraTokenizer of 5 would build a normaliser of their own, without NFC.
@@ -157,6 +156,11 @@ def special_token_ids(tokenizer: Any) -> dict[str, int]:
     return {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
 
 
+def pieces_of(tokenizer: Any) -> list[str]:
+    """The pieces of a `tokenizers.Tokenizer`, by id."""
+    return [tokenizer.id_to_token(index) for index in range(tokenizer.get_vocab_size())]
+
+
 def tokenizer_sha256(folder: Path) -> str:
     """SHA-256 of tokenizer.json: equal hashes mean equal ids for every text."""
     return file_sha256(folder / TOKENIZER_FILE)
@@ -186,8 +190,8 @@ def is_lowercase(path: Path) -> bool | None:
     if not config.is_file():
         return None
     options = read_json(config)
-    found = options.get("do_lower_case") if isinstance(options, dict) else None
-    return found if isinstance(found, bool) else None
+    lowercase = options.get("do_lower_case") if isinstance(options, dict) else None
+    return lowercase if isinstance(lowercase, bool) else None
 
 
 def load_reference(path: Path) -> Any:
@@ -236,20 +240,12 @@ def _from_text(file: Path) -> list[str]:
 def _from_json(file: Path) -> list[str]:
     if not file.is_file():
         return []
-    try:
-        content = read_json(file)
-        model = content["model"]
-        vocabulary = model["vocab"]
-        kind = model.get("type", "WordPiece")
-        added = {token["content"]: token["id"] for token in content.get("added_tokens") or ()}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise UserError(f"{file} is damaged: it holds no model with a vocabulary") from None
-    if kind != "WordPiece" or not isinstance(vocabulary, dict):
+    tokenizer = read_tokenizer(file)
+    if not isinstance(tokenizer.model, WordPiece):
+        kind = type(tokenizer.model).__name__
         raise UserError(f"{file} is a {kind} tokenizer; only WordPiece can be read here")
-    vocabulary = vocabulary | added  # a token that `transformers` added has an id of its own
-    if not all(isinstance(index, int) for index in vocabulary.values()):
-        raise UserError(f"{file}: an id in it is no whole number")
-    pieces = sorted(vocabulary, key=vocabulary.__getitem__)
-    if [vocabulary[piece] for piece in pieces] != list(range(len(pieces))):
+    ids = tokenizer.get_vocab()  # with the tokens that `transformers` added
+    pieces = sorted(ids, key=ids.__getitem__)
+    if [ids[piece] for piece in pieces] != list(range(len(pieces))):
         raise UserError(f"{file}: its ids are not 0 to {len(pieces) - 1}")
     return pieces

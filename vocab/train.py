@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,21 +17,18 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from electrify.system.unknown import Coverage, warn_of_unknown
 from pipeline.documents import document_paths, list_row_groups, read_group
-from vocab.counts.table import read_batches
-from vocab.counts.words import language_totals, weighted
+from vocab.counts.words import language_totals, read_batches, weighted
 from vocab.pretokenize import Cuts, WordRules, mask_words_of
 from vocab.report import (
     SampleText,
     compare,
-    find_span_files,
-    read_spans,
     report_page,
     sample_report,
     vocab_report,
 )
-from vocab.shards.mask_units import write_mask_units
+from vocab.shards.reader import sampling_fractions
 from vocab.tokenizer import build_tokenizer, check_extendable, load_reference, save_tokenizer
-from vocab.wordpiece.learn import Training, Vocabulary, hangul_syllables, train_wordpiece
+from vocab.wordpiece.learn import Training, hangul_syllables, train_wordpiece
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 NUM_SAMPLES = 12  # segmented sentences of each language in the report
@@ -43,81 +40,58 @@ _SENTENCE_END = re.compile(r"(?<=[.!?。])\s|\n")
 
 def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> None:
     """Write the run's `vocab/` from its `clean/`."""
+    options, stage = config.vocab, vocab_stage(config)
 
     def work(folder: Path) -> Mapping[str, Any]:
-        return write_vocab(config, beam_options, folder)
+        from vocab.counts.beam import write_word_counts  # Beam: a second, and only needed here
 
-    run_stage(vocab_stage(config, span_files_of(config.vocab)), work, overwrite)
+        keep_little_memory()
+        training = training_of(options, mask_words_of(config))
+        references = {path: load_reference(Path(path)) for path in options.references}
+        documents = document_paths(output_dir(config) / "clean")
+        counts_path = folder / "word_counts.parquet"
+        rules = word_rules(options)
+        write_word_counts(documents, counts_path, rules, stage.plan, config.beam, beam_options)
+        batches = partial(read_batches, counts_path)
+        num_words, num_distinct = language_totals(batches)
+        log(f"{sum(num_words.values()):,} words, {sum(num_distinct.values()):,} distinct")
+
+        fractions = sampling_fractions(num_words, options.temperature)
+        vocabulary = train_wordpiece(weighted(batches, fractions, num_words), training)
+        special = options.additional_special_tokens
+        tokenizer = build_tokenizer(
+            vocabulary.pieces, options.lowercase, options.split_digits, special
+        )
+        save_tokenizer(tokenizer, folder, options.lowercase, special)
+
+        tokenizer.encode_special_tokens = True  # "[MASK]" in a document is text, as in encoding
+        samples = list(sample_documents(documents))
+        report = vocab_report(tokenizer, batches, sample_sentences(samples, num_words))
+        counts_path.unlink()  # large, and nothing later needs it
+        report["sources"] = sample_report(tokenizer, samples)
+        if references:
+            report["compared"] = compare({config.name: tokenizer} | references, samples)
+        figures = asdict(vocabulary)
+        report["training"] = counts = {
+            "num_pieces": len(figures.pop("pieces")),
+            **figures,
+            "num_words": num_words,
+            "num_distinct_words": num_distinct,
+        }
+        write_json(folder / "report.json", report)
+        report_page(report, f"{config.name}: vocabulary").write(folder / "report.html")
+        _log_report(report)
+        _warn_of_unknown(report["sources"], options, tokenizer)
+        return counts
+
+    run_stage(stage, work, overwrite)
 
 
 def check_vocab_inputs(config: RunConfig) -> None:
-    """`ValueError` if what `[vocab]` names cannot be read, or does not fit its size."""
+    """`UserError` if what `[vocab]` names cannot be read, or does not fit its size."""
     training_of(config.vocab, mask_words_of(config))
-    span_files_of(config.vocab)
     for path in config.vocab.references:
         load_reference(Path(path))
-
-
-def write_vocab(config: RunConfig, beam_options: Sequence[str], folder: Path) -> dict[str, Any]:
-    """Train on all documents of the run and write the tokenizer into `folder`; counts of it."""
-    options = config.vocab
-    span_files = span_files_of(options)
-    references = {path: load_reference(Path(path)) for path in options.references}
-    documents = document_paths(output_dir(config) / "clean")
-    learnt = learn_vocabulary(config, documents, beam_options, folder)
-    learnt.tokenizer.encode_special_tokens = True  # "[MASK]" in a document is text, as in encoding
-    samples = list(sample_documents(documents))
-    batches = partial(read_batches, learnt.word_counts)
-    sentences = sample_sentences(samples, learnt.num_words)
-    report = vocab_report(learnt.tokenizer, batches, sentences)
-    units = write_mask_units(learnt.vocabulary.pieces, batches, folder)
-    learnt.word_counts.unlink()  # large, and nothing later needs it
-    report["sources"] = sample_report(learnt.tokenizer, samples)
-    spans = {path.name: read_spans(path) for path in span_files}
-    if spans or references:
-        tokenizers = {config.name: learnt.tokenizer} | references
-        report["compared"] = compare(tokenizers, samples, spans)
-    report["training"] = counts = _counts(learnt) | ({"morpheme_starts": units} if units else {})
-    write_json(folder / "report.json", report)
-    report_page(report, f"{config.name}: vocabulary").write(folder / "report.html")
-    _log_report(report)
-    _warn_of_unknown(report["sources"], options, learnt.tokenizer)
-    return counts
-
-
-@dataclass(frozen=True)
-class Learnt:
-    """A vocabulary, and the counts it was learnt from."""
-
-    vocabulary: Vocabulary
-    tokenizer: Any
-    word_counts: Path
-    num_words: Mapping[str, int]  # by language
-    num_distinct: Mapping[str, int]
-
-
-def learn_vocabulary(
-    config: RunConfig, documents: Sequence[Path], beam_options: Sequence[str], folder: Path
-) -> Learnt:
-    """Count the words of documents files, learn pieces, and write both into `folder`."""
-    from vocab.counts.beam import write_word_counts  # Beam: a second, and only needed here
-
-    keep_little_memory()
-    options = config.vocab
-    training = training_of(options, mask_words_of(config))
-    counts_path = folder / "word_counts.parquet"
-    rules, runner = word_rules(options), config.beam.runner
-    plan, work_dir = vocab_stage(config).plan, config.beam.work_dir
-    write_word_counts(documents, counts_path, rules, plan, runner, beam_options, work_dir)
-    batches = partial(read_batches, counts_path)
-    totals = language_totals(batches)
-    log(f"{sum(totals[0].values()):,} words, {sum(totals[1].values()):,} distinct")
-    weighted_batches = weighted(batches, options.temperature, totals[0])
-    vocabulary = train_wordpiece(weighted_batches, training)
-    special = options.additional_special_tokens
-    tokenizer = build_tokenizer(vocabulary.pieces, options.lowercase, options.split_digits, special)
-    save_tokenizer(tokenizer, folder, options.lowercase, special)
-    return Learnt(vocabulary, tokenizer, counts_path, *totals)
 
 
 def word_rules(options: VocabConfig) -> WordRules:
@@ -131,11 +105,6 @@ def word_rules(options: VocabConfig) -> WordRules:
         cuts_of(options.pretokenizer),
         tuple(sorted((name, cuts_of(of)) for name, of in options.pretokenizers.items())),
     )
-
-
-def span_files_of(options: VocabConfig) -> list[Path]:
-    """The files of `vocab.span_data_dir`; `ValueError` if there are none in it."""
-    return find_span_files(Path(options.span_data_dir)) if options.span_data_dir else []
 
 
 def training_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> Training:
@@ -190,23 +159,19 @@ def sample_sentences(
     samples: Sequence[SampleText], languages: Collection[str]
 ) -> list[tuple[str, str]]:
     """The first sentences of the first documents of each language: (language, sentence)."""
-    found: dict[str, list[str]] = {language: [] for language in sorted(languages)}
+    sentences: dict[str, list[str]] = {language: [] for language in sorted(languages)}
     for sample in samples:
-        listed = found.setdefault(sample.language, [])
+        listed = sentences.setdefault(sample.language, [])
         if len(listed) < NUM_SAMPLES:
             sentence = _SENTENCE_END.split(sample.text.strip(), maxsplit=1)[0]
             listed.append(sentence[:_SENTENCE_CHARACTERS])
-    return [(language, text) for language, listed in found.items() for text in listed]
+    return [(language, text) for language, listed in sentences.items() for text in listed]
 
 
 def _log_report(report: Mapping[str, Any]) -> None:
-    for language, found in report["languages"].items():
-        fertility, unknown = found["pieces_per_word"], 100 * found["unk_word_fraction"]
+    for language, figures in report["languages"].items():
+        fertility, unknown = figures["pieces_per_word"], 100 * figures["unk_word_fraction"]
         log(f"{language}: {fertility:.2f} pieces a word, {unknown:.3f} % of words have [UNK]")
-    for row in report.get("compared", ()):
-        if "span_ceiling" in row:
-            ceiling, fertility = 100 * row["span_ceiling"], row["pieces_per_word"]
-            log(f"{row['tokenizer']}, {row['data']}: {ceiling:.1f} % of spans, {fertility:.2f}")
 
 
 def _warn_of_unknown(
@@ -217,16 +182,6 @@ def _warn_of_unknown(
     if options.extend:
         advice += ". Or extend a vocabulary of these languages"
     for of in sources:
-        found = Coverage(of["num_pieces"], of["num_unknown_pieces"])
+        coverage = Coverage(of["num_pieces"], of["num_unknown_pieces"])
         what = f"{given}{of['language']} text of {of['source']}"
-        warn_of_unknown(found, what, tokenizer, advice)
-
-
-def _counts(learnt: Learnt) -> dict[str, Any]:
-    figures = asdict(learnt.vocabulary)
-    return {
-        "num_pieces": len(figures.pop("pieces")),
-        **figures,
-        "num_words": dict(learnt.num_words),
-        "num_distinct_words": dict(learnt.num_distinct),
-    }
+        warn_of_unknown(coverage, what, tokenizer, advice)

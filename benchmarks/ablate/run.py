@@ -33,7 +33,6 @@ from electrify.system.machine import num_cores
 from electrify.system.outcome import STOPPED, UserError
 from electrify.system.progress import Stopped, log, stop_on_signal, warn
 from pipeline.sources.files import check_inputs
-from pipeline.worker_files import check_worker_files
 
 _POLL_SECONDS = 0.2
 
@@ -140,7 +139,6 @@ def make_corpora(
     for run in runs:
         first.setdefault(corpus_keys(run.config)["shards"], run)
     for run in first.values():
-        check_worker_files(run.config, beam_options, "ablate")
         check_inputs(run.config.clean)
         check_benchmarks(run.config)
     of_base = corpus_keys(base)["shards"]

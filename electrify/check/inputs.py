@@ -7,7 +7,7 @@ left out, and a line says so: `electrify validate` works without any extra.
 import importlib
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from itertools import chain
@@ -24,13 +24,13 @@ _SAMPLE_CHARACTERS = 4_000_000  # of the sources, for what vocabulary they may y
 _HUB_SECONDS = 10.0  # for one answer
 
 
-def check_run(config: RunConfig, beam_options: Sequence[str] = ()) -> list[str]:
+def check_run(config: RunConfig) -> list[str]:
     """Check all that the stages of a run will need; returns a line for each check left out.
 
     `UserError` names everything that is missing or cannot work.
     """
     checks: dict[str, Callable[[], object]] = {
-        "clean": partial(check_corpus, config, beam_options),
+        "clean": partial(check_corpus, config),
         "addresses": partial(_check_addresses, config),
         "vocab": partial(_check_vocabulary, config),
         "pretrain": partial(_check_pretraining, config),
@@ -50,14 +50,10 @@ def check_run(config: RunConfig, beam_options: Sequence[str] = ()) -> list[str]:
     return left_out
 
 
-def check_corpus(config: RunConfig, beam_options: Sequence[str] = (), verb: str = "clean") -> None:
-    """`UserError` for sources that are not there, paths that workers cannot open, a full disk."""
+def check_corpus(config: RunConfig) -> None:
+    """`UserError` for sources that are not there, and for a full disk."""
     from pipeline.sources.files import check_inputs
-    from pipeline.worker_files import check_worker_files
 
-    check_worker_files(config, beam_options, verb)
-    if verb != "clean":
-        return
     num_bytes, folder = check_inputs(config.clean), Path(config.output_dir)
     if config.clean.decontaminate_against:
         from benchmarks.tasks.texts import check_benchmarks

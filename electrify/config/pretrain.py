@@ -11,7 +11,7 @@ from electrify.system.outcome import UserError
 # The paper's values for each size of model.
 
 Size = Literal["small", "small++", "base", "large"]
-Packing = Literal["full", "electra", "sentence"]
+Packing = Literal["full", "sentence"]
 
 # The paper's own values (Table 6; google-research/electra configure_pretraining.py). small++ is
 # the released checkpoint, whose generator is as wide as the discriminator. `large` masks a quarter
@@ -110,8 +110,8 @@ class SequenceConfig(Section):
     sequence_length: Annotated[int, Field(ge=16)]
     """Tokens of a sequence, [CLS] and [SEP] included."""
     packing: Packing = "full"
-    """How sequences are filled. `full`: contiguous text, without padding or loss. `electra`: two
-    segments of one document, as the original. `sentence`: whole sentences of one document."""
+    """How sequences are filled. `full`: contiguous text, without padding or loss. `sentence`: whole
+    sentences of one document."""
     mixture: MixtureConfig = MixtureConfig()
 
 

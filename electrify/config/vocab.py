@@ -58,9 +58,6 @@ class VocabConfig(Section):
     pieces it is kept as it is. With a larger `size` new pieces follow the old ones."""
     references: tuple[LocalPath, ...] = ()
     """Tokenizer folders or `vocab.txt` files that the report compares with."""
-    span_data_dir: LocalPath | None = None
-    """Folder with dev files of KLUE-MRC, KLUE-NER, SQuAD, XQuAD or KorQuAD. The report then has the
-    share of answers and entities that begin and end at borders of pieces."""
 
     @field_validator("pretokenizers")
     @classmethod
@@ -83,9 +80,6 @@ class VocabConfig(Section):
 class EncodeConfig(Section):
     """Documents to token shards (vocab/)."""
 
-    sentences: Literal["punctuation", "kiwi"] = "punctuation"
-    """How sentences are found. `kiwi` also finds Korean sentences without full stops, at 0.2 MB/s a
-    core for such text."""
     valid_fraction: Annotated[float, Field(gt=0.0, lt=0.5)] = 0.01
     """Share of the documents that is held out for validation. A hash of the text decides, so equal
     texts are on one side."""

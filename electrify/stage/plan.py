@@ -18,7 +18,6 @@ _EVALUATE_ADDED_LATER: Mapping[str, Any] = {
     "keep_models": False,
 }
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json")
-MASK_UNITS_FILE = "mask_units.json"  # beside them: which pieces begin a morpheme
 # options of `pretrain` that change neither a weight nor a figure, but for rounding and the masks of
 # dropout: where copies go, how many stay, what each process holds, where inputs come from
 KEEPING_OPTIONS = (
@@ -91,20 +90,15 @@ def leakage_stage(config: RunConfig, benchmark_items: Path, rules: Mapping[str, 
     return Stage("leakage", folder / "leakage", rules, inputs, reads=reads)
 
 
-def vocab_stage(config: RunConfig, span_files: Sequence[Path] = ()) -> Stage:
-    """Documents to a tokenizer, and a report that compares it with `vocab.references` on spans.
-
-    `span_files` are those of `vocab.span_data_dir`; of all paths the contents count.
-    """
+def vocab_stage(config: RunConfig) -> Stage:
+    """Documents to a tokenizer, and a report that compares it with `vocab.references`; of their
+    paths the contents count."""
     folder, options = output_dir(config), config.vocab
     inputs, reads = _earlier(folder, "clean")
     if options.extend:
         inputs["vocab.extend"] = _vocabulary_digest(options.extend)
     for path in options.references:
         inputs[f"vocab.references {path}"] = _vocabulary_digest(path)
-    if span_files:
-        hashes = [[path.name, fingerprint(str(path))] for path in span_files]
-        inputs["vocab.span_data_dir"] = digest_of(sorted(hashes))
     return Stage("train-vocab", folder / "vocab", _options(options), inputs, reads=reads)
 
 

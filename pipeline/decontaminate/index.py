@@ -17,7 +17,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -48,6 +48,7 @@ _TOGETHER = re.compile(
 )
 _BASE = 0x9E3779B97F4A7C15  # odd; sums of letter * _BASE**n mod 2**64
 _MIX = 0xD6E8FEB86659FD93
+_STATISTICS = "statistics.json"  # of an index, what `read_statistics` reads
 
 # By kind of item: letters of a gram, and of the shortest item that is looked for.
 WIDTHS = {"wide": 8, "narrow": 12}
@@ -57,44 +58,64 @@ MAX_ITEMS = 16  # grams of more items say little, and are left out
 BITS_PER_GRAM = 16  # of the bitmap: 6 % of other grams pass it
 
 
+ItemKey = tuple[int, int]  # gram width of the index, and the item's number in it
+
+
 @dataclass
-class Items:
-    """Letters of the items of one kind, and for each the numbers of what it comes from."""
+class _Items:
+    """Letters of the items of one kind, and for each the numbers of its tasks."""
 
     letters: list[Letters] = field(default_factory=list)
     tasks: list[list[int]] = field(default_factory=list)
 
 
+class ItemTable:
+    """Distinct texts by their letters, ready for an index."""
+
+    def __init__(self) -> None:
+        self._kinds = {kind: _Items() for kind in WIDTHS}
+        self._keys: dict[bytes, ItemKey] = {}
+
+    def add(self, text: str, task: int = 0) -> ItemKey | None:
+        """The key of a text of a task; None if it has too few letters, or too few distinct ones."""
+        letters, _ = read_letters(text)
+        kind = _kind_of(letters)
+        is_short = len(letters) < ALONE_LETTERS[kind]
+        if is_short or len(np.unique(letters)) < MIN_DISTINCT_LETTERS:
+            return None
+        items = self._kinds[kind]
+        key = self._keys.setdefault(letters.tobytes(), (WIDTHS[kind], len(items.letters)))
+        if key[1] == len(items.letters):
+            items.letters.append(letters)
+            items.tasks.append([])
+        if task not in items.tasks[key[1]]:
+            items.tasks[key[1]].append(task)
+        return key
+
+    def write(self, path: Path) -> None:
+        """Make the folder `path` of arrays, which `load_grams` in match.py maps."""
+        path.mkdir(parents=True, exist_ok=True)
+        for kind, items in self._kinds.items():
+            for name, array in _arrays(items, WIDTHS[kind]).items():
+                save_array(path / f"{kind}-{name}.npy", array)
+
+
 def write_index(texts_dir: Path, path: Path) -> None:
     """Make the folder `path` from the `*.jsonl` of {task, split, text} in `texts_dir`.
 
-    Raises `ValueError` if there are none, if a row is no such object, and if no text can be looked
+    Raises `UserError` if there are none, if a row is no such object, and if no text can be searched
     for.
     """
-    tasks: list[str] = []
-    kinds = {kind: Items() for kind in WIDTHS}
-    seen: dict[bytes, list[int]] = {}
+    table = ItemTable()
     num_texts: Counter[str] = Counter()
     num_short: Counter[str] = Counter()
     for task, text in _texts(texts_dir):
-        if task not in tasks:
-            tasks.append(task)
-        letters, _ = read_letters(text)
-        kind = kind_of(letters)
         num_texts[task] += 1
-        if len(letters) < ALONE_LETTERS[kind] or is_monotonous(letters):
-            num_short[task] += 1
-            continue
-        of_tasks = seen.setdefault(letters.tobytes(), [])
-        if not of_tasks:
-            kinds[kind].letters.append(letters)
-            kinds[kind].tasks.append(of_tasks)
-        if tasks.index(task) not in of_tasks:
-            of_tasks.append(tasks.index(task))
+        num_short[task] += table.add(text, [*num_texts].index(task)) is None
     _check_lengths(num_texts, num_short)
-    write_items(kinds, path)
-    rows = [{"task": t, "texts": num_texts[t], "too_short": num_short[t]} for t in tasks]
-    write_json(statistics_path(path), {"tasks": rows})
+    table.write(path)
+    rows = [{"task": t, "texts": n, "too_short": num_short[t]} for t, n in num_texts.items()]
+    write_json(path / _STATISTICS, {"tasks": rows})
 
 
 def _check_lengths(num_texts: Counter[str], num_short: Counter[str]) -> None:
@@ -110,32 +131,14 @@ def _check_lengths(num_texts: Counter[str], num_short: Counter[str]) -> None:
             warn(f"{what}; they stay in the corpus")
 
 
-def kind_of(letters: Letters) -> Literal["wide", "narrow"]:
-    """ "wide" or "narrow": which index an item belongs to."""
-    return "wide" if is_wide(letters) else "narrow"
-
-
-def is_monotonous(letters: Letters) -> bool:
-    """Whether an item has too few different letters to be told from any other such text."""
-    return len(np.unique(letters)) < MIN_DISTINCT_LETTERS
-
-
-def write_items(kinds: Mapping[str, Items], path: Path) -> None:
-    """Make the folder `path` of arrays, which `pipeline.decontaminate.match.load_grams` maps."""
-    path.mkdir(parents=True, exist_ok=True)
-    for kind, items in kinds.items():
-        for name, array in _arrays(items, WIDTHS[kind]).items():
-            save_array(path / f"{kind}-{name}.npy", array)
-
-
-def statistics_path(path: Path) -> Path:
-    """What `read_statistics` reads; written last, so its time is that of the index."""
-    return path / "statistics.json"
+def _kind_of(letters: Letters) -> Literal["wide", "narrow"]:
+    """ "wide" if at least half of the letters are East Asian."""
+    return "wide" if 2 * np.count_nonzero(letters >= _WIDE) >= len(letters) else "narrow"
 
 
 def read_statistics(path: Path) -> list[tuple[str, int, int]]:
     """(task, texts, texts too short to be looked for) of an index."""
-    value = json.loads(statistics_path(path).read_text(encoding="utf-8"))
+    value = json.loads((path / _STATISTICS).read_text(encoding="utf-8"))
     return [(row["task"], row["texts"], row["too_short"]) for row in value["tasks"]]
 
 
@@ -156,7 +159,7 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
                 yield str(task), str(text)
 
 
-def _arrays(items: Items, width: int) -> dict[str, NDArray[Any]]:
+def _arrays(items: _Items, width: int) -> dict[str, NDArray[Any]]:
     """What `pipeline.decontaminate.match` reads of one kind of items."""
     letters = np.concatenate([np.empty(0, dtype=np.uint32), *items.letters])
     lengths = np.array([len(one) for one in items.letters], dtype=np.int64)
@@ -247,11 +250,6 @@ def _compose(text: str) -> tuple[str, Ints | None]:
         origins.append(np.full(len(pieces[-1]), found.start()))
         end = found.end()
     return "".join([*pieces, text[end:]]), np.concatenate([*origins, np.arange(end, len(text))])
-
-
-def is_wide(letters: Letters) -> bool:
-    """Whether at least half of the letters are East Asian."""
-    return bool(2 * np.count_nonzero(letters >= _WIDE) >= len(letters))
 
 
 def gram_keys(letters: Letters, width: int) -> Keys:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,12 +44,16 @@ SLACK = 6  # letters by which diagonals of one copy differ
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """An item in a run of letters: `kind` is sentence, near or ngram; half-open `first`, `last`."""
+    """An item in the letters from `first` to `last`, which is not included."""
 
     item: int
-    kind: str
+    kind: Literal["sentence", "near", "ngram"]
     first: int
     last: int
+
+    @property
+    def place(self) -> slice:
+        return slice(self.first, self.last)
 
 
 @dataclass(frozen=True)
@@ -227,6 +231,33 @@ class CopiedText:
     places: Ints
     copies: list[tuple[GramIndex, Copy]]
 
+    def sure_copies(self, text: str) -> Iterator[tuple[GramIndex, Copy]]:
+        """Copies of many letters, and those that are nearly all of the sentences they touch."""
+        begins = np.append(np.searchsorted(self.places, _unit_ends(text)), 0)
+        cuts: Ints = np.unique(begins)  # the first letters of sentences, and len(places)
+        for index, copy in self.copies:
+            is_long = index.num_letters(copy.item) >= SURE_LETTERS[index.width]
+            if is_long or self._is_alone(cuts, index, copy):
+                yield index, copy
+
+    def _is_alone(self, cuts: Ints, index: GramIndex, copy: Copy) -> bool:
+        """Whether a copy is nearly all of the sentences it touches.
+
+        What other cells of a table's row hold is put aside: numbers, ASCII words beside an East
+        Asian text, and other items.
+        """
+        begin = int(cuts[np.searchsorted(cuts, copy.first, side="right") - 1])
+        end = int(cuts[np.searchsorted(cuts, copy.last, side="left")])
+        letters = self.letters[begin:end]
+        is_cell = letters < _ASCII_END
+        if index.width != WIDTHS["wide"]:
+            is_cell &= letters <= ord("9")
+        for _, other in self.copies:
+            if other.kind == "sentence":
+                is_cell[max(0, other.first - begin) : max(0, other.last - begin)] = True
+        is_cell[copy.first - begin : copy.last - begin] = False
+        return copy.last - copy.first >= ALONE_SHARE * (len(letters) - int(is_cell.sum()))
+
 
 @dataclass(frozen=True)
 class BenchmarkIndex:
@@ -257,17 +288,11 @@ class BenchmarkIndex:
 
     def _act(self, text: str, copied: CopiedText) -> Decontaminated:
         places = copied.places
-        cuts = unit_cuts(text, places)
         is_copied = np.zeros(len(places), dtype=bool)
         matches: dict[Match, None] = {}
-        items = [copy for _, copy in copied.copies]
-        for index, copy in copied.copies:
-            first, last = copy.first, copy.last
-            is_sure = index.num_letters(copy.item) >= SURE_LETTERS[index.width]
-            if not is_sure and not is_alone(copied, cuts, index, copy, items):
-                continue
-            is_copied[first:last] = True
-            shown = " ".join(text[places[first] : places[last - 1] + 1].split())
+        for index, copy in copied.sure_copies(text):
+            is_copied[copy.place] = True
+            shown = " ".join(text[places[copy.first] : places[copy.last - 1] + 1].split())
             tasks = index.tasks[index.task_starts[copy.item] : index.task_starts[copy.item + 1]]
             for task in tasks:
                 matches[Match(self.tasks[task], copy.kind, shown[:DETAIL_CHARACTERS])] = None
@@ -277,7 +302,7 @@ class BenchmarkIndex:
         if len(places) < SHORT_DOCUMENT or is_copied.mean() >= DROPPED_SHARE:
             detail = f"{found[0].task}: {found[0].kind}: {found[0].detail}"
             return Decontaminated(text, Drop("contaminated", detail), found)
-        left, num_removed = remove_units(text, places, is_copied)
+        left, num_removed = _remove_units(text, places, is_copied)
         return Decontaminated(left, None, found, num_removed)
 
 
@@ -316,44 +341,17 @@ def _mapped(path: Path) -> "np.ndarray[Any, Any]":
     return array
 
 
-def unit_ends(text: str) -> list[int]:
+def _unit_ends(text: str) -> list[int]:
     """Where each sentence or line ends, the mark and the space behind it included."""
     return [*(found.end() for found in _UNIT_END.finditer(text)), len(text)]
 
 
-def unit_cuts(text: str, places: Ints) -> Ints:
-    """The numbers of the letters at which sentences begin, 0 and len(places) among them."""
-    cuts: Ints = np.unique(np.append(np.searchsorted(places, unit_ends(text)), 0))
-    return cuts
-
-
-def remove_units(text: str, places: Ints, is_copied: "np.ndarray[Any, Any]") -> tuple[str, int]:
+def _remove_units(text: str, places: Ints, is_copied: "np.ndarray[Any, Any]") -> tuple[str, int]:
     """The text without its sentences that are benchmark texts, and how many those are."""
-    cuts = np.unique([0, *unit_ends(text)])
+    cuts = np.unique([0, *_unit_ends(text)])
     copied_before = np.concatenate([[0], np.cumsum(is_copied)])
     edges = np.searchsorted(places, cuts)
     copied, total = np.diff(copied_before[edges]), np.diff(edges)
     goes = (copied >= UNIT_LETTERS) | (copied > UNIT_SHARE * total)
     kept = [text[a:b] for a, b, go in zip(cuts[:-1], cuts[1:], goes, strict=True) if not go]
     return "".join(kept).strip(" \n"), int(goes.sum())
-
-
-def is_alone(
-    copied: CopiedText, cuts: Ints, index: GramIndex, copy: Copy, items: Sequence[Copy]
-) -> bool:
-    """Whether a copy is nearly all of the sentences it touches.
-
-    What other cells of a table's row hold is put aside: numbers, ASCII words beside an East Asian
-    text, and other `items`.
-    """
-    begin = int(cuts[np.searchsorted(cuts, copy.first, side="right") - 1])
-    end = int(cuts[np.searchsorted(cuts, copy.last, side="left")])
-    letters = copied.letters[begin:end]
-    is_cell = letters < _ASCII_END
-    if index.width != WIDTHS["wide"]:
-        is_cell &= letters <= ord("9")
-    for other in items:
-        if other.kind == "sentence":
-            is_cell[max(0, other.first - begin) : max(0, other.last - begin)] = True
-    is_cell[copy.first - begin : copy.last - begin] = False
-    return copy.last - copy.first >= ALONE_SHARE * (len(letters) - int(is_cell.sum()))

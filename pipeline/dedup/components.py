@@ -12,16 +12,23 @@ MapReduce and Beyond, 2014), until most documents hang on the smallest of their 
 other. The few edges between the others go to one worker (`open_edges`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any
 
+import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from electrify.storage.folder import Folder
 from pipeline.dedup.minhash import Keys, Offsets, splitmix64
 from pipeline.dedup.records import gather, pack_by, run_starts, shard_of
+from pipeline.work_folder import Find, Packed, Shards, pack_for_shards
 
+# pairs of large and small star; the smallest documents reach twice as far with each
+STAR_ROUNDS = 3
 MAX_WAITING_EDGES = 1 << 21  # 32 MB; joining takes about five times as much
 _ROW_BITS = np.uint64(32)
 _ROW_MASK = np.uint64((1 << 32) - 1)
@@ -192,3 +199,71 @@ def _firsts(values: Keys, is_first: npt.NDArray[np.bool_]) -> Keys:
     """The value where its run starts, for each row."""
     firsts: Keys = values[np.maximum.accumulate(np.where(is_first, np.arange(len(values)), 0))]
     return firsts
+
+
+class Components(beam.PTransform[Any, Any]):
+    """Packed edges -> (unit, packed members of components)."""
+
+    def __init__(self, num_shards: int, work: Folder) -> None:
+        super().__init__()
+        self.num_shards, self.work = num_shards, work
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        edges = input_or_inputs | "unpack" >> beam.Map(unpack_edges)
+        join = beam.CombineGlobally(_Join())  # type: ignore[no-untyped-call]
+        if self.num_shards == 1:
+            joined = edges | "join" >> join
+            return joined | "members by unit" >> beam.FlatMap(pack_members)
+        for number in range(STAR_ROUNDS):
+            edges = edges | f"large star {number}" >> self._by_end(large_star)
+            edges = edges | f"small star {number}" >> self._by_end(small_star, both=False)
+        opened = edges | "leaves" >> self._by_end(open_edges)
+        joined = opened | "others" >> beam.Map(itemgetter(1)) | "join" >> join
+        settled = (
+            opened
+            | "leaves alone" >> beam.Map(itemgetter(0))
+            | "settle" >> beam.Map(settle, beam.pvalue.AsSingleton(joined))
+        )
+        every = (settled, joined) | "every document" >> beam.Flatten()
+        whole = every | "whole components" >> self._by_end(whole_components, both=False)
+        return whole | "members by unit" >> beam.FlatMap(pack_members)
+
+    def _by_end(self, find: Find, both: bool = True) -> "_ByEnd":
+        return _ByEnd(find, self.num_shards, both, self.work)
+
+
+class _ByEnd(beam.PTransform[Any, Any]):
+    """Edges -> what `find` makes of those of each shard of documents."""
+
+    def __init__(self, find: Find, num_shards: int, both: bool, work: Folder) -> None:
+        super().__init__()
+        self.find, self.num_shards, self.both, self.work = find, num_shards, both, work
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        ends = input_or_inputs | "ends" >> beam.FlatMap(
+            _ends, self.num_shards, self.both, self.work
+        )
+        return ends | "shards" >> Shards(self.find, self.work)
+
+
+def _ends(
+    edges: Edges, num_shards: int, both: bool, work: Folder
+) -> Iterator[tuple[int, tuple[int, Packed]]]:
+    for shard, packed in pack_for_shards(ends_by_shard(edges, num_shards, both), work):
+        yield shard, (0, packed)
+
+
+class _Join(beam.CombineFn):
+    """Edges -> the components of the graph that they make."""
+
+    def create_accumulator(self) -> list[Edges]:
+        return []
+
+    def add_input(self, accumulator: list[Edges], edges: Edges) -> list[Edges]:
+        return add_edges(accumulator, edges)
+
+    def merge_accumulators(self, accumulators: Iterable[list[Edges]]) -> list[Edges]:
+        return [join_edges([edges for one in accumulators for edges in one])]
+
+    def extract_output(self, accumulator: list[Edges]) -> Edges:
+        return join_edges(accumulator)

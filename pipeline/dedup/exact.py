@@ -52,10 +52,10 @@ def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, byte
     sizes = np.diff(starts, append=len(records))
     is_sent = np.repeat(sizes > 1, sizes)
     ranks = records["rank"][is_sent]
-    found = make_records(
+    duplicates = make_records(
         ranks,
         np.repeat(records["rank"][starts], sizes)[is_sent],
         np.ones(len(ranks), dtype=np.float32),
         np.where(is_first, np.repeat(sizes, sizes), 0)[is_sent],
     )
-    return [*pack_by(found, owners[is_sent]).items()]
+    return [*pack_by(duplicates, owners[is_sent]).items()]

@@ -59,14 +59,14 @@ def shingle(texts: Sequence[str]) -> Shingles:
     """
     if all(len(text) <= BATCH_CHARACTERS for text in texts):
         return _shingle(texts)
-    found: list[Keys] = []
+    hashes: list[Keys] = []
     counts = []
     for text in texts:
         starts = range(0, max(1, len(text)), BATCH_CHARACTERS)
         pieces = [_shingle([text[i : i + BATCH_CHARACTERS]]).hashes for i in starts]
         counts.append(sum(map(len, pieces)))
-        found += pieces
-    return Shingles(np.concatenate(found), np.concatenate(([0], np.cumsum(counts))))
+        hashes += pieces
+    return Shingles(np.concatenate(hashes), np.concatenate(([0], np.cumsum(counts))))
 
 
 def band_keys(shingles: Shingles, num_bands: int, rows_per_band: int) -> Keys:

@@ -144,9 +144,9 @@ def choose(candidates: Sequence[Candidate], similarity: float) -> Iterator[tuple
     kept = _Kept(num_members=len(candidates))
     for place, candidate in enumerate(candidates):
         for other in kept.nearest(candidate):
-            found = estimate(candidate, candidates[other], similarity)
-            if found >= similarity:
-                yield place, other, found
+            similar = estimate(candidate, candidates[other], similarity)
+            if similar >= similarity:
+                yield place, other, similar
                 break
         else:
             kept.add(place, candidate)

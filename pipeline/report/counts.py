@@ -8,10 +8,11 @@ A row may name any source, such as its own URL: `MAX_SOURCES` of them are told a
 import json
 import re
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import xxhash
 
@@ -41,7 +42,7 @@ Rows = list[dict[str, Any]]
 
 MAX_SOURCES = 200
 OTHER = "other"  # the source of the rows of all others
-_FREE_NAMES = {"source", "licence"}  # columns that rows of the corpus may fill as they like
+_FREE = ("source", "licence")  # columns that rows of the corpus may fill as they like
 _DOMAIN = r"[\w\-]+(?:\.[\w\-]+)*\.[A-Za-z]{2,}"
 _URL = re.compile(
     rf"[A-Za-z][\w+.\-]*://(?:[^/?#@]*@)?(\[[^\]]*\]|[^/?#:@]+)|({_DOMAIN})(?=[/?#:])"
@@ -70,63 +71,24 @@ def chosen_sources(sources: Collection[str]) -> Collection[str]:
     return frozenset(sorted(sources, key=rank)[:MAX_SOURCES])
 
 
-class Table:
-    """Rows that agree in the keys are one, with the sums of the other columns."""
-
-    def __init__(self, keys: Sequence[str], sums: Sequence[str]) -> None:
-        self._keys, self._sums = keys, sums
-        self._rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-        # of a name that rows may choose freely
-        self._place = next((i for i, key in enumerate(keys) if key in _FREE_NAMES), None)
-        self.sources: set[str] = set()
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Add a row; a sum that it lacks is 0."""
-        key = tuple([row[name] for name in self._keys])
-        self.add_sums(key, {name: row[name] for name in self._sums if name in row})
-
-    def add_sums(self, key: tuple[Any, ...], sums: Mapping[str, int]) -> None:
-        """Add to the sums of the row with these keys."""
-        if self._place is not None:
-            source = key[self._place]
-            if self._keys[self._place] == "source":
-                source = source_group(source)
-            key = self._with_source(key, source)
-        if key not in self._rows:
-            self._rows[key] = dict(zip(self._keys, key, strict=True)) | dict.fromkeys(self._sums, 0)
-        mine = self._rows[key]
-        for name, value in sums.items():
-            mine[name] += value
-        if self._place is not None and key[self._place] not in self.sources:
-            self.sources.add(key[self._place])
-            if len(self.sources) > 2 * MAX_SOURCES:
-                self.merge_others(chosen_sources(self.sources - {OTHER}))
-
-    def merge_others(self, kept: Collection[str]) -> None:
-        """Give the rows of other sources than these to the source `OTHER`."""
-        if self._place is None or self.sources <= {*kept, OTHER}:
-            return
-        rows, self._rows, self.sources = self._rows, {}, set()
-        for key, row in rows.items():
-            source = key[self._place] if key[self._place] in kept else OTHER
-            sums = {name: row[name] for name in self._sums}
-            self.add_sums(self._with_source(key, source), sums)
-
-    def _with_source(self, key: tuple[Any, ...], source: str) -> tuple[Any, ...]:
-        assert self._place is not None
-        return (*key[: self._place], source, *key[self._place + 1 :])
-
-    def rows(self) -> Rows:
-        """Sorted by their keys."""
-        return [self._rows[key] for key in sorted(self._rows)]
+_Key = tuple[Any, ...]  # the values of a table's keys
+_Sums = dict[_Key, Counter[str]]
 
 
 def group_by(rows: Iterable[Mapping[str, Any]], keys: Sequence[str], sums: Sequence[str]) -> Rows:
-    """The rows as those of a `Table`."""
-    table = Table(keys, sums)
+    """Rows that agree in the keys are one, with the sums of the other columns; sorted by key."""
+    grouped: _Sums = {}
     for row in rows:
-        table.add(row)
-    return table.rows()
+        key = tuple([row[name] for name in keys])
+        grouped.setdefault(key, Counter()).update({name: row[name] for name in sums})
+    return _listed(grouped, keys, sums)
+
+
+def _listed(grouped: _Sums, keys: Sequence[str], sums: Sequence[str]) -> Rows:
+    return [
+        dict(zip(keys, key, strict=True)) | {name: grouped[key][name] for name in sums}
+        for key in sorted(grouped)
+    ]
 
 
 def sum_by(rows: Iterable[Mapping[str, Any]], key: str, name: str) -> dict[str, int]:
@@ -135,6 +97,13 @@ def sum_by(rows: Iterable[Mapping[str, Any]], key: str, name: str) -> dict[str, 
 
 _Ordered = tuple[int, str, str]  # hash of the label, label, text
 _Group = tuple[str, str]  # language, source
+
+
+@lru_cache
+def _free_column(table: str) -> tuple[str, int]:
+    """The column of a table that rows may fill as they like, and its place; "" without one."""
+    keys = TABLES[table][0]
+    return next(((name, keys.index(name)) for name in _FREE if name in keys), ("", 0))
 
 
 class Sample(NamedTuple):
@@ -158,14 +127,6 @@ class Samples:
 
     groups: dict[_Group, list[_Ordered]] = field(default_factory=dict)
     _last: tuple[int, int, str] | None = None  # place of the last one, where there are enough
-
-    @classmethod
-    def of(cls, several: Iterable[Sample]) -> Self:
-        """Those of the samples that are chosen."""
-        samples = cls()
-        for sample in several:
-            samples.add(sample)
-        return samples
 
     def wants(self, label: str, language: str, source: str) -> bool:
         """Whether a text of this label would be kept; cheaper than making the text to show."""
@@ -217,24 +178,53 @@ def _number(label: str) -> int:
 
 @dataclass
 class Tally:
-    """Tables by name, and texts to show by reason, by "rule: " and rule, or "kept"."""
+    """Sums by table and key, and texts to show by reason, by "rule: " and rule, or "kept"."""
 
-    tables: dict[str, Table] = field(
-        default_factory=lambda: {name: Table(*columns) for name, columns in TABLES.items()}
-    )
+    tables: dict[str, _Sums] = field(default_factory=lambda: {name: {} for name in TABLES})
+    # by column, the names that its rows have
+    names: dict[str, set[str]] = field(default_factory=lambda: {name: set() for name in _FREE})
     files: list[dict[str, Any]] = field(default_factory=list)  # path, documents, malformed
     examples: list[str] = field(default_factory=list)  # "file:row: reason: detail"
     samples: dict[str, Samples] = field(default_factory=dict)
 
     def count(self, table: str, **row: str | int) -> None:
-        """Add a row to a table."""
-        self.tables[table].add(row)
+        """Add a row to a table; a sum that it lacks is 0."""
+        keys, sums = TABLES[table]
+        key = tuple([row[name] for name in keys])
+        self._add(table, key, {name: int(row[name]) for name in sums if name in row})
 
     def count_document(self, state: str, num_characters: int, language: str, source: str) -> None:
         """Count a document as it is read ("in") or written ("kept")."""
         key = (language, source, 1 << max(1, num_characters).bit_length() - 1)
         sums = {f"documents_{state}": 1, f"characters_{state}": num_characters}
-        self.tables["documents"].add_sums(key, sums)
+        self._add("documents", key, sums)
+
+    def _add(self, table: str, key: _Key, sums: Mapping[str, int]) -> None:
+        column, place = _free_column(table)
+        if column == "source":
+            key = (*key[:place], source_group(key[place]), *key[place + 1 :])
+        self.tables[table].setdefault(key, Counter()).update(sums)
+        if column and key[place] not in self.names[column]:
+            self.names[column].add(key[place])
+            if len(self.names[column]) > 2 * MAX_SOURCES:
+                self._merge_others(column)
+
+    def _merge_others(self, column: str) -> None:
+        """Give the rows of all names but the chosen ones to the name `OTHER`."""
+        kept = chosen_sources(self.names[column] - {OTHER})
+        if self.names[column] <= {*kept, OTHER}:
+            return
+        self.names[column] = {*kept, OTHER}
+        for table in TABLES:
+            free, place = _free_column(table)
+            if free != column:
+                continue
+            rows, merged = self.tables[table], dict[_Key, Counter[str]]()
+            for key, sums in rows.items():
+                name = key[place] if key[place] in kept else OTHER
+                key = (*key[:place], name, *key[place + 1 :])
+                merged.setdefault(key, Counter()).update(sums)
+            self.tables[table] = merged
 
     def add_removed(
         self,
@@ -254,14 +244,14 @@ class Tally:
         self.count(table, reason=reason, language=language, source=source, **counts)
         self.add_sample(reason, label, text, language, source)
 
-    def add_decontaminated(self, found: Decontaminated, language: str) -> None:
-        """Count what was found in one document; what was done counts for each task found."""
-        done = "documents_changed" if found.drop is None else "documents_removed"
-        tasks = {match.task for match in found.matches}
-        counts = [(match.task, match.kind, 1) for match in found.matches]
+    def add_decontaminated(self, decontaminated: Decontaminated, language: str) -> None:
+        """Count the matches in one document; what was done counts for each of their tasks."""
+        done = "documents_changed" if decontaminated.drop is None else "documents_removed"
+        tasks = {match.task for match in decontaminated.matches}
+        counts = [(match.task, match.kind, 1) for match in decontaminated.matches]
         counts += [(task, done, 1) for task in tasks]
-        if found.num_lines_removed:
-            counts += [(task, "lines_removed", found.num_lines_removed) for task in tasks]
+        if decontaminated.num_lines_removed:
+            counts += [(task, "lines_removed", decontaminated.num_lines_removed) for task in tasks]
         for task, kind, count in counts:
             self.count("contamination", task=task, kind=kind, language=language, count=count)
 
@@ -289,7 +279,8 @@ class Tally:
     def add(self, other: "Tally") -> None:
         """Add the tally of later files."""
         for name in TABLES:
-            self.add_rows(name, other.rows(name))
+            for row in other.rows(name):
+                self.count(name, **row)
         for file in other.files:
             if self.files and self.files[-1]["path"] == file["path"]:  # another part of it
                 self.files[-1]["documents"] += file["documents"]
@@ -303,17 +294,11 @@ class Tally:
             for sample in samples.listed():
                 mine.add(sample)
 
-    def add_rows(self, table: str, rows: Rows) -> None:
-        for row in rows:
-            self.tables[table].add(row)
-
     def rows(self, table: str) -> Rows:
-        """The rows of a table, sorted."""
-        names = _FREE_NAMES & {*TABLES[table][0]}
-        alike = [self.tables[name] for name, (keys, _) in TABLES.items() if names & {*keys}]
-        sources = set().union(*(of.sources for of in alike)) - {OTHER}
-        self.tables[table].merge_others(chosen_sources(sources))
-        return self.tables[table].rows()
+        """The rows of a table, sorted by their keys."""
+        if column := _free_column(table)[0]:
+            self._merge_others(column)
+        return _listed(self.tables[table], *TABLES[table])
 
     def by_reason(self, table: str) -> dict[str, int]:
         """Documents that were "removed", or rows "malformed", by reason."""
@@ -329,7 +314,7 @@ class Tally:
             "rows": {name: self.rows(name) for name in TABLES},
             "files": self.files,
             "examples": self.examples,
-            "samples": {name: found.listed() for name, found in sorted(self.samples.items())},
+            "samples": {name: chosen.listed() for name, chosen in sorted(self.samples.items())},
         }
         return json.dumps(value, ensure_ascii=False)
 
@@ -337,10 +322,13 @@ class Tally:
 def tally_from_json(text: str) -> Tally:
     value = json.loads(text)
     tally = Tally(files=value["files"], examples=value["examples"])
-    for name, rows in value["rows"].items():
-        tally.add_rows(name, rows)
+    for table, rows in value["rows"].items():
+        for row in rows:
+            tally.count(table, **row)
     for name, samples in value["samples"].items():
-        tally.samples[name] = Samples.of(Sample(*sample) for sample in samples)
+        tally.samples[name] = Samples()
+        for sample in samples:
+            tally.samples[name].add(Sample(*sample))
     return tally
 
 
@@ -361,6 +349,6 @@ def report_json(tally: Tally) -> dict[str, Any]:
         "clusters": tally.rows("clusters"),
         "benchmarks": tally.rows("benchmarks"),
         "contamination": tally.rows("contamination"),
-        "samples": {name: found.listed() for name, found in sorted(tally.samples.items())},
+        "samples": {name: chosen.listed() for name, chosen in sorted(tally.samples.items())},
         "files": tally.files,
     }

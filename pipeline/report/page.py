@@ -78,12 +78,12 @@ def losses(report: Report) -> list[tuple[str, int | None, int]]:
     documents that stayed, less what they added (a mask may be longer than what it hides)."""
     totals, removed = report["totals"], report["removed"]
     rows, characters = (sum_by(removed, "reason", name) for name in ("documents", "characters"))
-    found: list[tuple[str, int | None, int]] = [(n, rows[n], characters[n]) for n in rows]
-    found.sort(key=lambda loss: -loss[2])
+    lost: list[tuple[str, int | None, int]] = [(n, rows[n], characters[n]) for n in rows]
+    lost.sort(key=lambda loss: -loss[2])
     faults = sum_by(report["malformed"], "reason", "documents")
-    found += [(f"not read: {reason}", n, 0) for reason, n in faults.items()]
+    lost += [(f"not read: {reason}", n, 0) for reason, n in faults.items()]
     rest = totals["characters_in"] - totals["characters_kept"] - sum(characters.values())
-    return [*found, ("changes to documents that stay, removed less added", None, rest)]
+    return [*lost, ("changes to documents that stay, removed less added", None, rest)]
 
 
 def _share(part: int | None, whole: int) -> str | None:
@@ -171,12 +171,12 @@ def _clusters(page: Page, report: Report) -> None:
         [
             (
                 kind,
-                sum(row["clusters"] for row in found),
-                sum(row["clusters"] * row["documents"] for row in found),
-                found[-1]["documents"],
+                sum(row["clusters"] for row in of_kind),
+                sum(row["clusters"] * row["documents"] for row in of_kind),
+                of_kind[-1]["documents"],
             )
             for kind in series
-            for found in [[row for row in rows if row["kind"] == kind]]
+            for of_kind in [[row for row in rows if row["kind"] == kind]]
         ],
     )
 

@@ -128,7 +128,6 @@ def test_an_output_without_room_is_refused_before_work(verb, tmp_path: Path, cap
         ('clean.sources=[{kind="text",language="en",path="FOLDER/*"}]', "letter.docx"),
         ('vocab.extend="none/vocab"', "none/vocab"),
         ('vocab.references=["none/other"]', "none/other"),
-        ('vocab.span_data_dir="none/spans"', "none/spans"),
         ('pretrain.initial_model="./none/run"', "'./none/run'"),
         ('pretrain.probe={path="none/rows.tsv",text="text"}', "none/rows.tsv"),
         ('clean.decontaminate_against=["none/klue.txt"]', "'none/klue.txt'"),

@@ -341,7 +341,7 @@ def test_packed_documents_are_computed_as_separate_sequences(objective: str):
             torch.testing.assert_close(states[number, at], expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("packing", ["full", "electra", "sentence"])
+@pytest.mark.parametrize("packing", ["full", "sentence"])
 def test_blocks_are_the_documents_of_what_the_shards_pack(packing: Packing):
     rng = np.random.default_rng(0)
     documents = rng.integers(1, 30, 300)  # tokens of text

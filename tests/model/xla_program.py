@@ -13,16 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from electrify.config.run import RunConfig
-from model import pretrain as pretrain_module
 from model.batch import Batch
 from model.devices.device import describe, num_devices, resolve_device
 from model.pretrain import Trainer
-from tests.model.conftest import VOCAB_SIZE
 
 READS = "aten::_local_scalar_dense"
 
@@ -66,11 +62,6 @@ def fallbacks() -> list[str]:
     return [name for name in metrics.counter_names() if name.startswith("aten::") and name != READS]
 
 
-def unit_starts(vocab_folder: Path, unit: str) -> NDArray[np.bool_]:
-    """In place of a vocabulary's: each third piece begins no unit."""
-    return np.arange(VOCAB_SIZE) % 3 > 0
-
-
 class Watched(Trainer):
     """Notes how much was compiled and read when."""
 
@@ -111,7 +102,6 @@ def train(run: Run) -> dict[str, object]:
 
 def main() -> None:
     task: Task = pickle.loads(Path(sys.argv[1]).read_bytes())
-    pretrain_module.read_unit_starts = unit_starts  # type: ignore[assignment]
     device = resolve_device("xla")  # before the first backward pass, of any device: torch counts
     found: dict[str, object] = {"device": describe(device), "devices": num_devices(device)}
     path = Path(f"{sys.argv[1]}.json")

@@ -4,8 +4,6 @@ import errno
 import gzip
 import json
 import os
-import random
-import re
 import shutil
 import socket
 import subprocess
@@ -20,14 +18,11 @@ import pytest
 
 from electrify.config.load import parse_config
 from electrify.config.run import BeamConfig
-from electrify.storage.folder import Folder
 from pipeline import clean as clean_module
-from pipeline import pass_files as work_files
 from pipeline import passes
 from pipeline.clean import clean
 from pipeline.dedup import records
 from pipeline.documents import document_paths, read_rows
-from pipeline.report import counts
 from pipeline.sources import files as sources
 
 
@@ -156,14 +151,6 @@ def test_documents_removed_and_report(tmp_path, corpus):
     assert any(text in html for text in texts)
 
 
-def test_duplicates_stay_if_asked(tmp_path):
-    path = _write(tmp_path / "a.jsonl", [_sentence(1), _sentence(1)])
-    options = {"exact_dedup": False, "near_dedup": {"enabled": False}}
-    clean(_config(tmp_path, [path], **options), [], overwrite=False)
-    assert len(_documents(tmp_path / "out" / "clean")) == 2
-    assert _removed(tmp_path / "out" / "clean") == []
-
-
 def test_an_emptied_corpus_is_an_error_that_says_why(tmp_path):
     path = _write(tmp_path / "a.jsonl", ["짧다", "<b></b>", "짧다"])
     path.write_bytes(path.read_bytes() + b"broken\n")
@@ -187,35 +174,6 @@ def test_workers_do_not_change_a_byte_nor_groups_a_document(tmp_path, corpus, mo
     assert _documents(_clean_afresh(config)) == documents  # one group of files, one unit
     monkeypatch.setattr(sources, "UNIT_CHARACTERS", 5000)
     assert _documents(_clean_afresh(config)) == documents
-
-
-def test_every_pass_says_how_far_it_is_in_a_big_file(tmp_path, monkeypatch):
-    """The bar follows the packed bytes of a file, and the units of its documents afterwards."""
-    monkeypatch.setattr(sources, "UNIT_CHARACTERS", 30_000)
-    texts = [random.Random(number).randbytes(400).hex() for number in range(1500)]
-    rows = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-    path = tmp_path / "a.jsonl.gz"
-    path.write_bytes(gzip.compress(rows.encode()))
-    monkeypatch.setattr(work_files, "_SHARE_SECONDS", 0.0)
-    written = []
-    write = Folder.write
-
-    def record(work, name, text):
-        written.append(name)
-        if text:  # a share is all in its name
-            write(work, name, text)
-
-    monkeypatch.setattr(Folder, "write", record)
-    options = {"near_dedup": {"enabled": False}, "line_dedup": {"enabled": False}}
-    clean(_config(tmp_path, [path], min_language_fraction=0.0, **options), [], overwrite=False)
-    marker = work_files.hashes_name(0)
-    shares = [int(name.rpartition(".")[2]) for name in written if name.startswith(f"{marker}.")]
-    assert shares == sorted(shares)
-    assert len(set(shares)) >= 5
-    assert shares[-1] == 1000
-    assert sum(name.startswith("compared-") for name in written) == 40
-    assert sum(name.startswith("written-") for name in written) == 2  # of 32 units and of 8
-    assert not list((tmp_path / "out" / "clean").glob("*.json.*"))
 
 
 def test_the_id_that_the_source_gives_stays_with_kept_and_removed_rows(tmp_path):
@@ -312,35 +270,6 @@ def test_what_an_earlier_attempt_has_left_half_done_says_nothing_of_this_one(tmp
         assert not any((work / name).exists() for name in left)
         for name in left:
             (work / name).touch()
-
-
-def test_a_source_for_each_row_makes_no_report_group_for_each_row(tmp_path, monkeypatch):
-    """URLs count under their hosts, of which the same are named however files are divided."""
-    monkeypatch.setattr(counts, "MAX_SOURCES", 5)
-    for place, name in enumerate("abc"):
-        rows = [
-            {"text": f"<p>{_sentence(300 * place + i)}</p>", "source": source}
-            for i in range(90)
-            for source in [f"https://user:pw@News{i % 30}.example.com:80/{name}/{i}?token=secret"]
-        ]
-        lines = [json.dumps(row) for row in rows] + [json.dumps({"text": _sentence(900 + place)})]
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    reports = []
-    for group_bytes in (1, 1 << 30):
-        monkeypatch.setattr(sources, "GROUP_BYTES", group_bytes)
-        folder = _clean_afresh(_config(tmp_path, [tmp_path / "*.jsonl"]))
-        reports.append((folder / "report.json").read_text(encoding="utf-8"))
-    assert reports[0] == reports[1]
-    assert "secret" not in reports[0]
-    report = json.loads(reports[0])
-    documents = {row["source"]: row["documents_kept"] for row in report["sources"]}
-    named = documents.keys() - {"a", "b", "c", "other"}
-    assert documents == {"a": 1, "b": 1, "c": 1, "other": 252} | dict.fromkeys(named, 9)
-    assert len(named) == 2
-    assert all(re.fullmatch(r"news\d+\.example\.com", name) for name in named)
-    changed = {row["source"]: row["documents"] for row in report["altered_by_source"]}
-    assert changed == {"other": 252} | dict.fromkeys(named, 9)
-    assert len({document["source"] for document in _documents(folder)}) == 273  # as they were
 
 
 @pytest.mark.parametrize("exact_dedup", [True, False])
@@ -502,21 +431,6 @@ def test_a_secret_of_an_address_is_written_nowhere(tmp_path, with_personal_data)
 class _QuietHandler(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
-
-
-def test_a_file_of_which_most_rows_are_bad_stops_the_stage_unless_the_others_are_wanted(tmp_path):
-    path = _write(tmp_path / "a.jsonl", [_sentence(i) for i in range(5)])
-    with path.open("a", encoding="utf-8") as file:
-        file.write("id;text\n" * 7)
-    message = r"a\.jsonl:13: 7 of 12 rows cannot be read, the first .*:6"
-    with pytest.raises(ValueError, match=message):
-        clean(_config(tmp_path, [path]), [], overwrite=False)
-    folder = _clean_afresh(_config(tmp_path, [path], damaged_files="keep"))
-    assert [row["text"] for row in _documents(folder)] == [_sentence(i) for i in range(5)]
-    assert Counter(row["reason"] for row in _removed(folder)) == {
-        "malformed_json": 7,
-        "unreadable_file": 1,
-    }
 
 
 def test_a_folder_of_files_of_which_most_cannot_be_read_is_refused(tmp_path):

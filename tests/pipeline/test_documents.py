@@ -4,10 +4,18 @@ import gc
 import sys
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline import documents
-from pipeline.documents import DOCUMENT_SCHEMA, ParquetParts, document_paths, read_rows
+from pipeline.documents import (
+    DOCUMENT_SCHEMA,
+    ParquetParts,
+    document_paths,
+    list_row_groups,
+    read_columns,
+    read_rows,
+)
 
 
 def _rows(count):
@@ -68,17 +76,20 @@ def test_an_interrupted_file_goes_without_a_word(tmp_path, monkeypatch):
     assert list((tmp_path / "a").iterdir()) == []
 
 
-def test_what_forbids_a_file_to_be_sent_is_what_is_told(tmp_path):
-    def refuse(path):
-        raise PermissionError("forbidden")
-
-    with (
-        pytest.raises(PermissionError, match="forbidden"),
-        ParquetParts(tmp_path, "documents", DOCUMENT_SCHEMA, publish=refuse) as parts,
-    ):
-        parts.write(_rows(1)[0])
-
-
 def test_a_folder_without_documents_names_the_verb_that_makes_them(tmp_path):
     with pytest.raises(ValueError, match="run first: electrify clean"):
         document_paths(tmp_path)
+
+
+def test_batches_are_even_in_bytes_however_documents_lie(tmp_path):
+    texts = ["가" * 10] * 500 + ["가" * 20_000] * 20  # short ones, then long ones
+    path = tmp_path / "documents-00000.parquet"
+    pq.write_table(pa.table({"text": texts}), path, row_group_size=len(texts))
+    (group,) = list_row_groups([path])
+    assert group.num_bytes > 0
+    assert pq.read_metadata(path).num_row_groups == 1
+    batches = list(read_columns(group, ["text"], 100_000))
+    sizes = [sum(map(len, batch.column("text").to_pylist())) * 3 for batch in batches]
+    assert len(batches) > 10
+    assert max(sizes) < 100_000 + 60_000  # and the document that goes over
+    assert [text for batch in batches for text in batch.column("text").to_pylist()] == texts

@@ -18,7 +18,7 @@ from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
 from electrify.system import memory
 from pipeline import runner
-from pipeline.runner import make_pipeline, run_pipeline, share_name, watch
+from pipeline.runner import make_pipeline, progress_name, run_pipeline, watch
 
 BIG = 10_000_000_000
 
@@ -148,23 +148,6 @@ def test_what_a_cluster_says_becomes_a_line(said, message):
     assert "\n" not in str(raised.value)
 
 
-def test_what_dataflow_says_becomes_a_line():
-    class DataflowRuntimeException(Exception):  # noqa: N818
-        """As Beam's, whose module needs what Google's service needs."""
-
-    class DataflowRunner:
-        pass
-
-    class Failing:
-        runner = DataflowRunner()
-
-        def run(self):
-            raise DataflowRuntimeException("Dataflow pipeline failed. State: FAILED\nKeyError: 7")
-
-    with pytest.raises(ValueError, match="DataflowRunner has given the job up: KeyError: 7"):
-        run_pipeline(Failing())
-
-
 def test_a_worker_that_never_leaves_is_not_waited_for_without_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "GRACE_SECONDS", 0.5)
 
@@ -202,21 +185,6 @@ def test_a_worker_that_is_killed_is_named_with_the_next_step():
     _ = pipeline | beam.Create([1, 2, 3]) | beam.Reshuffle() | beam.Map(end)
     with pytest.raises(ValueError, match=r"worker process.*memory.*--direct_num_workers=1"):
         run_pipeline(pipeline)
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # of Beam's
-def test_a_worker_that_is_killed_does_not_wait_for_the_others(tmp_path):
-    def end(number):
-        if number == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(600)  # Beam asks for this part first
-
-    pipeline = make_pipeline("local", ["--direct_num_workers=2"], 0)
-    _ = pipeline | beam.Create([1, 2]) | beam.Reshuffle() | beam.Map(end)
-    started = time.monotonic()
-    with pytest.raises(ValueError, match=r"worker process.*memory"):
-        run_pipeline(pipeline)
-    assert time.monotonic() - started < 300
 
 
 def test_the_memory_of_workers_counts(monkeypatch):
@@ -261,7 +229,12 @@ def test_workers_have_folder_and_environment_of_this_moment(tmp_path, monkeypatc
 
 def test_a_phase_is_done_when_its_files_are_there_and_shares_count(tmp_path, caplog):
     caplog.set_level(logging.INFO, "electrify")
-    names = {share_name("w2", 0.5), share_name("w2", 0.25), share_name("w9", 1.0), "w3.tmp"}
+    names = {
+        progress_name("w2", 0.5),
+        progress_name("w2", 0.25),
+        progress_name("w9", 1.0),
+        "w3.tmp",
+    }
     polls = 0
 
     def list_names():

@@ -6,8 +6,6 @@ import pickle
 import shutil
 
 import fsspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from electrify.config.load import parse_config
@@ -16,11 +14,10 @@ from electrify.storage.folder import Folder
 from pipeline import clean as clean_module
 from pipeline import work_folder as work_folders
 from pipeline.clean import clean
-from pipeline.documents import DOCUMENT_SCHEMA, list_row_groups, read_columns
-from pipeline.pass_files import cleaned_rows
+from pipeline.pass_files import cleaned_batches
 from pipeline.runner import WorkerError
 from pipeline.sources import files as sources
-from pipeline.work_folder import share_documents, work_folder
+from pipeline.work_folder import work_folder
 
 ADDRESSES = ("local", "memory://runs", "gs://corpus/tmp")
 
@@ -113,7 +110,7 @@ def test_a_worker_that_does_not_see_the_files_says_so(tmp_path):
         work_folder("clean", None, tmp_path, {}) as work,
         pytest.raises(ValueError, match=r"set beam\.work_dir to a folder that all workers see"),
     ):
-        list(cleaned_rows(work, 0, ["rank"]))
+        list(cleaned_batches(work, 0, ["rank"]))
     with pytest.raises(WorkerError, match=r"worker on .* does not see .*set beam\.work_dir"):
         pickle.loads(pickle.dumps(work)).names()
 
@@ -141,33 +138,6 @@ def test_a_worker_without_rights_says_so(tmp_path, bucket, monkeypatch):
         opened = pickle.loads(pickled)
         with pytest.raises(WorkerError, match=r"cannot read and write gs://corpus.* the right to"):
             opened.names()
-
-
-def test_documents_are_read_where_workers_see_them(tmp_path, work, write_rows):
-    paths = write_rows(tmp_path, 40, row_group_size=7)
-    here = list_row_groups(paths)
-    assert share_documents(work, None, paths) == here
-    there = share_documents(work, work.address, paths)
-    assert all(group.path.startswith(work.address) for group in there)
-    for columns in (["text"], ["text", "language"], None):
-        for group, other in zip(here, there, strict=True):
-            assert list(read_columns(group, columns)) == list(read_columns(other, columns))
-
-
-@pytest.fixture
-def write_rows():
-    def write(folder, num_rows, row_group_size):
-        rows = [
-            {"id": str(i), "text": _text(i) * 50, "language": "ko", "source": "a"}
-            for i in range(num_rows)
-        ]
-        table = pa.Table.from_pylist(rows, schema=DOCUMENT_SCHEMA)
-        paths = [folder / f"documents-{i:05d}.parquet" for i in range(2)]
-        for path in paths:
-            pq.write_table(table, path, row_group_size=row_group_size)
-        return paths
-
-    return write
 
 
 def _text(number):

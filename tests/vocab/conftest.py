@@ -13,7 +13,7 @@ from electrify.config.load import load_config
 from electrify.config.run import RunConfig
 from electrify.stage.folder import Stage
 from electrify.stage.run import run_stage
-from vocab.counts.counter import WordCounter
+from vocab.counts.beam import WordCounter
 from vocab.counts.words import BATCH_WORDS, Batches, WordBatch
 
 SENTENCES = Path(__file__).parents[1] / "fixtures" / "sentences.tsv"

@@ -11,38 +11,17 @@ from hypothesis import strategies as st
 
 from electrify.config.vocab import VocabConfig
 from tests.vocab.conftest import batches_of, count_words
-from vocab.encode import encode
 from vocab.pretokenize import normalizer, pre_tokenizer
-from vocab.shards.files import TokenShards
 from vocab.shards.word_encoder import WordEncoder
-from vocab.tokenizer import build_tokenizer, load_tokenizer
+from vocab.tokenizer import build_tokenizer
 from vocab.train import train_vocab
 from vocab.wordpiece.learn import Training, train_wordpiece
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 SCRIPTS = {
-    "Cyrillic": ("ru", "Студенты читали книги в библиотеке до самого полудня"),
     "Han": ("zh", "学生们在图书馆里看书直到中午才回家吃饭"),
     "emoji": ("en", "🙂 🙃 👍🏻 👩\u200d👩\u200d👧 🇰🇷 ❤\ufe0f"),
 }
-
-
-def run(config):
-    train_vocab(config, [], overwrite=False)
-    encode(config, [], overwrite=False)
-    return Path(config.output_dir)
-
-
-def test_a_corpus_in_one_script(make_run):
-    language, text = SCRIPTS["Cyrillic"]
-    documents = [(language, f"{text} {text[::-1]} {n * '. '}") for n in range(40)]
-    folder = run(make_run(documents, vocab="").model_copy(update=small()))
-    index = TokenShards(folder / "shards").index
-    for split in index["splits"].values():
-        assert split.keys() == {language}
-        assert split[language]["num_unknown_tokens"] == 0
-    unseen = load_tokenizer(folder / "vocab").encode("ยุ", add_special_tokens=False)
-    assert set(unseen.tokens) == {"[UNK]"}
 
 
 @pytest.mark.parametrize("script", ["Han", "emoji"])
@@ -99,11 +78,6 @@ def test_any_number_of_characters_has_a_pattern():
     syllables = [*map(chr, range(0xAC00, 0xD7A4))]
     every = build_tokenizer([*SPECIAL_TOKENS, *syllables], False)
     assert every.encode("가힣", add_special_tokens=False).tokens == ["가", "힣"]
-
-
-def test_marks_are_words_of_their_own_in_any_number(tokenizer):
-    marks = tokenizer.encode("." * 10_000, add_special_tokens=False).tokens
-    assert marks == 10_000 * ["."]
 
 
 ALPHABET = (

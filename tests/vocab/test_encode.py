@@ -47,17 +47,30 @@ def test_texts_looked_up_word_by_word_have_the_tokenizers_ids(tokenizer, listed)
 
 
 @settings(max_examples=300, deadline=None)
-@given(texts, st.sampled_from(["ko", "en", "ja"]))
-def test_sentences_join_to_the_text_and_their_ids_to_its_ids(tokenizer, text, language):
-    cut = cut_sentences(text, language)
+@given(texts)
+def test_sentences_join_to_the_text_and_their_ids_to_its_ids(tokenizer, text):
+    cut = cut_sentences(text)
     assert "".join(cut) == text
     WordEncoder(tokenizer)  # specials are text from here on
     assert [i for part in cut for i in whole(tokenizer, part)] == whole(tokenizer, text)
 
 
-def test_sentences_and_lines_are_cut():
-    text = "학교 갔다. 학교 다!\n漢。漢|a"
-    assert cut_sentences(text, "ko") == ["학교 갔다. ", "학교 다!\n", "漢。", "漢|a"]
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["비가 왔다. ", "집에 갔다."],
+        ['"정말?" ', "그가 물었다... ", "네!"],
+        ["Mr. Kim paid 3.5 dollars. ", "J. Kim no!"],
+        ["3. 1 운동"],
+        ["雨だ。", "「行く」と言った。"],
+        ["यह है। ", "वह है।"],
+        [" \n하나\n", "둘\n\n", "셋 \n"],
+        ["학교 갔다. ", "학교 다!\n", "漢。", "漢|a"],
+        [""],
+    ],
+)
+def test_sentences_and_lines_are_cut(sentences):
+    assert cut_sentences("".join(sentences)) == sentences
 
 
 @pytest.mark.parametrize("size", [2, 4])
@@ -104,9 +117,11 @@ def test_documents_without_tokens_are_counted_not_written(tmp_path):
         for part, of in (("train", documents), ("valid", nothing))
         for name, array in of.arrays(np.dtype(np.uint16), unk=1).items()
     }
-    for number in range(2):
-        np.savez(tmp_path / f"00000{number}.npz", **arrays)
-    entries, counts = join_parts(WorkFolder(str(tmp_path)), 2, tmp_path / "out", 100, 1000)
+    names = ("000000", "000001")
+    for name in names:
+        with (tmp_path / name).open("wb") as file:
+            np.savez(file, **arrays)
+    entries, counts = join_parts(WorkFolder(str(tmp_path)), names, tmp_path / "out", 100, 1000)
     assert counts["train", "ko"] == {"num_unknown_tokens": 2, "num_documents_without_tokens": 4}
     assert counts["valid", "ko"] == {"num_unknown_tokens": 0, "num_documents_without_tokens": 2}
     (entry,) = entries["train", "ko"]

@@ -1,4 +1,4 @@
-"""Other vocabularies: read, extended, and measured on spans."""
+"""Other vocabularies: read and extended."""
 
 import json
 
@@ -6,7 +6,6 @@ import pytest
 from transformers import AutoTokenizer
 
 from electrify.config.vocab import VocabConfig
-from vocab.report import find_span_files, read_spans, span_report
 from vocab.tokenizer import (
     build_tokenizer,
     check_extendable,
@@ -20,6 +19,14 @@ from vocab.train import training_of
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 PIECES = ["[PAD]", "학교", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##에서", "a"]
+
+
+WORDPIECE = {
+    "type": "WordPiece",
+    "unk_token": "[UNK]",
+    "continuing_subword_prefix": "##",
+    "max_input_chars_per_word": 100,
+}
 
 
 @pytest.fixture
@@ -77,12 +84,9 @@ def test_extension_refuses_another_case(folder):
         ("vocab.txt", b"[PAD]\n\xff\n", r"vocab\.txt is not UTF-8"),
         ("tokenizer.json", "{", "is damaged"),
         ("tokenizer.json", {"model": []}, "is damaged"),
-        ("tokenizer.json", {"model": 3}, "is damaged"),
-        ("tokenizer.json", {"model": {"vocab": [1]}}, "can be read here"),
-        ("tokenizer.json", {"model": {"vocab": {"a": "0"}}}, "no whole number"),
-        ("tokenizer.json", {"model": {"vocab": {}}, "added_tokens": [{}]}, "is damaged"),
-        ("tokenizer.json", {"model": {"type": "BPE", "vocab": {}}}, "a BPE tokenizer"),
-        ("tokenizer.json", {"model": {"vocab": {"a": 0, "b": 2}}}, "ids are not 0 to 1"),
+        ("tokenizer.json", {"model": WORDPIECE | {"vocab": {"a": "0"}}}, "is damaged"),
+        ("tokenizer.json", {"model": {"type": "BPE", "vocab": {}, "merges": []}}, "a BPE token"),
+        ("tokenizer.json", {"model": WORDPIECE | {"vocab": {"a": 0, "b": 2}}}, "are not 0 to 1"),
         ("other.txt", "", "no vocabulary at"),
     ],
 )
@@ -110,63 +114,3 @@ def test_a_tokenizer_at_which_the_library_panics_is_damaged(folder):
     for load in (load_tokenizer, load_reference):
         with pytest.raises(ValueError, match=r"tokenizer\.json is damaged"):
             load(folder)
-
-
-NER = """## 주석
-## klue-ner-v1_dev_00000-x\t<서울:LC>에 가는 <김:PS>
-서\tB-LC
-울\tI-LC
-에\tO
- \tO
-김\tB-PS
-구\tI-PS
-
-## klue-ner-v1_dev_00001-x\t<가:LC><나:LC>
-가\tB-LC
-나\tB-LC
-"""
-
-
-def test_entities_of_a_ner_file(tmp_path):
-    (tmp_path / "klue-ner-v1.1_dev.tsv").write_text(NER, encoding="utf-8")
-    (path,) = find_span_files(tmp_path)
-    assert read_spans(path) == [("서울에 김구", [(0, 2), (4, 6)]), ("가나", [(0, 1), (1, 2)])]
-
-
-def test_answers_of_a_squad_file(tmp_path):
-    questions = [
-        {"answers": [{"text": "서울", "answer_start": 0}, {"text": "서울", "answer_start": 0}]},
-        {"answers": [{"text": "가", "answer_start": 4}], "is_impossible": True},
-        {"answers": [{"text": "틀린", "answer_start": 1}]},
-    ]
-    data = {"data": [{"paragraphs": [{"context": "서울에 간다", "qas": questions}]}]}
-    folder = tmp_path / "mrc"
-    folder.mkdir()
-    (folder / "klue-mrc-v1.1_dev.json").write_text(json.dumps(data), encoding="utf-8")
-    assert read_spans(find_span_files(tmp_path)[0]) == [("서울에 간다", [(0, 2)])]
-
-
-def test_a_span_counts_where_both_its_ends_are_borders(tmp_path):
-    (tmp_path / "ner_dev.tsv").write_text(NER, encoding="utf-8")
-    texts = read_spans(find_span_files(tmp_path)[0])
-    pieces = [*SPECIAL_TOKENS, "서울에", "김", "##구", "가", "##나"]
-    found = span_report(build_tokenizer(pieces, lowercase=False), texts)
-    assert found["num_spans"] == 4
-    assert found["span_ceiling"] == 0.75
-    assert (found["start_ceiling"], found["end_ceiling"]) == (1, 0.75)
-    assert found["pieces_per_word"] == pytest.approx(5 / 3, abs=1e-6)
-    assert found["unk_piece_fraction"] == 0
-    fewer = span_report(build_tokenizer(pieces[:-2], lowercase=False), texts)
-    assert fewer["unk_piece_fraction"] == 0.25  # the second text is one [UNK]
-
-
-@pytest.mark.parametrize(
-    "paragraph", [{}, {"context": ["a"], "qas": []}, {"context": "a", "qas": [[]]}]
-)
-def test_a_folder_without_files_and_a_broken_file_are_named(tmp_path, paragraph):
-    with pytest.raises(ValueError, match=r"vocab\.span_data_dir = .*no file"):
-        find_span_files(tmp_path)
-    path = tmp_path / "dev-v1.1.json"
-    path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"dev-v1\.1\.json: not in the official format"):
-        read_spans(path)

@@ -5,12 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers, pre_tokenizers
 
 from pipeline.rules.characters import CONTROL, JOINER, LOST, ODD_SPACE, TABLE, VARIANT
-from pipeline.rules.forms import FORM
 from pipeline.rules.normalize import (
     clean_text,
     compose,
@@ -19,9 +18,7 @@ from pipeline.rules.normalize import (
     remove_lost_characters,
     squeeze_whitespace,
 )
-from vocab.pretokenize import is_isolated, morphemes_of, normalizer, pre_tokenizer, surface_pieces
-from vocab.tokenizer import build_tokenizer
-from vocab.wordpiece.merges import SPECIAL_TOKENS
+from vocab.pretokenize import morphemes_of, normalizer, pre_tokenizer, surface_pieces
 
 HANGUL = st.sampled_from("가나다했학교에서습니다갑봤은는이ㅋㅎ하었a1🙂.é한글쀍")
 
@@ -62,16 +59,6 @@ def test_any_offsets_give_pieces_that_join_to_the_word(word, spans):
     pieces = surface_pieces(word, tokens)
     assert "".join(pieces) == word
     assert all(pieces)
-
-
-def test_batches_agree_with_single_words(documents):
-    words = sorted({word for _, text in documents for word in text.split()})
-    assert morphemes_of(words) == [morphemes_of([word])[0] for word in words]
-
-
-def test_isolated_characters_stand_alone_inside_a_word():
-    assert all(is_isolated(character) for character in "漢,.「」·…")
-    assert not any(is_isolated(character) for character in "가aあ🙂1ㅋㆍ")  # ㆍ is a dot or a jamo
 
 
 JAMO = (
@@ -142,42 +129,6 @@ def test_every_code_point_reads_the_same_raw_and_cleaned():
                 differing.append(character)
     assert changed > 500
     assert not differing
-
-
-@pytest.fixture(scope="module")
-def encode_characters():
-    """Encodes by pieces that are all single characters of the tests."""
-    alphabet = [
-        chr(c)
-        for c in (
-            *range(0x20, 0x2300),
-            *range(0x3000, 0x3200),
-            *range(0xFF00, 0xFFE0),
-            0xA960,
-            0xD7B0,
-            0xD7CB,
-        )
-    ]
-    alphabet += [
-        unicodedata.normalize("NFC", v + t) for v in "가나해" for t in ("", *"\u11a8\u11ab\u11c2")
-    ]
-    alphabet += [*"漢각갛아나다"]
-    pieces = list(dict.fromkeys([*SPECIAL_TOKENS, *alphabet, *("##" + c for c in alphabet)]))
-    tokenizer = build_tokenizer(pieces, False)
-    return lambda text: tokenizer.encode(text, add_special_tokens=False)
-
-
-@settings(max_examples=300, deadline=None)
-@given(TEXTS)
-@example("ᄏᄏ아 가ㆍ나・다！？（Ａ） \u200bᄏ가ᅡ")
-def test_offsets_name_what_a_piece_was_made_from(encode_characters, text):
-    visible = text.translate(dict.fromkeys(map(ord, INVISIBLE)))
-    assume(unicodedata.is_normalized("NFC", visible))
-    encoding = encode_characters(text)
-    for token, (start, end) in zip(encoding.tokens, encoding.offsets, strict=True):
-        source = text[start:end]
-        form = FORM.get(source, normalised(source).strip())
-        assert token.removeprefix("##") in {source, form}
 
 
 def test_no_white_space_is_within_a_word():

@@ -90,20 +90,6 @@ def test_pieces_of_the_covered_characters_are_never_unknown(tokenizer, documents
     assert "[UNK]" not in tokenizer.encode("교학서에강바 다éÉ🙂k").tokens
 
 
-def test_particles_split_off(tokenizer):
-    assert tokenizer.encode("학교에서").tokens == ["[CLS]", "학교", "##에서", "[SEP]"]
-
-
-def test_special_tokens_can_be_mere_text(tokenizer):
-    tokenizer.encode_special_tokens = True
-    try:
-        ids = tokenizer.encode("[MASK] [SEP]", add_special_tokens=False).ids
-    finally:
-        tokenizer.encode_special_tokens = False
-    assert not {3, 4} & set(ids)
-    assert tokenizer.encode("[MASK]", add_special_tokens=False).ids == [4]
-
-
 def test_a_missing_or_damaged_tokenizer_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"tokenizer\.json; run first: electrify train-vocab"):
         load_tokenizer(tmp_path)

@@ -8,11 +8,13 @@ import pytest
 from electrify.config.load import load_config
 from electrify.stage.plan import pretrain_stage
 from electrify.stage.run import run_stage
+from pipeline import work_folder
 from pipeline.documents import document_paths
-from vocab.encode import EncodeRowGroup, check_repeats, encode, split_of
+from vocab.encode import check_repeats, encode, split_of
 from vocab.shards.files import SPLITS, TokenShards
 from vocab.tokenizer import load_tokenizer, tokenizer_sha256
 from vocab.train import train_vocab
+from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 MANY = 40  # times the sentences, each time another text
 
@@ -42,17 +44,17 @@ def digests(folder):
 
 
 @pytest.fixture(scope="module")
-def spans(tmp_path_factory):
-    """The option that has the vocabulary measured on a span, too."""
-    folder = tmp_path_factory.mktemp("spans")
-    (folder / "klue-ner-dev.tsv").write_text("가\tB-PS\n나\tO\n\n", encoding="utf-8")
-    return f'span_data_dir = "{folder}"'
+def reference(tmp_path_factory):
+    """The option that has the vocabulary compared with another one."""
+    path = tmp_path_factory.mktemp("other") / "vocab.txt"
+    path.write_text("\n".join([*SPECIAL_TOKENS, "가", "a"]), encoding="utf-8")
+    return f'references = ["{path}"]'
 
 
 @pytest.fixture(scope="module")
-def finished(make_run_in, documents, spans, tmp_path_factory):
+def finished(make_run_in, documents, reference, tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished") / "run"
-    return run(make_run_in(folder, corpus(documents), vocab=spans))
+    return run(make_run_in(folder, corpus(documents), vocab=reference))
 
 
 def again(finished, tmp_path, *options):
@@ -68,7 +70,6 @@ def test_the_folders_hold_what_they_promise(finished):
         "vocab.txt",
         "report.json",
         "report.html",
-        "mask_units.json",
     }
     folders = {Path(name).parent.as_posix() for name in digests(finished / "shards")}
     assert folders == {".", "train/en", "train/ko", "valid/en", "valid/ko"}
@@ -76,7 +77,7 @@ def test_the_folders_hold_what_they_promise(finished):
     assert report["vocab_size"] == 600
     assert report["languages"]["ko"]["unk_word_fraction"] == 0
     assert {sample["language"] for sample in report["samples"]} == {"ko", "en"}
-    assert [row.get("num_spans") for row in report["compared"]] == [None, None, 1]
+    assert [row["language"] for row in report["compared"]] == ["en", "ko", "en", "ko"]
 
 
 def test_shards_are_the_encoded_documents_in_order(finished, documents):
@@ -101,13 +102,13 @@ def test_shards_are_the_encoded_documents_in_order(finished, documents):
 
 
 def test_another_packing_or_length_or_mixture_needs_no_new_shards(finished, caplog):
-    options = ["pretrain.packing=electra", "pretrain.sequence_length=64"]
+    options = ["pretrain.packing=sentence", "pretrain.sequence_length=64"]
     config = load_config(finished / "test.toml", [*options, "pretrain.mixture.temperature=0.3"])
     caplog.set_level("INFO", "electrify")
     encode(config, [], overwrite=False)
     assert "encode: done already" in caplog.text
-    config = load_config(finished / "test.toml", ["encode.sentences=kiwi"])
-    with pytest.raises(ValueError, match=r"config sentences changed from 'punctuation' to 'kiwi'"):
+    config = load_config(finished / "test.toml", ["encode.shard_tokens=2048"])
+    with pytest.raises(ValueError, match="config shard_tokens changed from 1024 to 2048"):
         encode(config, [], overwrite=False)
 
 
@@ -136,13 +137,13 @@ def test_repeated_documents_stand_in_the_train_split_once_a_pass(finished, tmp_p
 
 
 def test_row_groups_that_left_no_ids_are_named(finished, tmp_path, monkeypatch):
-    process = EncodeRowGroup.process
+    write = work_folder._write_once
 
-    def elsewhere(self, element):
-        return process(self, element) if element[0] not in (1, 4) else None
+    def elsewhere(named, *rest):
+        return write(named, *rest) if named[0] not in ("000001", "000004") else None
 
-    monkeypatch.setattr(EncodeRowGroup, "process", elsewhere)
-    with pytest.raises(ValueError, match=r"ids .* 2 of \d+ files .*000001\.npz"):
+    monkeypatch.setattr(work_folder, "_write_once", elsewhere)
+    with pytest.raises(ValueError, match=r"encode: documents: 2 of \d+ files .*000001"):
         encode(again(finished, tmp_path), [], overwrite=False)
     assert not (tmp_path / "copy" / "shards").exists()
 
@@ -172,10 +173,10 @@ def test_odd_documents(make_run, documents):
 
 
 def test_a_second_run_in_several_processes_makes_the_same_bytes(
-    finished, make_run, documents, spans
+    finished, make_run, documents, reference
 ):
     workers = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
-    second = run(make_run(corpus(documents), vocab=spans), workers)
+    second = run(make_run(corpus(documents), vocab=reference), workers)
     for stage in ("vocab", "shards"):
         assert digests(finished / stage) == digests(second / stage)
 

@@ -25,11 +25,6 @@ def test_masks_have_pieces_only_where_a_language_is_masked(make_run, documents):
     assert mask_words_of(load_config(path, only_korean)) == MASK_WORDS
 
 
-@pytest.mark.parametrize(("hangul", "num"), [("seen", 0), ("common", 2350), ("all", 11172)])
-def test_syllables_are_covered_as_asked(hangul, num):
-    assert len(training_of(VocabConfig(hangul=hangul)).extra_characters) == num
-
-
 def test_an_old_vocabulary_is_kept_or_extended_on_other_text(
     make_run_in, documents, tmp_path, caplog
 ):

@@ -252,7 +252,7 @@ def check_refusals(run: Run, cluster: Cluster) -> None:
     (run.home / "here.jsonl").write_text('{"text": "only here"}\n', encoding="utf-8")
     source = '[{kind="jsonl",language="en",path="here.jsonl"}]'
     words = ("--set", f"clean.sources={source}")
-    here = r"clean\.sources\[0\]\.path = 'here"
+    here = r"here\.jsonl cannot be read"
     run.expect(f"{cluster.name}-driver-only", "clean", options, here, *words)
     cluster.start_pools(other_code=True)
     code = r"the worker on task\d .*code .*install the wheel"

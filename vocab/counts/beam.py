@@ -1,13 +1,13 @@
 """Counts of words per language, in Beam.
 
 An element is a row group of a documents file; texts never leave it. Its distinct words go with
-their counts into a file, and what is shuffled are the places in these files by the word's hash.
+their counts to shards, by a hash of the word, and a shard writes its sums into a file.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -16,20 +16,37 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from electrify.storage.folder import Folder
+from electrify.config.run import BeamConfig
 from electrify.system.machine import num_cpus
 from pipeline.documents import RowGroup, read_columns
 from pipeline.runner import is_in_process, make_pipeline, run_pipeline, watch
-from pipeline.work_folder import WorkFolder, check_written, share_documents, work_folder
-from vocab.counts.counter import WordCounter, sum_counts
-from vocab.counts.table import COUNT_SCHEMA
-from vocab.pretokenize import CUT, Cuts, WordRules, morphemes_of
+from pipeline.work_folder import (
+    Packed,
+    WorkFolder,
+    check_written,
+    once,
+    share_documents,
+    unpack,
+    work_folder,
+)
+from vocab.counts.words import COUNT_SCHEMA
+from vocab.pretokenize import (
+    CUT,
+    MAX_WORD_CHARACTERS,
+    Cuts,
+    PlainWords,
+    WordRules,
+    morphemes_of,
+    normalizer,
+    pre_tokenizer,
+)
 
 SECONDS_PER_MEGABYTE = 0.04  # of text, one core
 MAX_STRINGS = 200_000  # remembered while counting: some 20 MB, of which most come again
 NUM_SHARDS = 64  # files of counts, a word in one by its hash
 _BATCH_BYTES = 1_000_000  # of text, read at once
 _NUMBERS = np.random.default_rng(0).integers(2**32, size=256, dtype=np.uint32)
+COUNTED = pa.schema([("word", pa.string()), ("count", pa.int64())])
 
 
 def write_word_counts(
@@ -37,9 +54,8 @@ def write_word_counts(
     output: Path,
     rules: WordRules,
     plan: Mapping[str, Any],
-    runner: str,
+    options: BeamConfig,
     beam_options: Sequence[str] = (),
-    work_dir: str | None = None,
 ) -> None:
     """Count the words of documents files into one parquet: language, word, its parts, count.
 
@@ -48,13 +64,13 @@ def write_word_counts(
     stopped goes on if the stage's `plan` is the same. `ValueError` if counts are missing where this
     process reads them.
     """
-    with work_folder("train-vocab", work_dir, output.parent, plan) as work:
-        groups = share_documents(work, work_dir, documents)
+    with work_folder("train-vocab", options.work_dir, output.parent, plan) as work:
+        groups = share_documents(work, options.work_dir, documents)
         num_bytes = sum(group.num_bytes for group in groups)
-        pipeline = make_pipeline(runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
+        pipeline = make_pipeline(options.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
         _build(pipeline, groups, work, rules)
         names = [_shard_name(shard) for shard in range(NUM_SHARDS)]
-        sizes = {_places_name(n): group.num_bytes / 1e6 for n, group in enumerate(groups)}
+        sizes = {_counted_name(n): group.num_bytes / 1e6 for n, group in enumerate(groups)}
         of_shard = num_bytes / 1e6 / NUM_SHARDS
         phases = [
             ("train-vocab: counting words", sizes),
@@ -73,21 +89,36 @@ def write_word_counts(
 def _build(
     pipeline: beam.Pipeline, groups: Sequence[RowGroup], work: WorkFolder, rules: WordRules
 ) -> None:
-    places = (
+    counted = (
         pipeline
         | "row groups" >> beam.Create(list(enumerate(groups)))
         | "spread" >> beam.Reshuffle()
-        | "count" >> beam.FlatMap(_write_chunks, work, rules)
+        | "count" >> beam.FlatMap(_count, work, rules)
     )
     # one process has all cores for morphemes; of several, each has one
     num_threads = num_cpus() if is_in_process(pipeline) else 1
     every = pipeline | "shards" >> beam.Create([(shard, None) for shard in range(NUM_SHARDS)])
     (
-        (places, every)
+        (counted, every)
         | "one file each" >> beam.Flatten()
         | "by hash" >> beam.GroupByKey()
         | "sum" >> beam.Map(_write_shard, work, rules, num_threads)
     )
+
+
+def _count(
+    numbered: tuple[int, RowGroup], work: WorkFolder, rules: WordRules
+) -> Iterator[tuple[int, Packed]]:
+    """(shard, packed words with their counts); kept in the work folder for a later attempt."""
+    number, group = numbered
+    for by_shard in once(work, _counted_name(number), partial(_packed_counts, group, rules)):
+        yield from by_shard
+
+
+def _packed_counts(group: RowGroup, rules: WordRules) -> Iterator[dict[int, bytes]]:
+    for language, words in count_row_group(group, rules):
+        if len(words):
+            yield pack_words(language, words)
 
 
 def count_row_group(
@@ -111,45 +142,29 @@ def count_row_group(
         yield language, counter.words()
 
 
-class Place(NamedTuple):
-    """Where the words of one language and shard lie."""
-
-    language: str
-    name: str  # of a file in the work folder
-    offset: int
-    size: int
-
-
-class ChunkWriter:
-    """Writes to an open file, which will have a name in the work folder."""
-
-    def __init__(self, file: BinaryIO, name: str) -> None:
-        self._file, self._name = file, name
-        self.places: list[tuple[int, Place]] = []  # shard, place
-
-    def write(self, language: str, words: pa.Table) -> None:
-        words = words.combine_chunks()
-        shards = shards_of(words["word"].chunk(0)) if len(words) else np.empty(0, np.uint8)
-        order = np.argsort(shards, kind="stable")
-        ends = np.searchsorted(shards[order], np.arange(NUM_SHARDS), "right").tolist()
-        words = words.take(pa.array(order)).combine_chunks()
-        start = 0
-        for shard, end in enumerate(ends):
-            if end > start:
-                blob = _serialized(words.slice(start, end - start))
-                place = Place(language, self._name, self._file.tell(), len(blob))
-                self._file.write(blob)
-                self.places.append((shard, place))
-                start = end
+def pack_words(language: str, words: pa.Table) -> dict[int, bytes]:
+    """Words with their counts by shard, as Arrow streams with a column of the language."""
+    words = words.combine_chunks()
+    shards = shards_of(words["word"].chunk(0))
+    order = np.argsort(shards, kind="stable")
+    ends = np.searchsorted(shards[order], np.arange(NUM_SHARDS), "right").tolist()
+    names = pa.repeat(pa.scalar(language, pa.string()), len(words))
+    words = words.take(pa.array(order)).append_column("language", names).combine_chunks()
+    ranges = enumerate(zip([0, *ends], ends, strict=False))
+    return {
+        shard: _serialized(words.slice(start, end - start))
+        for shard, (start, end) in ranges
+        if end > start
+    }
 
 
 def shards_of(words: pa.StringArray) -> NDArray[np.uint8]:
     """Which of NUM_SHARDS each word belongs to: by the sum of a random number for each byte."""
     _, offsets, data = words.buffers()
     ends = np.frombuffer(offsets, np.int32)[words.offset : words.offset + len(words) + 1]
-    found = np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]]
-    sums = np.zeros(len(found) + 1, np.uint32)
-    np.cumsum(_NUMBERS[found], dtype=np.uint32, out=sums[1:])
+    letters = np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]]
+    sums = np.zeros(len(letters) + 1, np.uint32)
+    np.cumsum(_NUMBERS[letters], dtype=np.uint32, out=sums[1:])
     shards: NDArray[np.uint8] = (np.diff(sums[ends - ends[0]]) >> 16).astype(np.uint8) % NUM_SHARDS
     return shards
 
@@ -163,64 +178,44 @@ def _serialized(words: pa.Table) -> bytes:
     return blob
 
 
-def sum_places(work: Folder, places: Iterable[Place]) -> pa.Table:
-    """The words at these places, each once, with the sums of their counts, sorted."""
-    ranges = [(place.name, place.offset, place.offset + place.size) for place in sorted(places)]
-    tables = [pa.ipc.open_stream(blob).read_all() for blob in work.read_ranges(ranges)]
-    return sum_counts(tables).sort_by("word")
-
-
-def _write_chunks(
-    element: tuple[int, RowGroup], work: WorkFolder, rules: WordRules
-) -> list[tuple[int, Place]]:
-    number, group = element
-    name, kept = f"{number:06d}.arrow", _places_name(number)
-    if work.exists(kept):  # by an earlier attempt
-        return [(shard, Place(*place)) for shard, place in json.loads(work.read(kept))]
-    with work.new_file(name) as path, path.open("wb") as file:
-        writer = ChunkWriter(file, name)
-        for language, counts in count_row_group(group, rules):
-            if len(counts):
-                writer.write(language, counts)
-    work.write(kept, json.dumps(writer.places).encode())
-    return writer.places
+def sum_words(packed: Iterable[bytes]) -> pa.Table:
+    """The words of a shard, each once in a language, with the sums of their counts, sorted."""
+    tables = [pa.ipc.open_stream(stream).read_all() for stream in packed]
+    empty = COUNTED.append(pa.field("language", pa.string())).empty_table()
+    grouped = pa.concat_tables([empty, *tables]).group_by(["language", "word"], use_threads=False)
+    summed = grouped.aggregate([("count", "sum")]).select(["language", "word", "count_sum"])
+    table = summed.rename_columns(["language", "word", "count"])
+    return table.sort_by([("language", "ascending"), ("word", "ascending")])
 
 
 def _write_shard(
-    element: tuple[int, Iterable[Place | None]],
+    words: tuple[int, Iterable[Packed | None]],
     work: WorkFolder,
     rules: WordRules,
     num_threads: int,
 ) -> None:
-    shard, places = element
+    shard, packed = words
     if work.exists(_shard_name(shard)):  # by an earlier attempt
         return
-    by_language: dict[str, list[Place]] = {}
-    for place in filter(None, places):
-        by_language.setdefault(place.language, []).append(place)
+    summed = sum_words([unpack(one, work) for one in packed if one is not None])
     with (
         work.new_file(_shard_name(shard)) as path,
         pq.ParquetWriter(path, COUNT_SCHEMA, compression="zstd") as writer,
     ):
-        for language, listed in sorted(by_language.items()):
-            table = sum_places(work, listed)
-            words = table["word"]
-            columns = {
-                "language": pa.repeat(pa.scalar(language, pa.string()), len(table)),
-                "word": words,
-                "cut": _marked(words, rules.cuts_of(language), num_threads),
-                "count": table["count"],
-            }
-            writer.write_table(pa.table(columns, schema=COUNT_SCHEMA))
+        for language in sorted(pc.unique(summed["language"]).to_pylist()):
+            table = summed.filter(pc.equal(summed["language"], language))
+            cut = _marked(table["word"], rules.cuts_of(language), num_threads)
+            columns = {name: table[name] for name in ("language", "word", "count")} | {"cut": cut}
+            writer.write_table(pa.table(columns).select(COUNT_SCHEMA.names).cast(COUNT_SCHEMA))
 
 
 def _shard_name(shard: int) -> str:
     return f"{shard:05d}.parquet"
 
 
-def _places_name(number: int) -> str:
-    """Where the words of a row group lie; it is there once they are counted."""
-    return f"{number:06d}.places.json"
+def _counted_name(number: int) -> str:
+    """It is there once the words of a row group are counted."""
+    return f"counts-{number:06d}"
 
 
 def _marked(words: pa.ChunkedArray, cuts: Cuts, num_threads: int) -> pa.Array:
@@ -228,5 +223,72 @@ def _marked(words: pa.ChunkedArray, cuts: Cuts, num_threads: int) -> pa.Array:
     if cuts == "none":
         return pa.nulls(len(words), pa.string())
     parts = morphemes_of(words.to_pylist(), cuts, num_threads)
-    marked = [CUT.join(found) if len(found) > 1 else None for found in parts]
+    marked = [CUT.join(cut) if len(cut) > 1 else None for cut in parts]
     return pa.array(marked, pa.string())
+
+
+class WordCounter:
+    """Counts words of texts; only distinct strings between spaces are cut into words.
+
+    Neither the normaliser nor the pre-tokenizer looks across a space, so cutting there first gives
+    the same words. All is done in columns of Arrow, but for the few strings that are not plain: 30
+    MB of Korean a second.
+    """
+
+    def __init__(self, lowercase: bool, split_digits: bool) -> None:
+        self._normalize = normalizer(lowercase).normalize_str
+        self._cut = pre_tokenizer(split_digits).pre_tokenize_str
+        self._plain = PlainWords(lowercase, split_digits)
+        self._strings: list[pa.Table] = []  # distinct in each
+        self.num_strings = 0  # remembered
+
+    def add(self, texts: pa.Array) -> None:
+        # at these two only: other white space is left to the normaliser, and some that Unicode
+        # counts as such it takes out
+        spaced = pc.replace_substring(texts.cast(pa.string()), "\n", " ")
+        strings = _distinct(pc.split_pattern(spaced, " ").flatten())
+        self._strings.append(strings)
+        self.num_strings += len(strings)
+
+    def words(self) -> pa.Table:
+        """The distinct words so far with their counts, all of which are forgotten with this."""
+        strings = sum_counts(self._strings)
+        self._strings, self.num_strings = [], 0
+        is_word = pc.match_substring_regex(strings["word"], self._plain.word_re2)
+        words, others = strings.filter(is_word), strings.filter(pc.invert(is_word))
+        is_plain = pc.match_substring_regex(others["word"], self._plain.plain_re2)
+        plain, odd = others.filter(is_plain), others.filter(pc.invert(is_plain))
+        counted = sum_counts([words, self._plain_words(plain), self._odd_words(odd)])
+        lengths = pc.utf8_length(counted["word"])
+        is_long = pc.greater(lengths, MAX_WORD_CHARACTERS)
+        whole = counted.filter(pc.and_(pc.greater(lengths, 0), pc.invert(is_long)))
+        return sum_counts([whole, self._odd_words(counted.filter(is_long))])
+
+    def _plain_words(self, strings: pa.Table) -> pa.Table:
+        """Words and marks that stand without a space between them."""
+        apart = pc.replace_substring_regex(strings["word"], self._plain.mark_re2, r" \0 ")
+        lists = pc.split_pattern(apart, " ")  # the empty string among them is left out at the end
+        counts = strings["count"].take(pc.list_parent_indices(lists))
+        return pa.table([pc.list_flatten(lists), counts], schema=COUNTED)
+
+    def _odd_words(self, strings: pa.Table) -> pa.Table:
+        """Whatever the tokenizer's own steps make of strings."""
+        words, counts = list[str](), list[int]()
+        for string, count in zip(
+            *(strings[name].to_pylist() for name in COUNTED.names), strict=True
+        ):
+            cut = [word for word, _ in self._cut(self._normalize(string))]
+            words += cut
+            counts += [count] * len(cut)
+        return pa.table([words, counts], schema=COUNTED)
+
+
+def sum_counts(tables: list[pa.Table]) -> pa.Table:
+    """Each word once, with the sum of its counts."""
+    summed = pa.concat_tables([COUNTED.empty_table(), *tables]).group_by("word", use_threads=False)
+    return summed.aggregate([("count", "sum")]).rename_columns(COUNTED.names)
+
+
+def _distinct(strings: pa.Array) -> pa.Table:
+    counts = pc.value_counts(strings)
+    return pa.table([counts.field(0), counts.field(1)], schema=COUNTED)

@@ -1,20 +1,28 @@
-"""Distinct words with their counts, in batches, so that a table of them need not fit in memory.
-
-This file needs no pyarrow: a host that only trains has none.
-"""
+"""Distinct words with their counts, in batches, so that a table of them need not fit in memory."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.rules.characters import code_points
 from vocab.pretokenize import CUT
-from vocab.sampling import sampling_shares
 
+COUNT_SCHEMA = pa.schema(
+    [
+        ("language", pa.string()),
+        ("word", pa.string()),
+        ("cut", pa.string()),  # the word with its parts marked; null where it is one part
+        ("count", pa.int64()),
+    ]
+)
 BATCH_WORDS = 16_384
 # Sums of counts are taken in double precision, exact up to here.
 _MAX_TOTAL = 2**52
@@ -33,6 +41,23 @@ class WordBatch(NamedTuple):
 Batches = Callable[[], Iterator[WordBatch]]
 
 
+def read_batches(path: Path) -> Iterator[WordBatch]:
+    """Words of a file of `write_word_counts`, BATCH_WORDS at a time."""
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(BATCH_WORDS, use_threads=False):
+            yield WordBatch(
+                pc.coalesce(batch.column("cut"), batch.column("word")).to_pylist(),
+                _counts(batch.column("count")),
+                batch.column("language").to_pylist(),
+            )
+
+
+def _counts(column: pa.Array) -> NDArray[np.int64]:
+    """As Arrow's to_numpy(), which would import pandas: 45 MB."""
+    counts = np.frombuffer(column.buffers()[1], np.int64)
+    return counts[column.offset : column.offset + len(column)]
+
+
 def language_totals(batches: Batches) -> tuple[dict[str, int], dict[str, int]]:
     """Of each language, all words and distinct words."""
     total: Counter[str] = Counter()
@@ -44,15 +69,14 @@ def language_totals(batches: Batches) -> tuple[dict[str, int], dict[str, int]]:
     return dict(sorted(total.items())), dict(sorted(distinct.items()))
 
 
-def weighted(batches: Batches, temperature: float, total: Mapping[str, int]) -> Batches:
-    """The same words, counted as if text were drawn from languages by p ~ n^temperature.
+def weighted(batches: Batches, fractions: Mapping[str, float], total: Mapping[str, int]) -> Batches:
+    """The same words, counted as if languages made these fractions of the text.
 
     `total` are all words of each language. The language that loses most keeps its counts, so that
     no rare word is rounded away; the others are multiplied. Where the sum would pass 2^52, all are
     scaled down, and never below one.
     """
-    shares = sampling_shares(total, temperature)
-    factors = {language: shares[language] / total[language] for language in total}
+    factors = {language: fractions[language] / total[language] for language in total}
     least = min(factors.values(), default=1.0)
     factors = {language: factor / least for language, factor in factors.items()}
     grown = sum(factors[language] * total[language] for language in total)
@@ -99,8 +123,8 @@ def count_characters(batches: Batches, max_words: int) -> CharacterCounts:
     counts = [np.empty(0, np.int64)]
     for batch in batches():
         points, of = word_points(batch.words)
-        found = np.bincount(points, batch.counts[of])
-        sums[: len(found)] += found
+        counted = np.bincount(points, batch.counts[of])
+        sums[: len(counted)] += counted
         counts.append(batch.counts)
     sums[[ord("\n"), ord(CUT)]] = 0
     characters = {chr(point): int(sums[point]) for point in np.flatnonzero(sums)}

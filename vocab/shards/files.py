@@ -239,15 +239,15 @@ class Joined:
         if not 0 <= start <= stop <= len(self):
             raise IndexError(f"tokens {start}..{stop} of a stream of {len(self)}")
         number = int(np.searchsorted(self._starts, start, side="right")) - 1
-        found: list[NDArray[Any]] = []
+        pieces: list[NDArray[Any]] = []
         while start < stop:
             first = int(self._starts[number])
             part = self._parts[number][start - first : stop - first]
-            found.append(part)
+            pieces.append(part)
             start, number = start + len(part), number + 1
-        if len(found) == 1:  # the common case: a view of the map, no copy
-            return found[0]
-        return np.concatenate(found) if found else np.zeros(0, self._dtype)
+        if len(pieces) == 1:  # the common case: a view of the map, no copy
+            return pieces[0]
+        return np.concatenate(pieces) if pieces else np.zeros(0, self._dtype)
 
     def take(self, starts: Int64s, lengths: Int64s) -> NDArray[Any]:
         """The ranges [start, start + length) one after the other; all inside the array.
@@ -264,10 +264,12 @@ class Joined:
         number = np.searchsorted(self._starts[:-1], starts, side="right") - 1
         first, parts = self._starts[number], self._parts
         places = (number.tolist(), (starts - first).tolist(), (stops - first).tolist())
-        found = [parts[n][start:stop] for n, start, stop in zip(*places, strict=True)]
+        pieces = [parts[n][start:stop] for n, start, stop in zip(*places, strict=True)]
         for cut in np.flatnonzero(stops > self._starts[number + 1]).tolist():
-            found[cut] = self.read(int(starts[cut]), int(stops[cut]))  # from one part into the next
-        return np.concatenate(found)
+            pieces[cut] = self.read(
+                int(starts[cut]), int(stops[cut])
+            )  # from one part into the next
+        return np.concatenate(pieces)
 
 
 def _merged(starts: Int64s, stops: Int64s) -> tuple[Int64s, Int64s]:
@@ -303,22 +305,6 @@ class TokenStream:
     def token_starts(self) -> Int64s:
         """Of each shard, in the stream."""
         return np.cumsum([0, *(len(shard.tokens) for shard in self.shards)], dtype=np.int64)
-
-    @cached_property
-    def sentence_starts(self) -> Int64s:
-        """Of each shard, the number of its first sentence."""
-        counts = [0, *(len(shard.sentences) - 1 for shard in self.shards)]
-        return np.cumsum(counts, dtype=np.int64)
-
-    @cached_property
-    def _sentences(self) -> Joined:
-        return Joined([shard.sentences[:-1] for shard in self.shards], np.dtype(np.int64))
-
-    def sentence_positions(self, first: Int64s, counts: Int64s) -> Int64s:
-        """Starts, in the stream, of sentences first ... first + count of each range."""
-        local: Int64s = self._sentences.take(first, counts)
-        shard = np.searchsorted(self.sentence_starts, first, side="right") - 1
-        return local + np.repeat(self.token_starts[shard], counts)
 
 
 class TokenShards:

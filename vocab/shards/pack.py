@@ -1,10 +1,12 @@
 """A language's stream of tokens as sequences of one length, each computable from its number.
 
-There are three ways to cut the stream. Each answers for any sequences at once, from tables that
-hold a few numbers a sequence, so a sequence length is chosen when the shards are read, not when
-they are written.
+There are two ways to cut the stream. Each answers for any sequences at once, from tables that hold
+a few numbers a sequence, so a sequence length is chosen when the shards are read, not when they are
+written. Random numbers are pure functions of a key and a place: any one is computed without those
+before it.
 """
 
+import hashlib
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,27 +14,75 @@ from numpy.typing import NDArray
 
 from electrify.config.pretrain import Packing
 from electrify.system.outcome import UserError
-from vocab.shards.draws import make_key, uniform
+from pipeline.dedup.minhash import splitmix64
 from vocab.shards.files import Int64s, Shard, Tokens, TokenStream
 
-# build_pretraining_dataset.py of google-research/electra
-SINGLE_SEGMENT = 0.1
-RANDOM_LENGTH = 0.05
-SHORTEST = 5  # a random target length is drawn from SHORTEST ... sequence_length
+SINGLE_SEGMENT = 0.1  # as build_pretraining_dataset.py of google-research/electra has it
+_ROUNDS = 8  # of the Feistel network
+
+
+def make_key(*parts: object) -> int:
+    """A 63-bit key from a seed and names of what is drawn."""
+    digest = hashlib.sha256(" ".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def hash_pair(seed: int, indices: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A 64-bit hash of (seed, i) for each i: the finaliser of SplitMix64, twice.
+
+    A pure function of its arguments, so no order of calls can change it.
+    """
+    state = splitmix64(np.array([seed], np.uint64))
+    return splitmix64(state + indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def uniform(key: int, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+    """A number in [0, 1) for each index, of 53 random bits."""
+    return (hash_pair(key, indices) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def permute(key: int, indices: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Where a random permutation of 0 ... size - 1, fixed by the key, takes each index.
+
+    A Feistel network on the next power of two, walked on until it is back below `size` (Black and
+    Rogaway 2002): no table, so a corpus of any size is shuffled globally at once, and any stretch
+    of the order is had from its number.
+    """
+    assert size > 0
+    low_bits = max(1, (size - 1).bit_length() // 2)
+    high_bits = max(1, (size - 1).bit_length() - low_bits)
+    result = indices.astype(np.uint64)
+    outside = np.arange(len(result))
+    while len(outside):
+        result[outside] = _feistel(key, result[outside], high_bits, low_bits)
+        outside = outside[result[outside] >= size]
+    return result.astype(np.int64)
+
+
+def _feistel(
+    key: int, values: NDArray[np.uint64], high_bits: int, low_bits: int
+) -> NDArray[np.uint64]:
+    """A bijection of the numbers of high_bits + low_bits bits."""
+    shift = np.uint64(low_bits)
+    high_mask, low_mask = np.uint64((1 << high_bits) - 1), np.uint64((1 << low_bits) - 1)
+    high, low = values >> shift, values & low_mask
+    for number in range(_ROUNDS):
+        step = np.uint64((key + number * 0x9E3779B97F4A7C15) % 2**64)
+        if number % 2:
+            high ^= (splitmix64(low + step) >> np.uint64(16)) & high_mask
+        else:
+            low ^= (splitmix64(high + step) >> np.uint64(16)) & low_mask
+    return (high << shift) | low
 
 
 @dataclass(frozen=True)
-class Runs:
-    """Runs of tokens of the stream, in the order in which they fill sequences.
+class Spans:
+    """Where the text of sequences lies in the stream: each has one run of tokens, of which the
+    first `first` are its first segment and the next `second` its second segment."""
 
-    Run j puts `lengths[j]` tokens from `starts[j]` on into row `rows[j]`, in the first or the
-    second segment; rows rise, and in a row the first segment comes first.
-    """
-
-    rows: Int64s
     starts: Int64s
-    lengths: Int64s
-    second: NDArray[np.bool_]
+    first: Int64s
+    second: Int64s
 
 
 class FullMode:
@@ -52,18 +102,12 @@ class FullMode:
         self.num_sequences = -(-stream.num_tokens // self._content) if fits else 0
         self._single = make_key(key, "single")
 
-    def runs(self, indices: Int64s) -> Runs:
+    def spans(self, indices: Int64s) -> Spans:
         single = uniform(self._single, indices) < SINGLE_SEGMENT
         lengths = self._content + single
         starts = np.minimum(indices * self._content, self._num_tokens - lengths)
         first = np.where(single, lengths, self._content // 2)
-        both = np.stack([first, lengths - first], axis=1).ravel()
-        return Runs(
-            rows=np.repeat(np.arange(len(indices)), 2),
-            starts=np.stack([starts, starts + first], axis=1).ravel(),
-            lengths=both,
-            second=np.tile([False, True], len(indices)),
-        )
+        return Spans(starts, first, lengths - first)
 
 
 class SentenceMode:
@@ -78,173 +122,51 @@ class SentenceMode:
     def __init__(self, stream: TokenStream, length: int, key: object) -> None:
         del key  # nothing is drawn
         tables = [_sentence_table(shard, length - 2) for shard in stream.shards]
-        bases = stream.token_starts
-        self.first_starts = _join([t[0] + base for t, base in zip(tables, bases, strict=False)])
-        self._lengths = _join([t[1] for t in tables]).astype(np.int32)
-        self.num_sequences = len(self.first_starts)
+        starts = [of[0] + base for of, base in zip(tables, stream.token_starts, strict=False)]
+        self._starts = np.concatenate([np.zeros(0, np.int64), *starts])
+        self._lengths = np.concatenate([np.zeros(0, np.int32), *(of[1] for of in tables)])
+        self.num_sequences = len(self._starts)
 
-    def runs(self, indices: Int64s) -> Runs:
-        return Runs(
-            rows=np.arange(len(indices)),
-            starts=self.first_starts[indices],
-            lengths=self._lengths[indices].astype(np.int64),
-            second=np.zeros(len(indices), np.bool_),
-        )
+    def spans(self, indices: Int64s) -> Spans:
+        lengths = self._lengths[indices].astype(np.int64)
+        return Spans(self._starts[indices], lengths, np.zeros_like(lengths))
 
 
-class ElectraMode:
-    """The original's packing (build_pretraining_dataset.py: `ExampleBuilder`), draw for draw.
-
-    Sentences of one document are collected until they have the target length, L or one time in
-    twenty a random length. Then each goes into the first segment if that is empty, or stays below
-    half the target with it, or, one time in two, if it is the first to go over; else into the
-    second; one time in ten, all into the first. What is over L is trimmed, and lost. Every draw is
-    keyed by the token at which the sequence begins.
-    """
-
-    is_full = False
-
-    def __init__(self, stream: TokenStream, length: int, key: object) -> None:
-        self._stream, self._length = stream, length
-        self._keys = {name: make_key(key, name) for name in ("single", "over", "random", "target")}
-        tokens, sentences, lengths, counts = [], [], [], []
-        for shard, base, first_sentence in zip(
-            stream.shards, stream.token_starts, stream.sentence_starts, strict=False
-        ):
-            first, length_of, count = self._collect(shard, int(base))
-            tokens.append(shard.sentences[first] + base)
-            sentences.append(first + first_sentence)
-            lengths.append(length_of)
-            counts.append(count)
-        self.first_starts, self._first_sentence = _join(tokens), _join(sentences)
-        self._num_text = _join(lengths).astype(np.int32)  # before trimming
-        self._num_sentences = _join(counts).astype(np.int32)
-        self.num_sequences = len(self.first_starts)
-
-    def target_length(self, starts: Int64s) -> Int64s:
-        """At how many tokens a sequence that begins at this token is complete."""
-        span = self._length - SHORTEST + 1
-        drawn = SHORTEST + (uniform(self._keys["target"], starts) * span).astype(np.int64)
-        is_random = uniform(self._keys["random"], starts) < RANDOM_LENGTH
-        is_random &= starts > 0  # the original draws for the *next* sequence
-        return np.where(is_random, drawn, self._length)
-
-    def runs(self, indices: Int64s) -> Runs:
-        starts, counts = self.first_starts[indices], self._num_sentences[indices].astype(np.int64)
-        rows = np.repeat(np.arange(len(indices)), counts)
-        begins = self._stream.sentence_positions(self._first_sentence[indices], counts)
-        ends = np.append(begins[1:], 0)
-        last = np.cumsum(counts) - 1
-        ends[last] = starts + self._num_text[indices]  # without a [SEP] after the document
-        lengths = ends - begins
-        second = ~self._in_first(starts, rows, lengths, counts)
-        order = np.argsort(2 * rows + second, kind="stable")
-        begins, lengths, second = begins[order], lengths[order], second[order]
-        return Runs(rows, begins, self._trim(rows, lengths, second, len(indices)), second)
-
-    def _in_first(
-        self, starts: Int64s, rows: Int64s, lengths: Int64s, counts: Int64s
-    ) -> NDArray[np.bool_]:
-        """Whether each sentence goes into its row's first segment."""
-        target = (self.target_length(starts) - 3) // 2
-        target[uniform(self._keys["single"], starts) < SINGLE_SEGMENT] = 100_000
-        goes_over = uniform(self._keys["over"], starts) < 0.5
-        num_first, num_second = np.zeros_like(target), np.zeros_like(target)
-        chosen = np.zeros(len(rows), np.bool_)
-        offset = np.cumsum(counts) - counts
-        going = np.arange(len(counts))  # rows that still have a sentence number k
-        for k in range(int(counts.max(initial=0))):
-            going = going[counts[going] > k]
-            place = offset[going] + k
-            length, first, goal = lengths[place], num_first[going], target[going]
-            fits = (first == 0) | (first + length < goal)
-            fits |= (num_second[going] == 0) & (first < goal) & goes_over[going]
-            num_first[going] += length * fits
-            num_second[going] += length * ~fits
-            chosen[place] = fits
-        return chosen
-
-    def _trim(self, rows: Int64s, lengths: Int64s, second: NDArray[np.bool_], num: int) -> Int64s:
-        """Lengths cut to L - 2 tokens in the first segment, L - first - 3 in the second."""
-        first = np.minimum(_sums(rows[~second], lengths[~second], num), self._length - 2)
-        room = np.where(second, np.maximum(0, self._length - 3 - first)[rows], first[rows])
-        before = within(2 * rows + second, lengths)
-        return np.clip(room - before, 0, lengths)
-
-    def _collect(self, shard: Shard, base: int) -> tuple[Int64s, Int64s, Int64s]:
-        """First sentence, number of tokens and of sentences of each sequence of a shard."""
-        starts, text, document_end = _sentence_positions(shard, np.asarray(shard.sentences[:-1]))
-        reached = text[:-1] + self.target_length(starts + base)
-        following = np.minimum(np.searchsorted(text, reached), document_end)
-        return _followed(following, text)
-
-
-def _sentence_table(shard: Shard, content: int) -> tuple[Int64s, Int64s]:
+def _sentence_table(shard: Shard, content: int) -> tuple[Int64s, NDArray[np.int32]]:
     """First token and number of tokens of each sequence of a shard, for `SentenceMode`."""
-    _, text, _ = _sentence_positions(shard, np.asarray(shard.sentences[:-1]))
-    num_pieces = np.maximum(1, -(-np.diff(text) // content))
+    sentences = np.asarray(shard.sentences[:-1])
+    num_pieces = np.maximum(1, -(-np.diff(_text_before(shard, sentences)[0]) // content))
     nth = np.arange(num_pieces.sum()) - np.repeat(np.cumsum(num_pieces) - num_pieces, num_pieces)
-    pieces = np.repeat(shard.sentences[:-1], num_pieces) + nth * content
-    starts, text, document_end = _sentence_positions(shard, pieces)
+    starts = np.repeat(sentences, num_pieces) + nth * content
+    text, document_end = _text_before(shard, starts)
     following = np.searchsorted(text, text[:-1] + content, side="right") - 1
-    following = np.minimum(following, document_end)
-    first, lengths, _ = _followed(following, text)
-    return starts[first], lengths
+    jumps, firsts, piece = np.minimum(following, document_end).tolist(), list[int](), 0
+    while piece < len(jumps):  # 0.1 us a sequence
+        firsts.append(piece)
+        piece = jumps[piece]
+    first = np.array([*firsts, len(jumps)], np.int64)
+    lengths = np.diff(text[first])
+    kept = lengths > 0
+    return starts[first[:-1][kept]], lengths[kept].astype(np.int32)
 
 
-def _sentence_positions(shard: Shard, starts: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """Of sentences that start at these tokens: the starts; how many tokens of text are before each
-    and before the end, each document's last [SEP] left out; the number after the last sentence of
-    each one's document."""
+def _text_before(shard: Shard, starts: Int64s) -> tuple[Int64s, Int64s]:
+    """Of pieces that start at these tokens: how many tokens of text are before each and before the
+    end, each document's last [SEP] left out; the number after the last piece of its document."""
     first = np.searchsorted(starts, np.asarray(shard.documents))
     counts = np.diff(first)
     separators = np.repeat(np.arange(len(counts)), counts)
     text = np.append(starts - separators, shard.documents[-1] - len(counts))
-    return starts, text, np.repeat(first[1:], counts)
+    return text, np.repeat(first[1:], counts)
 
 
-def _followed(following: Int64s, text: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """The sentences at which sequences begin, when one that begins at k ends before following[k];
-    with each sequence's numbers of tokens and of sentences. Empty ones are left out."""
-    jumps, firsts, sentence = following.tolist(), list[int](), 0
-    while sentence < len(jumps):  # 0.1 us a sequence
-        firsts.append(sentence)
-        sentence = jumps[sentence]
-    first = np.array([*firsts, len(jumps)], np.int64)
-    lengths, counts = np.diff(text[first]), np.diff(first)
-    kept = lengths > 0
-    return first[:-1][kept], lengths[kept], counts[kept]
-
-
-def within(groups: Int64s, lengths: Int64s) -> Int64s:
-    """How many tokens of its group come before each run; groups stand together and rise."""
-    before = np.cumsum(lengths) - lengths
-    opens = np.append(True, np.diff(groups) > 0)[: len(groups)]
-    sizes = np.diff(np.append(np.flatnonzero(opens), len(groups)))
-    inside: Int64s = before - np.repeat(before[opens], sizes)
-    return inside
-
-
-def _sums(rows: Int64s, lengths: Int64s, num: int) -> Int64s:
-    return np.bincount(rows, weights=lengths, minlength=num).astype(np.int64)
-
-
-def _join(parts: list[Int64s]) -> Int64s:
-    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-
-Mode = FullMode | ElectraMode | SentenceMode
-MODES: dict[str, type[Mode]] = {
-    "full": FullMode,
-    "electra": ElectraMode,
-    "sentence": SentenceMode,
-}
+Mode = FullMode | SentenceMode
+MODES: dict[Packing, type[Mode]] = {"full": FullMode, "sentence": SentenceMode}
 
 _CHUNK = 65_536  # sequences counted at once
 
 # why tokens are in no sequence
 SEPARATORS = "document separators"  # the [SEP] after each document, where sequences have their own
-TRIMMED = "trimmed"  # over the length, as the original's packing has it
 TOO_SHORT = "less than one sequence"
 
 
@@ -290,7 +212,7 @@ class PackedSequences:
     ) -> None:
         if sequence_length < 8:
             raise UserError(f"sequence_length = {sequence_length} is less than 8")
-        self._stream, self._length, self._packing = stream, sequence_length, packing
+        self._stream, self._length = stream, sequence_length
         self._cls, self._sep, self._pad = (
             special_token_ids[token] for token in ("[CLS]", "[SEP]", "[PAD]")
         )
@@ -308,8 +230,8 @@ class PackedSequences:
         ids = np.full(shape, self._pad, self._stream.dtype)
         if not len(indices):
             return ids, np.zeros(shape, np.uint8)
-        runs = self.mode.runs(indices)
-        first, second = _segment_lengths(runs, len(indices))
+        spans = self.mode.spans(indices)
+        first, second = spans.first, spans.second
         rows, pairs = np.arange(len(indices)), np.flatnonzero(second)
         end = first + second + 2 * (second > 0)  # of the second segment's [SEP]
         column, last = np.arange(self._length), first[:, None]  # token of the first segment
@@ -317,29 +239,25 @@ class PackedSequences:
         is_text = types | (column <= last)
         is_text[:, 0] = False
         is_text[pairs, end[pairs]] = False
-        # in the order of the runs: row by row, the first segment first
-        ids[is_text] = self._stream.tokens.take(runs.starts, runs.lengths)
+        ids[is_text] = self._stream.tokens.take(spans.starts, first + second)
         ids[:, 0] = self._cls
         ids[rows, first + 1] = self._sep
         ids[pairs, end[pairs]] = self._sep
         return ids, types.view(np.uint8)
 
     def accounting(self) -> Accounting:
-        """Count the tokens of all sequences: 0.5 s a million of `electra`, else next to nothing."""
+        """Count the tokens of all sequences."""
         stream, total = self._stream, self.num_sequences
         filled = special = 0
         for start in range(0, total, _CHUNK):
-            indices = np.arange(start, min(start + _CHUNK, total))
-            first, second = _segment_lengths(self.mode.runs(indices), len(indices))
-            filled += int(first.sum() + second.sum())
-            special += 2 * len(indices) + int((second > 0).sum())
-        if self._packing == "full":
+            spans = self.mode.spans(np.arange(start, min(start + _CHUNK, total)))
+            filled += int(spans.first.sum() + spans.second.sum())
+            special += 2 * len(spans.starts) + int((spans.second > 0).sum())
+        if self.mode.is_full:
             kept = stream.num_tokens if total else 0
             dropped = {TOO_SHORT: stream.num_tokens - kept}
         else:
-            kept = filled
-            left = stream.num_tokens - kept - stream.num_documents
-            dropped = {SEPARATORS: stream.num_documents, TRIMMED: left}
+            kept, dropped = filled, {SEPARATORS: stream.num_documents}
         return Accounting(
             sequences=total,
             tokens=stream.num_tokens,
@@ -349,9 +267,3 @@ class PackedSequences:
             padding=total * self._length - filled - special,
             dropped={reason: count for reason, count in dropped.items() if count},
         )
-
-
-def _segment_lengths(runs: Runs, num_rows: int) -> tuple[Int64s, Int64s]:
-    sums = np.bincount(2 * runs.rows + runs.second, weights=runs.lengths, minlength=2 * num_rows)
-    both = sums.astype(np.int64).reshape(num_rows, 2)
-    return both[:, 0], both[:, 1]

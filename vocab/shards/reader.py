@@ -6,7 +6,7 @@ batch size, bit for bit, and batch size or number of ranks may change without a 
 The order of sequences is endless: languages in their shares, each in shuffled epochs of its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 from electrify.config.pretrain import SequenceConfig
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
-from vocab.sampling import sampling_shares
-from vocab.shards.draws import make_key, permute, uniform
 from vocab.shards.files import Int64s, Tokens, TokenShards
-from vocab.shards.pack import Accounting, PackedSequences
+from vocab.shards.pack import Accounting, PackedSequences, make_key, permute, uniform
 
 PERIOD = 65_536  # positions after which the schedule of languages repeats
 
@@ -43,7 +41,7 @@ class Schedule:
             self._quotas = np.array([PERIOD])
         else:
             named = {str(number): float(size) for number, size in enumerate(sizes)}
-            shares = np.array(list(sampling_shares(named, temperature).values()))
+            shares = np.array(list(sampling_fractions(named, temperature).values()))
             self._group_sizes, self._group_firsts = np.array(sizes), self._firsts
             self._quotas = share_out(shares, PERIOD)
             self.shares = [int(quota) / PERIOD for quota in self._quotas]
@@ -72,6 +70,19 @@ class Schedule:
         """How often each language's text is read in so many positions."""
         pairs = zip(self.shares, self.sizes, strict=True)
         return [share * num_positions / size if size else 0.0 for share, size in pairs]
+
+
+def sampling_fractions(sizes: Mapping[str, float], temperature: float) -> dict[str, float]:
+    """The fraction of each language in a mixture, p ~ size^temperature: 1 as they are, 0 all alike.
+
+    Empty languages get nothing. Fractions sum to one.
+    """
+    largest = max(sizes.values(), default=0)
+    powers = {
+        name: (size / largest) ** temperature if size else 0.0 for name, size in sizes.items()
+    }
+    total = sum(powers.values())
+    return {name: power / total for name, power in powers.items()} if total else dict(powers)
 
 
 def share_out(shares: NDArray[np.float64], total: int) -> Int64s:
@@ -145,11 +156,11 @@ class SequenceReader:
         """
         stop = first + count
         numbers = range(first // _STRETCH, -(-stop // _STRETCH))
-        found = [
+        stretches = [
             self._stretch(number)[max(first - number * _STRETCH, 0) : stop - number * _STRETCH]
             for number in numbers
         ]
-        return np.concatenate(found)[rank::num_ranks] if found else np.zeros(0, np.int64)
+        return np.concatenate(stretches)[rank::num_ranks] if stretches else np.zeros(0, np.int64)
 
     def sequences(self, indices: Int64s) -> tuple[Tokens, NDArray[np.uint8]]:
         """Sequences by number, 0 ... `num_sequences`, language after language: ids [n, L] as narrow

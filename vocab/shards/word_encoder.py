@@ -72,13 +72,13 @@ class WordEncoder:
         known = self._known
         if len(known) > MAX_STRINGS:  # those met first are the frequent ones
             known = self._known = dict(islice(known.items(), MAX_STRINGS // 2))
-        found = list(map(known.get, strings, repeat(_UNKNOWN)))
-        missing = [at for at, ids in enumerate(found) if ids is _UNKNOWN]
+        looked_up = list(map(known.get, strings, repeat(_UNKNOWN)))
+        missing = [at for at, ids in enumerate(looked_up) if ids is _UNKNOWN]
         self._learn([strings[at] for at in missing])
         for at in missing:
-            found[at] = known[strings[at]]
-        sizes = np.fromiter(map(len, found), np.int64, len(found)) // self.dtype.itemsize
-        return np.frombuffer(b"".join(found), self.dtype), sizes
+            looked_up[at] = known[strings[at]]
+        sizes = np.fromiter(map(len, looked_up), np.int64, len(looked_up)) // self.dtype.itemsize
+        return np.frombuffer(b"".join(looked_up), self.dtype), sizes
 
     def _learn(self, strings: Iterable[str]) -> None:
         """Tokenise new strings: plain ones word by word, the others by all steps."""

@@ -94,17 +94,17 @@ def train_wordpiece(batches: Batches, training: Training) -> Vocabulary:
     alone (punctuation, ideographs), its `##` form, so no word of covered characters is [UNK].
     Deterministic, whatever the order of the words. `ValueError` if they do not yield that many.
     """
-    found = count_characters(batches, training.max_words)
-    seen = found.characters
+    counted = count_characters(batches, training.max_words)
+    seen = counted.characters
     first = [*training.first_pieces, *_alphabet(training, seen)]
     pieces = first
     if len(first) < training.size:
-        merger = PairMerger(*flat_symbols(batches, found.min_count, first), first)
+        merger = PairMerger(*flat_symbols(batches, counted.min_count, first), first)
         merger.merge_until(round(training.size * (1 + training.surplus)), training.min_frequency)
         pieces = merger.pieces
         del merger  # its arrays, before pruning makes its own
     if len(pieces) < training.size:
-        raise UserError(_too_few(training, len(pieces), found.num_words))
+        raise UserError(_too_few(training, len(pieces), counted.num_words))
     kept, num_crossing = prune(batches, pieces, len(first), training.size, training.max_crossing)
     log(
         f"{len(kept):,} pieces; {len(pieces) - len(kept):,} more were pruned, {num_crossing:,} of "
@@ -115,8 +115,8 @@ def train_wordpiece(batches: Batches, training: Training) -> Vocabulary:
         kept,
         len(covered),
         len(seen),
-        found.num_words,
-        found.min_count,
+        counted.num_words,
+        counted.min_count,
         len(pieces) - len(kept),
         num_crossing,
     )
@@ -256,15 +256,15 @@ def measure_uses(batches: Batches, pieces: Sequence[str]) -> NDArray[np.int64]:
     """How the tokenizer uses each piece, in three rows: occurrences (each word by its count), types
     (each distinct word once), crossings of a border between parts (likewise)."""
     segmenter, length = Segmenter(pieces), len(pieces)
-    found = np.zeros((3, length), np.int64)
+    uses = np.zeros((3, length), np.int64)
     with Progress("pieces in use", None, "words") as progress:
         for batch in batches():
             cut = segmenter.segment(batch.words)
             weights = batch.counts[cut.word].astype(float)
-            found[0] += np.bincount(cut.ids, weights, minlength=length).astype(np.int64)
-            found[1] += np.bincount(cut.ids, minlength=length)
+            uses[0] += np.bincount(cut.ids, weights, minlength=length).astype(np.int64)
+            uses[1] += np.bincount(cut.ids, minlength=length)
             if len(cut.cut):
                 crossing, _ = cut.crossing()
-                found[2] += np.bincount(cut.ids[crossing], minlength=length)
+                uses[2] += np.bincount(cut.ids[crossing], minlength=length)
             progress.update(len(batch.words))
-    return found
+    return uses

@@ -61,7 +61,7 @@ class Segmenter:
             for start in range(0, len(words), _WORDS_A_TEXT)
         ]
         encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        ids = np.concatenate([_NONE, *(np.array(found.ids, np.int64) for found in encodings)])
+        ids = np.concatenate([_NONE, *(np.array(encoding.ids, np.int64) for encoding in encodings)])
         word: Ints = np.cumsum(~self._continues[ids]) - 1
         assert len(marked) == (word[-1] + 1 if len(word) else 0)
         lengths = self._lengths[ids]

@@ -18,8 +18,6 @@ from electrify.stage.leakage_report import (
     LEAKAGE,
     MISSING,
     REPORT,
-    Chance,
-    HoldingDocument,
     LeakageReport,
     SplitLeakage,
     TaskLeakage,
@@ -33,17 +31,8 @@ from tests.benchmarks.conftest import make_result, put_predictions, text_of
 
 NUM_ROWS = 60
 TOUCHED = {f"dev-{number}" for number in range(0, NUM_ROWS, 5)}
-POSSIBLE = {"dev-1", "dev-2"}
 DATA = {"ynat/dev.json": "0" * 64}
 HOSTILE = "<script>alert('x')</script> \u202e| `a` **b** \x00 끝"
-RULES = {
-    "min_letters": {"wide": 8, "narrow": 12},
-    "alone_letters": {"wide": 12, "narrow": 24},
-    "sure_letters": {"wide": 16, "narrow": 48},
-    "run_letters": 50,
-    "near_share": 0.85,
-    "control_sentences": 200,
-}
 
 
 def _lines(seed: int, is_pretrained: bool) -> list[dict[str, object]]:
@@ -73,68 +62,35 @@ def _write_evaluation(folder: Path) -> None:
     run_stage(Stage("evaluate", folder / "evaluate", {}), work)
 
 
-def _touched(identity: str, strength: str) -> TouchedLine:
+def _touched(identity: str) -> TouchedLine:
     return TouchedLine(
-        task=YNAT.name,
         split="dev",
         id=identity,
-        strength=strength,
         text="title",
-        kind="whole",
-        share=1.0,
-        example_share=1.0,
+        kind="sentence",
+        fraction=1.0,
         document="01-7",
         source="<b>web</b>",
         documents=1,
-        sources={"<b>web</b>": 1},
         wanted=HOSTILE,
         excerpt=f"before {HOSTILE} behind",
     )
 
 
-def _write_leakage(folder: Path, touched: set[str], possible: set[str], data=DATA) -> None:
+def _write_leakage(folder: Path, touched: set[str], data=DATA) -> None:
     split = SplitLeakage(
-        split="dev",
-        examples=NUM_ROWS,
-        texts=NUM_ROWS,
-        too_short=3,
-        touched=len(touched),
-        touched_by_half=len(touched),
-        possible=len(possible),
-        expected_touched=0.4,
-        expected_found=1.2,
-        kinds={"whole": len(touched)} if touched else {},
-        found_texts={"title": len(touched)},
-        sources={"<b>web</b>": len(touched)},
+        split="dev", examples=NUM_ROWS, texts=NUM_ROWS, too_short=3, touched=len(touched)
     )
-    task = TaskLeakage(
-        task=YNAT.name,
-        task_version=YNAT.version,
-        data_sha256=data,
-        text_names=["title"],
-        splits=[split],
-        documents=[HoldingDocument(document="01-7", source="<b>web</b>", examples=len(touched))],
-    )
-    chance = Chance(
-        script="wide",
-        min_letters=8,
-        sentences=200,
-        touched=0,
-        found=3,
-        other_touched=0,
-        other_found=2,
-    )
+    task = TaskLeakage(task=YNAT.name, task_version=YNAT.version, data_sha256=data, splits=[split])
     found = LeakageReport(
-        rules=RULES, documents=1234, sources=2, tasks=[task], missing=["klue-nli"], chance=[chance]
+        rules={"run_letters": 50}, documents=1234, tasks=[task], missing=["klue-nli"]
     )
 
     def work(partial: Path) -> dict[str, int]:
         write_json(partial / REPORT, found.model_dump(mode="json"))
-        lines = [_touched(one, "touched") for one in sorted(touched)]
-        lines += [_touched(one, "possible") for one in sorted(possible)]
-        if lines:
-            text = "".join(f"{line.model_dump_json()}\n" for line in lines)
-            write_text(touched_path(partial, YNAT.name), text)
+        if touched:
+            lines = [_touched(one).model_dump_json() for one in sorted(touched)]
+            write_text(touched_path(partial, YNAT.name), "".join(f"{line}\n" for line in lines))
         return {}
 
     run_stage(Stage("leakage", folder / LEAKAGE, {}, {"clean": "digest"}), work)
@@ -143,7 +99,7 @@ def _write_leakage(folder: Path, touched: set[str], possible: set[str], data=DAT
 @pytest.fixture
 def run(tmp_path):
     _write_evaluation(tmp_path)
-    _write_leakage(tmp_path, TOUCHED, POSSIBLE)
+    _write_leakage(tmp_path, TOUCHED)
     return tmp_path
 
 
@@ -161,18 +117,17 @@ def test_scores_without_touched_rows_are_those_of_the_other_lines(run):
             ]
             return sum(values) / len(values)
 
-        assert (score.num_touched, score.num_possible) == (len(TOUCHED), len(POSSIBLE))
+        assert score.num_touched == len(TOUCHED)
         assert score.all.value == pytest.approx(mean(lambda _: True))
         for part, is_in in (
-            (score.surely, lambda identity: identity not in TOUCHED),
-            (score.strictly, lambda identity: identity not in TOUCHED | POSSIBLE),
+            (score.without, lambda identity: identity not in TOUCHED),
             (score.touched, lambda identity: identity in TOUCHED),
         ):
             assert part is not None
             assert part.value == pytest.approx(mean(is_in))
             assert part.low <= part.value <= part.high
     assert scores[0].touched.value == 1.0
-    assert scores[0].surely.value < scores[0].all.value
+    assert scores[0].without.value < scores[0].all.value
 
 
 def test_the_report_shows_them_and_escapes_what_was_found(run):
@@ -182,16 +137,14 @@ def test_the_report_shows_them_and_escapes_what_was_found(run):
     assert "&lt;script&gt;alert" in page
     markdown = text_of(page)
     assert "1,234 documents" in markdown
-    start = "| klue-ynat | dev | 60 | 12 |"
-    row = next(line for line in markdown.splitlines() if line.startswith(start))
-    assert row.split(" | ")[2:8] == ["60", "12", "20", "12", "0.4", "2"]
+    assert "| klue-ynat | dev | 60 | 12 | 20 |" in markdown
     assert "12 of 60 rows are touched" in markdown
     assert "their data are missing: klue-nli" in markdown
-    assert "8 of 14 rows" in markdown
-    surely = scores_without(read_run(run))[0][0].surely
+    assert "8 of 12 rows" in markdown
+    without = scores_without(read_run(run))[0][0].without
     (row,) = leakage_rows(read_run(run))
     assert list(row.values())[:3] == ["klue-ynat", "60", "12"]
-    assert row["without the touched ones"] == percent(surely.value)
+    assert row["without the touched ones"] == percent(without.value)
 
 
 def test_a_run_of_which_nothing_was_looked_for_says_so(tmp_path):
@@ -205,7 +158,7 @@ def test_a_run_of_which_nothing_was_looked_for_says_so(tmp_path):
 
 def test_where_nothing_was_found_scores_are_the_same(tmp_path):
     _write_evaluation(tmp_path)
-    _write_leakage(tmp_path, set(), set())
+    _write_leakage(tmp_path, set())
     assert scores_without(read_run(tmp_path)) == ((), ())
     report([tmp_path])
     assert "scores without touched rows are the same" in text_of(
@@ -217,16 +170,16 @@ def test_where_nothing_was_found_scores_are_the_same(tmp_path):
 
 def test_scores_of_other_data_are_left_alone(tmp_path):
     _write_evaluation(tmp_path)
-    _write_leakage(tmp_path, TOUCHED, set(), data={"dev.json": "1" * 64})
+    _write_leakage(tmp_path, TOUCHED, data={"dev.json": "1" * 64})
     scores, notes = scores_without(read_run(tmp_path))
     assert scores == ()
-    assert notes == ("klue-ynat: scored on other data than were looked for",)
+    assert notes == ("klue-ynat: its rows were not searched for",)
     report([tmp_path])
     assert "None of the scores is of rows" in (tmp_path / "report.html").read_text("utf-8")
 
 
 def test_a_damaged_report_is_named(run):
-    (run / LEAKAGE / REPORT).write_text('{"format_version": 2}')
+    (run / LEAKAGE / REPORT).write_text('{"format_version": 1}')
     with pytest.raises(ValueError, match=r"report\.json is damaged .* electrify leakage CONFIG"):
         read_report(run / LEAKAGE)
 
@@ -234,11 +187,11 @@ def test_a_damaged_report_is_named(run):
 def test_a_line_cut_in_half_is_named(run):
     path = touched_path(run / LEAKAGE, YNAT.name)
     text = path.read_text(encoding="utf-8")
-    path.write_text(text[: len(text) // 3], encoding="utf-8")
+    path.write_text(text[: len(text) // 3 - 9], encoding="utf-8")
     with pytest.raises(ValueError, match=r"touched-klue-ynat\.jsonl is damaged"):
-        list(read_touched(run / LEAKAGE, YNAT.name))
+        list(read_touched(run / LEAKAGE, read_report(run / LEAKAGE).tasks[0]))
     path.write_text("".join(text.splitlines(keepends=True)[:-3]), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"names 11 rows of dev as found, .* counts 14"):
+    with pytest.raises(ValueError, match=r"names 9 rows of dev, .* counts 12"):
         report([run])
     path.unlink()
     with pytest.raises(ValueError, match=r"names 0 rows of dev"):

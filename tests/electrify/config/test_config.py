@@ -68,13 +68,10 @@ def test_a_config_of_windows_and_a_home_are_read(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("HOME", "/home/someone")
     path = tmp_path / "x.toml"
     path.write_text(MINIMAL_TOML.replace("out/x", "~/x"), encoding="utf-8-sig")
-    options = ["extend='~/v'", "references=['~/v', 'w']", "span_data_dir='~/d'"]
+    options = ["extend='~/v'", "references=['~/v', 'w']"]
     config = load_config(path, [f"vocab.{option}" for option in options])
     assert config.output_dir == "/home/someone/x"
-    assert (config.vocab.extend, config.vocab.span_data_dir) == (
-        "/home/someone/v",
-        "/home/someone/d",
-    )
+    assert config.vocab.extend == "/home/someone/v"
     assert config.vocab.references == ("/home/someone/v", "w")
 
 

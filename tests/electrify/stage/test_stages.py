@@ -83,21 +83,20 @@ def test_new_weights_in_a_model_folder_count(make, tmp_path: Path):
     assert named.folder.name == "evaluate-my-encoder"
 
 
-def test_the_contents_of_vocabularies_and_span_files_count(make, tmp_path: Path):
-    """Of `vocab.extend`, of references (a folder or a file) and of the files with spans."""
-    folder, file, spans = tmp_path / "folder", tmp_path / "other.txt", tmp_path / "dev.json"
+def test_the_contents_of_vocabularies_count(make, tmp_path: Path):
+    """Of `vocab.extend` and of references, a folder or a file."""
+    folder, file = tmp_path / "folder", tmp_path / "other.txt"
     folder.mkdir()
     paths = {
         folder / "tokenizer.json": f"vocab.extend='{folder}'",
         folder / "vocab.txt": f"vocab.references=['{folder}']",
         file: f"vocab.references=['{file}']",
-        spans: f"vocab.span_data_dir='{tmp_path}'",
     }
     for path, override in paths.items():
         path.write_text("one")
-        before = vocab_stage(make(override), [spans] if path == spans else []).inputs
+        before = vocab_stage(make(override)).inputs
         path.write_text("two")
-        after = vocab_stage(make(override), [spans] if path == spans else []).inputs
+        after = vocab_stage(make(override)).inputs
         changed = {name for name in before if before[name] != after[name]}
         assert len(changed) == 1, override
         assert changed.pop().startswith(override.split("=")[0])

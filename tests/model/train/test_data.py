@@ -51,7 +51,7 @@ def joined(batches: list[Batch]) -> list[torch.Tensor]:
     return [torch.cat(part) for part in parts]
 
 
-@pytest.mark.parametrize("packing", ["full", "electra", "sentence"])
+@pytest.mark.parametrize("packing", ["full", "sentence"])
 def test_padding_stands_only_behind_the_text(config: RunConfig, packing: str):
     batch = data_of(config, packing).batch(0, 200)
     is_text = batch.input_ids != 0
@@ -130,7 +130,7 @@ def test_no_sequence_comes_twice_in_an_epoch_nor_any_draw_in_two_steps(folder: P
     assert len(draws.unique()) == len(draws)
 
 
-@pytest.mark.parametrize("packing", ["full", "electra"])
+@pytest.mark.parametrize("packing", ["full", "sentence"])
 @pytest.mark.parametrize("num_ranks", [2, 3])
 def test_ranks_together_have_the_rows_and_draws_of_one(folder: Path, num_ranks: int, packing: str):
     options = CURRICULUM | {"micro_batch_size": 1}

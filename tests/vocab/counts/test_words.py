@@ -5,10 +5,8 @@ from hypothesis import strategies as st
 
 from vocab.counts.words import WordBatch, language_totals, weighted, word_points
 from vocab.pretokenize import CUT
-from vocab.sampling import sampling_shares
+from vocab.shards.reader import sampling_fractions
 from vocab.wordpiece.segment import Segmenter
-
-SIZES = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 10**15), min_size=1)
 
 
 def table(words):
@@ -24,24 +22,10 @@ def table(words):
     return read
 
 
-@given(SIZES, st.floats(0, 1))
-def test_shares_follow_the_law_and_sum_to_one(sizes, temperature):
-    shares = sampling_shares(sizes, temperature)
-    assert sum(shares.values()) == pytest.approx(1)
-    for a in sizes:
-        for b in sizes:
-            ratio = (sizes[a] / sizes[b]) ** temperature
-            assert shares[a] / shares[b] == pytest.approx(ratio)
-
-
-def test_an_empty_language_gets_nothing():
-    assert sampling_shares({"ko": 5, "en": 0}, 0) == {"ko": 1, "en": 0}
-    assert sampling_shares({}, 0.5) == {}
-
-
 def reweighted(words, temperature):
     batches = table(words)
-    return weighted(batches, temperature, language_totals(batches)[0])
+    totals = language_totals(batches)[0]
+    return weighted(batches, sampling_fractions(totals, temperature), totals)
 
 
 def test_weighted_counts_follow_the_temperature():

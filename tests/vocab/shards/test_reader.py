@@ -1,14 +1,22 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from electrify.config.pretrain import MixtureConfig, SequenceConfig
 from tests.vocab.shard_files import write_shards
 from vocab.shards.files import TokenShards
-from vocab.shards.reader import PERIOD, Schedule, SequenceReader, share_out
+from vocab.shards.reader import (
+    PERIOD,
+    Schedule,
+    SequenceReader,
+    sampling_fractions,
+    share_out,
+)
 
 SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
 FIRST_ID = {"ko": 10, "en": 110, "fr": 210}  # a language's tokens start here
-PACKINGS = ("full", "electra", "sentence")
+PACKINGS = ("full", "sentence")
 
 
 @pytest.fixture(scope="module")
@@ -162,15 +170,19 @@ def test_each_language_is_read_whole_before_it_is_read_again():
         assert number == 0 or (epochs[0] != epochs[1]).any()
 
 
-def test_no_rank_is_left_with_one_language():
-    schedule = Schedule([1000, 1000], 0.3, 0)  # one after the other would be in step with ranks
-    language, _ = schedule.locate(order(schedule, 0, 4096))
-    for num_ranks in (2, 4, 8):
-        for rank in range(num_ranks):
-            assert language[rank::num_ranks].mean() == pytest.approx(0.5, abs=0.1)
-
-
 def test_shares_become_whole_numbers_that_sum():
     assert share_out(np.array([0.5, 0.25, 0.25]), 10).tolist() in ([5, 3, 2], [5, 2, 3])
     assert share_out(np.array([1.0, 0.0]), 7).tolist() == [7, 0]
     assert share_out(np.array([1.0, 1e-9, 1e-9]), 8).tolist() == [6, 1, 1]
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.integers(1, 10**15), min_size=1), st.floats(0, 1)
+)
+def test_fractions_follow_the_law_and_sum_to_one(sizes, temperature):
+    fractions = sampling_fractions(sizes, temperature)
+    assert sum(fractions.values()) == pytest.approx(1)
+    for a in sizes:
+        for b in sizes:
+            ratio = (sizes[a] / sizes[b]) ** temperature
+            assert fractions[a] / fractions[b] == pytest.approx(ratio)

@@ -6,15 +6,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from electrify.config.vocab import VocabConfig
 from tests.vocab.conftest import batches_of, count_words
 from vocab.counts.words import count_characters
 from vocab.pretokenize import CUT, is_isolated, morphemes_of
-from vocab.train import training_of
 from vocab.wordpiece.learn import (
     Training,
-    alphabet_pieces,
-    flat_symbols,
     hangul_syllables,
     train_wordpiece,
 )
@@ -85,14 +81,6 @@ def test_every_covered_character_has_its_two_forms(words):
         assert (f"##{character}" in pieces) != is_isolated(character)
 
 
-def test_the_rarest_characters_go_first(words):
-    seen = characters(words)
-    vocabulary = train(words, size=240, limit_alphabet=50)
-    covered = {piece for piece in vocabulary.pieces if len(piece) == 1}
-    assert len(covered) == vocabulary.num_characters == 50
-    assert min(seen[c] for c in covered) >= max(seen[c] for c in seen if c not in covered)
-
-
 def test_characters_need_room(words, caplog):
     with pytest.raises(ValueError, match=r"characters take \d+ of vocab\.size = 200 pieces"):
         train(words, size=200)
@@ -112,24 +100,6 @@ def test_no_piece_crosses_a_border(words):
             assert any(piece[2:] in part for part in anywhere), piece
         else:
             assert any(part.startswith(piece) for part in starts), piece
-
-
-def test_flat_symbols_spell_the_words():
-    words = {"가나": 3, f"나{CUT}가나": 2, "다": 1, "가x나": 7}
-    pieces = [*SPECIAL_TOKENS, "가", "나", "다", "##가", "##나", "##다"]
-    ids, counts = flat_symbols(batches_of(words), 1, pieces)
-    spelt, weights = [[]], [[]]
-    for index, count in zip(ids.tolist(), counts.tolist(), strict=True):
-        if index < 0:
-            spelt.append([])
-            weights.append([])
-        else:
-            spelt[-1].append(pieces[index])
-            weights[-1].append(count)
-    runs = sorted((" ".join(run), *set(of)) for run, of in zip(spelt, weights, strict=True) if run)
-    assert runs == sorted(
-        [("가 ##나", 3), ("나", 2), ("##가 ##나", 2), ("다", 1), ("가", 7), ("##나", 7)]
-    )
 
 
 COUNTED = st.dictionaries(st.text("abc", min_size=1, max_size=6), st.integers(1, 9), min_size=3)
@@ -205,20 +175,6 @@ def test_a_size_beyond_the_text_names_the_reachable_size(words):
         train(words, size=reachable, min_frequency=5)
 
 
-def test_a_size_in_reach_is_named_with_the_limit_of_characters_that_it_needs():
-    ideographs = {chr(0x4E00 + number): 2 for number in range(1500)}
-    with pytest.raises(ValueError, match=r"at most 1505 and vocab\.limit_alphabet to 3000, "):
-        train_wordpiece(batches_of(ideographs), training_of(VocabConfig(size=15_000)))
-    options = VocabConfig(size=1505, limit_alphabet=3000)
-    assert len(train_wordpiece(batches_of(ideographs), training_of(options)).pieces) == 1505
-
-
-def test_syllables_without_room_are_named(words):
-    options = VocabConfig(size=8000, hangul="all", limit_alphabet=1)
-    with pytest.raises(ValueError, match=r'limit_alphabet = 1 or set vocab\.hangul = "seen"'):
-        train_wordpiece(batches_of(words), training_of(options))
-
-
 def test_rare_words_are_left_out_by_count_not_by_spelling():
     words = batches_of({"a": 5, "b": 3, "c": 3, "d": 3, "e": 1})
     for limit, kept in ((5, (5, 1)), (4, (4, 2)), (2, (1, 4))):
@@ -263,11 +219,6 @@ def test_new_characters_take_at_most_half_of_what_is_added_most_frequent_first(w
         caplog.clear()
 
 
-def test_extra_characters_are_covered_unseen(words):
-    pieces = train(words, extra_characters=("쀍", "뷁")).pieces
-    assert {"쀍", "##쀍", "뷁", "##뷁"} <= set(pieces)
-
-
 def test_pieces_that_cross_borders_are_pruned_first():
     # 명의 was seen as a word of its own, so ##명의 is learnt, and taken across the border of 3명|의
     words = {f"{n}명{CUT}의": 9 for n in "일이삼사오"} | {"차명의": 500, "가차명의": 90}
@@ -289,11 +240,3 @@ def test_the_common_syllables_are_those_of_ks_x_1001():
     for syllable in every:  # in EUC-KR the others are spelt out in jamo, in eight bytes
         assert (len(syllable.encode("euc_kr")) == 2) == (syllable in set(common))
     assert hangul_syllables("seen") == ()
-
-
-@pytest.mark.parametrize(
-    ("split_digits", "expected"),
-    [(False, ["#", "1", "漢", "가", "##1", "##가"]), (True, ["#", "1", "漢", "가", "##가"])],
-)
-def test_what_stands_alone_has_no_continuing_piece(split_digits, expected):
-    assert alphabet_pieces("漢가1#", False, split_digits) == expected

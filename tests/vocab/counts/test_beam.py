@@ -4,7 +4,6 @@ import sys
 import unicodedata
 from collections import Counter
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,20 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.documents import list_row_groups, read_columns
-from pipeline.work_folder import WorkFolder
+from electrify.config.run import BeamConfig
 from tests.vocab.conftest import count_words
 from vocab.counts import beam as word_counts
-from vocab.counts.beam import ChunkWriter, shards_of, sum_places, write_word_counts
-from vocab.counts.counter import COUNTED
-from vocab.counts.table import read_batches
+from vocab.counts.beam import COUNTED, pack_words, shards_of, sum_words, write_word_counts
+from vocab.counts.words import read_batches
 from vocab.pretokenize import CUT, PlainWords, WordRules, normalizer, pre_tokenizer
 
 NOMINAL = WordRules(cuts="nominal")
+BEAM = BeamConfig()
 
 
 def count(paths, output, options=(), rules=NOMINAL):
-    write_word_counts(paths, output, rules, {}, runner="local", beam_options=options)
+    write_word_counts(paths, output, rules, {}, BEAM, options)
     return output
 
 
@@ -89,61 +87,61 @@ def table_of(counts):
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["ko", "en"]), COUNTS), max_size=5))
-def test_chunks_on_disk_sum_to_what_was_written(written):
+def test_packed_words_sum_to_what_was_written(written):
     expected = {"ko": Counter(), "en": Counter()}
     found = {"ko": Counter(), "en": Counter()}
-    with TemporaryDirectory() as folder:
-        work = WorkFolder(folder)
-        with Path(folder, "chunks").open("wb") as file:
-            writer = ChunkWriter(file, "chunks")
-            for language, counts in written:
-                expected[language].update(counts)
-                if counts:
-                    writer.write(language, table_of(counts))
-        by_shard = {}
-        for shard, place in writer.places:
-            by_shard.setdefault((shard, place.language), []).append(place)
-        for (shard, language), places in by_shard.items():
-            table = sum_places(work, places)
-            words = table["word"].to_pylist()
-            assert words == sorted(set(words))
-            assert set(shards_of(pa.array(words)).tolist()) == {shard}
-            found[language].update(dict(zip(words, table["count"].to_pylist(), strict=True)))
+    packed = {}
+    for language, counts in written:
+        expected[language].update(counts)
+        for shard, words in pack_words(language, table_of(counts)).items() if counts else ():
+            packed.setdefault(shard, []).append(words)
+    for shard, streams in packed.items():
+        table = sum_words(streams)
+        keys = list(zip(table["language"].to_pylist(), table["word"].to_pylist(), strict=True))
+        assert keys == sorted(set(keys))
+        assert set(shards_of(table["word"].combine_chunks()).tolist()) == {shard}
+        for (language, word), count in zip(keys, table["count"].to_pylist(), strict=True):
+            found[language][word] += count
     assert found == expected
 
 
-def test_a_row_group_counted_twice_at_once_is_whole_at_every_instant(
-    documents, write_documents, tmp_path, monkeypatch
+@pytest.mark.parametrize("work_dir", [None, "memory://counts"])
+def test_a_stopped_count_resumes_with_what_was_counted(
+    documents, write_documents, tmp_path, monkeypatch, work_dir
 ):
-    (group, *_) = list_row_groups(write_documents(tmp_path / "clean", documents, 1, 100))
-    folder, counted, states = tmp_path / "scratch", word_counts.count_row_group, []
-    folder.mkdir()
-    work = WorkFolder(str(folder))
+    paths = write_documents(tmp_path / "clean", documents, 2, 5)
+    whole = count(paths, tmp_path / "whole.parquet").read_bytes()
+    counted, write, calls = word_counts.count_row_group, word_counts._write_shard, []
 
-    def attempt():
-        return word_counts._write_chunks((7, group), work, NOMINAL)
+    def noted(group, rules):
+        calls.append(group.number)
+        return counted(group, rules)
 
-    def interrupted(group, rules):
-        for number, found in enumerate(counted(group, rules)):
-            if number == 1 and not states:  # in the middle comes another attempt, and ends
-                states.append("begun")
-                states.append([sum_places(work, [place]) for _, place in attempt()])
-            yield found
+    def stopped(words, *rest):
+        if words[0] == 40 and not (tmp_path / "stopped").exists():
+            (tmp_path / "stopped").touch()
+            raise OSError("stopped here")
+        return write(words, *rest)
 
-    monkeypatch.setattr(word_counts, "count_row_group", interrupted)
-    places = attempt()
-    assert [sum_places(work, [place]) for _, place in places] == states[1]
-    left = {path.name for path in folder.iterdir()}
-    assert left == {place.name for _, place in places} | {"000007.places.json"}
-    assert attempt() == places  # as they were kept
+    monkeypatch.setattr(word_counts, "count_row_group", noted)
+    monkeypatch.setattr(word_counts, "_write_shard", stopped)
+    beam = BeamConfig(work_dir=work_dir)
+    arguments = (paths, tmp_path / "again.parquet", NOMINAL, {}, beam)
+    with pytest.raises(OSError, match="stopped here"):
+        write_word_counts(*arguments)
+    assert calls
+    calls.clear()
+    write_word_counts(*arguments)
+    assert (tmp_path / "again.parquet").read_bytes() == whole
+    assert calls == []
 
 
 def test_counts_that_are_not_there_are_named(documents, write_documents, tmp_path, monkeypatch):
     paths = write_documents(tmp_path / "clean", documents)
     write = word_counts._write_shard
 
-    def elsewhere(element, *rest):
-        return write(element, *rest) if element[0] != 5 else None
+    def elsewhere(words, *rest):
+        return write(words, *rest) if words[0] != 5 else None
 
     monkeypatch.setattr(word_counts, "_write_shard", elsewhere)
     with pytest.raises(ValueError, match=r"1 of 64 files .*00005\.parquet"):
@@ -187,16 +185,3 @@ def test_training_imports_neither_beam_nor_pandas():
     code = "import sys, vocab.train; print(*sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"apache_beam", "pandas", "torch"} & set(said.stdout.split())
-
-
-def test_batches_are_even_in_bytes_however_documents_lie(write_documents, tmp_path):
-    texts = ["가" * 10] * 500 + ["가" * 20_000] * 20  # short ones, then long ones
-    (path,) = write_documents(tmp_path, [("ko", text) for text in texts], 1, len(texts))
-    (group,) = list_row_groups([path])
-    assert group.num_bytes > 0
-    assert pq.read_metadata(path).num_row_groups == 1
-    batches = list(read_columns(group, ["text"], 100_000))
-    sizes = [sum(map(len, batch.column("text").to_pylist())) * 3 for batch in batches]
-    assert len(batches) > 10
-    assert max(sizes) < 100_000 + 60_000  # and the document that goes over
-    assert [text for batch in batches for text in batch.column("text").to_pylist()] == texts

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.vocab.shard_files import write_shards
-from vocab.shards.files import ShardWriter, TokenShards, token_dtype
+from vocab.shards.files import Joined, ShardWriter, TokenShards, token_dtype
 
 SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
 
@@ -60,17 +60,6 @@ def test_grouping_of_documents_does_not_move_shard_borders(
             assert (one / name).read_bytes() == (many / name).read_bytes()
     assert all(entry.num_tokens >= shard_tokens for entry in entries[:-1])
     assert sum(entry.num_tokens for entry in entries) == len(tokens)
-
-
-def test_document_starts_are_in_the_offsets(tmp_path):
-    documents = random_documents(20)
-    write(tmp_path, {("train", "ko"): documents})
-    read = []
-    for shard in TokenShards(tmp_path).index["splits"]["train"]["ko"]["shards"]:
-        tokens = np.load(tmp_path / "train" / "ko" / shard["tokens"])
-        offsets = np.load(tmp_path / "train" / "ko" / shard["offsets"])
-        read += [tokens[a:b].tolist() for a, b in itertools.pairwise(offsets)]
-    assert read == documents
 
 
 @pytest.mark.parametrize(("vocab_size", "dtype"), [(65_536, np.uint16), (65_537, np.uint32)])
@@ -158,3 +147,35 @@ def test_an_array_with_a_broken_header_is_damaged(tmp_path, header):
     path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
     with pytest.raises(ValueError, match=r"offsets-00000\.npy is damaged"):
         TokenShards(tmp_path)
+
+
+UINT16 = np.dtype(np.uint16)
+sizes = st.lists(st.integers(0, 12), max_size=6)
+
+
+def parts_of(sizes: list[int]) -> list[np.ndarray]:
+    numbers = np.arange(sum(sizes), dtype=np.uint16)
+    return np.split(numbers, np.cumsum(sizes)[:-1].astype(np.int64)) if sizes else []
+
+
+@settings(max_examples=200, deadline=None)
+@given(sizes, st.data())
+def test_taken_ranges_are_slices_of_the_whole(sizes, data):
+    """Also empty ones, ones that go over several parts, that meet, that come twice."""
+    joined, total = Joined(parts_of(sizes), UINT16), sum(sizes)
+    place = st.integers(0, total)
+    pairs = data.draw(st.lists(st.tuples(place, place).map(sorted), max_size=8))
+    starts = np.array([start for start, _ in pairs], np.int64)
+    stops = np.array([stop for _, stop in pairs], np.int64)
+    taken = joined.take(starts, stops - starts)
+    assert taken.dtype == UINT16
+    assert taken.tolist() == [n for start, stop in pairs for n in range(start, stop)]
+
+
+def test_what_is_outside_is_refused():
+    joined = Joined(parts_of([5, 3]), UINT16)
+    for start, length in ((-1, 2), (7, 2), (8, 1)):
+        with pytest.raises(AssertionError):
+            joined.take(np.array([start]), np.array([length]))
+    with pytest.raises(IndexError, match=r"tokens 7\.\.9 of a stream of 8"):
+        joined.read(7, 9)

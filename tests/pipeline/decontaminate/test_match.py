@@ -113,20 +113,6 @@ def test_a_stretch_of_a_long_text_is_found_from_fifty_letters_on(index, task):
     assert len(kinds) >= 2 * len(ITEMS[task])
 
 
-@pytest.mark.parametrize("task", ["ko-long", "en-long"])
-def test_every_long_stretch_goes_though_as_many_letters_are_changed_between(index, task):
-    rng = random.Random(9)
-    for item in ITEMS[task]:
-        letters = "".join(map(chr, read_letters(item)[0]))
-        changed = "qzxj" * rng.randrange(5, 15)
-        first, last = letters[:60], letters[60 + len(changed) :][:70]
-        page, _ = _planted(rng, task[:2], f"{first}\n{changed}\n{last}")
-        left = index.decontaminate(page).text
-        assert first not in left
-        assert last not in left
-        assert index.decontaminate(left).matches == ()
-
-
 @pytest.mark.parametrize("language", MAKERS)
 def test_other_texts_stay_as_they_are(index, language):
     rng = random.Random(4)
@@ -200,16 +186,6 @@ def test_short_texts_are_counted_and_not_looked_for(tmp_path):
     tasks = {text: [match.task for match in index.decontaminate(text).matches] for _, text in rows}
     assert {text for text in tasks if tasks[text]} == {KOREAN, ENGLISH}
     assert (tasks[KOREAN], tasks[ENGLISH]) == (["reviews", "words"], ["words"])
-
-
-def test_the_same_texts_make_the_same_bytes(tmp_path):
-    rows = [("a", KOREAN), ("b", ENGLISH), ("b", KOREAN)]
-    for name in ("one", "two"):
-        write_index(_write_texts(tmp_path / f"texts-{name}", rows), tmp_path / name)
-    names = sorted(path.name for path in (tmp_path / "one").iterdir())
-    assert names == sorted(path.name for path in (tmp_path / "two").iterdir())
-    for name in names:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
 def test_a_template_in_hundreds_of_texts_does_not_hide_them(tmp_path):
@@ -298,20 +274,6 @@ def test_every_form_of_a_text_has_the_same_letters_on_both_sides(tmp_path, form)
         assert all(found.drop is not None for found in index.decontaminate_all(documents))
 
 
-@settings(deadline=None)
-@given(
-    st.lists(
-        st.sampled_from(["가", "각\u11a8", "\u1112\u1161\u11ab", "e\u0301", "a", "&amp;", " ", "ｶﾞ"])
-    )
-)
-def test_decomposed_letters_are_those_of_the_composed_text_and_stand_in_order(parts):
-    text = "".join(parts)
-    letters, places = read_letters(text)
-    composed = unicodedata.normalize("NFC", html.unescape(text))
-    assert letters.tolist() == read_letters(composed)[0].tolist()
-    assert places.tolist() == sorted(places)
-
-
 SHORT_ITEMS = [
     "어제 본 영화 정말 재미있었다",
     "비행기가 하늘로 천천히 날았다",
@@ -347,15 +309,6 @@ def test_letters_are_those_of_plain_python(text):
     expected = _squeezed(_folded(text))
     assert [chr(code) for code in letters] == [letter for letter, _ in expected]
     assert places.tolist() == [place for _, place in expected]
-
-
-def test_what_is_put_aside():
-    same = ["I don't know!", "i DON’T  know", "ｉ ｄｏｎｔ\nｋｎｏｗ…", "“I—don't—know”"]
-    assert len({read_letters(text)[0].tobytes() for text in same}) == 1
-    laughs = [f"재밌다 {'ㅋ' * n}" for n in (2, 3, 30)]
-    assert len({read_letters(text)[0].tobytes() for text in laughs}) == 1
-    assert read_letters("")[0].tolist() == []
-    assert read_letters("\ud800?")[0].tolist() == []
 
 
 @given(st.lists(st.integers(97, 99), max_size=40), st.sampled_from([4, 8, 12]))
