@@ -1,20 +1,9 @@
 """Quality rules: statistics of a text against the limits of its language and kind of source.
 
 The rules are those of Gopher (Rae et al. 2021, table A1), C4 (Raffel et al. 2020), FineWeb and
-FineWeb-2. Limits by language are in data/quality.toml, by kind of source in data/profiles.toml.
-FineWeb-2 tuned its limits on the tokens of a word tokenizer by language, in text with a paragraph a
-line. A word here stands between spaces, or is two characters of a language without spaces: a Korean
-word has 2.4 of its tokens, an English one 1.2. So these rules differ (docs/corpus.md has figures):
-- what depends on where lines are wrapped is tuned again on text of ours: sentence ends are counted
-  for each 100 characters, not by line, and a blank line is no line break;
-- there is no rule for short lines, which FineWeb-2 turned off;
-- runs of words are longer than runs of tokens in Korean; in a language without spaces five words
-  are 15 characters, as five Korean words are;
-- mean word lengths are of words between spaces;
-- a text may be short: Gopher asks for 50 words, which no comment and few stubs have;
-- the rules about lines are for web pages alone: they would delete comments and documentation;
-- Korean has a rule of its own: the share of words that end in a particle. It is low in lists of
-  keywords and machine output.
+FineWeb-2. Limits by language are in data/quality.toml, by kind of source in data/profiles.toml. A
+word stands between spaces, or is two characters of a language without spaces; what depends on where
+lines are wrapped is tuned again (docs/corpus.md has how the limits differ, and figures).
 """
 
 import re
