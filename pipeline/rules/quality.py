@@ -46,9 +46,12 @@ _ELLIPSES = ("...", "…")
 _BULLETS = ("- ", "* ", "+ ", *"•·●○■□▪▶◆‣∙ㆍ※・")
 # A full stop with quotes and brackets behind it, before white space where words have spaces; not
 # that of a numbered line. Many Koreans write none: a word in a verb's final ending will do.
-_END = "(?:(?<!\\d)\\.|[!?…])[.!?…]*+[\"'”’)」』»\\]]*+(?!\\S)|[。！？︒｡।॥؟۔།။។]++"
-_SENTENCE_END = re.compile(_END)
-_KOREAN_SENTENCE_END = re.compile(f"{_END}|[다요까죠](?!\\S)")
+_WIDE_ENDS = "。！？︒｡।॥؟۔།။።"
+_END = (  # behind its first character, for which a search leaps
+    f"(?<=[.!?…])(?<!\\d\\.)[.!?…]*+[\"'”’)」』»\\]]*+(?!\\S)|(?<=[{_WIDE_ENDS}])[{_WIDE_ENDS}]*+"
+)
+_SENTENCE_END = re.compile(f"[.!?…{_WIDE_ENDS}](?:{_END})")
+_KOREAN_SENTENCE_END = re.compile(f"[.!?…다요까죠{_WIDE_ENDS}](?:{_END}|(?<=[다요까죠])(?!\\S))")
 _MIN_LETTERS = 20  # of which the share of a script says something
 # after C4, in small letters
 _POLICY = (
@@ -244,6 +247,10 @@ class Parts:
         hashes = np.fromiter(map(hash, self.words), np.int64, len(self.words))
         return hashes.view(np.uint64), self.lengths
 
+    @cached_property
+    def duplicate_5grams(self) -> float:
+        return repeated_fraction(*self.units, self.long_size(5))
+
     def size(self, num_words: int) -> int:
         """n words as a number of units: as `num_words` takes them."""
         return num_words if self.spaced else 2 * num_words
@@ -386,7 +393,10 @@ def _top_gram(size: int) -> Callable[[Parts], float]:
 
 
 def _duplicate_gram(size: int) -> Callable[[Parts], float]:
-    return lambda parts: repeated_fraction(*parts.units, parts.long_size(size))
+    """A longer run that stands twice is made of runs of five words that do."""
+    return lambda parts: (
+        parts.duplicate_5grams and repeated_fraction(*parts.units, parts.long_size(size))
+    )
 
 
 # in this order, cheap ones first; shares of few words or lines say nothing
