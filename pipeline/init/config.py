@@ -4,9 +4,10 @@ import re
 import textwrap
 import tomllib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import Template
+from typing import Any
 
 from electrify.config.load import parse_config, toml_value
 from electrify.system.outcome import UserError
@@ -16,31 +17,11 @@ _BYTES_A_TOKEN = 4  # of UTF-8: 3.8 to 4.7 in Korean, 4 in languages with Latin 
 # up to four passes teach nearly as much as new text (Muennighoff et al. 2023, "Scaling
 # Data-Constrained Language Models")
 _NUM_PASSES = 4
-_HEADLINES = {
-    "name": "sample-headlines",
-    "train": "pipeline/sample/made-up-headlines.json",
-    "dev": "pipeline/sample/made-up-headlines-dev.json",
-    "metric": "macro_f1",
-    "note": "made up",
-}
 _FEW_DOCUMENTS = 100
 
 
-@dataclass(frozen=True)
-class _Network:
-    """What a run trains: tables of a config, and the number of steps."""
-
-    vocab: str
-    sequence_length: int
-    batch_size: int
-    pretrain: str
-    min_steps: int
-    max_steps: int
-    why: str
-
-
 _TABLES = tomllib.loads(Path(__file__).with_name("networks.toml").read_text(encoding="utf-8"))
-_NETWORKS = {name: _Network(**table) for name, table in _TABLES.items()}
+_HEADLINES = "pipeline/sample/made-up-headlines.json"
 
 
 def init(path: str, output: str | None) -> list[str]:
@@ -63,7 +44,7 @@ def init(path: str, output: str | None) -> list[str]:
     if not found:
         raise UserError(_nothing_to_read(path, unread))
     num_tokens = int(sum(source.text_bytes for source in found) // _BYTES_A_TOKEN)
-    network = _network(_languages(found), num_tokens)
+    network = _TABLES["networks"][_network(_languages(found), num_tokens)]
     text = _config(name, target, found, num_tokens, network)
     parse_config(tomllib.loads(text), str(target))
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +59,7 @@ def init(path: str, output: str | None) -> list[str]:
         )
     return [
         *lines,
-        f"in all {_about(num_tokens)} tokens: {network.why}",
+        f"in all {_about(num_tokens)} tokens: {network['why']}",
         f"\nwrote {target}; look at its sources, then: electrify validate {target}",
     ]
 
@@ -104,13 +85,13 @@ def _languages(found: Sequence[FoundSource]) -> Counter[str]:
     return languages
 
 
-def _network(languages: Counter[str], num_tokens: int) -> _Network:
+def _network(languages: Counter[str], num_tokens: int) -> str:
     is_korean = languages["ko"] * 2 >= languages.total()
     if is_korean and num_tokens < 20_000_000 and Path("model/shipped/ko-tiny").is_dir():
-        return _NETWORKS["shipped"]
+        return "shipped"
     if num_tokens < 1_000_000:
-        return _NETWORKS["scratch"]
-    return _NETWORKS["tiny" if num_tokens < 100_000_000 else "small"]
+        return "scratch"
+    return "tiny" if num_tokens < 100_000_000 else "small"
 
 
 def _config(
@@ -118,56 +99,42 @@ def _config(
     target: Path,
     found: Sequence[FoundSource],
     num_tokens: int,
-    network: _Network,
+    network: Mapping[str, Any],
 ) -> str:
     num_documents, languages = _num_documents(found), _languages(found)
-    batch_tokens = network.batch_size * network.sequence_length
+    batch_tokens = network["batch_size"] * network["sequence_length"]
     num_steps = 100 * round(_NUM_PASSES * num_tokens / batch_tokens / 100)
-    num_steps = min(network.max_steps, max(network.min_steps, num_steps))
-    every = max(50, num_steps // 20)
-    pretokenizer = "kiwi" if "ko" in languages else "whitespace"
+    num_steps = min(network["max_steps"], max(network["min_steps"], num_steps))
     valid_fraction = 0.2 if num_documents < _FEW_DOCUMENTS else 0.05
-    valid_fraction = 0.01 if num_documents > 20_000 else valid_fraction
-    sources = "".join(
-        "".join(f"{_comment(line, '    ')}\n" for line in _describe(source))
-        + f"    {_table(source)},\n"
-        for source in found
-    )
+    lines: list[str] = []
+    for source in found:
+        lines += (_comment(line, "    ") for line in _describe(source))
+        lines.append(f"    {toml_value(source.source.model_dump(exclude_defaults=True))},")
+    is_korean = "ko" in languages
+    has_headlines = is_korean and Path(_HEADLINES).is_file()
+    evaluation = Template(_TABLES["evaluation_of_headlines" if has_headlines else "evaluation"])
+    why = network["why"]
     amount = (
         f"Here are {_about(num_documents)} documents and {_about(num_tokens)} tokens, of some "
-        f"{_BYTES_A_TOKEN} bytes of text each. {network.why[0].upper()}{network.why[1:]}."
+        f"{_BYTES_A_TOKEN} bytes of text each. {why[0].upper()}{why[1:]}."
     )
-    return f"""\
-{_comment(amount)}
-#
-#   electrify validate {target}    what this resolves to, and what it costs
-#   electrify run {target}         every stage, skipping those already done
-name = "{name}"
-seed = 0
-output_dir = "out/{name}"
-
-[clean]
-# docs/corpus.md has every option; a `profile` ("web", "comments", ...) adds quality rules
-sources = [
-{sources}]
-# the texts of your tasks, or scores of these rows are too good (needs their files):
-# decontaminate_against = ["klue"]
-
-[vocab]
-{network.vocab}pretokenizer = "{pretokenizer}"
-
-[encode]
-valid_fraction = {valid_fraction}
-
-[pretrain]
-{network.pretrain}sequence_length = {network.sequence_length}
-batch_size = {network.batch_size}
-# {_NUM_PASSES} passes over the text, but {network.min_steps:,} to {network.max_steps:,} steps
-num_steps = {num_steps}
-valid_every_steps = {every}
-checkpoint_every_steps = {every}
-
-{_evaluation(languages)}"""
+    return Template(_TABLES["config"]).substitute(
+        network,
+        min_steps=f"{network['min_steps']:,}",
+        max_steps=f"{network['max_steps']:,}",
+        amount=_comment(amount),
+        target=target,
+        name=name,
+        sources="".join(f"{line}\n" for line in lines),
+        pretokenizer="kiwi" if is_korean else "whitespace",
+        valid_fraction=0.01 if num_documents > 20_000 else valid_fraction,
+        num_passes=_NUM_PASSES,
+        num_steps=num_steps,
+        every=max(50, num_steps // 20),
+        evaluation=evaluation.substitute(
+            suite="klue" if is_korean else "glue" if "en" in languages else "xquad"
+        ),
+    )
 
 
 def _comment(text: str, indent: str = "") -> str:
@@ -189,35 +156,6 @@ def _about(number: float) -> str:
 
 def _size(num_bytes: float) -> str:
     return f"{num_bytes / 1e6:,.1f} MB" if num_bytes >= 1e5 else f"{num_bytes / 1e3:,.1f} KB"
-
-
-def _table(found: FoundSource) -> str:
-    return toml_value(found.source.model_dump(exclude_defaults=True))
-
-
-def _evaluation(languages: Counter[str]) -> str:
-    if "ko" not in languages or not Path(_HEADLINES["train"]).is_file():
-        suite = "klue" if "ko" in languages else "glue" if "en" in languages else "xquad"
-        return f"""\
-# `electrify ls` lists tasks; without any the run ends with the exported encoder
-# [evaluate]
-# suites = ["{suite}"]
-# data_dir = "hub"
-"""
-    return f"""\
-# 420 made-up headlines; `electrify ls` lists real tasks, docs/benchmarks.md has their data
-[evaluate]
-own_tasks = [{toml_value(_HEADLINES)}]
-seeds = [0, 1, 2]
-max_sequence_length = 64
-num_epochs = 10.0
-batch_size = 16
-learning_rate = 5e-4
-adam_bias_correction = true
-recipe = "electra"
-layer_lr_decay = 1.0
-pooling = "mean"
-"""
 
 
 def _describe(found: FoundSource) -> list[str]:

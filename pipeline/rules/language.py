@@ -112,6 +112,7 @@ MIN_EVIDENCE = 100
 NUM_SAMPLED = 24  # lines a document that go to a model, evenly spaced
 _WINDOW = 16_000  # characters; of a longer text NUM_WINDOWS pieces are looked at, evenly spaced
 _NUM_WINDOWS = 6
+_LINES_AT_ONCE = 1000  # whose letters are counted, in some hundred bytes a line
 
 _LATIN = SCRIPTS.index("Latn")
 _CJK = {name: SCRIPTS.index(name) for name in ("Hang", "Kana", "Hani")}
@@ -177,8 +178,11 @@ def remove_foreign_lines(text: str, language: str) -> tuple[str, int]:
     if not scripts_of(language):
         return text, 0
     lines = text.split("\n")
-    foreign = judge(text, language, None).foreign
-    kept = [line for line, is_foreign in zip(lines, foreign, strict=True) if not is_foreign]
+    kept: list[str] = []
+    for start in range(0, len(lines), _LINES_AT_ONCE):
+        some = lines[start : start + _LINES_AT_ONCE]
+        foreign = judge("\n".join(some), language, None).foreign
+        kept += [line for line, is_foreign in zip(some, foreign, strict=True) if not is_foreign]
     return "\n".join(kept), len(lines) - len(kept)
 
 

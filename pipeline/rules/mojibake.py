@@ -24,19 +24,8 @@ _SEQUENCE = re.compile(
     f"[\u00c2-\u00f4](?:(?<=[\u00c2-\u00df])[{_TRAIL}]|(?<=[\u00e0-\u00ef])[{_TRAIL} ]{{2}}"
     f"|(?<=[\u00f0-\u00f4])[{_TRAIL}]{{3}})"
 )
-# Nothing is guessed: no U+FFFD for what is lost, no entities, quotes or widths (other rules do).
-_CONFIG = ftfy.TextFixerConfig(
-    unescape_html=False,
-    replace_lossy_sequences=False,
-    fix_c1_controls=False,
-    fix_line_breaks=False,
-    uncurl_quotes=False,
-    fix_latin_ligatures=False,
-    fix_character_width=False,
-    remove_terminal_escapes=False,
-    remove_control_chars=False,
-    normalization=None,
-)
+# nothing is guessed for what is lost
+_CONFIG = ftfy.TextFixerConfig(replace_lossy_sequences=False, fix_c1_controls=False)
 # four syllables or more in UTF-8 read as Latin-1; ftfy leaves some ("ê°\u00a0" four times)
 _SYLLABLES = re.compile("(?:[\u00ea-\u00ed][\u0080-\u00bf]{2}){4,}")
 

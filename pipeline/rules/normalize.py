@@ -299,7 +299,7 @@ def squeeze_repeats(max_repeats: int) -> Callable[[str], str]:
     dots to fewer where fewer repeats are asked for.
     """
     num_dots = min(MIN_RULE, max_repeats)
-    single = re.compile(rf"(.)\1{{{num_dots},}}", re.DOTALL)
+    single = re.compile(rf"([^A-Za-z0-9\s])\1{{{num_dots},}}")
     unit = re.compile(rf"([ㄱ-ㅣ가-힣]{{2}})\1{{{max_repeats},}}")
 
     def cut(run: re.Match[str]) -> str:

@@ -4,11 +4,9 @@
 bank account or an IBAN. The masks are no HTML elements, hold no digits and no @, so neither the
 HTML rule nor this one touches them again.
 
-A number is looked for where a group of digits begins, by the patterns of its forms. They read a
-text of equal length in which every kind of hyphen, space and full-width character is the ASCII one.
-A form without a check digit needs separators that nothing else has, or a word beside it that says
-what it is (data/pii.toml). Every pattern is bounded, so the time is linear. What depends on a
-number before it is looked for in the text with its mask: the numbers of a row need one pass.
+A number is looked for where a group of digits begins, by the forms in data/pii.toml, in a text of
+equal length with ASCII hyphens, spaces and digits. A form without a check digit needs separators
+that nothing else has, or a word beside it. Every pattern is bounded, so the time is linear.
 """
 
 import ipaddress

@@ -1,20 +1,9 @@
 """Quality rules: statistics of a text against the limits of its language and kind of source.
 
 The rules are those of Gopher (Rae et al. 2021, table A1), C4 (Raffel et al. 2020), FineWeb and
-FineWeb-2. Limits by language are in data/quality.toml, by kind of source in data/profiles.toml.
-FineWeb-2 tuned its limits on the tokens of a word tokenizer by language, in text with a paragraph a
-line. A word here stands between spaces, or is two characters of a language without spaces: a Korean
-word has 2.4 of its tokens, an English one 1.2. So these rules differ (docs/corpus.md has figures):
-- what depends on where lines are wrapped is tuned again on text of ours: sentence ends are counted
-  for each 100 characters, not by line, and a blank line is no line break;
-- there is no rule for short lines, which FineWeb-2 turned off;
-- runs of words are longer than runs of tokens in Korean; in a language without spaces five words
-  are 15 characters, as five Korean words are;
-- mean word lengths are of words between spaces;
-- a text may be short: Gopher asks for 50 words, which no comment and few stubs have;
-- the rules about lines are for web pages alone: they would delete comments and documentation;
-- Korean has a rule of its own: the share of words that end in a particle. It is low in lists of
-  keywords and machine output.
+FineWeb-2. Limits by language are in data/quality.toml, by kind of source in data/profiles.toml. A
+word stands between spaces, or is two characters of a language without spaces; what depends on where
+lines are wrapped is tuned again (docs/corpus.md has how the limits differ, and figures).
 """
 
 import re
@@ -57,9 +46,12 @@ _ELLIPSES = ("...", "…")
 _BULLETS = ("- ", "* ", "+ ", *"•·●○■□▪▶◆‣∙ㆍ※・")
 # A full stop with quotes and brackets behind it, before white space where words have spaces; not
 # that of a numbered line. Many Koreans write none: a word in a verb's final ending will do.
-_END = "(?:(?<!\\d)\\.|[!?…])[.!?…]*+[\"'”’)」』»\\]]*+(?!\\S)|[。！？︒｡।॥؟۔།။។]++"
-_SENTENCE_END = re.compile(_END)
-_KOREAN_SENTENCE_END = re.compile(f"{_END}|[다요까죠](?!\\S)")
+_WIDE_ENDS = "。！？︒｡।॥؟۔།။።"
+_END = (  # behind its first character, for which a search leaps
+    f"(?<=[.!?…])(?<!\\d\\.)[.!?…]*+[\"'”’)」』»\\]]*+(?!\\S)|(?<=[{_WIDE_ENDS}])[{_WIDE_ENDS}]*+"
+)
+_SENTENCE_END = re.compile(f"[.!?…{_WIDE_ENDS}](?:{_END})")
+_KOREAN_SENTENCE_END = re.compile(f"[.!?…다요까죠{_WIDE_ENDS}](?:{_END}|(?<=[다요까죠])(?!\\S))")
 _MIN_LETTERS = 20  # of which the share of a script says something
 # after C4, in small letters
 _POLICY = (
@@ -255,6 +247,10 @@ class Parts:
         hashes = np.fromiter(map(hash, self.words), np.int64, len(self.words))
         return hashes.view(np.uint64), self.lengths
 
+    @cached_property
+    def duplicate_5grams(self) -> float:
+        return repeated_fraction(*self.units, self.long_size(5))
+
     def size(self, num_words: int) -> int:
         """n words as a number of units: as `num_words` takes them."""
         return num_words if self.spaced else 2 * num_words
@@ -397,7 +393,10 @@ def _top_gram(size: int) -> Callable[[Parts], float]:
 
 
 def _duplicate_gram(size: int) -> Callable[[Parts], float]:
-    return lambda parts: repeated_fraction(*parts.units, parts.long_size(size))
+    """A longer run that stands twice is made of runs of five words that do."""
+    return lambda parts: (
+        parts.duplicate_5grams and repeated_fraction(*parts.units, parts.long_size(size))
+    )
 
 
 # in this order, cheap ones first; shares of few words or lines say nothing

@@ -19,13 +19,12 @@ _MAX_TAG_BYTES = 1 << 24  # of a tag or comment, which expat holds whole
 _MAX_NAMESPACES = 1000
 _SHORT_ELEMENTS = ("title", "ns", "id", "base", "namespace")
 _ARTICLE = "0"  # the namespace
-_MEDIA_KEYS, _CATEGORY_KEYS = ("6", "-2"), ("14",)
 
 
 @dataclass(slots=True)
 class _Page:
     title: str = ""
-    namespace: str = ""
+    ns: str = ""
     text: str | TooLong = ""
     is_redirect: bool = False
     id: str = ""
@@ -80,21 +79,18 @@ class _Dump:
             self._page.text = self._element()
         elif name in _SHORT_ELEMENTS:
             value = self._element()
-            value = value.strip() if isinstance(value, str) else ""
-            if name == "title":
-                self._page.title = value
-            elif name == "ns":
-                self._page.namespace = value
-            elif name == "id":
-                if not self._page.in_revision:
-                    self._page.id = value
-            elif name == "base":
-                self.base = value
-            elif self._key in _MEDIA_KEYS and len(self.media) < _MAX_NAMESPACES:
-                self.media.add(value.casefold())
-            elif self._key in _CATEGORY_KEYS and len(self.category) < _MAX_NAMESPACES:
-                self.category.add(value.casefold())
+            self._take(name, value.strip() if isinstance(value, str) else "")
         self._limit = -1
+
+    def _take(self, name: str, value: str) -> None:
+        if name == "base":
+            self.base = value
+        elif name == "namespace":
+            names = {"6": self.media, "-2": self.media, "14": self.category}.get(self._key, set())
+            if len(names) < _MAX_NAMESPACES:
+                names.add(value.casefold())
+        elif name != "id" or not self._page.in_revision:
+            setattr(self._page, name, value)
 
     def entity(self, name: str, *_: object) -> None:
         """No dump declares entities; one inside another grows beyond all memory."""
@@ -121,7 +117,7 @@ def read_wikipedia(file: InputFile, source: Source, max_line_bytes: int) -> Iter
     words: WikiWords | None = None
     for page in _pages(chunks, dump):
         row += 1
-        if page.namespace != _ARTICLE or _is_redirect(page):
+        if page.ns != _ARTICLE or _is_redirect(page):
             continue
         if isinstance(page.text, TooLong):
             yield too_long(row, page.text, max_line_bytes, source_id=page.id or None)

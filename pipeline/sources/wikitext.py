@@ -1,10 +1,8 @@
 """MediaWiki's markup to plain text: one scan, linear in the text whatever is left unclosed.
 
-Removed: tables, references, pictures, categories, comments, formulas, code, templates that show no
-words, and closing sections (references, external links ...). Kept: words of links and of the
-templates in data/templates.toml, headings, paragraphs, list items as lines. mwparserfromhell, a
-full parser, reads 0.6 MB a CPU second and takes time quadratic in unclosed tags; the tests compare
-with it.
+Kept are words of links and of the templates in data/templates.toml, headings, paragraphs, and list
+items as lines; closing sections (references, external links ...) go. mwparserfromhell, a full
+parser, takes time quadratic in unclosed tags; the tests compare with it.
 """
 
 import re

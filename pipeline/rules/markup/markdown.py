@@ -8,71 +8,25 @@ its backticks: they protect what stands in them.
 
 import re
 
+from pipeline.rules.data import read_table
 from pipeline.rules.markup.html import TAG_NAMES
 
 # What sites add to Markdown: macros, directives, includes, attributes.
 
-# MDN: the last argument that is words is what a reader sees: {{jsxref("Array.map()", "map()")}}
-_MACRO = re.compile(r"\{\{[<%]?\s*([A-Za-z][\w\-]*+)\s*(?:\(([^{}\n]*)\))?\s*[%>]?\}\}")
-_INLINE_MACRO = re.compile(
-    r"\w*xref|html_?element|svg_?element|svgattr|mathmlelement|glossary|http(?:header|method|status)"
-    r"|csp|rfc|webextapiref|event|interwiki|httpresponse\w*|bug",
-    re.IGNORECASE,
-)
-# macros of MDN that are written without brackets; another name may be a variable of a template
-_BLOCK_MACRO = re.compile(
-    r"compat|specifications|\w*ref|\w*sidebar|\w*_(?:inline|header)|\w*inline|seecompattable"
-    r"|availableinworkers|inheritancediagram|subpages\w*|apilist\w*|listgroups|csssyntax\w*|cssinfo|previous\w*|next\w*|listsubpages\w*"
-    r"|glossarydisambiguation|quicklinks\w*|draft|experimental\w*|non-standard\w*|deprecated\w*|securecontext\w*|optional\w*"
-    r"|interactiveexample|embed\w*|toc|page|jsoverviewsidebar|js_property_attributes|wasm\w*|\w*nav",
-    re.IGNORECASE,
+_TABLE = read_table("markdown")
+_INLINE_MACRO, _BLOCK_MACRO = (
+    re.compile("|".join(_TABLE[name]), re.IGNORECASE) for name in ("inline_macros", "block_macros")
 )
 _ARGUMENT = re.compile(r"\"([^\"]*)\"|'([^']*)'")
-_SHORTCODE = re.compile(r"\{\{[<%]\s*/?[\w\-./]+[^{}\n]*[%>]\}\}|\{%-?\s*/?\w+[^{}\n%]*-?%\}")
-# Microsoft: [!INCLUDE [name](path)], [!NOTE], [!VIDEO url], [!code-cs[Main](x.cs#1)]
-_MS_MARK = re.compile(
-    r"\[![A-Za-z][\w\-]*+(?:[^\[\]\n]|\[(?:[^\[\]\n]|\[[^\[\]\n]*+\])*+\](?:\([^()\n]*\))?)*+\]"
-    r"(?:\([^()\n]*\))?"
-)
-_MS_BLOCK = re.compile(
-    r":::[ \t]*(?:image|code|row|column|moniker|zone|video|no-loc|end)\b[^\n]*?(?::::|(?=\n|\Z))"
-    r"|^[ \t]*:::[ \t]*$|:::[ \t]*[\w\-]+-end[ \t]*:::",
-    re.MULTILINE,
-)
-_XREF = re.compile(r"<xref:([^<>?\s]+)[^<>\n]*>", re.IGNORECASE)
 _OVERLOADS = re.compile(r"%2[Aa]|%60(?:%60)?\d+")
 _ALT = re.compile(r"\b(?:alt-text|text)=\"([^\"\n]*)\"")
-# kramdown and Hugo; "{:.2f}" is Python
-_ATTRIBUTES = re.compile(
-    r"[ \t]?\{:[ \t]*(?:[#.][A-Za-z][^{}\n]*|[\w\-]+=[^{}\n]*)\}|[ \t]\{#[\w\-]+\}(?=[ \t]*$)",
-    re.MULTILINE,
-)
-# Jupytext cell marks, editor modes and #! lines
-_CELL = re.compile(
-    r"^#[ \t]?(?:%%[^\n]*|[+-][ \t]*(?:\[markdown\][^\n]*)?$|-\*-[^\n]*-\*-"
-    r"|@title(?=[ \t])|@markdown(?=[ \t]))",
-    re.MULTILINE,
-)
 
 
 def remove_dialects(text: str) -> str:
     """Macros become what they show; the rest goes."""
-    # one character is found ten times as fast as two
-    if "{" in text:
-        if "{{" in text:
-            text = _SHORTCODE.sub("", _MACRO.sub(_shown, text))
-        if "{%" in text:
-            text = _SHORTCODE.sub("", text)
-        if "{:" in text or "{#" in text:
-            text = _ATTRIBUTES.sub("", text)
-    if "[" in text and "[!" in text:
-        text = _MS_MARK.sub("", text)
-    if "<" in text and "<xref:" in text:
-        text = _XREF.sub(_name_of, text)
-    if ":::" in text:
-        text = _MS_BLOCK.sub(_alternative, text)
-    if "#" in text and any(mark in text for mark in ("%%", "#@", "-*-", "[markdown]")):
-        text = _CELL.sub("", text)
+    for marks, pattern, words in _DIALECTS:
+        if any(mark in text for mark in marks):
+            text = pattern.sub(words, text)
     return text
 
 
@@ -95,6 +49,13 @@ def _name_of(xref: re.Match[str]) -> str:
 def _alternative(block: re.Match[str]) -> str:
     alt = _ALT.search(block[0])
     return alt[1] if alt else ""
+
+
+_WORDS = {"": "", "shown": _shown, "name_of": _name_of, "alternative": _alternative}
+_DIALECTS = [
+    (tuple(row["marks"]), re.compile(row["pattern"]), _WORDS[row.get("words", "")])
+    for row in _TABLE["dialects"]
+]
 
 
 # Marks of Markdown's emphasis, where they cannot be operators, footnotes or faces.

@@ -6,45 +6,13 @@ nothing else has, or two weaker ones.
 
 import re
 
+from pipeline.rules.data import read_table
 from pipeline.rules.markup.wiki import CATEGORY, MEDIA
 
 _REDIRECT = re.compile(r"#(?:redirect|넘겨주기) [^\n]{1,200}", re.IGNORECASE)
-_COLOUR = (
-    r"#(?!(?:include|define|ifn?def|endif|pragma)\b)"
-    r"(?:[0-9a-f]{3,8}|[a-z]{3,20})(?:,#?\w+)?[ \n]"
-)
-# Marks that nothing else has. Each pattern begins with a character for which a search leaps.
-_SURE = [
-    (mark, re.compile(pattern, re.I))
-    for mark, pattern in (
-        (
-            "{",
-            r"\{\{\{(?:#!(?:wiki|folding|html|syntax|style|if)\b|[+-][1-5][ \n]|" + _COLOUR + ")",
-        ),
-        (
-            "[",
-            r"\[(?:include\(\s*틀:|clearfix\]|tableofcontents\]|ruby\([^()\n]+,\s*ruby=|anchor\(|youtube\("
-            r"|\[(?:파일|file):[^\[\]\n]*\|(?:width|height|align|theme|bgcolor)="
-            r"|(?<=[가-힣.!?…)\]]\[)br\]|(?<=[가-힣.!?…)\]']\[)\* [^\[\]\n]*[가-힣])",
-        ),
-        (
-            "|",
-            r"\|\|(?<![^\n]\|\|)(?:<(?:-\d|[v^]?\|\d|[:()]>|#\w|(?:table|row|col|bg|width|height)\s?\w*=)"
-            r"|(?=[^\n]*[가-힣])[^\n|]+\|\|[^\n]*\S[^\n]*\|\|(?=\n|\Z))",
-        ),
-    )
-]
-# Marks that show such a page if one of a wiki's is there, too.
-_WEAK = [
-    (mark, re.compile(pattern))
-    for mark, pattern in (
-        ("~", r"~~[^\s~][^~\n]*~~"),
-        ("-", r"--(?<!---)[가-힣][^\n]*?--(?!-)"),
-        ("[", r"\[br\]"),
-        ("_", r"__[가-힣]"),
-        ("|", r"\|\|(?<![^\n]\|\|)[^\n]+\|\|(?=\n|\Z)"),
-    )
-]
+_TABLE = read_table("wiki")["namuwiki"]
+_SURE = [(mark, re.compile(pattern, re.I)) for mark, pattern in _TABLE["sure"]]
+_WEAK = [(mark, re.compile(pattern)) for mark, pattern in _TABLE["weak"]]
 _WIKI = re.compile(
     r"^={1,6}#? \S.*=$|'''[^'\n]+'''|\[\[[^\[\]\n]*[가-힣][^\[\]\n]*\]\]|^\[목차\]$", re.MULTILINE
 )
@@ -55,7 +23,7 @@ _MAX_DEPTH = 16
 _BLOCK = re.compile(
     r"#!wiki(?:\s+[\w\-]+=\"[^\"\n]*\")*+[ \t]*\n?|#!(?P<dropped>style|latex)\b|#!html\s*"
     r"|#!folding[ \t]*(?P<title>[^\n]*)|#!if\b[^\n]*\n?|(?P<code>#!syntax\b[ \t]*\S*\s?)"
-    rf"|[+-][1-5][ \n]|{_COLOUR}",
+    rf"|[+-][1-5][ \n]|{_TABLE['colour']}",
     re.IGNORECASE,
 )
 _BUTTON = re.compile(r"[\[\]\s·/|-]*(?:(?:펼치기|접기|열기|닫기|보기)[\[\]\s·/|-]*)+")
@@ -73,18 +41,7 @@ _NOTE = re.compile(r"\[\*[^\s\[\]]*+(?:\s((?:[^\[\]]|\[[^\[\]\n]*+\])*+))?\]")
 _HEADING = re.compile(r"^(={1,6})#? ?(\S(?:.*?\S)?) ?#?\1$", re.MULTILINE)
 _COMMENT = re.compile(r"^##[^\n]*\n?", re.MULTILINE)
 _QUOTE = re.compile(r"^>+ ?", re.MULTILINE)
-_STYLES = [
-    re.compile(pattern)
-    for pattern in (
-        r"'''(?=[^\s'])([^'\n]+)'''",
-        r"''(?=[^\s'])([^'\n]+)''",
-        r"~~(?=[^\s~])([^~\n]+)(?<=\S)~~",
-        r"(?<![-!<A-Za-z0-9])--(?=[^\s\->;])([^\n]+?)(?<=[^\s-])--(?![->A-Za-z0-9])",
-        r"__(?=[^\s_])(?=[^_\n]*[^\x00-\x7f])([^_\n]+)(?<=\S)__",
-        r"\^\^(?=\w)([^\^\n]{1,80})(?<=\S)\^\^",
-        r",,(?=[^\s,])([^,\n]{1,40})(?<=\S),,",
-    )
-]
+_STYLES = [re.compile(pattern) for pattern in _TABLE["styles"]]
 _CELL = re.compile(r"(?:\|\|)+(?:<[^<>\n]{1,80}>)*+")
 _CAPTION = re.compile(r"\A\|([^|\n]+)\|")
 

@@ -106,10 +106,6 @@ def test_markup_in_many_layers_is_given_up_in_time_that_is_linear(text):
     )
 
 
-def test_a_row_of_leads_without_vowels_takes_linear_time():
-    _rules().clean("ᄀ" * 100_000 + "ᅡ" * 100_000)
-
-
 def test_every_change_is_counted():
     text = (
         "<p>문의는 hong@naver.com 또는 kim@daum.net으로 주십시오."
@@ -178,15 +174,6 @@ def test_blocks_of_data_go_and_short_ones_stay():
     assert remove_markdown(f"Before\n```json\n{{\n{lines}}}\n```\nAfter") == "Before\n\nAfter"
     assert remove_markdown('```json\n{ "a": 1 }\n```') == '\n{ "a": 1 }\n'
     assert lines in remove_markdown(f"```python\nd = {{\n{lines}}}\n```")
-
-
-def test_pages_that_repeat_a_schema_are_kept_for_their_words():
-    schema = '"kind": "text",\n"id": null,\n"type": "value"\n},\n' * 40
-    words = "The corpus holds letters that farmers wrote to their families in the last century."
-    page = f"# letters\n\n{words}\n\n```json\n{{\n{schema}}}\n```\n"
-    outcome = _clean(page)
-    assert outcome.drop is None
-    assert outcome.text == f"letters\n\n{words}"
 
 
 def test_english_comments_make_no_foreign_document():

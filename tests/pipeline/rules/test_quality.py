@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electrify.config.clean import CleanConfig, LanguageRules, Profile, QualityLimits, Source
-from pipeline.rules.data import read_table
 from pipeline.rules.language import foreign_language
 from pipeline.rules.quality import (
     RULES,
@@ -134,11 +133,6 @@ def test_lists_of_words_are_dropped_however_their_lines_end(language, separator)
     assert quality(text, language, limits_for(language, "web")) is not None
 
 
-def test_sentences_are_not_asked_of_a_language_that_does_not_mark_their_ends():
-    assert limits_for("th", "web").min_sentence_ends == 0.0
-    assert limits_for("my", "web").min_sentence_ends > 0.0
-
-
 def test_the_number_of_a_line_ends_no_sentence():
     def ends(text, language):
         (rule,) = [rule for rule in RULES if rule.limit == "min_sentence_ends"]
@@ -250,12 +244,3 @@ def test_a_latin_word_is_one_word_in_a_language_without_spaces(language, text, i
     drop = quality(text, language, limits_for(language, "documentation"))
     assert (drop is None) == is_kept
     assert is_kept or drop.reason == "few_words"
-
-
-def test_languages_have_only_limits_and_words_that_are_read():
-    table = read_table("quality")
-    words = {"min_particles", "particles", "function_words", "function_characters"}
-    for row in table.values():
-        assert row.keys() <= table["other"].keys() | words
-        assert len(row.get("max_top_ngrams", "234")) == 3
-        assert len(row.get("max_duplicate_ngrams", "5-10..")) == 6

@@ -80,11 +80,6 @@ def test_a_byte_order_mark_counts_more_than_the_config(tmp_path, encoding):
         assert [item.text for item in items] == [KOREAN, KOREAN]
 
 
-def test_euc_kr_is_read_with_the_letters_of_cp949(tmp_path):
-    (tmp_path / "a.txt").write_bytes("똠방각하 뷁".encode("cp949"))
-    assert read_path(tmp_path / "a.txt", "text", encoding="euc-kr") == [Raw(1, "똠방각하 뷁")]
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "cp949", "utf-16"])
 def test_carriage_returns_end_lines_where_nothing_else_does(tmp_path, encoding):
     lines = [f"{i}번째 줄" for i in range(30)]
@@ -98,13 +93,3 @@ def test_carriage_returns_end_lines_where_nothing_else_does(tmp_path, encoding):
         ending = "txt" if kind == "text" else kind
         items = read_path(tmp_path / f"a.{ending}", kind, encoding=encoding, **options)
         assert [item.text for item in items] == lines
-
-
-@pytest.mark.parametrize("num_rows", [3, 200])
-def test_the_fault_of_a_wrong_encoding_says_which_it_may_be(tmp_path, num_rows):
-    path = tmp_path / "a.txt"
-    path.write_bytes("\n".join([KOREAN] * num_rows).encode("cp949"))
-    faults = read_path(path, "text", document="line")
-    (refused,) = [fault for fault in faults if fault.reason == "unreadable_file"]
-    assert refused in faults[:100]
-    assert "text in cp949: write encoding = 'cp949'" in refused.detail

@@ -11,7 +11,7 @@ from electrify.config.clean import Source
 from pipeline.sources.input_file import InputFile
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
-from tests.pipeline.sources.reading import LINE_BYTES, read_path, read_source, source_of, with_peak
+from tests.pipeline.sources.reading import LINE_BYTES, read_path, with_peak
 
 BOMB_BYTES = 32_000_000  # unpacked; a thousandth of it packed
 
@@ -100,31 +100,3 @@ def test_a_parquet_file_with_damaged_statistics_does_not_end_the_process(tmp_pat
         path.write_bytes(damaged)
         for item in read_file(InputFile(str(path), len(data), 0, 0), source, LINE_BYTES):
             assert isinstance(item, Raw | Fault)
-
-
-LONG_LINE = 60_000_000
-
-
-@pytest.mark.parametrize(
-    ("source", "row"),
-    [
-        (source_of("jsonl"), b'{"text": "%s"}'),
-        (source_of("text", document="line"), b"%s"),
-        (source_of("jsonl", thread_field="text"), b'{"text": "%s"}'),  # read as one part
-    ],
-    ids=["jsonl in parts", "text in parts", "jsonl"],
-)
-def test_a_line_of_60_megabytes(tmp_path, source, row):
-    path = tmp_path / "a.jsonl"
-    with path.open("wb") as file:
-        file.write(row % b"first" + b"\n")
-        file.truncate(LONG_LINE)  # zeros that take no space on the disk
-        file.seek(LONG_LINE)
-        file.write(b"\n" + row % b"last" + b"\n")
-    source = source.model_copy(update={"path": str(path)})
-    (first, fault, last), peak = with_peak(lambda: read_source(source))
-    assert (first.text, last.text) == ("first", "last")
-    assert isinstance(fault, Fault)
-    assert fault.reason == "line_too_long"
-    assert f"{LONG_LINE - len(row % b'first') - 1:,} bytes" in fault.detail
-    assert peak < 12_000_000

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from electrify.config.clean import Source
-from pipeline.sources import tables
 from pipeline.sources.lines import read_lines
 from pipeline.sources.raw import Fault, Raw, TooLong
 from pipeline.sources.text import join_threads
@@ -77,14 +76,6 @@ def test_truncated_file_keeps_what_came_before(tmp_path, ending):
     assert len(documents) > 5_000
     assert isinstance(fault, Fault)
     assert (fault.reason, fault.row) == ("unreadable_file", len(documents) + 1)
-
-
-def test_file_that_is_not_what_its_name_says(tmp_path):
-    for ending in (".jsonl.gz", ".jsonl.bz2", ".jsonl.xz", ".jsonl.zst", ".parquet"):
-        path = tmp_path / f"a{ending}"
-        path.write_bytes(b"no such thing\n" * 10)
-        (fault,) = read_path(path, "parquet" if ending == ".parquet" else "jsonl")
-        assert (fault.reason, fault.row) == ("unreadable_file", 1)
 
 
 def test_fields_of_a_row(tmp_path):
@@ -201,16 +192,6 @@ def test_parquet_faults(tmp_path):
     ]
 
 
-def test_an_empty_row_group_does_not_make_batches_of_one_row(tmp_path):
-    schema = pa.schema([("text", pa.string())])
-    with pq.ParquetWriter(tmp_path / "a.parquet", schema) as writer:
-        for texts in (["가"] * 300, [], ["나"] * 300):
-            writer.write_table(pa.table({"text": texts}, schema))
-    assert tables._batch_rows(pq.read_metadata(tmp_path / "a.parquet")) == 1024
-    items = read_path(tmp_path / "a.parquet", "parquet")
-    assert [item.text for item in items] == ["가"] * 300 + ["나"] * 300
-
-
 def test_columns_of_one_name(tmp_path):
     """That of the text cannot be told; of others nothing is taken."""
     columns = [pa.array(["가"]), pa.array(["나"]), pa.array(["다"])]
@@ -271,20 +252,6 @@ def test_nothing_is_lost_nor_too_long_and_rows_stay_in_order(lengths, max_bytes)
     texts = [row.text for row in rows if isinstance(row, Raw)]
     assert [line for text in documents for line in text.split("\n")] == texts
     assert all(len(d) <= max_bytes for d in documents if "\n" in d)
-
-
-def test_faults_that_wait_for_the_end_of_a_thread_are_bounded():
-    rows = [Raw(1, "a", thread="t"), *(Fault(i, "bad", "") for i in range(2, 5000))]
-    taken = 0
-
-    def counted():
-        nonlocal taken
-        for row in rows:
-            taken += 1
-            yield row
-
-    assert next(join_threads(counted(), 100)) == rows[0]
-    assert taken <= 1001
 
 
 COMMENTS = [
@@ -465,16 +432,6 @@ def test_a_quotation_mark_that_is_not_closed_hides_no_more_than_the_longest_row(
     for quoted in (False, None):  # None: by the head of the file
         items = read_path(path, "tsv", 40, quoted=quoted)
         assert [item.text for item in items] == ['"열기만', *["둘"] * 20, "셋"]
-
-
-def test_a_table_in_another_encoding(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_bytes("text,thread\n하나,1\n둘,1\n셋,\n넷,\n".encode("cp949"))
-    items = read_path(path, "csv", encoding="cp949", thread_field="thread")
-    assert [(item.row, item.text) for item in items] == [(2, "하나\n둘"), (4, "셋"), (5, "넷")]
-    *faults, refused = read_path(path, "csv")
-    assert {fault.reason for fault in faults} == {"invalid_utf8"}
-    assert "write encoding = 'cp949'" in refused.detail
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv"])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.sources.raw import Fault, Raw
-from tests.pipeline.sources.reading import read_path, with_peak
+from tests.pipeline.sources.reading import read_path
 
 
 def _record(text, url="https://a.example/1", kind="conversion", length=None):
@@ -97,20 +97,6 @@ def test_a_file_that_ends_within_a_record(tmp_path):
     path.write_bytes(_record("첫") + _record("글" * 1000)[:-500])
     first, fault = read_path(path, "wet")
     assert (first.text, fault.reason) == ("첫", "unreadable_file")
-
-
-def test_a_record_that_is_too_long_is_not_held(tmp_path):
-    path = tmp_path / "a.warc.wet"
-    with path.open("wb") as file:
-        file.write(_record("", length=30_000_000)[:-4])
-        for _ in range(30):
-            file.write(b"a" * 1_000_000)
-        file.write(b"\r\n\r\n" + _record("끝"))
-    (fault, last), peak = with_peak(lambda: read_path(path, "wet"))
-    assert isinstance(fault, Fault)
-    assert (fault.reason, last.text) == ("line_too_long", "끝")
-    assert "30,000,000 bytes" in fault.detail
-    assert peak < 6_000_000
 
 
 @pytest.mark.parametrize("num_records", [1, 500])

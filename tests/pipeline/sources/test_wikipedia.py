@@ -105,21 +105,6 @@ def test_what_was_read_before_broken_xml_stands(tmp_path):
     assert fault.reason == "unreadable_file"
 
 
-@pytest.mark.parametrize(
-    ("data", "detail"),
-    [
-        (b"<html><body>no dump</body></html>", "outermost element is <html>"),
-        (bytes(range(256)) * 50, "ExpatError"),
-    ],
-)
-def test_what_is_no_dump_is_one_fault(tmp_path, data, detail):
-    path = tmp_path / "a.xml"
-    path.write_bytes(data)
-    (fault,) = read_path(path, "wikipedia")
-    assert fault.reason == "unreadable_file"
-    assert detail in fault.detail
-
-
 def test_a_page_that_is_too_long_is_not_held(tmp_path):
     path = tmp_path / "a.xml"
     with path.open("wb") as file:
