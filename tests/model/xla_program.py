@@ -13,16 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
 from electrify.config.run import RunConfig
-from model import pretrain as pretrain_module
-from model.batch import Batch
 from model.devices.device import describe, num_devices, resolve_device
 from model.pretrain import Trainer
-from tests.model.conftest import VOCAB_SIZE
 
 READS = "aten::_local_scalar_dense"
 
@@ -66,22 +59,17 @@ def fallbacks() -> list[str]:
     return [name for name in metrics.counter_names() if name.startswith("aten::") and name != READS]
 
 
-def unit_starts(vocab_folder: Path, unit: str) -> NDArray[np.bool_]:
-    """In place of a vocabulary's: each third piece begins no unit."""
-    return np.arange(VOCAB_SIZE) % 3 > 0
-
-
 class Watched(Trainer):
     """Notes how much was compiled and read when."""
 
     kill_at: int | None = None
     notes: list[tuple[str, int, int]]
 
-    def _train(self, step: int, batches: Sequence[Batch]) -> torch.Tensor:
+    def _begin_stage(self, step: int) -> None:
         if step == self.kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
         self.note(f"before step {step}")
-        return super()._train(step, batches)
+        super()._begin_stage(step)
 
     def _validate(self, step: int) -> None:
         self.note(f"before validation {step}")
@@ -102,16 +90,15 @@ def train(run: Run) -> dict[str, object]:
     if run.goes_on_from:
         shutil.copytree(run.goes_on_from, run.folder / run.goes_on_from.name)
     compiled, read = compilations(), reads()
-    trainer = Watched(run.config, run.folder)
+    trainer = Watched(run.config)
     trainer.kill_at, trainer.notes = run.killed_at, []
-    trainer.run()
+    trainer.run(run.folder)
     notes = [(when, a - compiled, b - read) for when, a, b in trainer.notes]
     return {"notes": notes, "fallbacks": fallbacks()}
 
 
 def main() -> None:
     task: Task = pickle.loads(Path(sys.argv[1]).read_bytes())
-    pretrain_module.read_unit_starts = unit_starts  # type: ignore[assignment]
     device = resolve_device("xla")  # before the first backward pass, of any device: torch counts
     found: dict[str, object] = {"device": describe(device), "devices": num_devices(device)}
     path = Path(f"{sys.argv[1]}.json")

@@ -25,7 +25,7 @@ from model.train.processes import (
     bare,
     wrap,
 )
-from tests.model.conftest import NO_DROPOUT, make_config, with_pretrain, write_tiny_shards
+from tests.model.conftest import NO_DROPOUT, make_config, make_run, with_pretrain, write_tiny_shards
 from tests.model.trained import Trained
 
 CPU = torch.device("cpu")
