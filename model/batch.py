@@ -201,6 +201,10 @@ class Outputs:
     def counts(self) -> Counts:
         return Counts.of(self.masked)
 
+    def without_gradient(self) -> "Outputs":
+        terms = {name: replace(of, total=of.total.detach()) for name, of in self.terms.items()}
+        return replace(self, terms=terms)
+
     def loss(self, counts: Counts | None = None) -> Tensor:
         """The weighted sum of the terms; `counts` of the whole step, else of this pass alone."""
         counts = counts or self.counts

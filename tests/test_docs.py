@@ -288,7 +288,6 @@ def test_the_values_are_those_of_the_small_config():
     assert f"| {config.pretrain.main_weight:g} |" in RECIPE
     assert f"{100 * config.pretrain.mask_fraction:g} % of the tokens, `fixed`" in RECIPE
     assert config.pretrain.masking == "fixed"
-    assert config.pretrain.mask_unit == "token"
     assert config.clean.hanja == "keep"
     assert config.pretrain.optimizer == "paper"
     assert config.evaluate.recipe == "auto"

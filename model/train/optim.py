@@ -102,10 +102,11 @@ class AdamW(torch.optim.AdamW):
         return {KINDS[name]: state[name] for name in kept}
 
     def restore(self, parameter: Tensor, kind: str, value: Tensor) -> None:
-        """Resume from one of `moments`."""
+        """Resume from one of `moments`; older checkpoints have a count also where none is used."""
         self._make_state(parameter)
         name = next(name for name in KINDS if KINDS[name] == kind)
-        overwrite(self.state[parameter][name], value)
+        if name != "step" or self.bias_correction:
+            overwrite(self.state[parameter][name], value)
 
 
 def _one_minus_power(beta: float, count: Tensor) -> Tensor:

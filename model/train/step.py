@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from electrify.config.pretrain import PretrainConfig
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
-from model.batch import Batch, Counts, Masked, Outputs, Samples, map_tensors
+from model.batch import Batch, Counts, Masked, Outputs, map_tensors
 from model.devices.device import autocast, precision_of, seed_dropout
 from model.electra import ElectraPretrainer
 from model.plan import Stage, learning_rate, stage_at
@@ -69,23 +70,11 @@ def mask(model: ElectraPretrainer, batch: Batch) -> Masked:
     return model.mask(batch)
 
 
-def forward(
-    model: nn.Module, masked: Masked, counts: Counts, stage: Stage, samples: Samples | None
-) -> tuple[Tensor, Outputs]:
-    """The loss of a forward pass, and its outputs without gradient; `counts` of the whole step."""
-    outputs: Outputs = model(masked, stage, samples)
-    terms = {name: replace(of, total=of.total.detach()) for name, of in outputs.terms.items()}
-    return outputs.loss(counts), replace(outputs, terms=terms)
-
-
 @dataclass(frozen=True)
 class Parts:
-    """What the compiler can make faster of an update, as it is written here or compiled."""
+    """What the compiler can make faster beside the network, as it is written here or compiled."""
 
     mask: Callable[[ElectraPretrainer, Batch], Masked] = mask
-    forward: Callable[
-        [nn.Module, Masked, Counts, Stage, Samples | None], tuple[Tensor, Outputs]
-    ] = forward
     add_sums: AddSums = add_sums_of
 
 
@@ -100,8 +89,9 @@ def update(
     stages: Sequence[Stage],
     ranks: Ranks,
     parts: Parts = AS_WRITTEN,
+    window: MetricsWindow | None = None,
 ) -> Result:
-    """The device's part of `train_step`.
+    """The device's part of `train_step`, whose figures are counted in `window`.
 
     It reads tensors alone, waits for none of them, and does the same whatever they hold: so a
     recording of it can be replayed for later steps.
@@ -111,10 +101,12 @@ def update(
     outputs: list[Outputs] = []
     norms = []
     for optimizer, stage in zip(optimizers, stages, strict=True):
-        outputs = backward(model, masked, counts, stage, outputs, config, ranks, parts)
+        outputs = backward(model, masked, counts, stage, outputs, config, ranks)
         norm, divisors = clip(optimizer, config)
         optimizer.step(divisors)
         norms.append(norm)
+    if window is not None:
+        window.count(outputs, parts.add_sums)
     return outputs, torch.stack(norms).square().sum().sqrt()
 
 
@@ -126,7 +118,6 @@ def backward(
     earlier: Sequence[Outputs],
     config: PretrainConfig,
     ranks: Ranks,
-    parts: Parts,
 ) -> list[Outputs]:
     """Forward and backward passes of one stage, after which the model has its gradients alone.
 
@@ -139,9 +130,11 @@ def backward(
         samples = earlier[number].samples if earlier else None
         with synchronised(model, number == len(masked) - 1):
             with autocast(config, batch.tokens.device):
-                loss, output = parts.forward(model, batch, counts, stage, samples)
+                output: Outputs = model(batch, stage, samples)
+                loss = output.loss(counts)
             # processes average their gradients, and the loss is a sum over them
             torch.autograd.backward(loss * ranks.num_ranks)
+        output = output.without_gradient()
         if earlier:
             output = replace(output, terms=earlier[number].terms | output.terms)
         outputs.append(output)
@@ -186,8 +179,8 @@ def is_recorded(config: PretrainConfig, device: torch.device, ranks: Ranks) -> b
 _RECOMPILE_LIMIT = 64
 
 
-def compile_parts(model: nn.Module, ranks: Ranks, backend: str = "inductor") -> Parts:
-    """All parts without a graph break, anew for each shape and stage.
+def compile_parts(model: nn.Module, backend: str = "inductor") -> Parts:
+    """Compile the network and the other parts without a graph break, anew for each shape and stage.
 
     Compilation happens at the first call and in the first backward pass. With several processes the
     network inside DDP is compiled, since DDP's own forward is Python that cannot be.
@@ -197,15 +190,8 @@ def compile_parts(model: nn.Module, ranks: Ranks, backend: str = "inductor") -> 
     limit = torch._dynamo.config.recompile_limit
     torch._dynamo.config.recompile_limit = max(limit, _RECOMPILE_LIMIT)
     options: dict[str, Any] = {"fullgraph": True, "dynamic": False, "backend": backend}
-    parts = Parts(
-        torch.compile(mask, **options),
-        torch.compile(forward, **options),
-        torch.compile(add_sums_of, **options),
-    )
-    if ranks.num_ranks > 1:
-        bare(model).compile(**options)
-        parts = replace(parts, forward=forward)
-    return parts
+    bare(model).compile(**options)
+    return Parts(torch.compile(mask, **options), torch.compile(add_sums_of, **options))
 
 
 WARM_UPS = 3  # steps of a form before it is recorded: real ones, so no weight has to go back
@@ -234,7 +220,7 @@ class FastStep:
         self._model, self._optimizers, self._config = model, optimizers, config
         self._device, self._window, self._ranks = device, window, ranks
         self.is_compiled = is_compiled(config, device)
-        self._parts = compile_parts(model, ranks) if self.is_compiled else AS_WRITTEN
+        self._parts = compile_parts(model) if self.is_compiled else AS_WRITTEN
         self._recorder = CudaRecorder(device) if is_recorded(config, device, ranks) else None
         self._failures: list[str] = []  # as the log has them
         self._form: tuple[object, ...] = ()
@@ -261,14 +247,25 @@ class FastStep:
             batches = self._copied(batches)
         if self.is_compiled and self._num_done == 0:
             self._compile(batches, stages)
+        work = partial(
+            update,
+            self._model,
+            self._optimizers,
+            batches,
+            self._config,
+            stages,
+            self._ranks,
+            self._parts,
+            self._window,
+        )
         if self._recorder is not None and self._num_done == WARM_UPS:
-            self._record(self._recorder, batches, stages)
+            self._record(self._recorder, work)
         prepare(self._optimizers, self._config, step)
         if self._replay is not None:
             self._replay()
         else:
             with self._warming():
-                self._result = self._update(batches, stages)
+                self._result = work()
         assert self._result is not None
         self._window.keep(self._result[0])
         self._num_done += 1
@@ -305,13 +302,6 @@ class FastStep:
     def _warming(self) -> AbstractContextManager[object]:
         return nullcontext() if self._recorder is None else self._recorder.warming()
 
-    def _update(self, batches: Sequence[Batch], stages: Sequence[Stage]) -> Result:
-        result = update(
-            self._model, self._optimizers, batches, self._config, stages, self._ranks, self._parts
-        )
-        self._window.count(result[0], self._parts.add_sums)
-        return result
-
     def _compile(self, batches: Sequence[Batch], stages: Sequence[Stage]) -> None:
         """Compile what an update of this form calls, or fall back before anything has changed.
 
@@ -324,7 +314,7 @@ class FastStep:
                 masked = [parts.mask(bare(model), batch) for batch in batches]
                 counts, outputs = ranks.sum(total_counts(masked)), list[Outputs]()
                 for stage in stages:
-                    outputs = backward(model, masked, counts, stage, outputs, config, ranks, parts)
+                    outputs = backward(model, masked, counts, stage, outputs, config, ranks)
                 window = MetricsWindow(self._window.languages, self._device)
                 window.count(outputs, parts.add_sums)
         except torch.OutOfMemoryError:
@@ -338,11 +328,9 @@ class FastStep:
             bare(model)._compiled_call_impl = None
             self._parts, self.is_compiled = AS_WRITTEN, False
 
-    def _record(
-        self, recorder: "CudaRecorder", batches: Sequence[Batch], stages: Sequence[Stage]
-    ) -> None:
+    def _record(self, recorder: "CudaRecorder", work: Callable[[], Result]) -> None:
         try:
-            self._replay, self._result = recorder.record(lambda: self._update(batches, stages))
+            self._replay, self._result = recorder.record(work)
         except Exception as error:  # of CUDA, of its libraries, of memory that there is not
             if self._config.cuda_graph == "on":
                 raise UserError(

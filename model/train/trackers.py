@@ -314,7 +314,8 @@ class WeightsAndBiases:
         self._run.log({"step": place["step"]} | drawn)
 
     def alarm(self, place: Place, alarm: Alarm) -> None:
-        self._run.alert(title=alarm.name, text=f"step {place['step']:,}: {alarm}")
+        if alarm.state == "raised":
+            self._run.alert(title=alarm.name, text=f"step {place['step']:,}: {alarm}")
 
     def close(self) -> None:
         self._run.finish()

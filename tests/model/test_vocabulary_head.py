@@ -72,7 +72,7 @@ def test_loss_and_gradients_are_those_of_cross_entropy(chunk: int, alignment: in
     total = (expected.view(SHAPE) * weights()).sum()
     torch.testing.assert_close(found.total, total)
     assert torch.equal(found.hits, is_most_likely(logits, targets()))
-    assert found.samples.ids is None
+    assert found.sampled is None
     # of what the trainer makes of it: a mean and a factor
     for ours, theirs in zip(
         gradients(50 * found.total / 7, given), gradients(50 * total / 7, given), strict=True
@@ -89,9 +89,9 @@ def test_samples_are_those_of_the_whole_softmax(options, chunk: int, alignment: 
     allowed = forbid_tokens(logits, targets()) if "disallow_correct" in options else logits
     expected = sample_tokens(allowed, uniforms(), options.get("temperature", 1.0))
     found = head_loss(*given, targets(), weights(), Sampling(uniforms(), **options))
-    assert torch.equal(found.samples.ids, expected)
+    assert torch.equal(found.sampled, expected)
     torch.testing.assert_close(found.sampled_losses, token_losses(logits, expected))
-    assert len(found.samples.ids.unique()) > 3
+    assert len(found.sampled.unique()) > 3
     assert (found.sampled == targets()).any() != ("disallow_correct" in options)
 
 
@@ -122,7 +122,7 @@ def test_in_bf16_figures_are_those_of_the_rounded_logits(chunk: int, alignment: 
     logits = F.linear(*rounded)
     torch.testing.assert_close(found.losses, token_losses(logits, targets()))
     assert torch.equal(found.hits, is_most_likely(logits, targets()))
-    assert torch.equal(found.samples.ids, sample_tokens(logits, uniforms()))
+    assert torch.equal(found.sampled, sample_tokens(logits, uniforms()))
     assert {found.losses.dtype, found.total.dtype, found.sampled_losses.dtype} == {torch.float32}
     exact = [of.double().requires_grad_() for of in rounded]
     total = (token_losses(F.linear(*exact), targets()) * weights()).sum()
@@ -173,4 +173,4 @@ def test_logits_that_are_not_finite_still_give_tokens_of_the_vocabulary(options,
     broken = torch.full_like(states, float("nan"))
     found = head_loss(broken, table, bias, targets(), weights(), Sampling(uniforms(), **options))
     assert not found.losses.isfinite().any()
-    assert ((found.samples.ids >= 0) & (found.samples.ids < VOCAB_SIZE)).all()
+    assert ((found.sampled >= 0) & (found.sampled < VOCAB_SIZE)).all()

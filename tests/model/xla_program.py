@@ -13,10 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from electrify.config.run import RunConfig
-from model.batch import Batch
 from model.devices.device import describe, num_devices, resolve_device
 from model.pretrain import Trainer
 
@@ -68,11 +65,11 @@ class Watched(Trainer):
     kill_at: int | None = None
     notes: list[tuple[str, int, int]]
 
-    def _train(self, step: int, batches: Sequence[Batch]) -> torch.Tensor:
+    def _begin_stage(self, step: int) -> None:
         if step == self.kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
         self.note(f"before step {step}")
-        return super()._train(step, batches)
+        super()._begin_stage(step)
 
     def _validate(self, step: int) -> None:
         self.note(f"before validation {step}")
@@ -93,9 +90,9 @@ def train(run: Run) -> dict[str, object]:
     if run.goes_on_from:
         shutil.copytree(run.goes_on_from, run.folder / run.goes_on_from.name)
     compiled, read = compilations(), reads()
-    trainer = Watched(run.config, run.folder)
+    trainer = Watched(run.config)
     trainer.kill_at, trainer.notes = run.killed_at, []
-    trainer.run()
+    trainer.run(run.folder)
     notes = [(when, a - compiled, b - read) for when, a, b in trainer.notes]
     return {"notes": notes, "fallbacks": fallbacks()}
 

@@ -9,12 +9,12 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
-from model.devices import device as module
+from model.devices import xla as module
 from model.devices.device import overwrite, place, readable, resolve_device, spread
 from model.devices.xla import _scan, running_maximum, running_sum
 from model.plan import Phase
-from model.train import processes as parallel
-from model.train.processes import check_shares
+from model.train import data as data_module
+from model.train.data import check_batch_sizes
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def no_accelerator(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for name in ("PJRT_DEVICE", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
-    start = module._xla
+    start = module.runtime
     start.cache_clear()
     yield
     start.cache_clear()
@@ -58,7 +58,7 @@ def test_auto_does_not_touch_torch_xla_where_it_is_not_installed(monkeypatch):
 
 def test_auto_takes_a_tpu(monkeypatch):
     tpu = torch.device("xla")
-    monkeypatch.setattr(module, "_xla", lambda: SimpleNamespace(device=tpu))
+    monkeypatch.setattr(module, "runtime", lambda: SimpleNamespace(device=tpu))
     chips(monkeypatch, 0)
     assert resolve_device("auto").type == "cpu"
     chips(monkeypatch, 4)
@@ -121,16 +121,16 @@ def test_torchrun_is_refused(monkeypatch):
 
 
 def test_rows_that_the_devices_cannot_share_are_refused(monkeypatch):
-    monkeypatch.setattr(parallel, "num_devices", lambda device: 8)
-    monkeypatch.setattr(parallel, "describe", lambda device: "TPU v6e, 8 devices")
+    monkeypatch.setattr(data_module, "num_devices", lambda device: 8)
+    monkeypatch.setattr(data_module, "describe", lambda device: "TPU v6e, 8 devices")
     xla = torch.device("xla")
-    check_shares([Phase(0, 5, 128, 128, 128), Phase(5, 5, 128, 128, 16)], xla)
+    check_batch_sizes([Phase(0, 5, 128, 128, 128), Phase(5, 5, 128, 128, 16)], 1, xla)
     for batch, micro, message in (
         (12, 12, r"batch_size = 12 must be a multiple of the devices \(TPU v6e, 8 .*: set 8 or 16"),
         (128, 4, r"micro_batch_size = 4 must be a multiple .*: set 8"),
     ):
         with pytest.raises(ValueError, match=rf"pretrain\.{message}"):
-            check_shares([Phase(0, 5, 128, batch, micro)], xla)
+            check_batch_sizes([Phase(0, 5, 128, batch, micro)], 1, xla)
 
 
 def test_elsewhere_tensors_move_and_change_in_place():

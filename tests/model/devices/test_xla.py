@@ -82,7 +82,7 @@ CASES: dict[str, dict[str, object]] = {
     "decoupled": {"updates": "decoupled", "weight_sharing": "gdes", "disallow_correct": True},
     "two-stage": {"objective": "electra-two-stage", "weight_sharing": "none", **EQUAL},
     "unigram": {"objective": "electra-15", "generator": "unigram"},
-    "words": {"objective": "replace-mlm", "mask_unit": "word"},
+    "replace-mlm": {"objective": "replace-mlm"},
 }
 # a validation whose last batch is not full, sentences with padding behind them, two passes a step
 PADDED = SHORT | {"micro_batch_size": 4, "num_valid_batches": 30, "batch_size": 12}
@@ -138,7 +138,7 @@ def on_cpu(folder: Path) -> dict[str, Trained]:
     for name, config in configs.items():
         target = folder / "cpu" / name
         target.mkdir(parents=True)
-        Trainer(config, target).run()
+        Trainer(config).run(target)
         trained[name] = Trained.read(target)
     return trained
 

@@ -284,7 +284,7 @@ def test_with_several_processes_the_compiled_network_is_cut_where_buckets_of_gra
         bare = random_model(num_hidden_layers=1, **NO_DROPOUT)
         model = DistributedDataParallel(bare, gradient_as_bucket_view=True)
         model.bucket_bytes_cap = 8000
-        parts = step_module.compile_parts(model, Ranks(0, 2)) if compiled else Parts()
+        parts = step_module.compile_parts(model) if compiled else Parts()
         optimizers = make_optimizers(model, bare.config)
         for number in (1, 2):
             batches = [batch_of(bare, number, padded=True)]
@@ -300,27 +300,29 @@ def test_with_several_processes_the_compiled_network_is_cut_where_buckets_of_gra
 # --- what cannot be compiled ----------------------------------------------------------------------
 
 
-def broken_parts(after: int) -> Parts:
-    """Fail in a forward pass, those before it being done."""
+def break_after(monkeypatch, after: int) -> None:
+    """The compiled network fails in a forward pass, those before it being done."""
     calls: list[int] = []
 
-    def forward(*arguments: Any) -> Any:
-        calls.append(1)
-        if len(calls) > after:
-            raise RuntimeError("no working compiler\nand more")
-        return Parts().forward(*arguments)
+    def compile_parts(model: ElectraPretrainer) -> Parts:
+        def call(*arguments: Any) -> Any:
+            calls.append(1)
+            if len(calls) > after:
+                raise RuntimeError("no working compiler\nand more")
+            return model.forward(*arguments)
 
-    return Parts(forward=forward)
+        model._compiled_call_impl = call
+        return Parts()
+
+    monkeypatch.setattr(step_module, "compile_parts", compile_parts)
 
 
 @pytest.mark.parametrize("recorder", [None, TapeRecorder()])
 def test_what_cannot_be_compiled_goes_on_from_the_same_state(recorder, monkeypatch, caplog):
-    """Though the generator was updated before the discriminator's pass failed."""
-    parts = broken_parts(1)
-    monkeypatch.setattr(step_module, "compile_parts", lambda model, ranks: parts)
-    options = {"updates": "decoupled", "optimizer": "bias-corrected"}
-    twins = Twins(recorder, compile="auto", **options)
-    twins.step.is_compiled, twins.step._parts = True, parts
+    """Though the generator's pass was done before the discriminator's failed."""
+    break_after(monkeypatch, 1)
+    twins = Twins(recorder, compile="auto", updates="decoupled", optimizer="bias-corrected")
+    twins.step.is_compiled, twins.step._parts = True, step_module.compile_parts(twins.fast)
     for number in range(1, 6):
         twins.run(number, [batch_of(twins.plain, number)])
         twins.assert_equal()
@@ -331,7 +333,7 @@ def test_what_cannot_be_compiled_goes_on_from_the_same_state(recorder, monkeypat
 
 
 def test_with_on_what_cannot_be_compiled_is_an_error(monkeypatch):
-    monkeypatch.setattr(step_module, "compile_parts", lambda *_: broken_parts(0))
+    break_after(monkeypatch, 0)
     twins = Twins(compile="on")
     with pytest.raises(ValueError, match=r"torch.compile failed \(RuntimeError: no working"):
         twins.run(1, [batch_of(twins.plain, 1)])
