@@ -41,7 +41,8 @@ app = typer.Typer(
 
 def _verb(example: str) -> Callable[[_Function], _Function]:
     """A command of the app, whose help ends with an example."""
-    return app.command(epilog=f"Example: electrify {example}")
+    of_beam = "Options of Beam follow --. " if example.partition(" ")[0] in BEAM_VERBS else ""
+    return app.command(epilog=f"{of_beam}Example: electrify {example}")
 
 
 ConfigFile = Annotated[str, typer.Argument(metavar="CONFIG", help="the run's TOML file")]
@@ -57,12 +58,6 @@ Overwrite = Annotated[
     bool,
     typer.Option(
         "--overwrite", help="make a stage again that was made from another config or inputs"
-    ),
-]
-BreakLock = Annotated[
-    bool,
-    typer.Option(
-        "--break-lock", help="at an address, take a stage over from a machine that was lost"
     ),
 ]
 DataDirs = Annotated[
@@ -175,11 +170,7 @@ def init(
 
 @_verb(f"run {DEMO}")
 def run(
-    beam: typer.Context,
-    config: ConfigFile,
-    overrides: Overrides = [],
-    overwrite: Overwrite = False,
-    break_lock: BreakLock = False,
+    beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
 ) -> None:
     """Run every stage in order, skipping those already done."""
     from benchmarks.evaluate import evaluate
@@ -189,14 +180,20 @@ def run(
     from electrify.stage.remote import pull, push_report
 
     _spare_address_space()
-    run = _load(config, overrides, break_lock)
+    run = _load(config, overrides)
     for line in check_run(run, beam.obj):
         log(line)
     _clean(run, beam.obj, overwrite)
-    _train_vocab(run, beam.obj, overwrite)
-    _encode(run, beam.obj, overwrite)
-    _pretrain(run, overwrite)
-    _export(run, overwrite)
+    from vocab.encode import encode
+    from vocab.train import train_vocab
+
+    train_vocab(run, beam.obj, overwrite)
+    encode(run, beam.obj, overwrite)
+    from model.export import export
+    from model.pretrain import pretrain
+
+    pretrain(run, overwrite)
+    export(run, overwrite)
     if run.evaluate.has_tasks:
         evaluate(run, None, overwrite)
     for suite in run.evaluate.probe_suites:
@@ -219,61 +216,39 @@ def run(
 
 @_verb(f"clean {DEMO} -- --direct_num_workers=4")
 def clean(
-    beam: typer.Context,
-    config: ConfigFile,
-    overrides: Overrides = [],
-    overwrite: Overwrite = False,
-    break_lock: BreakLock = False,
+    beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
 ) -> None:
-    """Clean and deduplicate raw text.
-
-    Options of Beam follow --.
-    """
+    """Clean and deduplicate raw text."""
     _spare_address_space()
-    _clean(_load_for_beam("clean", config, overrides, break_lock, beam.obj), beam.obj, overwrite)
+    _clean(_load(config, overrides, "clean", beam.obj), beam.obj, overwrite)
 
 
 @_verb(f"train-vocab {DEMO}")
 def train_vocab(
-    beam: typer.Context,
-    config: ConfigFile,
-    overrides: Overrides = [],
-    overwrite: Overwrite = False,
-    break_lock: BreakLock = False,
+    beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
 ) -> None:
-    """Train a WordPiece tokenizer on the documents.
+    """Train a WordPiece tokenizer on the documents."""
+    from vocab.train import train_vocab
 
-    Options of Beam follow --.
-    """
-    run = _load_for_beam("train-vocab", config, overrides, break_lock, beam.obj)
-    _train_vocab(run, beam.obj, overwrite)
+    train_vocab(_load(config, overrides, "train-vocab", beam.obj), beam.obj, overwrite)
 
 
 @_verb(f"encode {DEMO} -- --direct_num_workers=2")
 def encode(
-    beam: typer.Context,
-    config: ConfigFile,
-    overrides: Overrides = [],
-    overwrite: Overwrite = False,
-    break_lock: BreakLock = False,
+    beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
 ) -> None:
-    """Encode the documents to token shards.
+    """Encode the documents to token shards."""
+    from vocab.encode import encode
 
-    Options of Beam follow --.
-    """
-    run = _load_for_beam("encode", config, overrides, break_lock, beam.obj)
-    _encode(run, beam.obj, overwrite)
+    encode(_load(config, overrides, "encode", beam.obj), beam.obj, overwrite)
 
 
 @_verb(f"pretrain {DEMO} --set pretrain.keep_every_steps=200")
-def pretrain(
-    config: ConfigFile,
-    overrides: Overrides = [],
-    overwrite: Overwrite = False,
-    break_lock: BreakLock = False,
-) -> None:
+def pretrain(config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False) -> None:
     """Train generator and discriminator on the shards."""
-    _pretrain(_load(config, overrides, break_lock), overwrite)
+    from model.pretrain import pretrain
+
+    pretrain(_load(config, overrides), overwrite)
 
 
 @_verb(f"export {DEMO}")
@@ -299,7 +274,6 @@ def export(
     data_dir: DataDirs = [],
     overrides: Overrides = [],
     overwrite: Overwrite = False,
-    break_lock: BreakLock = False,
 ) -> None:
     """Write the last checkpoint for `transformers`, and as ONNX."""
     from electrify.check.inputs import check_output
@@ -309,20 +283,21 @@ def export(
     changes = [*(["export.onnx.force=true"] if force else []), *overrides, *_data_dir(data_dir)]
     if model is None and config is None:
         raise UsageError("give a run's config, electrify export configs/NAME.toml, or --model")
-    if model is None:
-        assert config is not None
-        run: EvaluationRun = _load(config, changes, break_lock)
-        _export(run, overwrite)  # type: ignore[arg-type]
-        if not onnx:
-            return
-    elif config or not onnx:
+    if model and (config or not onnx):
         raise UsageError(f"--model {model} goes with --onnx, and without a config")
-    else:
-        run = open_run(evaluation_of(model, changes), break_lock)
+    run: EvaluationRun
+    if model:
+        run = open_run(evaluation_of(model, changes))
         check_output(run)
-    from benchmarks.onnx.convert import convert_run
+    else:
+        from model.export import export
 
-    convert_run(run, model, overwrite)
+        run = full_run = _load(str(config), changes)
+        export(full_run, overwrite)
+    if onnx:
+        from benchmarks.onnx.convert import convert_run
+
+        convert_run(run, model, overwrite)
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -381,7 +356,6 @@ def evaluate(
     ] = None,
     overrides: Overrides = [],
     overwrite: Overwrite = False,
-    break_lock: BreakLock = False,
 ) -> None:
     """Fine-tune and score an encoder."""
     from electrify.config.load import toml_value
@@ -398,13 +372,9 @@ def evaluate(
     if model and checkpoints:
         raise UsageError("--model and --checkpoints exclude each other: give one")
     if checkpoints:
-        _evaluate_checkpoints(config, checkpoints, changes, overwrite, break_lock)
+        _evaluate_checkpoints(config, checkpoints, changes, overwrite)
         return
-    run = (
-        _evaluation(model, name, changes, break_lock)
-        if config is None
-        else _load(config, changes, break_lock)
-    )
+    run = _load(config, changes) if config else _evaluation(model, name, changes)
     suites: list[str | None] = list(run.evaluate.probe_suites)
     # what the command names beside a probe is what that looks at; a config has both
     if not suites or run.evaluate.task_suites or (run.evaluate.has_tasks and not suite):
@@ -437,7 +407,7 @@ def _score(
 
 
 def _evaluate_checkpoints(
-    config: str | None, steps: str, changes: Sequence[str], overwrite: bool, break_lock: bool
+    config: str | None, steps: str, changes: Sequence[str], overwrite: bool
 ) -> None:
     from benchmarks.checkpoints import evaluate_checkpoints
     from electrify.stage.remote import pull
@@ -448,14 +418,12 @@ def _evaluate_checkpoints(
     numbers = [] if steps == "all" else steps.split(",")
     if others := [number for number in numbers if not number.isdecimal()]:
         raise UsageError(f"--checkpoints {others[0]}: write all, or steps as 1000,2000")
-    run = _load(config, changes, break_lock)
+    run = _load(config, changes)
     pull(Path(run.output_dir), "pretrain")
     evaluate_checkpoints(run, [int(number) for number in numbers], overwrite, export_checkpoint)
 
 
-def _evaluation(
-    model: str | None, name: str | None, changes: Sequence[str], break_lock: bool
-) -> "EvaluationRun":
+def _evaluation(model: str | None, name: str | None, changes: Sequence[str]) -> "EvaluationRun":
     """What to do with `--model` alone."""
     from electrify.check.inputs import check_output
     from electrify.config.load import evaluation_of
@@ -469,7 +437,7 @@ def _evaluation(
         )
     if named_checkpoint(model):
         raise UsageError(f"--model {model} is a checkpoint: give the config of its run, too")
-    run = open_run(evaluation_of(name or model, changes), break_lock)
+    run = open_run(evaluation_of(name or model, changes))
     check_output(run)
     return run
 
@@ -550,20 +518,15 @@ def leakage(
     data_dir: DataDirs = [],
     overrides: Overrides = [],
     overwrite: Overwrite = False,
-    break_lock: BreakLock = False,
 ) -> None:
-    """Find benchmark examples in the run's documents.
-
-    Options of Beam follow --.
-    """
+    """Find benchmark examples in the run's documents."""
     from benchmarks.leakage.examples import write_items
     from electrify.stage.folder import input_digest
     from electrify.stage.plan import output_dir
     from electrify.stage.remote import pull
     from pipeline.decontaminate.leakage import find_leaks
 
-    changes = [*overrides, *_data_dir(data_dir)]
-    run = _load_for_beam("leakage", config, changes, break_lock, beam.obj)
+    run = _load(config, [*overrides, *_data_dir(data_dir)], "leakage", beam.obj)
     pull(Path(run.output_dir), "clean")
     input_digest(output_dir(run) / "clean", "clean")  # told before any task is fetched
     with tempfile.TemporaryDirectory() as items:
@@ -583,10 +546,7 @@ def ablate(
     overrides: Overrides = [],
     overwrite: Overwrite = False,
 ) -> None:
-    """Run a grid of runs at equal FLOPs and write one report.
-
-    Options of Beam follow --.
-    """
+    """Run a grid of runs at equal FLOPs and write one report."""
     from benchmarks.ablate.run import ablate, plan_of, report_of
 
     if plan and report:
@@ -769,23 +729,18 @@ def doctor() -> int:
 # --- what verbs share -----------------------------------------------------------------------------
 
 
-def _load(config: str, changes: Sequence[str], break_lock: bool) -> "RunConfig":
-    from electrify.check.inputs import check_output
+def _load(
+    config: str, changes: Sequence[str], beam_verb: str = "", beam: Sequence[str] = ()
+) -> "RunConfig":
+    """The config of a verb, checked before any work; that of a `beam_verb` for its workers, too."""
+    from electrify.check.inputs import check_corpus, check_output
     from electrify.config.load import load_config
     from electrify.stage.remote import open_run
 
-    run = open_run(load_config(config, changes), break_lock)
+    run = open_run(load_config(config, changes))
     check_output(run)
-    return run
-
-
-def _load_for_beam(
-    verb: str, config: str, changes: Sequence[str], break_lock: bool, beam: Sequence[str]
-) -> "RunConfig":
-    from electrify.check.inputs import check_corpus
-
-    run = _load(config, changes, break_lock)
-    check_corpus(run, beam, verb)
+    if beam_verb:
+        check_corpus(run, beam, beam_verb)
     return run
 
 
@@ -806,30 +761,6 @@ def _clean(run: "RunConfig", beam: Sequence[str], overwrite: bool) -> None:
     clean(run, beam, overwrite, texts)
 
 
-def _train_vocab(run: "RunConfig", beam: Sequence[str], overwrite: bool) -> None:
-    from vocab.train import train_vocab
-
-    train_vocab(run, beam, overwrite)
-
-
-def _encode(run: "RunConfig", beam: Sequence[str], overwrite: bool) -> None:
-    from vocab.encode import encode
-
-    encode(run, beam, overwrite)
-
-
-def _pretrain(run: "RunConfig", overwrite: bool) -> None:
-    from model.pretrain import pretrain
-
-    pretrain(run, overwrite)
-
-
-def _export(run: "RunConfig", overwrite: bool) -> None:
-    from model.export import export
-
-    export(run, overwrite)
-
-
 def _data_dir(folders: Sequence[str]) -> list[str]:
     """`--data-dir`, once or several times, as `--set` would have it."""
     from electrify.config.load import toml_value
@@ -848,9 +779,13 @@ def _local_folders(folders: Sequence[Path], own_tasks: Sequence[object] = ()) ->
 
 def _run_folder(name: str) -> Path:
     """A run's folder as the user names it; of an address the local one, with what is small."""
-    from electrify.stage.remote import is_address, open_address
+    from electrify.stage.remote import is_address, open_address, pull_figures
 
-    return open_address(name.rstrip("/")) if is_address(name) else Path(name)
+    if not is_address(name):
+        return Path(name)
+    folder = open_address(name.rstrip("/"))
+    pull_figures(folder)
+    return folder
 
 
 def _update_cards(run: Any) -> None:
