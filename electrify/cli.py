@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer import Argument, Option
 
 from electrify.system.machine import prepare_imports, prepare_threads
 from electrify.system.outcome import UsageError, UserError, nearest, status_of
@@ -45,39 +46,36 @@ def _verb(example: str) -> Callable[[_Function], _Function]:
     return app.command(epilog=f"{of_beam}Example: electrify {example}")
 
 
-ConfigFile = Annotated[str, typer.Argument(metavar="CONFIG", help="the run's TOML file")]
+ConfigFile = Annotated[str, Argument(metavar="CONFIG", help="the run's TOML file")]
 AnyConfig = Annotated[
-    str | None,
-    typer.Argument(metavar="CONFIG", help="the run's TOML file; with --model none is needed"),
+    str | None, Argument(metavar="CONFIG", help="the run's TOML file; not needed with --model")
 ]
+RunFolder = Annotated[str, Argument(metavar="RUN", help="a run's folder (out/NAME) or address")]
 Overrides = Annotated[
     list[str],
-    typer.Option("--set", metavar="section.key=value", help="override a config key; repeatable"),
+    Option("--set", metavar="section.key=value", help="override a config key; repeatable"),
 ]
 Overwrite = Annotated[
     bool,
-    typer.Option(
-        "--overwrite", help="make a stage again that was made from another config or inputs"
-    ),
+    Option("--overwrite", help="make a stage again that was made from another config or inputs"),
 ]
 DataDirs = Annotated[
     list[str],
-    typer.Option(
+    Option(
         "--data-dir",
         metavar="FOLDER",
-        help="folder with the official task files, or hub to read them by `datasets`; repeatable: "
-        "each task is read from the first that has it",
+        help="folder with the official task files, or hub; repeatable: the first that has a task",
     ),
 ]
 Generator = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="MODEL",
         help="the generator, for proposals (default: MODEL with generator for discriminator)",
     ),
 ]
 Discriminator = Annotated[
-    str, typer.Argument(metavar="MODEL", help="the discriminator: a folder or hub name")
+    str, Argument(metavar="MODEL", help="the discriminator: a folder or hub name")
 ]
 
 
@@ -138,7 +136,7 @@ def _show_version(is_asked: bool) -> None:
 def _electrify(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="print the version"),
+        Option("--version", callback=_show_version, is_eager=True, help="print the version"),
     ] = False,
 ) -> None:
     pass
@@ -151,16 +149,13 @@ def _electrify(
 def init(
     path: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="FOLDER_OR_FILE",
             help="your text: .jsonl, .txt, .md, .csv, .tsv, .parquet, .wet or a Wikipedia dump, "
             "plain or packed (.gz .zst .bz2 .xz)",
         ),
     ],
-    output: Annotated[
-        str | None,
-        typer.Option(metavar="my.toml", help="config to write (default: NAME.toml, after PATH)"),
-    ] = None,
+    output: Annotated[str | None, Option(metavar="TOML", help="config to write")] = None,
 ) -> None:
     """Look at your text and write a config for it."""
     from pipeline.init.config import init
@@ -255,22 +250,12 @@ def pretrain(config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite
 def export(
     config: AnyConfig = None,
     onnx: Annotated[
-        bool,
-        typer.Option(
-            "--onnx",
-            help="also as ONNX, fp32 and int8, int8 only where it loses next to nothing "
-            "(docs/onnx.md)",
-        ),
+        bool, Option("--onnx", help="also as ONNX, fp32 and int8 (docs/onnx.md)")
     ] = False,
     model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER", help="with --onnx, a `transformers` folder in place of a run's export"
-        ),
+        str | None, Option(metavar="FOLDER", help="with --onnx: another `transformers` folder")
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="write int8 that loses more, too; its card says so")
-    ] = False,
+    force: Annotated[bool, Option("--force", help="write int8 that loses more, too")] = False,
     data_dir: DataDirs = [],
     overrides: Overrides = [],
     overwrite: Overwrite = False,
@@ -307,52 +292,27 @@ def export(
 def evaluate(
     config: AnyConfig = None,
     suite: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME",
-            help="all tasks of a suite (electrify ls); robustness and fairness look at the named "
-            "tasks instead of scoring them as they are (docs/probes.md); repeatable",
-        ),
+        list[str], Option(metavar="NAME", help="all tasks of a suite (electrify ls); repeatable")
     ] = [],
-    task: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME",
-            help="one task; these and --suite replace those of the config; repeatable",
-        ),
-    ] = [],
+    task: Annotated[list[str], Option(metavar="NAME", help="one task; repeatable")] = [],
     own_task: Annotated[
         list[str],
-        typer.Option(
-            metavar="FILE",
-            help="a task of your own: a CSV, TSV, JSON, JSONL or Parquet file with a text and a "
-            "label, a number or tags (docs/benchmarks.md); repeatable",
-        ),
+        Option(metavar="FILE", help="your own task: a table of texts and labels; repeatable"),
     ] = [],
     search: Annotated[
-        bool,
-        typer.Option(
-            "--search", help="choose the learning rate of each task on held-out training rows"
-        ),
+        bool, Option("--search", help="choose each task's learning rate on held-out training rows")
     ] = False,
     data_dir: DataDirs = [],
     model: Annotated[
         str | None,
-        typer.Option(
-            help="encoder to score instead of the run's own export: a folder, hub name or "
-            "checkpoint-N; without a config, results go to out/<model>/"
-        ),
+        Option(help="encoder in place of the run's export: a folder, hub name or checkpoint-N"),
     ] = None,
     name: Annotated[
-        str | None,
-        typer.Option(help="name of the encoder of --model in tables (default: its folder)"),
+        str | None, Option(help="name of the encoder of --model in tables (default: its folder)")
     ] = None,
     checkpoints: Annotated[
         str | None,
-        typer.Option(
-            metavar="STEPS",
-            help="score checkpoints of the run, for learning curves: all, or steps as 1000,2000",
-        ),
+        Option(metavar="STEPS", help="score checkpoints of the run: all, or steps as 1000,2000"),
     ] = None,
     overrides: Overrides = [],
     overwrite: Overwrite = False,
@@ -442,11 +402,6 @@ def _evaluation(model: str | None, name: str | None, changes: Sequence[str]) -> 
     return run
 
 
-RunFolder = Annotated[
-    str, typer.Argument(metavar="RUN", help="a run's folder (out/NAME) or address")
-]
-
-
 @_verb("rescore out/demo")
 def rescore(run: RunFolder) -> int:
     """Compute a run's scores again from its predictions."""
@@ -471,21 +426,16 @@ def submit(run: RunFolder) -> None:
 @_verb("report out/demo")
 def report(
     runs: Annotated[
-        list[str],
-        typer.Argument(help="run folders (out/NAME), addresses (gs://...) or their configs"),
+        list[str], Argument(help="run folders (out/NAME), addresses (gs://...) or their configs")
     ],
     output: Annotated[
-        str | None, typer.Option(help="folder to write to (default: the first run's)")
+        str | None, Option(help="folder to write to (default: the first run's)")
     ] = None,
     baseline: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="run or encoder to compare with (default: random-init, and the first run)",
-        ),
+        str | None, Option(metavar="NAME", help="run or encoder to compare with")
     ] = None,
     data_dir: DataDirs = [],
-    no_texts: Annotated[bool, typer.Option("--no-texts", help="quote no text of the data")] = False,
+    no_texts: Annotated[bool, Option("--no-texts", help="quote no text of the data")] = False,
     overrides: Overrides = [],
 ) -> None:
     """Make a page about one run, or compare several."""
@@ -538,10 +488,10 @@ def leakage(
 @_verb("ablate configs/ablations/generator.toml --plan")
 def ablate(
     beam: typer.Context,
-    config: Annotated[str, typer.Argument(metavar="GRID", help="the grid's TOML file")],
-    plan: Annotated[bool, typer.Option("--plan", help="print the runs and their cost")] = False,
+    config: Annotated[str, Argument(metavar="GRID", help="the grid's TOML file")],
+    plan: Annotated[bool, Option("--plan", help="print the runs and their cost")] = False,
     report: Annotated[
-        bool, typer.Option("--report", help="only write the report of the runs that are finished")
+        bool, Option("--report", help="only write the report of the runs that are finished")
     ] = False,
     overrides: Overrides = [],
     overwrite: Overwrite = False,
@@ -565,15 +515,15 @@ def inspect(
     model: Discriminator,
     texts: Annotated[
         list[str],
-        typer.Argument(metavar="TEXT", help="texts (default: each line of the standard input)"),
+        Argument(metavar="TEXT", help="texts (default: each line of the standard input)"),
     ] = [],
     generator: Generator = None,
     threshold: Annotated[
-        float | None, typer.Option(metavar="P", help="mark words above this probability")
+        float | None, Option(metavar="P", help="mark words above this probability")
     ] = None,
     clean: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="lines of text without replaced words: the threshold is set on them (default: on "
             "bundled sentences, Korean or English as the text is)",
@@ -581,16 +531,16 @@ def inspect(
     ] = None,
     false_alarms: Annotated[
         float,
-        typer.Option(metavar="FRACTION", help="of the words of such text that are marked"),
+        Option(metavar="FRACTION", help="of the words of such text that are marked"),
     ] = 0.05,
     no_attributions: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--no-attributions", help="leave out which words a verdict rests on, the slowest part"
         ),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="print a line of JSON a text")] = False,
-    html: Annotated[str | None, typer.Option(metavar="PAGE", help="write a page, too")] = None,
+    json: Annotated[bool, Option("--json", help="print a line of JSON a text")] = False,
+    html: Annotated[str | None, Option(metavar="PAGE", help="write a page, too")] = None,
 ) -> None:
     """Show which words the discriminator flags, and why."""
     from benchmarks.analysis.inspect import inspect
@@ -609,9 +559,7 @@ def inspect(
 @_verb(f"page {SHIPPED} --output out/page")
 def page(
     model: Discriminator,
-    output: Annotated[
-        str, typer.Option(metavar="FOLDER", help="folder to write; it must not exist yet")
-    ],
+    output: Annotated[str, Option(metavar="FOLDER", help="folder to write; it must not exist yet")],
     generator: Generator = None,
 ) -> None:
     """Make a web page around a discriminator.
@@ -681,7 +629,7 @@ def probe(
 @_verb(f"validate {DEMO}")
 def validate(
     config: ConfigFile,
-    keys: Annotated[bool, typer.Option("--keys", help="print every key with its value")] = False,
+    keys: Annotated[bool, Option("--keys", help="print every key with its value")] = False,
     overrides: Overrides = [],
 ) -> None:
     """Check all that a run needs; print what each stage costs."""
@@ -698,7 +646,7 @@ def validate(
 @_verb("ls")
 def ls(
     address: Annotated[
-        str | None, typer.Argument(help="gs://bucket/folder: list the runs below it, too")
+        str | None, Argument(help="gs://bucket/folder: list the runs below it, too")
     ] = None,
 ) -> None:
     """List configs, runs with the stages done, suites and tasks."""
