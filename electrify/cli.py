@@ -574,11 +574,11 @@ def page(
 @_verb(f"probe {SHIPPED} --text sentences.txt --output out/probe")
 def probe(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="run, export folder, or model of transformers")
+        str, Argument(metavar="MODEL", help="run, export folder, or model of transformers")
     ],
     text: Annotated[
         list[str],
-        typer.Option(
+        Option(
             metavar="NAME",
             help="Korean text that the model was not trained on: a task, or a file with a sentence "
             "a line; repeatable",
@@ -588,25 +588,25 @@ def probe(
     data_dir: DataDirs = [],
     corpus: Annotated[
         list[Path],
-        typer.Option(
+        Option(
             metavar="FILE",
             help="documents that a bigram model learns from: Parquet, or a text a line; repeatable",
         ),
     ] = [],
     checkpoint: Annotated[
         list[str],
-        typer.Option(
+        Option(
             metavar="STEP=FOLDER",
             help="the network at an earlier step; all: those that the run kept; repeatable",
         ),
     ] = [],
-    mistakes: Annotated[int, typer.Option(help="sentences of each kind of mistake")] = 500,
-    examples: Annotated[int, typer.Option(help="examples of each property of words")] = 2000,
-    sentences: Annotated[int, typer.Option(help="sentences in which pieces are replaced")] = 1000,
-    seeds: Annotated[int, typer.Option(help="training examples and controls of a layer")] = 5,
-    seed: Annotated[int, typer.Option(help="seed of what is drawn")] = 0,
+    mistakes: Annotated[int, Option(help="sentences of each kind of mistake")] = 500,
+    examples: Annotated[int, Option(help="examples of each property of words")] = 2000,
+    sentences: Annotated[int, Option(help="sentences in which pieces are replaced")] = 1000,
+    seeds: Annotated[int, Option(help="training examples and controls of a layer")] = 5,
+    seed: Annotated[int, Option(help="seed of what is drawn")] = 0,
     output: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="for the figures; else the run's probe/")
+        Path | None, Option(metavar="FOLDER", help="for the figures; else the run's probe/")
     ] = None,
 ) -> None:
     """Measure which planted mistakes a network finds, and what its layers know."""
