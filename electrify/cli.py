@@ -667,7 +667,7 @@ def ls(
 @_verb("doctor")
 def doctor() -> int:
     """Check this machine and the installation."""
-    from electrify.check.machine import check_machine
+    from electrify.check.overview import check_machine
 
     lines, is_sound = check_machine()
     print("\n".join(lines))

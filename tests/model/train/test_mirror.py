@@ -152,7 +152,7 @@ def test_a_run_on_a_fresh_machine_ends_as_one_that_went_on(config, tmp_path, url
     ends = []
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
-        Trainer(config, tmp_path / name).run()
+        Trainer(config).run(tmp_path / name)
         lines = map(json.loads, (tmp_path / name / "metrics.jsonl").read_text().splitlines())
         figures = [{k: v for k, v in m.items() if k in ("kind", "step", *LOSSES)} for m in lines]
         ends.append((checkpoints(tmp_path / name)[-1], figures))
