@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer import Argument, Option
 
 from electrify.system.machine import prepare_imports, prepare_threads
 from electrify.system.outcome import UsageError, UserError, nearest, status_of
@@ -41,48 +42,40 @@ app = typer.Typer(
 
 def _verb(example: str) -> Callable[[_Function], _Function]:
     """A command of the app, whose help ends with an example."""
-    return app.command(epilog=f"Example: electrify {example}")
+    of_beam = "Options of Beam follow --. " if example.partition(" ")[0] in BEAM_VERBS else ""
+    return app.command(epilog=f"{of_beam}Example: electrify {example}")
 
 
-ConfigFile = Annotated[str, typer.Argument(metavar="CONFIG", help="the run's TOML file")]
+ConfigFile = Annotated[str, Argument(metavar="CONFIG", help="the run's TOML file")]
 AnyConfig = Annotated[
-    str | None,
-    typer.Argument(metavar="CONFIG", help="the run's TOML file; with --model none is needed"),
+    str | None, Argument(metavar="CONFIG", help="the run's TOML file; not needed with --model")
 ]
+RunFolder = Annotated[str, Argument(metavar="RUN", help="a run's folder (out/NAME) or address")]
 Overrides = Annotated[
     list[str],
-    typer.Option("--set", metavar="section.key=value", help="override a config key; repeatable"),
+    Option("--set", metavar="section.key=value", help="override a config key; repeatable"),
 ]
 Overwrite = Annotated[
     bool,
-    typer.Option(
-        "--overwrite", help="make a stage again that was made from another config or inputs"
-    ),
-]
-BreakLock = Annotated[
-    bool,
-    typer.Option(
-        "--break-lock", help="at an address, take a stage over from a machine that was lost"
-    ),
+    Option("--overwrite", help="make a stage again that was made from another config or inputs"),
 ]
 DataDirs = Annotated[
     list[str],
-    typer.Option(
+    Option(
         "--data-dir",
         metavar="FOLDER",
-        help="folder with the official task files, or hub to read them by `datasets`; repeatable: "
-        "each task is read from the first that has it",
+        help="folder with the official task files, or hub; repeatable: the first that has a task",
     ),
 ]
 Generator = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="MODEL",
         help="the generator, for proposals (default: MODEL with generator for discriminator)",
     ),
 ]
 Discriminator = Annotated[
-    str, typer.Argument(metavar="MODEL", help="the discriminator: a folder or hub name")
+    str, Argument(metavar="MODEL", help="the discriminator: a folder or hub name")
 ]
 
 
@@ -143,7 +136,7 @@ def _show_version(is_asked: bool) -> None:
 def _electrify(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="print the version"),
+        Option("--version", callback=_show_version, is_eager=True, help="print the version"),
     ] = False,
 ) -> None:
     pass
@@ -156,16 +149,13 @@ def _electrify(
 def init(
     path: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="FOLDER_OR_FILE",
             help="your text: .jsonl, .txt, .md, .csv, .tsv, .parquet, .wet or a Wikipedia dump, "
             "plain or packed (.gz .zst .bz2 .xz)",
         ),
     ],
-    output: Annotated[
-        str | None,
-        typer.Option(metavar="my.toml", help="config to write (default: NAME.toml, after PATH)"),
-    ] = None,
+    output: Annotated[str | None, Option(metavar="TOML", help="config to write")] = None,
 ) -> None:
     """Look at your text and write a config for it."""
     from pipeline.init.config import init
@@ -175,11 +165,7 @@ def init(
 
 @_verb(f"run {DEMO}")
 def run(
-    beam: typer.Context,
-    config: ConfigFile,
-    overrides: Overrides = [],
-    overwrite: Overwrite = False,
-    break_lock: BreakLock = False,
+    beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
 ) -> None:
     """Run every stage in order, skipping those already done."""
     from benchmarks.evaluate import evaluate
@@ -189,14 +175,20 @@ def run(
     from electrify.stage.remote import pull, push_report
 
     _spare_address_space()
-    run = _load(config, overrides, break_lock)
+    run = _load(config, overrides)
     for line in check_run(run):
         log(line)
     _clean(run, beam.obj, overwrite)
-    _train_vocab(run, beam.obj, overwrite)
-    _encode(run, beam.obj, overwrite)
-    _pretrain(run, overwrite)
-    _export(run, overwrite)
+    from vocab.encode import encode
+    from vocab.train import train_vocab
+
+    train_vocab(run, beam.obj, overwrite)
+    encode(run, beam.obj, overwrite)
+    from model.export import export
+    from model.pretrain import pretrain
+
+    pretrain(run, overwrite)
+    export(run, overwrite)
     if run.evaluate.has_tasks:
         evaluate(run, None, overwrite)
     for suite in run.evaluate.probe_suites:
@@ -219,87 +211,54 @@ def run(
 
 @_verb(f"clean {DEMO} -- --direct_num_workers=4")
 def clean(
-    beam: typer.Context,
-    config: ConfigFile,
-    overrides: Overrides = [],
-    overwrite: Overwrite = False,
-    break_lock: BreakLock = False,
+    beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
 ) -> None:
-    """Clean and deduplicate raw text.
-
-    Options of Beam follow --.
-    """
+    """Clean and deduplicate raw text."""
     _spare_address_space()
-    _clean(_load_for_beam("clean", config, overrides, break_lock, beam.obj), beam.obj, overwrite)
+    _clean(_load(config, overrides, is_cleaned=True), beam.obj, overwrite)
 
 
 @_verb(f"train-vocab {DEMO}")
 def train_vocab(
-    beam: typer.Context,
-    config: ConfigFile,
-    overrides: Overrides = [],
-    overwrite: Overwrite = False,
-    break_lock: BreakLock = False,
+    beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
 ) -> None:
-    """Train a WordPiece tokenizer on the documents.
+    """Train a WordPiece tokenizer on the documents."""
+    from vocab.train import train_vocab
 
-    Options of Beam follow --.
-    """
-    run = _load_for_beam("train-vocab", config, overrides, break_lock, beam.obj)
-    _train_vocab(run, beam.obj, overwrite)
+    train_vocab(_load(config, overrides), beam.obj, overwrite)
 
 
 @_verb(f"encode {DEMO} -- --direct_num_workers=2")
 def encode(
-    beam: typer.Context,
-    config: ConfigFile,
-    overrides: Overrides = [],
-    overwrite: Overwrite = False,
-    break_lock: BreakLock = False,
+    beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
 ) -> None:
-    """Encode the documents to token shards.
+    """Encode the documents to token shards."""
+    from vocab.encode import encode
 
-    Options of Beam follow --.
-    """
-    run = _load_for_beam("encode", config, overrides, break_lock, beam.obj)
-    _encode(run, beam.obj, overwrite)
+    encode(_load(config, overrides), beam.obj, overwrite)
 
 
 @_verb(f"pretrain {DEMO} --set pretrain.keep_every_steps=200")
-def pretrain(
-    config: ConfigFile,
-    overrides: Overrides = [],
-    overwrite: Overwrite = False,
-    break_lock: BreakLock = False,
-) -> None:
+def pretrain(config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False) -> None:
     """Train generator and discriminator on the shards."""
-    _pretrain(_load(config, overrides, break_lock), overwrite)
+    from model.pretrain import pretrain
+
+    pretrain(_load(config, overrides), overwrite)
 
 
 @_verb(f"export {DEMO}")
 def export(
     config: AnyConfig = None,
     onnx: Annotated[
-        bool,
-        typer.Option(
-            "--onnx",
-            help="also as ONNX, fp32 and int8, int8 only where it loses next to nothing "
-            "(docs/onnx.md)",
-        ),
+        bool, Option("--onnx", help="also as ONNX, fp32 and int8 (docs/onnx.md)")
     ] = False,
     model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER", help="with --onnx, a `transformers` folder in place of a run's export"
-        ),
+        str | None, Option(metavar="FOLDER", help="with --onnx: another `transformers` folder")
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="write int8 that loses more, too; its card says so")
-    ] = False,
+    force: Annotated[bool, Option("--force", help="write int8 that loses more, too")] = False,
     data_dir: DataDirs = [],
     overrides: Overrides = [],
     overwrite: Overwrite = False,
-    break_lock: BreakLock = False,
 ) -> None:
     """Write the last checkpoint for `transformers`, and as ONNX."""
     from electrify.check.inputs import check_output
@@ -309,20 +268,21 @@ def export(
     changes = [*(["export.onnx.force=true"] if force else []), *overrides, *_data_dir(data_dir)]
     if model is None and config is None:
         raise UsageError("give a run's config, electrify export configs/NAME.toml, or --model")
-    if model is None:
-        assert config is not None
-        run: EvaluationRun = _load(config, changes, break_lock)
-        _export(run, overwrite)  # type: ignore[arg-type]
-        if not onnx:
-            return
-    elif config or not onnx:
+    if model and (config or not onnx):
         raise UsageError(f"--model {model} goes with --onnx, and without a config")
-    else:
-        run = open_run(evaluation_of(model, changes), break_lock)
+    run: EvaluationRun
+    if model:
+        run = open_run(evaluation_of(model, changes))
         check_output(run)
-    from benchmarks.onnx.convert import convert_run
+    else:
+        from model.export import export
 
-    convert_run(run, model, overwrite)
+        run = full_run = _load(str(config), changes)
+        export(full_run, overwrite)
+    if onnx:
+        from benchmarks.onnx.convert import convert_run
+
+        convert_run(run, model, overwrite)
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -332,56 +292,30 @@ def export(
 def evaluate(
     config: AnyConfig = None,
     suite: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME",
-            help="all tasks of a suite (electrify ls); robustness and fairness look at the named "
-            "tasks instead of scoring them as they are (docs/probes.md); repeatable",
-        ),
+        list[str], Option(metavar="NAME", help="all tasks of a suite (electrify ls); repeatable")
     ] = [],
-    task: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME",
-            help="one task; these and --suite replace those of the config; repeatable",
-        ),
-    ] = [],
+    task: Annotated[list[str], Option(metavar="NAME", help="one task; repeatable")] = [],
     own_task: Annotated[
         list[str],
-        typer.Option(
-            metavar="FILE",
-            help="a task of your own: a CSV, TSV, JSON, JSONL or Parquet file with a text and a "
-            "label, a number or tags (docs/benchmarks.md); repeatable",
-        ),
+        Option(metavar="FILE", help="your own task: a table of texts and labels; repeatable"),
     ] = [],
     search: Annotated[
-        bool,
-        typer.Option(
-            "--search", help="choose the learning rate of each task on held-out training rows"
-        ),
+        bool, Option("--search", help="choose each task's learning rate on held-out training rows")
     ] = False,
     data_dir: DataDirs = [],
     model: Annotated[
         str | None,
-        typer.Option(
-            help="encoder to score instead of the run's own export: a folder, hub name or "
-            "checkpoint-N; without a config, results go to out/<model>/"
-        ),
+        Option(help="encoder in place of the run's export: a folder, hub name or checkpoint-N"),
     ] = None,
     name: Annotated[
-        str | None,
-        typer.Option(help="name of the encoder of --model in tables (default: its folder)"),
+        str | None, Option(help="name of the encoder of --model in tables (default: its folder)")
     ] = None,
     checkpoints: Annotated[
         str | None,
-        typer.Option(
-            metavar="STEPS",
-            help="score checkpoints of the run, for learning curves: all, or steps as 1000,2000",
-        ),
+        Option(metavar="STEPS", help="score checkpoints of the run: all, or steps as 1000,2000"),
     ] = None,
     overrides: Overrides = [],
     overwrite: Overwrite = False,
-    break_lock: BreakLock = False,
 ) -> None:
     """Fine-tune and score an encoder."""
     from electrify.config.load import toml_value
@@ -398,13 +332,9 @@ def evaluate(
     if model and checkpoints:
         raise UsageError("--model and --checkpoints exclude each other: give one")
     if checkpoints:
-        _evaluate_checkpoints(config, checkpoints, changes, overwrite, break_lock)
+        _evaluate_checkpoints(config, checkpoints, changes, overwrite)
         return
-    run = (
-        _evaluation(model, name, changes, break_lock)
-        if config is None
-        else _load(config, changes, break_lock)
-    )
+    run = _load(config, changes) if config else _evaluation(model, name, changes)
     suites: list[str | None] = list(run.evaluate.probe_suites)
     # what the command names beside a probe is what that looks at; a config has both
     if not suites or run.evaluate.task_suites or (run.evaluate.has_tasks and not suite):
@@ -437,7 +367,7 @@ def _score(
 
 
 def _evaluate_checkpoints(
-    config: str | None, steps: str, changes: Sequence[str], overwrite: bool, break_lock: bool
+    config: str | None, steps: str, changes: Sequence[str], overwrite: bool
 ) -> None:
     from benchmarks.checkpoints import evaluate_checkpoints
     from electrify.stage.remote import pull
@@ -448,14 +378,12 @@ def _evaluate_checkpoints(
     numbers = [] if steps == "all" else steps.split(",")
     if others := [number for number in numbers if not number.isdecimal()]:
         raise UsageError(f"--checkpoints {others[0]}: write all, or steps as 1000,2000")
-    run = _load(config, changes, break_lock)
+    run = _load(config, changes)
     pull(Path(run.output_dir), "pretrain")
     evaluate_checkpoints(run, [int(number) for number in numbers], overwrite, export_checkpoint)
 
 
-def _evaluation(
-    model: str | None, name: str | None, changes: Sequence[str], break_lock: bool
-) -> "EvaluationRun":
+def _evaluation(model: str | None, name: str | None, changes: Sequence[str]) -> "EvaluationRun":
     """What to do with `--model` alone."""
     from electrify.check.inputs import check_output
     from electrify.config.load import evaluation_of
@@ -469,14 +397,9 @@ def _evaluation(
         )
     if named_checkpoint(model):
         raise UsageError(f"--model {model} is a checkpoint: give the config of its run, too")
-    run = open_run(evaluation_of(name or model, changes), break_lock)
+    run = open_run(evaluation_of(name or model, changes))
     check_output(run)
     return run
-
-
-RunFolder = Annotated[
-    str, typer.Argument(metavar="RUN", help="a run's folder (out/NAME) or address")
-]
 
 
 @_verb("rescore out/demo")
@@ -503,21 +426,16 @@ def submit(run: RunFolder) -> None:
 @_verb("report out/demo")
 def report(
     runs: Annotated[
-        list[str],
-        typer.Argument(help="run folders (out/NAME), addresses (gs://...) or their configs"),
+        list[str], Argument(help="run folders (out/NAME), addresses (gs://...) or their configs")
     ],
     output: Annotated[
-        str | None, typer.Option(help="folder to write to (default: the first run's)")
+        str | None, Option(help="folder to write to (default: the first run's)")
     ] = None,
     baseline: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="run or encoder to compare with (default: random-init, and the first run)",
-        ),
+        str | None, Option(metavar="NAME", help="run or encoder to compare with")
     ] = None,
     data_dir: DataDirs = [],
-    no_texts: Annotated[bool, typer.Option("--no-texts", help="quote no text of the data")] = False,
+    no_texts: Annotated[bool, Option("--no-texts", help="quote no text of the data")] = False,
     overrides: Overrides = [],
 ) -> None:
     """Make a page about one run, or compare several."""
@@ -550,20 +468,15 @@ def leakage(
     data_dir: DataDirs = [],
     overrides: Overrides = [],
     overwrite: Overwrite = False,
-    break_lock: BreakLock = False,
 ) -> None:
-    """Find benchmark examples in the run's documents.
-
-    Options of Beam follow --.
-    """
+    """Find benchmark examples in the run's documents."""
     from benchmarks.leakage.examples import write_items
     from electrify.stage.folder import input_digest
     from electrify.stage.plan import output_dir
     from electrify.stage.remote import pull
     from pipeline.decontaminate.leakage import find_leaks
 
-    changes = [*overrides, *_data_dir(data_dir)]
-    run = _load_for_beam("leakage", config, changes, break_lock, beam.obj)
+    run = _load(config, [*overrides, *_data_dir(data_dir)])
     pull(Path(run.output_dir), "clean")
     input_digest(output_dir(run) / "clean", "clean")  # told before any task is fetched
     with tempfile.TemporaryDirectory() as items:
@@ -575,18 +488,15 @@ def leakage(
 @_verb("ablate configs/ablations/generator.toml --plan")
 def ablate(
     beam: typer.Context,
-    config: Annotated[str, typer.Argument(metavar="GRID", help="the grid's TOML file")],
-    plan: Annotated[bool, typer.Option("--plan", help="print the runs and their cost")] = False,
+    config: Annotated[str, Argument(metavar="GRID", help="the grid's TOML file")],
+    plan: Annotated[bool, Option("--plan", help="print the runs and their cost")] = False,
     report: Annotated[
-        bool, typer.Option("--report", help="only write the report of the runs that are finished")
+        bool, Option("--report", help="only write the report of the runs that are finished")
     ] = False,
     overrides: Overrides = [],
     overwrite: Overwrite = False,
 ) -> None:
-    """Run a grid of runs at equal FLOPs and write one report.
-
-    Options of Beam follow --.
-    """
+    """Run a grid of runs at equal FLOPs and write one report."""
     from benchmarks.ablate.run import ablate, plan_of, report_of
 
     if plan and report:
@@ -605,15 +515,15 @@ def inspect(
     model: Discriminator,
     texts: Annotated[
         list[str],
-        typer.Argument(metavar="TEXT", help="texts (default: each line of the standard input)"),
+        Argument(metavar="TEXT", help="texts (default: each line of the standard input)"),
     ] = [],
     generator: Generator = None,
     threshold: Annotated[
-        float | None, typer.Option(metavar="P", help="mark words above this probability")
+        float | None, Option(metavar="P", help="mark words above this probability")
     ] = None,
     clean: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="lines of text without replaced words: the threshold is set on them (default: on "
             "bundled sentences, Korean or English as the text is)",
@@ -621,16 +531,16 @@ def inspect(
     ] = None,
     false_alarms: Annotated[
         float,
-        typer.Option(metavar="FRACTION", help="of the words of such text that are marked"),
+        Option(metavar="FRACTION", help="of the words of such text that are marked"),
     ] = 0.05,
     no_attributions: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--no-attributions", help="leave out which words a verdict rests on, the slowest part"
         ),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="print a line of JSON a text")] = False,
-    html: Annotated[str | None, typer.Option(metavar="PAGE", help="write a page, too")] = None,
+    json: Annotated[bool, Option("--json", help="print a line of JSON a text")] = False,
+    html: Annotated[str | None, Option(metavar="PAGE", help="write a page, too")] = None,
 ) -> None:
     """Show which words the discriminator flags, and why."""
     from benchmarks.analysis.inspect import inspect
@@ -649,9 +559,7 @@ def inspect(
 @_verb(f"page {SHIPPED} --output out/page")
 def page(
     model: Discriminator,
-    output: Annotated[
-        str, typer.Option(metavar="FOLDER", help="folder to write; it must not exist yet")
-    ],
+    output: Annotated[str, Option(metavar="FOLDER", help="folder to write; it must not exist yet")],
     generator: Generator = None,
 ) -> None:
     """Make a web page around a discriminator.
@@ -666,11 +574,11 @@ def page(
 @_verb(f"probe {SHIPPED} --text sentences.txt --output out/probe")
 def probe(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="run, export folder, or model of transformers")
+        str, Argument(metavar="MODEL", help="run, export folder, or model of transformers")
     ],
     text: Annotated[
         list[str],
-        typer.Option(
+        Option(
             metavar="NAME",
             help="Korean text that the model was not trained on: a task, or a file with a sentence "
             "a line; repeatable",
@@ -680,25 +588,25 @@ def probe(
     data_dir: DataDirs = [],
     corpus: Annotated[
         list[Path],
-        typer.Option(
+        Option(
             metavar="FILE",
             help="documents that a bigram model learns from: Parquet, or a text a line; repeatable",
         ),
     ] = [],
     checkpoint: Annotated[
         list[str],
-        typer.Option(
+        Option(
             metavar="STEP=FOLDER",
             help="the network at an earlier step; all: those that the run kept; repeatable",
         ),
     ] = [],
-    mistakes: Annotated[int, typer.Option(help="sentences of each kind of mistake")] = 500,
-    examples: Annotated[int, typer.Option(help="examples of each property of words")] = 2000,
-    sentences: Annotated[int, typer.Option(help="sentences in which pieces are replaced")] = 1000,
-    seeds: Annotated[int, typer.Option(help="training examples and controls of a layer")] = 5,
-    seed: Annotated[int, typer.Option(help="seed of what is drawn")] = 0,
+    mistakes: Annotated[int, Option(help="sentences of each kind of mistake")] = 500,
+    examples: Annotated[int, Option(help="examples of each property of words")] = 2000,
+    sentences: Annotated[int, Option(help="sentences in which pieces are replaced")] = 1000,
+    seeds: Annotated[int, Option(help="training examples and controls of a layer")] = 5,
+    seed: Annotated[int, Option(help="seed of what is drawn")] = 0,
     output: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="for the figures; else the run's probe/")
+        Path | None, Option(metavar="FOLDER", help="for the figures; else the run's probe/")
     ] = None,
 ) -> None:
     """Measure which planted mistakes a network finds, and what its layers know."""
@@ -721,7 +629,7 @@ def probe(
 @_verb(f"validate {DEMO}")
 def validate(
     config: ConfigFile,
-    keys: Annotated[bool, typer.Option("--keys", help="print every key with its value")] = False,
+    keys: Annotated[bool, Option("--keys", help="print every key with its value")] = False,
     overrides: Overrides = [],
 ) -> None:
     """Check all that a run needs; print what each stage costs."""
@@ -738,7 +646,7 @@ def validate(
 @_verb("ls")
 def ls(
     address: Annotated[
-        str | None, typer.Argument(help="gs://bucket/folder: list the runs below it, too")
+        str | None, Argument(help="gs://bucket/folder: list the runs below it, too")
     ] = None,
 ) -> None:
     """List configs, runs with the stages done, suites and tasks."""
@@ -759,7 +667,7 @@ def ls(
 @_verb("doctor")
 def doctor() -> int:
     """Check this machine and the installation."""
-    from electrify.check.machine import check_machine
+    from electrify.check.overview import check_machine
 
     lines, is_sound = check_machine()
     print("\n".join(lines))
@@ -769,23 +677,15 @@ def doctor() -> int:
 # --- what verbs share -----------------------------------------------------------------------------
 
 
-def _load(config: str, changes: Sequence[str], break_lock: bool) -> "RunConfig":
-    from electrify.check.inputs import check_output
+def _load(config: str, changes: Sequence[str], is_cleaned: bool = False) -> "RunConfig":
+    """The config of a verb, checked before any work: `is_cleaned`, its sources, too."""
+    from electrify.check.inputs import check_corpus, check_output
     from electrify.config.load import load_config
     from electrify.stage.remote import open_run
 
-    run = open_run(load_config(config, changes), break_lock)
+    run = open_run(load_config(config, changes))
     check_output(run)
-    return run
-
-
-def _load_for_beam(
-    verb: str, config: str, changes: Sequence[str], break_lock: bool, beam: Sequence[str]
-) -> "RunConfig":
-    from electrify.check.inputs import check_corpus
-
-    run = _load(config, changes, break_lock)
-    if verb == "clean":
+    if is_cleaned:
         check_corpus(run)
     return run
 
@@ -807,30 +707,6 @@ def _clean(run: "RunConfig", beam: Sequence[str], overwrite: bool) -> None:
     clean(run, beam, overwrite, texts)
 
 
-def _train_vocab(run: "RunConfig", beam: Sequence[str], overwrite: bool) -> None:
-    from vocab.train import train_vocab
-
-    train_vocab(run, beam, overwrite)
-
-
-def _encode(run: "RunConfig", beam: Sequence[str], overwrite: bool) -> None:
-    from vocab.encode import encode
-
-    encode(run, beam, overwrite)
-
-
-def _pretrain(run: "RunConfig", overwrite: bool) -> None:
-    from model.pretrain import pretrain
-
-    pretrain(run, overwrite)
-
-
-def _export(run: "RunConfig", overwrite: bool) -> None:
-    from model.export import export
-
-    export(run, overwrite)
-
-
 def _data_dir(folders: Sequence[str]) -> list[str]:
     """`--data-dir`, once or several times, as `--set` would have it."""
     from electrify.config.load import toml_value
@@ -849,9 +725,13 @@ def _local_folders(folders: Sequence[Path], own_tasks: Sequence[object] = ()) ->
 
 def _run_folder(name: str) -> Path:
     """A run's folder as the user names it; of an address the local one, with what is small."""
-    from electrify.stage.remote import is_address, open_address
+    from electrify.stage.remote import is_address, open_address, pull_figures
 
-    return open_address(name.rstrip("/")) if is_address(name) else Path(name)
+    if not is_address(name):
+        return Path(name)
+    folder = open_address(name.rstrip("/"))
+    pull_figures(folder)
+    return folder
 
 
 def _update_cards(run: Any) -> None:

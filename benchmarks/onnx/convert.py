@@ -47,8 +47,7 @@ from benchmarks.results.results import percent
 from benchmarks.results.table import record_lines
 from benchmarks.tasks.data import data_dirs, dir_of, load_data
 from electrify.config.evaluate import EvaluateConfig
-from electrify.config.export import OnnxConfig
-from electrify.config.run import EvaluationRun
+from electrify.config.run import EvaluationRun, OnnxConfig
 from electrify.stage.folder import MANIFEST, Stage, read_manifest, write_json, write_text
 from electrify.stage.plan import NETWORKS, onnx_stage, scored_folder
 from electrify.stage.run import run_stage

@@ -226,35 +226,7 @@ def _explain(error: Any) -> str:
     if error["type"] == "literal_error":
         allowed = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
         hint = nearest(str(value), allowed)
-    return f"{key} = {toml_value(value)}: it {_requirement(error)}{hint}"
-
-
-# what a value has to be, by pydantic's kind of error
-_REQUIREMENTS = {
-    "bool_type": "must be true or false",
-    "dict_type": "must be a table, such as {{ key = 1 }}",
-    "finite_number": "must be a finite number",
-    "float_type": "must be a number",
-    "greater_than": "must be more than {gt}",
-    "greater_than_equal": "must be at least {ge}",
-    "int_from_float": "must be a whole number",
-    "int_type": "must be a whole number",
-    "less_than": "must be less than {lt}",
-    "less_than_equal": "must be at most {le}",
-    "literal_error": "must be {expected}",
-    "model_type": "must be a table, such as {{ key = 1 }}",
-    "string_pattern_mismatch": "must match {pattern}",
-    "string_too_short": "must have at least {min_length} characters",
-    "string_type": "must be text in quotes",
-    "too_long": "must have at most {max_length} items",
-    "too_short": "must have at least {min_length} items",
-    "tuple_type": "must be a list, such as [1, 2]",
-}
-
-
-def _requirement(error: Any) -> str:
-    words = _REQUIREMENTS.get(error["type"])
-    return words.format(**error.get("ctx", {})) if words else f"is wrong: {error['msg']}"
+    return f"{key} = {toml_value(value)}: it {error['msg'].removeprefix('Input ')}{hint}"
 
 
 def _is_of_pydantic(part: str | int) -> bool:

@@ -1,12 +1,11 @@
 """Every option of a run, in one place, as frozen models; load.py reads the TOML."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from electrify.config.clean import CleanConfig
 from electrify.config.evaluate import EvaluateConfig
-from electrify.config.export import ExportConfig
 from electrify.config.names import runner_name
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.section import LocalPath, Section
@@ -22,6 +21,26 @@ class BeamConfig(Section):
     work_dir: str | None = None
     """Folder in which workers share files while they work, local or an address (`gs://bucket/tmp`).
     Left out: in the output folder. It is needed where workers run on other machines."""
+
+
+class OnnxConfig(Section):
+    """The exported networks as ONNX files (benchmarks/onnx/): `electrify export --onnx`."""
+
+    variants: Annotated[tuple[str, ...], Field(min_length=1)] = ("int8",)
+    """Ways to make int8: `int8`, and `int8-vnni` for processors with VNNI. Each is scored beside
+    fp32."""
+    force: bool = False
+    """A variant that loses too much is written all the same, and the card says so. `--force`, too.
+    """
+
+
+class ExportConfig(Section):
+    """The last checkpoint to `transformers` folders (model/export.py)."""
+
+    dtype: Literal["float32", "float16", "bfloat16"] = "float32"
+    """Type of the weights in the files. `float16` and `bfloat16` halve the files. `transformers`
+    computes in the type that it finds, unless `from_pretrained` is given another `dtype`."""
+    onnx: OnnxConfig = OnnxConfig()
 
 
 class EvaluationRun(Section):

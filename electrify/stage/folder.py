@@ -31,8 +31,7 @@ MANIFEST = "manifest.json"
 _CHECKSUM = "manifest_sha256"
 _TORN = re.compile(r"\.[0-9a-f]{32}\.tmp$")
 PLAN = "plan.json"  # in a partial folder: what it is a part of
-# in a stage folder: of its files only some are here; all stand at the run's address (remote.py)
-SPARSE = ".sparse"
+NOT_COPIED = ".not-copied"  # in a stage folder: its files stand at the run's address (remote.py)
 
 
 @dataclass(frozen=True)
@@ -178,7 +177,7 @@ def input_digest(folder: Path, verb: str) -> str:
     if not folder.exists():
         raise UserError(f"no {folder}; run first: electrify {verb} CONFIG")
     manifest = read_manifest(folder)
-    if (folder / SPARSE).exists():  # the others are copied when a stage reads them
+    if (folder / NOT_COPIED).exists():  # they are copied when a stage reads them
         return str(manifest["digest"])
     for name, entry in compared_files(manifest).items():
         path = folder / name

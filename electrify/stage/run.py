@@ -4,7 +4,8 @@ import errno
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,7 @@ from electrify.stage.folder import (
     status,
 )
 from electrify.stage.lock import recover, stage_lock
-from electrify.stage.remote import (
-    fetch,
-    pull,
-    pull_partial,
-    push,
-    push_partial,
-    push_plan,
-    remote_lock,
-)
+from electrify.stage.remote import claim, fetch, is_sent, pull, push, withdraw
 from electrify.system.outcome import UserError
 from electrify.system.progress import Stopped, log
 
@@ -41,53 +34,55 @@ def run_stage(
 ) -> bool:
     """Run `work(partial_folder)` unless the folder is already made from the same plan.
 
-    `work` writes the files and returns counts for the manifest. True if it ran. A finished folder
-    made from another plan is kept and `ValueError` raised, unless `overwrite`; so it is where
-    another process writes the folder, and where a file of `stage.reads` has changed. Of a run at an
-    address (`open_run`), what is read comes from there and what is made goes there.
+    `work` writes the files and returns counts for the manifest. True if it ran. `UserError` where
+    a finished folder was made from another plan (unless `overwrite`), where another process writes
+    it, and where a file of `stage.reads` has changed. Of a run at an address (`open_run`), what is
+    read comes from there and what is made goes there.
     """
     recover(stage.folder)
-    if _is_done(stage, overwrite):
-        push(stage.folder)
+    if _is_done(stage, overwrite) and is_sent(stage.folder):
         return False
-    with stage_lock(stage.folder), remote_lock(stage.folder):
+    with stage_lock(stage.folder):
         fetch(stage.folder.parent)
-        if _is_done(stage, overwrite):  # by the holder of the lock before
-            return False
-        log(f"{stage.name}: {status(stage).reason}")
-        pull(stage.folder.parent, *(folder.name for folder in stage.reads.values()))
-        for verb, folder in stage.reads.items():
-            check_files(folder, verb)
-        if not is_whole(stage):
-            pull_partial(stage)
-            open_partial(stage, overwrite)
-            push_plan(stage, overwrite)
-            start = time.monotonic()
-            counts = _work(stage, work)
-            finish_partial(stage, counts, time.monotonic() - start)
-        put_in_place(stage)
+        is_done = _is_done(stage, overwrite)  # another has made it, or an upload was cut off
+        if not is_done:
+            _make(stage, work, overwrite)
         push(stage.folder)
-        log(f"{stage.name}: finished {stage.folder}")
-    return True
+    return not is_done
 
 
-def _work(stage: Stage, work: Callable[[Path], Mapping[str, Any]]) -> Mapping[str, Any]:
+def _make(stage: Stage, work: Callable[[Path], Mapping[str, Any]], overwrite: bool) -> None:
+    log(f"{stage.name}: {status(stage).reason}")
+    pull(stage.folder.parent, *(folder.name for folder in stage.reads.values()))
+    for verb, folder in stage.reads.items():
+        check_files(folder, verb)
+    if not is_whole(stage):
+        open_partial(stage, overwrite)
+        claim(stage, overwrite)
+        start = time.monotonic()
+        with _named_errors(stage.partial):
+            counts = work(stage.partial)
+        finish_partial(stage, counts, time.monotonic() - start)
+    withdraw(stage.folder)
+    put_in_place(stage)
+    log(f"{stage.name}: finished {stage.folder}")
+
+
+@contextmanager
+def _named_errors(folder: Path) -> Iterator[None]:
+    """Let errors of writing have their number and a place: libraries leave them out."""
     try:
-        return work(stage.partial)
-    except Stopped:
-        if stage.resumable:
-            push_partial(stage.partial, at_once=True)
-        raise
-    except ValueError:
+        yield
+    except (ValueError, Stopped):
         raise
     except OSError as error:
         if error.errno in _NO_ROOM and error.filename is None:
-            error.filename = str(stage.partial)
+            error.filename = str(folder)
         raise
     except Exception as error:
         if match := _IN_RUST.search(str(error)):
             number = int(match[1])
-            raise OSError(number, os.strerror(number), str(stage.partial)) from error
+            raise OSError(number, os.strerror(number), str(folder)) from error
         raise
 
 

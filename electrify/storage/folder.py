@@ -1,14 +1,11 @@
 """A folder by its address: a path, `gs://bucket/run`, or any other that fsspec opens.
 
 A file has its name there when it is whole: an object store shows an upload at its end, elsewhere
-the upload is renamed. So every request may be repeated. gcsfs repeats most by itself; what is left
-after its six tries, and file systems that ask once, are asked again here. What is forbidden (403)
-or not there (404) is never asked twice.
+the upload is renamed. So every request may be repeated (`patiently`). What is forbidden (403) or
+missing (404) is never asked twice.
 """
 
 import asyncio
-import base64
-import hashlib
 import logging
 import random
 import shutil
@@ -18,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -29,31 +25,16 @@ from electrify.system.progress import log
 NUM_TRIES = 6
 FIRST_WAIT_SECONDS = 1.0  # doubled after each try, times a random factor of 0.5 to 1
 _OBJECT_STORES = frozenset({"gs", "gcs", "s3", "s3a", "abfs", "abfss", "az", "adl", "oss", "r2"})
-_OTHER_WRITER = ": another process writes there; stop one of the two"
 _AT_ONCE = 4  # transfers, of which gcsfs holds 50 MB each in memory
 _PASSING_CODES = frozenset({408, 429, 500, 502, 503, 504})
 _GCSFS_LOG = logging.getLogger("gcsfs")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class RemoteFile:
-    """An entry of a listing; `md5` (hex) where the service knows it."""
-
-    size: int
-    md5: str | None
-
-    def is_known_as(self, path: Path) -> bool:
-        """Whether the service says that it has the content of a local file."""
-        if self.md5 is None or self.size != path.stat().st_size:
-            return False
-        return self.md5 == md5_of(path)
-
-
 class Folder:
     """Files by names relative to the address; errors are those of the file system.
 
-    Raises `ValueError` for an address that fsspec does not know. Workers get it by its address.
+    `UserError` for an address that fsspec does not know. It is pickled by its address.
     """
 
     def __init__(self, address: str) -> None:
@@ -83,21 +64,22 @@ class Folder:
         """The address of a file."""
         return f"{self.address}/{name}"
 
-    def files(self, below: str = "") -> dict[str, RemoteFile]:
-        """All files, or those below a folder, by name. `FileNotFoundError` if there is no such
-        bucket."""
+    def files(self, below: str = "") -> dict[str, int]:
+        """The sizes of all files, or of those below a folder, by name.
+
+        `FileNotFoundError` if there is no such bucket.
+        """
         place = self._path(below).rstrip("/")
 
         def ask() -> dict[str, Any]:
             self._fs.invalidate_cache()
             if not self._is_object_store:
                 return {info["name"]: info for info in self._below(place)}
-            # folders are but names: it is the bucket that may be missing
-            return {**self._fs.find(place, detail=True)}
+            return dict(self._fs.find(place, detail=True))
 
         infos = patiently(ask, f"listing {self.address}")
         return {
-            name.removeprefix(self._root).lstrip("/"): _remote_file(info)
+            name.removeprefix(self._root).lstrip("/"): int(info["size"])
             for name, info in sorted(infos.items())
             if info["type"] == "file" and not name.endswith("/")
         }
@@ -150,32 +132,17 @@ class Folder:
         """Write a small file, whole or not at all."""
         self._place(name, lambda path: self._fs.pipe_file(path, content))
 
-    def create(self, name: str, content: bytes) -> bool:
-        """Write a small file unless there is one: then False, also if it is this one whose answer
-        was lost. `TypeError` where the file system cannot tell."""
-        self._make_parent(name)
-
-        def ask() -> bool:
-            try:
-                self._fs.pipe_file(self._path(name), content, mode="create")
-            except FileExistsError:
-                return False
-            return True
-
-        return patiently(ask, f"writing {self.url(name)}")
-
     def put(self, source: Path, name: str) -> None:
         """Put a local file there, whole or not at all, in place of what has the name."""
 
         def send(path: str) -> None:
             try:
                 self._fs.put_file(str(source), path)
-            except Exception as error:
-                # 404: the answer to the end of an upload was lost, and the upload is over
-                if not (is_passing(error) or isinstance(error, FileNotFoundError)):
-                    raise
-                if not self._has(path, source):
-                    raise
+            except FileNotFoundError as error:
+                # 404: the answer to the end of an upload was lost; it is sent again
+                if self._is_object_store and source.exists():
+                    raise ConnectionError(str(error)) from error
+                raise
 
         self._place(name, send)
 
@@ -185,37 +152,24 @@ class Folder:
             list(threads.map(self.put, sources.values(), sources))
 
     def put_whole(self, below: str, sources: Mapping[str, Path], last: str) -> int:
-        """Make a folder that of these files, by name; the number of bytes that were sent.
+        """Make a folder consist of these files, by name; the number of bytes that were sent.
 
         The folder counts as there when it has the file `last`, which is removed first and sent
-        last. A file that is known to be there is not sent. `ValueError` if another program writes.
+        last. `UserError` if another program writes there.
         """
-        there = self.files(below)
-        targets = {f"{below}/{name}": path for name, path in sources.items()}
-        marker = f"{below}/{last}"
-        new = {
-            name: path
-            for name, path in targets.items()
-            if name == marker or name not in there or not there[name].is_known_as(path)
-        }
-        for name in sorted(there.keys() - (targets.keys() - {marker}), key=marker.__ne__):
+        self.remove(f"{below}/{last}")
+        sizes = {f"{below}/{name}": path.stat().st_size for name, path in sources.items()}
+        for name in self.files(below).keys() - sizes:
             self.remove(name)
-        self.put_all({name: path for name, path in new.items() if name != marker})
-        there = self.files(below)
-        for name, path in targets.items():
-            if name == marker:
-                continue
-            file = there.pop(name, None)
-            if (
-                file is None
-                or file.size != path.stat().st_size
-                or (name in new and file.md5 and not file.is_known_as(path))
-            ):
-                raise UserError(f"{self.url(name)} is not the file that was sent{_OTHER_WRITER}")
-        if there:
-            raise UserError(f"{self.url(min(there))} is not a file of this stage{_OTHER_WRITER}")
-        self.put(targets[marker], marker)
-        return sum(path.stat().st_size for path in new.values())
+        self.put_all({f"{below}/{n}": path for n, path in sources.items() if n != last})
+        there = self.files(below) | {f"{below}/{last}": sizes[f"{below}/{last}"]}
+        if changed := sorted(n for n in there.keys() | sizes if there.get(n) != sizes.get(n)):
+            raise UserError(
+                f"{self.url(changed[0])} is not the file that was sent: another process writes "
+                "there; stop one of the two"
+            )
+        self.put(sources[last], f"{below}/{last}")
+        return sum(sizes.values())
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
@@ -300,10 +254,6 @@ class Folder:
                 elif info["name"].rstrip("/") != place:
                     yield from self._below(info["name"].rstrip("/"))
 
-    def _make_parent(self, name: str) -> None:
-        if not self._is_object_store:
-            self._fs.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
-
     def _get(self, name: str, target: Path) -> Path:
         path = self._path(name)
         patiently(lambda: self._fs.get_file(path, str(target)), f"reading {self.url(name)}")
@@ -315,7 +265,7 @@ class Folder:
         def ask() -> None:
             if self._is_object_store:
                 return send(path)
-            self._make_parent(name)
+            self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
             waiting = f"{path}-{uuid4().hex}.tmp"
             send(waiting)
             try:
@@ -326,23 +276,6 @@ class Folder:
             return None
 
         patiently(ask, f"writing {self.url(name)}")
-
-    def _has(self, path: str, source: Path) -> bool:
-        try:
-            return _remote_file(self._fs.info(path)).is_known_as(source)
-        except Exception:  # then it is sent again
-            return False
-
-
-def _remote_file(info: Mapping[str, Any]) -> RemoteFile:
-    md5 = info.get("md5Hash")  # which Cloud Storage tells in base64
-    return RemoteFile(int(info["size"]), base64.b64decode(md5).hex() if md5 else None)
-
-
-def md5_of(path: Path) -> str:
-    """In hex; what Cloud Storage keeps of each object, no safeguard against ill will."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
 def patiently(ask: Callable[[], T], what: str) -> T:

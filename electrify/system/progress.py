@@ -6,7 +6,6 @@ import select
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,6 +15,7 @@ from tqdm import tqdm
 
 _LOG = logging.getLogger("electrify")
 LOG_SECONDS = 10.0  # between progress lines where there is no terminal
+tqdm.monitor_interval = 0  # no thread of its own: bars look at the clock at every update
 
 
 def is_main_process() -> bool:
@@ -65,62 +65,61 @@ def drop_unread(descriptor: int) -> bool:
     return True
 
 
+class _LogFile:
+    """What tqdm writes to where there is no terminal: each state is a line of the log."""
+
+    def write(self, text: str) -> None:
+        if line := text.strip("\r\n "):
+            log(line)
+
+    def flush(self) -> None: ...
+
+
 class Progress:
-    """A bar on a terminal; elsewhere a line every `LOG_SECONDS` with share, rate and time left.
+    """A bar on a terminal; elsewhere a line every `LOG_SECONDS`, and one at the end.
 
     `initial` counts work done before (a resumed run), so that the rate is that of this process.
     """
 
     def __init__(self, label: str, total: int | None, unit: str, initial: int = 0) -> None:
-        self.label, self.total, self.unit = label, total, unit
-        self.done = self.initial = initial
-        self.note = ""
-        self._start = self._last = time.monotonic()
-        self._bar: tqdm[None] | None = None
-        if is_main_process() and sys.stderr.isatty():
-            self._bar = tqdm(
-                total=total,
-                initial=initial,
-                desc=label,
-                unit=f" {unit}",
-                unit_scale=True,
-                dynamic_ncols=True,
-                file=sys.stderr,
-            )
+        self.total, self.done, self.initial = total, initial, initial
+        on_terminal = sys.stderr.isatty()
+        self._is_logged = is_main_process() and not on_terminal
+        line = "{desc}: {n_fmt}{unit}, {rate_fmt}{postfix}"
+        if total:
+            line = "{desc}: {n_fmt}/{total_fmt}{unit} ({percentage:.0f} %), {rate_fmt}, "
+            line += "{remaining} left{postfix}"
+        self._bar: tqdm[None] = tqdm(
+            total=total,
+            initial=initial,
+            desc=label,
+            unit=f" {unit}",
+            unit_scale=True,
+            dynamic_ncols=on_terminal,
+            smoothing=0.3 if on_terminal else 0,  # in a log the rate is the mean
+            miniters=1,
+            mininterval=0.1 if on_terminal else LOG_SECONDS,
+            delay=0 if on_terminal else LOG_SECONDS,
+            leave=on_terminal,
+            bar_format=None if on_terminal else line,
+            file=sys.stderr if on_terminal else _LogFile(),
+            disable=not is_main_process(),
+        )
 
     def update(self, count: int = 1, note: str | None = None) -> None:
         """Add finished work; `note` is shown behind the bar."""
         self.done += count
-        self.note = self.note if note is None else note
-        if self._bar is not None:
-            self._bar.set_postfix_str(self.note, refresh=False)
-            self._bar.update(count)
-        elif self.done != self.total and time.monotonic() - self._last >= LOG_SECONDS:
-            self._last = time.monotonic()
-            log(self.line())
-
-    def line(self) -> str:
-        """The state as one line of text."""
-        seconds = time.monotonic() - self._start
-        rate = (self.done - self.initial) / max(seconds, 1e-9)
-        parts = [f"{self.label}: {self.done:,}"]
-        if self.total:
-            parts[0] += f"/{self.total:,} {self.unit} ({100 * self.done / self.total:.0f} %)"
-            if rate > 0:
-                parts.append(f"{duration((self.total - self.done) / rate)} left")
-        else:
-            parts[0] += f" {self.unit}"
-        parts.insert(1, f"{rate:,.1f} {self.unit}/s")
-        return ", ".join([*parts, *([self.note] if self.note else [])])
+        if note is not None:
+            self._bar.set_postfix_str(note, refresh=False)
+        self._bar.update(count)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-        elif kind is None and self.done > self.initial:
-            log(self.line())
+        if self._is_logged and kind is None and self.done > self.initial:
+            log(str(self._bar))
+        self._bar.close()
 
 
 def duration(seconds: float) -> str:

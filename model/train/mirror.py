@@ -1,8 +1,8 @@
-"""What a fresh machine needs lies at addresses that outlive it.
+"""Copies of checkpoints at an address, from which a fresh machine resumes.
 
-Copies of checkpoints: `pretrain.checkpoint_dir`. `<address>/checkpoint-<step>/` has the files of
-the local checkpoint, and the metrics so far. Its `state.json` is put there last and removed first,
-so that a checkpoint is whole or not there. Vocabulary and shards: `pretrain.inputs_dir`.
+`<pretrain.checkpoint_dir>/checkpoint-<step>/` has the files of the local checkpoint, and the
+metrics so far. Its `state.json` is put there last and removed first, so that a checkpoint is whole
+or not there. Vocabulary and shards may come from another run: `pretrain.inputs_dir`.
 """
 
 import re
@@ -16,22 +16,18 @@ from electrify.stage.remote import copy_stage
 from electrify.storage.folder import Folder, explained
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
-from model.train.checkpoint import FILES, check_identity, newest_sound, read_state
+from model.train.checkpoint import check_identity, newest_sound, read_state
 
 INPUTS = ("vocab", "shards")  # stage folders that pretraining reads
 _FILE = re.compile(r"checkpoint-(\d+)/([^/]+)$")
 
 
-def mirrored_steps(place: Folder) -> dict[int, set[str]]:
-    """The names of the files of every checkpoint, whole or not, by step."""
+def mirrored_steps(place: Folder) -> dict[int, bool]:
+    """The steps of the checkpoints at an address, in their order, and whether each is whole."""
     steps: dict[int, set[str]] = {}
     for match in filter(None, map(_FILE.fullmatch, place.files())):
         steps.setdefault(int(match[1]), set()).add(match[2])
-    return steps
-
-
-def whole_steps(steps: Mapping[int, set[str]]) -> list[int]:
-    return [step for step in sorted(steps, reverse=True) if CHECKPOINT_STATE in steps[step]]
+    return {step: CHECKPOINT_STATE in steps[step] for step in sorted(steps)}
 
 
 def upload_checkpoint(checkpoint: Path, url: str, keep: int, keep_every: int | None = None) -> None:
@@ -45,7 +41,7 @@ def upload_checkpoint(checkpoint: Path, url: str, keep: int, keep_every: int | N
         place = Folder(url)
         place.put_whole(checkpoint.name, {p.name: p for p in sources}, last=CHECKPOINT_STATE)
         steps = mirrored_steps(place)
-        before = sorted(n for n in whole_steps(steps) if n < step)
+        before = [n for n, is_whole in steps.items() if is_whole and n < step]
         for other in steps.keys() - kept_steps([*before, step], keep, keep_every):
             place.remove_folder(f"checkpoint-{other}", first=CHECKPOINT_STATE)
     except Exception as error:  # each file system has errors of its own
@@ -72,14 +68,14 @@ def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any] | None 
     with explained(f"pretrain.checkpoint_dir = {url!r}", "read"):
         steps = mirrored_steps(place)
     newest = newest_sound(folder)
-    for step in whole_steps(steps):
+    for step in reversed([step for step, is_whole in steps.items() if is_whole]):
         if step <= newest:
             return
         target = folder / f"checkpoint-{step}"
         temporary = target.with_name(f"{target.name}.tmp")
         shutil.rmtree(temporary, ignore_errors=True)
-        names = [CHECKPOINT_STATE, *FILES, *({METRICS} & steps[step])]
         try:
+            names = [name.partition("/")[2] for name in place.files(target.name)]
             place.get_all({f"{target.name}/{name}": temporary / name for name in names})
             state = read_state(temporary)
         except Exception as error:  # damaged, or lost on the way
@@ -88,7 +84,7 @@ def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any] | None 
             continue
         if identity is not None:
             check_identity(state["identity"], identity, f"{url}/checkpoint-{step}")
-        if METRICS in names:
+        if (temporary / METRICS).exists():
             (temporary / METRICS).replace(folder / METRICS)
         shutil.rmtree(target, ignore_errors=True)
         temporary.replace(target)

@@ -270,12 +270,13 @@ def test_every_line_of_validate_can_be_set():
     assert "# evaluate.learning_rate is not set" in describe_config(load_config(SMALL))
 
 
-def test_progress_lines_show_share_rate_and_time_left(monkeypatch):
-    clock = iter([0.0, 10.0, 10.0, 10.0])
-    monkeypatch.setattr("electrify.system.progress.time.monotonic", lambda: next(clock))
-    progress = Progress("encode", 200, "documents", initial=50)
-    progress.done = 100
-    assert progress.line() == "encode: 100/200 documents (50 %), 5.0 documents/s, 20 s left"
+def test_a_log_without_a_terminal_has_lines_of_progress(caplog, monkeypatch):
+    monkeypatch.setattr("electrify.system.progress.LOG_SECONDS", 0.0)
+    with caplog.at_level("INFO"), Progress("encode", 200, "documents", initial=50) as progress:
+        progress.update(50, note="loss 1.5")
+    assert progress.done == 100
+    assert all("encode: 100/200 documents (50 %), " in line for line in caplog.messages[-2:])
+    assert caplog.messages[-1].endswith("left, loss 1.5")
 
 
 @pytest.mark.parametrize(

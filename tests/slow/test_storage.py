@@ -7,8 +7,6 @@ be whole or not there, and those that were finished untouched. In the end the bu
 a run on a disk makes, byte for byte, and nothing else.
 """
 
-import base64
-import json
 import os
 import random
 import re
@@ -17,15 +15,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from electrify.stage.folder import MANIFEST, read_manifest
 from electrify.stage.remote import REPORTS, WORK_DIR
-from electrify.storage.folder import md5_of
-from electrify.storage.lock import LOCKS
 from tests.faulty_storage import FaultyStorage, faulty_storage
 from tests.slow.runs import (
     STAGES,
@@ -63,14 +58,11 @@ class _Runs:
         self.storage, self.work = storage, work
         self.figures = Figures()
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._killed: set[str] = set()  # machines, of which locks may be left
         self._files = gcsfs.GCSFileSystem(
             token="anon", endpoint_url=sound_url, use_listings_cache=False
         )
 
-    def start(
-        self, machine: str, words: list[str], breaks_locks: bool = True
-    ) -> subprocess.Popen[bytes]:
+    def start(self, machine: str, words: list[str]) -> subprocess.Popen[bytes]:
         self.figures.num_starts += 1
         environment = {
             "STORAGE_EMULATOR_HOST": self.storage.url,
@@ -78,18 +70,14 @@ class _Runs:
             "FSSPEC_GS": '{"token": "anon"}',
             WORK_DIR: str(self.work / machine),
         }
-        if breaks_locks and words[0] == "run" and self._killed - {machine}:
-            words = [*words, "--break-lock"]
-        program = ("tests.slow.machine",)
-        process = start(words, self.log_of(self.figures.num_starts), program, environment)
+        process = start(words, self.log_of(self.figures.num_starts), environment=environment)
         self._processes.append(process)
         return process
 
-    def kill(self, machine: str) -> None:
-        """Kill what was started last, on this machine."""
+    def kill(self) -> None:
+        """Kill what was started last."""
         os.killpg(self._processes[-1].pid, signal.SIGKILL)
         self._processes[-1].wait()
-        self._killed.add(machine)
 
     def stop(self) -> None:
         """Leave no process behind."""
@@ -113,13 +101,6 @@ class _Runs:
     def objects(self) -> dict[str, Any]:
         found = self._files.find(_ADDRESS, detail=True)
         return {name.partition("/")[2].partition("/")[2]: info for name, info in found.items()}
-
-    def lock_holders(self) -> set[int]:
-        """The process ids in the locks that are in the bucket."""
-        names = [name for name in self.objects() if name.startswith(f"{LOCKS}/")]
-        with suppress(FileNotFoundError):  # it was released meanwhile
-            return {json.loads(self._files.cat_file(f"{_ADDRESS}/{n}"))["pid"] for n in names}
-        return set()
 
     def manifests(self) -> dict[str, bytes]:
         there = self.objects()
@@ -157,7 +138,6 @@ def _run_and_kill(runs: _Runs, kills: int, rng: random.Random, local: Path) -> N
         if not _start_and_kill(runs, rng.choice(machines[-2:]), local, rng):
             break  # it was finished before
         machines.append(f"machine-{len(machines) + 1}")
-    _check_second_writer(runs, machines[-1])
     runs.finish(machines[-1], arguments("run", _ADDRESS))
     figures.faults += _differences(runs, local)
     _check_verbs(runs)
@@ -185,7 +165,7 @@ def _start_and_kill(runs: _Runs, machine: str, local: Path, rng: random.Random) 
             said = printed(runs.log_of(figures.num_starts))
             figures.faults.append(f"{machine}: status {process.returncode}: {said[-2000:]}")
         return False
-    runs.kill(machine)
+    runs.kill()
     after = runs.manifests()
     unfinished = [stage for stage in STAGES if f"{stage}/{MANIFEST}" not in after]
     figures.kills.append(f"{machine}, before {unfinished[0] if unfinished else 'the report'}")
@@ -201,25 +181,6 @@ def _start_and_kill(runs: _Runs, machine: str, local: Path, rng: random.Random) 
     return True
 
 
-def _check_second_writer(runs: _Runs, machine: str) -> None:
-    """Hold a stage from one machine as another wants it: the second is told by whom."""
-    process = runs.start(machine, arguments("run", _ADDRESS))
-    deadline = time.monotonic() + MAX_SECONDS
-    while process.poll() is None and time.monotonic() < deadline:
-        if process.pid in runs.lock_holders():
-            break
-        time.sleep(_POLL_SECONDS)
-    else:
-        return  # all was done already
-    second = runs.start("second", arguments("run", _ADDRESS), breaks_locks=False)
-    said_in = runs.log_of(runs.figures.num_starts)
-    status = second.wait(timeout=MAX_SECONDS)
-    said = printed(said_in)
-    if process.poll() is None and (status != 1 or f"process {process.pid} on" not in said):
-        runs.figures.faults.append(f"a second writer was not told: {status}: {said[-1000:]}")
-    process.wait(timeout=MAX_SECONDS)
-
-
 def _differences(runs: _Runs, local: Path) -> Iterator[str]:
     there = runs.download()
     yield from unsound(there)
@@ -232,9 +193,6 @@ def _differences(runs: _Runs, local: Path) -> Iterator[str]:
     objects = runs.objects()
     for name in sorted({*objects} ^ expected):
         yield f"{name} is {'left' if name in objects else 'not'} in the bucket"
-    for name, info in objects.items():
-        if base64.b64decode(info["md5Hash"]).hex() != md5_of(there / name):
-            yield f"{name} has another checksum than its content"
     runs.figures.megabytes_kept = sum(info["size"] for info in objects.values()) / 1e6
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from electrify.check.cost import corpus_cost, evaluation_cost
 from electrify.check.inputs import check_run
+from electrify.check.overview import corpus_cost, evaluation_cost
 from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
 from electrify.stage.plan import is_hub_name

@@ -32,7 +32,7 @@ def test_a_row_says_type_limits_default_and_meaning():
     rows = reference().splitlines()
     for row in (
         '| `hanja` | `"keep"`, `"drop"` | `"keep"` | `drop` removes Hanja',
-        "| `min_language_fraction` | number, 0 to 1 | `0.5` | Share of a document's letters",
+        "| `min_language_fraction` | number at least 0, at most 1 | `0.5` | Share of a",
         "| `num_steps` | integer at least 1 | by size | Number of steps.",
         "| `path` | text | required | A glob",
         "| `seeds` | list of: integer at least 0 | `[0, 1, 2, 3, 4]` | Seeds",

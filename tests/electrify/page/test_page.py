@@ -9,9 +9,6 @@ from electrify.page.page import Page, format_number
 from electrify.page.plots import (
     PALETTE,
     _envelope,
-    label_points,
-    new_figure,
-    num_columns,
     printable,
     tick_text,
 )
@@ -168,26 +165,6 @@ def test_a_line_has_the_colour_of_the_points_of_its_name():
     legend = page.text().split('<div class="legend">')[1].split("</div>")[0]
     assert re.findall(r"series-(\d)", legend) == ["0", "1", "2"]
     assert [t for tag, t in Reader(legend).texts if tag == "b"] == ["●", "ours", "■", "paper"]
-
-
-def test_labels_stand_beside_their_marks_and_never_over_each_other():
-    from matplotlib.transforms import Bbox
-
-    marks = [(float(n % 5), float(n // 5), f"모델 {n} name") for n in range(40)]
-    with new_figure(300.0, 46, 36, 24) as (_figure, axes):
-        axes.plot([x for x, _, _ in marks], [y for _, y, _ in marks], "o")
-        axes.margins(0.12)
-        label_points(axes, marks)
-        places = {label: axes.transData.transform((x, y)) for x, y, label in marks}
-        boxes = []
-        for text in axes.texts:
-            (x, y), width = places[text.get_text()], 0.58 * 8.5 * num_columns(text.get_text())
-            left = x + text.xyann[0]
-            left -= {"left": 0, "center": width / 2, "right": width}[text.get_ha()]
-            boxes.append(Bbox.from_bounds(left, y + text.xyann[1], width, 8.5))
-    assert 10 < len({text.get_text() for text in axes.texts}) == len(boxes) <= 40
-    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
-    assert not any(box.contains(*place) for place in places.values() for box in boxes)
 
 
 def test_counts_are_shaded_by_their_share_of_the_row():

@@ -4,7 +4,6 @@ import hashlib
 import json
 import logging
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +19,7 @@ from electrify.config.load import load_config
 from electrify.stage import remote as remote_run
 from electrify.stage.folder import (
     MANIFEST,
-    SPARSE,
+    NOT_COPIED,
     Stage,
     check_files,
     input_digest,
@@ -32,14 +31,12 @@ from electrify.stage.remote import (
     open_address,
     open_run,
     pull,
-    push_partial,
-    push_plan,
+    pull_figures,
     push_rewritten,
 )
 from electrify.stage.run import run_stage
 from electrify.storage import folder as remote_folder
 from electrify.storage.folder import Folder, is_passing
-from electrify.storage.lock import LOCKS
 from tests.faulty_storage import FaultyStorage, faulty_storage
 
 # gcsfs asks nobody else for credentials and kinds of buckets
@@ -49,7 +46,6 @@ os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(remote_folder, "FIRST_WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(remote_run, "PARTIAL_SECONDS", 0.0)
     monkeypatch.setenv(remote_run.WORK_DIR, str(tmp_path / "one"))
 
 
@@ -94,7 +90,6 @@ def address(request, tmp_path: Path) -> str:
 def machine(name: str, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The local folder of the run on a machine that has just been started."""
     monkeypatch.setenv(remote_run.WORK_DIR, str(tmp_path / name))
-    remote_run._of_process.cache_clear()
     return open_address(address)
 
 
@@ -146,11 +141,13 @@ def test_another_machine_goes_on_where_one_has_ended(tmp_path, address, monkeypa
     assert whole(address)
     second = machine("two", tmp_path, address, monkeypatch)
     assert status(clean(second)).state == "done"
-    small = [SPARSE, "README.md", MANIFEST, "report.json"]  # no data
-    assert sorted(p.name for p in (second / "clean").iterdir()) == small
+    assert {p.name for p in (second / "clean").iterdir()} == {NOT_COPIED, MANIFEST}
+    pull_figures(second)
+    small = {NOT_COPIED, MANIFEST, "README.md", "report.json"}  # no data
+    assert {p.name for p in (second / "clean").iterdir()} == small
     assert run_stage(clean(second), refuse) is False
     assert make(after(second))  # reads all of clean/
-    assert not (second / "clean" / SPARSE).exists()
+    assert not (second / "clean" / NOT_COPIED).exists()
     check_files(second / "clean", "clean")
     third = machine("one", tmp_path, address, monkeypatch)
     assert run_stage(after(third), refuse) is False
@@ -186,29 +183,6 @@ def test_wherever_an_upload_breaks_off_the_stage_is_not_there(tmp_path, memory, 
         assert whole(address)
 
 
-def test_what_is_there_is_not_sent_again(tmp_path, gs, storage, monkeypatch):
-    run = machine("one", tmp_path, gs, monkeypatch)
-    make(clean(run))
-    for name in ("deep/tokens-0.npy", MANIFEST):
-        Folder(gs).remove(f"clean/{name}")
-    Folder(gs).write("clean/report.json", b"of somebody else")
-    Folder(gs).write("clean/stray.json", b"{}")
-    sent: list[str] = []
-    put = Folder.put
-
-    def noted(self, source: Path, name: str) -> None:
-        sent.append(name)
-        put(self, source, name)
-
-    monkeypatch.setattr(Folder, "put", noted)
-    run = machine("one", tmp_path, gs, monkeypatch)
-    assert run_stage(clean(run), refuse) is False
-    assert sorted(sent[:-1]) == ["clean/deep/tokens-0.npy", "clean/report.json"]
-    assert sent[-1] == f"clean/{MANIFEST}"
-    assert whole(gs)
-    assert "clean/stray.json" not in there(gs)
-
-
 def test_a_stale_manifest_goes_before_its_files_change(tmp_path, memory, monkeypatch):
     run = machine("one", tmp_path, memory, monkeypatch)
     make(clean(run))
@@ -226,44 +200,11 @@ def test_a_stale_manifest_goes_before_its_files_change(tmp_path, memory, monkeyp
         make(changed)
     assert done == []
     make(changed, overwrite=True)
-    of_stage = [what for what in done if "lock" not in what]
-    assert of_stage[0] == f"remove clean/{MANIFEST}"
-    assert of_stage[-1] == f"put clean/{MANIFEST}"
+    assert done[0] == f"remove clean/{MANIFEST}"
+    assert done[-1] == f"put clean/{MANIFEST}"
     assert whole(memory)
     other = machine("two", tmp_path, memory, monkeypatch)
     assert status(clean(other, "둘")).state == "done"
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.parametrize("change", ["made anew", "taken away"])
-def test_a_kill_while_a_change_there_is_taken_over_wedges_nothing(
-    tmp_path, memory, monkeypatch, kills, change
-):
-    texts = iter(range(1000))
-    wanted: dict[str, Stage] = {}
-
-    def begin() -> None:
-        text, other = str(next(texts)), str(next(texts))
-        run = machine("two", tmp_path, memory, monkeypatch)
-        make(clean(run, text), overwrite=True)
-        machine("one", tmp_path, memory, monkeypatch)
-        if change == "made anew":
-            make(clean(machine("two", tmp_path, memory, monkeypatch), other), overwrite=True)
-        else:
-            Folder(memory).remove_folder("clean", first=MANIFEST)
-        wanted["stage"] = clean(run.parents[2] / "one" / run.relative_to(run.parents[1]), other)
-
-    def take_over() -> None:
-        machine("one", tmp_path, memory, monkeypatch)
-
-    for _ in kills(begin, take_over):
-        take_over()
-        stage = wanted["stage"]
-        assert status(stage).state == ("done" if change == "made anew" else "missing")
-        assert {path.name for path in stage.folder.parent.iterdir()} <= {"clean", ".remote"}
-        make(stage)
-        pull(stage.folder.parent, "clean")
-        check_files(stage.folder, "clean")
 
 
 def test_two_that_were_made_otherwise_are_told_apart(tmp_path, memory, monkeypatch):
@@ -300,122 +241,39 @@ def test_cards_that_are_written_anew_go_there_and_come_back(tmp_path, address, m
     assert (other / "clean" / "README.md").read_text() == "a card with scores"
 
 
-# --- unfinished work ------------------------------------------------------------------------------
+def test_checkpoints_of_another_plan_are_dropped_on_demand_alone(tmp_path, address, monkeypatch):
+    def training(run: Path, seed: int = 0) -> Stage:
+        return Stage("pretrain", run / "pretrain", {"seed": seed}, resumable=True)
 
-
-def jobs(run: Path, seed: int = 0) -> Stage:
-    return Stage("evaluate", run / "evaluate", {"seed": seed}, resumable=True)
-
-
-def test_jobs_of_a_lost_machine_are_not_done_again(tmp_path, address, monkeypatch):
     def lost(folder: Path) -> dict[str, int]:
-        (folder / "predictions").mkdir()
-        (folder / "predictions" / "a-0.jsonl").write_text("lines")
-        (folder / "results.jsonl").write_text("a 0\n")
-        push_partial(folder)
-        (folder / "results.jsonl").write_text("a 0\nb 0\n")
-        raise KeyboardInterrupt  # the second is not sent
-
-    def rest(folder: Path) -> dict[str, int]:
-        assert (folder / "results.jsonl").read_text() == "a 0\n"
-        assert (folder / "predictions" / "a-0.jsonl").read_text() == "lines"
-        return {}
-
-    with pytest.raises(KeyboardInterrupt):
-        run_stage(jobs(machine("one", tmp_path, address, monkeypatch)), lost)
-    second = machine("two", tmp_path, address, monkeypatch)
-    with pytest.raises(ValueError, match="unfinished work of another config"):
-        run_stage(jobs(second, seed=1), refuse)
-    assert run_stage(jobs(second), rest)
-    assert not any(name.startswith("evaluate.partial") for name in there(address))
-
-
-def test_unfinished_work_of_another_plan_is_dropped_on_demand_alone(tmp_path, memory, monkeypatch):
-    def lost(folder: Path) -> dict[str, int]:
-        (folder / "results.jsonl").write_text("a 0\n")
-        push_partial(folder)
+        Folder(address).write("pretrain.partial/checkpoint-1/state.json", b"{}")
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        run_stage(jobs(machine("one", tmp_path, memory, monkeypatch)), lost)
-    run = machine("two", tmp_path, memory, monkeypatch)
-    other = jobs(run, seed=1)
-    other.partial.mkdir(parents=True)
-    (other.partial / "plan.json").write_text(json.dumps(other.plan))
-    with pytest.raises(ValueError, match=r"evaluate\.partial is the unfinished work of another"):
-        push_plan(other, overwrite=False)
-    assert "evaluate.partial/results.jsonl" in there(memory)
-    push_plan(other, overwrite=True)
-    assert [*there(memory)] == ["evaluate.partial/plan.json"]
+    kept = {"pretrain.partial/plan.json", "pretrain.partial/checkpoint-1/state.json"}
+    for name in ("one", "two"):
+        with pytest.raises(KeyboardInterrupt):
+            run_stage(training(machine(name, tmp_path, address, monkeypatch)), lost)
+        assert there(address).keys() == kept
+    other = training(machine("three", tmp_path, address, monkeypatch), seed=1)
+    with pytest.raises(ValueError, match=r"pretrain\.partial is the unfinished work of another"):
+        run_stage(other, refuse)
+    assert there(address).keys() == kept
+    assert run_stage(other, lambda folder: {}, overwrite=True)
+    assert there(address).keys() == {f"pretrain/{MANIFEST}"}
 
 
-# --- one writer -----------------------------------------------------------------------------------
+def test_a_writer_that_another_one_disturbs_does_not_finish(tmp_path, memory, monkeypatch):
+    run = machine("one", tmp_path, memory, monkeypatch)
+    put_all = Folder.put_all
 
+    def disturbed(self, sources) -> None:
+        put_all(self, sources)
+        self.write("clean/report.json", b"of another process")
 
-def held_by_another(address: str) -> Folder:
-    """A lock of `clean` that another machine holds, for an hour by now."""
-    place = Folder(address)
-    owner = {"local_id": "x", "pid": 7, "host": "other", "command": "electrify run"}
-    place.write(f"{LOCKS}/clean", json.dumps(owner | {"since": time.time() - 3600}).encode())
-    return place
-
-
-def test_a_second_writer_is_told_by_whom_how_long_and_how_to_go_on(tmp_path, address, monkeypatch):
-    run = machine("two", tmp_path, address, monkeypatch)
-    place = held_by_another(address)
-    words = r"clean is being written by process 7 on other .* 60 min.* --break-lock"
-    with pytest.raises(ValueError, match=words):
+    monkeypatch.setattr(Folder, "put_all", disturbed)
+    with pytest.raises(ValueError, match="another process writes there"):
         make(clean(run))
-    assert [*place.files()] == [f"{LOCKS}/clean"]
-    assert not (run / "clean.partial").exists()
-    open_address(address, break_lock=True)
-    assert make(clean(run))
-    assert whole(address)
-    assert f"{LOCKS}/clean" not in place.files()
-
-
-def test_a_writer_whose_lock_was_broken_sends_nothing(tmp_path, memory, monkeypatch):
-    run = machine("one", tmp_path, memory, monkeypatch)
-
-    def broken(folder: Path) -> dict[str, int]:
-        held_by_another(memory)
-        return {}
-
-    with pytest.raises(ValueError, match="took over the lock"):
-        run_stage(clean(run), broken)
-    assert [*there(memory)] == [f"{LOCKS}/clean"]  # of the other
-
-
-def test_the_lock_of_a_process_that_died_here_is_ours(tmp_path, memory, monkeypatch):
-    run = machine("one", tmp_path, memory, monkeypatch)
-    place = Folder(memory)
-    monkeypatch.setattr(Folder, "remove", lambda *_: None)  # as if it were killed
-    make(clean(run))
-    assert f"{LOCKS}/clean" in place.files()
-    monkeypatch.undo()
-    monkeypatch.setenv(remote_run.WORK_DIR, str(tmp_path / "one"))
-    make(clean(machine("one", tmp_path, memory, monkeypatch), "둘"), overwrite=True)
-    assert whole(memory)
-    assert f"{LOCKS}/clean" not in place.files()
-
-
-def test_machines_that_share_a_folder_have_locks_of_their_own(tmp_path, memory, monkeypatch):
-    """A cache folder on a network file system: its id is the same for both."""
-    run = machine("one", tmp_path, memory, monkeypatch)
-    monkeypatch.setattr(Folder, "remove", lambda *_: None)  # the other machine still writes
-    monkeypatch.setattr("socket.gethostname", lambda: "other")
-    make(clean(run))
-    monkeypatch.undo()
-    monkeypatch.setenv(remote_run.WORK_DIR, str(tmp_path / "one"))
-    with pytest.raises(ValueError, match=r"is being written by process \d+ on other"):
-        make(clean(run, "둘"), overwrite=True)
-
-
-def test_only_one_of_many_gets_a_lock(memory, gs):
-    for address in (memory, gs):
-        place = Folder(address)
-        assert [place.create("a", b"x") for _ in range(3)] == [True, False, False]
-        assert place.read("a") == b"x"
+    assert not whole(memory)
 
 
 # --- a service that fails -------------------------------------------------------------------------
@@ -495,7 +353,7 @@ def test_a_large_upload_whose_answer_was_lost_is_found(tmp_path, gs, storage, mo
     monkeypatch.setattr(FaultyStorage, "_draw", draw)
     place.put(path, "large.bin")
     assert lost == 1
-    assert place.files()["large.bin"].md5 == remote_folder.md5_of(path)
+    assert place.read("large.bin") == path.read_bytes()
 
 
 # --- verbs ----------------------------------------------------------------------------------------

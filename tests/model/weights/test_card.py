@@ -11,8 +11,7 @@ from huggingface_hub import ModelCard
 from transformers import AutoTokenizer, ElectraForMaskedLM, ElectraForPreTraining
 
 from electrify.config.evaluate import EvaluateConfig
-from electrify.config.export import ExportConfig
-from electrify.config.run import RunConfig
+from electrify.config.run import ExportConfig, RunConfig
 from electrify.stage.folder import Stage, input_digest, read_manifest
 from electrify.stage.plan import evaluate_stage
 from electrify.stage.run import run_stage
