@@ -84,16 +84,14 @@ def data_dirs(options: EvaluateConfig, tasks: Sequence[Task]) -> tuple[Path, ...
 
 
 def dir_of(task: Task, data_dirs: Sequence[Path]) -> Path:
-    """The first of the folders, or the hub, that has the task. The last is not looked through: what
-    none has is looked for there, and its lack named."""
+    """The first of the folders, or the hub, that has the task, else the last."""
     return next((place for place in data_dirs[:-1] if has_data(task, place)), data_dirs[-1])
 
 
 def check_data(options: EvaluateConfig) -> list[Task]:
     """The tasks of the config that have data. Of a suite, others are left out with a warning.
 
-    `ValueError` names all without data, and where to get each: tasks that the config names, and
-    those of a suite that has none with data.
+    `ValueError` names all that the config names and all of a suite that has none with data.
     """
     official = official_tasks(options)
     dirs = data_dirs(options, official)
@@ -138,11 +136,7 @@ def hub_paths(options: EvaluateConfig) -> dict[str, str]:
 
 
 def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]]:
-    """The tasks of the config, and the data of each by its name.
-
-    Raises `ValueError` as `check_data` before anything is read, as `load_data`, and for all tasks
-    that `datasets` cannot read.
-    """
+    """The tasks of the config, and the data of each; `ValueError` names all that is missing."""
     tasks = check_data(options)
     dirs = data_dirs(options, tasks)
     places = {task.name: dir_of(task, dirs) for task in tasks}
@@ -253,11 +247,7 @@ def split_by_group(
 def read_splits(
     task: Task, data_dir: Path, splits: Collection[str] | None = None
 ) -> dict[str, tuple[Example, ...]]:
-    """The rows of a task by split, of `splits` or of all there are.
-
-    Raises `ValueError` that names the file looked for, the two files of one name, what the hub has
-    not, or the bad row.
-    """
+    """The rows of a task by split, of `splits` or of all; `ValueError` names what is wrong."""
     return _read(task, data_dir, splits)[0]
 
 

@@ -67,12 +67,9 @@ def closed(text: str) -> str:
 def repaired(text: str, pieces: Sequence[str], tokenizer: Any) -> list[str]:
     """The pieces of a marked text as if the closing markers did not cut words.
 
-    A marker in the middle of a word makes the rest a word of its own. The first piece of the rest
-    becomes a continuation ("##") if it begins with a Hangul syllable; which piece that makes need
-    not be in the vocabulary. With sentencepiece it loses its word start. Only an ordinary blank
-    behind the marker ends the word. Other tokenizers: as they are.
-
-    Raises `ValueError` for a text that ends in a closing marker (IndexError in the official code).
+    The first piece behind a marker in a word becomes a continuation ("##") if it begins with a
+    Hangul syllable; which piece that makes need not be in the vocabulary. With sentencepiece it
+    loses its word start. Raises `ValueError` for a text that ends in a closing marker.
     """
     found = list(pieces)
     prefix = continuation_prefix(tokenizer)

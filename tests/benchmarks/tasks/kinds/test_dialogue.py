@@ -11,7 +11,7 @@ from transformers import BertTokenizer, ElectraConfig, ElectraModel
 
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads import dialogue as dialogue_head
-from benchmarks.tasks.heads.dialogue import MAX_VALUE_PIECES, SlotGenerator
+from benchmarks.tasks.heads.dialogue import MAX_VALUE_PIECES
 from benchmarks.tasks.kinds.dialogue import (
     GATES,
     GENERATED,
@@ -204,16 +204,3 @@ def test_nothing_is_generated_behind_other_gates(examples, batch, tokenizer, enc
     lines = TASK.lines(examples, features, arrays)
     assert [line["prediction"] for line in lines] == [[]] * 3
     assert lines[2]["gold"] == ["식당-이름-미담", "식당-주차 가능-yes"]
-
-
-def test_a_pooler_of_the_encoder_is_taken_over(tokenizer):
-    encoder = nn.Module()
-    encoder.config = type("Config", (), {"hidden_size": 4})
-    encoder.pooler = nn.Module()
-    encoder.pooler.dense = nn.Linear(4, 4)
-    embeddings = nn.Embedding(len(WORDS), 4)
-    encoder.get_input_embeddings = lambda: embeddings
-    head = SlotGenerator(encoder, [[5, 6], [7]], 0)
-    assert torch.equal(head.pooler.weight, encoder.pooler.dense.weight)
-    assert head.pooler.weight is not encoder.pooler.dense.weight
-    assert isinstance(head.widen, nn.Identity)

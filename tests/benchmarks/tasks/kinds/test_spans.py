@@ -81,22 +81,6 @@ def byte_bpe() -> Tokenizer:
     return tokenizer
 
 
-def unigram() -> Tokenizer:
-    tokenizer = Tokenizer(models.Unigram())
-    tokenizer.normalizer = normalizers.NFKC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    trainer = trainers.UnigramTrainer(
-        vocab_size=120, special_tokens=SPECIAL, unk_token="[UNK]", show_progress=False
-    )
-    tokenizer.train_from_iterator([CONTEXT] * 2, trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] [SEP] $B [SEP]",
-        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
-    )
-    return tokenizer
-
-
 def fast(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
     names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
     return PreTrainedTokenizerFast(
@@ -104,7 +88,7 @@ def fast(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
     )
 
 
-@pytest.fixture(scope="module", params=[word_piece, byte_bpe, unigram], ids=lambda f: f.__name__)
+@pytest.fixture(scope="module", params=[word_piece, byte_bpe], ids=lambda f: f.__name__)
 def tokenizer(request) -> PreTrainedTokenizerFast:
     return fast(request.param())
 
@@ -162,7 +146,7 @@ def test_answers_are_found_back_by_offsets(tokenizer):
         text = CONTEXT[pieces.offsets[first][0] : pieces.offsets[last][1]].strip()
         assert answer in text
         around = {"Café Lumière", "1932", "The"}  # words of their own in every tokenizer
-        if answer in around and "▁" not in str(tokenizer.get_vocab()):
+        if answer in around:
             assert text == answer
         # no piece less would hold it
         assert pieces.offsets[first][1] > start
