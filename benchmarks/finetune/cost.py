@@ -18,7 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.finetune.training import Trainer
-from benchmarks.tasks.heads.batches import collate
+from benchmarks.tasks.heads import collate
 from benchmarks.tasks.task import Features
 from electrify.system.memory import peak_since_restart_mb, restart_peak
 from electrify.system.outcome import first_line

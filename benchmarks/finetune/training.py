@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks.finetune.optim import build_optimizer, set_rates
 from benchmarks.finetune.recipe import HyperParameters
-from benchmarks.tasks.heads.batches import collate, prediction_batches, training_batches
+from benchmarks.tasks.heads import collate, prediction_batches, training_batches
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.task import Features, Outputs, Task
 from electrify.system.outcome import UserError, first_line

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.results.results import RESULTS, read_results
-from benchmarks.tasks.data import TaskData, data_dirs, dir_of, has_data, load_data
-from benchmarks.tasks.hub import versioned
+from benchmarks.tasks.data import TaskData, data_dirs, dir_of, has_data, load_data, versioned
 from benchmarks.tasks.registry import TASKS, tasks_of
 from benchmarks.tasks.task import Task
 from electrify.config.run import RunConfig

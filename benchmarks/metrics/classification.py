@@ -1,14 +1,16 @@
-"""Metrics of labels: official values of GLUE, KLUE and KLUE-RE.
+"""Metrics of labels and of numbers: official values of GLUE, KLUE and KLUE-RE.
 
-Every metric takes gold and predicted label ids (equal length, one an example), gives 0..1 (mcc
--1..1) where the official scripts print that times 100, and is `nan` over no rows.
+Every metric takes gold and predicted label ids or numbers (equal length, one an example) and gives
+0..1 (mcc and correlations -1..1) where the official scripts print that times 100. It is `nan` over
+no rows, and a correlation also where a side is constant: never 0.
 KLUE: KLUE-baseline klue_baseline/metrics/functional.py; GLUE: google-research/electra
 finetune/classification/classification_metrics.py and huggingface/evaluate metrics/glue/glue.py.
-All of them call scikit-learn, and so does this; it is imported where a score is made, for tasks are
-listed and read where there is none.
+All of them call scikit-learn and scipy, and so does this; they are imported where a score is made,
+for tasks are listed and read where there are none.
 """
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +21,10 @@ from electrify.system.outcome import UserError
 
 Labels = Sequence[int] | NDArray[np.integer[Any]]
 Probabilities = NDArray[np.floating[Any]] | Sequence[Sequence[float]]
+Values = Sequence[float] | NDArray[np.floating[Any]]
 MetricFunction = Callable[[Any, Any], float]  # gold and predicted values of one length
+
+PARAPHRASE_THRESHOLD = 3.0  # KLUE-STS: a pair of this value or more is one of the same meaning
 
 # The trapezoid between the only points of a label without gold rows in scikit-learn since 1.1:
 # recall 1 at precision 0, and recall 0 at precision 1.
@@ -143,6 +148,58 @@ def _areas(gold: Labels, probabilities: Probabilities) -> NDArray[np.float64]:
             precision, recall, _ = precision_recall_curve(labels == label, scores[:, label])
             areas[label] = auc(recall, precision)
     return areas
+
+
+def pearson(gold: Values, predicted: Values) -> float:
+    """Pearson's correlation; `nan` where a side is constant. `ValueError` of less than two rows."""
+    if len(gold) < 2:
+        raise UserError(f"Pearson's correlation needs two rows or more, not {len(gold)}")
+    return _correlation("pearsonr", gold, predicted)
+
+
+def spearman(gold: Values, predicted: Values) -> float:
+    """Pearson's correlation of ranks, equal values at their mean rank; `nan` where undefined."""
+    return _correlation("spearmanr", gold, predicted)
+
+
+def _correlation(name: str, gold: Values, predicted: Values) -> float:
+    from scipy import stats
+
+    first, second = _numbers(gold, predicted)
+    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
+        return math.nan
+    with warnings.catch_warnings(), np.errstate(invalid="ignore"):  # infinite values give nan
+        warnings.simplefilter("ignore", stats.NearConstantInputWarning)
+        return float(getattr(stats, name)(first, second).statistic)
+
+
+def mean_of_pearson_and_spearman(gold: Values, predicted: Values) -> float:
+    """The one number the GLUE leaderboard makes of STS-B."""
+    return (pearson(gold, predicted) + spearman(gold, predicted)) / 2
+
+
+def f1_at_3(gold: Values, predicted: Values) -> float:
+    """KLUE-STS: F1 of the pairs of 3 or more, both sides cut there (functional.py:35).
+
+    Not the file's `binary-label`. 0 where neither side has such a pair.
+    """
+    first, second = _numbers(gold, predicted)
+    return f1(
+        (first >= PARAPHRASE_THRESHOLD).astype(np.int64),
+        (second >= PARAPHRASE_THRESHOLD).astype(np.int64),
+    )
+
+
+def f1_at_3_float32(gold: Values, predicted: Values) -> float:
+    """`f1_at_3` as KLUE-baseline's trainer calls it, in single precision: 2.9999999 becomes 3.0."""
+    first, second = _numbers(gold, predicted)
+    return f1_at_3(first.astype(np.float32), second.astype(np.float32))
+
+
+def _numbers(gold: Values, predicted: Values) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    first, second = (np.asarray(side, dtype=np.float64) for side in (gold, predicted))
+    checked(first, second)  # type: ignore[arg-type]  # of one shape
+    return first, second
 
 
 def checked(

@@ -89,19 +89,14 @@ def squad_v2(
     """Every value of the official script of SQuAD 2.0 under its name.
 
     An answer whose value in `na_probs` is greater than `na_prob_thresh` is taken as "" for `exact`,
-    `f1` and the same of questions with (`HasAns_`) and without (`NoAns_`) gold answers, which are
-    left out where there is no such question; `total`s are counts. Whether a question has an answer
-    is decided by its list of gold answers; of these, texts that normalise to nothing are not
-    compared with.
+    `f1` and the same of questions with (`HasAns_`) and without (`NoAns_`) gold answers; `total`s
+    are counts. Gold texts that normalise to nothing are not compared with.
 
-    With `na_probs` there are also `best_exact`, `best_f1` and the thresholds they are found at
-    (`_best_threshold`; found on the very rows they are of), and the average precisions
-    `pr_exact_ap`, `pr_f1_ap` and `pr_oracle_ap` (which the script computes only where it draws
-    the curves). Not of the official script: `best_exact_reachable`, `best_f1_reachable` and their
-    thresholds (`_best_reachable`).
+    With `na_probs` there are also `best_exact`, `best_f1` and their thresholds (found on the very
+    rows they are of), and average precisions (`pr_exact_ap`, ...). `..._reachable` is ours.
 
-    Raises `ValueError` for a question without prediction, and where `na_probs` has not the ids of
-    the questions: the script stops there with a `KeyError`. Over no questions every value is nan.
+    Raises `ValueError` where predictions or `na_probs` have not the ids of the questions. Over no
+    questions every value is nan.
     """
     _check_ids(gold, predictions, na_probs)
     if not gold:

@@ -1,19 +1,17 @@
 """Metrics of sequence tagging: KLUE-NER as KLUE-baseline computes it, and seqeval's usual ones.
 
-Every metric takes the label ids of all sentences in one chain, as `tagging.framed` makes them for
-KLUE, and the names of the labels ("B-PS", "I-PS", "O"; by default KLUE's), and gives 0..1.
-Official: `entity_macro_f1` and `character_macro_f1` (klue_baseline/metrics/functional.py:42 and
-:58), `seqeval_micro_f1` (seqeval 1.2.2, what most scores of other tag sets are). Corrected:
-`..._without_o` leaves O out as KLUE's paper says, `..._present` counts only labels that occur; over
-chains without the frame both are free of the two labels of [CLS] and [SEP] as well.
+Every metric takes the label ids of all sentences in one chain, as `framed` makes them for KLUE, and
+the names of the labels ("B-PS", "I-PS", "O"; by default KLUE's), and gives 0..1. Official:
+`entity_macro_f1` and `character_macro_f1` (klue_baseline/metrics/functional.py:42 and :58),
+`seqeval_micro_f1` (seqeval 1.2.2). Corrected: `..._without_o` and `..._present`; without the
+frame both are free of the labels of [CLS] and [SEP] as well.
 
 Labels are by character, predictions by word piece (klue_baseline/models/named_entity_recognition.py
 and data/klue_ner.py). A piece learns the label of its first character, [CLS] and [SEP] learn "O". A
 predicted B- of a piece means B- on its first character and I- on the rest. Blanks are not scored,
 and every sentence stands between the predictions of the first and the last position of its padded
-row, gold "O". Two differences from that code: characters are found by the tokenizer's offsets,
-where it loses some beside an [UNK] (KLUE-baseline issue 9); characters cut off by the length
-limit count as predicted "O", where it does not score them.
+row, gold "O". That code loses characters beside an [UNK] and does not score what the length limit
+cuts off (`official_character_labels`); by the tokenizer's offsets, that counts as predicted "O".
 """
 
 import math
@@ -24,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics.classification import Labels, checked, mean_f1
+from electrify.system.outcome import UserError
 
 OUTSIDE = "O"
 Tags = NDArray[np.int64]
@@ -178,3 +177,120 @@ def _entities(
 
 def _entity_labels(labels: Sequence[str]) -> list[int]:
     return [number for number, label in enumerate(labels) if label != OUTSIDE]
+
+
+# Word pieces to characters as KLUE-baseline does it, its mistake included (klue_ner.py
+# `_create_examples`, named_entity_recognition.py `validation_epoch_end`, `tokenizer_out_aligner`).
+# Published scores are made with it. In a word with an [UNK] beside pieces of several characters it
+# loses characters, and the labels behind an [UNK] are shifted (KLUE-baseline issue 9). Without any
+# [UNK] it equals the tokenizer's offsets, but for the frame's end and for what is cut off.
+
+Tokenize = Callable[[str], Sequence[str]]  # a word between blanks to its pieces
+UNKNOWN_PIECE, CONTINUATION = "[UNK]", "##"
+
+
+# an entry of a word as the official code lines it up with its pieces: a known piece, the first
+# character of an [UNK], or a further one
+_PIECE, _UNKNOWN, _IN_UNKNOWN = "piece", "unknown", "in unknown"
+
+
+def official_character_labels(
+    text: str,
+    tags: Sequence[int],
+    predicted: Sequence[int],
+    tokenize: Tokenize,
+    labels: Sequence[str],
+) -> tuple[list[int], list[int]]:
+    """Predicted and gold labels of the characters that are scored, framed.
+
+    `predicted` has one label for every position of the padded input (the maximum length). The frame
+    is the label of position 0 and that of the last padded position, not of [SEP]; gold is "O".
+    Characters cut off are not scored. Raises `ValueError` where the official code stops or never
+    ends.
+    """
+    inside, end = inside_labels(labels), len(predicted) - 1
+    found, position = [predicted[0]], 1
+    for word in text.split(" "):
+        if position >= end:
+            break
+        pieces = tokenize(word)
+        if UNKNOWN_PIECE in pieces:
+            position = _spread_unknown(_slots(word, pieces), predicted, position, inside, found)
+            continue
+        for piece in pieces[: end - position]:
+            label = predicted[position]
+            found += [label, *[inside[label]] * (piece_width(piece) - 1)]
+            position += 1
+    found.append(predicted[-1])
+    outside = labels.index("O")
+    gold = [outside, *without_blanks(text, tags)[: len(found) - 2], outside]
+    if len(gold) != len(found):
+        raise UserError(f"{len(found)} predicted labels for the {len(gold)} gold ones of {text!r}")
+    return found, gold
+
+
+def _spread_unknown(
+    slots: Sequence[str],
+    predicted: Sequence[int],
+    position: int,
+    inside: Sequence[int],
+    found: list[int],
+) -> int:
+    """Append the labels of a word with an [UNK] to `found`; gives the position to go on from.
+
+    The position stays behind [UNK]s: that of an [UNK] is passed only when a known piece follows
+    in the word, and that piece's own is then read twice.
+    """
+    after_unknown = False
+    for slot in slots:
+        if position >= len(predicted) - 1:
+            break
+        if slot == _UNKNOWN:
+            found.append(predicted[position])
+            after_unknown = True
+        elif slot == _IN_UNKNOWN:
+            found.append(inside[predicted[position]])
+        elif after_unknown:
+            position += 1
+            found.append(predicted[position])
+            after_unknown = False
+        else:
+            found.append(predicted[position])
+            position += 1
+    return position
+
+
+def _slots(word: str, pieces: Sequence[str]) -> list[str]:
+    """The word's entries: an [UNK] goes on until the text comes to the next piece's first mark.
+
+    A known piece is one entry whatever its length (the mistake); an [UNK] before another [UNK] is
+    one character; the last piece goes on to the end of the word.
+    """
+    slots: list[str] = []
+    index, num_read, goes_on, last = 0, 0, False, len(pieces) - 1
+    while num_read != len(word) or index != last:
+        piece = pieces[index]
+        if num_read > len(word):
+            raise UserError(f"the pieces {list(pieces)} are longer than their word {word!r}")
+        is_unknown = piece == UNKNOWN_PIECE
+        slots.append(_IN_UNKNOWN if goes_on else _UNKNOWN if is_unknown else _PIECE)
+        num_read += 1 if is_unknown else piece_width(piece)
+        goes_on = False
+        if is_unknown and index < last and pieces[index + 1] != UNKNOWN_PIECE:
+            if num_read >= len(word):
+                raise UserError(f"the pieces {list(pieces)} are longer than their word {word!r}")
+            goes_on = word[num_read] != pieces[index + 1][0]
+        index += not goes_on
+        if index > last:
+            index, goes_on = last, True
+    return slots
+
+
+def piece_width(piece: str) -> int:
+    """Characters of a piece."""
+    return len(piece.replace(CONTINUATION, ""))
+
+
+def without_blanks(text: str, tags: Sequence[int]) -> list[int]:
+    """The labels of the characters that are no blanks."""
+    return [tag for character, tag in zip(text, tags, strict=True) if character != " "]

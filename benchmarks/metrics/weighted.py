@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics.classification import Labels, checked
-from benchmarks.metrics.parsing import Arcs, las_classes
+from benchmarks.metrics.structured import Arcs, las_classes
 from benchmarks.metrics.tagging import Reading, entities, lenient_entities
 
 Floats = NDArray[np.float64]

@@ -18,7 +18,18 @@ from benchmarks.results.table import defined
 from benchmarks.statistics.scores import encoder_name
 from benchmarks.statistics.uncertainty import estimate_lines
 from benchmarks.tasks.data import SPLIT_EVAL, dir_of, read_splits, rows_digest, split_by_group
-from benchmarks.tasks.task import NOTHING, Example, Failure, Line, Pair, Task
+from benchmarks.tasks.errors import (
+    NOTHING,
+    Failure,
+    failure_of,
+    group_names,
+    has_confusions,
+    parts_of,
+    quotes_texts,
+    shown,
+    units,
+)
+from benchmarks.tasks.task import Example, Line, Task
 from electrify.page.page import Page
 from electrify.system.outcome import UserError
 
@@ -187,7 +198,7 @@ def class_scores(task: Task, runs: Runs, control: Runs) -> list[ClassScore]:
 
 def _counts(task: Task, lines: Sequence[Line]) -> dict[str, tuple[int, int, int]]:
     """Gold, predicted and right units of each label."""
-    pairs: list[Pair] = [pair for line in lines for pair in task.pairs(line)]
+    pairs = [pair for line in lines for pair in parts_of(task, line)]
     gold = Counter(pair.gold for pair in pairs)
     predicted = Counter(pair.predicted for pair in pairs)
     right = Counter(pair.gold for pair in pairs if pair.is_right)
@@ -205,9 +216,9 @@ def _median(values: Sequence[float]) -> float | None:
 
 def confusions(task: Task, runs: Runs) -> Counter[tuple[str, str]]:
     """How often each (gold, predicted) label occurs in all runs together."""
-    if not task.labels_are_confused:
+    if not has_confusions(task):
         return Counter()
-    pairs = (pair for lines in runs.values() for line in lines for pair in task.pairs(line))
+    pairs = (pair for lines in runs.values() for line in lines for pair in parts_of(task, line))
     return Counter((pair.gold, pair.predicted) for pair in pairs)
 
 
@@ -229,13 +240,13 @@ def group_scores(task: Task, runs: Runs, control: Runs) -> list[GroupScore]:
 
 
 def groups_of(task: Task, lines: Sequence[Line]) -> Groups:
-    """Every way in which the gold values put the examples into two groups or more (`Task.groups`).
+    """Every way in which the gold values put the examples into two groups or more.
 
     Groups of one way do not overlap and hold all examples.
     """
     named: dict[str, dict[str, list[int]]] = {}
     for position, line in enumerate(lines):
-        for way, group in task.groups(line).items():
+        for way, group in group_names(task, line).items():
             named.setdefault(way, {}).setdefault(group, []).append(position)
     return {
         way: dict(sorted(parts.items(), key=_by_number))
@@ -257,22 +268,22 @@ def worst(
     failures = []
     for position, lines in enumerate(zip(*runs.values(), strict=True)):
         example = examples[position] if examples else None
-        failure = task.failure(lines, example)
+        failure = failure_of(task, lines, example)
         if failure is not None:
             failures.append((failure, lines, example))
     failures.sort(key=lambda entry: -entry[0].severity)
     found = []
     for failure, lines, example in failures[:_NUM_WORST]:
-        wrong = sum(task.failure([line], None) is not None for line in lines)
+        wrong = sum(failure_of(task, [line], None) is not None for line in lines)
         texts: Sequence[tuple[str, str]] = ()
         if example is not None:
-            texts = task.shown(example, lines[0])
+            texts = shown(task, example, lines[0])
         elif with_texts and isinstance(lines[0].get("text"), str):
             texts = [("text", lines[0]["text"])]
-        shown = [(name, _cut(text)) for name, text in texts]
-        if task.failures_quote and not with_texts:
-            failure = failure._replace(gold=_UNQUOTED, prediction=_UNQUOTED, certainty=_UNQUOTED)
-        found.append(Wrong(str(lines[0]["id"]), failure, wrong if task.units else None, shown))
+        texts = [(name, _cut(text)) for name, text in texts]
+        if quotes_texts(task) and not with_texts:
+            failure = Failure(failure.severity, _UNQUOTED, _UNQUOTED, _UNQUOTED)
+        found.append(Wrong(str(lines[0]["id"]), failure, wrong if units(task) else None, texts))
     return found
 
 
@@ -313,19 +324,19 @@ def add_errors(
 ) -> None:
     """A table of the weak places, and all about each task folded away; as `errors_of`."""
     errors = errors_of(run, data_dirs, with_texts)
-    shown = [entry for entry in errors if entry.runs]
-    if not shown:
+    with_runs = [entry for entry in errors if entry.runs]
+    if not with_runs:
         document.paragraph("No predictions to look into yet. Run: electrify evaluate CONFIG")
     else:
         document.table(
             ["task", "weakest class (F1)", "most frequent confusion", "weakest group (score)"],
             [
                 (entry.label, _weakest_class(entry), _main_confusion(entry), _weakest_group(entry))
-                for entry in shown
+                for entry in with_runs
             ],
             f"Where each model is weak; classes and groups of {_MIN_TELLING} or more",
         )
-    if shown and not any(wrong.texts for entry in shown for wrong in entry.worst):
+    if with_runs and not any(wrong.texts for entry in with_runs for wrong in entry.worst):
         document.paragraph(
             "Texts are not quoted unless --data-dir names the data: "
             "electrify report RUN --data-dir DATA"
@@ -333,7 +344,7 @@ def add_errors(
     for entry in errors:
         if entry.notes:
             document.paragraph(f"{entry.label}: {'; '.join(entry.notes)}.")
-    for entry in shown:
+    for entry in with_runs:
         num_seeds = len(entry.runs)
         seeds = f"{num_seeds} {'seed' if num_seeds == 1 else 'seeds'}"
         num_examples = len(next(iter(entry.runs.values())))
@@ -353,8 +364,8 @@ def _add_task(document: Page, entry: TaskErrors) -> None:
         return
     with document.fold(f"The worst {len(entry.worst)}"):
         document.paragraph(
-            "Examples that most seeds have wrong, the surest first: probabilities are medians "
-            "over seeds; of what has no probability, those with most parts wrong."
+            "Examples that most seeds have wrong, the surest first; of what has no probability, "
+            "those with most parts wrong. Each is shown as the middle seed has it."
         )
         for wrong in entry.worst:
             failure, title = wrong.failure, wrong.id
@@ -383,14 +394,14 @@ def _add_classes(document: Page, entry: TaskErrors) -> None:
         for score in entry.classes
     ]
     what = "medians over seeds; predicted is the mean" if several else "one seed"
-    document.table(headers, rows, f"By label, of {entry.task.units}: {what}")
+    document.table(headers, rows, f"By label, of {units(entry.task)}: {what}")
 
 
 def _add_confusions(document: Page, entry: TaskErrors) -> None:
     occurring = {label for pair in entry.confusions for label in pair}
     order = [score.label for score in entry.classes]
     labels = [label for label in [*order, NOTHING] if label in occurring]
-    what = f"{entry.task.units}, all seeds together" if len(entry.runs) > 1 else entry.task.units
+    what = f"{units(entry.task)}, all seeds together" if len(entry.runs) > 1 else units(entry.task)
     if len(labels) <= _MAX_MATRIX:
         counts = [[entry.confusions.get((a, b), 0) for b in labels] for a in labels]
         names = [_name(label, entry) for label in labels]

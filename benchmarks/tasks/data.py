@@ -1,37 +1,42 @@
 """The rows of a task as checked examples: from official files below a data folder, from a folder
-that `save_to_disk` wrote, or from the hub.
+that `save_to_disk` wrote, or from the hub, each data set at one commit.
 
 Files are found by their official name at any depth. Nothing is normalised or skipped; nothing but
 the hub is downloaded.
 """
 
 import hashlib
+import importlib
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 
-from benchmarks.tasks.hub import (
-    HUB,
-    UnreadableError,
-    hub_rows,
-    is_read_by_datasets,
-    try_hub,
-    versioned,
-    whence,
-)
 from benchmarks.tasks.own import describe, files_of, without_texts_of
 from benchmarks.tasks.registry import SUITES, TASKS, official_tasks, tasks_of
-from benchmarks.tasks.task import OWN, Example, Task
+from benchmarks.tasks.rows import Row, nested
+from benchmarks.tasks.task import OWN, Example, HubSource, Task
 from electrify.config.evaluate import EvaluateConfig
-from electrify.system.outcome import UserError
+from electrify.storage.files import read_toml
+from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import log, warn
 
+HUB = "hub"  # in place of a data folder
+UNKNOWN = "unknown"  # the commit of rows that do not say theirs
 # ends of the names of reported rows that are not those of the official split
 SPLIT_EVAL, PART, ENLARGED = "-split-eval", "-part", "-enlarged"
+# by data set of the hub the commit that is read, or a name that is resolved
+REVISIONS: Mapping[str, str] = read_toml(Path(__file__).with_name("suites") / "hub.toml")
+_SAVED = "dataset_dict.json"  # of `DatasetDict.save_to_disk`
+_TIMEOUT = 10.0  # seconds
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_IN_ADDRESS = re.compile(rf"[@/]({_COMMIT.pattern})/")
 
 
 @dataclass(frozen=True)
@@ -40,20 +45,20 @@ class TaskData:
 
     `split` names the reported rows: "dev" where they are those of the official split, "dev-part"
     where there are fewer, "dev-enlarged" where there are more, and "dev-split-eval" where the dev
-    rows had to serve as training data too. `further` are splits that are scored beside it or only
-    predicted. `parts` has, of each split of another size than the official one, both numbers of
-    rows. `sha256` maps the splits that the headline comes from to a digest of their rows: equal
-    rows have equal digests, whether they come from files, a saved folder or the hub. `commits` has
-    the commit of each data set of the hub that rows are of.
+    rows had to serve as training data too.
     """
 
     train: tuple[Example, ...]
     reported: tuple[Example, ...]
     split: str
+    # digests of the rows of the splits that the headline comes from; equal rows have equal ones,
+    # whether they come from files, a saved folder or the hub
     sha256: dict[str, str]
+    # splits that are scored beside it or only predicted
     further: Mapping[str, tuple[Example, ...]] = field(default_factory=dict)
-    parts: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # here, officially
-    commits: Mapping[str, str] = field(default_factory=dict)
+    # of each split of another size than the official one: rows here, officially
+    parts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    commits: Mapping[str, str] = field(default_factory=dict)  # of each data set of the hub
 
     @property
     def predicted(self) -> dict[str, tuple[Example, ...]]:
@@ -79,28 +84,23 @@ def data_dirs(options: EvaluateConfig, tasks: Sequence[Task]) -> tuple[Path, ...
 
 
 def dir_of(task: Task, data_dirs: Sequence[Path]) -> Path:
-    """The first of the folders, or the hub, that has the task. The last is not looked through: what
-    none has is looked for there, and its lack named."""
+    """The first of the folders, or the hub, that has the task, else the last."""
     return next((place for place in data_dirs[:-1] if has_data(task, place)), data_dirs[-1])
 
 
 def check_data(options: EvaluateConfig) -> list[Task]:
     """The tasks of the config that have data. Of a suite, others are left out with a warning.
 
-    `ValueError` names all without data, and where to get each: tasks that the config names, and
-    those of a suite that has none with data.
+    `ValueError` names all that the config names and all of a suite that has none with data.
     """
     official = official_tasks(options)
     dirs = data_dirs(options, official)
     lacking = [task for task in official if not has_data(task, dir_of(task, dirs))]
-    there = [task for task in official if task not in lacking]
-    needed = {*options.tasks} | {
-        task.name
-        for suite in options.task_suites
-        if not any(task in there for task in SUITES[suite])
-        for task in SUITES[suite]
-    }
-    missing = [whence(task) for task in lacking if task.name in needed]
+    needed = {*options.tasks}
+    for suite in options.task_suites:
+        if all(task in lacking for task in SUITES[suite]):
+            needed |= {task.name for task in SUITES[suite]}
+    missing = "; ".join(_whence(task) for task in lacking if task.name in needed)
     problems = [
         f"{own.task_name}: no file {path}"
         for own in options.own_tasks
@@ -111,15 +111,15 @@ def check_data(options: EvaluateConfig) -> list[Task]:
     if missing and shown == repr(HUB):
         problems.append(
             "these tasks are not on the hub in a form that `datasets` reads without running code: "
-            f"{'; '.join(missing)}. Leave them out, or give --data-dir a folder with the official "
-            "files of all tasks"
+            f"{missing}. Leave them out, or give --data-dir a folder with the official files of "
+            "all tasks"
         )
     elif missing:
-        problems.append(f"evaluate.data_dir = {shown} has no data of {'; '.join(missing)}")
+        problems.append(f"evaluate.data_dir = {shown} has no data of {missing}")
     if problems:
         raise UserError("\n".join(problems))
     if lacking:
-        lacks = "; ".join(map(whence, lacking))
+        lacks = "; ".join(map(_whence, lacking))
         warn(f"evaluate.data_dir = {shown} has no data of {lacks}: left out of the suite")
     return [task for task in tasks_of(options) if task not in lacking]
 
@@ -136,11 +136,7 @@ def hub_paths(options: EvaluateConfig) -> dict[str, str]:
 
 
 def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]]:
-    """The tasks of the config, and the data of each by its name.
-
-    Raises `ValueError` as `check_data` before anything is read, as `load_data`, and for all tasks
-    that `datasets` cannot read.
-    """
+    """The tasks of the config, and the data of each; `ValueError` names all that is missing."""
     tasks = check_data(options)
     dirs = data_dirs(options, tasks)
     places = {task.name: dir_of(task, dirs) for task in tasks}
@@ -174,19 +170,18 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
     Raises `ValueError` as `read_splits`, and where nothing is left to learn from or to report.
     """
     rows, commits = _read(task, data_dir, None)
-    further = {name: examples for name, examples in rows.items() if examples or name == "train"}
-    for name in rows.keys() - {*further, task.reported}:
+    reported, split = rows[task.reported], task.reported
+    further = {n: of for n, of in rows.items() if of and n not in (task.reported, "train")}
+    for name in rows.keys() - {*further, task.reported, "train"}:
         warn(f"{task.name} {name}: the file has no rows, and nothing is predicted for it")
-    further[task.reported] = rows[task.reported]
-    reported, split = further.pop(task.reported), task.reported
     counts = {name: task.count_rows(examples) for name, examples in rows.items()}
     parts = {
         name: (count, task.num_rows[name])
         for name, count in counts.items()
         if count != task.num_rows.get(name, count)
     }
-    if "train" in further:
-        train = further.pop("train")
+    if "train" in rows and split != "train":
+        train = rows["train"]
         if split in parts:
             here, officially = parts[split]
             split += PART if here < officially else ENLARGED
@@ -252,11 +247,7 @@ def split_by_group(
 def read_splits(
     task: Task, data_dir: Path, splits: Collection[str] | None = None
 ) -> dict[str, tuple[Example, ...]]:
-    """The rows of a task by split, of `splits` or of all there are.
-
-    Raises `ValueError` that names the file looked for, the two files of one name, what the hub has
-    not, or the bad row.
-    """
+    """The rows of a task by split, of `splits` or of all; `ValueError` names what is wrong."""
     return _read(task, data_dir, splits)[0]
 
 
@@ -337,3 +328,172 @@ def files_below(data_dir: Path) -> list[Path]:
         seen.add(real)
         found += [Path(folder, name) for name in names]
     return sorted(found)
+
+
+# By `datasets`: from the hub, or from a folder that `save_to_disk` wrote.
+
+
+class UnreadableError(ValueError):
+    """`datasets` cannot read a task."""
+
+
+@dataclass(frozen=True)
+class HubRows:
+    """The rows of those of our splits that are there, with our names; `commits` by data set."""
+
+    where: str
+    splits: Mapping[str, Iterator[Row]]
+    commits: Mapping[str, str]
+
+
+def is_read_by_datasets(task: Task, data_dir: Path) -> bool:
+    """Whether the data are the hub, or hold the task's `save_to_disk` folder, named as the task;
+    the user's own tasks are never read so."""
+    is_there = str(data_dir) == HUB or (data_dir / task.name / _SAVED).is_file()
+    return is_there and task.suite != OWN
+
+
+def versioned(task: Task, data_dir: Path) -> Task:
+    """The task with the version that its rows have there."""
+    if task.hub is None or task.hub.version is None or not is_read_by_datasets(task, data_dir):
+        return task
+    return replace(task, version=task.hub.version)
+
+
+def try_hub() -> None:
+    """One request to the hub; where it fails, the cache alone is read from then on.
+
+    `datasets` would try six times for each task, 26 s in all.
+    """
+    hub: Any = importlib.import_module("huggingface_hub")
+    constants: Any = importlib.import_module("huggingface_hub.constants")
+    if constants.HF_HUB_OFFLINE:
+        return
+    try:
+        hub.get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+    except Exception as error:  # of httpx or requests, by version
+        warn(
+            f"{constants.ENDPOINT} cannot be reached ({first_line(error)}): only data that "
+            "`datasets` has in its cache are read"
+        )
+        constants.HF_HUB_OFFLINE = True
+
+
+def hub_rows(task: Task, data_dir: Path, splits: Sequence[str]) -> HubRows:
+    """The rows of our `splits`.
+
+    Raises `ValueError` for a task or a reported split that is not there, and class labels that are
+    not the task's.
+    """
+    hub, folder = task.hub, None if str(data_dir) == HUB else data_dir / task.name
+    if hub is None:
+        raise UserError(
+            f"{task.name} is not on the hub in a form that `datasets` reads without running code: "
+            f"give --data-dir a folder with the official files of {_whence(task)}"
+        )
+    where = str(folder) if folder else f"{hub.path} {hub.name or ''}".strip()
+    places = {ours: (hub.path, hub.name, theirs) for ours, theirs in hub.splits.items()}
+    for ours, place in hub.elsewhere.items():
+        places[ours] = (hub.path, hub.name, ours) if folder else place
+    sets: dict[tuple[str, str | None], Any] = {}
+    rows, commits = {}, {}
+    for split in (split for split in splits if split in places):
+        path, name, theirs = places[split]
+        if (path, name) not in sets:
+            sets[path, name] = _load(task, path, name, folder)
+            if commit := _commit(path, sets[path, name], folder is None):
+                commits[path] = commit
+        if theirs in sets[path, name]:
+            _check_labels(task, hub, sets[path, name][theirs].features, where)
+            rows[split] = _named_rows(hub, sets[path, name][theirs])
+    if task.reported in splits and task.reported not in rows:
+        raise UserError(
+            f"{task.name}: {where} has no split {places[task.reported][2]} (of its splits there "
+            f"are: {', '.join(rows) or 'none'})"
+        )
+    return HubRows(where, rows, commits)
+
+
+def _whence(task: Task) -> str:
+    """A task with its files and where to get them."""
+    names = [" or ".join(task.files[s]) for s in ("train", task.reported) if s in task.files]
+    return f"{task.name} ({', '.join(names)}{f', from {task.homepage}' if task.homepage else ''})"
+
+
+def _load(task: Task, path: str, name: str | None, folder: Path | None) -> Any:
+    """A `DatasetDict`; `UnreadableError` where there is none."""
+    datasets: Any = importlib.import_module("datasets")  # slow to import, and seldom wanted
+    try:
+        if folder:
+            return datasets.load_from_disk(str(folder))
+        return datasets.load_dataset(path, name, revision=_revision(path))
+    except Exception as error:  # of HTTP, Arrow or `datasets`, which has classes of its own
+        raise UnreadableError(
+            f"{task.name}: `datasets` cannot read {folder or path}: {first_line(error)}; or "
+            f"give --data-dir a folder with the official files of {_whence(task)}"
+        ) from error
+
+
+@cache
+def _revision(path: str) -> str:
+    """The commit of a data set to read, the same for all tasks of this process; the name that is to
+    be resolved where the hub does not answer."""
+    name = REVISIONS[path]
+    if _COMMIT.fullmatch(name):
+        return name
+    hub: Any = importlib.import_module("huggingface_hub")
+    try:
+        return str(hub.HfApi().dataset_info(path, revision=name, timeout=_TIMEOUT).sha)
+    except Exception:  # `datasets` tries, and says what is wrong
+        return name
+
+
+def _commit(path: str, sets: Any, is_of_hub: bool) -> str | None:
+    """The commit that data sets say they are of: where the hub does not answer, `datasets` takes
+    what its cache has, whatever was asked for."""
+    said = set()
+    for dataset in dict(sets).values():
+        addresses = [*(dataset.info.download_checksums or ()), *map(str, dataset.cache_files)]
+        said |= set(_IN_ADDRESS.findall(" ".join(addresses)))
+    if len(said) != 1:
+        return UNKNOWN if is_of_hub else None
+    (commit,) = said
+    asked = _revision(path) if is_of_hub else commit
+    if _COMMIT.fullmatch(asked) and commit != asked:
+        warn(f"{path}: the cache of `datasets` has commit {commit}, which is read for {asked}")
+    return str(commit)
+
+
+def _check_labels(task: Task, hub: HubSource, features: Mapping[str, Any], where: str) -> None:
+    """Class labels must be the task's as a set; ids are never taken by their position."""
+    column = hub.fields.get(task.label_field, task.label_field).split(".")[0]
+    feature = features.get(column)
+    names = getattr(getattr(feature, "feature", feature), "names", None) or ()
+    if names and task.labels and {hub.labels.get(n, n) for n in names} != {*task.labels}:
+        raise UserError(
+            f"{task.name}: {where} has the labels {', '.join(names)} in {column!r}, the task has "
+            f"{', '.join(task.labels)}"
+        )
+
+
+def _named_rows(hub: HubSource, dataset: Any) -> Iterator[Row]:
+    """The rows by our names of fields, class ids as the task's names for them and -1 as None."""
+    features = dataset.features
+    for row in dataset:
+        found = {name: _named(features[name], value, hub.labels) for name, value in row.items()}
+        yield found | {ours: nested(found, theirs) for ours, theirs in hub.fields.items()}
+
+
+def _named(feature: Any, value: Any, labels: Mapping[str, str]) -> Any:
+    if value is None:
+        return None
+    if isinstance(feature, Mapping):
+        return {name: _named(feature[name], entry, labels) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_named(feature.feature, entry, labels) for entry in value]
+    if not hasattr(feature, "int2str"):
+        return value
+    if value < 0:
+        return None
+    name = feature.int2str(value)
+    return labels.get(name, name)

@@ -1,16 +1,73 @@
-"""Every suite and task by name; `electrify.config.tasks` says which of them make a suite."""
+"""Every suite and task by name: records of `suites/*.toml`, and the user's own.
 
-from collections.abc import Sequence
+`electrify.config.tasks` says which tasks make a suite.
+"""
 
-from benchmarks.tasks import glue, klue, korean, squad
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.metrics import classification, structured, tagging
+from benchmarks.tasks.kinds.classification import Classification, Regression
+from benchmarks.tasks.kinds.dialogue import DialogueStateTracking
+from benchmarks.tasks.kinds.parsing import DependencyParsing
+from benchmarks.tasks.kinds.relations import RelationExtraction
+from benchmarks.tasks.kinds.spans import Spans
+from benchmarks.tasks.kinds.tagging import CharacterTagging, WordTagging
 from benchmarks.tasks.own import own_task
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.task import HubSource, Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.tasks import SUITE_TASKS, check_suite, check_task
+from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 
-TASKS: dict[str, Task] = {
-    task.name: task for suite in (glue, squad, klue, korean) for task in suite.TASKS
+KINDS: Mapping[str, type[Task]] = {
+    "classification": Classification,
+    "dialogue": DialogueStateTracking,
+    "parsing": DependencyParsing,
+    "regression": Regression,
+    "relations": RelationExtraction,
+    "spans": Spans,
+    "tagging-characters": CharacterTagging,
+    "tagging-words": WordTagging,
+}
+_METRICS = {**vars(classification), **vars(structured), **vars(tagging)}
+
+
+def read_suite(path: Path) -> dict[str, Task]:
+    """The tasks of a file: fields of `Task` and of its kind, metrics by the name of the function.
+
+    What a task does not say is as in `[shared]`, or as in the task that it is `like`.
+    """
+    table = read_toml(path)
+    records: dict[str, dict[str, Any]] = {}
+    for name, record in table["tasks"].items():
+        base = records[record.pop("like")] if "like" in record else table["shared"]
+        hub = {**base.get("hub", {}), **record.get("hub", {})}
+        records[name] = {**base, **record, "hub": hub}
+    return {name: _task(name, **record) for name, record in records.items()}
+
+
+def _task(name: str, kind: str, hub: Mapping[str, Any], **fields: Any) -> Task:
+    fields["metrics"] = [_METRICS[metric] for metric in fields.get("metrics", ())]
+    source = HubSource(**{key: _frozen(value) for key, value in hub.items()}) if hub else None
+    settings = {key: _frozen(value) for key, value in fields.items()}
+    return KINDS[kind](name=name, hub=source, **settings)
+
+
+def _frozen(value: Any) -> Any:
+    """Lists as tuples; TOML has no null, for which "" stands in a list."""
+    if isinstance(value, dict):
+        return {key: _frozen(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return tuple(None if entry == "" else entry for entry in value)
+    return value
+
+
+TASKS: Mapping[str, Task] = {
+    name: task
+    for suite in ("glue", "squad", "klue", "korean")
+    for name, task in read_suite(Path(__file__).with_name("suites") / f"{suite}.toml").items()
 }
 SUITES: dict[str, tuple[Task, ...]] = {
     suite: tuple(TASKS[name] for name in names) for suite, names in SUITE_TASKS.items()

@@ -1,178 +1,36 @@
-"""Rows of official files as dicts, named as the hub's: lists in .json, tables in .csv and (all
-other names) tables of tabs without quoting; and fields of rows.
+"""Fields of rows, and gold values as people write them: labels, tags, spans, answers.
 
-Nothing is normalised: a row that does not fit stops the run with its place.
+Each is read by one rule; `ValueError` names the place of what the rule does not cover.
 """
 
-import csv
-import importlib
-import io
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+import math
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from electrify.storage.files import parse_json
+from benchmarks.metrics.tagging import OUTSIDE
 from electrify.system.outcome import UserError
-from electrify.system.progress import warn
+
+_WHOLE = re.compile(r"^(-?\d+)\.0+$")
+# soft hyphens, joiners of numbers, directions, byte order marks, variants of emoji; not U+200C and
+# U+200D, which change what is seen
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufe0e\ufe0f\ufeff]"
+)
+_NOT_GIVEN = ("", "nan", "<na>", "nat", "#n/a")  # as pandas and spreadsheets write it
+_YES, _NO = (1, "1", "true", "yes", "y"), (0, "0", "false", "no", "n")
+_BEGINNING, _ENDING = "BSUW", "ESULW"  # of entities, in IOB, BIOES, BILOU, BMES and BMEWO
+_OUTSIDE = (OUTSIDE, "-", "_")
+_PREFIXED, _SUFFIXED = re.compile(r"([BIMESLUW])[-_](.+)"), re.compile(r"(.+)[-_]([BIMESLUW])")
+_SPAN_FIELDS = (("start", "begin"), ("end",), ("label", "type"))
+_SPAN_TEXTS = ("text", "word", "form")
 
 Row = Mapping[str, Any]
 
 
-def read_text(path: Path) -> str:
-    """A file's text without its byte order mark (MRPC's files begin with one)."""
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8: {error}; convert it to UTF-8") from None
-
-
-def rows_of_file(
-    path: Path,
-    columns: Sequence[str],
-    aliases: Mapping[str, str],
-    needed: Collection[str],
-    skip_malformed: bool,
-) -> Iterator[tuple[int, Row]]:
-    """(number from 1, row) of a JSON list or a table; a header does not count.
-
-    `columns` are those of a table without a header. Raises `ValueError` for a file of another form.
-    """
-    if path.suffix == ".json":
-        rows = json_value(path)
-        if not isinstance(rows, list):
-            raise UserError(f"{path} holds one {type(rows).__name__}, not a list of rows")
-        yield from enumerate(rows, start=1)
-        return
-    cells = table_cells(path)
-    if not columns:
-        columns = tuple(aliases.get(name, name) for name in cells[0]) if cells else ()
-        cells = cells[1:]
-        if missing := [name for name in needed if name not in columns]:
-            raise UserError(
-                f"{path}: header is {list(columns)}, {missing[0]!r} is needed; a file without "
-                "labels (a test set) cannot be scored"
-            )
-    num_skipped = 0
-    for number, values in enumerate(cells, start=1):
-        if len(values) == len(columns):
-            yield number, dict(zip(columns, values, strict=True))
-        elif skip_malformed:
-            num_skipped += 1
-        else:
-            raise UserError(
-                f"{path} row {number}: {len(values)} columns, not {len(columns)} "
-                f"({', '.join(columns)})"
-            )
-    if num_skipped:
-        warn(f"{path}: {num_skipped} rows do not have {len(columns)} columns and are left out")
-
-
-def json_value(path: Path) -> Any:
-    """The value of a JSON file, as `json_of`."""
-    return json_of(read_text(path), path)
-
-
-def json_of(text: str, path: Path) -> Any:
-    """The value of a JSON text, or the list of its lines' values: JSON lines are often named so."""
-    first, _, more = text.strip().partition("\n")
-    if more and first.startswith("{") and first.rstrip().endswith("}"):
-        return [value for _, value in lines_of(text, path)]
-    return parse_json(text, path, names_are_checked=True)
-
-
-def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    """(number from 1, value) of each line that is not blank."""
-    return lines_of(read_text(path), path)
-
-
-def lines_of(text: str, path: Path) -> Iterator[tuple[int, Any]]:
-    """The same of a text."""
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield number, parse_json(line, f"{path} line {number}", names_are_checked=True)
-
-
-def parquet_rows(path: Path) -> list[Row]:
-    """The rows of a table; `ValueError` for a file that is none."""
-    rows: list[Row] = parquet_table(path).to_pylist()
-    return rows
-
-
-def parquet_table(path: Path) -> Any:
-    """As `pyarrow` reads it; `ValueError` for a file that is none."""
-    parquet: Any = importlib.import_module("pyarrow.parquet")  # slow to import, and seldom wanted
-    try:
-        return parquet.ParquetFile(path).read()
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read as Parquet: {error}") from None
-
-
-def questions_of(data: Any, path: Path) -> Iterator[tuple[int, Row]]:
-    """(number, row) of each question of what a file in SQuAD's JSON holds."""
-    number = 0
-    for article in list_field(data, "data", str(path)):
-        for paragraph in list_field(article, "paragraphs", f"{path} behind question {number}"):
-            place = f"{path} behind question {number}"
-            context = text_field(paragraph, "context", place)
-            for qa in list_field(paragraph, "qas", place):
-                number += 1
-                if not isinstance(qa, dict):
-                    raise UserError(f"{path} question {number}: {qa!r:.80} is not an object")
-                yield number, {**qa, "context": context}
-
-
-def sentence_blocks(path: Path) -> Iterator[tuple[int, str, list[tuple[int, str]]]]:
-    """(first line, id, numbered lines) of each sentence of a file of tokens.
-
-    A "## id<tab>sentence" line stands before each and a blank line behind it; other "##" lines
-    before tell of the file. Raises `ValueError` for a sentence without an id.
-    """
-    identity, block = "", list[tuple[int, str]]()
-    for number, line in enumerate([*read_text(path).split("\n"), ""], start=1):
-        if line.startswith("##"):
-            identity = line[2:].strip().split("\t")[0].strip()
-        elif line.strip():
-            block.append((number, line.rstrip("\r")))
-        elif block:
-            start = block[0][0]
-            if not identity:
-                raise UserError(f"{path} line {start}: no '## id' line before the sentence")
-            yield start, identity, block
-            identity, block = "", []
-
-
-def text_field(row: Row, name: str, place: str) -> str:
-    """A field that has to be text; `ValueError` names `place`."""
-    value = nested(row, name)
-    if not isinstance(value, str):
-        shown = "missing" if value is None else f"{value!r:.80}"
-        raise UserError(f"{place}: field {name!r} is {shown}, not text")
-    return value
-
-
-def flag_field(row: Row, name: str, place: str) -> bool | None:
-    """A field that says yes or no; None where it is missing, null or empty. `ValueError` names
-    `place` for any other value."""
-    value = row.get(name)
-    if value is None or value != value or value == "":
-        return None
-    said = value.strip().lower() if isinstance(value, str) else value
-    for answer, words in (
-        (True, (1, "1", "true", "yes", "y")),
-        (False, (0, "0", "false", "no", "n")),
-    ):
-        if said in words:
-            return answer
-    raise UserError(f"{place}: {name} is {value!r:.80}; write true or false")
-
-
-def list_field(row: Any, name: str, place: str) -> list[Any]:
-    """A field that has to be a list; `ValueError` names `place`."""
-    value = row.get(name) if isinstance(row, Mapping) else None
-    if not isinstance(value, list):
-        shown = "missing" if value is None else f"{value!r:.80}"
-        raise UserError(f"{place}: field {name!r} is {shown}, not a list")
-    return value
+# Fields.
 
 
 def nested(row: Any, name: str) -> Any:
@@ -184,8 +42,57 @@ def nested(row: Any, name: str) -> Any:
     return row
 
 
+def text_field(row: Row, name: str, place: str) -> str:
+    """A field that has to be text."""
+    value = nested(row, name)
+    if not isinstance(value, str):
+        raise UserError(f"{place}: field {name!r} is {_shown(value)}, not text")
+    return value
+
+
+def list_field(row: Any, name: str, place: str) -> list[Any]:
+    """A field that has to be a list."""
+    value = row.get(name) if isinstance(row, Mapping) else None
+    if not isinstance(value, list):
+        raise UserError(f"{place}: field {name!r} is {_shown(value)}, not a list")
+    return value
+
+
+def _shown(value: Any) -> str:
+    return "missing" if value is None else f"{value!r:.80}"
+
+
+def flag_field(row: Row, name: str, place: str) -> bool | None:
+    """A field that says yes or no; None where it is missing, null or empty."""
+    value = row.get(name)
+    if value is None or value != value or value == "":
+        return None
+    said = value.strip().lower() if isinstance(value, str) else value
+    if said not in (*_YES, *_NO):
+        raise UserError(f"{place}: {name} is {value!r:.80}; write true or false")
+    return said in _YES
+
+
+def number_of(value: Any) -> float:
+    """nan of what is no finite number."""
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell says that it has no value."""
+    is_null = value is None or value != value
+    return is_null or (isinstance(value, str) and folded(value).lower() in _NOT_GIVEN)
+
+
+# Labels and tags.
+
+
 def label_ids(names: Sequence[Any], labels: Sequence[str], place: str) -> tuple[int, ...]:
-    """Labels as their positions in the task's; `ValueError` names `place` and the unknown one."""
+    """Labels as their positions in the task's; `ValueError` names the unknown one."""
     ids = {label: number for number, label in enumerate(labels)}
     for name in names:
         if not isinstance(name, str) or name not in ids:
@@ -193,18 +100,168 @@ def label_ids(names: Sequence[Any], labels: Sequence[str], place: str) -> tuple[
     return tuple(ids[name] for name in names)
 
 
-def table_cells(path: Path) -> list[list[str]]:
-    """The cells of each row.
+@lru_cache(maxsize=10_000)
+def folded(name: str) -> str:
+    """A name without differences that cannot be seen: NFC, single blanks, no invisible characters,
+    ordinary letters for full-width and half-width ones."""
+    plain = "".join(map(_ordinary, _UNSEEN.sub("", name)))
+    return unicodedata.normalize("NFC", " ".join(plain.split()))
 
-    In TSV a quotation mark is a character like any other, and lines end at \\n only: a form feed or
-    U+2028 inside a sentence does not end it.
+
+def _ordinary(character: str) -> str:
+    width, _, codes = unicodedata.decomposition(character).partition(" ")
+    return chr(int(codes, 16)) if width in ("<wide>", "<narrow>") else character
+
+
+def class_name(value: Any) -> Any:
+    """A label of a table as text, folded; 1.0 as 1, for a column of whole numbers that has a gap
+    somewhere is one of fractions to pandas; true and false in small letters. What is neither text
+    nor number is given back."""
+    if not isinstance(value, str | int | float):
+        return value
+    name = _WHOLE.sub(r"\1", folded(str(value)))
+    return name.lower() if name.lower() in ("true", "false") else name
+
+
+def mark_and_type(tag: Any) -> tuple[str, str] | None:
+    """The mark and the type of "B-PER" or "PER_B"; ("O", "") outside, None of what is no tag."""
+    if tag in _OUTSIDE:
+        return OUTSIDE, ""
+    if isinstance(tag, str) and (match := _PREFIXED.fullmatch(tag)):
+        return match[1], folded(match[2])
+    if isinstance(tag, str) and (match := _SUFFIXED.fullmatch(tag)):
+        return match[2], folded(match[1])
+    return None
+
+
+def iob2(tags: Sequence[Any]) -> list[str]:
+    """Tags of a sentence as B-TYPE, I-TYPE and O; the same entities.
+
+    A mark goes before the type or behind it. Where no tag of its type stands before, an I- begins
+    an entity, as conlleval reads IOB1. `ValueError` names what is no tag.
     """
-    text = read_text(path)
-    if path.suffix == ".csv":
-        csv.field_size_limit(2**31 - 1)  # a cell may be a whole document
-        try:
-            return [row for row in csv.reader(io.StringIO(text, newline="")) if row]
-        except csv.Error as error:
-            raise UserError(f"{path} is not valid CSV: {error}") from None
-    lines = text.rstrip("\r\n").split("\n") if text.strip("\r\n") else []
-    return [line.removesuffix("\r").split("\t") for line in lines]
+    names, before = [], ""
+    for tag in tags:
+        parts = mark_and_type(tag)
+        if parts is None:
+            raise UserError(f"{tag!r:.80} is no tag")
+        mark, kind = parts
+        begins = mark in _BEGINNING or kind != before
+        names.append(OUTSIDE if mark == OUTSIDE else f"{'B' if begins else 'I'}-{kind}")
+        before = "" if mark in _ENDING else kind
+    return names
+
+
+# Spans and answers. Where a text does not stand where it is said to, its only place is taken, and
+# `moved` gets the place of the row.
+
+
+def places_of(text: str, context: str) -> list[int]:
+    """Every character at which a text begins."""
+    return [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
+
+
+def _start_of(text: str, start: int | None, context: str, what: str) -> int:
+    """The start that is said, if the text stands there, else its only place."""
+    if start is not None and context.startswith(text, start):
+        return start
+    places = places_of(text, context)
+    if len(places) != 1:
+        where = "no start" if start is None else f"start {start}"
+        raise UserError(
+            f"{what} {text!r:.80} has {where}, and stands {len(places)} times in its text; "
+            "correct it"
+        )
+    return places[0]
+
+
+def entity_spans(
+    row: Row, name: str, text: str, place: str, moved: list[str] | None = None
+) -> list[tuple[int, int, str]]:
+    """(first character, the one behind the last, type) of each span of a row: an object with
+    start (or begin), end and label (or type), and perhaps its text, or a list of the three."""
+    spans = []
+    for span in list_field(row, name, place):
+        said = span if isinstance(span, dict) else {}
+        parts = [_first_of(said, names) for names in _SPAN_FIELDS] if said else span
+        match parts:
+            case [int(start), int(end), str(kind)] if 0 <= start < end and folded(kind):
+                form = _first_of(said, _SPAN_TEXTS)
+            case _:
+                raise UserError(
+                    f"{place}: {span!r:.80} in column {name!r} is no span: write "
+                    '{"start": 0, "end": 2, "label": "TYPE"} or [0, 2, "TYPE"], characters counted '
+                    "from 0, the end not included"
+                )
+        if isinstance(form, str) and form and text[start:end] != form:
+            start = _start_of(form, start, text, f"{place}: the span")
+            end = start + len(form)
+            if moved is not None:
+                moved.append(place)
+        spans.append((start, end, folded(kind)))
+    return spans
+
+
+def _first_of(span: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return next((span[name] for name in names if name in span), None)
+
+
+class GoldAnswer(NamedTuple):
+    """An answer as it stands in the context."""
+
+    text: str
+    start: int  # character
+
+
+def placed_answers(row: Row, place: str, moved: list[str] | None = None) -> tuple[GoldAnswer, ...]:
+    """The answers of a row at the places where their texts stand in its context; `ValueError` if
+    one stands nowhere or in several, or the row says that there is an answer and has none."""
+    context, answers = text_field(row, "context", place), []
+    for text, start in spelt_answers(row, place):
+        kept = text.strip()
+        said = None if start is None else start + len(text) - len(text.lstrip())
+        answers.append(GoldAnswer(kept, _start_of(kept, said, context, f"{place}: the answer")))
+        if moved is not None and answers[-1].start != said:
+            moved.append(place)
+    if not answers and flag_field(row, "is_impossible", place) is False:
+        raise UserError(f"{place}: is_impossible is false, and there is no answer")
+    return tuple(answers)
+
+
+def spelt_answers(row: Row, place: str) -> list[tuple[str, int | None]]:
+    """Text and start of each answer: of a list of objects or texts, of one of them, or of an object
+    of lists as the hub has it.
+
+    There is none where `is_impossible` says so, as files and the hub may have KLUE's plausible
+    answers then, where the field is null or an empty list, and where all texts are empty. A start
+    that is missing, null or negative is None.
+    """
+    if "answers" not in row:
+        raise UserError(f"{place}: field 'answers' is missing")
+    entries = row["answers"]
+    if isinstance(entries, Mapping) and isinstance(entries.get("text"), list):
+        texts = entries["text"]
+        starts = entries.get("answer_start", [None] * len(texts))
+        if not isinstance(starts, list) or len(starts) != len(texts):
+            raise UserError(f"{place}: {len(texts)} answers have answer_start {starts!r:.80}")
+        entries = [{"text": text, "answer_start": n} for text, n in zip(texts, starts, strict=True)]
+    answers: list[tuple[str, int | None]] = []
+    for entry in entries if isinstance(entries, list) else [] if entries is None else [entries]:
+        answer = {"text": entry} if isinstance(entry, str) else entry
+        text = text_field(answer, "text", place)
+        answers.append((text, _start(answer.get("answer_start"), place)))
+    if flag_field(row, "is_impossible", place):
+        return []
+    given = [(text, start) for text, start in answers if text.strip()]
+    if given and len(given) < len(answers):
+        raise UserError(f"{place}: one answer is empty and another is {given[0][0]!r:.80}")
+    return given
+
+
+def _start(value: Any, place: str) -> int | None:
+    if value is None or value != value:
+        return None
+    text = str(value).strip().removesuffix(".0")  # pandas' numbers of a column with a gap
+    if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,9}", text):
+        raise UserError(f"{place}: answer_start is {value!r:.80}, no whole number")
+    return None if int(text) < 0 else int(text)

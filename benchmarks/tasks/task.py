@@ -1,24 +1,23 @@
 """What a benchmark task is: one record that says how to read, learn, predict and score it.
 
-The harness (`data`, `finetune`, `evaluate`) knows a task only through this class; `kinds` has one
-class for each sort of task. Data go through five forms: rows (what a file or the hub says),
-examples (checked), features (rows of token ids; a long context has several), outputs (what the head
-says of a row) and lines (one prediction an example, plain JSON: all that scores are made of, so
-that a file of lines can be scored again).
+The harness knows a task only through this class; `kinds` has one class for each sort of task. Data
+go through five forms: rows (what a file or the hub says), examples (checked), features (rows of
+token ids; a long context has several), outputs (what the head says of a row) and lines (one
+prediction an example, plain JSON: all that scores are made of).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics.weighted import Weighted, repeated
-from benchmarks.tasks.own_files import own_rows
-from benchmarks.tasks.rows import Row, rows_of_file, text_field
+from benchmarks.tasks.files import official_rows, read_own
+from benchmarks.tasks.rows import Row, text_field
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 
@@ -26,7 +25,7 @@ Pooling = Literal["cls", "mean", "parts"]
 PooledNorm = Literal["none", "layer", "batch"]
 HeadInitialization = Literal["bert", "glorot"]
 HEAD_DROPOUT = 0.1
-MetricFunction = Callable[..., float]  # of all gold values and all predictions
+MetricFunction = Callable[..., float]  # of what the kind's `sides` gives
 # "id", "gold", "prediction" and what the kind adds; undefined values are None
 Line = dict[str, Any]
 Outputs = Mapping[str, NDArray[Any]]  # of one row; padded to the longest row of its batch
@@ -34,7 +33,7 @@ Positions = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]  # by name, each (rows, ...)
 
 OWN = "own"  # the suite of the user's own tasks
-NOTHING = ""  # the label on the side of a `Pair` that has none in a place
+_MAX_LISTED = 8
 
 
 def titled(name: str, note: str) -> str:
@@ -42,25 +41,10 @@ def titled(name: str, note: str) -> str:
     return f"{name} ({note})" if note else name
 
 
-class Pair(NamedTuple):
-    """A gold label and the predicted one in its place; `NOTHING` where one side has none."""
-
-    gold: str
-    predicted: str
-    is_right: bool
-
-
-class Failure(NamedTuple):
-    """An example that most runs have wrong: what was asked for, what they said, how sure.
-
-    The higher the `severity`, the worse; its unit is the kind's, so only failures of one task
-    compare.
-    """
-
-    severity: float
-    gold: str
-    prediction: str
-    certainty: str  # probabilities, or how many parts are wrong
+def listed(parts: Sequence[str], separator: str = "; ") -> str:
+    """Parts in a row, the first few and how many more; a dash of none."""
+    more = [f"and {len(parts) - _MAX_LISTED} more"] if len(parts) > _MAX_LISTED else []
+    return separator.join([*parts[:_MAX_LISTED], *more]) or "–"
 
 
 @dataclass(frozen=True)
@@ -86,6 +70,15 @@ class Features:
     num_truncated: int = 0  # examples of which text was cut off
     details: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # by row, for `lines`
 
+    @classmethod
+    def of_rows(
+        cls, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None, **more: Any
+    ) -> Self:
+        """Features of one row an example; without token types they are all 0."""
+        rows = [np.array(row, dtype=np.int32) for row in ids]
+        of_types = [np.array(row, dtype=np.int32) for row in types or map(np.zeros_like, rows)]
+        return cls(rows, of_types, np.arange(len(rows)), **more)
+
     @property
     def lengths(self) -> Positions:
         """Pieces of each row."""
@@ -94,7 +87,7 @@ class Features:
 
 @dataclass(frozen=True, kw_only=True)
 class HubSource:
-    """Where `datasets` has a task, and how its rows are named there; `hub.toml` has the commits."""
+    """Where `datasets` has a task, and how its rows are named; `tables.toml` has the commits."""
 
     path: str  # "nyu-mll/glue"
     name: str | None = None  # of the configuration: "cola"
@@ -112,17 +105,14 @@ class HubSource:
 class Task(ABC):
     """One task as its authors define it.
 
-    `files` maps each split to the names its official file goes by, the first found wins; a name may
-    hold folders ("CoLA/train.tsv"), and of the user's own tasks it is the whole path. Of `labels`
-    the position is the label id of the official code.
+    `files` maps each split to the names of its official file, the first that is there wins; a name
+    may hold folders ("CoLA/train.tsv"), and of the user's own tasks it is the whole path. Of
+    `labels` the position is the label id of the official code.
     """
 
     # special tokens that the tokenizer gets in addition, their embeddings trained from random ones
     added_tokens: ClassVar[tuple[str, ...]] = ()
     row_name: ClassVar[str] = "row"  # what a row of a file is called where it is wrong
-    units: ClassVar[str] = ""  # what `pairs` are of: "examples", "entities"; empty if it has none
-    labels_are_confused: ClassVar[bool] = True  # with another, so that `pairs` make a matrix
-    failures_quote: ClassVar[bool] = False  # `failure` quotes the data even without an example
 
     name: str  # "<suite>-<task>"
     suite: str
@@ -132,8 +122,7 @@ class Task(ABC):
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # by split other names of files of evaluation rows, of which a corpus is kept free too
     other_texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    # of each split as its authors publish it, malformed rows left out; a split that is not named
-    # here has a number that we do not know
+    # of each split as its authors publish it, malformed rows left out; where it is known
     num_rows: Mapping[str, int] = field(default_factory=dict)
     reported: str = "dev"  # the split of the headline
     also_reported: tuple[str, ...] = ()  # scored beside it where there, as "<split>_<metric>"
@@ -206,15 +195,13 @@ class Task(ABC):
         `ValueError` names the place of what is of another form.
         """
         if self.suite == OWN:
-            return own_rows(path)
+            yield from read_own(path).rows
+            return
         is_labelled = split not in self.unlabelled
-        return rows_of_file(
-            path,
-            self.columns if is_labelled else (),
-            self.aliases,
-            (*self.text_fields, *([self.label_field] if is_labelled else [])),
-            self.skip_malformed and is_labelled,
-        )
+        needed = (*self.text_fields, *([self.label_field] if is_labelled else []))
+        columns = self.columns if is_labelled else ()
+        skips = self.skip_malformed and is_labelled
+        yield from official_rows(path, columns, self.aliases, needed, skips)
 
     def texts(self, row: Row, place: str) -> tuple[str, ...]:
         """What a row says in words, its gold value aside; `ValueError` names `place`."""
@@ -242,9 +229,11 @@ class Task(ABC):
             place = f"{where} {row_name} {number}"
             if not isinstance(row, Mapping):
                 raise UserError(f"{place}: {row!r:.80} is not an object")
-            if self.skip_empty and is_labelled and self._is_empty(row, place):
-                num_empty += 1
-                continue
+            if self.skip_empty and is_labelled:
+                is_null = any(row.get(name, "") is None for name in self.text_fields)
+                if is_null or not all(self.texts(row, place)):
+                    num_empty += 1
+                    continue
             identity = f"{split}-{number}"
             if self.id_field and self.id_field in row:
                 identity = text_field(row, self.id_field, place)
@@ -256,11 +245,6 @@ class Task(ABC):
             yield from self.examples(row, identity, place, is_labelled)
         if num_empty:
             warn(f"{where}: {num_empty} rows with an empty text are left out")
-
-    def _is_empty(self, row: Row, place: str) -> bool:
-        """Whether a text has no characters, or is null where its column is there."""
-        is_null = any(row.get(name, "") is None for name in self.text_fields)
-        return is_null or not all(self.texts(row, place))
 
     def count_rows(self, examples: Sequence[Any]) -> int:
         """Rows of the official files that the examples are made of."""
@@ -274,8 +258,7 @@ class Task(ABC):
     ) -> Features:
         """Token ids and labels; `train` says whether rows are for learning or for predicting.
 
-        What had to be cut is counted, and the caller warns about it. `tokenizer` has the kind's
-        `added_tokens`.
+        What had to be cut is counted. `tokenizer` has the kind's `added_tokens`.
         """
 
     @abstractmethod
@@ -293,13 +276,18 @@ class Task(ABC):
 
     # from lines to scores
 
-    @abstractmethod
+    def sides(self, lines: Sequence[Line]) -> tuple[Any, ...]:
+        """What the metrics are functions of: all gold values and all predictions."""
+        return [line["gold"] for line in lines], [line["prediction"] for line in lines]
+
     def score(self, lines: Sequence[Line]) -> dict[str, float]:
         """Every metric of the task by name, the headline first, from lines alone.
 
         0..1 where official scripts print percent; what is undefined is nan, never 0. Of no lines
-        at all every metric is nan (so its names are known where a training failed).
+        at all every metric is nan.
         """
+        sides = self.sides(lines)
+        return {m.__name__: m(*sides) if lines else float("nan") for m in self.metrics}
 
     def weighted_score(self, lines: Sequence[Line]) -> Weighted:
         """The headline of many samples of the lines, which `metrics.weighted` explains.
@@ -314,7 +302,12 @@ class Task(ABC):
 
         return repeated(score, lines)
 
-    # what is wrong, for a reader
+    def ids_of(self, labels: Iterable[str]) -> Positions:
+        """Labels as their positions in the task's."""
+        ids = {label: number for number, label in enumerate(self.labels)}
+        return np.array([ids[label] for label in labels], dtype=np.int64)
+
+    # what looks wrong
 
     def doubts(self, train: Sequence[Any], lines: Sequence[Line]) -> list[str]:
         """What looks wrong with labels or data although nothing failed, each in words."""
@@ -326,64 +319,7 @@ class Task(ABC):
             "answer scores as well, so this score says nothing"
         ]
 
-    def pairs(self, line: Line) -> list[Pair]:
-        """Gold and predicted label of each unit of a line; none for a kind without labels."""
-        return []
-
-    def groups(self, line: Line) -> dict[str, str]:
-        """What kind of example it is by its gold value: a group for each way of grouping."""
-        return {}
-
-    @abstractmethod
-    def failure(self, runs: Sequence[Line], example: Any | None) -> Failure | None:
-        """What went wrong with one example in most of the runs; None if nothing did.
-
-        `runs` hold its line in each; `example` is None where the data are not at hand.
-        """
-
-    def shown(self, example: Any, line: Line) -> list[tuple[str, str]]:
-        """The texts of an example for a reader, each with its name."""
-        names = self.text_fields or ("text",) * len(example.texts)
-        return list(zip(names, example.texts, strict=True))
-
     def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
         """The one value of all lines, "gold" or "prediction", in words; None if they differ."""
-        values = {repr(line[side]) for line in lines}
-        return values.pop() if len(values) == 1 else None
-
-
-_MAX_LISTED = 8
-Run = TypeVar("Run")
-
-
-def mostly_wrong(runs: Sequence[Run], is_wrong: Callable[[Run], float]) -> Run | None:
-    """The middle one of the runs by how wrong each is; None where that one is not.
-
-    Of an even number the lower middle one: half the runs right is not mostly wrong.
-    """
-    ranked = sorted(runs, key=is_wrong)
-    middle = ranked[(len(ranked) - 1) // 2]
-    return middle if is_wrong(middle) else None
-
-
-def failure_of_sets(
-    runs: Sequence[tuple[Collection[Any], Collection[Any]]],
-    units: str,
-    shown: Callable[[Any], str] = str,
-) -> Failure | None:
-    """The parts that the middle run misses and those it makes up; `runs` are (gold, predicted)."""
-    middle = mostly_wrong(runs, lambda sides: len(set(sides[0]) ^ set(sides[1])))
-    if middle is None:
-        return None
-    gold, predicted = middle
-    missed = [shown(part) for part in gold if part not in predicted]
-    made_up = [shown(part) for part in predicted if part not in gold]
-    count = f"{len(missed)} of {len(gold)} {units} missed, {len(made_up)} made up"
-    severity = len(set(gold) ^ set(predicted))
-    return Failure(severity, listed(missed), listed(made_up), count)
-
-
-def listed(parts: Sequence[str], separator: str = "; ") -> str:
-    """Parts in a row, the first few and how many more; a dash of none."""
-    more = [f"and {len(parts) - _MAX_LISTED} more"] if len(parts) > _MAX_LISTED else []
-    return separator.join([*parts[:_MAX_LISTED], *more]) or "–"
+        values = {str(line[side]) for line in lines}
+        return values.pop() or "''" if len(values) == 1 else None

@@ -2,27 +2,42 @@
 
 All splits but the training one: what a model may train on later does no harm in the corpus. A text
 is every text of a row, whatever its gold value. Files are all of the official names at any depth of
-the data folder; a task that has only some of its files is dumped from those.
+the data folder; a task that has only some of its files is dumped from those. Of a file of the
+user's, whose form nobody has said, a text may be a value of JSON or Parquet, a cell of a table, a
+line, a list of words, or a column of words with their tags (CoNLL).
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from benchmarks.tasks.data import files_below, files_named, official_names
-from benchmarks.tasks.file_texts import file_texts
-from benchmarks.tasks.hub import HUB, hub_rows, is_read_by_datasets
+from benchmarks.tasks.data import (
+    HUB,
+    files_below,
+    files_named,
+    hub_rows,
+    is_read_by_datasets,
+    official_names,
+)
+from benchmarks.tasks.files import JSON_SUFFIXES, json_values, parquet_table
 from benchmarks.tasks.registry import SUITES, TASKS
 from benchmarks.tasks.rows import Row
 from benchmarks.tasks.task import Task
 from electrify.config.run import RunConfig
 from electrify.config.tasks import TEXT_NAMES, unknown_texts
 from electrify.stage.folder import write_text
+from electrify.storage.encodings import decode_file
+from electrify.storage.tables import read_table
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 
 SplitText = tuple[str, str]
 _ENDING = ".jsonl"
+_TAG = re.compile(r"[-+]?\d+|_|O|[BIESLUMPX][-_].+|.+[-_][BIESLUMPX]|[A-Z]{1,6}([-+$][A-Z]+)*")
+_MAX_WORDS = 300  # of a sentence
+_WORD_CHARACTERS = 11  # what is longer may be a sentence of a language without spaces
 
 
 def dump_benchmarks(config: RunConfig) -> Path | None:
@@ -119,53 +134,51 @@ def _tasks_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
         if _has_texts(task, below[data_dir], data_dir)
     }
     missing = [task for task in tasks if task.name not in found]
-    if missing and all(str(data_dir) == HUB for data_dir in data_dirs):
-        if not found:
-            raise UserError(
-                f"clean.decontaminate_against: no task of {name!r} is read from the hub; set "
-                "clean.decontaminate_data_dir to a folder of the official files"
-            )
+    are_of_hub = all(str(data_dir) == HUB for data_dir in data_dirs)
+    if missing and not are_of_hub:
+        raise UserError(_no_files(missing, [*found], data_dirs))
+    if not found:
+        raise UserError(
+            f"clean.decontaminate_against: no task of {name!r} is read from the hub; set "
+            "clean.decontaminate_data_dir to a folder of the official files"
+        )
+    if missing:
         warn(
             f"clean.decontaminate_against: of {name!r} the hub does not have "
             f"{', '.join(task.name for task in missing)}, whose texts stay in the corpus; searched "
             f"are {', '.join(found)}"
         )
-    elif missing:
-        raise UserError(_no_files(missing, [*found], data_dirs))
     return found
 
 
 def _has_texts(task: Task, below: Sequence[Path], data_dir: Path) -> bool:
     if is_read_by_datasets(task, data_dir):
         return task.hub is not None
-    return any(files_named(name, below) for name in _file_names(task))
+    return any(files_named(name, below) for _, name in _names_by_split(task))
 
 
-def _splits(task: Task) -> list[str]:
-    return [split for split in task.all_splits if split != "train"]
-
-
-def _file_names(task: Task) -> list[str]:
+def _names_by_split(task: Task) -> list[tuple[str, str]]:
+    """(split, name) of every file of evaluation rows."""
     return [
-        name
-        for split in _splits(task)
+        (split, name)
+        for split in task.all_splits
+        if split != "train"
         for name in (*official_names(task, split), *task.other_texts.get(split, ()))
     ]
 
 
 def _task_texts(task: Task, below: Sequence[Path], data_dir: Path) -> Iterator[SplitText]:
     """By `datasets` where the task is there, else of all its files."""
-    found: Iterable[tuple[str, str, Iterable[tuple[int, Row]]]] = ()
-    if not is_read_by_datasets(task, data_dir):
+    found: Iterable[tuple[str, str, Iterable[tuple[int, Row]]]]
+    if is_read_by_datasets(task, data_dir):
+        of_hub = hub_rows(task, data_dir, [split for split in task.all_splits if split != "train"])
+        found = ((s, f"{of_hub.where} {s}", enumerate(r, 1)) for s, r in of_hub.splits.items())
+    else:
         found = (
             (split, str(path), task.rows(split, path))
-            for split in _splits(task)
-            for name in (*official_names(task, split), *task.other_texts.get(split, ()))
+            for split, name in _names_by_split(task)
             for path in files_named(name, below)
         )
-    elif task.hub is not None:
-        of_hub = hub_rows(task, data_dir, _splits(task))
-        found = ((s, f"{of_hub.where} {s}", enumerate(r, 1)) for s, r in of_hub.splits.items())
     for split, where, rows in found:
         for number, row in rows:
             for text in task.texts(row, f"{where} {task.row_name} {number}"):
@@ -187,3 +200,73 @@ def _no_files(missing: Sequence[Task], found: Sequence[str], data_dirs: Sequence
         f"{' or '.join(str(d.absolute()) for d in folders)} (looked for {', '.join(wanted)}; "
         f"there is: {shown or 'nothing'}){advice}"
     )
+
+
+# Files of the user's own.
+
+
+def file_texts(path: Path) -> Iterator[str]:
+    """The texts of a file; `ValueError` names the file and what is wrong in it."""
+    ending = path.suffix.lower()
+    if ending == ".parquet":
+        yield from _values(parquet_table(path).to_pylist())
+        return
+    try:
+        text, _ = decode_file(path.read_bytes())
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from None
+    if ending in JSON_SUFFIXES:
+        rows = json_values(text, path)
+        yield from _values([value for _, value in rows] if isinstance(rows, list) else rows)
+    elif ending != ".csv" and (blocks := _word_blocks(text)):
+        for block in blocks:
+            yield from (" ".join(row[1:]).removeprefix("text = ") for row in block if _is_note(row))
+            for column in zip(*(row for row in block if not _is_note(row)), strict=False):
+                yield from _joined(column)
+    elif ending in (".csv", ".tsv"):
+        for cells in read_table(path):
+            yield from cells
+    else:
+        yield from re.split("[\n\t]", text)
+
+
+def _values(value: Any) -> Iterator[str]:
+    """Texts at any depth, keys left out; words of one list together."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list) and value and _are_words(value):
+        yield from _joined(value)
+    elif isinstance(value, list | dict):
+        for entry in value if isinstance(value, list) else value.values():
+            yield from _values(entry)
+
+
+def _are_words(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, str) and len(value.split()) < 2 for value in values)
+
+
+def _joined(words: Sequence[str]) -> Iterator[str]:
+    """The sentence of some words; nothing of tags."""
+    if _are_words(words) and not all(_TAG.fullmatch(w.strip()) for w in words if w.strip()):
+        yield " ".join(words)
+        yield from (word for word in words if len(word) > _WORD_CHARACTERS)
+
+
+def _is_note(row: Sequence[str]) -> bool:
+    return row[0].startswith(("#", "-DOCSTART-"))
+
+
+def _word_blocks(text: str) -> list[list[list[str]]]:
+    """The rows of each sentence of a file with a word and its tags a line; none of other files."""
+    blocks = [
+        [line.split("\t") if "\t" in line else line.split() or [""] for line in block.split("\n")]
+        for block in re.split(r"\n(?:[ \t]*\n)+", text.strip("\n"))
+    ]
+    rows = [row for block in blocks for row in block if not _is_note(row)]
+    if len({*map(len, rows)}) != 1 or not 2 <= len(rows) / len(blocks) <= _MAX_WORDS:
+        return []
+    are_tags = [
+        all(_TAG.fullmatch(c.strip()) for c in column) for column in zip(*rows, strict=True)
+    ]
+    first = are_tags.index(False) if False in are_tags else 0
+    return blocks if any(are_tags[1:]) and _are_words([row[first] for row in rows]) else []

@@ -20,9 +20,9 @@ from transformers import (
 from benchmarks.finetune.recipe import HyperParameters, hyper_parameters
 from benchmarks.results.predictions import plain, prediction_path, write_predictions
 from benchmarks.results.results import Result
-from benchmarks.tasks.klue import YNAT
 from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
+from tests.benchmarks.records import YNAT
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 TOPICS = ["국회", "증시", "경찰", "여행", "외교", "반도체", "축구"]  # one each for YNAT's labels

@@ -25,15 +25,14 @@ from benchmarks.results.results import (
     read_results,
 )
 from benchmarks.results.submission import write_submissions
-from benchmarks.tasks.data import TaskData
-from benchmarks.tasks.hub import REVISIONS
-from benchmarks.tasks.klue import YNAT
+from benchmarks.tasks.data import REVISIONS, TaskData
 from benchmarks.tasks.registry import resolve_tasks
 from electrify.cli import main
 from electrify.config.load import evaluation_of
 from electrify.system.machine import CpuBf16
 from electrify.system.progress import Stopped
 from tests.benchmarks.conftest import folder_of, topic_rows
+from tests.benchmarks.records import YNAT
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from benchmarks.report import report
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import read_run
 from benchmarks.results.table import markdown_text, table_lines
-from benchmarks.tasks.klue import YNAT
 from electrify.config.load import load_config, parse_config
 from electrify.config.run import RunConfig
 from electrify.stage.folder import (
@@ -34,6 +33,7 @@ from electrify.stage.plan import (
 )
 from electrify.stage.run import run_stage
 from tests.benchmarks.conftest import make_result, put_predictions, t_half_width, text_of
+from tests.benchmarks.records import YNAT
 
 PRETRAINED, UNTRAINED = (0.8101, 0.8172, 0.8043), (0.4312, 0.3977, 0.4101)
 KEPT = ("language", "source", "documents_in", "documents_kept", "characters_in", "characters_kept")

@@ -14,25 +14,33 @@ import numpy as np
 from transformers import BertTokenizer
 from transformers.models.bert.tokenization_bert_legacy import BasicTokenizer
 
-from benchmarks.metrics.klue_mrc import klue_mrc
-from benchmarks.metrics.klue_ner_alignment import official_character_labels, official_piece_labels
-from benchmarks.metrics.tagging import character_macro_f1, entity_macro_f1
+from benchmarks.metrics.korean_reading import klue_mrc
+from benchmarks.metrics.tagging import (
+    UNKNOWN_PIECE,
+    Tokenize,
+    character_macro_f1,
+    entity_macro_f1,
+    official_character_labels,
+    piece_width,
+    without_blanks,
+)
 from benchmarks.tasks.kinds.dialogue import recovered_state
 from benchmarks.tasks.kinds.relations import MARKERS, entity_inputs, entity_span, marked
 from benchmarks.tasks.kinds.spans import (
-    Answer,
+    Best,
     Lengths,
     QuestionExample,
     SpanTable,
     TextOf,
     Window,
+    best_text,
     electra_answer,
     klue_answer,
     spans_of_beam,
     spans_of_logits,
     window_rows,
 )
-from benchmarks.tasks.klue import DP
+from tests.benchmarks.records import DP
 from tests.golden.compare import (
     Adapter,
     Comparison,
@@ -74,6 +82,35 @@ def _alignment(golden: Golden, case: str) -> Mapping[str, Any]:
         "entity_macro_f1": 100 * entity_macro_f1(gold, found, labels),
         "character_macro_f1": 100 * character_macro_f1(gold, found, labels),
     }
+
+
+def official_piece_labels(
+    text: str,
+    tags: Sequence[int],
+    tokenize: Tokenize,
+    max_length: int,
+    outside: int,
+) -> list[int]:
+    """The gold label of every piece from [CLS] to [SEP], which both have `outside`.
+
+    `tags` has one label a character of `text`, blanks included. In a word with an [UNK] every piece
+    has the label of the word's first character. Raises `ValueError` where a tokenizer gives more
+    characters than the text has.
+    """
+    of_characters = without_blanks(text, tags)
+    labels: list[int] = []
+    position = 0
+    for word in text.split(" "):
+        pieces = tokenize(word)
+        for piece in pieces:
+            if position >= len(of_characters):
+                raise ValueError(f"the pieces of {text!r} have more characters than it has labels")
+            labels.append(of_characters[position])
+            if UNKNOWN_PIECE not in pieces:
+                position += piece_width(piece)
+        if UNKNOWN_PIECE in pieces:
+            position += len(word)
+    return [outside, *labels[: max_length - 2], outside]
 
 
 def _relation_inputs(golden: Golden, guid: str) -> Mapping[str, Any]:
@@ -178,12 +215,16 @@ def _electra_answers(golden: Golden) -> Iterator[Comparison]:
                     for row in rows
                 ]
             tables = _tables(seen, rows, settings, settings["joint_prediction"])
-            answer = electra_answer(tables, text_of, settings["n_best_size"], nulls, are_odds)
+            answer = electra_answer(tables, text_of, settings["n_best_size"], nulls)
+            odds = answer.null_odds
+            if odds is not None and not are_odds:  # the logits of "no answer" less those of a text
+                best = best_text(answer.candidates)
+                odds = odds - best.start_score - best.end_score
             found["predictions"][question] = answer.text
-            found["null_odds"][question] = answer.null_odds
-            best = found["nbest_scores_top5"], found["nbest_probabilities_top5"]
-            best[0][question] = [candidate.score for candidate in answer.n_best[:5]]
-            best[1][question] = answer.probabilities[:5]
+            found["null_odds"][question] = odds
+            scores = [candidate.score for candidate in answer.candidates[:5]]
+            found["nbest_scores_top5"][question] = scores
+            found["nbest_probabilities_top5"][question] = answer.probabilities[:5]
         return found
 
     yield from compare_cases(golden["expected"], compute)
@@ -197,7 +238,7 @@ def _klue_answers(golden: Golden) -> Iterator[Comparison]:
     def compute(case: str) -> Mapping[str, Any]:
         given = golden["predictions"][case]
         settings, outputs = given["settings"], given["outputs"]
-        answers: dict[str, Answer] = {}
+        answers: dict[str, Best] = {}
         for question, (features, seen, text_of) in windows.items():
             rows = [outputs[feature] for feature in features]
             nulls = [(row["start_logits"][0], row["end_logits"][0]) for row in rows]
@@ -215,7 +256,7 @@ def _klue_answers(golden: Golden) -> Iterator[Comparison]:
         best = {
             key: [
                 {"text": candidate.text, "probability": probability}
-                for candidate, probability in zip(a.n_best, a.probabilities, strict=True)
+                for candidate, probability in zip(a.candidates, a.probabilities, strict=True)
             ]
             for key, a in answers.items()
         }

@@ -8,17 +8,21 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from benchmarks.metrics import dialogue, klue_mrc, parsing, tagging, weighted
+from benchmarks.metrics import korean_reading, structured, tagging, weighted
 from benchmarks.metrics.classification import (
     MetricFunction,
     accuracy,
     auprc,
     auprc_absent_as_half,
     f1,
+    f1_at_3,
+    f1_at_3_float32,
     macro_f1,
     mcc,
     mean_of_accuracy_and_f1,
     micro_f1,
+    pearson,
+    spearman,
 )
 from benchmarks.metrics.glue import (
     electra_dev_8_tasks,
@@ -26,8 +30,7 @@ from benchmarks.metrics.glue import (
     glue_9_tasks,
     task_scores,
 )
-from benchmarks.metrics.korquad import korquad
-from benchmarks.metrics.regression import f1_at_3, f1_at_3_float32, pearson, spearman
+from benchmarks.metrics.korean_reading import korquad
 from benchmarks.metrics.squad import squad_v1, squad_v2
 from tests.golden.compare import (
     WORDS_OF_NUMBERS,
@@ -139,26 +142,26 @@ def _relations(area: Callable[[Any, Any], float]) -> Compute:
 
 def _parsing(golden: Golden, case: str) -> Mapping[str, float]:
     metrics = (
-        parsing.uas_macro_f1,
-        parsing.uas_micro_f1,
-        parsing.las_macro_f1,
-        parsing.las_micro_f1,
+        structured.uas_macro_f1,
+        structured.uas_micro_f1,
+        structured.las_macro_f1,
+        structured.las_micro_f1,
     )
     sides = _arcs(reference(golden, case)), _arcs(golden["predictions"][case])
     return {metric.__name__: 100 * metric(*sides) for metric in metrics}
 
 
-def _arcs(sentences: Mapping[str, Sequence[Sequence[int]]]) -> parsing.Arcs:
+def _arcs(sentences: Mapping[str, Sequence[Sequence[int]]]) -> structured.Arcs:
     heads, types = (
         np.array([value for row in sentences[key] for value in row], dtype=np.int64)
         for key in ("heads", "types")
     )
-    return parsing.Arcs(heads, types)
+    return structured.Arcs(heads, types)
 
 
 def _dialogue(golden: Golden, case: str) -> Mapping[str, float]:
     sides = reference(golden, case), golden["predictions"][case]["pred"]
-    metrics = (dialogue.joint_goal_acc, dialogue.slot_micro_f1)
+    metrics = (structured.joint_goal_acc, structured.slot_micro_f1)
     return {metric.__name__: 100 * metric(*sides) for metric in metrics}
 
 
@@ -194,14 +197,16 @@ def _korquad(golden: Golden, case: str) -> dict[str, float]:
 
 def _klue_mrc(golden: Golden, case: str) -> dict[str, float]:
     types = {key: qa["question_type"] for key, _, qa in questions(golden)}
-    return percent(klue_mrc.klue_mrc(gold_answers(golden), golden["predictions"][case], types))
+    return percent(
+        korean_reading.klue_mrc(gold_answers(golden), golden["predictions"][case], types)
+    )
 
 
 def _klue_mrc_of_predicted(golden: Golden, case: str) -> dict[str, float]:
     """KLUE's second scorer, `evaluate_for_klue_mrc`, which leaves out what has no prediction."""
     predictions = golden["predictions"][case]
     gold = {key: texts for key, texts in gold_answers(golden).items() if key in predictions}
-    values = klue_mrc.klue_mrc(gold, predictions)
+    values = korean_reading.klue_mrc(gold, predictions)
     return {"exact_match": values["exact_match"], "rouge": values["rouge_w"]}
 
 
@@ -210,10 +215,10 @@ def _klue_mrc_file(golden: Golden) -> Iterator[Comparison]:
     for number, pair in enumerate(golden.get("single_pairs", ())):
         texts = (pair["pred"], pair["gold"])
         computed: dict[str, Any] = {
-            "pred_normalised": klue_mrc.normalize_answer(texts[0]),
-            "gold_normalised": klue_mrc.normalize_answer(texts[1]),
-            "em": klue_mrc.exact_match(*texts),
-            "rouge_w": klue_mrc.rouge_w(*texts),
+            "pred_normalised": korean_reading.normalize_klue(texts[0]),
+            "gold_normalised": korean_reading.normalize_klue(texts[1]),
+            "em": korean_reading.klue_exact_match(*texts),
+            "rouge_w": korean_reading.rouge_w(*texts),
         }
         for name, value in computed.items():
             yield Comparison(f"single pair {number}", name, pair[name], value)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.tasks.klue import RE, WOS
+from tests.benchmarks.records import RE, WOS
 from tests.golden.check import (
     ADAPTERS,
     check_file,

@@ -1,21 +1,27 @@
-"""What stands on an encoder, for each kind of task; all of a task that needs torch."""
+"""All of a task that needs torch: the head that stands on an encoder, and the batches it reads."""
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from benchmarks.tasks.heads.dialogue import SlotGenerator
 from benchmarks.tasks.heads.linear import Head, LinearHead, RegressionHead, drawn
 from benchmarks.tasks.heads.parsing import Parser
 from benchmarks.tasks.heads.spans import JointHead, SpanHead
+from benchmarks.tasks.kinds import padded
 from benchmarks.tasks.kinds.classification import Classification, Regression
 from benchmarks.tasks.kinds.dialogue import DialogueStateTracking
 from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.relations import OBJECT, SUBJECT, RelationExtraction
 from benchmarks.tasks.kinds.spans import Spans
 from benchmarks.tasks.kinds.tagging import Tagging
-from benchmarks.tasks.task import Task
+from benchmarks.tasks.task import Features, Task
+
+# Batches sorted together by length: padding falls to a few percent, batches still differ each epoch
+POOL_BATCHES = 50
 
 
 def make_head(task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.Generator) -> Head:
@@ -45,3 +51,53 @@ def make_head(task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.G
             weight = task.answerable_weight if task.has_unanswerable else None
             return JointHead(encoder, generator, task.beam_size, weight)
     raise AssertionError(f"no head for {type(task).__name__}")
+
+
+def collate(
+    task: Task,
+    features: Features,
+    rows: NDArray[np.int64],
+    pad_id: int,
+    device: torch.device,
+) -> dict[str, torch.Tensor]:
+    """Pad rows to their longest: `input_ids`, `token_type_ids` and `attention_mask`, each (B, T),
+    and the kind's `label_arrays`."""
+    ids = [features.input_ids[row] for row in rows]
+    length = max(map(len, ids))
+    batch = {
+        "input_ids": padded(ids, length, pad_id, np.int64),
+        "token_type_ids": padded([features.token_type_ids[r] for r in rows], length, 0, np.int64),
+        "attention_mask": padded([np.ones(len(row)) for row in ids], length, 0, np.int64),
+    }
+    batch |= task.label_arrays(features, rows, length)
+    tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
+    if device.type == "cuda":  # from pinned memory, so that the host does not wait
+        return {n: t.pin_memory().to(device, non_blocking=True) for n, t in tensors.items()}
+    return {name: tensor.to(device) for name, tensor in tensors.items()}
+
+
+def training_batches(
+    lengths: NDArray[np.int64], batch_size: int, num_steps: int, rng: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Row numbers of every training step, each of exactly `batch_size` rows.
+
+    One shuffled epoch follows the other and is cut into batches without regard to where epochs end
+    (as the TensorFlow input of the paper's code). Within pools of `POOL_BATCHES` batches rows are
+    sorted by length and the batches shuffled.
+    """
+    num_rows = num_steps * batch_size
+    num_epochs = -(-num_rows // len(lengths))
+    stream = np.concatenate([rng.permutation(len(lengths)) for _ in range(num_epochs)])[:num_rows]
+    batches: list[NDArray[np.int64]] = []
+    for start in range(0, num_rows, POOL_BATCHES * batch_size):
+        pool = stream[start : start + POOL_BATCHES * batch_size]
+        pool = pool[np.argsort(lengths[pool], kind="stable")]
+        cut = pool.reshape(-1, batch_size)
+        batches += list(cut[rng.permutation(len(cut))])
+    return batches
+
+
+def prediction_batches(lengths: NDArray[np.int64], batch_size: int) -> list[NDArray[np.int64]]:
+    """Row numbers of batches that hold every row once, sorted by length."""
+    order = np.argsort(lengths, kind="stable")
+    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]

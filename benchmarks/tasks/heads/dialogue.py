@@ -37,13 +37,10 @@ class SlotGenerator(Head):
     A GRU starts from the pooled [CLS] and the sum of the embeddings of the slot's name. Each step
     gives a probability over the vocabulary (through the encoder's word embeddings) and over the
     pieces of the dialogue (by attention), mixed by a gate of their own; the first step's context
-    also gives the slot's gate. It learns from `gates` (B, J) and `values` (B, J, K), [PAD] behind
-    the end of each.
+    also gives the slot's gate. It learns from `gates` (B, J) and `values` (B, J, K), then [PAD].
 
-    Where the official code differs: [PAD] fills the names of slots there and is summed with them;
-    its decoder has no place for encoders whose embeddings are narrower than their states (small
-    ELECTRA), for which two linear layers stand here; a fresh pooler there is only ELECTRA's, here
-    it is everyone's but an encoder's that brings one.
+    The official code sums [PAD] with shorter names of slots, and has no linear layers for encoders
+    whose embeddings are narrower than their hidden states (small ELECTRA).
     """
 
     slot_ids: Tensor  # (J, pieces of the longest name)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.encoder import accepted_inputs, encode
-from benchmarks.tasks.kinds.encode import IGNORED_LABEL
+from benchmarks.tasks.kinds import IGNORED_LABEL
 from benchmarks.tasks.task import HEAD_DROPOUT, HeadInitialization, PooledNorm
 
 HEAD_INITIALIZER_RANGE = 0.02
@@ -40,19 +40,13 @@ class Head(nn.Module, ABC):
 
 
 class LinearHead(Head):
-    """Dropout and one linear layer on the first token's state, as the paper's code has it.
+    """Dropout and one linear layer, learnt from `labels`, (B,) or (B, T), by cross-entropy.
 
-    `ElectraForSequenceClassification` has a dense layer and GELU in between: another model.
-    With pooling "mean" the head reads the mean of the states of all real tokens instead. In
-    pretraining [CLS] is never replaced, so for a long time its state carries no content: after
-    20 M tokens its variance over texts was 0.8 % of its energy, that of the tokens 33 %.
-    With "parts" it reads that mean m, and of the two parts of a row, which have the means a and b:
-    [m, a, b, |a - b|, a * b] (Conneau et al. 2017, Supervised Learning of Universal Sentence
-    Representations; Baldini Soares et al. 2019, Matching the Blanks). The parts are what stands
-    behind each of the two `markers` up to its closing one, or, where there are none, the two texts
-    of a pair. A part without tokens has the mean 0.
-    With "none" it reads every state: logits are (B, T, outputs). It learns from `labels`, (B,) or
-    (B, T), by cross-entropy.
+    Pooling says what it reads of the hidden states: "cls", that of the first token, as the paper's
+    code; "mean", the mean of all real tokens, as that of [CLS], which pretraining never replaces,
+    for a long time carries no content; "parts", that mean m and the means a and b of two parts of
+    a row, [m, a, b, |a - b|, a * b] (Conneau et al. 2017; Baldini Soares et al. 2019): what stands
+    between each pair of `markers`, else the two texts of a pair; "none", every state.
     """
 
     def __init__(

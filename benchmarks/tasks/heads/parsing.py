@@ -48,10 +48,8 @@ class Parser(Head):
     Words are the states of their first and last piece, with the embedding of their POS tag; [CLS]
     twice is the root. It reads `first`, `last` (B, W) piece positions, `pos` (B, W + 1) with the
     root in front and `num_words` (B,), and learns from `heads` and `arc_labels` (B, W), `NO_WORD`
-    where there is none. W is the words of the longest row. Everything is in fp32.
-
-    Where the official code differs: a head that is padding scores 0 there and may win, so that a
-    sentence's heads depend on its batch; here it cannot.
+    where there is none. All in fp32. In the official code a head that is padding scores 0 and may
+    win; here it cannot.
     """
 
     def __init__(self, state_size: int, num_labels: int, num_tags: int | None) -> None:

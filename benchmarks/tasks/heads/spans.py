@@ -45,16 +45,13 @@ class SpanHead(Head):
 class JointHead(Head):
     """The paper's head: ends are predicted for a start, and a classifier says "no answer".
 
-    After google-research/electra finetune/qa/qa_tasks.py `get_prediction_module`, which is like the
-    module of XLNet. The score of an end reads the state of the start too, through a hidden layer:
-    in training that of the right start, else those of the `beam_size` best starts, each with its
-    `beam_size` best ends. The classifier reads the state of [CLS] and the mean state weighed by the
-    probabilities of starts. Only the context and [CLS] can be start or end (there the last [SEP]
-    can too, which no answer is taken from).
+    After google-research/electra finetune/qa/qa_tasks.py `get_prediction_module`. The score of an
+    end reads the state of the start too, through a hidden layer: in training that of the right
+    start, else those of the `beam_size` best starts, each with its `beam_size` best ends. The
+    classifier reads the state of [CLS] and the mean state weighed by the probabilities of starts.
 
     Learns from `start` and `end` (B,), 0 where the window has no answer, and with a classifier from
-    `impossible` (B,): the question has no answer, in whatever window (so that the classifier says
-    the same of each window of a question).
+    `impossible` (B,): the question has no answer, in whatever window.
     """
 
     def __init__(

@@ -1,0 +1,112 @@
+"""The kinds of tasks; here what they share: texts to token ids, and rows to one array."""
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.tasks.task import Features
+
+IGNORED_LABEL = -100  # of padding, which has no part in the loss
+
+
+def encode_texts(
+    texts: Sequence[tuple[str, ...]], tokenizer: Any, max_length: int, with_spans: bool = False
+) -> Features:
+    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP] of each row, the longer text cut first.
+
+    With spans the detail `spans` has the characters of each piece, (T, 2): the first, and behind
+    the last.
+    """
+    if not texts:
+        return Features.of_rows([], details={"spans": []})
+    columns = [list(column) for column in zip(*texts, strict=True)]
+    encoded = tokenizer(
+        *columns,
+        truncation="longest_first",
+        max_length=max_length,
+        return_token_type_ids=True,
+        return_attention_mask=False,
+        return_offsets_mapping=with_spans,
+    )
+    ids = encoded["input_ids"]
+    spans = [
+        whole_characters(text, np.array(row, dtype=np.int64))
+        for text, row in zip(columns[0], encoded.get("offset_mapping", []), strict=with_spans)
+    ]
+    num_cut = num_truncated(columns, ids, tokenizer, max_length)
+    details = {"spans": spans}
+    return Features.of_rows(ids, encoded["token_type_ids"], num_truncated=num_cut, details=details)
+
+
+def num_truncated(
+    columns: Sequence[Sequence[str]], ids: Sequence[Sequence[int]], tokenizer: Any, max_length: int
+) -> int:
+    """How many rows are cut; only full ones may be, so the others need no second look."""
+    full = [row for row, of_row in enumerate(ids) if len(of_row) >= max_length]
+    if not full:
+        return 0
+    whole = tokenizer(*([column[row] for row in full] for column in columns), verbose=False)
+    return sum(len(of_row) > max_length for of_row in whole["input_ids"])
+
+
+def whole_characters(text: str, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Offsets (n, 2) of pieces whose last character is whole. Of one that the tokenizer's
+    normaliser composes, as of Hangul in NFD, `tokenizers` gives the first part alone."""
+    if unicodedata.is_normalized("NFC", text):
+        return offsets
+    is_part = np.array([*map(_continues, text), False])
+    is_piece = offsets[:, 1] > offsets[:, 0]
+    is_part[offsets[is_piece, 0]] = False
+    places = np.where(is_part, len(text), np.arange(len(text) + 1))
+    ends = np.minimum.accumulate(places[::-1])[::-1]  # the first place that is no part, from each
+    whole = offsets.copy()
+    whole[is_piece, 1] = ends[offsets[is_piece, 1]]
+    return whole
+
+
+def _continues(character: str) -> bool:
+    is_jamo = "\u1160" <= character <= "\u11ff" or "\ud7b0" <= character <= "\ud7fb"
+    return is_jamo or unicodedata.category(character).startswith("M")
+
+
+def encode_rows(
+    texts: Sequence[tuple[str, ...]],
+    labels: Mapping[str, Sequence[Any]],
+    tokenizer: Any,
+    max_length: int,
+    both_orders: bool,
+) -> Features:
+    """Features of one row an example; with both orders row i + n is example i the other way round.
+
+    `labels` holds a value an example, which both rows get.
+    """
+    num_orders = 2 if both_orders else 1
+    rows = [*texts, *(pair[::-1] for pair in texts)] if both_orders else texts
+    encoded = encode_texts(rows, tokenizer, max_length)
+    return replace(
+        encoded,
+        example_of=np.tile(np.arange(len(texts)), num_orders),
+        labels={name: list(values) * num_orders for name, values in labels.items()},
+        num_truncated=encoded.num_truncated // num_orders,
+        details={},
+    )
+
+
+def padded(
+    rows: Sequence[Sequence[Any] | NDArray[Any]], length: int, value: float, dtype: type
+) -> NDArray[Any]:
+    """Rows of different length as one array (rows, length), filled up with `value`."""
+    array: NDArray[Any] = np.full((len(rows), length), value, dtype=dtype)
+    for position, row in enumerate(rows):
+        array[position, : len(row)] = row
+    return array
+
+
+def continuation_prefix(tokenizer: Any) -> str | None:
+    """The "##" of a WordPiece tokenizer; None for any other."""
+    model = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
+    return getattr(model, "continuing_subword_prefix", None) or None

@@ -1,7 +1,6 @@
 """One label, or one number, for a text or a pair of texts."""
 
 import math
-import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,23 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics import weighted
-from benchmarks.tasks.kinds.encode import IGNORED_LABEL, encode_rows
-from benchmarks.tasks.labels import class_name
-from benchmarks.tasks.rows import Row, label_ids, nested
-from benchmarks.tasks.task import (
-    Arrays,
-    Example,
-    Failure,
-    Features,
-    Line,
-    Outputs,
-    Pair,
-    Positions,
-    Task,
-)
+from benchmarks.tasks.kinds import IGNORED_LABEL, encode_rows
+from benchmarks.tasks.rows import Row, class_name, label_ids, nested
+from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
 from electrify.system.outcome import UserError
 
-_TOP = 4  # probabilities shown
 MAX_EXCHANGE_GAIN = 0.5  # of accuracy: WNLI's dev set alone gains some with its labels exchanged
 
 
@@ -39,8 +26,6 @@ class LabelExample(Example):
 
 class Classification(Task):
     """[CLS] a [SEP] b [SEP], one linear layer, cross-entropy; the most probable label."""
-
-    units = "examples"
 
     def examples(
         self, row: Row, identity: str, place: str, is_labelled: bool
@@ -78,10 +63,10 @@ class Classification(Task):
         """Gold label, the most probable one (the first of equals) and all probabilities."""
         from scipy.special import softmax
 
-        found = []
+        lines = []
         for example, output in zip(examples, outputs, strict=True):
             probabilities = softmax(output["logits"].astype(np.float64))
-            found.append(
+            lines.append(
                 {
                     "id": example.id,
                     "gold": None if example.label is None else self.labels[example.label],
@@ -89,82 +74,51 @@ class Classification(Task):
                     "probabilities": [self.rounded(p) for p in probabilities.tolist()],
                 }
             )
-        return found
+        return lines
 
     def rounded(self, probability: float) -> float:
         """As it is written into a line."""
         return round(probability, 6)
 
-    def score(self, lines: Sequence[Line]) -> dict[str, float]:
-        gold, predicted = self.label_ids_of(lines)
-        return {metric.__name__: metric(gold, predicted) for metric in self.metrics}
+    def sides(self, lines: Sequence[Line]) -> tuple[Positions, Positions]:
+        """Label ids."""
+        gold, predicted = super().sides(lines)
+        return self.ids_of(gold), self.ids_of(predicted)
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         if self.headline not in weighted.OF_LABELS:
             return super().weighted_score(lines)
-        metric = weighted.OF_LABELS[self.headline]
-        return metric(*self.label_ids_of(lines), len(self.labels))
-
-    def label_ids_of(self, lines: Sequence[Line]) -> tuple[Positions, Positions]:
-        """Gold and predicted ones."""
-        ids = {label: number for number, label in enumerate(self.labels)}
-        gold = np.array([ids[line["gold"]] for line in lines], dtype=np.int64)
-        return gold, np.array([ids[line["prediction"]] for line in lines], dtype=np.int64)
+        return weighted.OF_LABELS[self.headline](*self.sides(lines), len(self.labels))
 
     def doubts(self, train: Sequence[LabelExample], lines: Sequence[Line]) -> list[str]:
         """Labels that look exchanged, and gold labels that cannot have been learnt."""
-        found = super().doubts(train, lines)
-        if not found and (exchanged := self._exchanged_labels(lines)):
-            found.append(exchanged)
+        doubts = super().doubts(train, lines)
+        if not doubts and (exchanged := self._exchanged_labels(lines)):
+            doubts.append(exchanged)
         learnt = {self.labels[e.label] for e in train if e.label is not None}
         if unknown := sorted({line["gold"] for line in lines} - learnt):
-            found.append(
+            doubts.append(
                 f"{', '.join(unknown)} among the reported rows is in no training row: are the "
                 "files of one version?"
             )
-        return found
+        return doubts
 
     def _exchanged_labels(self, lines: Sequence[Line]) -> str | None:
         """Says so where each predicted label mostly stands for another gold one, and putting them
-        right would gain much: labels of two files, or of a model and its data, do not stand in one
-        order."""
+        right would gain much: labels of two files, or of a model and its data, differ in order."""
         counts = np.zeros((len(self.labels),) * 2, dtype=np.int64)  # predicted, gold
-        gold, predicted = self.label_ids_of(lines)
+        gold, predicted = self.sides(lines)
         np.add.at(counts, (predicted, gold), 1)
         # the gold label that each predicted one stands for
         meant = {row: int(of.argmax()) for row, of in enumerate(counts) if of.any()}
         now, then = np.trace(counts) / len(lines), counts.max(axis=1).sum() / len(lines)
         if len(set(meant.values())) < len(meant) or then - now <= MAX_EXCHANGE_GAIN:
             return None
-        pairs = ", ".join(
-            f"{self.labels[said]} as {self.labels[gold]}"
-            for said, gold in meant.items()
-            if said != gold
-        )
+        pairs = [f"{self.labels[a]} as {self.labels[b]}" for a, b in meant.items() if a != b]
         return (
             f"labels look exchanged: {100 * now:.1f} % are right, and {100 * then:.1f} % would be "
-            f"with {pairs}"
+            f"with {', '.join(pairs)}"
         )
-
-    def pairs(self, line: Line) -> list[Pair]:
-        return [Pair(line["gold"], line["prediction"], line["gold"] == line["prediction"])]
-
-    def failure(self, runs: Sequence[Line], example: LabelExample | None) -> Failure | None:
-        """Wrong by the medians of the runs' probabilities; as severe as the wrong label is sure."""
-        columns = zip(*(line["probabilities"] for line in runs), strict=True)
-        probabilities = [statistics.median(column) for column in columns]
-        severity = max(probabilities)
-        predicted, gold = self.labels[probabilities.index(severity)], runs[0]["gold"]
-        if predicted == gold:
-            return None
-        names = [self.label_names.get(label, label) for label in self.labels]
-        shown = dict(zip(self.labels, names, strict=True))
-        ranked = sorted(zip(probabilities, names, strict=True), key=lambda pair: -pair[0])
-        certainty = ", ".join(f"{name}: {probability:.3f}" for probability, name in ranked[:_TOP])
-        return Failure(severity, shown[gold], shown[predicted], certainty)
-
-    def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
-        return None if super().constant(lines, side) is None else str(lines[0][side])
 
 
 @dataclass(frozen=True)
@@ -221,39 +175,21 @@ class Regression(Task):
             {
                 "id": example.id,
                 "gold": example.value,
-                "prediction": low + (high - low) * float(found["logits"][0]),
+                "prediction": low + (high - low) * float(output["logits"][0]),
             }
-            for example, found in zip(examples, outputs, strict=True)
+            for example, output in zip(examples, outputs, strict=True)
         ]
+
+    def sides(self, lines: Sequence[Line]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Values."""
+        gold, predicted = (np.array(side, dtype=np.float64) for side in super().sides(lines))
+        return gold, predicted
 
     def score(self, lines: Sequence[Line]) -> dict[str, float]:
         """The task's metrics over values; nan of less than two rows."""
-        if len(lines) < 2:
-            return {metric.__name__: math.nan for metric in self.metrics}
-        gold, predicted = _values(lines)
-        return {metric.__name__: metric(gold, predicted) for metric in self.metrics}
+        return super().score(lines if len(lines) > 1 else [])
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         if self.headline not in weighted.OF_VALUES:
             return super().weighted_score(lines)
-        return weighted.OF_VALUES[self.headline](*_values(lines))
-
-    def groups(self, line: Line) -> dict[str, str]:
-        """The fifth of the range that the gold value lies in."""
-        low, high = self.value_range
-        width = (high - low) / 5
-        number = min(4, int((line["gold"] - low) / width))
-        return {"gold value": f"{low + number * width:g} to {low + (number + 1) * width:g}"}
-
-    def failure(self, runs: Sequence[Line], example: ValueExample | None) -> Failure | None:
-        """As severe as the median of the predictions is far off."""
-        predictions, gold = [line["prediction"] for line in runs], runs[0]["gold"]
-        median = statistics.median(predictions)
-        certainty = f"{min(predictions):.2f} to {max(predictions):.2f} over the seeds"
-        return Failure(abs(median - gold), f"{gold:g}", f"{median:.2f}", certainty)
-
-
-def _values(lines: Sequence[Line]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Gold and predicted ones."""
-    gold = np.array([line["gold"] for line in lines], dtype=np.float64)
-    return gold, np.array([line["prediction"] for line in lines], dtype=np.float64)
+        return weighted.OF_VALUES[self.headline](*self.sides(lines))

@@ -4,8 +4,7 @@ KLUE-baseline klue_baseline/data/wos.py. A state is a list of "domain-slot-value
 gate says none, dontcare, yes or no, or that the value is generated (ptr).
 """
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -13,22 +12,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.metrics import weighted
-from benchmarks.metrics.dialogue import State, joint_goal_acc, pooled_slot_f1, slot_micro_f1
-from benchmarks.tasks.kinds.encode import continuation_prefix
+from benchmarks.metrics.structured import slot_micro_f1
+from benchmarks.tasks.kinds import continuation_prefix
 from benchmarks.tasks.rows import Row, list_field, text_field
-from benchmarks.tasks.task import (
-    NOTHING,
-    Arrays,
-    Example,
-    Failure,
-    Features,
-    Line,
-    Outputs,
-    Pair,
-    Positions,
-    Task,
-    failure_of_sets,
-)
+from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
 from electrify.system.outcome import UserError
 
 GATES = ("none", "dontcare", "ptr", "yes", "no")
@@ -92,14 +79,6 @@ def value_text(ids: Sequence[int], tokenizer: Any) -> str:
     return text.replace(" : ", ":").replace(" , ", ", ").replace(prefix, "")
 
 
-_METRICS: tuple[Callable[[Sequence[State], Sequence[State]], float], ...] = (
-    slot_micro_f1,
-    joint_goal_acc,
-    pooled_slot_f1,
-)
-_TURNS_SHOWN = 3
-
-
 @dataclass(frozen=True)
 class TurnExample(Example):
     """A user turn with all turns before it, and the state that it leaves."""
@@ -115,10 +94,6 @@ class DialogueStateTracking(Task):
     """
 
     row_name = "dialogue"
-    units = "slots with a value"
-    labels_are_confused = False
-    failures_quote = True
-    headline = slot_micro_f1.__name__
 
     def texts(self, row: Row, place: str) -> tuple[str, ...]:
         """What is said in each turn."""
@@ -172,22 +147,17 @@ class DialogueStateTracking(Task):
                 ids += [separator, *pieces(text)]
             num_truncated += len(ids) > max_length - 2
             kept = ids[max(0, len(ids) - (max_length - 2)) :]
-            input_ids.append(np.array([first, *kept, separator], dtype=np.int32))
+            input_ids.append([first, *kept, separator])
             state = slot_values(example.state or ())
             found = [state.get(slot, NONE) for slot in self.labels]
             gates.append([GATES.index(v) if v in GATES else GENERATED for v in found])
             values.append([target(value) for value in found])
-        return Features(
-            input_ids=input_ids,
-            token_type_ids=[np.zeros(len(row), dtype=np.int32) for row in input_ids],
-            example_of=np.arange(len(examples)),
-            labels={
-                "gates": gates,
-                "values": values,
-                "padding": [tokenizer.pad_token_id] * len(examples),
-            },
+        padding, tokenizers = ([one] * len(examples) for one in (tokenizer.pad_token_id, tokenizer))
+        return Features.of_rows(
+            input_ids,
+            labels={"gates": gates, "values": values, "padding": padding},
             num_truncated=num_truncated,
-            details={"tokenizer": [tokenizer] * len(examples)},  # that of generated ids
+            details={"tokenizer": tokenizers},  # that of generated ids
         )
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
@@ -205,62 +175,25 @@ class DialogueStateTracking(Task):
         self, examples: Sequence[TurnExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         """The gold state as the file has it, and the one that gates and generated pieces say."""
-        found = []
+        lines = []
         rows = zip(examples, features.details["tokenizer"], outputs, strict=True)
         for example, tokenizer, output in rows:
             gates = [GATES[gate] for gate in output["gate_logits"].argmax(axis=-1)]
             generated = output["generated"].tolist()
-            found.append(
+            lines.append(
                 {
                     "id": example.id,
                     "gold": None if example.state is None else list(example.state),
                     "prediction": recovered_state(self.labels, gates, generated, tokenizer),
                 }
             )
-        return found
-
-    def score(self, lines: Sequence[Line]) -> dict[str, float]:
-        """KLUE's two metrics and the pooled F1."""
-        gold = [line["gold"] for line in lines]
-        predicted = [line["prediction"] for line in lines]
-        return {
-            metric.__name__: metric(gold, predicted) if lines else math.nan for metric in _METRICS
-        }
+        return lines
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         """A mean over turns."""
         return weighted.mean_of(
             np.array([slot_micro_f1([line["gold"]], [line["prediction"]]) for line in lines])
         )
-
-    def pairs(self, line: Line) -> list[Pair]:
-        """Slots that have a value on either side, right where the values are equal."""
-        gold, said = slot_values(line["gold"]), slot_values(line["prediction"])
-        return [
-            Pair(
-                slot if slot in gold else NOTHING,
-                slot if slot in said else NOTHING,
-                gold.get(slot) == said.get(slot),
-            )
-            for slot in dict.fromkeys([*gold, *said])
-        ]
-
-    def groups(self, line: Line) -> dict[str, str]:
-        """How much there is to remember."""
-        count = len(line["gold"])
-        bounds = ((0, "0"), (2, "1 to 2"), (5, "3 to 5"), (10, "6 to 10"))
-        name = next((name for most, name in bounds if count <= most), "11 or more")
-        return {"gold values": name}
-
-    def failure(self, runs: Sequence[Line], example: TurnExample | None) -> Failure | None:
-        return failure_of_sets([(ln["gold"], ln["prediction"]) for ln in runs], "values")
-
-    def shown(self, example: TurnExample, line: Line) -> list[tuple[str, str]]:
-        """The last turns; the others stand in the examples before."""
-        turns = example.texts[-_TURNS_SHOWN:]
-        left_out = len(example.texts) - len(turns)
-        before = [("", f"({left_out} turns before)")] if left_out else []
-        return before + [("turn", text) for text in turns]
 
 
 def _checked_state(state: Any, slots: Sequence[str], place: str) -> tuple[str, ...]:

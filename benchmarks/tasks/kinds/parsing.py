@@ -4,7 +4,7 @@ KLUE-baseline klue_baseline/data/klue_dp.py. A word is what stands between blank
 included. The parser reads the first and the last piece of a word and the last of its POS tags.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,44 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics import weighted
-from benchmarks.metrics.parsing import (
+from benchmarks.metrics.structured import (
     Arcs,
     las,
     las_macro_f1,
-    las_macro_f1_unmerged,
-    las_macro_f1_without_wrong_head_class,
     las_micro_f1,
     uas_macro_f1,
     uas_micro_f1,
 )
-from benchmarks.tasks.kinds.encode import padded
-from benchmarks.tasks.rows import Row, label_ids, list_field, sentence_blocks
-from benchmarks.tasks.task import (
-    NOTHING,
-    Arrays,
-    Example,
-    Failure,
-    Features,
-    Line,
-    Outputs,
-    Pair,
-    Positions,
-    Task,
-    listed,
-    mostly_wrong,
-)
+from benchmarks.tasks.files import sentence_blocks
+from benchmarks.tasks.kinds import padded
+from benchmarks.tasks.rows import Row, label_ids, list_field
+from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
 from electrify.system.outcome import UserError
 
 NO_WORD = -1  # head and label where there is no word, or none that could be predicted
 _MAX_DIGITS = 9  # of the number of a word
 _COLUMNS = ("word_form", "pos", "head", "deprel")  # of a row: a list each
-_OFFICIAL: tuple[Callable[[Arcs, Arcs], float], ...] = (
-    las_macro_f1,
-    uas_macro_f1,
-    las_micro_f1,
-    uas_micro_f1,
-)
-_CORRECTED = (las, las_macro_f1_without_wrong_head_class, las_macro_f1_unmerged)
+_OF_TREES = (las_macro_f1, uas_macro_f1, las_micro_f1, uas_micro_f1, las)
 TREE = "_tree"  # ends the names of metrics of the best tree, which is not how KLUE decodes
 
 Scores = NDArray[np.floating[Any]]  # (words, words + 1): of every head of a word, 0 is the root
@@ -82,8 +62,6 @@ class DependencyParsing(Task):
     """
 
     row_name = "line"
-    units = "words"
-    headline = las_macro_f1.__name__
 
     pos_tags: tuple[str, ...]  # the id behind them is that of the root and of padding
     use_pos: bool = True
@@ -155,38 +133,31 @@ class DependencyParsing(Task):
             cut = (n for n, (_, last) in enumerate(places) if last > max_length - 2)
             num_kept = next(cut, len(places))
             kept = example.words[:num_kept]
-            heads = [
-                NO_WORD if word.head is None or word.head > num_kept else word.head for word in kept
-            ]
-            arc_labels = [
-                NO_WORD if head == NO_WORD or word.label is None else self.labels.index(word.label)
-                for head, word in zip(heads, kept, strict=True)
-            ]
+            has_head = [word.head is not None and word.head <= num_kept for word in kept]
+            arcs = list(zip(kept, has_head, strict=True))
+            ids = [self.labels.index(w.label) if has and w.label else NO_WORD for w, has in arcs]
             labels["first"].append([first for first, _ in places[:num_kept]])
             labels["last"].append([last for _, last in places[:num_kept]])
-            tags = [self.pos_tags.index(word.pos) for word in kept]
-            labels["pos"].append([len(self.pos_tags), *tags])
-            labels["heads"].append(heads)
-            labels["arc_labels"].append(arc_labels)
-        return Features(
-            input_ids=[_cut(ids, max_length) for ids in encoded["input_ids"]],
-            token_type_ids=[_cut(ids, max_length) for ids in encoded["token_type_ids"]],
-            example_of=np.arange(len(examples)),
+            labels["pos"].append([len(self.pos_tags), *(self.pos_tags.index(w.pos) for w in kept)])
+            labels["heads"].append([word.head if has else NO_WORD for word, has in arcs])
+            labels["arc_labels"].append(ids)
+        ids, types = encoded["input_ids"], encoded["token_type_ids"]
+        return Features.of_rows(
+            [_cut(row, max_length) for row in ids],
+            [_cut(row, max_length) for row in types],
             labels=labels,
-            num_truncated=sum(len(ids) > max_length for ids in encoded["input_ids"]),
+            num_truncated=sum(len(row) > max_length for row in ids),
         )
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`first`, `last`, `heads`, `arc_labels` (B, W), `pos` (B, W + 1) and `num_words` (B,)."""
-        found = {name: [values[row] for row in rows] for name, values in features.labels.items()}
-        num_words = [len(row) for row in found["heads"]]
-        width = max(1, *num_words)
+        labels = {name: [values[row] for row in rows] for name, values in features.labels.items()}
+        num_words = np.array([len(row) for row in labels["heads"]], dtype=np.int64)
+        width = max(1, num_words.max())
         fillings = {"first": 0, "last": 0, "heads": NO_WORD, "arc_labels": NO_WORD}
-        arrays = {
-            name: padded(found[name], width, value, np.int64) for name, value in fillings.items()
-        }
-        arrays["pos"] = padded(found["pos"], width + 1, len(self.pos_tags), np.int64)
-        return arrays | {"num_words": np.array(num_words, dtype=np.int64)}
+        arrays = {name: padded(labels[name], width, v, np.int64) for name, v in fillings.items()}
+        pos = padded(labels["pos"], width + 1, len(self.pos_tags), np.int64)
+        return {**arrays, "pos": pos, "num_words": num_words}
 
     def lines(
         self, examples: Sequence[SentenceExample], features: Features, outputs: Sequence[Outputs]
@@ -195,12 +166,12 @@ class DependencyParsing(Task):
 
         Words that were cut off have head -1 and label None.
         """
-        found = []
+        lines = []
         for row, (example, output) in enumerate(zip(examples, outputs, strict=True)):
             words, num_kept = example.words, len(features.labels["heads"][row])
             scores = output["arc_scores"][:num_kept, : num_kept + 1]
             gold = {"heads": [w.head for w in words], "labels": [w.label for w in words]}
-            found.append(
+            lines.append(
                 {
                     "id": example.id,
                     "gold": None if words[0].head is None else gold,
@@ -208,7 +179,7 @@ class DependencyParsing(Task):
                     "tree": self._arcs(best_tree(scores), output, len(words)),
                 }
             )
-        return found
+        return lines
 
     def _arcs(self, heads: Positions, output: Outputs, num_words: int) -> dict[str, Any]:
         ids = output["best_labels"][np.arange(len(heads)), heads]
@@ -218,24 +189,25 @@ class DependencyParsing(Task):
             "labels": [self.labels[label] for label in ids] + [None] * num_cut,
         }
 
+    def sides(self, lines: Sequence[Line]) -> tuple[Arcs, Arcs]:
+        """The arcs of all words in one chain."""
+        gold, predicted = super().sides(lines)
+        return self._chained(gold), self._chained(predicted)
+
     def score(self, lines: Sequence[Line]) -> dict[str, float]:
         """KLUE's metrics and corrected ones, then KLUE's of the best tree."""
-        gold = self._chained([line["gold"] for line in lines])
-        found = {}
-        for key, metrics, ending in (
-            ("prediction", (*_OFFICIAL, *_CORRECTED), ""),
-            ("tree", (*_OFFICIAL, las), TREE),
-        ):
-            predicted = self._chained([line[key] for line in lines])
-            for metric in metrics:
-                value = metric(gold, predicted) if lines else float("nan")
-                found[metric.__name__ + ending] = value
-        return found
+        gold, trees = (
+            self._chained([r["gold"] for r in lines]),
+            self._chained([r["tree"] for r in lines]),
+        )
+        of_trees = {
+            f"{m.__name__}{TREE}": m(gold, trees) if lines else float("nan") for m in _OF_TREES
+        }
+        return super().score(lines) | of_trees
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        gold, found = ([line[side] for line in lines] for side in ("gold", "prediction"))
-        sentences = np.repeat(np.arange(len(lines)), [len(row["heads"]) for row in gold])
-        return weighted.las_macro_f1(self._chained(gold), self._chained(found), sentences)
+        sentences = np.repeat(np.arange(len(lines)), [len(line["gold"]["heads"]) for line in lines])
+        return weighted.las_macro_f1(*self.sides(lines), sentences)
 
     def _chained(self, rows: Sequence[Mapping[str, Any]]) -> Arcs:
         ids: dict[str | None, int] = {label: number for number, label in enumerate(self.labels)}
@@ -244,47 +216,6 @@ class DependencyParsing(Task):
             np.array([head for row in rows for head in row["heads"]], dtype=np.int64),
             np.array([ids[label] for row in rows for label in row["labels"]], dtype=np.int64),
         )
-
-    def pairs(self, line: Line) -> list[Pair]:
-        """The labels of each word; right where the head is right too, which is what LAS counts.
-
-        A word that was cut off has no predicted label.
-        """
-        gold, found = (
-            list(zip(line[side]["labels"], line[side]["heads"], strict=True))
-            for side in ("gold", "prediction")
-        )
-        return [
-            Pair(right[0], said[0] or NOTHING, right == said)
-            for right, said in zip(gold, found, strict=True)
-        ]
-
-    def failure(self, runs: Sequence[Line], example: SentenceExample | None) -> Failure | None:
-        """The words whose head or label is wrong in the middle run; without an example they are
-        named by their numbers."""
-
-        def wrong(line: Line) -> list[int]:
-            return [n for n, pair in enumerate(self.pairs(line)) if not pair.is_right]
-
-        def name(number: int) -> str:
-            return example.words[number - 1].form if example else f"word {number}"
-
-        def arc(number: int, arcs: Mapping[str, Any]) -> str:
-            """'간다 → ROOT (VP)'."""
-            head, label = arcs["heads"][number], arcs["labels"][number]
-            if label is None:
-                return f"{name(number + 1)} cut off"
-            return f"{name(number + 1)} → {name(head) if head else 'ROOT'} ({label})"
-
-        line = mostly_wrong(runs, lambda line: len(wrong(line)))
-        if line is None:
-            return None
-        gold, said = (
-            listed([arc(number, line[side]) for number in wrong(line)])
-            for side in ("gold", "prediction")
-        )
-        count = f"{len(wrong(line))} of {len(line['gold']['heads'])} words wrong"
-        return Failure(len(wrong(line)), gold, said, count)
 
     def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
         """The one label, or the one head, of all words."""
@@ -304,10 +235,9 @@ def _head_number(head: Any, num_words: int, place: str) -> int:
     return int(digits)
 
 
-def _cut(values: Sequence[int], max_length: int) -> NDArray[np.int32]:
+def _cut(values: Sequence[int], max_length: int) -> Sequence[int]:
     """A row without what is too much before its last piece, [SEP]."""
-    fitting = values if len(values) <= max_length else [*values[: max_length - 1], values[-1]]
-    return np.array(fitting, dtype=np.int32)
+    return values if len(values) <= max_length else [*values[: max_length - 1], values[-1]]
 
 
 def word_positions(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

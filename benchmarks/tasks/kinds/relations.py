@@ -16,8 +16,8 @@ from benchmarks.metrics.classification import (
     auprc_without_no_relation,
     micro_f1,
 )
+from benchmarks.tasks.kinds import continuation_prefix, num_truncated
 from benchmarks.tasks.kinds.classification import Classification, LabelExample
-from benchmarks.tasks.kinds.encode import continuation_prefix
 from benchmarks.tasks.rows import Row
 from benchmarks.tasks.task import Example, Features, Line
 from electrify.system.outcome import UserError
@@ -67,12 +67,9 @@ def closed(text: str) -> str:
 def repaired(text: str, pieces: Sequence[str], tokenizer: Any) -> list[str]:
     """The pieces of a marked text as if the closing markers did not cut words.
 
-    A marker in the middle of a word makes the rest a word of its own. The first piece of the rest
-    becomes a continuation ("##") if it begins with a Hangul syllable; which piece that makes need
-    not be in the vocabulary. With sentencepiece it loses its word start. Only an ordinary blank
-    behind the marker ends the word. Other tokenizers: as they are.
-
-    Raises `ValueError` for a text that ends in a closing marker (IndexError in the official code).
+    The first piece behind a marker in a word becomes a continuation ("##") if it begins with a
+    Hangul syllable; which piece that makes need not be in the vocabulary. With sentencepiece it
+    loses its word start. Raises `ValueError` for a text that ends in a closing marker.
     """
     found = list(pieces)
     prefix = continuation_prefix(tokenizer)
@@ -107,7 +104,6 @@ def entity_inputs(texts: Sequence[str], tokenizer: Any, max_length: int) -> list
 
 
 NO_RELATION = "no_relation"
-_AREAS = (auprc, auprc_absent_as_half)
 
 
 @dataclass(frozen=True)
@@ -125,7 +121,7 @@ class RelationExtraction(Classification):
     """
 
     added_tokens = MARKERS
-    headline = micro_f1.__name__
+    headline = "micro_f1"
 
     @property
     def has_parts(self) -> bool:
@@ -158,14 +154,10 @@ class RelationExtraction(Classification):
         """One row a sentence, of one segment; `examples` are `RelationExample`."""
         texts = [closed(example.marked) for example in examples]
         rows = entity_inputs(texts, tokenizer, max_length)
-        full = [text for text, ids in zip(texts, rows, strict=True) if len(ids) >= max_length]
-        whole = tokenizer(full, verbose=False)["input_ids"] if full else []
-        return Features(
-            input_ids=[np.array(ids, dtype=np.int32) for ids in rows],
-            token_type_ids=[np.zeros(len(ids), dtype=np.int32) for ids in rows],
-            example_of=np.arange(len(examples)),
+        return Features.of_rows(
+            rows,
             labels={"labels": [example.label for example in examples]},
-            num_truncated=sum(len(ids) > max_length for ids in whole),
+            num_truncated=num_truncated([texts], rows, tokenizer, max_length),
         )
 
     def rounded(self, probability: float) -> float:
@@ -174,22 +166,19 @@ class RelationExtraction(Classification):
 
     def score(self, lines: Sequence[Line]) -> dict[str, float]:
         """Micro F1 without `no_relation` and the areas under the precision-recall curves."""
-        if not lines:
-            names = (micro_f1, *_AREAS, auprc_without_no_relation)
-            return {metric.__name__: float("nan") for metric in names}
-        gold, predicted = self.label_ids_of(lines)
-        probabilities = np.array([line["probabilities"] for line in lines], dtype=np.float64)
         no_relation = self.labels.index(NO_RELATION)
-        return {
-            micro_f1.__name__: micro_f1(gold, predicted, no_relation),
-            **{area.__name__: area(gold, probabilities) for area in _AREAS},
-            auprc_without_no_relation.__name__: auprc_without_no_relation(
+        gold, predicted = self.sides(lines)
+        size = (len(lines), len(self.labels))
+        probabilities = np.reshape([line["probabilities"] for line in lines], size)
+        scores = {
+            "micro_f1": micro_f1(gold, predicted, no_relation),
+            "auprc": auprc(gold, probabilities),
+            "auprc_absent_as_half": auprc_absent_as_half(gold, probabilities),
+            "auprc_without_no_relation": auprc_without_no_relation(
                 gold, probabilities, no_relation
             ),
         }
+        return scores if lines else dict.fromkeys(scores, float("nan"))
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        return weighted.micro_f1(*self.label_ids_of(lines), self.labels.index(NO_RELATION))
-
-    def shown(self, example: Any, line: Line) -> list[tuple[str, str]]:
-        return [("sentence", example.marked)]
+        return weighted.micro_f1(*self.sides(lines), self.labels.index(NO_RELATION))

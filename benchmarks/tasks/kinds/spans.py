@@ -13,8 +13,6 @@ wherever it finds the pieces again.
 
 import json
 import math
-import re
-import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,35 +23,22 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics import klue_mrc, korquad, squad, weighted
-from benchmarks.tasks.kinds.encode import whole_characters
-from benchmarks.tasks.rows import Row, flag_field, questions_of, text_field
-from benchmarks.tasks.task import (
-    Arrays,
-    Example,
-    Failure,
-    Features,
-    Line,
-    Outputs,
-    Pair,
-    Positions,
-    Task,
-    mostly_wrong,
-)
+from benchmarks.metrics import korean_reading, squad, weighted
+from benchmarks.tasks.files import questions_of
+from benchmarks.tasks.kinds import whole_characters
+from benchmarks.tasks.rows import GoldAnswer, Row, placed_answers, places_of, spelt_answers
+from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
 from electrify.stage.folder import write_text
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 
 Scorer = Literal["squad-1.1", "squad-2.0", "klue-mrc", "korquad-1.0"]
-NO_ANSWER = "no answer"
-_ANSWER_OR_NOT = (NO_ANSWER, "answer")
-_AROUND = 160  # characters of a context shown on each side of an answer
-_NORMALIZE: dict[Scorer, Callable[[str], str]] = {
+NORMALIZE: Mapping[Scorer, Callable[[str], str]] = {
     "squad-1.1": squad.normalize_answer,
     "squad-2.0": squad.normalize_answer,
-    "klue-mrc": klue_mrc.normalize_answer,
-    "korquad-1.0": korquad.normalize_answer,
+    "klue-mrc": korean_reading.normalize_klue,
+    "korquad-1.0": korean_reading.normalize_korquad,
 }
 NUM_CANDIDATES_KEPT = 5  # of the n best texts, in a line
 # Below this length of rows the stride shrinks with it; the official 128 holds at BERT's 384,
@@ -61,13 +46,6 @@ NUM_CANDIDATES_KEPT = 5  # of the n best texts, in a line
 FULL_LENGTH = 384
 MIN_LENGTH = 16  # below this hardly a question fits, let alone a context
 NO_SPAN = "empty"  # the official answer where a question has no valid span at all
-
-
-class GoldAnswer(NamedTuple):
-    """An answer as it stands in the context."""
-
-    text: str
-    start: int  # character
 
 
 @dataclass(frozen=True)
@@ -101,8 +79,6 @@ class Spans(Task):
     """
 
     row_name = "question"
-    units = "questions"
-    failures_quote = True
 
     text_fields: tuple[str, ...] = ("context", "question")
     scorer: Scorer
@@ -126,8 +102,7 @@ class Spans(Task):
         return self.scorer in ("squad-2.0", "klue-mrc")
 
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
-        """Questions of SQuAD's JSON, in which KorQuAD, XQuAD and KLUE-MRC come too: articles of
-        paragraphs, a paragraph with one context and its questions ("qas")."""
+        """Questions of SQuAD's JSON, in which KorQuAD, XQuAD and KLUE-MRC come too."""
         yield from questions_of(read_json(path), path)
 
     def examples(
@@ -140,10 +115,10 @@ class Spans(Task):
                 "one"
             )
         question_type = row.get("question_type") if self.scorer == "klue-mrc" else None
-        if question_type not in (None, *klue_mrc.QUESTION_TYPES):
+        if question_type not in (None, *korean_reading.QUESTION_TYPES):
             raise UserError(
                 f"{place}: question_type is {question_type!r:.80}, KLUE-MRC has "
-                f"{', '.join(map(str, klue_mrc.QUESTION_TYPES))}; correct it or leave it out"
+                f"{', '.join(map(str, korean_reading.QUESTION_TYPES))}; correct it or leave it out"
             )
         yield QuestionExample(identity, self.texts(row, place), answers, question_type)
 
@@ -198,143 +173,81 @@ class Spans(Task):
         rows_of: dict[int, list[int]] = defaultdict(list)
         for row, number in enumerate(features.example_of.tolist()):
             rows_of[number].append(row)
-        return [
-            self._line(example, self._answer(example, features, outputs, rows_of[number]))
-            for number, example in enumerate(examples)
-        ]
+        lines = []
+        for number, example in enumerate(examples):
+            best = self._best(example, features, outputs, rows_of[number])
+            gold = None if example.answers is None else [answer.text for answer in example.answers]
+            line: Line = {"id": example.id, "gold": gold, "prediction": best.text}
+            if best.null_odds is not None:
+                if best.null_odds > self.null_threshold:
+                    line["prediction"] = ""
+                line |= {"answer": best.text, "null_odds": best.null_odds}
+            if example.question_type is not None:
+                line["question_type"] = example.question_type
+            pairs = zip(best.candidates, best.probabilities, strict=True)
+            n_best = [[c.text, round(probability, 6)] for c, probability in pairs]
+            lines.append({**line, "n_best": n_best[:NUM_CANDIDATES_KEPT]})
+        return lines
 
-    def _line(self, example: QuestionExample, answer: "Answer") -> Line:
-        gold = None if example.answers is None else [found.text for found in example.answers]
-        line: Line = {"id": example.id, "gold": gold, "prediction": answer.text}
-        if answer.null_odds is not None:
-            if answer.null_odds > self.null_threshold:
-                line["prediction"] = ""
-            line |= {"answer": answer.text, "null_odds": answer.null_odds}
-        if example.question_type is not None:
-            line["question_type"] = example.question_type
-        best = zip(answer.n_best, answer.probabilities, strict=True)
-        n_best = [[c.text, round(probability, 6)] for c, probability in best]
-        return {**line, "n_best": n_best[:NUM_CANDIDATES_KEPT]}
-
-    def _answer(
+    def _best(
         self,
         example: QuestionExample,
         features: Features,
         outputs: Sequence[Outputs],
-        rows: list[int],
-    ) -> "Answer":
+        rows: Sequence[int],
+    ) -> "Best":
         details = features.details
         windows = [Window(details["first"][row], details["is_max_context"][row]) for row in rows]
-        offsets = [details["offsets"][row] for row in rows]
-        found = [outputs[row] for row in rows]
 
         def text_of(window: int, start: int, end: int) -> str:
-            first = windows[window].first
-            begin, behind = offsets[window][start - first][0], offsets[window][end - first][1]
-            return example.context[begin:behind].strip()
+            offsets, first = details["offsets"][rows[window]], windows[window].first
+            return example.context[offsets[start - first][0] : offsets[end - first][1]].strip()
 
+        tables, nulls = [], []
+        for number, (window, row) in enumerate(zip(windows, rows, strict=True)):
+            output = outputs[row]
+            longest = self.max_answer_length
+            if self.head == "joint":
+                starts, ends = output["start_index"], output["end_index"]
+                scores = output["start_log_probs"], output["end_log_probs"]
+                tables.append(spans_of_beam(window, number, starts, ends, *scores, longest))
+                continue
+            # as the row alone would be: behind it there is the padding of its batch
+            length = len(features.input_ids[row])
+            start, end = (output[f"{side}_logits"][:length] for side in ("start", "end"))
+            nulls.append((float(start[0]), float(end[0])))
+            best = self.n_best_size
+            tables.append(spans_of_logits(window, number, start, end, best, longest))
+        has_null = self.has_unanswerable
         if self.head == "joint":
-            tables = [
-                spans_of_beam(
-                    window,
-                    number,
-                    output["start_index"],
-                    output["end_index"],
-                    output["start_log_probs"],
-                    output["end_log_probs"],
-                    self.max_answer_length,
-                )
-                for number, (window, output) in enumerate(zip(windows, found, strict=True))
-            ]
-            odds = None
-            if self.has_unanswerable:
-                odds = [float(output["impossible_logit"]) for output in found]
-            return electra_answer(
-                tables, text_of, self.n_best_size, odds, null_scores_are_odds=True
-            )
-        # as the row alone would be: behind it there is the padding of its batch
-        lengths = [len(features.input_ids[row]) for row in rows]
-        logits = [
-            (output["start_logits"][:length], output["end_logits"][:length])
-            for output, length in zip(found, lengths, strict=True)
-        ]
-        tables = [
-            spans_of_logits(window, number, start, end, self.n_best_size, self.max_answer_length)
-            for number, (window, (start, end)) in enumerate(zip(windows, logits, strict=True))
-        ]
-        nulls = [(float(start[0]), float(end[0])) for start, end in logits]
-        return klue_answer(
-            tables, text_of, self.n_best_size, nulls if self.has_unanswerable else None
-        )
+            odds = [float(outputs[row]["impossible_logit"]) for row in rows] if has_null else None
+            return electra_answer(tables, text_of, self.n_best_size, odds)
+        return klue_answer(tables, text_of, self.n_best_size, nulls if has_null else None)
 
     def score(self, lines: Sequence[Line]) -> dict[str, float]:
         """Every value of the task's official script, and corrected ones beside."""
         if not lines:
             names = self.score(_ONE_OF_EACH[: 2 if self.has_unanswerable else 1])
             return dict.fromkeys(names, math.nan)
-        gold = {line["id"]: line["gold"] for line in lines}
-        predictions = {line["id"]: line["prediction"] for line in lines}
-        if self.scorer == "squad-1.1":
-            values = squad.squad_v1(gold, predictions)
-        elif self.scorer == "korquad-1.0":
-            values = korquad.korquad(gold, predictions)
-        elif self.scorer == "squad-2.0":
-            answers = {line["id"]: line["answer"] for line in lines}
-            odds = {line["id"]: line["null_odds"] for line in lines}
-            values = squad.squad_v2(gold, answers, odds, self.null_threshold)
-        else:
-            types = {line["id"]: line["question_type"] for line in lines if "question_type" in line}
-            of_all = types if len(types) == len(lines) else None
-            values = klue_mrc.klue_mrc(gold, predictions, of_all)
+        keys = ("gold", "prediction", "answer", "null_odds", "question_type")
+        gold, predictions, answers, odds, types = (
+            {line["id"]: line[key] for line in lines if key in line} for key in keys
+        )
+        match self.scorer:
+            case "squad-1.1":
+                values = squad.squad_v1(gold, predictions)
+            case "korquad-1.0":
+                values = korean_reading.korquad(gold, predictions)
+            case "squad-2.0":
+                values = squad.squad_v2(gold, answers, odds, self.null_threshold)
+            case "klue-mrc":
+                of_all = types if len(types) == len(lines) else None
+                values = korean_reading.klue_mrc(gold, predictions, of_all)
         return {self.headline: values[self.headline], **values}
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         """Every script reports the mean over questions."""
         return weighted.mean_of(np.array([self.score([line])[self.headline] for line in lines]))
-
-    def pairs(self, line: Line) -> list[Pair]:
-        """Whether the question has an answer, where there are such that have none."""
-        if not self.has_unanswerable:
-            return []
-        gold, said = (_ANSWER_OR_NOT[bool(line[side])] for side in ("gold", "prediction"))
-        return [Pair(gold, said, gold == said)]
-
-    def groups(self, line: Line) -> dict[str, str]:
-        """With or without an answer, and KLUE-MRC's question type."""
-        found = {"gold answer": _ANSWER_OR_NOT[bool(line["gold"])]} if self.has_unanswerable else {}
-        if "question_type" in line:
-            found["question type"] = str(line["question_type"])
-        return found
-
-    def failure(self, runs: Sequence[Line], example: QuestionExample | None) -> Failure | None:
-        """No exact match in most runs: the median of how sure they are, the middle wrong one."""
-        normalize = _NORMALIZE[self.scorer]
-        gold = runs[0]["gold"]
-        right = {normalize(answer) for answer in gold or [""]}
-        wrong = [line for line in runs if normalize(line["prediction"]) not in right]
-        if mostly_wrong(runs, lambda line: line in wrong) is None:
-            return None
-        ranked = sorted(wrong, key=_certainty)
-        line = ranked[(len(ranked) - 1) // 2]
-        parts = [f"“{text}” {probability:.3f}" for text, probability in line["n_best"][:3]]
-        if line.get("null_odds") is not None:
-            parts.insert(0, f"odds of {NO_ANSWER} {line['null_odds']:.2f}")
-        texts = " / ".join(dict.fromkeys(gold)) or f"({NO_ANSWER})"
-        said = line["prediction"] or f"({NO_ANSWER})"
-        return Failure(statistics.median(map(_certainty, runs)), texts, said, "; ".join(parts))
-
-    def shown(self, example: QuestionExample, line: Line) -> list[tuple[str, str]]:
-        """The question, and the context around the first gold answer, or what was answered."""
-        context, said = example.context, line["prediction"]
-        gold = example.answers[0] if example.answers else GoldAnswer(said, context.find(said))
-        place = max(0, gold.start)
-        start, end = max(0, place - _AROUND), place + len(gold.text) + _AROUND
-        before = "… " if start else ""
-        after = " …" if end < len(context) else ""
-        return [
-            ("question", example.question),
-            ("context", f"{before}{context[start:end]}{after}"),
-        ]
 
 
 class OwnReading(Spans):
@@ -348,73 +261,6 @@ class OwnReading(Spans):
         return placed_answers(row, place)
 
 
-def placed_answers(row: Row, place: str, moved: list[str] | None = None) -> tuple[GoldAnswer, ...]:
-    """The answers of a row at the places where their texts stand in its context.
-
-    Where `answer_start` is missing or wrong, the only place of the text is taken, and `moved` gets
-    `place`. `ValueError` if the text stands nowhere or in several places, and where the row says
-    that there is an answer and has none.
-    """
-    context, answers = text_field(row, "context", place), []
-    for text, start in spelt_answers(row, place):
-        kept = text.strip()
-        begin = None if start is None else start + len(text) - len(text.lstrip())
-        if begin is None or not context.startswith(kept, begin):
-            places = _places(context, kept)
-            if len(places) != 1:
-                where = "no answer_start" if start is None else f"answer_start {start}"
-                raise UserError(
-                    f"{place}: the answer {kept!r:.80} has {where}, and stands {len(places)} times "
-                    "in its context; correct it"
-                )
-            begin = places[0]
-            if moved is not None:
-                moved.append(place)
-        answers.append(GoldAnswer(kept, begin))
-    if not answers and flag_field(row, "is_impossible", place) is False:
-        raise UserError(f"{place}: is_impossible is false, and there is no answer")
-    return tuple(answers)
-
-
-def spelt_answers(row: Row, place: str) -> list[tuple[str, int | None]]:
-    """Text and start of each answer: of a list of objects or texts, of one of them, or of an object
-    of lists as the hub has it.
-
-    There is none where `is_impossible` says so, as files and the hub may have KLUE's plausible
-    answers then, where the field is null or an empty list, and where all texts are empty. A start
-    that is missing, null or negative is None. `ValueError` names `place`.
-    """
-    if "answers" not in row:
-        raise UserError(f"{place}: field 'answers' is missing")
-    found = row["answers"]
-    if isinstance(found, Mapping) and isinstance(found.get("text"), list):
-        texts = found["text"]
-        starts = found.get("answer_start", [None] * len(texts))
-        if not isinstance(starts, list) or len(starts) != len(texts):
-            raise UserError(f"{place}: {len(texts)} answers have answer_start {starts!r:.80}")
-        found = [{"text": text, "answer_start": n} for text, n in zip(texts, starts, strict=True)]
-    answers: list[tuple[str, int | None]] = []
-    for entry in found if isinstance(found, list) else [] if found is None else [found]:
-        answer = {"text": entry} if isinstance(entry, str) else entry
-        text = text_field(answer, "text", place)
-        answers.append((text, _start(answer.get("answer_start"), place)))
-    if flag_field(row, "is_impossible", place):
-        return []
-    given = [(text, start) for text, start in answers if text.strip()]
-    if given and len(given) < len(answers):
-        raise UserError(f"{place}: one answer is empty and another is {given[0][0]!r:.80}")
-    return given
-
-
-def _start(value: Any, place: str) -> int | None:
-    if value is None or value != value:
-        return None
-    text = str(value).strip().removesuffix(".0")  # pandas' numbers of a column with a gap
-    if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,9}", text):
-        raise UserError(f"{place}: answer_start is {value!r:.80}, no whole number")
-    return None if int(text) < 0 else int(text)
-
-
 # a line with an answer and one without: by their scores the names of all metrics are known
 _ONE_OF_EACH: Sequence[Line] = [
     {"id": n, "gold": gold, "prediction": "a", "answer": "a", "null_odds": 0.0, "question_type": 1}
@@ -422,27 +268,17 @@ _ONE_OF_EACH: Sequence[Line] = [
 ]
 
 
-def _certainty(line: Line) -> float:
-    """Of what is predicted: the probability of the text, or of there being no answer."""
-    odds = line.get("null_odds")
-    if not line["prediction"] and odds is not None:
-        return 1 / (1 + math.exp(-max(-500.0, odds)))
-    found = (share for text, share in line["n_best"] if text == line["prediction"])
-    return float(next(found, 0.0))
-
-
 def write_squad_files(lines: Sequence[Line], folder: Path, with_odds: bool) -> list[Path]:
-    """Write `predictions.json`, and `null_odds.json` for a script that reads it; give their paths.
+    """Write `predictions.json` by question id, "" where there is no answer; give the paths.
 
-    Both map question ids. With odds the predictions are texts throughout, and the official script
-    of SQuAD 2.0 is to be given the threshold: `--na-prob-file null_odds.json --na-prob-thresh T`.
-    Without them, as KLUE-MRC's script wants it, "" stands where the threshold says "no answer".
+    With odds, for SQuAD 2.0, the predictions are texts throughout and `null_odds.json` stands
+    beside them: `--na-prob-file null_odds.json --na-prob-thresh T`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    text = "answer" if with_odds else "prediction"
-    fields = {"predictions.json": text} | ({"null_odds.json": "null_odds"} if with_odds else {})
-    for name, field in fields.items():
-        content = {line["id"]: line[field] for line in lines}
+    fields = {"predictions.json": "answer", "null_odds.json": "null_odds"}
+    fields = fields if with_odds else {"predictions.json": "prediction"}
+    for name, key in fields.items():
+        content = {line["id"]: line[key] for line in lines}
         write_text(folder / name, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
     return [folder / name for name in fields]
 
@@ -592,15 +428,11 @@ def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
         return None
     start += len(text) - len(text.lstrip())
     if not context.startswith(kept, start):
-        places = _places(context, kept)
+        places = places_of(kept, context)
         if not places:
             return None
         start = min(places, key=lambda place: abs(place - start))
     return start, start + len(kept)
-
-
-def _places(context: str, text: str) -> list[int]:
-    return [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
 
 
 def answer_pieces(offsets: NDArray[np.int32], start: int, end: int) -> tuple[int, int] | None:
@@ -615,17 +447,16 @@ def window_rows(
 ) -> tuple[Features, int]:
     """Rows of all windows, and how many questions have none: their answer could not be found.
 
-    Labels: `start` and `end`, the positions in the row of the first gold answer's first and last
-    piece, both 0 where the window does not hold it whole; `impossible`, whether the question has no
-    answer at all, in every window. Details: `first`, the position where the context begins,
-    `offsets` (n, 2) of its pieces and whether each `is_max_context`. For predicting (not `train`)
-    no answer is looked for and no question left out.
+    Labels: `start` and `end`, the positions of the first gold answer's first and last piece, both 0
+    where the window does not hold it whole; `impossible`, whether the question has no answer.
+    Details: `first`, the position where the context begins, `offsets` (n, 2) of its pieces and
+    whether each `is_max_context`. For predicting no answer is looked for and no question left out.
     """
     template = pair_template(tokenizer)
     num_special = len(template.before) + len(template.between) + len(template.behind)
     contexts = split_texts([question.context for question in questions], tokenizer)
     asked = split_texts([question.question for question in questions], tokenizer)
-    rows: dict[str, list[Any]] = defaultdict(list)
+    rows: list[tuple[Any, ...]] = []
     num_cut, num_lost = 0, 0
     for number, question in enumerate(questions):
         context, ids = contexts[question.context], asked[question.question].ids
@@ -644,22 +475,18 @@ def window_rows(
             answer = (0, 0)
             if place is not None and start <= place[0] and place[1] < end:
                 answer = (place[0] - start + first, place[1] - start + first)
-            rows["ids"].append(row_ids)
-            rows["types"].append(types)
-            rows["example"].append(number)
-            rows["start"].append(answer[0])
-            rows["end"].append(answer[1])
-            rows["impossible"].append(not question.answers)
-            rows["first"].append(first)
-            rows["offsets"].append(context.offsets[start:end])
-            rows["is_max_context"].append(is_max)
+            offsets, has_none = context.offsets[start:end], not question.answers
+            rows.append((row_ids, types, number, *answer, has_none, first, offsets, is_max))
+
+    columns = map(list, zip(*rows, strict=True)) if rows else iter([[]] * 9)
+    ids, types, example_of, *labels = (next(columns) for _ in range(6))
     features = Features(
-        input_ids=rows["ids"],
-        token_type_ids=rows["types"],
-        example_of=np.array(rows["example"], dtype=np.int64),
-        labels={name: rows[name] for name in ("start", "end", "impossible")},
-        num_truncated=num_cut,
-        details={name: rows[name] for name in ("first", "offsets", "is_max_context")},
+        ids,
+        types,
+        np.array(example_of, dtype=np.int64),
+        dict(zip(("start", "end", "impossible"), labels, strict=True)),
+        num_cut,
+        dict(zip(("first", "offsets", "is_max_context"), columns, strict=True)),
     )
     return features, num_lost
 
@@ -710,7 +537,7 @@ class SpanTable(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Best:
     """What a question is answered with, if it is.
 
     `null_odds` is the higher, the less there is an answer; None where every question has one.
@@ -718,12 +545,12 @@ class Answer:
 
     text: str
     null_odds: float | None
-    n_best: list[Candidate]
+    candidates: list[Candidate]  # the n best, the best first
 
     @property
     def probabilities(self) -> list[float]:
-        """Softmax over the scores of `n_best`."""
-        scores = [candidate.score for candidate in self.n_best]
+        """Softmax over the scores of the candidates."""
+        scores = [candidate.score for candidate in self.candidates]
         weights = [math.exp(score - max(scores)) for score in scores]
         return [weight / sum(weights) for weight in weights]
 
@@ -763,13 +590,8 @@ def spans_of_beam(
     lengths = ends - starts[:, None] + 1
     valid = may_start[:, None] & (ends < behind) & (lengths >= 1) & (lengths <= max_answer_length)
     row, column = np.nonzero(valid)  # in the order of starts, then of ends
-    return SpanTable(
-        window=np.full(len(row), number),
-        start=starts[row].astype(np.int64),
-        end=ends[row, column].astype(np.int64),
-        start_score=start_scores[row],
-        end_score=end_scores[row, column],
-    )
+    of_ends = ends[row, column].astype(np.int64), start_scores[row], end_scores[row, column]
+    return SpanTable(np.full(len(row), number), starts[row].astype(np.int64), *of_ends)
 
 
 def best_positions(scores: Scores, count: int) -> Positions:
@@ -781,23 +603,17 @@ def electra_answer(
     tables: Sequence[SpanTable],
     text_of: TextOf,
     n_best_size: int,
-    null_scores: Sequence[float] | None,
-    null_scores_are_odds: bool,
-) -> Answer:
+    null_odds: Sequence[float] | None,
+) -> Best:
     """The best span of a question by ELECTRA's rules.
 
-    `tables` hold the spans of its windows, `null_scores` the score of "no answer" of each window,
-    of which the lowest stands for the question; None where every question has an answer. They are
-    the odds themselves (of an answerability classifier), or the logits of "no answer", which the
-    score of the best text is taken from. The text is never "": the threshold on the odds decides.
+    `null_odds` are those of "no answer" in each window, of which the lowest stand for the question;
+    None where every question has an answer. The text is never "": the threshold decides.
     """
     candidates = _distinct(tables, text_of, n_best_size) or [Candidate(NO_SPAN, 0.0, 0.0)]
-    if null_scores is None:
-        return Answer(candidates[0].text, None, candidates)
-    best, null_odds = _best_text(candidates), min(null_scores)
-    if not null_scores_are_odds:
-        null_odds = null_odds - best.start_score - best.end_score
-    return Answer(best.text, null_odds, candidates)
+    if null_odds is None:
+        return Best(candidates[0].text, None, candidates)
+    return Best(best_text(candidates).text, min(null_odds), candidates)
 
 
 def klue_answer(
@@ -805,7 +621,7 @@ def klue_answer(
     text_of: TextOf,
     n_best_size: int,
     null_logits: Sequence[tuple[float, float]] | None,
-) -> Answer:
+) -> Best:
     """The best span of a question by the rules of `transformers` 3.5.1, as KLUE-MRC has them.
 
     "No answer" is one of the candidates, with the logits that the first position has as start and
@@ -813,7 +629,7 @@ def klue_answer(
     every question has an answer. KLUE answers "" where `null_odds` > 0.
     """
     if null_logits is None:
-        return electra_answer(tables, text_of, n_best_size, None, null_scores_are_odds=False)
+        return electra_answer(tables, text_of, n_best_size, None)
     null = Candidate("", *min(null_logits, key=sum))
     columns = (0, 0, 0, null.start_score, null.end_score)
     no_answer = SpanTable(*(np.array([value]) for value in columns))
@@ -822,8 +638,8 @@ def klue_answer(
         candidates.append(null)
     if len(candidates) == 1:
         candidates.insert(0, Candidate(NO_SPAN, 0.0, 0.0))
-    best = _best_text(candidates)
-    return Answer(best.text, null.score - best.start_score - best.end_score, candidates)
+    best = best_text(candidates)
+    return Best(best.text, null.score - best.start_score - best.end_score, candidates)
 
 
 def _distinct(tables: Sequence[SpanTable], text_of: TextOf, count: int) -> list[Candidate]:
@@ -845,5 +661,6 @@ def _distinct(tables: Sequence[SpanTable], text_of: TextOf, count: int) -> list[
     return candidates
 
 
-def _best_text(candidates: Sequence[Candidate]) -> Candidate:
+def best_text(candidates: Sequence[Candidate]) -> Candidate:
+    """The first candidate with a text."""
     return next((c for c in candidates if c.text), Candidate(NO_SPAN, 0.0, 0.0))

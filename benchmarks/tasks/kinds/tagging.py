@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.metrics import weighted
-from benchmarks.metrics.klue_ner_alignment import official_character_labels
 from benchmarks.metrics.tagging import (
     OUTSIDE,
     Entity,
@@ -34,38 +33,27 @@ from benchmarks.metrics.tagging import (
     framed,
     inside_labels,
     lenient_entities,
+    official_character_labels,
     piece_tags,
     seqeval_micro_f1,
     text_entities,
 )
-from benchmarks.tasks.kinds.encode import IGNORED_LABEL, encode_texts, padded
-from benchmarks.tasks.labels import folded, iob2
-from benchmarks.tasks.own_files import TAGS, TOKENS
-from benchmarks.tasks.rows import Row, label_ids, list_field, read_text, sentence_blocks
-from benchmarks.tasks.task import (
-    NOTHING,
-    Arrays,
-    Example,
-    Failure,
-    Features,
-    Line,
-    Outputs,
-    Pair,
-    Positions,
-    Task,
-    failure_of_sets,
+from benchmarks.tasks.files import TAGS, TOKENS, read_text, sentence_blocks
+from benchmarks.tasks.kinds import (
+    IGNORED_LABEL,
+    continuation_prefix,
+    encode_texts,
+    padded,
 )
+from benchmarks.tasks.rows import Row, entity_spans, iob2, label_ids, list_field
+from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
 from electrify.system.outcome import UserError
 
 _CORRECTED = (character_macro_f1_without_o, character_macro_f1_present, seqeval_micro_f1)
-_SPAN_FIELDS = (("start", "begin"), ("end",), ("label", "type"))
-_SPAN_TEXTS = ("text", "word", "form")
 
 
 class Tagging(Task):
     """A linear layer on every piece."""
-
-    units = "entities"
 
     @abstractmethod
     def entities_of(self, line: Line, side: str) -> set[Entity]:
@@ -80,39 +68,22 @@ class Tagging(Task):
         labels = [features.labels["labels"][row] for row in rows]
         return {"labels": padded(labels, length, IGNORED_LABEL, np.int64)}
 
-    def pairs(self, line: Line) -> list[Pair]:
-        """A pair for each span that holds an entity on either side."""
-        gold, found = (
-            {(start, end): kind for kind, start, end in self.entities_of(line, side)}
-            for side in ("gold", "prediction")
-        )
-        return [
-            Pair(
-                gold.get(span, NOTHING), found.get(span, NOTHING), gold.get(span) == found.get(span)
-            )
-            for span in sorted({*gold, *found})
-        ]
+    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+        if self.headline not in weighted.OF_ENTITIES:
+            return super().weighted_score(lines)
+        gold, predicted = self.sides(lines)[:2]
+        sentences = np.repeat(np.arange(len(lines)), [len(self.sides([ln])[0]) for ln in lines])
+        return weighted.entity_f1(gold, predicted, self.tag_names, sentences, self.headline)
 
-    def failure(self, runs: Sequence[Line], example: Any | None) -> Failure | None:
-        """The entities missed and made up."""
-        gold, found = (
-            [sorted(self.entities_of(line, side), key=lambda e: e[1:]) for line in runs]
-            for side in ("gold", "prediction")
-        )
-        return failure_of_sets(
-            list(zip(gold, found, strict=True)),
-            self.units,
-            lambda entity: f"{entity[0]} {self.text_between(runs[0], example, *entity[1:])}",
-        )
+    @property
+    def tag_names(self) -> Sequence[str]:
+        """The labels as metrics read them: B-TYPE, I-TYPE and O."""
+        return self.labels
 
     def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
         """The one label of all words or characters."""
         labels = {str(label) for line in lines for label in line[side]}
         return labels.pop() if len(labels) == 1 else None
-
-    def _ids(self, names: Sequence[str]) -> list[int]:
-        ids = {label: number for number, label in enumerate(self.labels)}
-        return [ids[name] for name in names]
 
     def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
         """Words or characters of a row and the label id of each."""
@@ -166,10 +137,9 @@ class WordTagging(Tagging):
             row[list(first.values())] = [example.tags[word] for word in first]
             labels.append(row)
             num_cut += len(ids) == max_length and len(example.words) - 1 not in first
-        return Features(
-            input_ids=[np.array(ids, dtype=np.int32) for ids in encoded["input_ids"]],
-            token_type_ids=[np.array(ids, dtype=np.int32) for ids in encoded["token_type_ids"]],
-            example_of=np.arange(len(examples)),
+        return Features.of_rows(
+            encoded["input_ids"],
+            encoded["token_type_ids"],
             labels={"labels": labels},
             num_truncated=num_cut,
             details={"firsts": firsts},
@@ -179,30 +149,27 @@ class WordTagging(Tagging):
         self, examples: Sequence[WordsExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         """Gold and predicted label of every word."""
-        found = []
+        lines = []
         rows = zip(examples, features.details["firsts"], outputs, strict=True)
         for example, first, output in rows:
             predicted = [OUTSIDE] * len(example.words)
             for word, piece in first.items():
                 predicted[word] = self.labels[int(output["logits"][piece].argmax())]
             gold = [self.labels[tag] for tag in example.tags]
-            found.append({"id": example.id, "gold": gold, "prediction": predicted})
-        return found
+            lines.append({"id": example.id, "gold": gold, "prediction": predicted})
+        return lines
 
-    def score(self, lines: Sequence[Line]) -> dict[str, float]:
-        """The task's metrics over the labels of all words, sentences parted by an "O"."""
-        if not lines:
-            return {metric.__name__: math.nan for metric in self.metrics}
-        names = [_prefixed(label) for label in self.labels]
-        gold, predicted = self._chains(lines)
-        return {metric.__name__: metric(gold, predicted, names) for metric in self.metrics}
+    @property
+    def tag_names(self) -> Sequence[str]:
+        return [_prefixed(label) for label in self.labels]
 
-    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        if self.headline not in weighted.OF_ENTITIES:
-            return super().weighted_score(lines)
-        names = [_prefixed(label) for label in self.labels]
-        sentences = np.repeat(np.arange(len(lines)), [len(line["gold"]) + 1 for line in lines])
-        return weighted.entity_f1(*self._chains(lines), names, sentences, self.headline)
+    def sides(self, lines: Sequence[Line]) -> tuple[Any, ...]:
+        """Gold and predicted label ids of all words, sentences parted by an "O"; the names."""
+        gold, predicted = (
+            self.ids_of(label for line in lines for label in (*line[side], OUTSIDE))
+            for side in ("gold", "prediction")
+        )
+        return gold, predicted, self.tag_names
 
     def entities_of(self, line: Line, side: str) -> set[Entity]:
         """As seqeval reads labels by default, as places among the words."""
@@ -211,14 +178,6 @@ class WordTagging(Tagging):
     def text_between(self, line: Line, example: WordsExample | None, start: int, end: int) -> str:
         words = example.words[start:end] if example else ()
         return " ".join(words) or f"words {start + 1} to {end}"
-
-    def _chains(self, lines: Sequence[Line]) -> tuple[list[int], list[int]]:
-        """Gold and predicted label ids of all words, sentences parted by an "O"."""
-        gold, predicted = (
-            self._ids([label for line in lines for label in (*line[side], OUTSIDE)])
-            for side in ("gold", "prediction")
-        )
-        return gold, predicted
 
 
 def _first_pieces(word_ids: Sequence[int | None]) -> dict[int, int]:
@@ -268,7 +227,6 @@ class CharacterTagging(Tagging):
     """A piece learns the label of its first character; O stands last among the task's labels."""
 
     row_name = "line"
-    failures_quote = True
 
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
         """Sentences of lines of a character, a tab and a label."""
@@ -312,7 +270,7 @@ class CharacterTagging(Tagging):
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """And `attention_mask` and `position_ids` where a row has a [PAD] of its own."""
-        found, labels = super().label_arrays(features, rows, length), features.labels["labels"]
+        arrays, labels = super().label_arrays(features, rows, length), features.labels["labels"]
         last = [features.details["last"][row] for row in rows]
         if any(last):
             ones = [np.ones(len(labels[row])) for row in rows]  # a [PAD] has no label
@@ -320,17 +278,16 @@ class CharacterTagging(Tagging):
             for number, position in enumerate(last):
                 if position:
                     positions[number, len(ones[number])] = position
-            found["attention_mask"] = padded(ones, length, 0, np.int64)
-            found["position_ids"] = positions
-        return found
+            arrays["attention_mask"] = padded(ones, length, 0, np.int64)
+            arrays["position_ids"] = positions
+        return arrays
 
     def lines(
         self, examples: Sequence[TaggedExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         """Labels of all characters, and those of the first and last position ("frame")."""
-        inside = inside_labels(self.labels)
-        found = []
-        details = features.details
+        inside, details = inside_labels(self.labels), features.details
+        lines = []
         rows = zip(examples, details["spans"], details["pieces"], outputs, strict=True)
         for example, spans, words, output in rows:
             pieces = output["logits"][: len(spans)].argmax(axis=-1)
@@ -338,16 +295,21 @@ class CharacterTagging(Tagging):
             line: Line = {
                 "id": example.id,
                 "text": example.texts[0],
-                "gold": [self.labels[n] for n in example.tags],
-                "prediction": [self.labels[n] for n in tags],
-                "frame": [self.labels[pieces[0]], self.labels[pieces[-1]]],
+                "gold": self._names(example.tags),
+                "prediction": self._names(tags),
+                "frame": self._names(pieces[[0, -1]]),
             }
             official = None if words is None else self._official(example, pieces, words)
-            if official is not None and official != self._chains([line]):
-                gold, labels = ([self.labels[n] for n in chain] for chain in official)
-                line["official"] = {"gold": gold, "prediction": labels}
-            found.append(line)
-        return found
+            if official is not None:
+                gold, predicted = official
+                if [gold, predicted] != [chain.tolist() for chain in self.sides([line])]:
+                    sides = {"gold": self._names(gold), "prediction": self._names(predicted)}
+                    line["official"] = sides
+            lines.append(line)
+        return lines
+
+    def _names(self, ids: Sequence[int] | Positions) -> list[str]:
+        return [self.labels[number] for number in ids]
 
     def _official(
         self, example: TaggedExample, pieces: Positions, words: Mapping[str, list[str]]
@@ -361,27 +323,28 @@ class CharacterTagging(Tagging):
             return None
         return gold, predicted
 
+    def sides(self, lines: Sequence[Line]) -> tuple[Positions, Positions]:
+        """Gold and predicted label ids as they are scored, all sentences behind one another."""
+        chains: dict[str, list[Positions]] = {"gold": [], "prediction": []}
+        for line in lines:
+            for side, chain in chains.items():
+                if official := line.get("official"):
+                    chain.append(self.ids_of(official[side]))
+                    continue
+                frame = [OUTSIDE, OUTSIDE] if side == "gold" else line["frame"]
+                first, last = self.ids_of(frame)
+                chain.append(framed(self.ids_of(line[side]), line["text"], first, last))
+        gold, predicted = (np.concatenate([self.ids_of([]), *c]) for c in chains.values())
+        return gold, predicted
+
     def score(self, lines: Sequence[Line]) -> dict[str, float]:
         """The task's metrics by the official alignment, and corrected ones by the offsets, where
         the frame does not count; all sentences in one chain."""
-        gold, predicted = self._chains(lines)
-        scores = {metric.__name__: metric(gold, predicted) for metric in self.metrics}
-        outside = [self.labels[-1]] * 2
-        gold, predicted = self._chains(
-            [{**line, "frame": outside, "official": None} for line in lines]
-        )
-        scores |= {f"{m.__name__}_by_offsets": m(gold, predicted) for m in self.metrics}
-        scores |= {metric.__name__: metric(gold, predicted) for metric in _CORRECTED}
+        plain = self.sides([{**ln, "frame": [OUTSIDE] * 2, "official": None} for ln in lines])
+        scores = super().score(lines)
+        scores |= {f"{m.__name__}_by_offsets": m(*plain) for m in self.metrics}
+        scores |= {m.__name__: m(*plain) for m in _CORRECTED}
         return scores if lines else dict.fromkeys(scores, math.nan)
-
-    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        """By the official alignment."""
-        if self.headline not in weighted.OF_ENTITIES:
-            return super().weighted_score(lines)
-        gold, predicted = self._chains(lines)
-        lengths = [len(self._chains([line])[0]) for line in lines]
-        sentences = np.repeat(np.arange(len(lines)), lengths)
-        return weighted.entity_f1(gold, predicted, self.labels, sentences, self.headline)
 
     def entities_of(self, line: Line, side: str) -> set[Entity]:
         """By the tokenizer's offsets, strict IOB2, blanks left out."""
@@ -389,21 +352,6 @@ class CharacterTagging(Tagging):
 
     def text_between(self, line: Line, example: TaggedExample | None, start: int, end: int) -> str:
         return str(line["text"][start:end])
-
-    def _chains(self, lines: Sequence[Line]) -> tuple[list[int], list[int]]:
-        """Gold and predicted label ids as they are scored, all sentences behind one another."""
-        gold, predicted = list[int](), list[int]()
-        for line in lines:
-            if official := line.get("official"):
-                gold += self._ids(official["gold"])
-                predicted += self._ids(official["prediction"])
-                continue
-            text, outside = line["text"], len(self.labels) - 1
-            first, last = self._ids(line["frame"])
-            tags, said = (np.array(self._ids(line[s]), np.int64) for s in ("gold", "prediction"))
-            gold += framed(tags, text, outside, outside).tolist()
-            predicted += framed(said, text, first, last).tolist()
-        return gold, predicted
 
 
 class OwnEntityTagging(CharacterTagging):
@@ -422,15 +370,6 @@ class OwnEntityTagging(CharacterTagging):
             tags[start:end] = [f"B-{kind}", *[f"I-{kind}"] * (end - start - 1)]
         return list(text), label_ids(tags, self.labels, place)
 
-    def _official(self, *_: Any) -> None:
-        """The tokenizer's offsets alone say which characters a piece stands for."""
-
-    def score(self, lines: Sequence[Line]) -> dict[str, float]:
-        """The task's metrics over the labels of all characters but blanks."""
-        gold, predicted = self._chains(lines)
-        scores = {m.__name__: m(gold, predicted, self.labels) for m in self.metrics}
-        return scores if lines else dict.fromkeys(scores, math.nan)
-
     def lines(
         self, examples: Sequence[TaggedExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
@@ -438,66 +377,27 @@ class OwnEntityTagging(CharacterTagging):
         frame = [OUTSIDE, OUTSIDE]
         return [{**line, "frame": frame} for line in super().lines(examples, features, outputs)]
 
+    def _official(self, *_: Any) -> None:
+        """The tokenizer's offsets alone say which characters a piece stands for."""
 
-def entity_spans(
-    row: Row, name: str, text: str, place: str, moved: list[str] | None = None
-) -> list[tuple[int, int, str]]:
-    """(first character, the one behind the last, type) of each span of a row: an object with
-    start (or begin), end and label (or type), or a list of the three.
-
-    An object may have the text of the span, too (text, word or form). Where that does not stand at
-    start and end but at start or in one place alone, the span is put there, and `moved` gets
-    `place`. `ValueError` names `place`.
-    """
-    found = []
-    for span in list_field(row, name, place):
-        said = span if isinstance(span, dict) else {}
-        parts = [_first_of(said, names) for names in _SPAN_FIELDS] if said else span
-        match parts:
-            case [int(start), int(end), str(kind)] if 0 <= start < end and folded(kind):
-                here = start, end
-            case _:
-                raise UserError(
-                    f"{place}: {span!r:.80} in column {name!r} is no span: write "
-                    '{"start": 0, "end": 2, "label": "TYPE"} or [0, 2, "TYPE"], characters counted '
-                    "from 0, the end not included"
-                )
-        form = _first_of(said, _SPAN_TEXTS)
-        if isinstance(form, str) and form and text[start:end] != form:
-            here = _place_of(form, start, text, f"{place}: the span {start} to {end}")
-            if moved is not None:
-                moved.append(place)
-        found.append((*here, folded(kind)))
-    return found
-
-
-def _first_of(span: Mapping[str, Any], names: Sequence[str]) -> Any:
-    return next((span[name] for name in names if name in span), None)
-
-
-def _place_of(form: str, start: int, text: str, place: str) -> tuple[int, int]:
-    """Where a text stands that a span holds: at its start, or in the only place."""
-    if not text.startswith(form, start):
-        if text.count(form) != 1:
-            raise UserError(
-                f"{place} does not hold its text {form!r:.80}, which stands {text.count(form)} "
-                "times in the row; correct it"
-            )
-        start = text.index(form)
-    return start, start + len(form)
+    def score(self, lines: Sequence[Line]) -> dict[str, float]:
+        """The task's metrics over the labels of all characters but blanks."""
+        gold, predicted = self.sides(lines)
+        scores = {m.__name__: m(gold, predicted, self.labels) for m in self.metrics}
+        return scores if lines else dict.fromkeys(scores, math.nan)
 
 
 def _append_padding(encoded: Features, tokenizer: Any, max_length: int) -> list[int]:
     """Put the last [PAD] of the official row behind each that is shorter; its position, else 0."""
     last = []
+    spans: Any = encoded.details["spans"]
     for number, ids in enumerate(encoded.input_ids):
         is_full = len(ids) == max_length
         last.append(0 if is_full else max_length - 1)
         if not is_full:
-            types: Any = encoded.token_type_ids
-            spans: Any = encoded.details["spans"]
             encoded.input_ids[number] = np.append(ids, np.int32(tokenizer.pad_token_id))
-            types[number] = np.append(types[number], np.int32(0))
+            types = encoded.token_type_ids[number]
+            encoded.token_type_ids[number] = np.append(types, np.int32(0))
             spans[number] = np.append(spans[number], [[0, 0]], axis=0)
     return last
 
@@ -505,7 +405,6 @@ def _append_padding(encoded: Features, tokenizer: Any, max_length: int) -> list[
 def _pieces(text: str, tokenizer: Any) -> dict[str, list[str]] | None:
     """The pieces of each word between blanks; None for a tokenizer that is no WordPiece, for which
     there is no official alignment."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None or type(backend.model).__name__ != "WordPiece":
+    if continuation_prefix(tokenizer) is None:
         return None
     return {word: tokenizer.tokenize(word) for word in text.split(" ")}

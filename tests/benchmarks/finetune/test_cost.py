@@ -12,8 +12,8 @@ from benchmarks.finetune.cost import fitted, peak_memory, probe_rows, start_memo
 from benchmarks.finetune.finetune import finetune
 from benchmarks.finetune.jobs import prepare
 from benchmarks.tasks.data import load_data
-from benchmarks.tasks.klue import YNAT
 from electrify.system import memory as peaks
+from tests.benchmarks.records import YNAT
 
 LAYERS, HIDDEN, INTERMEDIATE, EMBEDDING = 2, 32, 64, 16  # of `model_folder`
 
@@ -43,7 +43,7 @@ def fit(make_settings, model_folder, ynat_folder):
 
 def padded_lengths(features, batch_size: int = 14) -> list[int]:
     """Of the batches of both epochs together."""
-    from benchmarks.tasks.heads.batches import training_batches
+    from benchmarks.tasks.heads import training_batches
 
     lengths, rng = features.train.features.lengths, np.random.default_rng([0, 2])
     batches = training_batches(lengths, batch_size, 20, rng)

@@ -18,13 +18,12 @@ from benchmarks.finetune.finetune import Split, TaskFeatures, finetune, low_shot
 from benchmarks.finetune.jobs import prepare
 from benchmarks.results.predictions import score_lines
 from benchmarks.tasks.data import load_data
-from benchmarks.tasks.glue import MRPC
 from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.kinds.classification import LabelExample
 from benchmarks.tasks.kinds.spans import GoldAnswer, QuestionExample
-from benchmarks.tasks.klue import YNAT
 from benchmarks.tasks.task import Example
 from tests.benchmarks.conftest import build_tokenizer
+from tests.benchmarks.records import MRPC, YNAT
 
 
 @pytest.fixture

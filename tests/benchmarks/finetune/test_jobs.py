@@ -13,9 +13,9 @@ from benchmarks.finetune.jobs import combinations, trial_data
 from benchmarks.results.results import RESULTS, current_results, read_results
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.heads.linear import LinearHead
-from benchmarks.tasks.klue import NER, YNAT
 from electrify.config.evaluate import SearchOptions
 from tests.benchmarks.conftest import folder_of
+from tests.benchmarks.records import NER, YNAT
 
 RATES = [1e-9, 5e-3]
 

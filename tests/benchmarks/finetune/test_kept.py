@@ -17,8 +17,8 @@ from benchmarks.finetune.recipe import HyperParameters
 from benchmarks.finetune.training import Trainer
 from benchmarks.results.predictions import plain, read_predictions
 from benchmarks.tasks.data import load_data
-from benchmarks.tasks.klue import NER
 from electrify.config.run import RunConfig
+from tests.benchmarks.records import NER
 
 
 def test_a_kept_network_predicts_what_was_scored(

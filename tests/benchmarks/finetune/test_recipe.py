@@ -10,9 +10,9 @@ from transformers import AutoModel, ElectraConfig, get_linear_schedule_with_warm
 
 from benchmarks.finetune import optim
 from benchmarks.finetune.recipe import hyper_parameters, recipe_for, recommended_settings
-from benchmarks.tasks.glue import COLA, RTE
 from benchmarks.tasks.registry import TASKS
 from electrify.config.evaluate import EvaluateConfig
+from tests.benchmarks.records import COLA, RTE
 
 
 def test_schedule_is_warmup_times_decay():

@@ -24,14 +24,11 @@ from benchmarks.finetune.training import (
     is_out_of_memory,
 )
 from benchmarks.tasks.data import load_data, split_by_group
-from benchmarks.tasks.glue import STSB
 from benchmarks.tasks.kinds.classification import LabelExample
 from benchmarks.tasks.kinds.dialogue import TurnExample
 from benchmarks.tasks.kinds.tagging import TaggedExample
-from benchmarks.tasks.klue import NER, WOS, YNAT
-from benchmarks.tasks.korean import NAVER_NER
-from benchmarks.tasks.squad import SQUAD_2
 from electrify.system.progress import Stopped
+from tests.benchmarks.records import NAVER_NER, NER, SQUAD_2, STSB, WOS, YNAT
 
 
 @pytest.fixture

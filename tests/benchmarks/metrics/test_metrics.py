@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.metrics import classification as metrics
-from benchmarks.metrics import regression, tagging
+from benchmarks.metrics import tagging
 
 
 @pytest.mark.parametrize(
@@ -21,25 +21,18 @@ def test_no_rows_are_nan_and_unequal_rows_refused(metric):
 
 def test_correlations_without_a_value_are_nan_or_refused():
     for constant in (0.1, 2.5):  # the mean of 0.1 seven times is not 0.1
-        assert math.isnan(regression.pearson(np.arange(7.0), [constant] * 7))
-        assert math.isnan(regression.spearman(np.arange(7.0), [constant] * 7))
-    assert math.isnan(regression.pearson([1.0, 2.0, 3.0], [1.0, math.nan, 2.0]))
-    assert math.isnan(regression.spearman([1.0, 2.0, 3.0], [1.0, math.nan, 2.0]))
-    assert math.isnan(regression.spearman([1.0], [1.0]))
+        assert math.isnan(metrics.pearson(np.arange(7.0), [constant] * 7))
+        assert math.isnan(metrics.spearman(np.arange(7.0), [constant] * 7))
+    assert math.isnan(metrics.pearson([1.0, 2.0, 3.0], [1.0, math.nan, 2.0]))
+    assert math.isnan(metrics.spearman([1.0, 2.0, 3.0], [1.0, math.nan, 2.0]))
+    assert math.isnan(metrics.spearman([1.0], [1.0]))
     with pytest.raises(ValueError, match="needs two rows or more, not 1"):
-        regression.pearson([1.0], [1.0])
+        metrics.pearson([1.0], [1.0])
     with pytest.raises(ValueError, match=r"\(2,\) and predictions \(1,\)"):
-        regression.pearson([1.0, 2.0], [1.0])
+        metrics.pearson([1.0, 2.0], [1.0])
     infinite = [math.inf, 1.0, 2.0]
-    assert math.isnan(regression.pearson([1.0, 2.0, 3.0], infinite))
-    assert regression.spearman([1.0, 2.0, 3.0], infinite) == pytest.approx(-0.5)
-
-
-def test_mean_of_both_correlations():
-    gold, predicted = [0.0, 1.0, 2.0], [0.0, 1.0, 8.0]
-    pearson = regression.pearson(gold, predicted)
-    mean = regression.mean_of_pearson_and_spearman(gold, predicted)
-    assert mean == pytest.approx((pearson + 1) / 2)
+    assert math.isnan(metrics.pearson([1.0, 2.0, 3.0], infinite))
+    assert metrics.spearman([1.0, 2.0, 3.0], infinite) == pytest.approx(-0.5)
 
 
 O = len(tagging.NER_LABELS) - 1  # noqa: E741

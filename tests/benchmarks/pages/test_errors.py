@@ -20,13 +20,10 @@ from benchmarks.report import report
 from benchmarks.results.results import append_result, read_results
 from benchmarks.results.run_folder import read_run
 from benchmarks.tasks.data import load_data
-from benchmarks.tasks.glue import RTE, STSB
-from benchmarks.tasks.klue import DP, NER, WOS, YNAT
-from benchmarks.tasks.korean import NAVER_NER
-from benchmarks.tasks.squad import SQUAD_1, SQUAD_2
-from benchmarks.tasks.task import mostly_wrong
+from benchmarks.tasks.errors import failure_of, parts_of
 from electrify.page.page import Page
 from tests.benchmarks.conftest import make_result, put_predictions, text_of
+from tests.benchmarks.records import DP, NAVER_NER, NER, RTE, SQUAD_1, SQUAD_2, STSB, WOS, YNAT
 
 HOSTILE = "<script>alert('가')</script> \"q\" \u202edlrow\u202c \x07 | `*_[a](b) & </dd></details>"
 
@@ -110,7 +107,7 @@ def test_entities_are_those_of_the_metrics():
         line["prediction"] = [
             x if rng.random() < 0.8 else rng.choice(NAVER_NER.labels[:5]) for x in line["gold"]
         ]
-    pairs = [pair for line in words for pair in NAVER_NER.pairs(line)]
+    pairs = [pair for line in words for pair in parts_of(NAVER_NER, line)]
     claimed = sum(bool(pair.gold) + bool(pair.predicted) for pair in pairs)
     f1 = 2 * sum(pair.is_right for pair in pairs) / claimed
     assert f1 == pytest.approx(NAVER_NER.score(words)["seqeval_micro_f1"])
@@ -128,12 +125,12 @@ def test_arcs_are_right_as_las_counts_them():
         }
         gold = {"heads": heads, "labels": labels}
         lines.append({"id": str(number), "gold": gold, "prediction": arcs, "tree": arcs})
-    pairs = [pair for line in lines for pair in DP.pairs(line)]
+    pairs = [pair for line in lines for pair in parts_of(DP, line)]
     share = sum(pair.is_right for pair in pairs) / len(pairs)
     assert share == pytest.approx(DP.score(lines)["las"])
     assert sum(score.num_gold for score in class_scores(DP, {0: lines}, {})) == 320
     wrong = worst(DP, {0: lines}, None, True)[0]
-    severity = max(sum(not p.is_right for p in DP.pairs(line)) for line in lines)
+    severity = max(2 * sum(not p.is_right for p in parts_of(DP, line)) for line in lines)
     assert wrong.failure.severity == severity
     assert "word " in wrong.failure.gold
     assert "cut off" in wrong.failure.prediction
@@ -194,8 +191,8 @@ def test_the_worst_are_wrong_by_the_median_of_the_seeds_and_the_surest_come_firs
     assert [wrong.num_seeds for wrong in found] == [3, 2, 3]
     assert found[0].failure.severity == 0.9
     assert found[0].failure.certainty == "not_entailment: 0.900, entailment: 0.100"
-    assert mostly_wrong([0, 1], lambda value: value) is None
-    assert mostly_wrong([1, 0, 2], lambda value: value) == 1
+    two = [runs[seed][1] for seed in (0, 2)]  # half of the runs right is not mostly wrong
+    assert failure_of(RTE, two, None) is None
 
 
 def test_numbers_are_as_wrong_as_they_are_far_off():
@@ -209,7 +206,7 @@ def test_numbers_are_as_wrong_as_they_are_far_off():
     }
     found = worst(STSB, runs, None, True)
     assert [wrong.id for wrong in found] == ["1", "2", "0"]
-    assert found[0].failure.severity == pytest.approx(2.9)
+    assert found[0].failure.severity == pytest.approx(3.9)  # of the middle seed
     assert found[0].num_seeds is None
     assert {way: list(parts) for way, parts in groups_of(STSB, runs[0]).items()} == {
         "gold value": ["0 to 1", "2 to 3", "4 to 5"]

@@ -12,7 +12,6 @@ from benchmarks.report import report
 from benchmarks.results.predictions import score_lines
 from benchmarks.results.results import RESULTS, append_result, percent
 from benchmarks.results.run_folder import read_run
-from benchmarks.tasks.klue import YNAT
 from electrify.stage.folder import Stage, write_json, write_text
 from electrify.stage.leakage_report import (
     LEAKAGE,
@@ -28,6 +27,7 @@ from electrify.stage.leakage_report import (
 )
 from electrify.stage.run import run_stage
 from tests.benchmarks.conftest import make_result, put_predictions, text_of
+from tests.benchmarks.records import YNAT
 
 NUM_ROWS = 60
 TOUCHED = {f"dev-{number}" for number in range(0, NUM_ROWS, 5)}

@@ -19,9 +19,8 @@ from benchmarks.probes.tables import read_csv
 from benchmarks.probes.templates.read import read_templates
 from benchmarks.results.predictions import plain, prediction_path, write_predictions
 from benchmarks.tasks.data import load_data
-from benchmarks.tasks.klue import YNAT
-from benchmarks.tasks.korean import HATE_SPEECH
 from tests.benchmarks.conftest import make_result
+from tests.benchmarks.records import HATE_SPEECH, YNAT
 
 GROUP = "jeolla"  # of the axis of regions
 

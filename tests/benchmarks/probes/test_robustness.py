@@ -21,8 +21,8 @@ from benchmarks.probes.tables import read_csv
 from benchmarks.results.predictions import plain, prediction_path, write_predictions
 from benchmarks.tasks.data import TaskData
 from benchmarks.tasks.kinds.classification import LabelExample
-from benchmarks.tasks.klue import DP, NER, NLI, RE, STS, YNAT
 from tests.benchmarks.conftest import FILLERS, TOPICS, make_result
+from tests.benchmarks.records import DP, NER, NLI, RE, STS, YNAT
 
 NUM = 140
 WORDS = (*FILLERS, "사람들", "이야기", "소식", "전망", "발표", "계획")

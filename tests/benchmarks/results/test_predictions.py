@@ -15,10 +15,9 @@ from benchmarks.results.submission import (
     glue_table,
     write_glue_zip,
 )
-from benchmarks.tasks.glue import MNLI, RTE, STSB
-from benchmarks.tasks.klue import YNAT
 from benchmarks.tasks.registry import TASKS
 from electrify.cli import main
+from tests.benchmarks.records import MNLI, RTE, STSB, YNAT
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,8 @@ from benchmarks.statistics.uncertainty import (
     resample,
     score_bounds,
 )
-from benchmarks.tasks.glue import SST2, STSB
-from benchmarks.tasks.klue import NER
 from tests.benchmarks.conftest import t_half_width
+from tests.benchmarks.records import NER, SST2, STSB
 
 
 def lines(is_right, task=SST2):

@@ -1,18 +1,14 @@
 import numpy as np
-import pytest
 import torch
-from tokenizers import processors
 
-from benchmarks.encoder import check_tokenizer
-from benchmarks.tasks.glue import MRPC
-from benchmarks.tasks.heads.batches import (
+from benchmarks.tasks.heads import (
     POOL_BATCHES,
     collate,
     prediction_batches,
     training_batches,
 )
 from benchmarks.tasks.kinds.classification import LabelExample
-from benchmarks.tasks.klue import NLI, YNAT
+from tests.benchmarks.records import MRPC, NLI, YNAT
 
 
 def words(row, tokenizer):
@@ -49,20 +45,6 @@ def test_a_batch_is_padded_to_its_own_longest_row(tokenizer):
     assert batch["labels"].tolist() == [1, 0]
 
 
-def test_a_tokenizer_without_padding_or_without_cls_in_front_is_refused(tokenizer, model_folder):
-    check_tokenizer(tokenizer)
-    bare = type(tokenizer).from_pretrained(model_folder)
-    bare.pad_token = None
-    with pytest.raises(ValueError, match="no padding token"):
-        check_tokenizer(bare)
-    other = type(tokenizer).from_pretrained(model_folder)
-    other.backend_tokenizer.post_processor = processors.TemplateProcessing(
-        single="$A", pair="$A $B"
-    )
-    with pytest.raises(ValueError, match=r"does not put \[CLS\] before a text"):
-        check_tokenizer(other)
-
-
 def test_training_batches_are_full_and_cover_each_epoch():
     lengths = np.random.default_rng(0).integers(3, 60, 96)
     batches = training_batches(lengths, 8, 24, np.random.default_rng(5))  # two epochs
@@ -81,11 +63,6 @@ def test_batches_hold_rows_of_like_length_in_shuffled_order():
     assert spread < 5  # without sorting about 75
     longest = [lengths[batch].max() for batch in batches]
     assert longest != sorted(longest)
-
-
-def test_fewer_rows_than_a_batch_repeat():
-    (batch,) = training_batches(np.array([3, 4, 5]), 8, 1, np.random.default_rng(0))
-    assert sorted(np.bincount(batch).tolist()) == [2, 3, 3]
 
 
 def test_prediction_batches_hold_each_row_once():

@@ -1,16 +1,10 @@
 """Tasks of labels, numbers and words' tags: from official files to lines and scores."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from benchmarks.evaluate import evaluate
-from benchmarks.results.results import read_results
 from benchmarks.tasks.data import load_data
-from benchmarks.tasks.glue import STSB
-from benchmarks.tasks.korean import NAVER_NER
-from benchmarks.tasks.rows import table_cells
+from tests.benchmarks.records import NAVER_NER, STSB
 
 
 def write(path, text):
@@ -59,43 +53,3 @@ def test_entities_do_not_go_on_into_the_next_sentence():
     ]
     # 1 of 2 gold entities, the second begun by an I-, and 1 of 1 predicted one
     assert NAVER_NER.score(lines)["seqeval_micro_f1"] == pytest.approx(2 / 3)
-
-
-def test_a_model_learns_numbers_and_words_tags(make_config, model_folder, tmp_path):
-    data = tmp_path / "data"
-    words = ["국회", "증시", "경찰", "여행"]
-    values = dict(zip(words, (0.0, 2.0, 3.5, 5.0), strict=True))
-    pairs = [(a, b) for a in words for b in words] * 4
-    rows = "".join(
-        f"{n}\t{a}\t{b}\t{(values[a] + values[b]) / 2}\n" for n, (a, b) in enumerate(pairs)
-    )
-    for name in ("train", "dev"):
-        write(data / f"STS-B/{name}.tsv", SCORES + rows)
-    tags = {"국회": "ORG-B", "증시": "LOC-B", "경찰": "PER-B", "여행": "O"}
-    text = "".join(f"{a} {b}\t{tags[a]} {tags[b]}\n" for a, b in pairs)
-    for name in ("train", "test"):
-        write(data / f"naver-ner/{name}.tsv", text)
-    config = make_config(
-        tasks=["glue-stsb", "korean-naver-ner"],
-        data_dir=str(data),
-        num_epochs=30,
-        batch_size=16,
-        layer_lr_decay=1.0,
-        learning_rate=2e-3,  # and no dropout: on the edge it depends on the last digits
-        dropout=0.0,
-    )
-    evaluate(config, str(model_folder), overwrite=False)
-    (folder,) = (tmp_path / "out").glob("evaluate-*")
-    numbers, tagged = read_results(folder / "results.jsonl")
-    assert numbers.metrics["pearson"] > 0.9
-    assert tagged.metrics == {"seqeval_micro_f1": 1.0, "entity_micro_f1": 1.0}
-    assert (numbers.hyper_parameters["train_both_orders"], tagged.split) == (True, "test-part")
-
-
-def test_blank_last_lines_and_cells_as_long_as_documents_are_no_fault(tmp_path: Path):
-    table = tmp_path / "rows.tsv"
-    table.write_text("a\tb\n1\t\n\n\r\n", encoding="utf-8")
-    assert table_cells(table) == [["a", "b"], ["1", ""]]
-    long = tmp_path / "rows.csv"
-    long.write_text(f"a\n{'가' * 200_000}\n", encoding="utf-8")
-    assert [len(row[0]) for row in table_cells(long)] == [1, 200_000]

@@ -112,15 +112,6 @@ def test_the_loss_reads_the_end_behind_the_right_start():
     torch.testing.assert_close(head.loss(head(states, batch), batch), torch.stack(expected).mean())
 
 
-def test_without_classifier_nothing_is_said_of_no_answer():
-    head = joint_head(answerable_weight=None)
-    batch = batch_of([12], 12) | {"start": torch.tensor([5]), "end": torch.tensor([7])}
-    outputs = head.train()(states_of(batch), batch)
-    assert set(outputs) == {"start_logits", "end_logits"}
-    assert head.loss(outputs, batch).ndim == 0
-    assert "impossible_logit" not in head.eval()(states_of(batch), batch)
-
-
 def test_the_plain_head_is_that_of_transformers():
     from transformers import ElectraConfig, ElectraForQuestionAnswering
 

@@ -1,16 +1,17 @@
-"""Metrics of dependency parsing as KLUE-DP has them.
+"""Metrics of dependency parsing and of dialogue states, as KLUE has them.
 
-KLUE-baseline klue_baseline/metrics/functional.py:86-195, which prints them times 100. Every word of
-every sentence counts; punctuation is part of its word. A word has the number of its head word (0
-is the root, words count from 1) and a label id.
+KLUE-baseline klue_baseline/metrics/functional.py:86-195, `wos_jga`, `wos_slot_micro_f1`, and
+utils.py `compute_prf_for_wos` (from the code of TRADE), which print them times 100.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics.classification import Labels, accuracy, checked, macro_f1, mean_f1
+from electrify.system.outcome import UserError
 
 FIRST_MERGED_LABEL = 15  # VP_CMP, the first of the rare ones in `get_dep_labels`
 _MERGED, _WRONG_HEAD = -3, -2
@@ -19,9 +20,9 @@ Classes = NDArray[np.int64]
 
 
 class Arcs(NamedTuple):
-    """Words one after the other, those of all sentences: each (words,)."""
+    """Words one after the other, those of all sentences, punctuation in its word: each (words,)."""
 
-    heads: Labels
+    heads: Labels  # number of the head word; words count from 1, 0 is the root
     labels: Labels
 
 
@@ -97,3 +98,54 @@ def _share(gold: Labels, predicted: Labels) -> float:
 def _macro_f1_without_wrong(gold: Classes, predicted: Classes) -> float:
     """Mean over the classes of gold and predictions but that of wrong heads; nan over no words."""
     return mean_f1(gold, predicted, np.setdiff1d(np.union1d(gold, predicted), [_WRONG_HEAD]))
+
+
+State = Sequence[str]  # "domain-slot-value", a list a user turn
+
+
+def joint_goal_acc(gold: Sequence[State], predicted: Sequence[State]) -> float:
+    """Share of turns whose states are equal as sets; 0 over no turns."""
+    turns = _turns(gold, predicted)
+    return sum(set(a) == set(b) for a, b in turns) / len(turns) if turns else 0.0
+
+
+def slot_micro_f1(gold: Sequence[State], predicted: Sequence[State]) -> float:
+    """Mean over turns of the F1 of a turn, which is no micro average; 0 over no turns.
+
+    Two empty states have F1 1, an empty gold state and a predicted one 0. What stands twice in a
+    state counts twice.
+    """
+    turns = _turns(gold, predicted)
+    return sum(_turn_f1(a, b) for a, b in turns) / len(turns) if turns else 0.0
+
+
+def pooled_slot_f1(gold: Sequence[State], predicted: Sequence[State]) -> float:
+    """F1 over the slot values of all turns together, each once a turn: the real micro average.
+
+    1 where no turn has a value on either side, nan over no turns.
+    """
+    turns = [(set(a), set(b)) for a, b in _turns(gold, predicted)]
+    if not turns:
+        return float("nan")
+    num_right = sum(len(a & b) for a, b in turns)
+    num_claimed = sum(len(a) + len(b) for a, b in turns)
+    return 2 * num_right / num_claimed if num_claimed else 1.0
+
+
+def _turn_f1(gold: State, predicted: State) -> float:
+    if not gold:
+        return float(not predicted)
+    num_found = sum(value in predicted for value in gold)
+    num_false = sum(value not in gold for value in predicted)
+    if not num_found:
+        return 0.0
+    precision, recall = num_found / (num_found + num_false), num_found / len(gold)
+    return 2 * precision * recall / (precision + recall)
+
+
+def _turns(gold: Sequence[State], predicted: Sequence[State]) -> list[tuple[State, State]]:
+    if len(gold) != len(predicted):
+        raise UserError(
+            f"{len(gold)} gold states and {len(predicted)} predicted ones; give one a turn in both"
+        )
+    return list(zip(gold, predicted, strict=True))

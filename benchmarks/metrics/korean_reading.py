@@ -1,16 +1,58 @@
-"""Metrics of KLUE-MRC, as KLUE-baseline klue_baseline/metrics computes them (0..1, not percent).
+"""Metrics of KorQuAD 1.0 and KLUE-MRC, as their official code computes them (0..1, not percent).
 
-`functional.py` (`klue_mrc_em`, `klue_mrc_rouge_w`) and `utils.py`; KLUE-baseline takes the
-checkpoint of the best ROUGE-W.
+KorQuAD: evaluate-v1.0.py, as monologg/KoELECTRA finetune/src/evaluate_v1_0.py has it, which calls
+the values `official_exact_match` and `official_f1`. KLUE-MRC: KLUE-baseline klue_baseline/metrics
+functional.py (`klue_mrc_em`, `klue_mrc_rouge_w`) and utils.py; KLUE-baseline takes the checkpoint
+of the best ROUGE-W.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from difflib import SequenceMatcher
 
-from benchmarks.metrics import korquad
-from benchmarks.metrics.squad import DELETE_PUNCTUATION, Answers, Predictions, check_predicted, mean
+from benchmarks.metrics.squad import (
+    DELETE_PUNCTUATION,
+    Answers,
+    Predictions,
+    best_over_answers,
+    check_predicted,
+    mean,
+    overlap_f1,
+)
 from electrify.system.outcome import UserError
+
+_QUOTES_AND_BRACKETS = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))
+
+
+def normalize_korquad(text: str) -> str:
+    """Korean and ASCII quotes and brackets as blanks, lower case, no other ASCII punctuation.
+
+    White space is squeezed. There are no articles to drop, and particles stay.
+    """
+    text = text.translate(_QUOTES_AND_BRACKETS).lower().translate(DELETE_PUNCTUATION)
+    return " ".join(text.split())
+
+
+def korquad(gold: Answers, predictions: Predictions) -> dict[str, float]:
+    """`exact_match` and the `f1` of characters, means over all questions, nan over none.
+
+    F1 compares bags of characters without blanks. Two answers of which nothing is left when
+    normalised match exactly but have F1 0. More as `best_over_answers`.
+    """
+    return best_over_answers(
+        gold, predictions, {"exact_match": korquad_exact_match, "f1": _character_f1}
+    )
+
+
+def korquad_exact_match(prediction: str, answer: str) -> float:
+    """1 where both are equal when normalised, else 0."""
+    return float(normalize_korquad(prediction) == normalize_korquad(answer))
+
+
+def _character_f1(prediction: str, answer: str) -> float:
+    predicted, gold = normalize_korquad(prediction), normalize_korquad(answer)
+    return overlap_f1(predicted.replace(" ", ""), gold.replace(" ", ""))
+
 
 QUESTION_TYPES = (1, 2, 3)  # paraphrase, several sentences needed, unanswerable
 
@@ -20,7 +62,7 @@ _PATTERN = re.compile("['\"《》<>〈〉]" + re.escape("()‘’"))
 _Score = Callable[[str, str], float]
 
 
-def normalize_answer(text: str) -> str:
+def normalize_klue(text: str) -> str:
     """Lower case, no ASCII punctuation, single blanks.
 
     The pattern meant to blank Korean brackets and quotes matches no text that people write, so
@@ -30,9 +72,9 @@ def normalize_answer(text: str) -> str:
     return " ".join(text.translate(DELETE_PUNCTUATION).split())
 
 
-def exact_match(prediction: str, answer: str) -> float:
+def klue_exact_match(prediction: str, answer: str) -> float:
     """1 if both are the same text when normalised."""
-    return float(normalize_answer(prediction) == normalize_answer(answer))
+    return float(normalize_klue(prediction) == normalize_klue(answer))
 
 
 def rouge_w(prediction: str, answer: str) -> float:
@@ -42,26 +84,26 @@ def rouge_w(prediction: str, answer: str) -> float:
     that make up over 1 % of it are not looked for, so that the longest substring may be missed.
     Beside an empty gold answer only an empty prediction is right.
     """
-    return _substring_f1(normalize_answer(prediction), normalize_answer(answer), autojunk=True)
+    return _substring_f1(normalize_klue(prediction), normalize_klue(answer), autojunk=True)
 
 
 def rouge_w_without_autojunk(prediction: str, answer: str) -> float:
     """`rouge_w` with the longest common substring that there is, however long the answer."""
-    return _substring_f1(normalize_answer(prediction), normalize_answer(answer), autojunk=False)
+    return _substring_f1(normalize_klue(prediction), normalize_klue(answer), autojunk=False)
 
 
 def rouge_w_without_brackets(prediction: str, answer: str) -> float:
     """`rouge_w_without_autojunk` with brackets and quotes as blanks."""
-    prediction, answer = korquad.normalize_answer(prediction), korquad.normalize_answer(answer)
+    prediction, answer = normalize_korquad(prediction), normalize_korquad(answer)
     return _substring_f1(prediction, answer, autojunk=False)
 
 
-_OFFICIAL: dict[str, _Score] = {"rouge_w": rouge_w, "exact_match": exact_match}
+_OFFICIAL: dict[str, _Score] = {"rouge_w": rouge_w, "exact_match": klue_exact_match}
 _CORRECTED: dict[str, _Score] = {
     "rouge_w_without_autojunk": rouge_w_without_autojunk,
     "rouge_w_without_brackets": rouge_w_without_brackets,
     # brackets and quotes as blanks: KLUE's pattern is KorQuAD's, and was meant for that
-    "exact_match_without_brackets": korquad.exact_match,
+    "exact_match_without_brackets": korquad_exact_match,
 }
 
 

@@ -6,14 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models
 from torch import nn
-from transformers import BertTokenizer, ElectraConfig, ElectraModel, PreTrainedTokenizerFast
+from transformers import BertTokenizer, ElectraConfig, ElectraModel
 
+from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads import dialogue as dialogue_head
-from benchmarks.tasks.heads import make_head
-from benchmarks.tasks.heads.batches import collate
-from benchmarks.tasks.heads.dialogue import MAX_VALUE_PIECES, SlotGenerator
+from benchmarks.tasks.heads.dialogue import MAX_VALUE_PIECES
 from benchmarks.tasks.kinds.dialogue import (
     GATES,
     GENERATED,
@@ -21,8 +19,8 @@ from benchmarks.tasks.kinds.dialogue import (
     slot_values,
     value_text,
 )
-from benchmarks.tasks.klue import WOS
 from tests.benchmarks.conftest import words_of
+from tests.benchmarks.records import WOS
 
 SLOTS = ("식당-이름", "식당-주차 가능")
 TASK = replace(WOS, labels=SLOTS)
@@ -105,13 +103,6 @@ def ids(*pieces):
 )
 def test_generated_pieces_become_text_as_in_the_official_code(tokenizer, pieces, text):
     assert value_text(ids(*pieces), tokenizer) == text
-
-
-def test_other_tokenizers_decode_themselves():
-    inner = Tokenizer(models.WordLevel({"▁가": 0, "나": 1, "<unk>": 2}, unk_token="<unk>"))
-    inner.decoder = decoders.Metaspace()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner)
-    assert value_text([0, 1], tokenizer) == "가나"
 
 
 def test_a_state_is_what_gates_and_values_say(tokenizer):
@@ -213,26 +204,3 @@ def test_nothing_is_generated_behind_other_gates(examples, batch, tokenizer, enc
     lines = TASK.lines(examples, features, arrays)
     assert [line["prediction"] for line in lines] == [[]] * 3
     assert lines[2]["gold"] == ["식당-이름-미담", "식당-주차 가능-yes"]
-
-
-def test_word_embeddings_are_the_encoders_and_learnt_once(batch, tokenizer, encoder):
-    head = head_on(encoder, tokenizer)
-    weight = encoder.get_input_embeddings().weight
-    assert not any(parameter is weight for parameter in head.parameters())
-    outputs = head.train()(torch.randn(*batch["input_ids"].shape, 8), batch)
-    head.loss(outputs, batch).backward()
-    assert weight.grad is not None
-    assert weight.grad.any()
-
-
-def test_a_pooler_of_the_encoder_is_taken_over(tokenizer):
-    encoder = nn.Module()
-    encoder.config = type("Config", (), {"hidden_size": 4})
-    encoder.pooler = nn.Module()
-    encoder.pooler.dense = nn.Linear(4, 4)
-    embeddings = nn.Embedding(len(WORDS), 4)
-    encoder.get_input_embeddings = lambda: embeddings
-    head = SlotGenerator(encoder, [[5, 6], [7]], 0)
-    assert torch.equal(head.pooler.weight, encoder.pooler.dense.weight)
-    assert head.pooler.weight is not encoder.pooler.dense.weight
-    assert isinstance(head.widen, nn.Identity)

@@ -1,28 +1,22 @@
 """Characters, pieces and labels of KLUE-NER; the whole way by a model that learns it."""
 
-from pathlib import Path
-
 import numpy as np
 import torch
 
 from benchmarks.encoder import load_encoder, open_model
-from benchmarks.evaluate import evaluate
-from benchmarks.metrics.klue_ner_alignment import official_character_labels
 from benchmarks.metrics.tagging import (
     NER_LABELS,
     character_macro_f1,
     character_tags,
     framed,
     inside_labels,
+    official_character_labels,
     piece_tags,
 )
-from benchmarks.results.predictions import read_predictions, score_lines
-from benchmarks.results.results import read_results
-from benchmarks.tasks.heads import make_head
-from benchmarks.tasks.heads.batches import collate
+from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.kinds.tagging import TaggedExample
-from benchmarks.tasks.klue import NER
+from tests.benchmarks.records import NER
 
 O = NER_LABELS.index("O")  # noqa: E741
 B_PS, I_PS, B_LC, I_LC = (NER_LABELS.index(name) for name in ("B-PS", "I-PS", "B-LC", "I-LC"))
@@ -121,39 +115,3 @@ def test_the_last_label_is_that_of_the_row_filled_up_to_the_maximum_length(token
             found[row, :num_pieces], expected[row, :num_pieces], atol=1e-5, rtol=1e-4
         )
         assert (expected[row, 7] - expected[row, num_pieces - 1]).abs().max() > 1e-3 or row == 2
-
-
-def test_a_model_learns_to_tag_and_its_predictions_give_its_score(
-    make_config, model_folder, tmp_path
-):
-    """Sentences in which 국회 is a place and 경찰 a person, in one dev file that is split."""
-    words = {"국회": "LC", "경찰": "PS", "오늘": None, "내일": None, "큰": None, "새": None}
-    names, lines = list(words), []
-    for number in range(120):
-        lines.append(f"## ner-{number}\t{number}")
-        for word in (names[(number * k + k) % 6] for k in (1, 2, 3)):
-            kind = words[word]
-            tags = [
-                f"{'I' if place else 'B'}-{kind}" if kind else "O" for place in range(len(word))
-            ]
-            lines += [f"{c}\t{tag}" for c, tag in zip(word, tags, strict=True)] + [" \tO"]
-        lines += [f"{c}\tO" for c in str(number)] + [""]
-    (tmp_path / "klue-ner-v1.1_dev.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    config = make_config(
-        tasks=["klue-ner"],
-        data_dir=str(tmp_path),
-        num_epochs=12.0,
-        learning_rate=2e-3,
-        layer_lr_decay=1.0,
-        batch_size=8,
-    )
-    evaluate(config, str(model_folder), overwrite=False)
-    (folder,) = Path(config.output_dir).glob("evaluate-*")
-    (result,) = read_results(folder / "results.jsonl")
-    assert (result.metric, result.split) == ("entity_macro_f1", "dev-split-eval")
-    assert result.value == 1.0
-    path = folder / "predictions" / "klue-ner" / "pretrained-0.jsonl"
-    _, lines = read_predictions(path)
-    assert len(lines) == result.num_examples
-    assert all(line["prediction"] == line["gold"] for line in lines)
-    assert score_lines(NER, lines) == result.metrics

@@ -1,27 +1,24 @@
 """Sentences of KLUE-DP: reading, pieces of words, the parser and the best tree."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from benchmarks.tasks.heads import make_head
+from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads import parsing as parsing_head
-from benchmarks.tasks.heads.batches import collate
 from benchmarks.tasks.heads.parsing import Biaffine, Parser
 from benchmarks.tasks.kinds.parsing import (
     NO_WORD,
-    best_heads,
     best_tree,
     is_tree,
     word_positions,
 )
-from benchmarks.tasks.klue import DP, DP_WITHOUT_POS
 from benchmarks.tasks.task import Features
 from tests.benchmarks.conftest import build_tokenizer
+from tests.benchmarks.records import DP, DP_WITHOUT_POS
 
 FILE = (
     "## 칼럼명 : INDEX\tWORD_FORM\tLEMMA\tPOS\tHEAD\tDEPREL\n"
@@ -145,19 +142,6 @@ def test_the_loss_is_the_cross_entropy_of_heads_and_labels(examples, small_parse
     assert small_parser.counts(both) == (4,)
 
 
-def test_the_parser_learns_in_bf16(examples, small_parser):
-    """The encoder's states are bf16 there; the parser itself stays in fp32."""
-    features = DP.featurize(examples, TOKENIZER, 32, train=True)
-    both, _ = batches(features)
-    small_parser.train()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        outputs = small_parser(torch.randn(2, 9, 4, dtype=torch.bfloat16), both)
-    loss = small_parser.loss(outputs, both)
-    loss.backward()
-    assert loss.dtype == torch.float32
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in small_parser.parameters())
-
-
 def test_without_tags_the_parser_does_not_see_them(examples):
     encoder = nn.Module()
     encoder.config = type("Config", (), {"hidden_size": 4})
@@ -192,12 +176,6 @@ def test_the_best_tree_is_that_of_an_exhaustive_search():
 )
 def test_a_tree_has_one_root_and_no_cycle(heads, expected):
     assert is_tree(np.array(heads, dtype=np.int64)) is expected
-
-
-def test_scores_that_are_not_numbers_leave_the_best_heads():
-    scores = np.full((2, 3), math.nan)
-    assert best_tree(scores).tolist() == best_heads(scores).tolist()
-    assert best_tree(np.zeros((0, 1))).tolist() == []
 
 
 def test_scores_come_from_lines_alone():

@@ -14,8 +14,8 @@ from benchmarks.tasks.kinds.relations import (
     marked,
     repaired,
 )
-from benchmarks.tasks.klue import RE
 from tests.benchmarks.conftest import words_of
+from tests.benchmarks.records import RE
 
 WORDS = words_of("[PAD] [UNK] [CLS] [SEP] [MASK] 민 수 는 서울 에 산다 A ##민 ##수 ##는 ##에")
 TEXT = "<subj>민수</subj>는 <obj>서울</obj>에 산다"

@@ -1,0 +1,234 @@
+"""What predictions have wrong, for a reader: by label, by group of examples, example by example.
+
+Everything is made from lines; an example adds its texts where the data are at hand. A kind of task
+has an entry in `parts_of`, and one in `group_names`, `_mistake` and `shown` where it differs.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.tasks.kinds.classification import Classification, Regression
+from benchmarks.tasks.kinds.dialogue import DialogueStateTracking, slot_values
+from benchmarks.tasks.kinds.parsing import DependencyParsing
+from benchmarks.tasks.kinds.relations import RelationExtraction
+from benchmarks.tasks.kinds.spans import NORMALIZE, Spans
+from benchmarks.tasks.kinds.tagging import CharacterTagging, Tagging
+from benchmarks.tasks.rows import GoldAnswer
+from benchmarks.tasks.task import Example, Line, Task, listed
+
+NOTHING = ""  # the label on the side of a `Part` that has none
+NO_ANSWER = "no answer"
+_TOP = 4  # probabilities shown
+_AROUND = 160  # characters of a context shown on each side of an answer
+_TURNS_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of an example: its gold and its predicted label, and both for a reader, if any."""
+
+    gold: str
+    predicted: str
+    is_right: bool
+    gold_text: str = ""
+    predicted_text: str = ""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An example that most runs have wrong: what was asked for, what they said, how sure.
+
+    The higher the `severity`, the worse. Its unit is the kind's: failures of one task compare.
+    """
+
+    severity: float
+    gold: str
+    prediction: str
+    certainty: str
+
+
+def units(task: Task) -> str:
+    """What the parts of an example are; empty for a kind without labels."""
+    match task:
+        case Tagging():
+            return "entities"
+        case DependencyParsing():
+            return "words"
+        case DialogueStateTracking():
+            return "slots with a value"
+        case Spans():
+            return "questions"
+    return "examples" if isinstance(task, Classification) else ""
+
+
+def has_confusions(task: Task) -> bool:
+    """Whether one label is taken for another; a slot never is."""
+    return not isinstance(task, DialogueStateTracking)
+
+
+def quotes_texts(task: Task) -> bool:
+    """Whether a failure quotes the data, even without an example."""
+    return isinstance(task, Spans | CharacterTagging | DialogueStateTracking)
+
+
+def parts_of(task: Task, line: Line, example: Any = None) -> list[Part]:
+    """The labelled parts of an example; none for a kind without labels."""
+    gold, said = line["gold"], line["prediction"]
+    match task:
+        case Classification():
+            names = task.label_names
+            return [Part(gold, said, gold == said, names.get(gold, gold), names.get(said, said))]
+        case Tagging():
+            return _entities(task, line, example)
+        case DependencyParsing():
+            return _words(line, example)
+        case DialogueStateTracking():
+            return _slots(slot_values(gold), slot_values(said))
+        case Spans() if task.has_unanswerable:
+            gold, said = ("answer" if side else NO_ANSWER for side in (gold, said))
+            return [Part(gold, said, gold == said)]
+    return []
+
+
+def _entities(task: Tagging, line: Line, example: Any) -> list[Part]:
+    """A part for each span that holds an entity on either side."""
+    gold, said = (
+        {(start, end): kind for kind, start, end in task.entities_of(line, side)}
+        for side in ("gold", "prediction")
+    )
+    parts = []
+    for span in sorted({*gold, *said}):
+        asked, given = gold.get(span, NOTHING), said.get(span, NOTHING)
+        text = task.text_between(line, example, *span)
+        texts = (f"{kind} {text}" if kind else "" for kind in (asked, given))
+        parts.append(Part(asked, given, asked == given, *texts))
+    return parts
+
+
+def _slots(gold: dict[str, str], said: dict[str, str]) -> list[Part]:
+    """A part for each slot that has a value on either side."""
+    parts = []
+    for slot in dict.fromkeys([*gold, *said]):
+        right = gold.get(slot) == said.get(slot)
+        first, second = (slot if slot in side else NOTHING for side in (gold, said))
+        texts = (f"{slot}-{side[slot]}" if slot in side else "" for side in (gold, said))
+        parts.append(Part(first, second, right, *texts))
+    return parts
+
+
+def _words(line: Line, example: Any) -> list[Part]:
+    """A part for each word, right where head and label are, which is what LAS counts. A word that
+    was cut off has no predicted label; without an example words are named by their numbers."""
+
+    def name(number: int) -> str:
+        return example.words[number - 1].form if example else f"word {number}"
+
+    def text(number: int, head: int, label: str | None) -> str:
+        """'간다 → ROOT (VP)'."""
+        if label is None:
+            return f"{name(number)} cut off"
+        return f"{name(number)} → {name(head) if head else 'ROOT'} ({label})"
+
+    gold, said = (
+        list(zip(line[side]["heads"], line[side]["labels"], strict=True))
+        for side in ("gold", "prediction")
+    )
+    return [
+        Part(asked[1], given[1] or NOTHING, asked == given, text(n, *asked), text(n, *given))
+        for n, (asked, given) in enumerate(zip(gold, said, strict=True), start=1)
+    ]
+
+
+def group_names(task: Task, line: Line) -> dict[str, str]:
+    """What sort of example a line is by its gold value: a group for each way of grouping."""
+    match task:
+        case Regression():
+            low, high = task.value_range
+            width = (high - low) / 5
+            number = min(4, int((line["gold"] - low) / width))
+            return {"gold value": f"{low + number * width:g} to {low + (number + 1) * width:g}"}
+        case DialogueStateTracking():
+            bounds = ((0, "0"), (2, "1 to 2"), (5, "3 to 5"), (10, "6 to 10"))
+            count = len(line["gold"])
+            return {"gold values": next((n for most, n in bounds if count <= most), "11 or more")}
+        case Spans():
+            groups = (
+                {"question type": str(line["question_type"])} if "question_type" in line else {}
+            )
+            parts = parts_of(task, line)
+            return {"gold answer": parts[0].gold, **groups} if parts else groups
+    return {}
+
+
+def failure_of(task: Task, runs: Sequence[Line], example: Example | None) -> Failure | None:
+    """What the middle one of the runs has wrong with an example; None if nothing.
+
+    `runs` hold its line in each; of an even number the lower middle one counts: half of the runs
+    right is not mostly wrong.
+    """
+    failures = [_mistake(task, line, example) for line in runs]
+    failures.sort(key=lambda failure: failure.severity if failure else -math.inf)
+    return failures[(len(failures) - 1) // 2]
+
+
+def _mistake(task: Task, line: Line, example: Any) -> Failure | None:
+    """What one line has wrong; as severe as a wrong label is sure, or as many parts are wrong."""
+    if isinstance(task, Regression):
+        gold, said = line["gold"], line["prediction"]
+        distance = abs(said - gold)
+        return Failure(distance, f"{gold:g}", f"{said:.2f}", f"off by {distance:.2f}")
+    if isinstance(task, Spans):
+        return _wrong_answer(task, line)
+    parts = parts_of(task, line, example)
+    wrong = [part for part in parts if not part.is_right]
+    if not wrong:
+        return None
+    if isinstance(task, Classification):
+        (part,) = wrong
+        names = [task.label_names.get(label, label) for label in task.labels]
+        ranked = sorted(zip(line["probabilities"], names, strict=True), key=lambda pair: -pair[0])
+        sure = ", ".join(f"{name}: {probability:.3f}" for probability, name in ranked[:_TOP])
+        return Failure(ranked[0][0], part.gold_text, part.predicted_text, sure)
+    gold = [part.gold_text for part in wrong if part.gold_text]
+    said = [part.predicted_text for part in wrong if part.predicted_text]
+    count = f"{len(gold)} of {sum(bool(part.gold) for part in parts)} {units(task)} wrong"
+    if num_made_up := len(wrong) - len(gold):
+        count += f", {num_made_up} made up"
+    return Failure(len(gold) + len(said), listed(gold), listed(said), count)
+
+
+def _wrong_answer(task: Spans, line: Line) -> Failure | None:
+    """None for an exact match; as severe as the text, or that there is none, is sure."""
+    normalize, said, odds = NORMALIZE[task.scorer], line["prediction"], line.get("null_odds")
+    if normalize(said) in {normalize(answer) for answer in line["gold"] or [""]}:
+        return None
+    sure = next((float(share) for text, share in line["n_best"] if text == said), 0.0)
+    if not said and odds is not None:
+        sure = 1 / (1 + math.exp(-max(-500.0, odds)))
+    parts = [f"“{text}” {probability:.3f}" for text, probability in line["n_best"][:3]]
+    if odds is not None:
+        parts.insert(0, f"odds of {NO_ANSWER} {odds:.2f}")
+    gold = " / ".join(dict.fromkeys(line["gold"])) or f"({NO_ANSWER})"
+    return Failure(sure, gold, said or f"({NO_ANSWER})", "; ".join(parts))
+
+
+def shown(task: Task, example: Any, line: Line) -> list[tuple[str, str]]:
+    """The texts of an example for a reader, each with its name."""
+    match task:
+        case RelationExtraction():
+            return [("sentence", example.marked)]
+        case DialogueStateTracking():  # the other turns stand in the examples before
+            turns = example.texts[-_TURNS_SHOWN:]
+            left_out = len(example.texts) - len(turns)
+            before = [("", f"({left_out} turns before)")] if left_out else []
+            return before + [("turn", text) for text in turns]
+        case Spans():  # the context around the first gold answer, or what was answered
+            context, said = example.context, line["prediction"]
+            gold = example.answers[0] if example.answers else GoldAnswer(said, context.find(said))
+            start, end = max(0, gold.start - _AROUND), max(0, gold.start) + len(gold.text) + _AROUND
+            around = "… " * (start > 0) + context[start:end] + " …" * (end < len(context))
+            return [("question", example.question), ("context", around)]
+    names = task.text_fields or ("text",) * len(example.texts)
+    return list(zip(names, example.texts, strict=True))
