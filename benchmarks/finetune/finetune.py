@@ -22,7 +22,6 @@ from benchmarks.encoder import (
     freeze,
     load_encoder,
     prepare_encoder,
-    shape_layers,
     with_added_tokens,
 )
 from benchmarks.finetune.bag_of_words import bag_of_words
@@ -32,7 +31,7 @@ from benchmarks.finetune.training import OnStep, Selection, StateFile, Trainer
 from benchmarks.results.predictions import plain, score_lines, undefined
 from benchmarks.results.results import encoder_label
 from benchmarks.tasks.heads import make_head
-from benchmarks.tasks.heads.linear import EncoderWithHead, LinearHead
+from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.kinds.classification import Classification, LabelExample
 from benchmarks.tasks.kinds.spans import QuestionExample
 from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
@@ -188,14 +187,10 @@ def build_network(
     generator = torch.Generator().manual_seed(seed)
     tokenizer = with_added_tokens(model.tokenizer, task.added_tokens)
     encoder = load_encoder(model, role, seed, len(tokenizer))
-    shape_layers(encoder, model, settings.num_layers, settings.reinitialized_layers, seed)
     prepare_encoder(encoder, settings.dropout, device, settings.precision)
     freeze(encoder, settings.freeze)
     pooled = replace(task, pooling=settings.pooling)
-    head = make_head(pooled, encoder, tokenizer, generator)
-    if isinstance(head, LinearHead):
-        head.adapt(settings.pooled_norm, settings.head_initialization, generator)
-    return EncoderWithHead(encoder, head, settings.layer_states).to(device)
+    return EncoderWithHead(encoder, make_head(pooled, encoder, tokenizer, generator)).to(device)
 
 
 def _selection(
