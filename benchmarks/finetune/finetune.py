@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from benchmarks.encoder import (
 from benchmarks.finetune.bag_of_words import bag_of_words
 from benchmarks.finetune.cost import count_flops, peak_memory, start_memory
 from benchmarks.finetune.recipe import HyperParameters
-from benchmarks.finetune.training import OnStep, Selection, StateFile, Trainer
+from benchmarks.finetune.training import OnStep, Selection, Trainer
 from benchmarks.results.predictions import plain, score_lines, undefined
 from benchmarks.results.results import encoder_label
 from benchmarks.tasks.heads import make_head
@@ -92,15 +93,15 @@ def finetune(
     on_step: OnStep = lambda rows: None,
     train_fraction: float = 1.0,
     device_name: str = "auto",
-    state: StateFile | None = None,
+    unfinished: Path | None = None,
     on_trained: Callable[[EncoderWithHead], None] = lambda network: None,
 ) -> Finetuned:
     """Train encoder and head on `data.train`, predict the other splits.
 
     The seed decides sample, order, head, dropout and (`random-init`) the encoder; the pretrained
     encoder and random initialisation share all but the last. Global random state is as before
-    afterwards. An unfinished training is resumed from `state`. `on_trained` gets the network unless
-    training failed.
+    afterwards. A training is resumed from the file `unfinished`. `on_trained` gets the network
+    unless training failed.
     """
     device, task = choose_device(device_name), data.task
     settings = replace(settings, precision=choose_precision(settings.precision, device))
@@ -112,7 +113,7 @@ def finetune(
         network = build_network(task, model, role, seed, settings, device)
         trainer = Trainer(network, task, model.tokenizer.pad_token_id, settings, label)
         start = time.monotonic()
-        failure = trainer.train(data.train.features, rows, seed, on_step, selection, state)
+        failure = trainer.train(data.train.features, rows, seed, on_step, selection, unfinished)
         train_seconds = time.monotonic() - start
         if failure is None:
             on_trained(network)

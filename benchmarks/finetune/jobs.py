@@ -31,7 +31,7 @@ from benchmarks.finetune.finetune import (
 )
 from benchmarks.finetune.kept import keep
 from benchmarks.finetune.recipe import HyperParameters, hyper_parameters, options_for, seeds_for
-from benchmarks.finetune.training import OnStep, StateFile
+from benchmarks.finetune.training import OnStep
 from benchmarks.results.predictions import score_splits
 from benchmarks.results.results import Result, encoder_label
 from benchmarks.tasks.data import SPLIT_EVAL, TaskData, split_by_group
@@ -290,7 +290,7 @@ def run_job(
     if job.role == "bag-of-words":
         fitted = score_bag_of_words(features, job.seed, settings, on_step, job.train_fraction)
     else:
-        state = StateFile(unfinished / f"{job.key}.pt")
+        state = unfinished / f"{job.key}.pt"
         how = job.role, job.seed, settings, on_step, job.train_fraction, device, state
 
         def on_trained(network: EncoderWithHead) -> None:
@@ -298,7 +298,7 @@ def run_job(
                 keep(unfinished / job.key, network, task, source, settings)
 
         fitted = finetune(features, source, *how, on_trained)
-        state.path.unlink(missing_ok=True)
+        state.unlink(missing_ok=True)
     metrics = score_splits(task, data.split, fitted.lines)
     reported = features.predicted[data.split].features
     used = fitted.hyper_parameters
