@@ -258,51 +258,6 @@ def freeze(encoder: nn.Module, what: Literal["none", "encoder"] | int) -> None:
         parameter.requires_grad_(is_learnt)
 
 
-def shape_layers(
-    encoder: nn.Module, model: ModelSource, kept: int | None, redrawn: int, seed: int
-) -> None:
-    """Keep the first `kept` layers (None: all), and give the last `redrawn` of these the weights
-    of an untrained encoder of that seed.
-
-    Raises `ValueError` for more layers than the encoder has, or where they cannot be told.
-    """
-    if kept is None and not redrawn:
-        return
-    if not has_layers(model, kept, redrawn):
-        raise UserError(
-            f"evaluate.num_layers = {kept}, evaluate.reinitialized_layers = {redrawn}: "
-            f"{model.name} has {model.config.num_hidden_layers} layers"
-        )
-    layers = _layers(encoder)
-    kept = len(layers) if kept is None else kept
-    if redrawn:
-        fresh = _layers(load_encoder(model, "random-init", seed))
-        for number in range(kept - redrawn, kept):
-            layers[number].load_state_dict(fresh[number].state_dict())
-    del layers[kept:]
-    any_encoder: Any = encoder
-    any_encoder.config.num_hidden_layers = kept
-
-
-def has_layers(model: ModelSource, kept: int | None, redrawn: int) -> bool:
-    """Whether the model has `kept` layers (None: all), and `redrawn` of them."""
-    layers: int = model.config.num_hidden_layers
-    return redrawn <= (layers if kept is None else kept) <= layers
-
-
-def _layers(encoder: nn.Module) -> nn.ModuleList:
-    any_encoder: Any = encoder
-    for name, module in encoder.named_modules():
-        if isinstance(module, nn.ModuleList) and _LAYER.search(f"{name}.0."):
-            if len(module) != any_encoder.config.num_hidden_layers:
-                break  # layers that share their weights, as ALBERT's
-            return module
-    raise UserError(
-        f"evaluate.num_layers, evaluate.reinitialized_layers: the layers of "
-        f"{type(encoder).__name__} are not known; leave both out"
-    )
-
-
 def accepted_inputs(encoder: nn.Module) -> tuple[str, ...]:
     """Which of input ids, attention mask, token types and, of BERT and ELECTRA, positions (others
     count them in ways of their own) the encoder takes."""
@@ -315,17 +270,10 @@ def accepted_inputs(encoder: nn.Module) -> tuple[str, ...]:
     return ("input_ids", "attention_mask", *(name for name, is_taken in further if is_taken))
 
 
-def encode(
-    encoder: nn.Module,
-    batch: Mapping[str, Tensor],
-    inputs: Sequence[str],
-    layer_states: Literal["last", "mean"] = "last",
-) -> Tensor:
-    """States (B, T, H) of a batch, which has positions where they do not count up: those of the
-    last layer, or the mean over all layers (without the embeddings)."""
+def encode(encoder: nn.Module, batch: Mapping[str, Tensor], inputs: Sequence[str]) -> Tensor:
+    """Hidden states (B, T, H) of the last layer of a batch, which has positions where they do not
+    count up."""
     given = {name: batch[name] for name in inputs if name != "position_ids" or name in batch}
-    if layer_states == "mean":
-        return torch.stack(encoder(**given, output_hidden_states=True).hidden_states[1:]).mean(0)
     states: Tensor = encoder(**given).last_hidden_state
     return states
 

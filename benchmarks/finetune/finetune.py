@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,16 @@ from benchmarks.encoder import (
     freeze,
     load_encoder,
     prepare_encoder,
-    shape_layers,
     with_added_tokens,
 )
 from benchmarks.finetune.bag_of_words import bag_of_words
 from benchmarks.finetune.cost import count_flops, peak_memory, start_memory
 from benchmarks.finetune.recipe import HyperParameters
-from benchmarks.finetune.training import OnStep, Selection, StateFile, Trainer
+from benchmarks.finetune.training import OnStep, Selection, Trainer
 from benchmarks.results.predictions import plain, score_lines, undefined
 from benchmarks.results.results import encoder_label
 from benchmarks.tasks.heads import make_head
-from benchmarks.tasks.heads.linear import EncoderWithHead, LinearHead
+from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.kinds.classification import Classification, LabelExample
 from benchmarks.tasks.kinds.spans import QuestionExample
 from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
@@ -93,15 +93,15 @@ def finetune(
     on_step: OnStep = lambda rows: None,
     train_fraction: float = 1.0,
     device_name: str = "auto",
-    state: StateFile | None = None,
+    unfinished: Path | None = None,
     on_trained: Callable[[EncoderWithHead], None] = lambda network: None,
 ) -> Finetuned:
     """Train encoder and head on `data.train`, predict the other splits.
 
     The seed decides sample, order, head, dropout and (`random-init`) the encoder; the pretrained
     encoder and random initialisation share all but the last. Global random state is as before
-    afterwards. An unfinished training is resumed from `state`. `on_trained` gets the network unless
-    training failed.
+    afterwards. A training is resumed from the file `unfinished`. `on_trained` gets the network
+    unless training failed.
     """
     device, task = choose_device(device_name), data.task
     settings = replace(settings, precision=choose_precision(settings.precision, device))
@@ -113,7 +113,7 @@ def finetune(
         network = build_network(task, model, role, seed, settings, device)
         trainer = Trainer(network, task, model.tokenizer.pad_token_id, settings, label)
         start = time.monotonic()
-        failure = trainer.train(data.train.features, rows, seed, on_step, selection, state)
+        failure = trainer.train(data.train.features, rows, seed, on_step, selection, unfinished)
         train_seconds = time.monotonic() - start
         if failure is None:
             on_trained(network)
@@ -188,14 +188,10 @@ def build_network(
     generator = torch.Generator().manual_seed(seed)
     tokenizer = with_added_tokens(model.tokenizer, task.added_tokens)
     encoder = load_encoder(model, role, seed, len(tokenizer))
-    shape_layers(encoder, model, settings.num_layers, settings.reinitialized_layers, seed)
     prepare_encoder(encoder, settings.dropout, device, settings.precision)
     freeze(encoder, settings.freeze)
     pooled = replace(task, pooling=settings.pooling)
-    head = make_head(pooled, encoder, tokenizer, generator)
-    if isinstance(head, LinearHead):
-        head.adapt(settings.pooled_norm, settings.head_initialization, generator)
-    return EncoderWithHead(encoder, head, settings.layer_states).to(device)
+    return EncoderWithHead(encoder, make_head(pooled, encoder, tokenizer, generator)).to(device)
 
 
 def _selection(

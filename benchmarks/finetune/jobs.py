@@ -11,14 +11,14 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.encoder import ModelSource, fitting_length, has_layers, with_added_tokens
+from benchmarks.encoder import ModelSource, fitting_length, with_added_tokens
 from benchmarks.finetune.bag_of_words import CHOICES
 from benchmarks.finetune.finetune import (
     Finetuned,
@@ -31,13 +31,12 @@ from benchmarks.finetune.finetune import (
 )
 from benchmarks.finetune.kept import keep
 from benchmarks.finetune.recipe import HyperParameters, hyper_parameters, options_for, seeds_for
-from benchmarks.finetune.training import OnStep, StateFile
+from benchmarks.finetune.training import OnStep
 from benchmarks.results.predictions import score_splits
 from benchmarks.results.results import Result, encoder_label
 from benchmarks.tasks.data import SPLIT_EVAL, TaskData, split_by_group
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.kinds.classification import Classification, Regression
-from benchmarks.tasks.kinds.tagging import Tagging
 from benchmarks.tasks.own import record_of
 from benchmarks.tasks.task import OWN, Example, Task
 from electrify.config.evaluate import EvaluateConfig, Role, SearchOptions
@@ -89,7 +88,7 @@ def plan_jobs(
     for task in tasks:
         settings, seeds = settings_for(task, options, source), seeds_for(task, options)
         for fraction, role, seed in product(fractions, _roles(options, task), seeds):
-            decides: list[object] = [_weights_of(role, weights, source), asdict(settings)]
+            decides: list[object] = [_weights_of(role, weights, source), settings.identity]
             if options.search:
                 decides.append([options.search.model_dump(mode="json"), seeds[0]])
             if role == "bag-of-words":
@@ -140,11 +139,11 @@ def plan_trials(
     for task in tasks if search else ():
         assert search is not None
         settings, seed = settings_for(task, options, source), seeds_for(task, options)[0]
-        tried = combinations(search, task, source)
+        tried = combinations(search, task)
         for role, (number, changes) in product(_roles(options), enumerate(tried, start=1)):
             changed = replace(settings, **changes)
             comes_from = _weights_of(role, weights, source), data[task.name].sha256
-            content = [task.name, task.version, comes_from, asdict(changed)]
+            content = [task.name, task.version, comes_from, changed.identity]
             key = digest_of([*content, search.held_out_fraction, role, seed])[:16]
             words = ", ".join(f"{name} {json.dumps(value)}" for name, value in changes.items())
             trial = f"trial {number} of {len(tried)} ({words})"
@@ -152,28 +151,15 @@ def plan_trials(
     return jobs
 
 
-def combinations(search: SearchOptions, task: Task, source: ModelSource) -> list[dict[str, Any]]:
-    """The options of each trial of a task: all combinations that the task's head and the model's
-    layers take, or `num_trials` drawn of them."""
+def combinations(search: SearchOptions, task: Task) -> list[dict[str, Any]]:
+    """The options of each trial of a task: all combinations that the task's head takes, or
+    `num_trials` drawn of them."""
     values = {name: list(dict.fromkeys(tried)) for name, tried in search.values.items()}
     if not isinstance(task, Classification | Regression):
         values.pop("pooling", None)
-        values.pop("pooled_norm", None)
-        if not isinstance(task, Tagging):
-            values.pop("head_initialization", None)
     if "pooling" in values and not task.has_parts:
         values["pooling"] = [name for name in values["pooling"] if name != "parts"] or ["mean"]
-    every = [
-        one
-        for chosen in product(*values.values())
-        for one in [dict(zip(values, chosen, strict=True))]
-        if has_layers(source, one.get("num_layers"), one.get("reinitialized_layers", 0))
-    ]
-    if not every:
-        raise UserError(
-            f"evaluate.search: {source.name} has {source.config.num_hidden_layers} layers, and no "
-            "trial fits them; lower num_layers or reinitialized_layers"
-        )
+    every = [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
     if search.num_trials is None or search.num_trials >= len(every):
         return every if values else []
     drawn = np.random.default_rng(0).choice(len(every), search.num_trials, replace=False)
@@ -304,7 +290,7 @@ def run_job(
     if job.role == "bag-of-words":
         fitted = score_bag_of_words(features, job.seed, settings, on_step, job.train_fraction)
     else:
-        state = StateFile(unfinished / f"{job.key}.pt")
+        state = unfinished / f"{job.key}.pt"
         how = job.role, job.seed, settings, on_step, job.train_fraction, device, state
 
         def on_trained(network: EncoderWithHead) -> None:
@@ -312,7 +298,7 @@ def run_job(
                 keep(unfinished / job.key, network, task, source, settings)
 
         fitted = finetune(features, source, *how, on_trained)
-        state.path.unlink(missing_ok=True)
+        state.unlink(missing_ok=True)
     metrics = score_splits(task, data.split, fitted.lines)
     reported = features.predicted[data.split].features
     used = fitted.hyper_parameters

@@ -48,13 +48,13 @@ def keep(
 ) -> None:
     """Write what `read_kept` reads, in place of what is in `folder`.
 
-    `AutoModel` opens the folder as the encoder; of a tagging task with a head on the last layer it
-    is the very network as `AutoModelForTokenClassification`. For every other head `transformers`
-    has no class with the same layers.
+    `AutoModel` opens the folder as the encoder; of a tagging task it is the very network as
+    `AutoModelForTokenClassification`. For every other head `transformers` has no class with the
+    same layers.
     """
     shutil.rmtree(folder, ignore_errors=True)
     with quiet_transformers():
-        _for_transformers(network, task, settings).save_pretrained(folder)
+        _for_transformers(network, task).save_pretrained(folder)
     with_added_tokens(source.tokenizer, task.added_tokens).save_pretrained(folder)
     _let_older_releases_read(folder / "tokenizer_config.json")
     save_file({name: of.cpu() for name, of in network.head.state_dict().items()}, folder / _HEAD)
@@ -72,9 +72,9 @@ def _let_older_releases_read(tokenizer_config: Path) -> None:
         write_json(tokenizer_config, options)
 
 
-def _for_transformers(network: EncoderWithHead, task: Task, settings: HyperParameters) -> Any:
+def _for_transformers(network: EncoderWithHead, task: Task) -> Any:
     encoder: Any = network.encoder
-    if not isinstance(task, Tagging) or settings.layer_states != "last":
+    if not isinstance(task, Tagging):
         return encoder
     config = type(encoder.config).from_dict(encoder.config.to_dict())
     config.id2label = dict(enumerate(task.labels))
@@ -100,10 +100,10 @@ def read_kept(folder: Path) -> Kept:
     about = read_json(folder / ABOUT)
     own = about["own_task"]
     task = task_of_record(own) if own else TASKS[about["task"]]
-    settings = HyperParameters(**about["settings"])
+    settings = HyperParameters.read(about["settings"])
     source = open_model(str(folder))
-    shape = replace(settings, num_layers=None, reinitialized_layers=0, precision="fp32")
-    network = build_network(task, source, "pretrained", 0, shape, torch.device("cpu"))
+    exact = replace(settings, precision="fp32")
+    network = build_network(task, source, "pretrained", 0, exact, torch.device("cpu"))
     network.head.load_state_dict(load_file(folder / _HEAD))
     return Kept(source, task, network.eval(), settings)
 

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
 from benchmarks.tasks.kinds.spans import OwnReading
-from benchmarks.tasks.task import HEAD_DROPOUT, HeadInitialization, PooledNorm, Pooling, Task
+from benchmarks.tasks.task import HEAD_DROPOUT, Pooling, Task
 from electrify.config.evaluate import EvaluateConfig, FinetuneOptions
 from electrify.config.load import parse_part
 from electrify.stage.plan import FINETUNING
@@ -52,11 +52,6 @@ class HyperParameters:
     micro_batch_size: int | None = None  # rows at once; None: the whole batch
     train_both_orders: bool = False
     pooling: Pooling = "cls"
-    num_layers: int | None = None  # of the encoder; None: all
-    layer_states: Literal["last", "mean"] = "last"
-    reinitialized_layers: int = 0  # the last ones
-    pooled_norm: PooledNorm = "none"
-    head_initialization: HeadInitialization = "bert"
     freeze: Literal["none", "encoder"] | int = "none"
     dropout: float | None = None  # of the encoder; None: as its own config has it
     head_dropout: float = HEAD_DROPOUT
@@ -71,6 +66,19 @@ class HyperParameters:
         """int(epochs x rows / batch), at least `min_steps`, as in the released code."""
         return max(self.min_steps, int(self.num_epochs * num_train_rows / self.batch_size))
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a record's key is made of: with options that are gone, at what is done now."""
+        return {**_GONE, **asdict(self)}
+
+    @classmethod
+    def read(cls, settings: Mapping[str, Any]) -> Self:
+        """What `asdict` wrote, here or in an older version."""
+        for name, value in _GONE.items():
+            if settings.get(name, value) != value:
+                raise UserError(f"{name} = {settings[name]!r} is an option of older versions alone")
+        return cls(**{name: value for name, value in settings.items() if name not in _GONE})
+
     def record(self, num_train_rows: int) -> dict[str, Any]:
         """As a result states it, with the number of steps over so many rows."""
         num_steps = self.num_steps(num_train_rows)
@@ -78,6 +86,13 @@ class HyperParameters:
         return asdict(self) | {"num_steps": num_steps, "warmup_steps": warmup_steps}
 
 
+_GONE: Mapping[str, Any] = {
+    "num_layers": None,
+    "layer_states": "last",
+    "reinitialized_layers": 0,
+    "pooled_norm": "none",
+    "head_initialization": "bert",
+}
 _TABLES = read_toml(Path(__file__).with_suffix(".toml"))
 _OF_THE_TASK = ("num_epochs", "max_sequence_length")
 

@@ -104,12 +104,12 @@ class Trainer:
         seed: int,
         on_step: OnStep,
         selection: "Selection | None" = None,
-        state: "StateFile | None" = None,
+        unfinished: Path | None = None,
     ) -> str | None:
         """Train in place; says what went wrong where the loss was not a number (training ends).
 
-        With a `selection` the network is at last the best one that it saw. With a `state` an
-        earlier training is resumed, and ends with the same weights on a CPU.
+        With a `selection` the network is at last the best one that it saw. From the file
+        `unfinished` an earlier training is resumed, and ends with the same weights on a CPU.
         """
         settings, network = self.settings, self.network
         optimizer = build_optimizer(network.encoder, network.head, settings)
@@ -124,7 +124,8 @@ class Trainer:
         ]
         self._fill_cache(features, rows)
         network.train()
-        first = state.load(self, optimizer, selection) if state else 0
+        state = _State(unfinished, self, optimizer, selection)
+        first = state.load()
         for batch_rows in batches[:first]:
             on_step(len(batch_rows))
         is_on_cpu = network.device.type == "cpu"
@@ -147,13 +148,11 @@ class Trainer:
             optimizer.zero_grad(set_to_none=True)
             if selection is not None:
                 selection.look(step + 1, self)
-            if state and state.is_due:
-                state.save(step + 1, self, optimizer, selection)
+            state.save(step + 1)
             try:
                 on_step(len(batches[step]))
             except Stopped:
-                if state:
-                    state.save(step + 1, self, optimizer, selection)
+                state.save(step + 1, is_last=True)
                 raise
         if selection is not None:
             selection.restore(self)
@@ -283,68 +282,58 @@ def _ahead(
             yield current.result
 
 
-class StateFile:
-    """Where an unfinished training stands: weights, moments, random numbers. It is written every
-    few minutes and when the training is asked to stop."""
+@dataclass
+class _State:
+    """Where an unfinished training stands: weights, moments, random numbers. Its file is written
+    every few minutes and when the training is asked to stop; without a path there is none."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._saved_at = time.monotonic()
+    path: Path | None
+    trainer: Trainer
+    optimizer: torch.optim.Optimizer
+    selection: "Selection | None"
+    saved_at: float = field(default_factory=time.monotonic)
 
-    @property
-    def is_due(self) -> bool:
-        """Whether it was saved long ago."""
-        return time.monotonic() - self._saved_at >= _SAVE_SECONDS
-
-    def save(
-        self,
-        step: int,
-        trainer: Trainer,
-        optimizer: torch.optim.Optimizer,
-        selection: "Selection | None",
-    ) -> None:
-        """Write what `load` reads: whole, or not at all."""
-        random = [torch.get_rng_state()]
-        if trainer.network.device.type == "cuda":
-            random.append(torch.cuda.get_rng_state(trainer.network.device))
+    def save(self, step: int, is_last: bool = False) -> None:
+        """Write what `load` reads, whole or not at all: at last, or where it was long ago."""
+        if self.path is None or not (is_last or time.monotonic() - self.saved_at >= _SAVE_SECONDS):
+            return
+        random, device = [torch.get_rng_state()], self.trainer.network.device
+        if device.type == "cuda":
+            random.append(torch.cuda.get_rng_state(device))
         state = {
             "step": step,
-            "network": trainer.network.state_dict(),
-            "optimizer": optimizer.state_dict(),
+            "network": self.trainer.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
             "random": random,
-            "micro_batch_size": trainer.micro_batch_size,
-            "trained": dict(trainer.trained),
-            "selection": selection.state() if selection else None,
+            "micro_batch_size": self.trainer.micro_batch_size,
+            "trained": dict(self.trainer.trained),
+            "selection": self.selection.state() if self.selection else None,
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
         torn = self.path.with_suffix(".tmp")
         torch.save(state, torn)
         torn.replace(self.path)
-        self._saved_at = time.monotonic()
+        self.saved_at = time.monotonic()
 
-    def load(
-        self,
-        trainer: Trainer,
-        optimizer: torch.optim.Optimizer,
-        selection: "Selection | None",
-    ) -> int:
+    def load(self) -> int:
         """Put the state back, if there is one; the steps that are done."""
-        if not self.path.exists():
+        if self.path is None or not self.path.exists():
             return 0
+        trainer = self.trainer
         try:
             state = torch.load(self.path, map_location=trainer.network.device, weights_only=True)
         except Exception as error:  # pickle and zip have sorts of their own for damaged files
             warn(f"{trainer.label}: {self.path} is damaged ({first_line(error)}); begins anew")
             return 0
         trainer.network.load_state_dict(state["network"])
-        optimizer.load_state_dict(state["optimizer"])
+        self.optimizer.load_state_dict(state["optimizer"])
         setters = torch.set_rng_state, torch.cuda.set_rng_state
         for set_state, numbers in zip(setters, state["random"], strict=False):
             set_state(numbers.cpu())
         trainer.micro_batch_size = state["micro_batch_size"]
         trainer.trained.update(state["trained"])
-        if selection and state["selection"]:
-            vars(selection).update(state["selection"])
+        if self.selection and state["selection"]:
+            vars(self.selection).update(state["selection"])
         step: int = state["step"]
         log(f"{trainer.label}: resumes at step {step:,}")
         return step

@@ -57,20 +57,6 @@ class FinetuneOptions(Section):
     """What the head reads. `cls`: the state of [CLS], as the paper. `mean`: the mean of all states,
     better after a short pretraining. `parts`: that mean, and beside it the means a and b of the two
     texts of a pair, or of the two entities of KLUE-RE, |a - b| and a * b. Left out: `cls`."""
-    num_layers: Count | None = None
-    """Number of layers, the first ones, that are used. Left out: all."""
-    layer_states: Literal["last", "mean"] | None = None
-    """Whose states the head reads: those of the last layer, or the mean over all layers. Left out:
-    `last`."""
-    reinitialized_layers: Annotated[int, Field(ge=0)] | None = None
-    """The last k layers begin with fresh weights (Zhang et al. 2021, Revisiting Few-sample BERT
-    Fine-tuning). Left out: 0."""
-    pooled_norm: Literal["none", "layer", "batch"] | None = None
-    """Normalisation before the head. `batch` takes away what all texts of a micro-batch share. Left
-    out: `none`."""
-    head_initialization: Literal["bert", "glorot"] | None = None
-    """Weights of the head at the start. `bert`: standard deviation 0.02. `glorot`: Glorot's uniform
-    weights, which are larger here. Left out: `bert`."""
 
     @field_validator("seeds")
     @classmethod
@@ -96,11 +82,6 @@ class SearchOptions(Section):
     layer_lr_decay: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
     dropout: tuple[Fraction, ...] = ()
     pooling: tuple[Literal["cls", "mean", "parts"], ...] = ()
-    num_layers: tuple[Count, ...] = ()
-    layer_states: tuple[Literal["last", "mean"], ...] = ()
-    reinitialized_layers: tuple[Annotated[int, Field(ge=0)], ...] = ()
-    pooled_norm: tuple[Literal["none", "layer", "batch"], ...] = ()
-    head_initialization: tuple[Literal["bert", "glorot"], ...] = ()
     num_trials: Count | None = None
     """Number of combinations that are tried, drawn at random. Left out: all."""
     held_out_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from benchmarks.encoder import accepted_inputs, encode
 from benchmarks.tasks.kinds import IGNORED_LABEL
-from benchmarks.tasks.task import HEAD_DROPOUT, HeadInitialization, PooledNorm
+from benchmarks.tasks.task import HEAD_DROPOUT
 
 HEAD_INITIALIZER_RANGE = 0.02
 _PARTS_VECTORS = 5  # that the head reads with pooling "parts"
@@ -66,28 +66,10 @@ class LinearHead(Head):
         self.linear = nn.Linear(num_vectors * config.hidden_size, num_outputs)
         nn.init.normal_(self.linear.weight, std=HEAD_INITIALIZER_RANGE, generator=generator)
         nn.init.zeros_(self.linear.bias)
-        self.norm: nn.Module = nn.Identity()
-
-    def adapt(
-        self, norm: PooledNorm, initialization: HeadInitialization, generator: torch.Generator
-    ) -> None:
-        """Normalise what is pooled, without weights of its own, and draw the linear layer anew.
-
-        Texts of a briefly trained encoder have nearly one mean state: "batch" takes it away.
-        """
-        if self.pooling != "none" and norm != "none":
-            size = self.linear.in_features
-            self.norm = (
-                nn.LayerNorm(size, elementwise_affine=False)
-                if norm == "layer"
-                else _BatchNorm(size, affine=False)
-            )
-        if initialization == "glorot":
-            nn.init.xavier_uniform_(self.linear.weight, generator=generator)
 
     def forward(self, states: Tensor, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`logits` (B, outputs), or (B, T, outputs) without pooling."""
-        return {"logits": self.linear(self.dropout(self.norm(self._pooled(states, batch))))}
+        return {"logits": self.linear(self.dropout(self._pooled(states, batch)))}
 
     def _pooled(self, states: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
         """What the linear layer reads: (B, its inputs), or the states without pooling."""
@@ -129,22 +111,6 @@ def _mean(states: Tensor, mask: Tensor) -> Tensor:
     return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
 
 
-class _BatchNorm(nn.BatchNorm1d):
-    """The running figures begin with those of the first batch, so that a short training predicts
-    as it learnt. Of one row alone, which has no variance, the running figures are taken."""
-
-    def forward(self, pooled: Tensor) -> Tensor:
-        assert self.running_mean is not None
-        assert self.running_var is not None
-        if self.training and len(pooled) > 1 and not self.num_batches_tracked:
-            with torch.no_grad():
-                self.running_mean.copy_(pooled.mean(0))
-                self.running_var.copy_(pooled.var(0))
-        if self.training and len(pooled) == 1:
-            return F.batch_norm(pooled, self.running_mean, self.running_var, eps=self.eps)
-        return super().forward(pooled)
-
-
 class RegressionHead(LinearHead):
     """One output on a pooled state, learnt by the mean squared error to `values` (B,)."""
 
@@ -160,13 +126,10 @@ class RegressionHead(LinearHead):
 class EncoderWithHead(nn.Module):
     """What is fine-tuned."""
 
-    def __init__(
-        self, encoder: nn.Module, head: Head, layer_states: Literal["last", "mean"] = "last"
-    ) -> None:
+    def __init__(self, encoder: nn.Module, head: Head) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = head
-        self.layer_states = layer_states
         self._inputs = accepted_inputs(encoder)
 
     def forward(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -176,8 +139,8 @@ class EncoderWithHead(nn.Module):
         return outputs
 
     def encode(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """The states (B, T, H) that the head reads: of the last layer, or the mean of all."""
-        return encode(self.encoder, batch, self._inputs, self.layer_states)
+        """The hidden states (B, T, H) of the last layer."""
+        return encode(self.encoder, batch, self._inputs)
 
     def train(self, mode: bool = True) -> Self:
         """As `nn.Module.train`; an encoder of which nothing is learnt keeps its dropout off."""

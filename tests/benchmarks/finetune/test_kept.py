@@ -1,5 +1,6 @@
 """A kept network predicts as the fine-tuning it comes from; `transformers` opens its folder."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,11 +25,11 @@ from tests.benchmarks.records import NER
 def test_a_kept_network_predicts_what_was_scored(
     make_config: Callable[..., RunConfig], model_folder: Path, ynat_folder: Path
 ) -> None:
-    config = make_config(pooling="mean", num_layers=1, seeds=[3, 4])
+    config = make_config(pooling="mean", seeds=[3, 4])
     evaluate(config, str(model_folder), overwrite=False, name="one")
     folder = Path(config.output_dir) / "evaluate-one"
     assert not (folder / "models").exists()
-    config = make_config(pooling="mean", num_layers=1, seeds=[3, 4], keep_models=True)
+    config = make_config(pooling="mean", seeds=[3, 4], keep_models=True)
     evaluate(config, str(model_folder), overwrite=False, name="one")  # done again, and kept
     (place,) = kept_folders(folder)
     (predictions,) = (folder / "predictions" / "klue-ynat").glob("pretrained-3-*")
@@ -39,10 +40,10 @@ def test_a_kept_network_predicts_what_was_scored(
     outputs = Trainer(kept.network, kept.task, 0, kept.settings, "").predict(features)
     lines = plain(kept.task.lines(examples, features, outputs))
     assert read_predictions(predictions)[1] == lines
-    encoder = AutoModel.from_pretrained(place)  # of one layer
+    encoder = AutoModel.from_pretrained(place)
     for name, weights in kept.network.encoder.state_dict().items():
         assert torch.equal(encoder.state_dict()[name], weights)
-    other = make_config(pooling="mean", num_layers=1, seeds=[3], keep_models=True, num_epochs=1)
+    other = make_config(pooling="mean", seeds=[3], keep_models=True, num_epochs=1)
     evaluate(other, str(model_folder), overwrite=False, name="one")
     (later,) = kept_folders(folder)
     assert read_kept(later).settings != kept.settings
@@ -59,6 +60,9 @@ def test_a_tagger_is_the_class_of_transformers(
     keep(tmp_path / "ner", network, NER, source, settings)
     tagger = AutoModelForTokenClassification.from_pretrained(tmp_path / "ner").eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "ner")
+    options = json.loads((tmp_path / "ner/tokenizer_config.json").read_text())
+    assert options["tokenizer_class"] == "PreTrainedTokenizerFast"  # as transformers 4 knows it
+    assert "extra_special_tokens" not in options
     texts = ["오늘 국회", "큰 증시 새 여행"]
     rows = tokenizer(texts, padding=True, return_token_type_ids=True, return_tensors="pt")
     with torch.inference_mode():

@@ -17,7 +17,6 @@ from benchmarks.finetune.finetune import (
 )
 from benchmarks.finetune.training import (
     Selection,
-    StateFile,
     Trainer,
     _ahead,
     in_fitting_parts,
@@ -66,7 +65,7 @@ def test_a_stopped_fine_tuning_ends_as_one_that_never_stopped(
     options = make_settings(num_epochs=2.0, selection="best-on-a-split-of-train", patience=99)
     options = replace(options, evaluations_per_epoch=4)
     whole = finetune(features, model, "pretrained", 3, options)
-    state, steps = StateFile(tmp_path / "state.pt"), []
+    state, steps = tmp_path / "state.pt", []
 
     def stop(rows):
         steps.append(rows)
@@ -74,16 +73,16 @@ def test_a_stopped_fine_tuning_ends_as_one_that_never_stopped(
             raise Stopped("asked to")
 
     with pytest.raises(Stopped):
-        finetune(features, model, "pretrained", 3, options, stop, state=state)
-    assert state.path.exists()
+        finetune(features, model, "pretrained", 3, options, stop, unfinished=state)
+    assert state.exists()
     steps.append(None)  # never 5 again
-    resumed = finetune(features, model, "pretrained", 3, options, stop, state=state)
+    resumed = finetune(features, model, "pretrained", 3, options, stop, unfinished=state)
     assert len(steps) - 6 == whole.hyper_parameters["num_steps"]  # progress counts what was done
     assert resumed.lines == whole.lines
     assert resumed.selected == whole.selected
     assert resumed.train_flops == pytest.approx(whole.train_flops)
-    state.path.write_bytes(b"torn")
-    again = finetune(features, model, "pretrained", 3, options, state=state)
+    state.write_bytes(b"torn")
+    again = finetune(features, model, "pretrained", 3, options, unfinished=state)
     assert again.lines == whole.lines
 
 
@@ -241,7 +240,7 @@ def test_a_training_stopped_when_patience_was_at_an_end_does_not_go_on(
     options = make_settings(num_epochs=2.0, selection="best-on-a-split-of-train", patience=2)
     options = replace(options, evaluations_per_epoch=4)
     whole = finetune(features, model, "pretrained", 3, options)
-    state, steps = StateFile(tmp_path / "state.pt"), []
+    state, steps = tmp_path / "state.pt", []
 
     def stop(rows):
         steps.append(rows)
@@ -249,8 +248,8 @@ def test_a_training_stopped_when_patience_was_at_an_end_does_not_go_on(
             raise Stopped("asked to")
 
     with pytest.raises(Stopped):
-        finetune(features, model, "pretrained", 3, options, stop, state=state)
-    resumed = finetune(features, model, "pretrained", 3, options, state=state)
+        finetune(features, model, "pretrained", 3, options, stop, unfinished=state)
+    resumed = finetune(features, model, "pretrained", 3, options, unfinished=state)
     assert whole.selected["last_step"] < whole.hyper_parameters["num_steps"]
     assert resumed.selected == whole.selected
 
