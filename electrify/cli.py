@@ -685,16 +685,8 @@ def probe(
             help="documents that a bigram model learns from: Parquet, or a text a line; repeatable",
         ),
     ] = [],
-    checkpoint: Annotated[
-        list[str],
-        typer.Option(
-            metavar="STEP=FOLDER",
-            help="the network at an earlier step; all: those that the run kept; repeatable",
-        ),
-    ] = [],
     mistakes: Annotated[int, typer.Option(help="sentences of each kind of mistake")] = 500,
     examples: Annotated[int, typer.Option(help="examples of each property of words")] = 2000,
-    sentences: Annotated[int, typer.Option(help="sentences in which pieces are replaced")] = 1000,
     seeds: Annotated[int, typer.Option(help="training examples and controls of a layer")] = 5,
     seed: Annotated[int, typer.Option(help="seed of what is drawn")] = 0,
     output: Annotated[
@@ -704,14 +696,9 @@ def probe(
     """Measure which planted mistakes a network finds, and what its layers know."""
     from benchmarks.analysis.probe import ProbeSizes, probe
 
-    def export(place: Path, folder: Path) -> None:
-        from model.export import export_checkpoint
-
-        export_checkpoint(place, folder)
-
-    sizes = ProbeSizes(mistakes, examples, sentences, seeds)
+    sizes = ProbeSizes(mistakes, examples, seeds)
     folders = [Path(folder) for folder in data_dir or ["."]]
-    page = probe(model, generator, text, folders, corpus, checkpoint, sizes, seed, output, export)
+    page = probe(model, generator, text, folders, corpus, sizes, seed, output)
     print(f"probe: {page}")
 
 

@@ -38,6 +38,15 @@ _NUM_STEPS, _ROWS_AT_ONCE = (32, 128, 512), 32
 _NUM_PROPOSALS = 5
 _NUM_WORDS_SHOWN = 4  # that a verdict rests on
 _MAX_COLUMNS = 160  # of a heading
+_ABOUT = (
+    "The discriminator gives each token the probability that it was replaced. A word is as "
+    "suspicious as its worst token. Rare words are suspicious wherever they stand, and a marked "
+    "word need not be wrong.",
+    "What a verdict rests on: layer integrated gradients, from a text of nothing but [MASK] to "
+    "this one. A word with a positive part made the logit of the marked token larger. All parts "
+    "together are the difference of the logit between the two texts; what they miss of it is the "
+    "completeness error.",
+)
 # syllables and jamo, and letters, in all forms that the tokenizer reads as one (as in detector.js)
 _HANGUL = re.compile(r"[가-힣ㄱ-ㆎ\u1100-\u11ff\uffa1-\uffdc]")
 _LATIN = re.compile("[A-Za-zＡ-Ｚａ-ｚ]")
@@ -61,9 +70,10 @@ class FlaggableWord:
 
 @dataclass(frozen=True)
 class Reading:
-    """A text with P(replaced) of each piece, (N,), and its words."""
+    """A text with its N tokens, P(replaced) of each, (N,), and its words."""
 
     text: TokenizedText
+    tokens: Sequence[str]
     probabilities: Floats
     words: tuple[FlaggableWord, ...]
 
@@ -80,7 +90,8 @@ def read(reader: Reader, text: str) -> Reading:
         worst = max(pieces, key=probabilities.__getitem__)
         probability = float(probabilities[worst])
         words.append(FlaggableWord(cut.text[start:stop], start, stop, pieces, worst, probability))
-    return Reading(cut, probabilities, tuple(words))
+    tokens = reader.source.tokenizer.convert_ids_to_tokens(cut.ids.tolist())
+    return Reading(cut, tokens, probabilities, tuple(words))
 
 
 def sigmoid(logits: Floats) -> Floats:
@@ -193,10 +204,9 @@ def threshold_chooser(
         return lambda text: Threshold(given, "given")
     if clean is not None:
         try:
-            data = Path(clean).read_bytes()
+            lines = _decoded(Path(clean).read_bytes(), f"--clean {clean}").split("\n")
         except OSError as error:
             raise UserError(f"--clean {clean} cannot be read: {error}") from error
-        lines = _decoded(data, f"--clean {clean}").split("\n")
         (own,) = thresholds_on(reader, lines, clean, [false_alarms])
         return lambda text: own
     of_script = cache(lambda script: bundled_threshold(reader, script, false_alarms))
@@ -249,11 +259,6 @@ class Attribution:
     difference: float  # of the logit, the text against [MASK] everywhere
     completeness_error: float  # in logits, never negative
     num_steps: int
-
-    def largest(self, count: int, without: int) -> list[tuple[int, float]]:
-        """The (word, part) pairs of largest effect, of either sign, one word left out."""
-        others = [pair for pair in self.by_word.items() if pair[0] != without]
-        return sorted(others, key=lambda pair: -abs(pair[1]))[:count]
 
 
 def attribute(reader: Reader, reading: Reading, piece: int) -> Attribution:
@@ -308,7 +313,6 @@ class Finding:
     """A text as it was read, and each word above the threshold."""
 
     reading: Reading
-    tokens: Sequence[str]
     threshold: Threshold
     suspicions: tuple[Suspicion, ...]
 
@@ -333,7 +337,9 @@ def inspect(
     if reader.generator is None:
         log(f"no generator beside {path}, so no proposals: name one with --generator")
     choose = threshold_chooser(reader, threshold, clean, false_alarms)
-    page = _new_page(path, has_attributions)
+    page = Page("Replaced words", f"as {path} sees them")
+    for paragraph in _ABOUT[: 1 + has_attributions]:
+        page.paragraph(paragraph)
     num_texts, is_known = 0, True
     for text in filter(str.strip, _lines(texts)):
         finding = examine(reader, text, choose(text), has_attributions)
@@ -372,8 +378,7 @@ def examine(reader: Reader, text: str, threshold: Threshold, has_attributions: b
         for word in reading.words
         if threshold.marks(word.probability)
     ]
-    tokens = reader.source.tokenizer.convert_ids_to_tokens(reading.text.ids.tolist())
-    return Finding(reading, tokens, threshold, tuple(suspicions))
+    return Finding(reading, threshold, tuple(suspicions))
 
 
 def _lines(texts: Iterable[str]) -> Iterator[str]:
@@ -407,7 +412,9 @@ def format_finding(finding: Finding) -> str:
     probability, and what is known of each marked word."""
     pieces = [
         f"[{token}] {p:.2f}" if finding.threshold.marks(p) else f"{token} {p:.2f}"
-        for token, p in zip(finding.tokens, finding.reading.probabilities.tolist(), strict=True)
+        for token, p in zip(
+            finding.reading.tokens, finding.reading.probabilities.tolist(), strict=True
+        )
     ]
     lines = [
         bracketed(finding),
@@ -416,7 +423,7 @@ def format_finding(finding: Finding) -> str:
     ]
     for suspicion in finding.suspicions:
         word = suspicion.word
-        piece = finding.tokens[word.worst]
+        piece = finding.reading.tokens[word.worst]
         lines.append(f"[{word.text}] {word.probability:.2f}, for its piece {piece}")
         lines += [f"    {name}: {text}" for name, text in _reasons(finding, suspicion).items()]
     return "\n".join([*lines, ""])
@@ -434,11 +441,13 @@ def as_record(finding: Finding) -> str:
             "stop": word.stop,
             "probability": round(word.probability, 4),
             "is_marked": word in suspicions,
-            "pieces": [[finding.tokens[i], round(float(probabilities[i]), 4)] for i in word.pieces],
+            "pieces": [
+                [finding.reading.tokens[i], round(float(probabilities[i]), 4)] for i in word.pieces
+            ],
         }
         suspicion = suspicions.get(word)
         if suspicion and (proposals := suspicion.proposals):
-            record["piece"] = finding.tokens[word.worst]
+            record["piece"] = finding.reading.tokens[word.worst]
             record["piece_probability_by_generator"] = proposals.own_probability
             record["proposals"] = [
                 {"token": each.token, "word": each.word, "probability": round(each.probability, 4)}
@@ -453,37 +462,20 @@ def as_record(finding: Finding) -> str:
     return json.dumps({**whole, "words": words}, ensure_ascii=False)
 
 
-def _new_page(model: str, has_attributions: bool) -> Page:
-    page = Page("Replaced words", f"as {model} sees them")
-    page.paragraph(
-        "The discriminator gives each token the probability that it was replaced. A word is as "
-        "suspicious as its worst token. Rare words are suspicious wherever they stand, and a "
-        "marked word need not be wrong."
-    )
-    if has_attributions:
-        page.paragraph(
-            "What a verdict rests on: layer integrated gradients, from a text of nothing but "
-            "[MASK] to this one. A word with a positive part made the logit of the marked token "
-            "larger. All parts together are the difference of the logit between the two texts; "
-            "what they miss of it is the completeness error."
-        )
-    return page
-
-
 def _add_finding(page: Page, finding: Finding) -> None:
     page.heading(shorten(bracketed(finding), _MAX_COLUMNS))
     probabilities = finding.reading.probabilities.tolist()
     marked = [finding.threshold.marks(p) for p in probabilities]
     page.tokens(
         f"{_count(finding)} (framed): above {finding.threshold}",
-        list(zip(finding.tokens, probabilities, marked, strict=True)),
+        list(zip(finding.reading.tokens, probabilities, marked, strict=True)),
         "marked",
     )
     page.records(
         [
             {
                 "word": suspicion.word.text,
-                "its worst token": finding.tokens[suspicion.word.worst],
+                "its worst token": finding.reading.tokens[suspicion.word.worst],
                 "P(replaced)": round(suspicion.word.probability, 3),
                 **_reasons(finding, suspicion),
             }
@@ -511,16 +503,16 @@ def _reasons(finding: Finding, suspicion: Suspicion) -> dict[str, str]:
     """Why a word is marked, by what is shown."""
     reasons = {}
     if proposals := suspicion.proposals:
-        others = ", ".join(f"{each.word} {each.probability:.2f}" for each in proposals.others)
-        text = f"{others}; as it stands {proposals.own_probability:.2g}"
+        proposed = ", ".join(f"{each.word} {each.probability:.2f}" for each in proposals.others)
+        text = f"{proposed}; as it stands {proposals.own_probability:.2g}"
         reasons["the generator would write"] = text
     if attribution := suspicion.attribution:
         words = finding.reading.words
         own = words.index(suspicion.word)
-        parts = [
-            *(f"{words[n].text} {x:+.2f}" for n, x in attribution.largest(_NUM_WORDS_SHOWN, own)),
-            f"the word itself {attribution.by_word[own]:+.2f}",
-        ]
+        others = [(n, part) for n, part in attribution.by_word.items() if n != own]
+        largest = sorted(others, key=lambda pair: -abs(pair[1]))[:_NUM_WORDS_SHOWN]
+        parts = [f"{words[n].text} {part:+.2f}" for n, part in largest]
+        parts.append(f"the word itself {attribution.by_word[own]:+.2f}")
         reasons["the verdict rests on"] = ", ".join(parts)
         reasons["integrated gradients from [MASK]"] = (
             f"logit {attribution.difference:+.2f}, completeness error "

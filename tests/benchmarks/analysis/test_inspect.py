@@ -163,8 +163,6 @@ def test_a_planted_word_is_flagged_and_its_parts_are_those_planted(plant):
     assert [attribution.by_word[n] for n in range(4)] == pytest.approx(wanted)
     assert attribution.difference == pytest.approx(sum(wanted))
     assert attribution.completeness_error == pytest.approx(0, abs=1e-6)
-    largest = attribution.largest(2, without=1)
-    assert largest == [(2, pytest.approx(1.25)), (0, pytest.approx(-0.75))]
 
 
 def test_parts_are_complete_on_a_real_network(reader: Reader):
