@@ -70,28 +70,27 @@ class FlaggableWord:
 
 @dataclass(frozen=True)
 class Reading:
-    """A text with its N tokens, P(replaced) of each, (N,), and its words."""
+    """A text with its pieces, each with P(replaced), and its words."""
 
     text: TokenizedText
-    tokens: Sequence[str]
-    probabilities: Floats
+    pieces: Sequence[tuple[str, float]]
     words: tuple[FlaggableWord, ...]
 
 
 def read(reader: Reader, text: str) -> Reading:
     """P(replaced) of every piece and word of a text of any length."""
     (cut,) = reader.cut([text])
-    probabilities = sigmoid(reader.replaced_logits([cut.ids])[0])
+    probabilities = sigmoid(reader.replaced_logits([cut.ids])[0]).tolist()
     words = []
     for _, group in groupby(range(len(cut.ids)), key=cut.words.__getitem__):
         numbers = list(group)
         pieces = range(numbers[0], numbers[-1] + 1)
         start, stop = cut.spans[pieces[0]][0], cut.spans[pieces[-1]][1]
         worst = max(pieces, key=probabilities.__getitem__)
-        probability = float(probabilities[worst])
-        words.append(FlaggableWord(cut.text[start:stop], start, stop, pieces, worst, probability))
+        word = cut.text[start:stop]
+        words.append(FlaggableWord(word, start, stop, pieces, worst, probabilities[worst]))
     tokens = reader.source.tokenizer.convert_ids_to_tokens(cut.ids.tolist())
-    return Reading(cut, tokens, probabilities, tuple(words))
+    return Reading(cut, list(zip(tokens, probabilities, strict=True)), tuple(words))
 
 
 def sigmoid(logits: Floats) -> Floats:
@@ -410,12 +409,8 @@ def _decoded(data: bytes, place: str) -> str:
 def format_finding(finding: Finding) -> str:
     """Lines for a terminal: the text with its marked words in brackets, each piece with its
     probability, and what is known of each marked word."""
-    pieces = [
-        f"[{token}] {p:.2f}" if finding.threshold.marks(p) else f"{token} {p:.2f}"
-        for token, p in zip(
-            finding.reading.tokens, finding.reading.probabilities.tolist(), strict=True
-        )
-    ]
+    reading, marks = finding.reading, finding.threshold.marks
+    pieces = [f"[{t}] {p:.2f}" if marks(p) else f"{t} {p:.2f}" for t, p in reading.pieces]
     lines = [
         bracketed(finding),
         f"P(replaced): {'  '.join(pieces)}",
@@ -423,8 +418,8 @@ def format_finding(finding: Finding) -> str:
     ]
     for suspicion in finding.suspicions:
         word = suspicion.word
-        piece = finding.reading.tokens[word.worst]
-        lines.append(f"[{word.text}] {word.probability:.2f}, for its piece {piece}")
+        worst, _ = reading.pieces[word.worst]
+        lines.append(f"[{word.text}] {word.probability:.2f}, for its piece {worst}")
         lines += [f"    {name}: {text}" for name, text in _reasons(finding, suspicion).items()]
     return "\n".join([*lines, ""])
 
@@ -432,22 +427,21 @@ def format_finding(finding: Finding) -> str:
 def as_record(finding: Finding) -> str:
     """The same as a line of JSON; `rests_on`: a word's number and its part of the logit."""
     suspicions = {suspicion.word: suspicion for suspicion in finding.suspicions}
-    probabilities = finding.reading.probabilities
+    reading = finding.reading
+    pieces = [[token, round(probability, 4)] for token, probability in reading.pieces]
     words = []
-    for word in finding.reading.words:
+    for word in reading.words:
         record: dict[str, object] = {
             "text": word.text,
             "start": word.start,
             "stop": word.stop,
             "probability": round(word.probability, 4),
             "is_marked": word in suspicions,
-            "pieces": [
-                [finding.reading.tokens[i], round(float(probabilities[i]), 4)] for i in word.pieces
-            ],
+            "pieces": [pieces[i] for i in word.pieces],
         }
         suspicion = suspicions.get(word)
         if suspicion and (proposals := suspicion.proposals):
-            record["piece"] = finding.reading.tokens[word.worst]
+            record["piece"], _ = reading.pieces[word.worst]
             record["piece_probability_by_generator"] = proposals.own_probability
             record["proposals"] = [
                 {"token": each.token, "word": each.word, "probability": round(each.probability, 4)}
@@ -458,24 +452,23 @@ def as_record(finding: Finding) -> str:
             record["logit_difference"] = round(attribution.difference, 4)
             record["completeness_error"] = attribution.completeness_error
         words.append(record)
-    whole = {"text": finding.reading.text.text, "threshold": finding.threshold.probability}
+    whole = {"text": reading.text.text, "threshold": finding.threshold.probability}
     return json.dumps({**whole, "words": words}, ensure_ascii=False)
 
 
 def _add_finding(page: Page, finding: Finding) -> None:
     page.heading(shorten(bracketed(finding), _MAX_COLUMNS))
-    probabilities = finding.reading.probabilities.tolist()
-    marked = [finding.threshold.marks(p) for p in probabilities]
+    marks, pieces = finding.threshold.marks, finding.reading.pieces
     page.tokens(
         f"{_count(finding)} (framed): above {finding.threshold}",
-        list(zip(finding.reading.tokens, probabilities, marked, strict=True)),
+        [(token, probability, marks(probability)) for token, probability in pieces],
         "marked",
     )
     page.records(
         [
             {
                 "word": suspicion.word.text,
-                "its worst token": finding.reading.tokens[suspicion.word.worst],
+                "its worst token": pieces[suspicion.word.worst][0],
                 "P(replaced)": round(suspicion.word.probability, 3),
                 **_reasons(finding, suspicion),
             }
