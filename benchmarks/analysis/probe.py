@@ -11,7 +11,7 @@ from benchmarks.analysis.mistakes import detectors_of, mistake_figures
 from benchmarks.analysis.plant import KINDS, plant_evenly, words_by_form
 from benchmarks.analysis.reader import Reader, open_reader
 from benchmarks.analysis.report import MODEL, RANDOM_INIT, Figures, LayerFigure, blocks_of
-from benchmarks.encoder import Role, load_encoder
+from benchmarks.encoder import load_encoder
 from benchmarks.results.run_folder import PROBE
 from benchmarks.results.table import markdown_text
 from benchmarks.tasks.texts import texts_of_name
