@@ -694,11 +694,10 @@ def probe(
     ] = None,
 ) -> None:
     """Measure which planted mistakes a network finds, and what its layers know."""
-    from benchmarks.analysis.probe import ProbeSizes, probe
+    from benchmarks.analysis.probe import probe
 
-    sizes = ProbeSizes(mistakes, examples, seeds)
     folders = [Path(folder) for folder in data_dir or ["."]]
-    page = probe(model, generator, text, folders, corpus, sizes, seed, output)
+    page = probe(model, generator, text, folders, corpus, mistakes, examples, seeds, seed, output)
     print(f"probe: {page}")
 
 

@@ -164,12 +164,7 @@ def _balanced(examples: Sequence[ProbeExample], num_examples: int) -> list[Probe
 # --- probes ---------------------------------------------------------------------------------------
 
 
-def hidden_states(
-    reader: Reader,
-    encoder: Any,
-    texts: Mapping[str, TokenizedText],
-    examples: Sequence[ProbeExample],
-) -> Floats:
+def hidden_states(reader: Reader, encoder: Any, examples: Sequence[ProbeExample]) -> Floats:
     """Hidden states of each example, (layers + 1, examples, H); each text fits a window."""
 
     def layers(batch: Inputs) -> torch.Tensor:
@@ -178,10 +173,11 @@ def hidden_states(
     by_text: dict[str, list[int]] = {}
     for number, example in enumerate(examples):
         by_text.setdefault(example.text, []).append(number)
-    rows = [(texts[text].ids, numbers) for text, numbers in by_text.items()]
+    numbers = list(by_text.values())
     states: list[Any] = [None] * len(examples)
-    for row, _, of_pieces in reader.judge([ids for ids, _ in rows], layers):
-        for number in rows[row][1]:
+    texts = [text.ids for text in reader.cut(list(by_text))]
+    for row, _, of_pieces in reader.judge(texts, layers):
+        for number in numbers[row]:
             piece = examples[number].piece
             states[number] = of_pieces.mean(axis=0) if piece == MEAN else of_pieces[piece]
     return np.stack(states, axis=1)

@@ -21,7 +21,7 @@ from benchmarks.analysis.inspect import (
 from benchmarks.analysis.korean import analyse, word_spans
 from benchmarks.analysis.plant import Planted, plant_evenly, words_by_form
 from benchmarks.analysis.reader import Ids, Reader, TokenizedText
-from benchmarks.analysis.report import ALL, MistakeFigure
+from benchmarks.analysis.report import MistakeFigure
 from benchmarks.metrics.detection import (
     auc,
     precision_above,
@@ -34,7 +34,6 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log
 
 FALSE_ALARMS = 0.01
-MIN_OF_RULE = 20  # sentences of a rule that has figures of its own
 _DOCUMENTS = 1000  # tokenised at once
 
 # of texts: the suspicion of each piece, (N,) of each
@@ -195,18 +194,9 @@ def figures_of(
     }
     figures: list[MistakeFigure] = []
     for kind, of_kind in planted.items():
-        for rule, chosen in _rules(of_kind):
-            metrics = {name: _metrics(chosen, of, limits[name]) for name, of in words.items()}
-            figures += _figures(kind, rule, chosen, metrics)
+        metrics = {name: _metrics(of_kind, of, limits[name]) for name, of in words.items()}
+        figures += _figures(kind, of_kind, metrics)
     return figures
-
-
-def _rules(planted: Sequence[Planted]) -> Iterator[tuple[str, Sequence[Planted]]]:
-    yield ALL, planted
-    for rule in dict.fromkeys(mistake.rule for mistake in planted):
-        of_rule = [mistake for mistake in planted if mistake.rule == rule]
-        if MIN_OF_RULE <= len(of_rule) < len(planted):
-            yield rule, of_rule
 
 
 def _metrics(
@@ -233,7 +223,6 @@ def _touched(mistake: Planted) -> list[int]:
 
 def _figures(
     kind: str,
-    rule: str,
     planted: Sequence[Planted],
     metrics: Mapping[str, Mapping[str, Weighted]],
 ) -> Iterator[MistakeFigure]:
@@ -246,11 +235,11 @@ def _figures(
             if metric == "auc":
                 aucs[detector] = value, draws
             interval = estimate({0: value}, draws, (0.0, 1.0))
-            yield MistakeFigure(kind, rule, count, detector, metric, interval)
+            yield MistakeFigure(kind, count, detector, metric, interval)
     (first, (value, draws)), *others = aucs.items()
     for other, (other_value, other_draws) in others:
         gap = difference({0: value}, draws, {0: other_value}, other_draws)
-        yield MistakeFigure(kind, rule, count, f"{first} - {other}", "auc", gap)
+        yield MistakeFigure(kind, count, f"{first} - {other}", "auc", gap)
 
 
 # --- what `electrify run` says of its discriminator -----------------------------------------------

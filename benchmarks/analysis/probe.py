@@ -1,12 +1,12 @@
 """`electrify probe`: which planted mistakes a network finds, and what probes read in its layers."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.analysis.korean import KoreanSentence, analyse, korean_sentences
-from benchmarks.analysis.layers import examples_of, hidden_states, probe_layers
+from benchmarks.analysis.layers import ProbeExample, examples_of, hidden_states, probe_layers
 from benchmarks.analysis.mistakes import detectors_of, mistake_figures
 from benchmarks.analysis.plant import KINDS, plant_evenly, words_by_form
 from benchmarks.analysis.reader import Reader, open_reader
@@ -25,29 +25,23 @@ from electrify.system.progress import log
 _MAX_CHARACTERS, _MARGIN = 120, 8
 
 
-@dataclass(frozen=True)
-class ProbeSizes:
-    """How much is measured, at most."""
-
-    mistakes: int  # sentences with a mistake of each kind
-    examples: int  # of each property that probes are asked for
-    seeds: int  # of probes: other training examples and control labels
-
-
 def probe(
     model: str,
     generator: str | None,
     texts: Sequence[str],
     data_dirs: Sequence[Path],
     corpus: Sequence[Path],
-    sizes: ProbeSizes,
+    num_mistakes: int,
+    num_examples: int,
+    num_seeds: int,
     seed: int,
     output: Path | None,
 ) -> Path:
     """Write figures, a page and Markdown into `output`, by default into the run's folder `probe`.
 
     `texts` names tasks or files with a sentence a line, `corpus` documents that models of counts
-    learn from. Returns the page.
+    learn from. At most `num_mistakes` sentences of each kind and `num_examples` of each property
+    are measured, and probes of `num_seeds` seeds. Returns the page.
     """
     if output is None and not (Path(model) / "export").is_dir():
         raise UserError(f"{model} is no run folder: say with --output where the figures go")
@@ -59,10 +53,12 @@ def probe(
     planted = {
         kind: of
         for kind in KINDS
-        if (of := plant_evenly(kind, sentences, words, sizes.mistakes, seed))
+        if (of := plant_evenly(kind, sentences, words, num_mistakes, seed))
     }
     mistakes = mistake_figures(reader, detectors, planted) if planted else []
-    layers = _probe_layers(reader, sentences, sizes, seed)
+    texts_cut = {text.text: text for text in reader.cut([s.text for s in sentences])}
+    examples = examples_of(sentences, texts_cut, num_examples, seed)
+    layers = _probe_layers(reader, examples, range(num_seeds)) if examples else []
     figures = Figures(model, tuple(texts), len(sentences), versions(), mistakes, layers)
     # what is not a number is null
     record = json.loads(json.dumps(asdict(figures)), parse_constant=lambda constant: None)
@@ -101,21 +97,15 @@ def held_out(
 
 
 def _probe_layers(
-    reader: Reader, sentences: Sequence[KoreanSentence], sizes: ProbeSizes, seed: int
+    reader: Reader, examples: Mapping[str, Sequence[ProbeExample]], seeds: Sequence[int]
 ) -> list[LayerFigure]:
     """Of the model, and of the same network with random initialisation."""
-    texts = {text.text: text for text in reader.cut([sentence.text for sentence in sentences])}
-    examples = examples_of(sentences, texts, sizes.examples, seed)
-    every = [example for of in examples.values() for example in of]
-    texts |= {text.text: text for text in reader.cut([e.text for e in every])} if every else {}
     figures: list[LayerFigure] = []
     roles: dict[str, Role] = {MODEL: "pretrained", RANDOM_INIT: "random-init"}
-    for name, role in roles.items() if every else ():
+    for name, role in roles.items():
         log(f"probe: layers of {name}")
         encoder = load_encoder(reader.source, role, seed=0).eval().to(reader.device)
-        states, start = hidden_states(reader, encoder, texts, every), 0
         for kind, of_kind in examples.items():
-            part = states[:, start : start + len(of_kind)]
-            figures += probe_layers(name, kind, part, of_kind, range(sizes.seeds))
-            start += len(of_kind)
+            states = hidden_states(reader, encoder, of_kind)
+            figures += probe_layers(name, kind, states, of_kind, seeds)
     return figures

@@ -14,7 +14,6 @@ from benchmarks.statistics.uncertainty import Estimate
 from electrify.page.page import Page
 
 MODEL, RANDOM_INIT = "model", "random-init"  # networks
-ALL = "all"  # rules of a kind together
 _LEVEL = 0.05
 _METRICS = {
     "auc": "AUC against the other words of the sentence",
@@ -42,7 +41,6 @@ class MistakeFigure:
     """One figure with its interval over sentences; `p` is of a difference, for itself alone."""
 
     kind: str
-    rule: str
     num_sentences: int
     detector: str
     metric: str
@@ -138,8 +136,8 @@ def _mistake_blocks(figures: Figures) -> Iterator[Block]:
     every = figures.mistakes
     if not every:
         return
-    gaps = [m for m in every if " - " in m.detector and m.rule == ALL]
-    whole = [m for m in every if " - " not in m.detector and m.rule == ALL]
+    gaps = [m for m in every if " - " in m.detector]
+    whole = [m for m in every if " - " not in m.detector]
     aucs: dict[str, list[Estimate]] = {}
     for m in whole:
         if m.metric == "auc":
@@ -159,8 +157,6 @@ def _mistake_blocks(figures: Figures) -> Iterator[Block]:
         yield _table(title, _mistake_rows([m for m in whole if m.metric == metric]))
     if gaps:
         yield _table("Differences in AUC", _mistake_rows(gaps))
-    rules = [m for m in every if m.rule != ALL and " - " not in m.detector and m.metric == "auc"]
-    yield _table("AUC by rule, where a rule has 20 sentences or more", _mistake_rows(rules))
 
 
 def _verdict(gaps: Sequence[MistakeFigure]) -> str:
@@ -183,12 +179,11 @@ def _verdict(gaps: Sequence[MistakeFigure]) -> str:
 
 
 def _mistake_rows(figures: Sequence[MistakeFigure]) -> list[Record]:
-    """A row a kind, or a kind and rule; a column a detector."""
-    rows: dict[tuple[str, str], dict[str, object]] = {}
+    """A row a kind, a column a detector."""
+    rows: dict[str, dict[str, object]] = {}
     for m in figures:
-        rule = {} if m.rule == ALL else {"rule": m.rule}
-        start = {"kind": KINDS[m.kind], **rule, "sentences": m.num_sentences}
-        rows.setdefault((m.kind, m.rule), start)[m.detector] = _interval(m.estimate)
+        start: dict[str, object] = {"kind": KINDS[m.kind], "sentences": m.num_sentences}
+        rows.setdefault(m.kind, start)[m.detector] = _interval(m.estimate)
     return list(rows.values())
 
 

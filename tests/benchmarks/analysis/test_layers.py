@@ -149,13 +149,12 @@ def test_control_labels_are_one_a_type_and_by_the_seed():
 def test_hidden_states_are_those_of_the_encoder(model_folder, reader: Reader):
     encoder = AutoModel.from_pretrained(model_folder).eval()
     texts = ["국회 증시 오늘", "여행"]
-    cut = dict(zip(texts, reader.cut(texts), strict=True))
     examples = [
         ProbeExample(texts[0], 1, "a", "a", "a"),
         ProbeExample(texts[1], MEAN, "a", "a", "a"),
         ProbeExample(texts[0], MEAN, "a", "a", "a"),
     ]
-    states = hidden_states(reader, encoder, cut, examples)
+    states = hidden_states(reader, encoder, examples)
     with torch.no_grad():
         long, short = (
             torch.stack(

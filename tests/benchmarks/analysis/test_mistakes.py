@@ -12,7 +12,6 @@ from benchmarks.analysis.korean import word_spans
 from benchmarks.analysis.mistakes import Bigrams, by_word, figures_of, marked_lines
 from benchmarks.analysis.plant import Planted
 from benchmarks.analysis.reader import TokenizedText, open_reader
-from benchmarks.analysis.report import ALL
 
 WORDS = ["하나", "둘", "셋", "넷", "다섯", "여섯"]
 
@@ -39,28 +38,27 @@ def figures():
     knowing = {text: np.array([1.0 * ("틀린" in word) for word in text.split()]) for text in texts}
     guessing = {text: draw.normal(size=len(word_spans(text))) for text in sorted(texts)}
     rows = figures_of({"keyboard": planted}, {"knowing": knowing, "guessing": guessing})
-    return {(row.rule, row.detector, row.metric): row for row in rows}
+    return {(row.detector, row.metric): row for row in rows}
 
 
 def test_the_one_that_knows(figures):
     for metric in ("auc", "recall at 1%", "precision at 1%"):
-        row = figures[ALL, "knowing", metric]
+        row = figures["knowing", metric]
         assert (row.estimate.value, row.estimate.low, row.estimate.high) == (1, 1, 1)
         assert row.num_sentences == 60
 
 
 def test_the_one_that_guesses(figures):
-    estimate = figures[ALL, "guessing", "auc"].estimate
+    estimate = figures["guessing", "auc"].estimate
     assert estimate.low < 0.5 < estimate.high
-    assert figures[ALL, "guessing", "recall at 1%"].estimate.value < 0.2
+    assert figures["guessing", "recall at 1%"].estimate.value < 0.2
     # one mistake among eight words
-    assert figures[ALL, "guessing", "precision at 1%"].estimate.value < 0.5
+    assert figures["guessing", "precision at 1%"].estimate.value < 0.5
 
 
-def test_rules_and_differences(figures):
-    assert {figures[rule, "knowing", "auc"].num_sentences for rule in ("odd", "even")} == {30}
-    gap = figures[ALL, "knowing - guessing", "auc"].estimate
-    assert gap.value == pytest.approx(1 - figures[ALL, "guessing", "auc"].estimate.value)
+def test_differences(figures):
+    gap = figures["knowing - guessing", "auc"].estimate
+    assert gap.value == pytest.approx(1 - figures["guessing", "auc"].estimate.value)
     assert gap.low > 0
 
 
