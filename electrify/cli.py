@@ -593,16 +593,8 @@ def probe(
             help="documents that a bigram model learns from: Parquet, or a text a line; repeatable",
         ),
     ] = [],
-    checkpoint: Annotated[
-        list[str],
-        Option(
-            metavar="STEP=FOLDER",
-            help="the network at an earlier step; all: those that the run kept; repeatable",
-        ),
-    ] = [],
     mistakes: Annotated[int, Option(help="sentences of each kind of mistake")] = 500,
     examples: Annotated[int, Option(help="examples of each property of words")] = 2000,
-    sentences: Annotated[int, Option(help="sentences in which pieces are replaced")] = 1000,
     seeds: Annotated[int, Option(help="training examples and controls of a layer")] = 5,
     seed: Annotated[int, Option(help="seed of what is drawn")] = 0,
     output: Annotated[
@@ -610,16 +602,10 @@ def probe(
     ] = None,
 ) -> None:
     """Measure which planted mistakes a network finds, and what its layers know."""
-    from benchmarks.analysis.probe import ProbeSizes, probe
+    from benchmarks.analysis.probe import probe
 
-    def export(place: Path, folder: Path) -> None:
-        from model.export import export_checkpoint
-
-        export_checkpoint(place, folder)
-
-    sizes = ProbeSizes(mistakes, examples, sentences, seeds)
     folders = [Path(folder) for folder in data_dir or ["."]]
-    page = probe(model, generator, text, folders, corpus, checkpoint, sizes, seed, output, export)
+    page = probe(model, generator, text, folders, corpus, mistakes, examples, seeds, seed, output)
     print(f"probe: {page}")
 
 

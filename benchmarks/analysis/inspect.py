@@ -38,6 +38,15 @@ _NUM_STEPS, _ROWS_AT_ONCE = (32, 128, 512), 32
 _NUM_PROPOSALS = 5
 _NUM_WORDS_SHOWN = 4  # that a verdict rests on
 _MAX_COLUMNS = 160  # of a heading
+_ABOUT = (
+    "The discriminator gives each token the probability that it was replaced. A word is as "
+    "suspicious as its worst token. Rare words are suspicious wherever they stand, and a marked "
+    "word need not be wrong.",
+    "What a verdict rests on: layer integrated gradients, from a text of nothing but [MASK] to "
+    "this one. A word with a positive part made the logit of the marked token larger. All parts "
+    "together are the difference of the logit between the two texts; what they miss of it is the "
+    "completeness error.",
+)
 # syllables and jamo, and letters, in all forms that the tokenizer reads as one (as in detector.js)
 _HANGUL = re.compile(r"[가-힣ㄱ-ㆎ\u1100-\u11ff\uffa1-\uffdc]")
 _LATIN = re.compile("[A-Za-zＡ-Ｚａ-ｚ]")
@@ -61,26 +70,27 @@ class FlaggableWord:
 
 @dataclass(frozen=True)
 class Reading:
-    """A text with P(replaced) of each piece, (N,), and its words."""
+    """A text with its pieces, each with P(replaced), and its words."""
 
     text: TokenizedText
-    probabilities: Floats
+    pieces: Sequence[tuple[str, float]]
     words: tuple[FlaggableWord, ...]
 
 
 def read(reader: Reader, text: str) -> Reading:
     """P(replaced) of every piece and word of a text of any length."""
     (cut,) = reader.cut([text])
-    probabilities = sigmoid(reader.replaced_logits([cut.ids])[0])
+    probabilities = sigmoid(reader.replaced_logits([cut.ids])[0]).tolist()
     words = []
     for _, group in groupby(range(len(cut.ids)), key=cut.words.__getitem__):
         numbers = list(group)
         pieces = range(numbers[0], numbers[-1] + 1)
         start, stop = cut.spans[pieces[0]][0], cut.spans[pieces[-1]][1]
         worst = max(pieces, key=probabilities.__getitem__)
-        probability = float(probabilities[worst])
-        words.append(FlaggableWord(cut.text[start:stop], start, stop, pieces, worst, probability))
-    return Reading(cut, probabilities, tuple(words))
+        word = cut.text[start:stop]
+        words.append(FlaggableWord(word, start, stop, pieces, worst, probabilities[worst]))
+    tokens = reader.source.tokenizer.convert_ids_to_tokens(cut.ids.tolist())
+    return Reading(cut, list(zip(tokens, probabilities, strict=True)), tuple(words))
 
 
 def sigmoid(logits: Floats) -> Floats:
@@ -193,10 +203,9 @@ def threshold_chooser(
         return lambda text: Threshold(given, "given")
     if clean is not None:
         try:
-            data = Path(clean).read_bytes()
+            lines = _decoded(Path(clean).read_bytes(), f"--clean {clean}").split("\n")
         except OSError as error:
             raise UserError(f"--clean {clean} cannot be read: {error}") from error
-        lines = _decoded(data, f"--clean {clean}").split("\n")
         (own,) = thresholds_on(reader, lines, clean, [false_alarms])
         return lambda text: own
     of_script = cache(lambda script: bundled_threshold(reader, script, false_alarms))
@@ -249,11 +258,6 @@ class Attribution:
     difference: float  # of the logit, the text against [MASK] everywhere
     completeness_error: float  # in logits, never negative
     num_steps: int
-
-    def largest(self, count: int, without: int) -> list[tuple[int, float]]:
-        """The (word, part) pairs of largest effect, of either sign, one word left out."""
-        others = [pair for pair in self.by_word.items() if pair[0] != without]
-        return sorted(others, key=lambda pair: -abs(pair[1]))[:count]
 
 
 def attribute(reader: Reader, reading: Reading, piece: int) -> Attribution:
@@ -308,7 +312,6 @@ class Finding:
     """A text as it was read, and each word above the threshold."""
 
     reading: Reading
-    tokens: Sequence[str]
     threshold: Threshold
     suspicions: tuple[Suspicion, ...]
 
@@ -333,7 +336,9 @@ def inspect(
     if reader.generator is None:
         log(f"no generator beside {path}, so no proposals: name one with --generator")
     choose = threshold_chooser(reader, threshold, clean, false_alarms)
-    page = _new_page(path, has_attributions)
+    page = Page("Replaced words", f"as {path} sees them")
+    for paragraph in _ABOUT[: 1 + has_attributions]:
+        page.paragraph(paragraph)
     num_texts, is_known = 0, True
     for text in filter(str.strip, _lines(texts)):
         finding = examine(reader, text, choose(text), has_attributions)
@@ -372,8 +377,7 @@ def examine(reader: Reader, text: str, threshold: Threshold, has_attributions: b
         for word in reading.words
         if threshold.marks(word.probability)
     ]
-    tokens = reader.source.tokenizer.convert_ids_to_tokens(reading.text.ids.tolist())
-    return Finding(reading, tokens, threshold, tuple(suspicions))
+    return Finding(reading, threshold, tuple(suspicions))
 
 
 def _lines(texts: Iterable[str]) -> Iterator[str]:
@@ -405,10 +409,8 @@ def _decoded(data: bytes, place: str) -> str:
 def format_finding(finding: Finding) -> str:
     """Lines for a terminal: the text with its marked words in brackets, each piece with its
     probability, and what is known of each marked word."""
-    pieces = [
-        f"[{token}] {p:.2f}" if finding.threshold.marks(p) else f"{token} {p:.2f}"
-        for token, p in zip(finding.tokens, finding.reading.probabilities.tolist(), strict=True)
-    ]
+    reading, marks = finding.reading, finding.threshold.marks
+    pieces = [f"[{t}] {p:.2f}" if marks(p) else f"{t} {p:.2f}" for t, p in reading.pieces]
     lines = [
         bracketed(finding),
         f"P(replaced): {'  '.join(pieces)}",
@@ -416,8 +418,8 @@ def format_finding(finding: Finding) -> str:
     ]
     for suspicion in finding.suspicions:
         word = suspicion.word
-        piece = finding.tokens[word.worst]
-        lines.append(f"[{word.text}] {word.probability:.2f}, for its piece {piece}")
+        worst, _ = reading.pieces[word.worst]
+        lines.append(f"[{word.text}] {word.probability:.2f}, for its piece {worst}")
         lines += [f"    {name}: {text}" for name, text in _reasons(finding, suspicion).items()]
     return "\n".join([*lines, ""])
 
@@ -425,20 +427,21 @@ def format_finding(finding: Finding) -> str:
 def as_record(finding: Finding) -> str:
     """The same as a line of JSON; `rests_on`: a word's number and its part of the logit."""
     suspicions = {suspicion.word: suspicion for suspicion in finding.suspicions}
-    probabilities = finding.reading.probabilities
+    reading = finding.reading
+    pieces = [[token, round(probability, 4)] for token, probability in reading.pieces]
     words = []
-    for word in finding.reading.words:
+    for word in reading.words:
         record: dict[str, object] = {
             "text": word.text,
             "start": word.start,
             "stop": word.stop,
             "probability": round(word.probability, 4),
             "is_marked": word in suspicions,
-            "pieces": [[finding.tokens[i], round(float(probabilities[i]), 4)] for i in word.pieces],
+            "pieces": [pieces[i] for i in word.pieces],
         }
         suspicion = suspicions.get(word)
         if suspicion and (proposals := suspicion.proposals):
-            record["piece"] = finding.tokens[word.worst]
+            record["piece"], _ = reading.pieces[word.worst]
             record["piece_probability_by_generator"] = proposals.own_probability
             record["proposals"] = [
                 {"token": each.token, "word": each.word, "probability": round(each.probability, 4)}
@@ -449,41 +452,23 @@ def as_record(finding: Finding) -> str:
             record["logit_difference"] = round(attribution.difference, 4)
             record["completeness_error"] = attribution.completeness_error
         words.append(record)
-    whole = {"text": finding.reading.text.text, "threshold": finding.threshold.probability}
+    whole = {"text": reading.text.text, "threshold": finding.threshold.probability}
     return json.dumps({**whole, "words": words}, ensure_ascii=False)
-
-
-def _new_page(model: str, has_attributions: bool) -> Page:
-    page = Page("Replaced words", f"as {model} sees them")
-    page.paragraph(
-        "The discriminator gives each token the probability that it was replaced. A word is as "
-        "suspicious as its worst token. Rare words are suspicious wherever they stand, and a "
-        "marked word need not be wrong."
-    )
-    if has_attributions:
-        page.paragraph(
-            "What a verdict rests on: layer integrated gradients, from a text of nothing but "
-            "[MASK] to this one. A word with a positive part made the logit of the marked token "
-            "larger. All parts together are the difference of the logit between the two texts; "
-            "what they miss of it is the completeness error."
-        )
-    return page
 
 
 def _add_finding(page: Page, finding: Finding) -> None:
     page.heading(shorten(bracketed(finding), _MAX_COLUMNS))
-    probabilities = finding.reading.probabilities.tolist()
-    marked = [finding.threshold.marks(p) for p in probabilities]
+    marks, pieces = finding.threshold.marks, finding.reading.pieces
     page.tokens(
         f"{_count(finding)} (framed): above {finding.threshold}",
-        list(zip(finding.tokens, probabilities, marked, strict=True)),
+        [(token, probability, marks(probability)) for token, probability in pieces],
         "marked",
     )
     page.records(
         [
             {
                 "word": suspicion.word.text,
-                "its worst token": finding.tokens[suspicion.word.worst],
+                "its worst token": pieces[suspicion.word.worst][0],
                 "P(replaced)": round(suspicion.word.probability, 3),
                 **_reasons(finding, suspicion),
             }
@@ -511,16 +496,16 @@ def _reasons(finding: Finding, suspicion: Suspicion) -> dict[str, str]:
     """Why a word is marked, by what is shown."""
     reasons = {}
     if proposals := suspicion.proposals:
-        others = ", ".join(f"{each.word} {each.probability:.2f}" for each in proposals.others)
-        text = f"{others}; as it stands {proposals.own_probability:.2g}"
+        proposed = ", ".join(f"{each.word} {each.probability:.2f}" for each in proposals.others)
+        text = f"{proposed}; as it stands {proposals.own_probability:.2g}"
         reasons["the generator would write"] = text
     if attribution := suspicion.attribution:
         words = finding.reading.words
         own = words.index(suspicion.word)
-        parts = [
-            *(f"{words[n].text} {x:+.2f}" for n, x in attribution.largest(_NUM_WORDS_SHOWN, own)),
-            f"the word itself {attribution.by_word[own]:+.2f}",
-        ]
+        others = [(n, part) for n, part in attribution.by_word.items() if n != own]
+        largest = sorted(others, key=lambda pair: -abs(pair[1]))[:_NUM_WORDS_SHOWN]
+        parts = [f"{words[n].text} {part:+.2f}" for n, part in largest]
+        parts.append(f"the word itself {attribution.by_word[own]:+.2f}")
         reasons["the verdict rests on"] = ", ".join(parts)
         reasons["integrated gradients from [MASK]"] = (
             f"logit {attribution.difference:+.2f}, completeness error "

@@ -16,18 +16,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.analysis.inspect import MASK_FRACTION, sigmoid
 from benchmarks.analysis.korean import KoreanSentence, Morpheme
-from benchmarks.analysis.reader import Ids, Reader, TokenizedText
-from benchmarks.analysis.report import ALL, BAND, PART, Certainty, LayerFigure
-from benchmarks.metrics.detection import auc
+from benchmarks.analysis.reader import Inputs, Reader, TokenizedText
+from benchmarks.analysis.report import LayerFigure
 from benchmarks.metrics.weighted import Floats
-from benchmarks.statistics.uncertainty import estimate, resample_scores
+from benchmarks.statistics.uncertainty import estimate
 from electrify.storage.files import read_toml
 
 MEAN = -1  # in place of a piece: the mean over the text's pieces
@@ -167,24 +164,20 @@ def _balanced(examples: Sequence[ProbeExample], num_examples: int) -> list[Probe
 # --- probes ---------------------------------------------------------------------------------------
 
 
-def hidden_states(
-    reader: Reader,
-    encoder: Any,
-    texts: Mapping[str, TokenizedText],
-    examples: Sequence[ProbeExample],
-) -> Floats:
+def hidden_states(reader: Reader, encoder: Any, examples: Sequence[ProbeExample]) -> Floats:
     """Hidden states of each example, (layers + 1, examples, H); each text fits a window."""
 
-    def layers(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    def layers(batch: Inputs) -> torch.Tensor:
         return torch.stack(encoder(**batch, output_hidden_states=True).hidden_states, dim=2)
 
     by_text: dict[str, list[int]] = {}
     for number, example in enumerate(examples):
         by_text.setdefault(example.text, []).append(number)
-    rows = [(texts[text].ids, numbers) for text, numbers in by_text.items()]
+    numbers = list(by_text.values())
     states: list[Any] = [None] * len(examples)
-    for row, _, of_pieces in reader.judge([ids for ids, _ in rows], layers):
-        for number in rows[row][1]:
+    texts = [text.ids for text in reader.cut(list(by_text))]
+    for row, _, of_pieces in reader.judge(texts, layers):
+        for number in numbers[row]:
             piece = examples[number].piece
             states[number] = of_pieces.mean(axis=0) if piece == MEAN else of_pieces[piece]
     return np.stack(states, axis=1)
@@ -244,96 +237,3 @@ def _accuracy(states: Floats, labels: Any, is_test: Any) -> float:
     )
     model.fit(states[~is_test], learnt)
     return float(model.score(states[is_test], labels[is_test]))
-
-
-# --- where a discriminator is sure ----------------------------------------------------------------
-
-# occurrences in the text, from the stated one on
-_BANDS = {1: "1 to 9", 10: "10 to 99", 100: "100 to 999", 1000: "1,000 or more"}
-_MIN_OF_GROUP = 50
-
-
-@dataclass(frozen=True)
-class Replaced:
-    """Sentences before and after some pieces were replaced, and what stood there."""
-
-    originals: Sequence[Ids]
-    replaced: Sequence[Ids]
-    owners: Ids  # (n,) the sentence of each replacement
-    places: Ids  # (n,) its piece
-    groups: Mapping[str, NDArray[Any]]  # (n,) the names of its groups, by grouping
-
-
-def replace_pieces(
-    reader: Reader,
-    sentences: Sequence[KoreanSentence],
-    texts: Mapping[str, TokenizedText],
-    num_sentences: int,
-    seed: int,
-) -> Replaced:
-    """Replace 15 % of the pieces by samples: of the generator, else of the text's own pieces.
-
-    Pieces that come out as they were are no replacements.
-    """
-    draw = np.random.default_rng(seed)
-    counts = Counter(int(i) for text in texts.values() for i in text.ids)
-    chosen = [sentences[i] for i in draw.permutation(len(sentences))[:num_sentences]]
-    originals = [texts[sentence.text].ids for sentence in chosen]
-    hidden = [
-        np.sort(draw.choice(len(ids), max(1, round(MASK_FRACTION * len(ids))), replace=False))
-        for ids in originals
-    ]
-    replaced = [ids.copy() for ids in originals]
-    if reader.generator is None:
-        everywhere = np.concatenate(originals)
-        for ids, places in zip(replaced, hidden, strict=True):
-            ids[places] = draw.choice(everywhere, len(places))
-    else:
-        randomness = torch.Generator().manual_seed(seed)
-        masks = [(number, places.tolist()) for number, places in enumerate(hidden)]
-        for number, logits in reader.masked_logits(originals, masks):
-            sampled = torch.multinomial(logits.softmax(dim=-1), 1, generator=randomness)
-            replaced[number][hidden[number]] = sampled[:, 0].numpy()
-    changed = [np.flatnonzero(a != b) for a, b in zip(originals, replaced, strict=True)]
-    parts = [parts_of_pieces(sentence, texts[sentence.text]) for sentence in chosen]
-    pairs = [(number, place) for number, places in enumerate(changed) for place in places]
-    groups = {
-        PART: np.array([parts[number][place] or "" for number, place in pairs]),
-        BAND: np.array([_band(counts[int(originals[number][place])]) for number, place in pairs]),
-    }
-    owners, places = np.array(pairs).T
-    return Replaced(originals, replaced, owners, places, groups)
-
-
-def _band(count: int) -> str:
-    return _BANDS[max(low for low in _BANDS if count >= low)]
-
-
-def certainty(network: str, reader: Reader, texts: Replaced) -> list[Certainty]:
-    """What the discriminator says, of all pieces and of each group of enough of them."""
-    originals, replacements = (
-        np.array([logits[n][place] for n, place in zip(texts.owners, texts.places, strict=True)])
-        for logits in map(reader.replaced_logits, (texts.originals, texts.replaced))
-    )
-    figures = []
-    for grouping, group, is_in in _groups(texts):
-        low, high = originals[is_in], replacements[is_in]
-        names, owners = np.unique(texts.owners[is_in], return_inverse=True)
-        score = auc(high, low, owners, owners)
-        value = float(score(np.ones((1, len(names))))[0])
-        draws = resample_scores(f"{group} {len(names)}", len(names), {0: score})
-        interval = estimate({0: value}, draws, (0.0, 1.0))
-        one, two = (float(sigmoid(logits).mean()) for logits in (low, high))
-        figures.append(Certainty(network, grouping, group, len(low), one, two, interval))
-    return figures
-
-
-def _groups(texts: Replaced) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
-    yield ALL, ALL, np.ones(len(texts.places), dtype=bool)
-    for grouping, names in texts.groups.items():
-        counts = Counter(name for name in names.tolist() if name)
-        groups = [group for group, count in counts.most_common() if count >= _MIN_OF_GROUP]
-        if grouping == BAND:
-            groups.sort(key=list(_BANDS.values()).index)
-        for group in groups:
-            yield grouping, group, names == group

@@ -18,13 +18,12 @@ from benchmarks.analysis.inspect import (
     examine,
     open_discriminator,
 )
-from benchmarks.analysis.korean import Span, analyse, word_spans
+from benchmarks.analysis.korean import analyse, word_spans
 from benchmarks.analysis.plant import Planted, plant_evenly, words_by_form
 from benchmarks.analysis.reader import Ids, Reader, TokenizedText
-from benchmarks.analysis.report import ALL, MistakeFigure
+from benchmarks.analysis.report import MistakeFigure
 from benchmarks.metrics.detection import (
     auc,
-    paired_wins,
     precision_above,
     recall_above,
     threshold_at,
@@ -34,8 +33,7 @@ from benchmarks.statistics.uncertainty import Draws, difference, estimate, resam
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log
 
-FALSE_ALARMS = (0.01, 0.05)
-MIN_OF_RULE = 20  # sentences of a rule that has figures of its own
+FALSE_ALARMS = 0.01
 _DOCUMENTS = 1000  # tokenised at once
 
 # of texts: the suspicion of each piece, (N,) of each
@@ -191,56 +189,40 @@ def figures_of(
     text."""
     right = dict.fromkeys(p.clean for of_kind in planted.values() for p in of_kind)
     limits = {
-        name: {
-            fraction: threshold_at(np.concatenate([of[text] for text in right]), fraction)
-            for fraction in FALSE_ALARMS
-        }
+        name: threshold_at(np.concatenate([of[text] for text in right]), FALSE_ALARMS)
         for name, of in words.items()
     }
     figures: list[MistakeFigure] = []
     for kind, of_kind in planted.items():
-        for rule, chosen in _rules(of_kind):
-            metrics = {name: _metrics(chosen, of, limits[name]) for name, of in words.items()}
-            figures += _figures(kind, rule, chosen, metrics)
+        metrics = {name: _metrics(of_kind, of, limits[name]) for name, of in words.items()}
+        figures += _figures(kind, of_kind, metrics)
     return figures
 
 
-def _rules(planted: Sequence[Planted]) -> Iterator[tuple[str, Sequence[Planted]]]:
-    yield ALL, planted
-    for rule in dict.fromkeys(mistake.rule for mistake in planted):
-        of_rule = [mistake for mistake in planted if mistake.rule == rule]
-        if MIN_OF_RULE <= len(of_rule) < len(planted):
-            yield rule, of_rule
-
-
 def _metrics(
-    planted: Sequence[Planted], words: Mapping[str, Floats], limits: Mapping[float, float]
+    planted: Sequence[Planted], words: Mapping[str, Floats], limit: float
 ) -> dict[str, Weighted]:
-    mistakes, twins, others = [], [], []
-    for mistake in planted:
-        touched, scores = _touched(mistake.text, mistake.after), words[mistake.text]
-        mistakes.append(scores[touched].max())
-        twins.append(words[mistake.clean][_touched(mistake.clean, mistake.before)].max())
-        others.append(np.delete(scores, touched))
-    wrong, right = np.array(mistakes), np.concatenate(others)
-    owners = np.repeat(np.arange(len(planted)), list(map(len, others)))
-    metrics = {"auc": auc(wrong, right, owners), "paired": paired_wins(wrong, np.array(twins))}
-    for fraction, limit in limits.items():
-        metrics[f"recall at {fraction:.0%}"] = recall_above(wrong, limit)
-        metrics[f"precision at {fraction:.0%}"] = precision_above(wrong, right, owners, limit)
-    return metrics
+    touched = [_touched(mistake) for mistake in planted]
+    scores = [words[mistake.text] for mistake in planted]
+    wrong = np.array([of[places].max() for of, places in zip(scores, touched, strict=True)])
+    others = [np.delete(of, places) for of, places in zip(scores, touched, strict=True)]
+    right, owners = np.concatenate(others), np.repeat(np.arange(len(planted)), [*map(len, others)])
+    return {
+        "auc": auc(wrong, right, owners),
+        f"recall at {FALSE_ALARMS:.0%}": recall_above(wrong, limit),
+        f"precision at {FALSE_ALARMS:.0%}": precision_above(wrong, right, owners, limit),
+    }
 
 
-def _touched(text: str, span: Span) -> list[int]:
-    """Numbers of the words in a span."""
-    return [
-        n for n, (start, end) in enumerate(word_spans(text)) if start < span[1] and end > span[0]
-    ]
+def _touched(mistake: Planted) -> list[int]:
+    """Numbers of the words that a mistake leaves."""
+    first, last = mistake.after
+    spans = word_spans(mistake.text)
+    return [n for n, (start, end) in enumerate(spans) if start < last and end > first]
 
 
 def _figures(
     kind: str,
-    rule: str,
     planted: Sequence[Planted],
     metrics: Mapping[str, Mapping[str, Weighted]],
 ) -> Iterator[MistakeFigure]:
@@ -253,11 +235,11 @@ def _figures(
             if metric == "auc":
                 aucs[detector] = value, draws
             interval = estimate({0: value}, draws, (0.0, 1.0))
-            yield MistakeFigure(kind, rule, count, detector, metric, interval)
+            yield MistakeFigure(kind, count, detector, metric, interval)
     (first, (value, draws)), *others = aucs.items()
     for other, (other_value, other_draws) in others:
         gap = difference({0: value}, draws, {0: other_value}, other_draws)
-        yield MistakeFigure(kind, rule, count, f"{first} - {other}", "auc", gap)
+        yield MistakeFigure(kind, count, f"{first} - {other}", "auc", gap)
 
 
 # --- what `electrify run` says of its discriminator -----------------------------------------------

@@ -1,31 +1,16 @@
 """`electrify probe`: which planted mistakes a network finds, and what probes read in its layers."""
 
 import json
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.analysis.korean import KoreanSentence, analyse, korean_sentences
-from benchmarks.analysis.layers import (
-    certainty,
-    examples_of,
-    hidden_states,
-    probe_layers,
-    replace_pieces,
-)
+from benchmarks.analysis.layers import ProbeExample, examples_of, hidden_states, probe_layers
 from benchmarks.analysis.mistakes import detectors_of, mistake_figures
 from benchmarks.analysis.plant import KINDS, plant_evenly, words_by_form
-from benchmarks.analysis.reader import Reader, check_vocabulary, open_reader
-from benchmarks.analysis.report import (
-    MODEL,
-    RANDOM_INIT,
-    Certainty,
-    Figures,
-    LayerFigure,
-    blocks_of,
-)
+from benchmarks.analysis.reader import Reader, open_reader
+from benchmarks.analysis.report import MODEL, RANDOM_INIT, Figures, LayerFigure, blocks_of
 from benchmarks.encoder import load_encoder
 from benchmarks.results.run_folder import PROBE
 from benchmarks.results.table import markdown_text
@@ -33,23 +18,11 @@ from benchmarks.tasks.texts import texts_of_name
 from electrify.config.evaluate import Role
 from electrify.page.page import Page
 from electrify.stage.folder import write_json, write_text
-from electrify.stage.plan import checkpoint_step, checkpoints
 from electrify.stage.provenance import versions
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 
 _MAX_CHARACTERS, _MARGIN = 120, 8
-Export = Callable[[Path, Path], None]  # checkpoint, folder to write
-
-
-@dataclass(frozen=True)
-class ProbeSizes:
-    """How much is measured, at most."""
-
-    mistakes: int  # sentences with a mistake of each kind
-    examples: int  # of each property that probes are asked for
-    sentences: int  # in which pieces are replaced
-    seeds: int  # of probes: other training examples and control labels
 
 
 def probe(
@@ -58,16 +31,17 @@ def probe(
     texts: Sequence[str],
     data_dirs: Sequence[Path],
     corpus: Sequence[Path],
-    steps: Sequence[str],
-    sizes: ProbeSizes,
+    num_mistakes: int,
+    num_examples: int,
+    num_seeds: int,
     seed: int,
     output: Path | None,
-    export: Export,
 ) -> Path:
     """Write figures, a page and Markdown into `output`, by default into the run's folder `probe`.
 
     `texts` names tasks or files with a sentence a line, `corpus` documents that models of counts
-    learn from, `steps` networks of earlier steps (`open_steps`). Returns the page.
+    learn from. At most `num_mistakes` sentences of each kind and `num_examples` of each property
+    are measured, and probes of `num_seeds` seeds. Returns the page.
     """
     if output is None and not (Path(model) / "export").is_dir():
         raise UserError(f"{model} is no run folder: say with --output where the figures go")
@@ -79,15 +53,13 @@ def probe(
     planted = {
         kind: of
         for kind in KINDS
-        if (of := plant_evenly(kind, sentences, words, sizes.mistakes, seed))
+        if (of := plant_evenly(kind, sentences, words, num_mistakes, seed))
     }
     mistakes = mistake_figures(reader, detectors, planted) if planted else []
-    with open_steps(model, steps, export) as earlier:
-        layers, sure = _probe_networks(reader, earlier, sentences, sizes, seed)
-    sampled_by = "generator" if reader.generator else "text's own pieces"
-    figures = Figures(
-        model, tuple(texts), len(sentences), sampled_by, versions(), mistakes, layers, sure
-    )
+    texts_cut = {text.text: text for text in reader.cut([s.text for s in sentences])}
+    examples = examples_of(sentences, texts_cut, num_examples, seed)
+    layers = _probe_layers(reader, examples, range(num_seeds)) if examples else []
+    figures = Figures(model, tuple(texts), len(sentences), versions(), mistakes, layers)
     # what is not a number is null
     record = json.loads(json.dumps(asdict(figures)), parse_constant=lambda constant: None)
     title = f"What the network finds and knows: {model}"
@@ -124,68 +96,16 @@ def held_out(
     return analyse(sentences)
 
 
-@contextmanager
-def open_steps(model: str, named: Sequence[str], export: Export) -> Iterator[dict[str, Reader]]:
-    """Networks by step.
-
-    `named` are STEP=FOLDER, each an exported folder or a checkpoint of a run, or "all" for those
-    that the run kept. Checkpoints are exported into a folder that is gone afterwards. Raises
-    `ValueError` for another form.
-    """
-    folders: dict[int, Path] = {}
-    for text in named:
-        step, _, folder = text.partition("=")
-        if text == "all":
-            run = Path(model)
-            kept = checkpoints(run / "pretrain") or checkpoints(run / "pretrain.partial")
-            if not kept:
-                raise UserError(f"no checkpoint in {model}; name them: --checkpoint STEP=FOLDER")
-            folders |= {checkpoint_step(path): path for path in kept}
-        elif step.isdecimal() and folder:
-            folders[int(step)] = Path(folder)
-        else:
-            raise UserError(
-                f"--checkpoint {text}: give STEP=FOLDER, such as 6000=out/early, or all"
-            )
-    with tempfile.TemporaryDirectory() as scratch:
-        for step_number, place in folders.items():
-            if (place / "state.json").is_file():
-                folders[step_number] = Path(scratch, str(step_number))
-                export(place, folders[step_number])
-        yield {str(n): open_reader(str(of), device="auto") for n, of in sorted(folders.items())}
-
-
-def _probe_networks(
-    reader: Reader,
-    earlier: dict[str, Reader],
-    sentences: Sequence[KoreanSentence],
-    sizes: ProbeSizes,
-    seed: int,
-) -> tuple[list[LayerFigure], list[Certainty]]:
-    """The model, the same network with random initialisation, and those of earlier steps."""
-    own = [sentence.text for sentence in sentences]
-    texts = dict(zip(own, reader.cut(own), strict=True))
-    examples = examples_of(sentences, texts, sizes.examples, seed)
-    every = [example for of in examples.values() for example in of]
-    more = list(dict.fromkeys(e.text for e in every if e.text not in texts))
-    texts |= dict(zip(more, reader.cut(more), strict=True)) if more else {}
-    replaced = replace_pieces(reader, sentences, texts, sizes.sentences, seed)
-    networks: list[tuple[str, Reader, Role]] = [
-        (MODEL, reader, "pretrained"),
-        (RANDOM_INIT, reader, "random-init"),
-        *((step, network, "pretrained") for step, network in earlier.items()),
-    ]
-    layers: list[LayerFigure] = []
-    sure: list[Certainty] = []
-    for name, network, variant in networks:
-        log(f"probe: {name}")
-        check_vocabulary(reader.source, network.source)
-        encoder = load_encoder(network.source, variant, seed=0).eval().to(reader.device)
-        states, start = hidden_states(reader, encoder, texts, every), 0
+def _probe_layers(
+    reader: Reader, examples: Mapping[str, Sequence[ProbeExample]], seeds: Sequence[int]
+) -> list[LayerFigure]:
+    """Of the model, and of the same network with random initialisation."""
+    figures: list[LayerFigure] = []
+    roles: dict[str, Role] = {MODEL: "pretrained", RANDOM_INIT: "random-init"}
+    for name, role in roles.items():
+        log(f"probe: layers of {name}")
+        encoder = load_encoder(reader.source, role, seed=0).eval().to(reader.device)
         for kind, of_kind in examples.items():
-            part = states[:, start : start + len(of_kind)]
-            layers += probe_layers(name, kind, part, of_kind, range(sizes.seeds))
-            start += len(of_kind)
-        if network.discriminator is not None and variant == "pretrained":
-            sure += certainty(name, network, replaced)
-    return layers, sure
+            states = hidden_states(reader, encoder, of_kind)
+            figures += probe_layers(name, kind, states, of_kind, seeds)
+    return figures

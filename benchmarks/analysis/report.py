@@ -1,4 +1,4 @@
-"""Figures of `electrify probe` on a page and in Markdown: planted mistakes, layers, certainty."""
+"""Figures of `electrify probe` on a page and in Markdown: planted mistakes and layers."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,24 +13,19 @@ from benchmarks.results.table import Record, record_lines
 from benchmarks.statistics.uncertainty import Estimate
 from electrify.page.page import Page
 
-MODEL, RANDOM_INIT = "model", "random-init"  # networks; the others are steps
-ALL, PART, BAND = "all", "part of speech", "occurrences"  # groupings; also all rules of a kind
+MODEL, RANDOM_INIT = "model", "random-init"  # networks
 _LEVEL = 0.05
-_NUM_LINES = 6
 _METRICS = {
     "auc": "AUC against the other words of the sentence",
-    "paired": "Paired with the same word in the right sentence",
     "recall at 1%": "Recall where 1 % of right words are flagged",
     "precision at 1%": "Precision where 1 % of right words are flagged",
-    "recall at 5%": "Recall where 5 % of right words are flagged",
-    "precision at 5%": "Precision where 5 % of right words are flagged",
 }
 _HOW_MISTAKES = (
     "One mistake is planted in each right sentence. A word is as suspicious as its most suspicious "
     "piece. AUC: chance that a mistake is more suspicious than another word of its sentence. "
-    "Paired: than the same word in the right sentence. Recall and precision: at the threshold "
-    "above which stand 1 % or 5 % of the words of right sentences. In parentheses: 95 % intervals "
-    "over sentences, each alone. All in percent; guessing has an AUC of 50."
+    "Recall and precision: at the threshold above which stand 1 % of the words of right sentences. "
+    "In parentheses: 95 % intervals over sentences, each alone. All in percent; guessing has an "
+    "AUC of 50."
 )
 _HOW_PROBES = (
     "A probe is logistic regression on frozen hidden states: of a piece for part of speech, of the "
@@ -39,11 +34,6 @@ _HOW_PROBES = (
     "control task. Labels are equally frequent. Layer 0 is the embeddings. Intervals are over "
     "seeds. The best layer is chosen on the examples that it is scored on."
 )
-_HOW_CERTAINTY = (
-    "15 % of the pieces are replaced by samples of the {}. The same positions are judged with "
-    "their own piece and with the other one. Part of speech and occurrences are those of the piece "
-    "that stood there first. Intervals are over sentences."
-)
 
 
 @dataclass(frozen=True)
@@ -51,7 +41,6 @@ class MistakeFigure:
     """One figure with its interval over sentences; `p` is of a difference, for itself alone."""
 
     kind: str
-    rule: str
     num_sentences: int
     detector: str
     metric: str
@@ -73,30 +62,15 @@ class LayerFigure:
 
 
 @dataclass(frozen=True)
-class Certainty:
-    """P(replaced) of the pieces of one group, and how well it tells the two sorts apart."""
-
-    network: str
-    grouping: str
-    group: str
-    num_pieces: int
-    of_originals: float  # mean P(replaced), which should be low
-    of_replacements: float  # the same, which should be high
-    auc: Estimate
-
-
-@dataclass(frozen=True)
 class Figures:
     """What `electrify probe` measured of one model."""
 
     model: str
     text: Sequence[str]
     num_sentences: int
-    sampled_by: str
     versions: Mapping[str, str]
     mistakes: Sequence[MistakeFigure]
     layers: Sequence[LayerFigure]
-    certainty: Sequence[Certainty]
 
 
 def read_figures(record: Json) -> Figures:
@@ -104,7 +78,6 @@ def read_figures(record: Json) -> Figures:
     kinds: dict[str, Any] = {
         "mistakes": MistakeFigure,
         "layers": LayerFigure,
-        "certainty": Certainty,
     }
     rows = {
         name: [
@@ -163,8 +136,8 @@ def _mistake_blocks(figures: Figures) -> Iterator[Block]:
     every = figures.mistakes
     if not every:
         return
-    gaps = [m for m in every if " - " in m.detector and m.rule == ALL]
-    whole = [m for m in every if " - " not in m.detector and m.rule == ALL]
+    gaps = [m for m in every if " - " in m.detector]
+    whole = [m for m in every if " - " not in m.detector]
     aucs: dict[str, list[Estimate]] = {}
     for m in whole:
         if m.metric == "auc":
@@ -184,8 +157,6 @@ def _mistake_blocks(figures: Figures) -> Iterator[Block]:
         yield _table(title, _mistake_rows([m for m in whole if m.metric == metric]))
     if gaps:
         yield _table("Differences in AUC", _mistake_rows(gaps))
-    rules = [m for m in every if m.rule != ALL and " - " not in m.detector and m.metric == "auc"]
-    yield _table("AUC by rule, where a rule has 20 sentences or more", _mistake_rows(rules))
 
 
 def _verdict(gaps: Sequence[MistakeFigure]) -> str:
@@ -208,68 +179,36 @@ def _verdict(gaps: Sequence[MistakeFigure]) -> str:
 
 
 def _mistake_rows(figures: Sequence[MistakeFigure]) -> list[Record]:
-    """A row a kind, or a kind and rule; a column a detector."""
-    rows: dict[tuple[str, str], dict[str, object]] = {}
+    """A row a kind, a column a detector."""
+    rows: dict[str, dict[str, object]] = {}
     for m in figures:
-        rule = {} if m.rule == ALL else {"rule": m.rule}
-        start = {"kind": KINDS[m.kind], **rule, "sentences": m.num_sentences}
-        rows.setdefault((m.kind, m.rule), start)[m.detector] = _interval(m.estimate)
+        start: dict[str, object] = {"kind": KINDS[m.kind], "sentences": m.num_sentences}
+        rows.setdefault(m.kind, start)[m.detector] = _interval(m.estimate)
     return list(rows.values())
 
 
-# --- layers and certainty -------------------------------------------------------------------------
+# --- layers ---------------------------------------------------------------------------------------
 
 Layers = Mapping[str, Sequence[LayerFigure]]  # by property, layer after layer
 
 
 def _layer_blocks(figures: Figures) -> Iterator[Block]:
-    """Each figure with a sentence, then the tables."""
     networks: dict[str, dict[str, list[LayerFigure]]] = {}
     for figure in figures.layers:
         of_network = networks.setdefault(figure.network, {})
         of_network.setdefault(figure.property, []).append(figure)
-    steps = [name for name in networks if name.isdecimal()]
-    model, baseline = networks.get(MODEL, {}), networks.get(RANDOM_INIT, {})
-    sure = [row for row in figures.certainty if row.network == MODEL]
-    if model:
-        yield Block(lambda page: _plot_layers(page, model))
-        parts = [
-            f"{name} {percent(best.selectivity.value, 1)} in layer {best.layer} (random "
-            f"initialisation {percent(_best(baseline[name]).selectivity.value, 1)} in its best)"
-            for name, best in ((name, _best(of)) for name, of in model.items())
-        ]
-        yield _text(f"The highest measured selectivity: {', '.join(parts)}.")
-    for grouping in (PART, BAND):
-        if rows := [row for row in sure if row.grouping == grouping]:
-            yield from _certainty_blocks(grouping, rows)
-    if steps:
-        yield Block(lambda page: _plot_steps(page, figures, networks, steps))
-    if model:
-        yield _text(_HOW_PROBES)
-        yield _table("Probes by layer, percent", _layer_rows(model, baseline))
-    if sure:
-        yield _text(_HOW_CERTAINTY.format(figures.sampled_by))
-        yield _table("Certainty, percent", [_certainty_row(row) for row in sure])
-    if steps:
-        rows_of_steps = [
-            {"step": name}
-            | {
-                kind: f"{_interval(_best(of).selectivity)} in {_best(of).layer}"
-                for kind, of in networks[name].items()
-            }
-            for name in (RANDOM_INIT, *steps)
-        ]
-        title = "Selectivity over pretraining, in the best layer of each step, percent"
-        yield _table(title, rows_of_steps)
-        aucs = {(r.network, r.grouping, r.group): r.auc.value for r in figures.certainty}
-        yield _table(
-            "AUC of replaced against original pieces over pretraining, percent",
-            [
-                {"by": row.grouping, "group": row.group}
-                | {step: percent(aucs.get((step, row.grouping, row.group)), 1) for step in steps}
-                for row in sure
-            ],
-        )
+    if not networks:
+        return
+    model, baseline = networks[MODEL], networks[RANDOM_INIT]
+    yield Block(lambda page: _plot_layers(page, model))
+    parts = [
+        f"{name} {percent(best.selectivity.value, 1)} in layer {best.layer} (random "
+        f"initialisation {percent(_best(baseline[name]).selectivity.value, 1)} in its best)"
+        for name, best in ((name, _best(of)) for name, of in model.items())
+    ]
+    yield _text(f"The highest measured selectivity: {', '.join(parts)}.")
+    yield _text(_HOW_PROBES)
+    yield _table("Probes by layer, percent", _layer_rows(model, baseline))
 
 
 def _best(rows: Sequence[LayerFigure]) -> LayerFigure:
@@ -289,52 +228,6 @@ def _plot_layers(page: Page, model: Layers) -> None:
     )
 
 
-def _plot_steps(
-    page: Page, figures: Figures, networks: Mapping[str, Layers], steps: Sequence[str]
-) -> None:
-    best = {name: _best(of).layer for name, of in networks[MODEL].items()}
-    places = {0.0: networks[RANDOM_INIT]} | {float(step): networks[step] for step in steps}
-    page.line_plot(
-        "Selectivity over pretraining, each in the layer that is best at the end",
-        {
-            name: [(x, 100 * of[name][layer].selectivity.value) for x, of in places.items()]
-            for name, layer in best.items()
-        },
-        "pretraining steps",
-        "selectivity, percent",
-    )
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for row in figures.certainty:
-        if row.network in steps and row.grouping == PART:
-            lines.setdefault(row.group, []).append((float(row.network), 100 * row.auc.value))
-    if lines:
-        page.line_plot(
-            "Certainty over pretraining: AUC of replaced against original pieces",
-            dict(list(lines.items())[:_NUM_LINES]),
-            "pretraining steps",
-            "AUC, percent",
-        )
-
-
-def _certainty_blocks(grouping: str, rows: Sequence[Certainty]) -> Iterator[Block]:
-    yield Block(
-        lambda page: page.bar_plot(
-            f"Certainty by {grouping}: mean P(replaced), percent",
-            [row.group for row in rows],
-            {
-                "of original pieces": [100 * row.of_originals for row in rows],
-                "of replaced pieces": [100 * row.of_replacements for row in rows],
-            },
-            "mean P(replaced), percent",
-        )
-    )
-    worst, *_, best = sorted(rows, key=lambda row: row.auc.value) * 2
-    yield _text(
-        f"By {grouping}, the AUC of replaced against original pieces is highest for {best.group} "
-        f"({_interval(best.auc)}) and lowest for {worst.group} ({_interval(worst.auc)})."
-    )
-
-
 def _layer_rows(model: Layers, baseline: Layers) -> list[Record]:
     return [
         {
@@ -351,14 +244,3 @@ def _layer_rows(model: Layers, baseline: Layers) -> list[Record]:
         for name, rows in model.items()
         for row, other in zip(rows, baseline[name], strict=True)
     ]
-
-
-def _certainty_row(row: Certainty) -> Record:
-    return {
-        "by": row.grouping,
-        "group": row.group,
-        "pieces": row.num_pieces,
-        "P(replaced) of originals": percent(row.of_originals, 1),
-        "of replacements": percent(row.of_replacements, 1),
-        "AUC": _interval(row.auc),
-    }

@@ -39,11 +39,6 @@ def auc(
     return lambda counts: np.array([of_one(row) for row in counts])
 
 
-def paired_wins(positives: Floats, twins: Floats) -> Weighted:
-    """How often the positive item has a higher score than its twin (n,); ties count half."""
-    return mean_of((positives > twins) + 0.5 * (positives == twins))
-
-
 def threshold_at(negatives: Floats, false_alarm_fraction: float) -> float:
     """A score above which stands this share of the negative items; less where they are tied."""
     return float(np.quantile(negatives, 1 - false_alarm_fraction, method="higher"))

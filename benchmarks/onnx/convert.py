@@ -150,7 +150,7 @@ def _convert(
     for name, network in opened.items():
         one, two = (_tokens(network, part, generator) for part in (texts[::2], texts[1::2]))
         if one and two:
-            families[name].subjects.insert(0, Subject.of(name, folder / name / FP32, one, two))
+            families[name].subjects.insert(0, Subject(name, folder / name / FP32, one, two))
     judged = {
         name: [_judge(family, each, options.force) for each in options.variants]
         for name, family in families.items()
@@ -197,7 +197,7 @@ def _add_tasks(
         data = load_data(kept.task, dir_of(kept.task, data_dirs(evaluation, [kept.task])))
         reported = task_benchmark(kept, data.reported)
         choice = task_benchmark(kept, data.train[-_CHOICE_EXAMPLES:])
-        family.subjects.append(Subject.of(name, target / FP32, reported, choice))
+        family.subjects.append(Subject(name, target / FP32, reported, choice))
 
 
 def _tokens(network: Network, texts: Sequence[str], generator: Path | None) -> Benchmark | None:

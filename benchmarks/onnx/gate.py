@@ -4,7 +4,7 @@ be written."""
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -158,20 +158,22 @@ def _row(ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
 
 @dataclass(frozen=True)
 class Subject:
-    """An fp32 file with what it is measured by, and what it says there."""
+    """An fp32 file with what it is measured by."""
 
     name: str
     file: Path
     benchmark: Benchmark
     choice: Benchmark  # other rows: those that choose which layers stay in fp32
-    expected: Outcome
-    expected_choice: Sequence[Row]
 
-    @classmethod
-    def of(cls, name: str, file: Path, benchmark: Benchmark, choice: Benchmark) -> "Subject":
-        """With the outputs of the file."""
-        expected = benchmark.outcome(predict(file, benchmark.rows))
-        return cls(name, file, benchmark, choice, expected, predict(file, choice.rows))
+    @cached_property
+    def expected(self) -> Outcome:
+        """What fp32 says."""
+        return self.benchmark.outcome(predict(self.file, self.benchmark.rows))
+
+    @cached_property
+    def expected_choice(self) -> Sequence[Row]:
+        """The outputs of fp32 for the other rows."""
+        return predict(self.file, self.choice.rows)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """Labels follow from morphemes by rule; probes find what is in a layer, and the control task takes
-off what is learnt by heart; certainty of a planted discriminator."""
+off what is learnt by heart."""
 
 from collections import Counter
 from dataclasses import replace
@@ -10,21 +10,19 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from benchmarks.analysis.korean import KoreanSentence, Morpheme, analyse
+from benchmarks.analysis.korean import analyse
 from benchmarks.analysis.layers import (
     MEAN,
     ProbeExample,
-    certainty,
     control_labels,
     examples_of,
     hidden_states,
     part_of_speech,
     parts_of_pieces,
     probe_layers,
-    replace_pieces,
 )
 from benchmarks.analysis.reader import Reader
-from tests.benchmarks.conftest import FILLERS, TOPICS, build_tokenizer
+from tests.benchmarks.conftest import build_tokenizer
 
 STEMS = ["책을 읽", "밥을 먹", "손을 씻", "문을 닫", "옷을 입"]
 ENDINGS = {
@@ -151,13 +149,12 @@ def test_control_labels_are_one_a_type_and_by_the_seed():
 def test_hidden_states_are_those_of_the_encoder(model_folder, reader: Reader):
     encoder = AutoModel.from_pretrained(model_folder).eval()
     texts = ["국회 증시 오늘", "여행"]
-    cut = dict(zip(texts, reader.cut(texts), strict=True))
     examples = [
         ProbeExample(texts[0], 1, "a", "a", "a"),
         ProbeExample(texts[1], MEAN, "a", "a", "a"),
         ProbeExample(texts[0], MEAN, "a", "a", "a"),
     ]
-    states = hidden_states(reader, encoder, cut, examples)
+    states = hidden_states(reader, encoder, examples)
     with torch.no_grad():
         long, short = (
             torch.stack(
@@ -169,51 +166,3 @@ def test_hidden_states_are_those_of_the_encoder(model_folder, reader: Reader):
         )
     expected = np.stack([long[:, 2], short[:, 1:-1].mean(1), long[:, 1:-1].mean(1)], axis=1)
     np.testing.assert_allclose(states, expected, atol=1e-5)
-
-
-# Where a discriminator is sure.
-
-
-@pytest.fixture(scope="module")
-def replaced(reader: Reader):
-    """In sentences of nouns (topics) and adverbs (fillers)."""
-    draw, sentences = np.random.default_rng(0), []
-    for _ in range(200):
-        words = [str(draw.choice(TOPICS if i % 2 else FILLERS)) for i in range(8)]
-        morphemes, start = [], 0
-        for number, word in enumerate(words):
-            tag = "NNG" if number % 2 else "MAG"
-            morphemes.append(Morpheme(word, tag, start, start + len(word)))
-            start += len(word) + 1
-        sentences.append(KoreanSentence(" ".join(words), tuple(morphemes)))
-    texts = [sentence.text for sentence in sentences]
-    cut = dict(zip(texts, reader.cut(texts), strict=True))
-    return replace_pieces(replace(reader, generator=None), sentences, cut, 150, seed=1)
-
-
-def test_only_the_places_differ(replaced):
-    pairs = zip(replaced.originals, replaced.replaced, strict=True)
-    changed = [(n, i) for n, (a, b) in enumerate(pairs) for i in np.flatnonzero(a != b)]
-    assert changed == list(zip(replaced.owners, replaced.places, strict=True))
-    is_noun = replaced.groups["part of speech"] == "common noun"
-    assert (is_noun == (replaced.places % 2 == 1)).all()
-
-
-def test_a_discriminator_that_knows_nouns_alone(reader: Reader, replaced):
-    def replaced_logits(texts):
-        draw, originals = np.random.default_rng(2), replaced.originals
-        noise = [draw.normal(size=len(ids)) for ids in originals]
-        is_noun = [np.arange(len(ids)) % 2 == 1 for ids in originals]
-        return [
-            np.where(noun, 8.0 * (ids != original), of)
-            for ids, original, noun, of in zip(texts, originals, is_noun, noise, strict=True)
-        ]
-
-    knowing = SimpleNamespace(replaced_logits=replaced_logits)
-    groups = {row.group: row for row in certainty("model", knowing, replaced)}
-    assert groups["common noun"].auc.value == 1
-    assert groups["common noun"].of_replacements > 0.99
-    assert groups["adverb"].of_originals == groups["adverb"].of_replacements  # the same noise
-    assert groups["adverb"].auc.value == pytest.approx(0.5)
-    assert 0.5 < groups["all"].auc.value < 1
-    assert groups["all"].num_pieces == len(replaced.places)

@@ -10,7 +10,7 @@ from benchmarks.report import report
 from electrify.cli import main
 from tests.benchmarks.conftest import FILLERS, TOPICS, build_tokenizer, text_of
 
-SIZES = ["--mistakes", "40", "--examples", "120", "--sentences", "40", "--seeds", "2"]
+SIZES = ["--mistakes", "40", "--examples", "120", "--seeds", "2"]
 TITLES = ("Which planted mistakes it finds", "What the network knows")
 
 
@@ -28,7 +28,7 @@ def text(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_figures_of_a_run_with_counts_and_an_earlier_network(
+def test_figures_of_a_run_with_counts(
     model_folder: Path, generator_folder: Path, text: str, tmp_path: Path
 ):
     run = tmp_path / "run"
@@ -38,20 +38,13 @@ def test_figures_of_a_run_with_counts_and_an_earlier_network(
     (run / "export" / "generator").symlink_to(generator_folder)
     assert TITLES[0] not in text_of(report([run]).read_text(encoding="utf-8"))
     words = ["probe", str(run), "--text", text, "--corpus", text, *SIZES]
-    assert main([*words, "--checkpoint", f"500={model_folder}"]) == 0
+    assert main(words) == 0
     record = json.loads((run / "probe" / "probe.json").read_text(encoding="utf-8"))
     detectors = {row["detector"] for row in record["mistakes"] if " - " not in row["detector"]}
     assert detectors == {"discriminator", "generator", "bigram", "rarity"}
     assert {row["kind"] for row in record["mistakes"]} >= {"particle-form", "keyboard"}
-    rows = {
-        (r["network"], r["property"], r["layer"]): r["accuracy"]["value"] for r in record["layers"]
-    }
-    assert {network for network, _, _ in rows} == {"model", "random-init", "500"}
-    assert {layer for _, _, layer in rows} == {0, 1, 2}
-    for (network, name, layer), accuracy in rows.items():
-        if network == "500":  # the same weights
-            assert accuracy == rows["model", name, layer]
-    assert {row["network"] for row in record["certainty"]} == {"model", "500"}
+    assert {row["network"] for row in record["layers"]} == {"model", "random-init"}
+    assert {row["layer"] for row in record["layers"]} == {0, 1, 2}
     pages = [(run / "probe" / "probe.html").read_text(encoding="utf-8")]
     pages.append(report([run]).read_text(encoding="utf-8"))
     markdown = (run / "probe" / "probe.md").read_text(encoding="utf-8")
@@ -60,7 +53,6 @@ def test_figures_of_a_run_with_counts_and_an_earlier_network(
         for title in ("wrong form of a particle", "Differences in AUC", "Probes by layer"):
             assert title in place
         assert "The highest measured selectivity: " in place
-        assert "Selectivity over pretraining" in place
     (run / "probe" / "probe.json").write_text("[]")
     with pytest.raises(ValueError, match=r"probe\.json holds a list"):
         report([run])
@@ -76,9 +68,7 @@ def test_what_is_refused(model_folder: Path, text: str, tmp_path: Path, capsys):
         (["--text", text], "say with --output"),
         (["--text", str(english), *out], "no Korean sentence"),
         (["--text", text, "--corpus", "none.parquet", *out], "no corpus file none.parquet"),
-        (["--text", text, "--checkpoint", f"500={other}", *out, *SIZES], "another vocabulary"),
-        (["--text", text, "--checkpoint", "x=y", *out, *SIZES], "give STEP=FOLDER"),
-        (["--text", text, "--checkpoint", "all", *out, *SIZES], "no checkpoint in"),
+        (["--text", text, "--generator", str(other), *out], "another vocabulary"),
     ):
         assert main(["probe", str(model_folder), *words]) == 1
         assert says in capsys.readouterr().err

@@ -6,7 +6,6 @@ from sklearn.metrics import precision_score, roc_auc_score
 
 from benchmarks.metrics.detection import (
     auc,
-    paired_wins,
     precision_above,
     recall_above,
     threshold_at,
@@ -67,8 +66,6 @@ def test_recall_precision_and_pairs(items, counts):
         assert recall == pytest.approx((row * (positives > 1)).sum() / row.sum())
         assert precision == pytest.approx(precision_score(labels, flagged, sample_weight=weights))
     assert np.isnan(precision_above(*items, 9.0)(counts)).all()
-    whole = np.ones((1, 3))
-    assert paired_wins(np.array([1.0, 2, 3]), np.array([0.0, 2, 4]))(whole)[0] == 0.5
 
 
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.3])

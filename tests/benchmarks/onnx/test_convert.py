@@ -38,7 +38,7 @@ def family(exported: Exported, benchmark: Benchmark, tmp_path: Path) -> Family:
         file.parent.mkdir()
         file.write_bytes(exported.file.read_bytes())
         found.files[name], found.differences[name] = file, exported.differences
-    found.subjects = [Subject.of("one", found.files["one"], benchmark, benchmark)]
+    found.subjects = [Subject("one", found.files["one"], benchmark, benchmark)]
     return found
 
 
