@@ -27,9 +27,9 @@ OUTCOMES = {
 def run(tmp_path) -> RunFolder:
     """Five tasks with three seeds, the encoder and both floors; nothing of its pretraining."""
     records = [
-        make_result(task=task, model=model, seed=seed, value=0.5 + seed / 100)
+        make_result(task=task, role=role, seed=seed, value=0.5 + seed / 100)
         for task in OUTCOMES
-        for model in ("pretrained", *BASELINES)
+        for role in ("pretrained", *BASELINES)
         for seed in range(3)
     ]
     lines = "".join(record.model_dump_json() + "\n" for record in records)
