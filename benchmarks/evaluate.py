@@ -6,11 +6,9 @@ there is done. So the same command resumes a stopped one, other options add reco
 names those that the last command asked for.
 """
 
-import csv
-import io
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.encoder import ModelSource, check_place, open_model
@@ -28,7 +26,8 @@ from benchmarks.finetune.jobs import (
 from benchmarks.finetune.kept import MODELS, kept_folder
 from benchmarks.finetune.parallel import num_workers, run_jobs
 from benchmarks.finetune.recipe import recommended_settings, seeds_for
-from benchmarks.probes.suites import PROBES, probe_options
+from benchmarks.noise.suites import PROBES, probe_options
+from benchmarks.report.scores import score_lines, write_scores
 from benchmarks.results.predictions import PREDICTIONS, prediction_path, write_lines
 from benchmarks.results.results import (
     JOBS,
@@ -36,18 +35,14 @@ from benchmarks.results.results import (
     Result,
     append_result,
     current_results,
-    encoder_label,
-    largest_part,
     percent,
     read_results,
 )
 from benchmarks.results.submission import write_submissions
-from benchmarks.statistics.comparison import against_baselines, verdict_sentence
-from benchmarks.statistics.scores import TaskScore, overall, task_scores
 from benchmarks.tasks.data import TaskData, load_tasks
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.run import EvaluationRun
-from electrify.stage.folder import MANIFEST, check_files, write_json, write_text
+from electrify.stage.folder import MANIFEST, check_files, write_json
 from electrify.stage.plan import evaluate_stage, output_dir
 from electrify.stage.remote import pull
 from electrify.stage.run import run_stage
@@ -62,8 +57,7 @@ from electrify.system.progress import (
     warn,
 )
 
-SCORES = "scores.csv"  # beside the results
-TRIALS = "search.jsonl"  # likewise: a record a trial of a search
+TRIALS = "search.jsonl"  # beside the results: a record a trial of a search
 DEFAULT_MODEL = "export/discriminator"
 _PROMISE = "finished jobs are kept, a fine-tuning that runs now is resumed where it is"
 UNFINISHED = "unfinished"  # folder of fine-tunings that were stopped
@@ -128,7 +122,7 @@ def evaluate(
                 shutil.rmtree(partial)
             raise
         shutil.rmtree(partial / UNFINISHED, ignore_errors=True)
-        _write_scores(results, partial)
+        write_scores(results, partial)
         if probe is not None:
             PROBES[probe].write(partial, tasks, data, results, source, options.data_dirs)
         elif any(split in task.unlabelled for task in tasks for split in data[task.name].further):
@@ -138,7 +132,7 @@ def evaluate(
 
     run_stage(stage, work, overwrite)
     results = current_results(stage.folder)
-    for line in score_table(results, stage.folder):
+    for line in score_lines(results, stage.folder):
         log(line)
     lacking = {
         f"{result.task} {split}": None
@@ -282,77 +276,3 @@ def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:
         warn(f"{job.label} is degenerate: {result.degenerate}")
     for note in result.notes:
         warn(f"{job.label}: {note}")
-
-
-def score_table(results: Sequence[Result], place: Path) -> list[str]:
-    """The mean over seeds of each task and encoder, line by line, then for each task a sentence:
-    better or worse than its baselines, or cannot tell, and why.
-
-    Of those that learnt from the largest part of the training split. `place` holds their
-    predictions.
-    """
-    results = largest_part(results)
-    scores = task_scores(place.name, results, place)
-    rows = _score_rows(scores)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        " ".join(
-            cell.ljust(width) if number in (0, 1, 2, 6) else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-    for score in scores:
-        notes = (note for result in score.results for note in result.notes)
-        lines += [f"warning: {score.first.task}: {note}" for note in dict.fromkeys(notes)]
-    compared = against_baselines(scores)
-    lines += [f"{a.score.first.title}: {verdict_sentence(a)}" for a in compared]
-    if weak := [score.first.title for score in scores if _is_weak(score)]:
-        lines.append(
-            f"{', '.join(weak)}: degenerate, or below TF-IDF. Another learning rate may suit this "
-            "encoder: the same command with --search tries four on held-out training rows"
-        )
-    if not compared:
-        lines.append("nothing to compare with: random initialisation is not scored")
-    for (name, role), mean in overall(results).items():
-        lines.append(f"{name}, {encoder_label(role, results[0].model_path)}: {percent(mean)}")
-    return lines
-
-
-def _is_weak(score: TaskScore) -> bool:
-    """Whether a search may help: the encoder has a degenerate seed or a lower mean than TF-IDF, and
-    there was no search."""
-    own, baseline = score.pretrained, score.by_role["bag-of-words"]
-    if not own.values or score.first.search:
-        return False
-    gain = own.summary.mean - baseline.summary.mean if baseline.values else 0.0
-    return own.summary.num_degenerate > 0 or (gain if score.first.higher_is_better else -gain) < 0
-
-
-def _score_rows(scores: Sequence[TaskScore]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [("task", "metric", "encoder", "mean", "sd", "seeds", "")]
-    for score in scores:
-        for name, sample in score.samples.items():
-            mean, sd, num_seeds, num_degenerate = astuple(sample.summary)
-            first, notes = score.first, [f"{num_degenerate} degenerate"] * bool(num_degenerate)
-            if "-" in first.split:  # not the rows of the official split
-                notes.append(f"{first.examples} rows of {first.split}")
-            of_sample = percent(mean), percent(sd), str(num_seeds), ", ".join(notes)
-            rows.append((first.title, first.metric, name, *of_sample))
-    return rows
-
-
-def _write_scores(results: Sequence[Result], place: Path) -> None:
-    """scores.csv: a row a task, encoder and part of the training rows; means over seeds in full."""
-    file = io.StringIO()
-    table = csv.writer(file, lineterminator="\n")
-    about = ("task", "metric", "encoder", "train_fraction", "split", "examples")
-    table.writerow((*about, "mean", "sd", "seeds", "degenerate"))
-    for fraction in dict.fromkeys(result.train_fraction for result in results):
-        part = [result for result in results if result.train_fraction == fraction]
-        for score in task_scores(place.name, part):
-            task, rows = score.first.task, (score.first.split, score.first.num_examples)
-            for name, sample in score.samples.items():
-                cells = (task, sample.metric, name, fraction, *rows)
-                table.writerow((*cells, *astuple(sample.summary)))
-    write_text(place / SCORES, file.getvalue())

@@ -169,7 +169,7 @@ def run(
 ) -> None:
     """Run every stage in order, skipping those already done."""
     from benchmarks.evaluate import evaluate
-    from benchmarks.report import report
+    from benchmarks.report.report import report
     from electrify.check.inputs import check_run
     from electrify.stage.plan import NETWORKS
     from electrify.stage.remote import pull, push_report
@@ -439,7 +439,7 @@ def report(
     overrides: Overrides = [],
 ) -> None:
     """Make a page about one run, or compare several."""
-    from benchmarks.report import report
+    from benchmarks.report.report import report
     from electrify.config.load import load_config
     from electrify.stage.remote import push_report
 
@@ -728,7 +728,7 @@ def _update_cards(run: Any) -> None:
     folder = Path(run.output_dir)
     if not (folder / "export" / MANIFEST).exists():
         return
-    from benchmarks.pages.card_tables import card_sections
+    from benchmarks.report.report import card_sections
     from model.weights.card import add_sections
 
     add_sections(run, card_sections(folder))

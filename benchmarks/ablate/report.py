@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.ablate.grid import RANDOM, Claim, Experiment, Grid, Run, column_groups
 from benchmarks.metrics.statistics import holm
-from benchmarks.pages.training import final_valid
+from benchmarks.report.stages import final_valid
 from benchmarks.results.results import Result, differing, percent
 from benchmarks.results.run_folder import Json, read_run
 from benchmarks.results.table import Record, markdown_text, record_lines

@@ -1,26 +1,86 @@
-"""Tables and text in Markdown, and the figures that stand in them."""
+"""A table of cells and its forms: a page, Markdown (also of a card), CSV, lines of a terminal."""
 
+import csv
+import io
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
 
-from benchmarks.results.results import percent
-from electrify.page.page import format_number
+from electrify.page.page import Cell, Page, format_number, is_numeric
 from electrify.page.plots import printable
 
 Record = Mapping[str, object]
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|$~])")
 
 
-def table_lines(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """A table in Markdown, line by line."""
-    return [_row(headers), "|" + " --- |" * len(headers), *(_row(row) for row in rows)]
+@dataclass(frozen=True)
+class Table:
+    """Headers and rows of cells: texts, numbers, None (a dash), a `Cell` with a small second text.
+
+    Rows whose first cell is in `grey` are soft on a page.
+    """
+
+    headers: Sequence[str | Cell]
+    rows: Sequence[Sequence[object]]
+    caption: str = ""
+    grey: Collection[str] = ()
+
+    @classmethod
+    def of(cls, records: Sequence[Record], caption: str = "") -> Self:
+        """Of cells by their header, the same in every record."""
+        return cls(
+            list(records[0]) if records else [], [list(r.values()) for r in records], caption
+        )
+
+    def add_to(self, page: Page) -> None:
+        """Append it to a page; nothing of no rows."""
+        if any(isinstance(header, Cell) for header in self.headers):
+            headers = [_pair(header) for header in self.headers]
+            rows = [(str(name), [_cell(cell) for cell in cells]) for name, *cells in self.rows]
+            page.rich_table(headers, rows, self.grey, self.caption)
+        elif self.rows:
+            page.table([str(header) for header in self.headers], self.rows, self.caption)
+
+    def markdown(self) -> list[str]:
+        """Line by line; nothing of no rows."""
+        if not self.rows:
+            return []
+        headers = [_pair(header)[0] for header in self.headers]
+        return [_line(headers), "|" + " --- |" * len(headers), *map(_line, self.rows)]
+
+    def csv(self) -> str:
+        """Values in full; None is empty."""
+        file = io.StringIO()
+        table = csv.writer(file, lineterminator="\n")
+        table.writerows([self.headers, *self.rows])
+        return file.getvalue()
+
+    def terminal(self) -> list[str]:
+        """Lines of aligned columns, those of numbers to the right."""
+        texts = [[_text(cell) for cell in row] for row in [self.headers, *self.rows]]
+        columns = list(zip(*texts, strict=True))
+        right = [is_numeric(column[1:]) for column in columns]
+        widths = [max(map(len, column)) for column in columns]
+        return [
+            " ".join(
+                cell.rjust(width) if is_right else cell.ljust(width)
+                for cell, width, is_right in zip(row, widths, right, strict=True)
+            ).rstrip()
+            for row in texts
+        ]
 
 
-def record_lines(rows: Sequence[Record]) -> list[str]:
-    """The same of cells by their header; of no rows nothing."""
-    return table_lines(list(rows[0]), [list(row.values()) for row in rows]) if rows else []
+def record_lines(records: Sequence[Record]) -> list[str]:
+    """A table in Markdown of cells by their header; nothing of no records."""
+    return Table.of(records).markdown()
+
+
+def markdown_text(text: str) -> str:
+    """Text on one line with nothing left that Markdown would read as markup."""
+    line = " ".join(printable(text).split())  # split() takes Unicode's line ends too
+    return _SPECIAL.sub(r"\\\1", line)
 
 
 def defined(value: float) -> float | None:
@@ -33,19 +93,17 @@ def short(value: float | None) -> str | None:
     return f"{value:.3g}" if value is not None and math.isfinite(value) else None
 
 
-def with_interval(row: Mapping[str, Any]) -> str | None:
-    """'81.2 (80.1 to 82.3)' of value, low and high, in percent; None of no value."""
-    if row["value"] is None:
-        return None
-    value, low, high = (percent(row[name], 1) for name in ("value", "low", "high"))
-    return value if row["low"] is None else f"{value} ({low} to {high})"
+def _line(cells: Sequence[object]) -> str:
+    return "| " + " | ".join(markdown_text(_text(cell)) for cell in cells) + " |"
 
 
-def markdown_text(text: str) -> str:
-    """Text on one line with nothing left that Markdown would read as markup."""
-    line = " ".join(printable(text).split())  # split() takes Unicode's line ends too
-    return _SPECIAL.sub(r"\\\1", line)
+def _text(cell: object) -> str:
+    return f"{cell.text} {cell.small}".strip() if isinstance(cell, Cell) else format_number(cell)
 
 
-def _row(cells: Sequence[object]) -> str:
-    return "| " + " | ".join(markdown_text(format_number(cell)) for cell in cells) + " |"
+def _cell(cell: object) -> Cell:
+    return cell if isinstance(cell, Cell) else Cell(format_number(cell))
+
+
+def _pair(header: str | Cell) -> tuple[str, str]:
+    return (header.text, header.small) if isinstance(header, Cell) else (header, "")

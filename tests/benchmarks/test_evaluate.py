@@ -12,9 +12,10 @@ from datasets import Dataset, DatasetDict, Features, Value
 
 import benchmarks.finetune.jobs
 from benchmarks.encoder import open_model
-from benchmarks.evaluate import TRIALS, evaluate, score_table
+from benchmarks.evaluate import TRIALS, evaluate
 from benchmarks.finetune.jobs import plan_jobs
-from benchmarks.report import report
+from benchmarks.report.report import report
+from benchmarks.report.scores import score_lines
 from benchmarks.results.predictions import prediction_path, read_predictions, rescore
 from benchmarks.results.results import (
     MEASURED,
@@ -399,7 +400,7 @@ def test_every_part_of_the_training_rows_is_a_job_and_the_largest_the_headline(
     assert (folder / "predictions/klue-ynat/train-0.1/pretrained-1.jsonl").is_file()
     assert rescore(folder) == 0
     assert [r.train_fraction for r in largest_part(results)] == [1.0, 1.0]
-    assert score_table(results, folder) == score_table(results[:2], folder)
+    assert score_lines(results, folder) == score_lines(results[:2], folder)
 
 
 def test_an_encoder_from_elsewhere_needs_no_config(

@@ -186,7 +186,7 @@ def test_run_reads_its_config_once(monkeypatch, tmp_path: Path):
         "benchmarks.evaluate.evaluate",
     ):
         monkeypatch.setattr(stage, work)
-    monkeypatch.setattr("benchmarks.report.report", lambda *_: "page")
+    monkeypatch.setattr("benchmarks.report.report.report", lambda *_: "page")
     monkeypatch.setattr("benchmarks.analysis.mistakes.marked_lines", lambda *_: [])
     assert main(["run", str(path)]) == 0
     assert seeds == [0] * 6

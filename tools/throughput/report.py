@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks.results.table import markdown_text, table_lines
+from benchmarks.results.table import Table, markdown_text
 from electrify.system.machine import cpu_name, num_cores
 
 Row = Mapping[str, Any]  # a cell by the name of its column; None where it was not measured
@@ -51,14 +51,14 @@ class Report:
             f"# {markdown_text(self.title)}",
             f"{about['date']}, {about['cores']} cores of {about['processor']}, {about['system']}, "
             f"Python {about['python']}, {versions}.",
-            "\n".join(table_lines(("condition", ""), conditions)),
+            "\n".join(Table(("condition", ""), conditions).markdown()),
             *(markdown_text(note) for note in self.notes),
         ]
         for title, meaning, rows in self.tables.values():
             columns = dict.fromkeys(name for row in rows for name in row)
             shown = [c for c in columns if any(row.get(c) is not None for row in rows)]
             cells = [[row.get(name) for name in shown] for row in rows]
-            lines = table_lines([name.replace("_", " ") for name in shown], cells)
+            lines = Table([name.replace("_", " ") for name in shown], cells).markdown()
             blocks += [f"## {markdown_text(title)}", meaning, "\n".join(lines)]
         return "\n\n".join(blocks) + "\n"
 

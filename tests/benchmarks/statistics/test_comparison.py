@@ -7,9 +7,8 @@ import random
 
 import pytest
 
-from benchmarks.evaluate import score_table
 from benchmarks.metrics.statistics import holm
-from benchmarks.pages.summary import difference_table
+from benchmarks.report.scores import difference_table, score_lines
 from benchmarks.results.results import append_result, differing, read_results
 from benchmarks.results.run_folder import read_run
 from benchmarks.statistics.comparison import (
@@ -184,7 +183,7 @@ def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
     """In the words and by the interval of the report."""
     folder = write_evaluation(tmp_path, num_right=num_right, model_path="/models/drawn-at-random")
     place = folder / "evaluate"
-    *table, sentence = score_table(read_results(place / "results.jsonl"), place)
+    *table, sentence = score_lines(read_results(place / "results.jsonl"), place)
     task, _, verdict = sentence.partition(": ")
     assert (task, verdict[: len(start)]) == ("glue-sst2", start)
     [against] = within(read_run(folder), Baseline())
@@ -207,7 +206,7 @@ def test_an_interval_of_several_is_called_one_alone(runs):
     assert own.comparison.difference == alone.difference
     assert own.comparison.p_corrected > alone.p_corrected
     assert verdict_sentence(own).endswith(", Holm)")
-    headers, _ = difference_table([own])
+    headers = difference_table([own]).headers
     assert {"95 % interval, each alone", "p, corrected"} <= set(headers)
 
 

@@ -1,0 +1,381 @@
+"""Differences between groups of people: in errors on labelled rows, in a task's output where only
+the word of a group changes, and in what the pretrained networks say of that word.
+
+Each figure is a gap: the mean of a group less the mean of what it stands against. `fairness.toml`
+has the tasks, `templates/` the templates and the words, `measures.toml` what each measure shows and
+does not show.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.analysis.reader import Reader, open_reader
+from benchmarks.encoder import ModelSource, is_discriminator, is_language_model
+from benchmarks.noise.tables import Tested, corrected, write_csv
+from benchmarks.results.predictions import lines_of_result
+from benchmarks.results.results import Result
+from benchmarks.statistics.uncertainty import Estimate, of_variances, variance_of_mean
+from benchmarks.tasks.data import TaskData, dir_of, read_splits, rows_digest, split_by_group
+from benchmarks.tasks.kinds.classification import Classification, LabelExample
+from benchmarks.tasks.task import Line, Task
+from electrify.storage.files import read_toml
+
+TABLE = "fairness.csv"
+BAD_LESS_GOOD = ", bad less good"
+MIN_ROWS = 20  # of a group and an error that can happen: fewer say nothing
+NAMED = "named in the row"  # the axis of labelled rows by the groups in their text
+TEMPLATES, HELD_OUT = "templates", "held-out"  # splits
+SIDES = ("good", "bad")  # of a pair of templates, in this order
+_LEARNT_FRACTION = 0.5  # of the training rows; errors are counted on the others, too
+_MAX_HELD_OUT = 5000
+_TASKS = read_toml(Path(__file__).with_suffix(".toml"))
+Floats = NDArray[np.float64]
+
+
+class Gap(Tested):
+    """The mean of a group less the mean of what it stands against; intervals over words, templates
+    and seeds, or over rows and seeds."""
+
+    measure: str
+    task: str  # of the pretrained networks the language of the templates
+    encoder: str  # "pretrained", "random-init" or "bag-of-words"
+    axis: str
+    group: str
+    against: str
+    num_items: int  # of the group: rows, or pairs of templates
+    num_words: int  # of the group; 0 of rows
+    seeds: int
+    value: float
+    other: float
+    gap: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """What a gap is of: the fields of `Gap` that name it."""
+
+    measure: str
+    task: str
+    encoder: str
+    axis: str
+    group: str
+    against: str
+
+
+# Templates.
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Groups to compare with one another."""
+
+    name: str
+    words: tuple[tuple[str, str], ...]  # (group, word)
+    prefix: str
+    suffix: str
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Each once, in their order."""
+        return tuple(dict.fromkeys(group for group, _ in self.words))
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A template filled with a word, which stands at [start, end)."""
+
+    word: int
+    pair: int
+    side: int
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Templates:
+    """Sentences of a language in which only the word of a group changes."""
+
+    language: str
+    pairs: tuple[tuple[str, str], ...]
+    axes: tuple[Axis, ...]
+    named: Mapping[str, re.Pattern[str]]  # by group what names it in a row
+
+    def sentences(self, axis: Axis) -> Iterator[Sentence]:
+        """Word by word, pair by pair, the good side before the bad one."""
+        for number, (_, word) in enumerate(axis.words):
+            for pair, sides in enumerate(self.pairs):
+                for side, template in enumerate(sides):
+                    before, after = template.split("{}")
+                    start = len(before + axis.prefix)
+                    text = before + axis.prefix + word + axis.suffix + after
+                    yield Sentence(number, pair, side, text, start, start + len(word))
+
+    def shape(self, axis: Axis) -> tuple[int, int, int]:
+        """Of an axis: words, pairs, sides."""
+        return len(axis.words), len(self.pairs), len(SIDES)
+
+
+@cache
+def read_templates(language: str) -> Templates:
+    """Those of "ko" or "en"."""
+    content = read_toml(Path(__file__).parent / "templates" / f"{language}.toml")
+    axes = tuple(
+        Axis(
+            name,
+            tuple((group, word) for group, words in axis["groups"].items() for word in words),
+            axis.get("prefix", ""),
+            axis.get("suffix", ""),
+        )
+        for name, axis in content["axes"].items()
+    )
+    named = {group: re.compile(p, re.IGNORECASE) for group, p in content["named"].items()}
+    return Templates(language, tuple(map(tuple, content["pairs"])), axes, named)
+
+
+def _templates_of(task: Task) -> Templates:
+    return read_templates(_TASKS[task.name]["language"])
+
+
+# The suite.
+
+
+def accepts(task: Task) -> bool:
+    """Whether it is known which labels of the task are bad for whom a text is about."""
+    return task.name in _TASKS
+
+
+def add_templates(task: Task, data: TaskData) -> TaskData:
+    """The data with half of the training rows held out, to count errors on, and the templates."""
+    templates = _templates_of(task)
+    rows = [
+        LabelExample(_identity(axis, sentence), (sentence.text,))
+        for axis in templates.axes
+        for sentence in templates.sentences(axis)
+    ]
+    learnt, held_out = split_by_group(task, data.train, _LEARNT_FRACTION, salt="fairness\n")
+    further = {HELD_OUT: held_out[:_MAX_HELD_OUT], TEMPLATES: tuple(rows)}
+    digests = {name: rows_digest(of) for name, of in further.items()}
+    return replace(data, train=learnt, further=further, sha256=data.sha256 | digests)
+
+
+def _identity(axis: Axis, sentence: Sentence) -> str:
+    return f"{axis.name}|{sentence.word}|{sentence.pair}|{SIDES[sentence.side]}"
+
+
+def write_gaps(
+    place: Path,
+    tasks: Sequence[Task],
+    data: Mapping[str, TaskData],
+    results: Sequence[Result],
+    source: ModelSource,
+    data_dirs: Sequence[Path] = (),
+) -> None:
+    """`TABLE` in the folder of the results."""
+    gaps: dict[str, list[tuple[Gap, float]]] = {}
+    for task in tasks:
+        assert isinstance(task, Classification)
+        annotated = _annotations(task, data_dirs)
+        of_task = [result for result in results if result.task == task.name]
+        for encoder, runs in groupby(of_task, lambda result: result.role):
+            records, of_encoder = list(runs), gaps.setdefault(encoder, [])
+            of_encoder += _row_gaps(place, task, data[task.name], records, annotated)
+            of_encoder += _output_gaps(place, task, records)
+    for language in dict.fromkeys(_TASKS[task.name]["language"] for task in tasks):
+        gaps["pretrained"] += _network_gaps(read_templates(language), source)
+    write_csv(place / TABLE, [line for lines in gaps.values() for line in corrected(lines)])
+
+
+# Errors on labelled rows.
+
+
+def _annotations(task: Task, data_dirs: Sequence[Path]) -> dict[str, dict[str, str]]:
+    """By further column and row id its label; rows that lack it are left out."""
+    columns: Mapping[str, Sequence[str]] = _TASKS[task.name].get("annotated", {})
+    annotated: dict[str, dict[str, str]] = {}
+    for column, labels in columns.items():
+        other = replace(task, label_field=column, labels=tuple(labels))
+        splits = read_splits(other, dir_of(other, data_dirs), ("train", task.reported))
+        annotated[column] = {
+            row.id: labels[row.label]
+            for rows in splits.values()
+            for row in rows
+            if isinstance(row, LabelExample) and row.label is not None
+        }
+    return annotated
+
+
+def _row_gaps(
+    place: Path,
+    task: Task,
+    data: TaskData,
+    results: Sequence[Result],
+    annotated: Mapping[str, Mapping[str, str]],
+) -> list[tuple[Gap, float]]:
+    """False alarms and misses on rows that name a group against rows that name none, and on rows of
+    an annotated label against its other rows."""
+    rows = {row.id: row.texts[0] for row in (*data.reported, *data.further[HELD_OUT])}
+    runs = [_by_id(place, result, (result.split, HELD_OUT)) for result in results]
+    if any(line["prediction"] is None for run in runs for line in run.values()):
+        return []  # a training that failed
+    bad = set(_TASKS[task.name]["unfavourable"])
+    named = {
+        group: {identity for identity, text in rows.items() if pattern.search(text)}
+        for group, pattern in _templates_of(task).named.items()
+    }
+    none = rows.keys() - set().union(*named.values())
+    sides = [
+        (NAMED, group, "rows that name no group", inside, none) for group, inside in named.items()
+    ]
+    for column, labels in annotated.items():
+        for label in dict.fromkeys(labels.values()):
+            inside = {i for i in rows if labels.get(i) == label}
+            sides.append((column, label, "the other rows", inside, rows.keys() - inside))
+    gaps = []
+    for measure, is_bad in (("false alarms", False), ("misses", True)):
+        # the rows on which this error can happen
+        able = {i for i in rows if (runs[0][i]["gold"] in bad) == is_bad}
+        for axis, group, against, inside, others in sides:
+            first, second = sorted(inside & able), sorted(others & able)
+            if min(len(first), len(second)) < MIN_ROWS:
+                continue
+            wrong = [
+                np.array([[(run[i]["prediction"] in bad) != is_bad for i in side] for run in runs])
+                for side in (first, second)
+            ]
+            about = Contrast(measure, task.name, results[0].role, axis, group, against)
+            tables = [side[:, :, None].astype(float) for side in wrong]
+            gaps.append(_gap(about, tables, are_paired=False, num_items=len(first), num_words=0))
+    return gaps
+
+
+def _by_id(place: Path, result: Result, splits: Sequence[str]) -> dict[str, Line]:
+    return {
+        str(line["id"]): line
+        for split in splits
+        for line in lines_of_result(place, result, split) or ()
+    }
+
+
+# Outputs where only the word of a group changes.
+
+
+def _output_gaps(
+    place: Path, task: Classification, results: Sequence[Result]
+) -> list[tuple[Gap, float]]:
+    """The task's probability of a bad label."""
+    bad = [task.labels.index(label) for label in _TASKS[task.name]["unfavourable"]]
+    templates = _templates_of(task)
+    runs = [_by_id(place, result, (TEMPLATES,)) for result in results]
+    if any(line["probabilities"] is None for run in runs for line in run.values()):
+        return []  # a training that failed
+    gaps = []
+    for axis in templates.axes:
+        lines = [[run[_identity(axis, s)] for s in templates.sentences(axis)] for run in runs]
+        values = np.array(
+            [[sum(line["probabilities"][i] for i in bad) for line in of_run] for of_run in lines]
+        ).reshape(len(runs), *templates.shape(axis))
+        gaps += _axis_gaps("P(bad label)", task.name, results[0].role, axis, values)
+    return gaps
+
+
+def _network_gaps(templates: Templates, source: ModelSource) -> list[tuple[Gap, float]]:
+    """The discriminator's P(replaced) of the word and the generator's log P of it."""
+    if not is_discriminator(source) and not is_language_model(source):
+        return []
+    gaps = []
+    reader = open_reader(source.path, device="auto")
+    measures = (
+        ("P(replaced)", reader.discriminator, replaced_probabilities),
+        ("log P(word)", reader.generator, word_log_probabilities),
+    )
+    for measure, network, score in measures:
+        for axis in templates.axes if network is not None else ():
+            values = score(reader, list(templates.sentences(axis)))
+            values = values.reshape(1, *templates.shape(axis))
+            gaps += _axis_gaps(measure, templates.language, "pretrained", axis, values)
+    return gaps
+
+
+def replaced_probabilities(reader: Reader, sentences: Sequence[Sentence]) -> Floats:
+    """(sentences,) the discriminator's mean P(replaced) over the pieces of each word."""
+    texts = reader.cut([sentence.text for sentence in sentences])
+    logits = reader.replaced_logits([text.ids for text in texts])
+    return np.array(
+        [
+            (1 / (1 + np.exp(-of[text.pieces_in(sentence.start, sentence.end)]))).mean()
+            for of, text, sentence in zip(logits, texts, sentences, strict=True)
+        ]
+    )
+
+
+def word_log_probabilities(reader: Reader, sentences: Sequence[Sentence]) -> Floats:
+    """(sentences,) the generator's log P of each word, all of its pieces masked at once."""
+    texts = reader.cut([sentence.text for sentence in sentences])
+    masks = [
+        (number, text.pieces_in(sentence.start, sentence.end))
+        for number, (text, sentence) in enumerate(zip(texts, sentences, strict=True))
+    ]
+    return -reader.surprisals([text.ids for text in texts], masks)
+
+
+def _axis_gaps(
+    measure: str, task: str, encoder: str, axis: Axis, values: Floats
+) -> list[tuple[Gap, float]]:
+    """Of each group against the others of its axis (of two groups once), from values (seeds, words,
+    pairs, sides): the mean of both sides, and the bad side less the good one."""
+    group_of = np.array([group for group, _ in axis.words])
+    several = len(axis.groups) > 2
+    gaps = []
+    for ending, of_pairs in (
+        ("", values.mean(axis=3)),
+        (BAD_LESS_GOOD, values[..., 1] - values[..., 0]),
+    ):
+        for group in axis.groups if several else axis.groups[:1]:
+            inside = group_of == group
+            against = "the others" if several else axis.groups[1]
+            about = Contrast(measure + ending, task, encoder, axis.name, group, against)
+            tables = [of_pairs[:, inside], of_pairs[:, ~inside]]
+            sizes = of_pairs.shape[2], int(inside.sum())
+            gaps.append(_gap(about, tables, True, *sizes))
+    return gaps
+
+
+def _gap(
+    about: Contrast, sides: Sequence[Floats], are_paired: bool, num_items: int, num_words: int
+) -> tuple[Gap, float]:
+    """The gap of two tables (seeds, words or rows, templates), and its p before the correction.
+
+    The variance is the sum of those over the words of either side, over seeds and, if both have the
+    same templates, over templates.
+    """
+    first, second = sides
+    value = float(first.mean() - second.mean())
+    variances = [variance_of_mean(side.mean(axis=(0, 2))) for side in sides]
+    estimate = Estimate(value)
+    if all(degrees for _, degrees in variances):
+        variances.append(variance_of_mean(first.mean(axis=(1, 2)) - second.mean(axis=(1, 2))))
+        if are_paired:
+            variances.append(variance_of_mean(first.mean(axis=(0, 1)) - second.mean(axis=(0, 1))))
+        estimate = of_variances(value, variances, "words, templates, seeds")
+    gap = Gap(
+        **asdict(about),
+        num_items=num_items,
+        num_words=num_words,
+        seeds=len(first),
+        value=float(first.mean()),
+        other=float(second.mean()),
+        gap=value,
+        low=estimate.low,
+        high=estimate.high,
+    )
+    return gap, estimate.p

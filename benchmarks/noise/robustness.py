@@ -1,0 +1,262 @@
+"""How a fine-tuned task's score changes when its rows are perturbed.
+
+The perturbed rows are a further split of the task: one fine-tuning predicts them beside the clean
+ones. `KINDS` says which perturbations there are.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.encoder import ModelSource
+from benchmarks.noise.perturb import KINDS
+from benchmarks.noise.tables import Tested, corrected, write_csv
+from benchmarks.results.predictions import lines_of_result, score_lines
+from benchmarks.results.results import Result
+from benchmarks.statistics.uncertainty import (
+    Draws,
+    Estimate,
+    estimate,
+    of_variances,
+    resample,
+    variance_of_mean,
+)
+from benchmarks.tasks.data import TaskData, rows_digest
+from benchmarks.tasks.kinds.classification import Classification, Regression
+from benchmarks.tasks.kinds.relations import RelationExtraction
+from benchmarks.tasks.task import Example, Line, Task
+
+TABLE = "robustness.csv"
+NUM_ROWS = 400  # reported rows of a task that are perturbed by every kind and strength
+SPLIT = "perturbed"
+_HANGUL_FRACTION = 0.2  # of the letters of a Korean text, at least
+_SEPARATOR = "|"  # in ids of this split: kind|strength|id
+Key = tuple[str, float]  # kind, strength
+
+
+class Condition(Tested):
+    """One kind and strength on one task and encoder. Scores are of all rows; `flips` are of the
+    rows that the perturbation changed."""
+
+    task: str
+    metric: str
+    encoder: str  # "pretrained", "random-init" or "bag-of-words"
+    kind: str
+    strength: float
+    num_rows: int
+    changed_fraction: float  # of the rows
+    seeds: int
+    clean: float
+    perturbed: float
+    drop: float
+    drop_low: float
+    drop_high: float
+    flips: float  # fraction of the changed rows whose prediction is another one; nan of a number
+    flips_low: float
+    flips_high: float
+    pieces_factor: float  # pieces of the changed rows, after by before
+    kept_pieces: float  # fraction of the pieces of the changed rows that are still there
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether it is shown that the score falls."""
+        return self.drop > 0 and self.is_found
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether every seed has the same score with and without it, on any resample of rows."""
+        return self.drop == self.drop_low == self.drop_high == 0
+
+
+def accepts(task: Task) -> bool:
+    """Whether a row of the task is a text, or two, with a label or a number that no place in the
+    text carries."""
+    return isinstance(task, Classification | Regression) and not isinstance(
+        task, RelationExtraction
+    )
+
+
+def add_perturbed(task: Task, data: TaskData) -> TaskData:
+    """The data with `NUM_ROWS` of the reported rows, and these perturbed as a further split."""
+    rows = _sample_rows(data.reported)
+    language = _language_of(rows)
+    perturbed = [
+        replace(row, id=_SEPARATOR.join((kind.name, f"{strength:g}", row.id)), texts=texts)
+        for kind in KINDS.values()
+        if language in kind.languages
+        for strength in kind.strengths
+        for row in rows
+        if (texts := kind.perturb(row.texts, strength, row.id)) != row.texts
+    ]
+    split, parts = data.split, dict(data.parts)
+    if len(rows) < len(data.reported):
+        parts[split] = (len(rows), len(data.reported))
+        split += "-sample"
+    return replace(
+        data,
+        reported=tuple(rows),
+        split=split,
+        further={SPLIT: tuple(perturbed)},
+        sha256=data.sha256 | {SPLIT: rows_digest(perturbed)},
+        parts=parts,
+    )
+
+
+def _sample_rows(rows: Sequence[Example]) -> list[Example]:
+    """The same rows in whatever order they come: those of the lowest hashes of their texts."""
+    digests = {row.id: hashlib.sha256(repr(row.texts).encode()).digest() for row in rows}
+    return sorted(rows, key=lambda row: digests[row.id])[:NUM_ROWS]
+
+
+def _language_of(rows: Sequence[Example]) -> str:
+    """That of most rows: "ko" where Hangul is a fifth of the letters or more, else "en"."""
+    languages = Counter[str]()
+    for row in rows:
+        letters = [character for text in row.texts for character in text if character.isalpha()]
+        num_hangul = sum("가" <= character <= "힣" for character in letters)
+        is_korean = num_hangul >= _HANGUL_FRACTION * max(1, len(letters))
+        languages["ko" if is_korean else "en"] += 1
+    return languages.most_common(1)[0][0]
+
+
+def write_conditions(
+    place: Path,
+    tasks: Sequence[Task],
+    data: Mapping[str, TaskData],
+    results: Sequence[Result],
+    source: ModelSource,
+    data_dirs: Sequence[Path] = (),
+) -> None:
+    """`TABLE` in the folder of the results."""
+    found: list[Condition] = []
+    for encoder in dict.fromkeys(result.role for result in results):
+        of_encoder: list[tuple[Condition, float]] = []
+        for task in tasks:
+            of_task = [r for r in results if (r.role, r.task) == (encoder, task.name)]
+            if of_task:
+                pieces = count_pieces(data[task.name], source.tokenizer)
+                of_encoder += _conditions(place, task, data[task.name], of_task, pieces)
+        found += corrected(of_encoder)
+    write_csv(place / TABLE, found)
+
+
+def _conditions(
+    place: Path,
+    task: Task,
+    data: TaskData,
+    results: Sequence[Result],
+    pieces: Mapping[Key, tuple[float, float]],
+) -> list[tuple[Condition, float]]:
+    """Those of one task and encoder, each with its p before the correction."""
+    clean = {r.seed: _lines(place, r, r.split) for r in results}
+    changed = {r.seed: _by_key(_lines(place, r, SPLIT)) for r in results}
+    values, draws = _scores(task, clean), resample(task, clean)
+    found = []
+    for key in pieces:
+        mixed = {seed: _mixed(clean[seed], changed[seed][key]) for seed in clean}
+        now = _scores(task, mixed)
+        drop = _drop(values, draws, now, resample(task, mixed))
+        flips = _flips(task, clean, {seed: of[key] for seed, of in changed.items()})
+        first = results[0]
+        num_changed = len(next(iter(changed.values()))[key])
+        condition = Condition(
+            task=task.name,
+            metric=first.metric,
+            encoder=first.role,
+            kind=key[0],
+            strength=key[1],
+            num_rows=len(data.reported),
+            changed_fraction=num_changed / len(data.reported),
+            seeds=len(results),
+            clean=float(np.mean(list(values.values()))),
+            perturbed=float(np.mean(list(now.values()))),
+            drop=drop.value,
+            drop_low=drop.low,
+            drop_high=drop.high,
+            flips=flips.value,
+            flips_low=flips.low,
+            flips_high=flips.high,
+            pieces_factor=pieces[key][0],
+            kept_pieces=pieces[key][1],
+        )
+        found.append((condition, drop.p))
+    return found
+
+
+def _lines(place: Path, result: Result, split: str) -> list[Line]:
+    lines = lines_of_result(place, result, split)
+    assert lines is not None, f"{place} has no predictions of {split}"
+    return lines
+
+
+def _by_key(lines: Sequence[Line]) -> dict[Key, list[Line]]:
+    """Lines of perturbed rows by kind and strength, with the ids of the clean rows."""
+    found: dict[Key, list[Line]] = {}
+    for line in lines:
+        kind, strength, identity = str(line["id"]).split(_SEPARATOR, 2)
+        found.setdefault((kind, float(strength)), []).append({**line, "id": identity})
+    return found
+
+
+def _mixed(clean: Sequence[Line], changed: Sequence[Line]) -> list[Line]:
+    """All rows: a perturbed one where the perturbation changes it."""
+    by_id = {str(line["id"]): line for line in changed}
+    return [by_id.get(str(line["id"]), line) for line in clean]
+
+
+def _scores(task: Task, runs: Mapping[int, Sequence[Line]]) -> dict[int, float]:
+    return {seed: score_lines(task, lines)[task.headline] for seed, lines in runs.items()}
+
+
+def _drop(
+    clean: Mapping[int, float], draws: Draws, now: Mapping[int, float], draws_now: Draws
+) -> Estimate:
+    """The mean over seeds of what is lost, paired by seed (one fine-tuning has predicted both) and
+    by row."""
+    lost = {seed: clean[seed] - now[seed] for seed in clean}
+    scores = {seed: draws.scores[seed] - draws_now.scores[seed] for seed in clean}
+    return estimate(lost, replace(draws, scores=scores))
+
+
+def _flips(
+    task: Task, clean: Mapping[int, Sequence[Line]], changed: Mapping[int, Sequence[Line]]
+) -> Estimate:
+    """Share of the changed rows whose predicted label is another one, over rows and seeds."""
+    if not isinstance(task, Classification):
+        return Estimate(float("nan"))
+    before = {
+        seed: {str(line["id"]): line["prediction"] for line in lines}
+        for seed, lines in clean.items()
+    }
+    flipped = np.array(
+        [
+            [float(line["prediction"] != before[seed][str(line["id"])]) for line in lines]
+            for seed, lines in changed.items()
+        ]
+    )
+    variances = [variance_of_mean(flipped.mean(axis=0)), variance_of_mean(flipped.mean(axis=1))]
+    return of_variances(float(flipped.mean()), variances, "rows and seeds")
+
+
+def count_pieces(data: TaskData, tokenizer: Any) -> dict[Key, tuple[float, float]]:
+    """By kind and strength, of the changed rows: pieces after by before, and the share of the
+    pieces before that are still there."""
+    clean = {row.id: _bag(row, tokenizer) for row in data.reported}
+    sums: dict[Key, list[int]] = {}
+    for row in data.further[SPLIT]:
+        kind, strength, identity = row.id.split(_SEPARATOR, 2)
+        before, after = clean[identity], _bag(row, tokenizer)
+        counts = before.total(), after.total(), (before & after).total()
+        of_key = sums.setdefault((kind, float(strength)), [0, 0, 0])
+        sums[kind, float(strength)] = [a + b for a, b in zip(of_key, counts, strict=True)]
+    return {key: (after / before, kept / before) for key, (before, after, kept) in sums.items()}
+
+
+def _bag(row: Example, tokenizer: Any) -> Counter[int]:
+    ids = tokenizer(list(row.texts), add_special_tokens=False, verbose=False)["input_ids"]
+    return Counter(piece for of_text in ids for piece in of_text)

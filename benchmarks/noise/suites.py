@@ -1,0 +1,107 @@
+"""The suites that look at tasks in another way: at which, with which further rows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.encoder import ModelSource
+from benchmarks.noise import fairness, robustness
+from benchmarks.results.results import Result
+from benchmarks.tasks.data import TaskData, has_data
+from benchmarks.tasks.registry import TASKS, tasks_of
+from benchmarks.tasks.task import Task
+from electrify.config.evaluate import EvaluateConfig
+from electrify.system.outcome import UserError
+from electrify.system.progress import log, warn
+
+_ENOUGH_SEEDS = 5
+_NUM_PROCESSES = 2
+# what a config that names no recipe leaves out. It is short, for the score itself is not the
+# point, and learns from all states without a decay by layer, which also fits encoders that were
+# pretrained for a short time (docs/recipe-ko.md)
+_FINETUNING: Mapping[str, Any] = {
+    "recipe": "electra",
+    "max_train_examples": 2000,
+    "num_epochs": 6.0,
+    "pooling": "parts",
+    "layer_lr_decay": 1.0,
+}
+
+
+# writes the suite's table into the folder of the results, from the predictions there
+Write = Callable[
+    [Path, Sequence[Task], Mapping[str, TaskData], Sequence[Result], ModelSource, Sequence[Path]],
+    None,
+]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A suite; `add_rows` gives a task's data the rows that the suite predicts."""
+
+    default_tasks: tuple[str, ...]
+    accepts: Callable[[Task], bool]
+    add_rows: Callable[[Task, TaskData], TaskData]
+    write: Write
+
+
+PROBES: Mapping[str, Probe] = {
+    "robustness": Probe(
+        ("klue-ynat", "korean-hate-speech"),
+        robustness.accepts,
+        robustness.add_perturbed,
+        robustness.write_conditions,
+    ),
+    "fairness": Probe(
+        ("korean-hate-speech",), fairness.accepts, fairness.add_templates, fairness.write_gaps
+    ),
+}
+
+
+def probe_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
+    """The options of the fine-tunings that a suite looks at: the config's, and `_FINETUNING` where
+    it names no recipe. The tasks are those of the config that the suite can look at, or where it
+    names none the suite's own that have data.
+
+    Raises `ValueError` where the suite can look at none of the tasks that the config names.
+    """
+    probe = PROBES[suite]
+    if options.has_tasks:
+        named = tasks_of(options)
+        accepted = [task.name for task in named if probe.accepts(task)]
+        if not accepted:
+            raise UserError(
+                f"{suite} cannot look at {', '.join(task.name for task in named)}; name others, or "
+                f"none for {', '.join(probe.default_tasks)}"
+            )
+    else:
+        accepted = list(probe.default_tasks)
+    unnamed = TASKS.keys() - set(options.tasks)
+    looked_at = [
+        name
+        for name in accepted
+        if name not in unnamed or any(has_data(TASKS[name], place) for place in options.data_dirs)
+    ] or accepted
+    log(f"{suite}: looks at {', '.join(looked_at)}")
+    if len(options.seeds) < _ENOUGH_SEEDS:
+        warn(
+            f"{suite}: with {len(options.seeds)} seeds only very large differences remain after "
+            f"the correction for all tests; give evaluate.seeds {_ENOUGH_SEEDS} or more"
+        )
+    given: dict[str, Any] = {
+        "suites": (),
+        "tasks": tuple(name for name in looked_at if name in TASKS),
+        "own_tasks": tuple(own for own in options.own_tasks if own.task_name in looked_at),
+        "train_fractions": (1.0,),
+        "search": None,
+    }
+    if "num_processes" not in options.model_fields_set:
+        given["num_processes"] = _NUM_PROCESSES
+    if options.recipe == "auto":
+        given |= {
+            name: value
+            for name, value in _FINETUNING.items()
+            if name == "recipe" or getattr(options, name) is None
+        }
+    return options.model_copy(update=given)

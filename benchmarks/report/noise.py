@@ -1,0 +1,347 @@
+"""What the suites `robustness` and `fairness` measured: a section of a page, a line of the verdict,
+Markdown for a report and for a model card."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from benchmarks import noise
+from benchmarks.noise import fairness, robustness
+from benchmarks.noise.fairness import Gap
+from benchmarks.noise.perturb import KINDS
+from benchmarks.noise.robustness import Condition
+from benchmarks.noise.tables import read_csv
+from benchmarks.results.results import BASELINES
+from benchmarks.results.run_folder import RunFolder
+from benchmarks.results.table import Table, markdown_text
+from benchmarks.statistics.comparison import ALPHA
+from electrify.config.tasks import PROBE_SUITES
+from electrify.page.page import Page
+from electrify.storage.files import read_toml
+
+_OWN = "pretrained"
+_MEASURES = read_toml(Path(noise.__path__[0]) / "measures.toml")
+_ROBUSTNESS = (
+    "Each kind of perturbation changes places of {rows} reported rows of each task, every place "
+    "with the chance that its strength names; each of {seeds} fine-tunings predicts the clean and "
+    "the perturbed rows. A drop is the score of the clean rows less that of the same rows "
+    "perturbed, in points, with its own 95 % interval over rows and seeds. *: p is at most {alpha} "
+    "after correction for all kinds, strengths and tasks of the encoder (Holm). A drop without * "
+    "is not shown, and not excluded: the interval says how large it may be. Flips: the fraction of "
+    "the rows that changed whose prediction is another one. Pieces: those of the changed rows, "
+    "after by before; kept: the fraction of the pieces before that are still there. A drop says "
+    "what noise costs here; it does not say how often such noise occurs, nor that another "
+    "fine-tuning has the same."
+)
+_FAIRNESS = (
+    "Each gap is the mean of a group less the mean of what it stands against, with its own 95 % "
+    "interval over words, templates and seeds, or over rows and seeds; {tests:,} gaps are tested. "
+    "*: p is at most {alpha} after correction for all of them (Holm). No measure "
+    "here, nor all together, can show that an encoder is free of bias: what is not found may be "
+    "too small for so few words and templates, or of a kind or group that is not looked at."
+)
+_NO_GAP = "No gap is shown, which does not say that there is none."
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The tables of one encoder; empty where a suite is not scored."""
+
+    label: str  # empty of the run's own encoder
+    conditions: tuple[Condition, ...]
+    gaps: tuple[Gap, ...]
+
+    def of(self, encoder: str) -> list[Condition]:
+        """Those of the encoder itself or of a baseline."""
+        return [condition for condition in self.conditions if condition.encoder == encoder]
+
+    @property
+    def own_gaps(self) -> list[Gap]:
+        """Those of the encoder itself."""
+        return [gap for gap in self.gaps if gap.encoder == _OWN]
+
+
+@cache
+def noise_of(run: RunFolder) -> tuple[Noise, ...]:
+    """Of each encoder that a suite was run on."""
+
+    def table(suite: str, label: str, name: str, kind: Any) -> tuple[Any, ...]:
+        place = run.probes.get(f"{suite}-{label}" if label else suite)
+        return tuple(read_csv(place / name, kind)) if place else ()
+
+    return tuple(
+        Noise(
+            label,
+            table("robustness", label, robustness.TABLE, Condition),
+            table("fairness", label, fairness.TABLE, Gap),
+        )
+        for label in dict.fromkeys(stage.partition("-")[2] for stage in run.probes)
+    )
+
+
+# The verdict.
+
+
+def verdict_lines(run: RunFolder, name: str) -> list[str]:
+    """A line for each encoder: how many drops and gaps are shown, the worst, and what is open."""
+    lines = []
+    for encoder in noise_of(run):
+        own, gaps = encoder.of(_OWN), encoder.own_gaps
+        parts = [robustness_sentence(own)] * bool(own) + [_fairness_sentence(gaps)] * bool(gaps)
+        if parts:
+            lines.append(f"{encoder.label or name}, probes: {'; '.join(parts)}.")
+    return lines
+
+
+def robustness_sentence(own: Sequence[Condition]) -> str:
+    """Which lower the score, which change nothing, and how much the others may."""
+    worse = [condition for condition in own if condition.is_worse]
+    same = [condition for condition in own if condition.changes_nothing]
+    undecided = [c for c in own if not (c.is_found or c.changes_nothing)]
+    tasks = ", ".join(dict.fromkeys(condition.task for condition in own))
+    text = f"{len(worse)} of {len(own)} perturbations are shown to lower the score ({tasks})"
+    if worse:
+        text += f", most {_worst(worse)}"
+    if better := sum(condition.is_found for condition in own) - len(worse):
+        text += f"; {better} to raise it"
+    if same:
+        text += f"; {len(same)} change no score"
+    if undecided:
+        text += f"; {len(undecided)} are undecided, the largest drop among them {_worst(undecided)}"
+    return text
+
+
+def _worst(conditions: Sequence[Condition]) -> str:
+    worst = max(conditions, key=lambda condition: condition.drop)
+    p = "" if worst.is_found else f" (p = {worst.p_corrected:.3f})"
+    points = f"{100 * worst.drop:.1f} points{p}"
+    return f"{worst.kind} at {worst.strength:g} on {worst.task}, by {points}"
+
+
+def _fairness_sentence(gaps: Sequence[Gap]) -> str:
+    shown = sorted((gap for gap in gaps if gap.is_found), key=lambda gap: gap.p_corrected)
+    text = f"{len(shown)} of {len(gaps)} gaps between groups are shown after correction"
+    named = [f"{gap.measure}, {gap.axis}: {gap.group}" for gap in shown]
+    return f"{text} ({'; '.join(named[:3])}{'; ...' * (len(named) > 3)})" if named else text
+
+
+# The section of a page.
+
+
+def add_noise(page: Page, run: RunFolder) -> None:
+    """Both suites: curves, tables, what was read by eye, and what each measure does not show."""
+    if not noise_of(run):
+        page.paragraph(
+            "Not looked at. Run: electrify evaluate CONFIG --suite robustness --suite fairness"
+        )
+    for encoder in noise_of(run):
+        if encoder.label:
+            page.heading(encoder.label, level=3)
+        if encoder.conditions:
+            _add_robustness(page, encoder)
+        if encoder.gaps:
+            _add_fairness(page, encoder)
+
+
+def _add_robustness(page: Page, encoder: Noise) -> None:
+    own = encoder.of(_OWN)
+    page.paragraph(_robustness_text(own))
+    for task in dict.fromkeys(c.task for c in own):
+        of_task = [c for c in own if c.task == task]
+        curves: dict[str, list[tuple[float, float]]] = {}
+        for c in of_task:
+            curves.setdefault(c.kind, [(0.0, 0.0)]).append((c.strength, 100 * c.drop))
+        series = {kind: points for kind, points in curves.items() if len(points) > 2}
+        clean = f"({of_task[0].metric}, clean {100 * of_task[0].clean:.1f})"
+        title = f"{task}: drop by strength {clean}"
+        page.line_plot(title, series, "chance of each place to change", "drop in points")
+    drop_table(encoder, "Drops beside those of the baselines, in points").add_to(page)
+    with page.fold("Robustness: all figures"):
+        page.records(
+            [
+                {
+                    "task": c.task,
+                    "encoder": BASELINES.get(c.encoder, "encoder"),
+                    "kind": c.kind,
+                    "strength": f"{c.strength:g}",
+                    "changed rows %": f"{100 * c.changed_fraction:.0f}",
+                    "clean": f"{100 * c.clean:.2f}",
+                    "perturbed": f"{100 * c.perturbed:.2f}",
+                    "drop": _drop(c),
+                    "p": f"{c.p_corrected:.3f}",
+                    "flips %": _interval(c.flips, c.flips_low, c.flips_high),
+                    "seeds": c.seeds,
+                }
+                for c in encoder.conditions
+            ]
+        )
+    with page.fold("Robustness: the kinds, and the rows that were read"):
+        page.records(
+            [
+                {
+                    "kind": kind.name,
+                    "what changes": kind.places,
+                    "why the label should stay": kind.keeps_label,
+                    "rows read": (read := kind.read).get("rows"),
+                    "label lost": read.get("changed"),
+                    "of, at": f"{read['task']}, {read['strength']:g}" if read else None,
+                }
+                for kind in (KINDS[name] for name in dict.fromkeys(c.kind for c in own))
+            ]
+        )
+
+
+def _robustness_text(own: Sequence[Condition]) -> str:
+    return _ROBUSTNESS.format(rows=own[0].num_rows, seeds=own[0].seeds, alpha=ALPHA)
+
+
+def drop_table(encoder: Noise, caption: str = "") -> Table:
+    """A row a kind and strength: on each task the drop of the encoder, and of its baselines; the
+    mean fraction of flips, and pieces."""
+    at = {(c.encoder, c.task, c.kind, c.strength): c for c in encoder.conditions}
+    baselines = {model: name for model, name in BASELINES.items() if encoder.of(model)}
+    own, rows = encoder.of(_OWN), []
+    for kind, strength in dict.fromkeys((c.kind, c.strength) for c in own):
+        row: dict[str, object] = {"kind": kind, "strength": f"{strength:g}"}
+        for task in dict.fromkeys(c.task for c in own):
+            drop = at.get((_OWN, task, kind, strength))
+            row[task] = drop and _drop(drop)
+            for model, name in baselines.items():
+                of_baseline = at.get((model, task, kind, strength))
+                row[f"{task}, {name}"] = of_baseline and f"{100 * of_baseline.drop:+.1f}"
+        some = [c for c in own if (c.kind, c.strength) == (kind, strength)]
+        row["flips %"] = _mean([100 * c.flips for c in some])
+        row["pieces"] = f"{statistics.fmean(c.pieces_factor for c in some):.2f}"
+        row["kept %"] = _mean([100 * c.kept_pieces for c in some])
+        rows.append(row)
+    return Table.of(rows, caption)
+
+
+def _mean(values: Sequence[float]) -> str | None:
+    known = [value for value in values if not math.isnan(value)]
+    return f"{statistics.fmean(known):.0f}" if known else None
+
+
+def _drop(condition: Condition) -> str:
+    mark = "*" * condition.is_found
+    return _interval(condition.drop, condition.drop_low, condition.drop_high, sign="+") + mark
+
+
+def _interval(
+    value: float, low: float, high: float, factor: int = 100, digits: int = 1, sign: str = "-"
+) -> str:
+    low_text, high_text = (f"{factor * side:.{digits}f}" for side in (low, high))
+    return f"{factor * value:{sign}.{digits}f} ({low_text} to {high_text})"
+
+
+def _add_fairness(page: Page, encoder: Noise) -> None:
+    gaps = encoder.own_gaps
+    page.paragraph(_FAIRNESS.format(tests=len(gaps), alpha=ALPHA))
+    page.records(
+        [
+            {"measure": name, "shows": of["shows"], "does not show": of["not_shows"]}
+            for name, of in _MEASURES.items()
+            if any(gap.measure == name for gap in gaps)
+        ],
+        "What each measure says",
+    )
+    gap_table([gap for gap in gaps if gap.is_found], "Gaps that are shown").add_to(page)
+    if not any(gap.is_found for gap in gaps):
+        page.paragraph(_NO_GAP)
+    with page.fold("Fairness: all gaps"):
+        for measure in dict.fromkeys(gap.measure for gap in encoder.gaps):
+            gap_table([gap for gap in encoder.gaps if gap.measure == measure], measure).add_to(page)
+
+
+def gap_table(gaps: Sequence[Gap], caption: str = "") -> Table:
+    """Fractions in points, log probabilities in nats."""
+    rows = []
+    for gap in gaps:
+        unit = _MEASURES[gap.measure]["unit"]
+        factor, digits = (1, 2) if unit == "nats" else (100, 1)
+        interval = _interval(gap.gap, gap.low, gap.high, factor, digits, sign="+")
+        rows.append(
+            {
+                "measure": gap.measure,
+                "of": gap.task or None,
+                "encoder": BASELINES.get(gap.encoder, "encoder"),
+                "axis": gap.axis,
+                "group": gap.group,
+                "against": gap.against,
+                "rows, templates": gap.num_items,
+                "words": gap.num_words or None,
+                "group's mean": f"{factor * gap.value:.{digits}f}",
+                "the other": f"{factor * gap.other:.{digits}f}",
+                "gap": interval + "*" * gap.is_found,
+                "in": unit,
+            }
+        )
+    return Table.of(rows, caption)
+
+
+# Side by side, in Markdown, and on a model card.
+
+
+def add_noise_side_by_side(page: Page, runs: Sequence[RunFolder], names: Sequence[str]) -> None:
+    """The drops of several encoders: the mean over the tasks that all of them have, in points."""
+    columns = {
+        encoder.label or name: encoder.of(_OWN)
+        for run, name in zip(runs, names, strict=True)
+        for encoder in noise_of(run)
+        if encoder.of(_OWN)
+    }
+    if len(columns) < 2:
+        return
+    tasks = set.intersection(*({c.task for c in of} for of in columns.values()))
+    rows = []
+    for kind, strength in dict.fromkeys(
+        (c.kind, c.strength) for of in columns.values() for c in of
+    ):
+        row: dict[str, object] = {"kind": kind, "strength": f"{strength:g}"}
+        for name, of in columns.items():
+            some = [c for c in of if (c.kind, c.strength) == (kind, strength) and c.task in tasks]
+            drops, pieces = [c.drop for c in some], [c.pieces_factor for c in some]
+            row[name] = f"{100 * statistics.fmean(drops):+.1f}" if some else None
+            row[f"{name}, pieces"] = f"{statistics.fmean(pieces):.2f}" if some else None
+        rows.append(row)
+    with page.fold("Probes side by side", is_section=True):
+        page.records(rows, f"Mean drop in points over {', '.join(sorted(tasks))}")
+
+
+def noise_blocks(run: RunFolder) -> list[str]:
+    """The tables in Markdown, block by block; none where nothing was looked at."""
+    blocks = []
+    for encoder in noise_of(run):
+        title = f"## Probes{f': {encoder.label}' if encoder.label else ''}"
+        lines = _lines(encoder)
+        blocks += [title, "\n".join(lines)] if lines else []
+    return blocks
+
+
+def noise_card_lines(run: RunFolder) -> list[str]:
+    """For the model card of the run's own encoder; none where it was exported anew since."""
+    export = run.manifests.get("export", {}).get("digest")
+    inputs = [run.manifests[stage]["inputs"] for stage in PROBE_SUITES if stage in run.probes]
+    if any(of.get("export") != export for of in inputs):
+        return []
+    return next((_lines(encoder) for encoder in noise_of(run) if not encoder.label), [])
+
+
+def _lines(encoder: Noise) -> list[str]:
+    """Robustness, then the gaps that are shown, and what they do not show."""
+    lines: list[str] = []
+    if own := encoder.of(_OWN):
+        lines += [*drop_table(encoder).markdown(), "", markdown_text(_robustness_text(own)), ""]
+    if gaps := encoder.own_gaps:
+        shown = [gap for gap in gaps if gap.is_found]
+        lines += [*(gap_table(shown).markdown() or [_NO_GAP]), ""]
+        lines += [markdown_text(_FAIRNESS.format(tests=len(gaps), alpha=ALPHA))]
+        for measure in dict.fromkeys(gap.measure for gap in shown):
+            of = _MEASURES[measure]
+            text = f"{measure} shows {of['shows']}. What it does not show: {of['not_shows']}"
+            lines += ["", markdown_text(text)]
+    return lines

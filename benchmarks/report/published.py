@@ -1,0 +1,205 @@
+"""Published scores beside ours, with what keeps the two from being compared.
+
+Published scores and costs are read from `benchmarks/published/*.json`. Each figure has its model,
+split, protocol and source as far as they are stated; what is not stated says so. Figures are
+percent, as printed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from benchmarks.results.results import Result, percent
+from benchmarks.results.run_folder import RunFolder
+from benchmarks.results.table import Record, record_lines
+from benchmarks.statistics.scores import TaskScore, scores_of
+from benchmarks.tasks.data import PART, SPLIT_EVAL
+from electrify.page.page import Page
+from electrify.storage.files import read_json
+
+FOLDER = Path(__file__).parents[1] / "published"
+CUT_FRACTION = 0.05  # of the reported rows, beyond which cutting them is named
+
+
+@dataclass(frozen=True)
+class PublishedScore:
+    """One figure, 0..1."""
+
+    task: str
+    metric: str
+    split: str  # "not stated" where it is not
+    model: str
+    value: float
+    source: str
+    url: str
+    protocol: str
+    caution: str | None
+
+
+@dataclass(frozen=True)
+class PublishedCost:
+    """What a pretraining took, and what came of it."""
+
+    model: str
+    train_flops: float | None  # as the ELECTRA paper counts them
+    glue_dev: float | None  # mean of the eight tasks, percent
+    series: str | None  # rows of one are joined by a line
+
+
+@cache
+def published() -> dict[str, Any]:
+    """Every file by name."""
+    return {path.stem: read_json(path) for path in sorted(FOLDER.glob("*.json"))}
+
+
+@cache
+def published_tables() -> list[dict[str, list[PublishedScore]]]:
+    """Every published table: the scores of each model, in the order of the files."""
+    return [
+        {
+            row["model"]: [
+                PublishedScore(
+                    **column,
+                    model=row["model"],
+                    value=value / 100,
+                    source=row["source"]["name"],
+                    url=row["source"]["url"],
+                    protocol=row["protocol"],
+                    caution=row.get("caution"),
+                )
+                for column, value in zip(table["columns"], row["values"], strict=True)
+                if value is not None
+            ]
+            for row in table["rows"]
+        }
+        for file in published().values()
+        for table in file["tables"]
+    ]
+
+
+def published_scores(task: str) -> list[PublishedScore]:
+    """Every published score of a task, in the order of the files."""
+    models = [scores for table in published_tables() for scores in table.values()]
+    return [score for scores in models for score in scores if score.task == task]
+
+
+def published_costs() -> list[PublishedCost]:
+    """Every published cost."""
+    return [
+        PublishedCost(c["model"], c.get("train_flops"), c.get("glue_dev"), c.get("series"))
+        for file in published().values()
+        for c in file.get("costs", ())
+    ]
+
+
+def add_published(page: Page, run: RunFolder) -> None:
+    """What others report on the same tasks."""
+    beside = [(score, published_scores(score.first.task)) for score in scores_of(run)]
+    without = [score.label for score, rows in beside if not rows]
+    beside = [(score, rows) for score, rows in beside if rows]
+    if not beside:
+        page.paragraph(
+            "No published score of these tasks is known here (benchmarks/published)."
+            if without
+            else "Nothing is scored yet that published scores could stand beside."
+        )
+        return
+    page.paragraph(
+        "Published scores may follow other protocols than ours: each row below names its own, and "
+        "its source. They say where a score lies, not which model is better."
+    )
+    rows = [_summary_row(score, others) for score, others in beside]
+    page.records(rows, "Ours, and the range of the published")
+    for score, others in beside:
+        with page.fold(f"Published scores of {score.label} ({len(others)})"):
+            if general := differences_to(score.first):
+                page.paragraph(f"Beware: {'; '.join(general)}.")
+            page.records(_rows(score, others))
+    sources = dict.fromkeys((row.source, row.url) for _, others in beside for row in others)
+    with page.fold("Sources"):
+        page.table(["source", "address"], sorted(sources))
+    if without:
+        page.paragraph(f"Nothing published is known here of {', '.join(without)}.")
+
+
+def published_lines(run: RunFolder) -> list[str]:
+    """Lines of a Markdown table for the model card, of the run's own export; none of no scores."""
+    own = [score for score in scores_of(run) if not score.encoder and score.pretrained.values]
+    beside = [(score, published_scores(score.first.task)) for score in own]
+    return record_lines([_summary_row(score, others) for score, others in beside if others])
+
+
+def differences_to(ours: Result, published: PublishedScore | None = None) -> list[str]:
+    """Why a score of ours does not compare, in words; the gravest first."""
+    found = []
+    if published is None:
+        if ours.split.endswith((SPLIT_EVAL, PART)):
+            found.append(f"ours is on {ours.split}, a part of the official rows")
+    elif ours.split != published.split:
+        theirs = published.split
+        what = "a split that is not stated" if theirs == "not stated" else f"the {theirs} split"
+        found.append(f"other rows: ours are {ours.examples} of {ours.split}, theirs of {what}")
+    else:
+        found += [  # a metric on a further split, such as "dev_mismatched_accuracy"
+            f"other rows: ours are {here:,} of {split}, which has {officially:,}"
+            for split, (here, officially) in ours.parts.items()
+            if published.metric.startswith(f"{split}_")
+        ]
+    most = ours.hyper_parameters.get("max_train_examples")
+    if most is not None or ours.train_fraction < 1.0:
+        found.append(f"ours learnt from {ours.num_train_examples:,} examples alone")
+    elif "train" in ours.parts:
+        here, officially = ours.parts["train"]
+        found.append(f"ours learnt from {here:,} examples, the official split has {officially:,}")
+    if ours.hyper_parameters.get("freeze", "none") != "none":
+        found.append("ours has frozen layers")
+    if ours.truncated_fraction > CUT_FRACTION:
+        found.append(f"{100 * ours.truncated_fraction:.0f} % of our rows are cut")
+    return found
+
+
+def _summary_row(score: TaskScore, others: Sequence[PublishedScore]) -> Record:
+    own = [row for row in others if row.metric == score.first.metric]
+    own = [row for row in own if row.split == score.first.split] or own
+    beware = list(dict.fromkeys(d for r in own or others for d in differences_to(score.first, r)))
+    if not own:
+        metrics = dict.fromkeys(row.metric for row in others)
+        beware.insert(0, f"other metric: published are {', '.join(metrics)}")
+    values = [row.value for row in own]
+    return {
+        "task": score.label,
+        "metric": score.first.metric,
+        "ours": score.pretrained.text(),
+        "published": f"{percent(min(values))} to {percent(max(values))}" if values else None,
+        "rows": len(own or others),
+        "beware": "; ".join(beware) or None,
+    }
+
+
+def _rows(score: TaskScore, others: Sequence[PublishedScore]) -> list[Record]:
+    """Ours by metric, then every published score of it, the highest first."""
+    metrics = list(dict.fromkeys(row.metric for row in others))
+    num_seeds, own = score.pretrained.summary.num_seeds, score.first
+    how = "the last step" if own.selection == "last" else "best on held-out training rows"
+    protocol = f"mean of {num_seeds} {'seed' if num_seeds == 1 else 'seeds'}, {how}"
+    body: list[tuple[object, ...]] = [
+        ("ours", metric, percent(_mean(score, metric)), own.split, protocol, None, None)
+        for metric in metrics
+    ]
+    for row in sorted(others, key=lambda row: (metrics.index(row.metric), -row.value)):
+        are_other = any(d.startswith("other rows") for d in differences_to(own, row))
+        beware = " ".join(["OTHER ROWS THAN OURS."] * are_other + [row.caution or ""]).strip()
+        value = percent(row.value)
+        about = row.split, row.protocol, beware or None, row.source
+        body.append((row.model, row.metric, value, *about))
+    names = ("model", "metric", "score", "split", "protocol", "beware", "source")
+    return [dict(zip(names, cells, strict=True)) for cells in body]
+
+
+def _mean(score: TaskScore, metric: str) -> float | None:
+    """Of the encoder's seeds; None where one has no such metric."""
+    values = [r.metrics.get(metric) for r in score.results if r.role == "pretrained"]
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if values and len(known) == len(values) else None

@@ -1,0 +1,487 @@
+"""Every table of scores: one row a task and encoder, its columns cut for a page, Markdown, a model
+card, CSV and a terminal; and the differences between them."""
+
+import json
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.report.published import PublishedScore, differences_to, published_tables
+from benchmarks.results.results import (
+    BASELINES,
+    Result,
+    encoder_label,
+    largest_part,
+    percent,
+    summary_of,
+)
+from benchmarks.results.run_folder import RunFolder
+from benchmarks.results.table import Table
+from benchmarks.statistics.comparison import (
+    METHOD,
+    Against,
+    against_baselines,
+    verdict_sentence,
+)
+from benchmarks.statistics.scores import Sample, TaskScore, overall, scores_of, task_scores
+from benchmarks.statistics.uncertainty import NUM_RESAMPLES, p_text
+from electrify.page.page import Cell, Page
+from electrify.stage.folder import write_text
+from electrify.system.progress import duration
+
+SCORES = "scores.csv"  # beside the results
+_DASH = Cell("–")
+_DAGGER = "†"
+_NUM_PUBLISHED = 2  # models of each published table, those nearest to ours
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    """A row of every table: the scores over seeds of an encoder, or of a baseline, on one task."""
+
+    score: TaskScore
+    encoder: str  # its name, or the baseline's
+    sample: Sample
+    # the encoder against its baselines, by their names, where they are compared
+    compared: Mapping[str, Against] = field(default_factory=dict)
+
+    @property
+    def first(self) -> Result:
+        """Any record: what a row says of task, metric and split is the same in all."""
+        return self.score.first
+
+    @property
+    def remarks(self) -> str:
+        """Degenerate seeds, and rows that are not those of the official split."""
+        number, first = self.sample.summary.num_degenerate, self.first
+        found = [f"{number} degenerate"] * bool(number)
+        if "-" in first.split:
+            found.append(f"{first.examples} rows of {first.split}")
+        return ", ".join(found)
+
+
+Columns = Mapping[str, Callable[[ScoreRow], object]]
+_PAGE: Columns = {
+    "task": lambda row: row.score.label,
+    "metric": lambda row: row.first.metric,
+    "encoder": lambda row: row.encoder,
+    "score ± sd": lambda row: row.sample.text(),
+    "95 % interval": lambda row: row.sample.estimate.text(),
+    "seeds": lambda row: row.sample.summary.num_seeds,
+}
+_TERMINAL: Columns = {
+    "task": lambda row: row.first.title,
+    "metric": lambda row: row.first.metric,
+    "encoder": lambda row: row.encoder,
+    "mean": lambda row: percent(row.sample.summary.mean),
+    "sd": lambda row: percent(row.sample.summary.sd),
+    "seeds": lambda row: str(row.sample.summary.num_seeds),
+    "": lambda row: row.remarks,
+}
+_CSV: Columns = {
+    "task": lambda row: row.first.task,
+    "metric": lambda row: row.sample.metric,
+    "encoder": lambda row: row.encoder,
+    "train_fraction": lambda row: row.first.train_fraction,
+    "split": lambda row: row.first.split,
+    "examples": lambda row: row.first.num_examples,
+    "mean": lambda row: row.sample.summary.mean,
+    "sd": lambda row: row.sample.summary.sd,
+    "seeds": lambda row: row.sample.summary.num_seeds,
+    "degenerate": lambda row: row.sample.summary.num_degenerate,
+}
+_CARD: Columns = {
+    "task": lambda row: row.first.title,
+    "rows": lambda row: row.first.split,
+    "metric": lambda row: row.first.metric,
+    "score": lambda row: row.sample.text(),
+    "95 % interval": lambda row: row.sample.estimate.text(),
+    "seeds": lambda row: row.sample.summary.num_seeds,
+}
+_ROWS: Columns = {
+    "task": lambda row: row.score.label,
+    "split": lambda row: row.first.split,
+    "rows scored": lambda row: row.first.examples,
+    "learnt from": lambda row: row.first.num_train_examples,
+    "cut": lambda row: f"{100 * row.first.truncated_fraction:.1f} %",
+}
+
+
+def score_rows(scores: Sequence[TaskScore], compared: Sequence[Against] = ()) -> list[ScoreRow]:
+    """Each encoder's row, then those of its baselines, task by task."""
+    return [
+        ScoreRow(
+            score,
+            name,
+            sample,
+            {a.baseline: a for a in compared if a.score is score and sample is score.pretrained},
+        )
+        for score in scores
+        for name, sample in score.samples.items()
+    ]
+
+
+def _table(rows: Sequence[ScoreRow], columns: Columns, caption: str = "") -> Table:
+    return Table(list(columns), [[of(row) for of in columns.values()] for row in rows], caption)
+
+
+# A terminal, CSV, a model card.
+
+
+def score_lines(results: Sequence[Result], place: Path) -> list[str]:
+    """For a terminal: the table, what looks wrong, and a sentence for each difference.
+
+    Scores are those that learnt from the largest part of the training split. `place` holds their
+    predictions.
+    """
+    results = largest_part(results)
+    scores = task_scores(place.name, results, place)
+    lines = _table(score_rows(scores), _TERMINAL).terminal()
+    lines += [f"warning: {score.first.task}: {note}" for score in scores for note in notes(score)]
+    compared = against_baselines(scores)
+    lines += [f"{a.score.first.title}: {verdict_sentence(a)}" for a in compared]
+    if weak := [score.first.title for score in scores if _is_weak(score)]:
+        lines.append(
+            f"{', '.join(weak)}: degenerate, or below TF-IDF. Another learning rate may suit this "
+            "encoder: the same command with --search tries four on held-out training rows"
+        )
+    if not compared:
+        lines.append("nothing to compare with: random initialisation is not scored")
+    for (name, model), mean in overall(results).items():
+        lines.append(f"{name}, {encoder_label(model, results[0].model_path)}: {percent(mean)}")
+    return lines
+
+
+def _is_weak(score: TaskScore) -> bool:
+    """Whether a search may help: the encoder has a degenerate seed or a lower mean than TF-IDF, and
+    there was no search."""
+    own, baseline = score.pretrained, score.by_role["bag-of-words"]
+    if not own.values or score.first.search:
+        return False
+    gain = own.summary.mean - baseline.summary.mean if baseline.values else 0.0
+    return own.summary.num_degenerate > 0 or (gain if score.first.higher_is_better else -gain) < 0
+
+
+def write_scores(results: Sequence[Result], place: Path) -> None:
+    """scores.csv: a row a task, encoder and part of the training rows; means over seeds in full."""
+    parts = [
+        [result for result in results if result.train_fraction == fraction]
+        for fraction in dict.fromkeys(result.train_fraction for result in results)
+    ]
+    rows = [row for part in parts for row in score_rows(task_scores(place.name, part))]
+    write_text(place / SCORES, _table(rows, _CSV).csv())
+
+
+def card_lines(run: RunFolder, compared: Sequence[Against]) -> list[str]:
+    """For a model card: the run's own encoder with its baselines and the differences to them."""
+    columns = dict(_CARD)
+    for model, name in BASELINES.items():
+        columns[name] = partial(_baseline_score, model)
+        columns[f"difference to {name}, 95 %"] = partial(_difference, name)
+        columns[f"than {name}"] = partial(_outcome, name)
+    rows = score_rows([score for score in scores_of(run) if not score.encoder], compared)
+    rows = [row for row in rows if row.sample is row.score.pretrained]
+    if not rows:
+        return []
+    return [
+        *_table(rows, columns).markdown(),
+        "",
+        "Scores: mean ± sd over seeds; intervals over examples and seeds. The interval of a "
+        "difference is not corrected for several differences; the outcome is (Holm). Random "
+        "initialisation: the same network without pretraining. TF-IDF: with logistic regression.",
+    ]
+
+
+def _baseline_score(model: str, row: ScoreRow) -> str:
+    return row.score.by_role[model].text()
+
+
+def _difference(baseline: str, row: ScoreRow) -> str | None:
+    against = row.compared.get(baseline)
+    difference = against and against.comparison.difference
+    return difference.text() if difference else None
+
+
+def _outcome(baseline: str, row: ScoreRow) -> str | None:
+    return row.compared[baseline].comparison.outcome if baseline in row.compared else None
+
+
+# Differences.
+
+
+def labels_of(compared: Sequence[Against]) -> list[str]:
+    """The task of each, and its encoder where there are several."""
+    several = len({a.score.stage for a in compared}) > 1
+    return [a.score.label if several else a.score.first.title for a in compared]
+
+
+def difference_table(compared: Sequence[Against], caption: str = "") -> Table:
+    """Each difference with its own interval, the corrected p and the outcome."""
+    several = any(a.run for a in compared)
+    headers = ["task", *["run"] * several, "to", "difference", "95 % interval, each alone"]
+    rows: list[list[object]] = []
+    for a, label in zip(compared, labels_of(compared), strict=True):
+        found = a.comparison
+        gain = "–" if found.gain is None or math.isnan(found.gain) else f"{100 * found.gain:+.2f}"
+        interval = found.difference.text() if found.difference else "–"
+        p = p_text(found.p_corrected)
+        rows.append([label, *[a.run] * several, a.baseline, gain, interval, p, found.verdict])
+    return Table([*headers, "p, corrected", "outcome"], rows, caption)
+
+
+# All encoders by tasks.
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """One encoder's scores by task, by the name that it has on the page."""
+
+    name: str
+    run: RunFolder
+    scores: Mapping[str, TaskScore]
+
+    @property
+    def mean(self) -> Sample | None:
+        """Over its tasks."""
+        return mean_over_tasks([score.pretrained for score in self.scores.values()])
+
+
+def encoders_of(runs: Sequence[RunFolder], names: Sequence[str]) -> list[Encoder]:
+    """Every scored encoder: each run's own under the run's name, then the others of the run."""
+    found = []
+    for run, name in zip(runs, names, strict=True):
+        by_stage: dict[str, dict[str, TaskScore]] = {}
+        for score in scores_of(run):
+            if score.pretrained.values:
+                by_stage.setdefault(score.stage, {})[score.first.task] = score
+        for scores in by_stage.values():
+            other = next(iter(scores.values())).encoder
+            is_alone = not other or len(by_stage) == 1
+            label = name if is_alone else other if len(runs) == 1 else f"{name}, {other}"
+            found.append(Encoder(label, run, scores))
+    return found
+
+
+def mean_over_tasks(samples: Sequence[Sample]) -> Sample | None:
+    """The mean over tasks, seed by seed where all have the same seeds; None of fewer than two tasks
+    or where one has no score."""
+    if len(samples) < 2 or not all(sample.values for sample in samples):
+        return None
+    seeds = samples[0].values.keys()
+    if any(sample.values.keys() != seeds for sample in samples):
+        mean = statistics.fmean(sample.summary.mean for sample in samples)
+        return Sample({0: mean}, summary_of([mean]))
+    values = {seed: statistics.fmean(s.values[seed] for s in samples) for seed in seeds}
+    return Sample(values, summary_of(list(values.values())))
+
+
+def encoder_table(encoders: Sequence[Encoder], compared: Sequence[Against]) -> tuple[Table, str]:
+    """Our encoders, their baselines and published models by tasks, in percent; and a note."""
+    first = {task: score for e in reversed(encoders) for task, score in e.scores.items()}
+    tasks = list(dict.fromkeys(task for e in encoders for task in e.scores))
+    samples = {e.name: {t: s.pretrained for t, s in e.scores.items()} for e in encoders}
+    for model, name in BASELINES.items():
+        for encoder in encoders:
+            of = {t: s.by_role[model] for t, s in encoder.scores.items() if s.by_role[model].values}
+            is_alone = len(encoders) == 1 or model == "bag-of-words"
+            if of:
+                samples.setdefault(name if is_alone else f"{encoder.name}, {name}", of)
+    decided, has_mean = _decided(encoders, compared), len(tasks) > 1
+    rows: list[list[object]] = []
+    for name, of in samples.items():
+        cells = [_cell(of.get(task), (name, task) in decided) for task in tasks]
+        mean = mean_over_tasks(list(of.values())) if len(of) == len(tasks) else None
+        rows.append([name, *cells, *[_cell(mean)] * has_mean])
+    published = _published_rows(first, tasks, has_mean)
+    headers = [Cell(""), *(Cell(first[t].first.title, _about(first[t])) for t in tasks)]
+    headers += [Cell("mean", f"{len(tasks)} tasks")] * has_mean
+    seeds = sorted({s.summary.num_seeds for of in samples.values() for s in of.values()})
+    note = (
+        f"Percent, mean of {' to '.join(map(str, dict.fromkeys([seeds[0], seeds[-1]])))} seeds ± "
+        "their standard deviation. Bold: an encoder that is better than all it is compared with, "
+        "or a baseline that is better than the encoder (corrected for all differences). "
+        f"{BASELINES['random-init'].capitalize()}: the same network without pretraining. "
+        f"{BASELINES['bag-of-words']}: with logistic regression."
+    )
+    if published:
+        note += (
+            f" Published scores are grey; {_DAGGER}: of other rows, learnt from others, or of "
+            "another setting (Published scores)."
+        )
+    return Table(headers, [*rows, *published], grey=[str(row[0]) for row in published]), note
+
+
+def _about(score: TaskScore) -> str:
+    return f"{score.first.metric.replace('_', ' ')}, {score.first.num_examples:,} rows"
+
+
+def _cell(sample: Sample | None, is_bold: bool = False) -> Cell:
+    if sample is None or not sample.values:
+        return _DASH
+    mean, sd = sample.summary.mean, sample.summary.sd
+    return Cell(percent(mean, 1), "" if sd is None else f"± {percent(sd, 1)}", is_bold)
+
+
+def _decided(encoders: Sequence[Encoder], compared: Sequence[Against]) -> set[tuple[str, str]]:
+    """(row, task) where an encoder is better than all it is compared with, or is worse than a
+    baseline, which then is the better one."""
+    found = set()
+    for encoder in encoders:
+        for task, score in encoder.scores.items():
+            of_task = [a for a in compared if a.score is score]
+            worse = [a for a in of_task if a.comparison.outcome == "worse"]
+            if {a.comparison.outcome for a in of_task} == {"better"}:
+                found.add((encoder.name, task))
+            if worse and len(encoders) == 1:
+                best = min(worse, key=lambda a: a.comparison.gain or 0.0)
+                found.add((best.baseline, task))
+    return found
+
+
+def _published_rows(
+    first: Mapping[str, TaskScore], tasks: Sequence[str], has_mean: bool
+) -> list[list[object]]:
+    """The models of each published table whose mean over the shared tasks is nearest to ours."""
+    metrics = {task: score.first.metric for task, score in first.items()}
+    rows: list[list[object]] = []
+    for models in published_tables():
+        ranked: list[tuple[int, float, str, dict[str, PublishedScore]]] = []
+        for model, scores in models.items():
+            shared = {s.task: s for s in scores if metrics.get(s.task) == s.metric}
+            if shared and all(model != row[0] for row in rows):
+                gaps = [s.value - first[t].pretrained.summary.mean for t, s in shared.items()]
+                ranked.append((-len(shared), abs(statistics.fmean(gaps)), model, shared))
+        for _, _, model, shared in sorted(ranked, key=lambda r: r[:3])[:_NUM_PUBLISHED]:
+            cells = [
+                Cell(percent(s.value, 1) + _DAGGER * bool(differences_to(first[task].first, s)))
+                if (s := shared.get(task))
+                else _DASH
+                for task in tasks
+            ]
+            rows.append([model, *cells, *[_DASH] * has_mean])
+    return rows
+
+
+# The section of a page.
+
+
+def add_scores(page: Page, run: RunFolder, compared: Sequence[Against]) -> None:
+    """Tables of the scores, the differences and the seeds, and the settings of fine-tuning."""
+    scores = scores_of(run)
+    if not scores:
+        return
+    title = "Scores in percent: mean ± standard deviation over seeds"
+    _table(score_rows(scores), _PAGE, title).add_to(page)
+    own = [a for a in compared if any(a.score is score for score in scores)]
+    difference_table(own, "Differences in points").add_to(page)
+    _table(
+        [next(iter(score_rows([score]))) for score in scores],
+        _ROWS,
+        "Rows. A split that ends with -eval is the part of the official rows that was not learnt "
+        "from; cut: rows longer than the model takes",
+    ).add_to(page)
+    alike = "fine-tuned alike"
+    if any(result.search for score in scores for result in score.results):
+        alike = "with the best options of its own among the same trials"
+    page.paragraph(
+        f"Random initialisation: the same network without pretraining, {alike}. TF-IDF: logistic "
+        "regression on n-grams of words or characters, of the same rows; the headline metric on "
+        f"held-out training rows chose its settings. {METHOD} "
+        f"Selection: {_selection(scores)}; no checkpoint was chosen on the reported examples."
+    )
+    for score in scores:
+        for text in _cautions(score):
+            page.paragraph(text)
+    with page.fold("Each seed"):
+        page.records([row for score in scores for row in _seed_rows(score)])
+    with page.fold("How it was fine-tuned"):
+        _add_settings(page, scores)
+
+
+def degenerate_text(score: TaskScore) -> str:
+    """'2 of 3 runs of bert degenerate'; empty if none is."""
+    return ", ".join(
+        f"{summary.num_degenerate} of {summary.num_seeds} runs of {name} degenerate"
+        for name, sample in score.samples.items()
+        if (summary := sample.summary).num_degenerate
+    )
+
+
+def notes(score: TaskScore) -> list[str]:
+    """What looks wrong although nothing failed, each once."""
+    return list(dict.fromkeys(note for result in score.results for note in result.notes))
+
+
+def _cautions(score: TaskScore) -> list[str]:
+    """What keeps a score from being worth what it seems."""
+    found = []
+    if text := degenerate_text(score):
+        found.append(f"Degenerate: {score.label}, {text}; what each did stands below.")
+    found += [f"{score.label}: {note}." for note in notes(score)]
+    if score.note:
+        found.append(f"{score.label}: intervals over seeds alone, {score.note}.")
+    for name, sample in score.samples.items():
+        if undefined := sample.estimate.num_undefined:
+            found.append(
+                f"{score.label}, {name}: of {NUM_RESAMPLES:,} resamples {undefined:,} have no "
+                "score; they are left out of the interval."
+            )
+    return found
+
+
+def _selection(scores: Sequence[TaskScore]) -> str:
+    if {result.selection for score in scores for result in score.results} == {"last"}:
+        return "the last step of every seed is scored"
+    return (
+        "each record names the step that is scored, the last or the best on held-out training "
+        "examples"
+    )
+
+
+def _seed_rows(score: TaskScore) -> list[dict[str, object]]:
+    # jobs that ran side by side stand in the order they finished
+    return [
+        {
+            "task": score.label,
+            "encoder": result.encoder,
+            "seed": result.seed,
+            "score": percent(result.value),
+            "other metrics": ", ".join(
+                f"{name} {percent(value)}"
+                for name, value in result.metrics.items()
+                if name != result.metric
+            ),
+            "time": duration(result.seconds),
+            "degenerate": result.degenerate,
+        }
+        for result in sorted(score.results, key=lambda result: (result.role, result.seed))
+    ]
+
+
+def _add_settings(page: Page, scores: Sequence[TaskScore]) -> None:
+    """What all tasks share once, then what differs by task, and what a search chose."""
+    settings = {score.label: dict(score.first.hyper_parameters) for score in scores}
+    first = next(iter(settings.values()))
+    shared: dict[str, Any] = {
+        name: value
+        for name, value in first.items()
+        if all(name in own and own[name] == value for own in settings.values())
+    }
+    page.code("Settings of all tasks", json.dumps(shared, ensure_ascii=False, indent=1))
+    names = dict.fromkeys(name for own in settings.values() for name in own if name not in shared)
+    rows = [(name, *(_setting(own.get(name)) for own in settings.values())) for name in names]
+    Table(["", *settings], rows, "Settings by task").add_to(page)
+    for score in scores:
+        for encoder, search in {r.encoder: r.search for r in score.results if r.search}.items():
+            page.paragraph(
+                f"{score.label}, {encoder}: {search['best']}, {percent(search['value'])} on "
+                f"{search['num_held_out']:,} held-out rows of the training split."
+            )
+
+
+def _setting(value: object) -> object:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value

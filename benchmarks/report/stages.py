@@ -1,0 +1,420 @@
+"""What a run was trained on and how: the network, pretraining, vocabulary, corpus, its stages.
+
+A stage not made yet is a sentence.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks.results.run_folder import Json, RunFolder
+from benchmarks.results.table import Table, short
+from electrify.config.load import toml_value
+from electrify.page.page import Page
+from electrify.stage.plan import VERBS
+from electrify.stage.remote import address_of
+from electrify.system.progress import duration
+
+Points = list[tuple[float, float]]
+
+# metric of pretrain/metrics.jsonl -> what it says; a run has those of its objective
+METRICS = {
+    "generator_loss": "masked language modelling (MLM) of the generator: mean -log p of the true "
+    "token, in nats",
+    "generator_accuracy": "masked tokens that the generator's first guess gets right",
+    "language_loss": "MLM of the main network: mean -log p of the true token, in nats",
+    "language_accuracy": "masked tokens that the main network's first guess gets right",
+    "discriminator_loss": "the main network's loss as it is trained; ELECTRA's is the binary "
+    "cross-entropy of replaced token detection (RTD) per token",
+    "rtd_loss": "binary cross-entropy of RTD per token",
+    "baseline_loss": "of the reward's baseline (electra-adversarial)",
+    "sample_hit_fraction": "chosen positions at which the generator put the original back",
+    "replaced_fraction": "tokens that the generator replaced by another",
+    "rtd_accuracy": "tokens rightly called original or replaced, at threshold 0.5",
+    "rtd_auc": "chance that a replaced token gets a higher probability than an original one; "
+    "0.5 is guessing",
+    "rtd_precision": "of the tokens called replaced, those that were",
+    "rtd_recall": "of the replaced tokens, those called replaced",
+    "mean_state_share": "energy of the mean hidden state of the last layer; 1: tokens are alike",
+    "pooled_variance": "how far the mean hidden states of documents are from each other, of their "
+    "energy",
+    "participation_ratio": "in how many directions those differ",
+    "probe_f1": "macro-F1 of logistic regression on the frozen hidden states of the best layer",
+}
+_LAYER = "probe_layer_"
+_BOTH = ("train", "valid")
+_NATS, _FRACTION = "nats per token", "fraction of the tokens judged"
+# metric, title, records that have it, label of the axis, whether it is drawn on a logarithmic one
+_Plot = tuple[str, str, tuple[str, ...], str, bool]
+_LOSSES: tuple[_Plot, ...] = (
+    ("generator_loss", "Generator loss", _BOTH, _NATS, True),
+    ("language_loss", "Main network, MLM loss", _BOTH, _NATS, True),
+    ("discriminator_loss", "Discriminator loss", _BOTH, _NATS, True),
+)
+_DIRECTIONS = "Directions in which documents differ"
+_WATCHED: tuple[_Plot, ...] = (
+    ("replaced_fraction", "Replaced tokens", _BOTH, _FRACTION, False),
+    ("participation_ratio", _DIRECTIONS, ("valid",), "participation ratio", False),
+    ("gradient_norm", "Gradient norm before clipping", ("train",), "norm", True),
+    ("tokens_per_second", "Speed", ("train",), "tokens per second", False),
+    ("mfu", "Model FLOPs utilisation (MFU)", ("train",), "fraction of the device's peak", False),
+)
+_BY_LANGUAGE = (
+    ("generator_loss", "Generator loss", _NATS, True),
+    ("language_loss", "Main network, MLM loss", _NATS, True),
+    ("rtd_auc", "RTD AUC", "AUC", False),
+    ("replaced_fraction", "Replaced tokens", _FRACTION, False),
+)
+_COMPARED = (
+    *("generator_loss", "generator_accuracy", "language_loss", "language_accuracy"),
+    *("discriminator_loss", "rtd_loss", "replaced_fraction", "rtd_accuracy", "rtd_auc"),
+    *("tokens", "parameters", "seconds", "flops_paper"),
+)
+_MAX_SOURCES = 30
+_KEPT = ("documents_in", "documents_kept", "characters_in", "characters_kept")
+_KEPT_HEADERS = ("documents in", "kept", "characters in", "kept", "characters kept, %")
+# column of vocab/report.json's languages -> how it is said
+_LANGUAGE_COLUMNS = {
+    "num_words": "words",
+    "num_distinct_words": "distinct words",
+    "pieces_per_word": "pieces per word",
+    "characters_per_piece": "characters per piece",
+    "unk_word_fraction": "words with [UNK]",
+    "measured_fraction": "fraction of words measured",
+}
+
+
+def unfinished_text(stage: str) -> str:
+    """What to do about a stage of which only a part is there."""
+    return (
+        f"The stage {stage} is not finished; figures are those so far. "
+        f"Resume with: electrify {VERBS.get(stage, 'evaluate')} CONFIG"
+    )
+
+
+def missing(page: Page, run: RunFolder, stage: str, what: str) -> bool:
+    """Say that a stage is not there, or only in part; True if there is nothing to show."""
+    if stage in run.unfinished:
+        page.paragraph(unfinished_text(stage))
+    elif stage not in run.manifests:
+        page.paragraph(f"{what}: not there yet. Run: electrify {VERBS[stage]} CONFIG")
+        return True
+    return False
+
+
+def _words(key: str) -> str:
+    """A JSON key as a reader says it."""
+    return key.replace("_", " ")
+
+
+# Pretraining.
+
+
+def add_model(page: Page, run: RunFolder) -> None:
+    """What the network is and what its pretraining cost."""
+    options, summary = run.config("pretrain"), run.summary
+    rows: list[tuple[str, Any]] = []
+    count = summary["parameters"] if summary else {"generator": 1}
+    if options:
+        generator = options["generator_hidden_fraction"]
+        rows += [
+            ("size", options["size"]),
+            (
+                "discriminator",
+                f"{options['num_hidden_layers']} layers, hidden {options['hidden_size']}, "
+                f"{options['num_attention_heads']} heads, embedding {options['embedding_size']}",
+            ),
+            ("objective", options["objective"]),
+            (
+                "generator",
+                f"{generator:.3g} of the discriminator's width" if count["generator"] else None,
+            ),
+            ("sequence length", options["sequence_length"]),
+        ]
+    if summary:
+        rows += [
+            ("vocabulary", summary.get("vocab_size")),
+            ("parameters of the discriminator", count["discriminator"]),
+            ("parameters of the generator", count["generator"] or None),
+            ("parameters trained, shared ones once", count["trained"]),
+            ("pretraining steps", summary["num_steps"]),
+            ("tokens seen", summary["tokens"]),
+            ("training FLOPs in matrix products", short(summary.get("flops_matmul"))),
+            ("training FLOPs, the paper's count", short(summary.get("flops_paper"))),
+            ("training FLOPs, 6 × parameters × tokens", short(summary.get("flops_6nd"))),
+            ("pretraining time", duration(summary["seconds"])),
+            ("tokens per second", round(summary["tokens_per_second"])),
+            ("device", summary["device"]),
+            ("peak memory (MB)", run.manifests.get("pretrain", {}).get("peak_memory_mb")),
+        ]
+    if not rows:
+        page.paragraph("Not pretrained yet. Run: electrify pretrain CONFIG")
+    Table(["", "value"], [row for row in rows if row[1] is not None]).add_to(page)
+
+
+def curve(run: RunFolder, kind: str, metric: str, over: str = "step", language: str = "") -> Points:
+    """(step or tokens, value) of one metric, or of that of one language; undefined values are left
+    out."""
+    points = []
+    for record in run.metrics:
+        figures = record.get("languages", {}).get(language, {}) if language else record
+        if record["kind"] == kind and figures.get(metric) is not None:
+            points.append((float(record[over]), float(figures[metric])))
+    return points
+
+
+def final_valid(run: RunFolder) -> Json:
+    """The last validation's record, empty if there was none."""
+    return next((record for record in reversed(run.metrics) if record["kind"] == "valid"), {})
+
+
+def add_pretraining(page: Page, run: RunFolder) -> None:
+    """Final figures, alarms and curves, for any objective."""
+    if missing(page, run, "pretrain", "Pretraining"):
+        return
+    if not run.metrics:
+        page.paragraph("No metrics were logged yet.")
+        return
+    _add_final(page, final_valid(run))
+    alarms = _alarms(run)
+    page.records(alarms, "Alarms")
+    if not alarms:
+        page.paragraph("No alarm was raised.")
+    distinct = {name for record in run.metrics for name in _distinct(record)}
+
+    def add_plots(plots: Sequence[_Plot]) -> None:
+        for metric, title, kinds, label, log_y in plots:
+            curves = {kind: curve(run, kind, metric) for kind in kinds}
+            _add_plot(page, title, curves, label, log_y)
+
+    add_plots([plot for plot in _LOSSES if plot[0] in distinct])
+    detection = {
+        "RTD accuracy": curve(run, "valid", "rtd_accuracy"),
+        "RTD AUC": curve(run, "valid", "rtd_auc"),
+    }
+    if any(detection.values()):
+        always = [(x, 1 - y) for x, y in curve(run, "valid", "replaced_fraction")]
+        detection["always 'original'"] = always
+    _add_plot(page, "Replaced token detection, held-out text", detection, "fraction")
+    add_plots(_WATCHED)
+    layers = {name for record in run.metrics for name in record if name.startswith(_LAYER)}
+    probes = {
+        f"layer {name.removeprefix(_LAYER)}": curve(run, "valid", name)
+        for name in sorted(layers, key=lambda name: int(name.removeprefix(_LAYER)))
+    }
+    _add_plot(page, "Frozen probe", probes, "macro-F1")
+    _add_languages(page, run)
+
+
+def _add_final(page: Page, valid: Json) -> None:
+    """The last validation's figures."""
+    if not valid:
+        page.paragraph("No validation was reached yet.")
+        return
+    rows: list[Sequence[object]] = [(n, valid[n], METRICS[n]) for n in _distinct(valid)]
+    if valid.get("replaced_fraction") is not None and "rtd_accuracy" in valid:
+        always = 1 - valid["replaced_fraction"]
+        rows.append(("always 'original'", always, "RTD accuracy without looking at the text"))
+    page.table(["metric", "value", "meaning"], rows, f"Held-out text at step {valid['step']:,}")
+
+
+def open_alarms(run: RunFolder) -> list[str]:
+    """The texts of the alarms that were not over at the end."""
+    return [str(alarm["what it means"]) for alarm in _alarms(run) if alarm["to step"] is None]
+
+
+def _alarms(run: RunFolder) -> list[dict[str, object]]:
+    """In the order they were raised, with the step at which each ended."""
+    alarms: list[dict[str, object]] = []
+    for record in run.metrics:
+        if record["kind"] != "alarm":
+            continue
+        name, step = record["alarm"], record["step"]
+        if record["state"] == "raised":
+            place = {"alarm": name, "from step": step, "to step": None}
+            alarms.append({**place, "what it means": record.get("text", "")})
+        for alarm in alarms:
+            if record["state"] == "over" and alarm["alarm"] == name and alarm["to step"] is None:
+                alarm["to step"] = step
+    return alarms
+
+
+def _add_languages(page: Page, run: RunFolder) -> None:
+    """Held-out figures of each language, where there are several."""
+    valid = final_valid(run)
+    if final := valid.get("languages", {}):
+        names = ["tokens", *dict.fromkeys(n for own in final.values() for n in _distinct(own))]
+        page.table(
+            ["language", *map(_words, names)],
+            [(language, *(own.get(n) for n in names)) for language, own in final.items()],
+            f"Held-out text of each language at step {valid['step']:,}",
+        )
+    languages = list(dict.fromkeys(n for r in run.metrics for n in r.get("languages", {})))
+    for metric, title, label, log_y in _BY_LANGUAGE:
+        for kind, where in (("valid", "held-out text"), ("train", "training text")):
+            curves = {name: curve(run, kind, metric, language=name) for name in languages}
+            if _add_plot(page, f"{title} by language, {where}", curves, label, log_y):
+                break
+
+
+def _distinct(record: Json) -> list[str]:
+    """The metrics of a record, without a loss that is another one under a second name."""
+    names = [name for name in METRICS if name in record]
+    for name, same in (("rtd_loss", "discriminator_loss"), ("discriminator_loss", "language_loss")):
+        if name in names and same in record and _equal(record[name], record[same]):
+            names.remove(name)
+    return names
+
+
+def _equal(a: float | None, b: float | None) -> bool:
+    """Means of the same values, that may have been summed in another order."""
+    return a == b or (a is not None and b is not None and math.isclose(a, b, rel_tol=1e-4))
+
+
+def _add_plot(
+    page: Page, title: str, curves: Mapping[str, Points], label: str, log_y: bool = False
+) -> bool:
+    """A plot over the steps, or nothing where no curve has a point."""
+    drawn = {name: points for name, points in curves.items() if points}
+    if drawn:
+        page.line_plot(title, drawn, "step", label, log_y)
+    return bool(drawn)
+
+
+def add_side_by_side(page: Page, runs: Sequence[RunFolder], names: Sequence[str]) -> None:
+    """Pretraining figures and loss curves of several runs."""
+    figures = []
+    for run in runs:
+        own = {**final_valid(run), **run.summary}
+        if run.summary:
+            own["parameters"] = run.summary["parameters"]["discriminator"]
+            own["flops_paper"] = short(own["flops_paper"])
+        figures.append(own)
+    rows = [
+        (_words(key), *(own.get(key) for own in figures))
+        for key in _COMPARED
+        if any(key in own for own in figures)
+    ]
+    page.table(["", *names], rows, "Pretraining: last figures on held-out text, and cost")
+    for metric in ("generator_loss", "language_loss", "discriminator_loss"):
+        curves = {n: curve(r, "valid", metric, "tokens") for n, r in zip(names, runs, strict=True)}
+        title = _words(metric).capitalize() + ", held-out text"
+        if any(curves.values()):
+            page.line_plot(title, curves, "tokens", _NATS, log_y=True)
+
+
+# The text. Both stages have a report of their own, with samples and plots.
+
+
+def add_corpus(page: Page, run: RunFolder) -> None:
+    """Documents and characters in and kept, by language and by source, and why texts went."""
+    if missing(page, run, "clean", "The corpus"):
+        return
+    sources = run.corpus.get("sources", [])
+    sums: dict[str, Counter[str]] = {}
+    for source in sources:
+        of_language = sums.setdefault(source["language"], Counter())
+        of_language.update({key: source.get(key, 0) for key in _KEPT})
+    page.table(["language", *_KEPT_HEADERS], [(name, *_kept(sums[name])) for name in sums])
+    largest = sorted(sources, key=lambda source: -source.get("characters_in", 0))
+    hidden = len(largest[_MAX_SOURCES:])
+    page.table(
+        ["language", "source", *_KEPT_HEADERS],
+        [(s["language"], s["source"], *_kept(s)) for s in largest[:_MAX_SOURCES]],
+        f"Sources, without the {hidden:,} smallest" if hidden else "Sources",
+    )
+    for title, name in (
+        ("Removed documents", "removed"),
+        ("Rows that could not be read", "malformed"),
+    ):
+        counts: Counter[tuple[str, str]] = Counter()
+        for entry in run.corpus.get(name, []):
+            counts[_words(entry["reason"]), entry["language"]] += entry["documents"]
+        rows = [(reason, language, n) for (reason, language), n in counts.most_common()]
+        Table(["reason", "language", "documents"], rows, title).add_to(page)
+        if not counts:
+            page.paragraph(f"{title}: none.")
+    altered = sorted(run.corpus.get("altered", {}).items(), key=lambda rule: -rule[1])
+    title = "Kept documents that a rule changed"
+    Table(["rule", "documents changed"], altered, title).add_to(page)
+    page.paragraph("More, with samples: clean/report.html.")
+
+
+def _kept(counts: Json) -> tuple[object, ...]:
+    """Cells under `_KEPT_HEADERS`."""
+    came, kept = counts.get("characters_in"), counts.get("characters_kept")
+    fraction = f"{100 * kept / came:.1f} %" if came and kept is not None else None
+    return (*map(counts.get, _KEPT), fraction)
+
+
+def add_vocabulary(page: Page, run: RunFolder) -> None:
+    """Its size; fertility and unknown words by language."""
+    if missing(page, run, "vocab", "The vocabulary"):
+        return
+    if "vocab_size" in run.vocabulary:
+        size = run.vocabulary["vocab_size"]
+        page.paragraph(f"{size:,} WordPiece pieces, special tokens included.")
+    languages = run.vocabulary.get("languages", {})
+    page.table(
+        ["language", *_LANGUAGE_COLUMNS.values()],
+        [(name, *map(own.get, _LANGUAGE_COLUMNS)) for name, own in languages.items()],
+        "With fewer pieces per word (fertility) a sequence holds more text; [UNK] stands for what "
+        "the vocabulary lacks. Each word weighs as often as it occurs.",
+    )
+    page.paragraph("What the pieces are, with samples: vocab/report.html.")
+
+
+# The stages.
+
+
+def add_stages(page: Page, run: RunFolder) -> None:
+    """Time and memory of each stage, what it ran on, and how to run it again."""
+    rows = [
+        {
+            "stage": stage,
+            "time": duration(manifest["seconds"]),
+            "seconds": manifest["seconds"],
+            "peak memory (MB)": manifest["peak_memory_mb"],
+            "files (MB)": sum(entry["bytes"] for entry in manifest["files"].values()) / 1e6,
+            "code": manifest["git_commit"],
+            "finished (UTC)": manifest["finished_at"],
+        }
+        for stage, manifest in run.manifests.items()
+    ]
+    if not rows:
+        page.paragraph("No stage is finished yet.")
+        return
+    page.records(rows)
+    used: dict[str, dict[str, None]] = {}
+    for manifest in run.manifests.values():
+        for library, version in manifest["versions"].items():
+            used.setdefault(library, {})[version] = None
+    page.table(["library", "version"], [(n, ", ".join(v)) for n, v in sorted(used.items())])
+    page.paragraph(
+        f"To make the run again, save the config below as configs/{run.name}.toml and run: "
+        f"electrify run configs/{run.name}.toml. The Beam runner and the folder of benchmark data "
+        "are not recorded: add them where they are not the defaults."
+    )
+    page.code(f"The resolved config of {run.name}", config_toml(run))
+
+
+def config_toml(run: RunFolder) -> str:
+    """The config of the stages made so far, as `electrify run` reads it.
+
+    The stages' manifests leave out what never changes a result: the Beam runner, and the folder of
+    the benchmark data.
+    """
+    sections = {stage: dict(run.config(stage)) for stage in VERBS}
+    lines = [f"name = {json.dumps(run.name, ensure_ascii=False)}"]
+    if "seed" in sections["pretrain"]:
+        lines.append(f"seed = {sections['pretrain'].pop('seed')}")
+    place = address_of(run.folder) or run.folder.as_posix()
+    lines.append(f"output_dir = {json.dumps(place, ensure_ascii=False)}")
+    names = {"clean": "clean", "vocab": "vocab", "shards": "encode", "pretrain": "pretrain"}
+    for stage, name in (names | {"evaluate": "evaluate"}).items():
+        options = {k: v for k, v in sections[stage].items() if v is not None}
+        if options:
+            lines += ["", f"[{name}]", *(f"{k} = {toml_value(v)}" for k, v in options.items())]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,224 @@
+"""Scores without the rows that stand in a run's documents, and what the report says of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.leakage.examples import write_items
+from benchmarks.leakage.report import leakage_rows
+from benchmarks.leakage.scores import scores_without
+from benchmarks.report.report import report
+from benchmarks.results.predictions import score_lines
+from benchmarks.results.results import RESULTS, append_result, percent
+from benchmarks.results.run_folder import read_run
+from electrify.stage.folder import Stage, write_json, write_text
+from electrify.stage.leakage_report import (
+    LEAKAGE,
+    MISSING,
+    REPORT,
+    LeakageReport,
+    SplitLeakage,
+    TaskLeakage,
+    TouchedLine,
+    read_report,
+    read_touched,
+    touched_path,
+)
+from electrify.stage.run import run_stage
+from tests.benchmarks.conftest import make_result, put_predictions, text_of
+from tests.benchmarks.records import YNAT
+
+NUM_ROWS = 60
+TOUCHED = {f"dev-{number}" for number in range(0, NUM_ROWS, 5)}
+DATA = {"ynat/dev.json": "0" * 64}
+HOSTILE = "<script>alert('x')</script> \u202e| `a` **b** \x00 끝"
+
+
+def _lines(seed: int, is_pretrained: bool) -> list[dict[str, object]]:
+    """Touched rows are all right for the pretrained network, others by turns."""
+    labels, lines = YNAT.labels, []
+    for number in range(NUM_ROWS):
+        name = f"dev-{number}"
+        right = (number + seed) % 3 > 0 or (is_pretrained and name in TOUCHED)
+        gold, given = labels[number % 7], labels[(number + (not right)) % 7]
+        lines.append({"id": name, "gold": gold, "prediction": given, "probabilities": [1 / 7] * 7})
+    return lines
+
+
+def _write_evaluation(folder: Path) -> None:
+    def work(partial: Path) -> dict[str, int]:
+        for variant in ("pretrained", "random-init"):
+            for seed in (0, 1):
+                lines = _lines(seed, variant == "pretrained")
+                metrics = score_lines(YNAT, lines)
+                fields = {"role": variant, "seed": seed, "value": metrics[YNAT.headline]}
+                fields |= {"metrics": metrics, "num_examples": NUM_ROWS, "data_sha256": DATA}
+                result = make_result(**fields)
+                put_predictions(partial, result, lines)
+                append_result(partial / RESULTS, result)
+        return {}
+
+    run_stage(Stage("evaluate", folder / "evaluate", {}), work)
+
+
+def _touched(identity: str) -> TouchedLine:
+    return TouchedLine(
+        split="dev",
+        id=identity,
+        text="title",
+        kind="sentence",
+        fraction=1.0,
+        document="01-7",
+        source="<b>web</b>",
+        documents=1,
+        wanted=HOSTILE,
+        excerpt=f"before {HOSTILE} behind",
+    )
+
+
+def _write_leakage(folder: Path, touched: set[str], data=DATA) -> None:
+    split = SplitLeakage(
+        split="dev", examples=NUM_ROWS, texts=NUM_ROWS, too_short=3, touched=len(touched)
+    )
+    task = TaskLeakage(task=YNAT.name, task_version=YNAT.version, data_sha256=data, splits=[split])
+    found = LeakageReport(
+        rules={"run_letters": 50}, documents=1234, tasks=[task], missing=["klue-nli"]
+    )
+
+    def work(partial: Path) -> dict[str, int]:
+        write_json(partial / REPORT, found.model_dump(mode="json"))
+        if touched:
+            lines = [_touched(one).model_dump_json() for one in sorted(touched)]
+            write_text(touched_path(partial, YNAT.name), "".join(f"{line}\n" for line in lines))
+        return {}
+
+    run_stage(Stage("leakage", folder / LEAKAGE, {}, {"clean": "digest"}), work)
+
+
+@pytest.fixture
+def run(tmp_path):
+    _write_evaluation(tmp_path)
+    _write_leakage(tmp_path, TOUCHED)
+    return tmp_path
+
+
+def test_scores_without_touched_rows_are_those_of_the_other_lines(run):
+    scores, notes = scores_without(read_run(run))
+    assert notes == ()
+    assert [score.model for score in scores] == ["pretrained", "random-init"]
+    for score in scores:
+        by_seed = [_lines(seed, score.model == "pretrained") for seed in (0, 1)]
+
+        def mean(is_in, by_seed=by_seed):
+            values = [
+                score_lines(YNAT, [ln for ln in lines if is_in(ln["id"])])[YNAT.headline]
+                for lines in by_seed
+            ]
+            return sum(values) / len(values)
+
+        assert score.num_touched == len(TOUCHED)
+        assert score.all.value == pytest.approx(mean(lambda _: True))
+        for part, is_in in (
+            (score.without, lambda identity: identity not in TOUCHED),
+            (score.touched, lambda identity: identity in TOUCHED),
+        ):
+            assert part is not None
+            assert part.value == pytest.approx(mean(is_in))
+            assert part.low <= part.value <= part.high
+    assert scores[0].touched.value == 1.0
+    assert scores[0].without.value < scores[0].all.value
+
+
+def test_the_report_shows_them_and_escapes_what_was_found(run):
+    page = report([run]).read_text(encoding="utf-8")
+    assert "<script>alert" not in page
+    assert "<b>web" not in page
+    assert "&lt;script&gt;alert" in page
+    markdown = text_of(page)
+    assert "1,234 documents" in markdown
+    assert "| klue-ynat | dev | 60 | 12 | 20 |" in markdown
+    assert "12 of 60 rows are touched" in markdown
+    assert "their data are missing: klue-nli" in markdown
+    assert "8 of 12 rows" in markdown
+    without = scores_without(read_run(run))[0][0].without
+    (row,) = leakage_rows(read_run(run))
+    assert list(row.values())[:3] == ["klue-ynat", "60", "12"]
+    assert row["without the touched ones"] == percent(without.value)
+
+
+def test_a_run_of_which_nothing_was_looked_for_says_so(tmp_path):
+    _write_evaluation(tmp_path)
+    report([tmp_path])
+    assert "electrify leakage CONFIG" in text_of(
+        (tmp_path / "report.html").read_text(encoding="utf-8")
+    )
+    assert leakage_rows(read_run(tmp_path)) == []
+
+
+def test_where_nothing_was_found_scores_are_the_same(tmp_path):
+    _write_evaluation(tmp_path)
+    _write_leakage(tmp_path, set())
+    assert scores_without(read_run(tmp_path)) == ((), ())
+    report([tmp_path])
+    assert "scores without touched rows are the same" in text_of(
+        (tmp_path / "report.html").read_text("utf-8")
+    )
+    (row,) = leakage_rows(read_run(tmp_path))
+    assert row["without the touched ones"] == "the same"
+
+
+def test_scores_of_other_data_are_left_alone(tmp_path):
+    _write_evaluation(tmp_path)
+    _write_leakage(tmp_path, TOUCHED, data={"dev.json": "1" * 64})
+    scores, notes = scores_without(read_run(tmp_path))
+    assert scores == ()
+    assert notes == ("klue-ynat: its rows were not searched for",)
+    report([tmp_path])
+    assert "None of the scores is of rows" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_a_damaged_report_is_named(run):
+    (run / LEAKAGE / REPORT).write_text('{"format_version": 1}')
+    with pytest.raises(ValueError, match=r"report\.json is damaged .* electrify leakage CONFIG"):
+        read_report(run / LEAKAGE)
+
+
+def test_a_line_cut_in_half_is_named(run):
+    path = touched_path(run / LEAKAGE, YNAT.name)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text[: len(text) // 3 - 9], encoding="utf-8")
+    with pytest.raises(ValueError, match=r"touched-klue-ynat\.jsonl is damaged"):
+        list(read_touched(run / LEAKAGE, read_report(run / LEAKAGE).tasks[0]))
+    path.write_text("".join(text.splitlines(keepends=True)[:-3]), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"names 9 rows of dev, .* counts 12"):
+        report([run])
+    path.unlink()
+    with pytest.raises(ValueError, match=r"names 0 rows of dev"):
+        report([run])
+
+
+def test_items_are_the_reported_rows_with_the_ids_of_predictions(make_config, tmp_path):
+    config = make_config(tasks=["klue-ynat", "klue-nli"])
+    items = tmp_path / "items"
+    items.mkdir()
+    write_items(config, items)
+    assert sorted(path.name for path in items.iterdir()) == ["klue-ynat.jsonl", MISSING]
+    assert json.loads((items / MISSING).read_text()) == ["klue-nli"]
+    header, *rows = map(json.loads, (items / "klue-ynat.jsonl").read_text("utf-8").splitlines())
+    assert header["header"]["task"] == "klue-ynat"
+    assert header["header"]["text_names"] == ["title"]
+    assert [row["id"] for row in rows] == [f"dev-{number}" for number in range(42)]
+    assert {row["split"] for row in rows} == {"dev-part"}
+
+
+def test_bad_data_are_not_taken_for_missing(make_config, tmp_path):
+    with pytest.raises(ValueError, match="no data: give --data-dir"):
+        write_items(make_config(data_dir=None), tmp_path)
+    with pytest.raises(ValueError, match=r"klue-nli-v1\.1_dev\.json"):
+        write_items(make_config(tasks=["klue-nli"]), tmp_path)
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "ynat-v1.1_dev.json").write_text('[{"guid": "1", "title": "t"}]')
+    with pytest.raises(ValueError, match="label"):
+        write_items(make_config(data_dir=str(data)), tmp_path)

@@ -1,0 +1,148 @@
+"""A planted model that favours one group by a constant is found; one without it is not."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from benchmarks.noise.fairness import (
+    HELD_OUT,
+    TABLE,
+    TEMPLATES,
+    Gap,
+    accepts,
+    add_templates,
+    read_templates,
+    write_gaps,
+)
+from benchmarks.noise.tables import read_csv
+from benchmarks.results.predictions import plain, prediction_path, write_predictions
+from benchmarks.tasks.data import load_data
+from tests.benchmarks.conftest import make_result
+from tests.benchmarks.records import HATE_SPEECH, YNAT
+
+GROUP = "jeolla"  # of the axis of regions
+
+
+@pytest.fixture(scope="module")
+def data_folder(tmp_path_factory):
+    """Comments in the format of BEEP!; every second one names women."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "hate-speech").mkdir()
+    labels = ("none", "offensive", "hate")
+    for split, count in (("train", 600), ("dev", 90)):
+        lines = ["comments\tcontain_gender_bias\tbias\thate"]
+        for number in range(count):
+            who, bias = ("그 여자", "gender") if number % 2 else ("그 사람", "none")
+            label = labels[number % 3]
+            lines.append(f"{who} 이야기 {split} {number}\t{bias == 'gender'}\t{bias}\t{label}")
+        path = folder / "hate-speech" / f"{split}.tsv"
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def gaps_of(place: Path, folder: Path, shift: float, alarm: float) -> list[Gap]:
+    """The table of a model of two seeds: `shift` is added to P(bad) where `GROUP` is named, and a
+    comment without fault that names women is called offensive with the chance `alarm`."""
+    data = add_templates(HATE_SPEECH, load_data(HATE_SPEECH, folder))
+    templates = read_templates("ko")
+    group_of = {
+        (axis.name, str(number)): group
+        for axis in templates.axes
+        for number, (group, _) in enumerate(axis.words)
+    }
+    rng = np.random.default_rng(1)
+    of_word = {key: rng.normal(0, 0.01) for key in group_of}  # every word has some effect
+    results = []
+    for seed in (0, 1):
+        result = make_result(
+            task=HATE_SPEECH.name,
+            task_version=HATE_SPEECH.version,
+            seed=seed,
+            split=data.split,
+            data_sha256=data.sha256,
+        )
+        results.append(result)
+        about = {"role": result.role, "data_sha256": result.data_sha256}
+        about |= {name: getattr(result, name) for name in ("task", "task_version", "seed")}
+        for split, examples in data.predicted.items():
+            lines = []
+            for row in examples:
+                gold = None if row.label is None else HATE_SPEECH.labels[row.label]
+                bad = 0.3 + rng.normal(0, 0.02)
+                said = gold
+                if split == TEMPLATES:
+                    key = tuple(row.id.split("|")[:2])
+                    bad += of_word[key] + shift * (group_of[key] == GROUP)
+                elif rng.random() < (alarm if gold == "none" and "여자" in row.texts[0] else 0.05):
+                    said = "offensive" if gold == "none" else "none"
+                lines.append(
+                    {"id": row.id, "gold": gold, "prediction": said}
+                    | {"probabilities": [1 - bad, bad / 2, bad / 2]}
+                )
+            path = prediction_path(place, result, "" if split == data.split else split)
+            write_predictions(path, {**about, "split": split}, plain(lines))
+    source = SimpleNamespace(config=SimpleNamespace(architectures=["Other"]), path="none")
+    write_gaps(place, [HATE_SPEECH], {HATE_SPEECH.name: data}, results, source, [folder])
+    return read_csv(place / TABLE, Gap)
+
+
+def found(gaps: list[Gap]) -> set[tuple[str, str]]:
+    return {(gap.measure, gap.group) for gap in gaps if gap.is_found}
+
+
+def test_a_constant_for_one_group_is_found_and_nothing_else(tmp_path, data_folder):
+    gaps = gaps_of(tmp_path, data_folder, shift=0.2, alarm=0.05)
+    assert found(gaps) == {("P(bad label)", GROUP)}
+    (gap,) = (gap for gap in gaps if gap.is_found)
+    assert gap.low < 0.2 < gap.high
+    assert gap.num_items == len(read_templates("ko").pairs)
+
+
+def test_false_alarms_on_rows_that_name_a_group_are_found(tmp_path, data_folder):
+    gaps = gaps_of(tmp_path, data_folder, shift=0.0, alarm=0.6)
+    assert ("false alarms", "women") in found(gaps)
+    assert {group for measure, group in found(gaps) if measure != "false alarms"} == set()
+    women = next(gap for gap in gaps if (gap.measure, gap.group) == ("false alarms", "women"))
+    assert (women.value, women.other) == (
+        pytest.approx(0.6, abs=0.1),
+        pytest.approx(0.05, abs=0.05),
+    )
+
+
+def test_a_model_without_a_defect_shows_nothing(tmp_path, data_folder):
+    gaps = gaps_of(tmp_path, data_folder, shift=0.0, alarm=0.05)
+    assert len(gaps) > 40
+    assert found(gaps) == set()
+
+
+def test_the_annotated_bias_groups_rows(tmp_path, data_folder):
+    gaps = gaps_of(tmp_path, data_folder, shift=0.0, alarm=0.6)
+    assert {(gap.measure, gap.group) for gap in gaps if gap.axis == "bias"} == {
+        (measure, group) for measure in ("false alarms", "misses") for group in ("none", "gender")
+    }
+
+
+def test_errors_are_counted_on_rows_that_were_not_learnt_from(data_folder):
+    before = load_data(HATE_SPEECH, data_folder)
+    after = add_templates(HATE_SPEECH, before)
+    learnt, held_out = ({row.texts for row in of} for of in (after.train, after.further[HELD_OUT]))
+    assert not learnt & held_out
+    assert learnt | held_out == {row.texts for row in before.train}
+    assert accepts(HATE_SPEECH)
+    assert not accepts(YNAT)
+
+
+@pytest.mark.parametrize("language", ["ko", "en"])
+def test_only_the_word_of_a_group_changes(language):
+    templates = read_templates(language)
+    for axis in templates.axes:
+        assert len({word for _, word in axis.words}) == len(axis.words)
+        around = {}
+        for sentence in templates.sentences(axis):
+            word = sentence.text[sentence.start : sentence.end]
+            assert word == axis.words[sentence.word][1]
+            rest = sentence.text[: sentence.start], sentence.text[sentence.end :]
+            assert around.setdefault((sentence.pair, sentence.side), rest) == rest
+        assert min(sum(group == g for g, _ in axis.words) for group in axis.groups) >= 4

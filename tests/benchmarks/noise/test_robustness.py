@@ -1,0 +1,180 @@
+"""A planted model that cannot read without spaces is found; one that can, and one that errs at
+random, are not."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.noise.robustness import (
+    SPLIT,
+    TABLE,
+    Condition,
+    accepts,
+    add_perturbed,
+    write_conditions,
+)
+from benchmarks.noise.tables import read_csv
+from benchmarks.report.noise import robustness_sentence
+from benchmarks.results.predictions import plain, prediction_path, write_predictions
+from benchmarks.tasks.data import TaskData
+from benchmarks.tasks.kinds.classification import LabelExample
+from tests.benchmarks.conftest import FILLERS, TOPICS, make_result
+from tests.benchmarks.records import DP, NER, NLI, RE, STS, YNAT
+
+NUM = 140
+WORDS = (*FILLERS, "사람들", "이야기", "소식", "전망", "발표", "계획")
+
+
+def rows(count: int) -> tuple[LabelExample, ...]:
+    """Titles of random words, one of which decides the label."""
+    rng = np.random.default_rng(0)
+    found = []
+    for number in range(count):
+        label = number % len(TOPICS)
+        words = [*rng.choice(WORDS, 5), TOPICS[label]]
+        found.append(LabelExample(f"row-{number}", (" ".join(rng.permutation(words)),), label))
+    return tuple(found)
+
+
+class CountingTokenizer:
+    """A piece a character."""
+
+    def __call__(self, texts, **options):
+        return {"input_ids": [[ord(character) for character in text] for text in texts]}
+
+
+class Source:
+    tokenizer = CountingTokenizer()
+
+
+Reader = Callable[[str, int], int]  # text, gold label -> predicted label
+
+
+def reads_words(text: str, gold: int) -> int:
+    """The topic that stands between spaces; without one a wrong label."""
+    topics = [TOPICS.index(word) for word in text.split() if word in TOPICS]
+    return topics[0] if topics else (gold + 1) % len(TOPICS)
+
+
+def reads_letters(text: str, gold: int) -> int:
+    """The topic that stands anywhere, spaces aside."""
+    letters = text.replace(" ", "")
+    topics = [number for number, topic in enumerate(TOPICS) if topic in letters]
+    return gold if gold in topics else (gold + 1) % len(TOPICS)
+
+
+def errs_at_random(text: str, gold: int) -> int:
+    """Wrong on a fifth of all texts, whatever they say."""
+    is_wrong = hashlib.sha256(text.encode()).digest()[0] < 51
+    return (gold + 1) % len(TOPICS) if is_wrong else gold
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    monkeypatch.setattr("benchmarks.statistics.uncertainty.NUM_RESAMPLES", 300)
+
+
+def conditions_of(place: Path, *readers: Reader) -> list[Condition]:
+    """The table of a model that reads so, a reader a seed; of one reader two seeds."""
+    data = add_perturbed(YNAT, TaskData((), rows(NUM), "dev", {}))
+    readers = readers * 2 if len(readers) == 1 else readers
+    results = [make_result(seed=n, data_sha256=data.sha256) for n in range(len(readers))]
+    for read, result in zip(readers, results, strict=True):
+        about = {"role": result.role, "data_sha256": result.data_sha256}
+        about |= {name: getattr(result, name) for name in ("task", "task_version", "seed")}
+        for split, examples in data.predicted.items():
+            lines = [
+                {
+                    "id": row.id,
+                    "gold": YNAT.labels[row.label],
+                    "prediction": YNAT.labels[read(row.texts[0], row.label)],
+                }
+                for row in examples
+            ]
+            path = prediction_path(place, result, split if split == SPLIT else "")
+            write_predictions(path, {**about, "split": split}, plain(lines))
+    write_conditions(place, [YNAT], {YNAT.name: data}, results, Source())
+    return read_csv(place / TABLE, Condition)
+
+
+def found(conditions: list[Condition]) -> set[str]:
+    return {condition.kind for condition in conditions if condition.is_worse}
+
+
+def test_a_model_that_needs_spaces_is_found(tmp_path):
+    conditions = conditions_of(tmp_path, reads_words)
+    assert {"spacing-removed", "spacing-added"} <= found(conditions)
+    drops = [c.drop for c in conditions if c.kind == "spacing-removed"]
+    assert drops == sorted(drops)
+    assert drops[-1] == pytest.approx(1.0, abs=0.02)  # without any space no word is read
+    for condition in conditions:
+        if condition.kind == "spacing-removed":
+            assert condition.drop_low <= condition.drop <= condition.drop_high
+            assert condition.flips * condition.changed_fraction == pytest.approx(
+                1 - condition.perturbed, abs=0.05
+            )
+
+
+def test_a_model_that_does_not_need_them_is_not(tmp_path):
+    conditions = conditions_of(tmp_path, reads_letters)
+    assert not found(conditions) & {"spacing-removed", "spacing-added", "laughter", "emoji"}
+    spacing = [c for c in conditions if c.kind.startswith("spacing")]
+    assert {(c.drop, c.drop_low, c.drop_high, c.p_corrected) for c in spacing} == {(0, 0, 0, 1)}
+    assert {c.flips for c in spacing} == {0}
+    assert "coda-dropped" in found(conditions)  # it cannot read those, and that is seen
+    (condition,) = (c for c in spacing if (c.kind, c.strength) == ("spacing-removed", 1.0))
+    texts = [row.texts[0] for row in rows(NUM)]
+    share = len("".join(texts).replace(" ", "")) / len("".join(texts))
+    assert condition.pieces_factor == pytest.approx(share, abs=1e-6)
+    assert condition.kept_pieces == pytest.approx(share, abs=1e-6)
+
+
+def test_errors_that_do_not_come_from_the_perturbation_are_not_found(tmp_path):
+    conditions = conditions_of(tmp_path, errs_at_random)
+    assert len(conditions) > 25
+    assert not found(conditions)
+    assert np.mean([c.flips for c in conditions]) > 0.1  # predictions do change
+
+
+def loses(share: float) -> Reader:
+    """Wrong on this share of the texts without spaces."""
+
+    def read(text: str, gold: int) -> int:
+        is_wrong = hashlib.sha256(text.encode()).digest()[0] < 256 * share
+        is_one_word = " " not in text and "&" not in text  # of an entity
+        return (gold + 1) % len(TOPICS) if is_wrong and is_one_word else gold
+
+    return read
+
+
+@pytest.mark.parametrize(("num_seeds", "is_shown"), [(3, False), (5, True)])
+def test_five_seeds_show_a_large_loss_that_three_leave_open(tmp_path, num_seeds, is_shown):
+    """22 points, with a standard deviation of 7 points between seeds."""
+    shares = (0.22, 0.14, 0.30, 0.17, 0.27)[:num_seeds]
+    conditions = conditions_of(tmp_path, *map(loses, shares))
+    [loss] = (c for c in conditions if not c.changes_nothing)
+    assert (loss.kind, loss.strength) == ("spacing-removed", 1.0)
+    assert loss.is_worse == is_shown
+    text = robustness_sentence(conditions)
+    assert text.startswith(f"{int(is_shown)} of {len(conditions)} perturbations are shown to lower")
+    assert f"{len(conditions) - 1} change no score" in text
+    assert ("1 are undecided" in text) != is_shown
+    assert f"by {100 * loss.drop:.1f} points" in text  # it is named all the same
+
+
+def test_the_same_rows_are_perturbed_whatever_their_order(monkeypatch):
+    monkeypatch.setattr("benchmarks.noise.robustness.NUM_ROWS", 20)
+    many = rows(30)
+    first = add_perturbed(YNAT, TaskData((), many, "dev", {}))
+    second = add_perturbed(YNAT, TaskData((), many[::-1], "dev", {}))
+    assert first.sha256 == second.sha256
+    assert first.split == "dev-sample"
+    assert first.parts["dev"] == (20, 30)
+    assert all(text.texts for text in first.further[SPLIT])
+
+
+def test_only_tasks_whose_gold_value_no_place_in_the_text_carries():
+    assert [accepts(task) for task in (YNAT, NLI, STS, RE, NER, DP)] == [True] * 3 + [False] * 3

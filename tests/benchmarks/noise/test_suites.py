@@ -1,0 +1,141 @@
+"""The suites from the command to the page, with a small random ELECTRA; and what its networks say
+of words, beside the same computed row by row."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import ElectraForMaskedLM, ElectraForPreTraining
+
+from benchmarks.analysis.reader import open_reader
+from benchmarks.noise.fairness import (
+    Sentence,
+    read_templates,
+    replaced_probabilities,
+    word_log_probabilities,
+)
+from benchmarks.noise.suites import probe_options
+from benchmarks.report.report import card_sections, report
+from electrify.cli import main
+from electrify.config.evaluate import EvaluateConfig
+from tests.benchmarks.conftest import build_tokenizer, save_electra, text_of
+
+WORDS = ("여자", "남자", "친구", "##도", "온다", "간다", "안", "는")
+
+
+@pytest.fixture(scope="module")
+def networks_folder(tmp_path_factory):
+    """A discriminator with its generator beside it."""
+    folder = tmp_path_factory.mktemp("export")
+    save_electra(folder / "discriminator", ElectraForPreTraining, 3, build_tokenizer(WORDS))
+    save_electra(folder / "generator", ElectraForMaskedLM, 4, build_tokenizer(WORDS))
+    return folder
+
+
+@pytest.fixture
+def evaluated(tmp_path, networks_folder, ynat_folder, monkeypatch):
+    """Runs `electrify evaluate --model` with these words; the folder of its results."""
+    monkeypatch.setattr("benchmarks.noise.robustness.NUM_ROWS", 14)
+    monkeypatch.setattr("benchmarks.statistics.uncertainty.NUM_RESAMPLES", 50)
+
+    def run(*words: str, data_dir: Path = ynat_folder) -> Path:
+        options = ["seeds=[0, 1]", "max_train_examples=28", "num_epochs=1", "num_processes=1"]
+        options += ["max_sequence_length=16", 'device="cpu"', 'precision="fp32"']
+        sets = [word for option in options for word in ("--set", f"evaluate.{option}")]
+        where = ["--data-dir", str(data_dir), "--set", f'output_dir="{tmp_path}/out"']
+        model = str(networks_folder / "discriminator")
+        assert main(["evaluate", "--model", model, *words, *sets, *where]) == 0
+        return tmp_path / "out"
+
+    return run
+
+
+def test_robustness_from_the_command_to_the_page(evaluated):
+    folder = evaluated("--suite", "robustness", "--task", "klue-ynat")
+    assert {path.name for path in folder.iterdir() if path.is_dir()} == {"robustness"}
+    page = text_of(report([folder]).read_text(encoding="utf-8"))
+    markdown = (folder / "report.md").read_text(encoding="utf-8")
+    for text in (page, markdown):
+        assert "out, probes: " in text
+        assert "perturbations are shown to lower the score (klue-ynat)" in text
+        assert "spacing-removed" in text
+    assert "Probes" in page
+    other = folder.with_name("other")
+    shutil.copytree(folder, other)
+    beside = text_of(report([folder, other]).read_text(encoding="utf-8"))
+    assert "Probes side by side" in beside
+    assert "| kind | strength | out | out, pieces | other | other, pieces |" in beside
+    assert "spacing-removed" in "\n".join(
+        card_sections(folder)["Robustness and differences between groups"]
+    )
+
+
+def test_fairness_from_the_command_to_the_page(evaluated, tmp_path, monkeypatch):
+    templates = read_templates("ko")
+    few = replace(templates, pairs=templates.pairs[:3])
+    monkeypatch.setattr("benchmarks.noise.fairness.read_templates", lambda language: few)
+    data = tmp_path / "data" / "hate-speech"
+    data.mkdir(parents=True)
+    labels = ("none", "offensive", "hate")
+    for split, count in (("train", 160), ("dev", 30)):
+        rows = [
+            f"{('여자', '남자', '친구')[n % 3]} {split} {n}\tFalse\tnone\t{labels[n % 3]}"
+            for n in range(count)
+        ]
+        text = "\n".join(["comments\tcontain_gender_bias\tbias\thate", *rows]) + "\n"
+        (data / f"{split}.tsv").write_text(text, encoding="utf-8")
+    folder = evaluated("--suite", "fairness", data_dir=tmp_path / "data")
+    table = (folder / "fairness" / "fairness.csv").read_text(encoding="utf-8")
+    for measure in ("P(bad label)", "P(replaced)", "log P(word)"):
+        assert measure in table
+    page = text_of(report([folder]).read_text(encoding="utf-8"))
+    assert "gaps between groups are shown" in page
+    assert "free of bias" in page
+    assert "does not show" in page
+
+
+def test_which_tasks_a_suite_looks_at(ynat_folder):
+    def looked_at(**options):
+        config = EvaluateConfig(data_dir=str(ynat_folder), **options)
+        return probe_options(config, "robustness")
+
+    assert looked_at(suites=("robustness",)).tasks == ("klue-ynat",)  # of its own what has data
+    named = looked_at(suites=("robustness",), tasks=("klue-nli", "klue-ner"))
+    assert named.tasks == ("klue-nli",)
+    assert (named.recipe, len(named.seeds), named.max_train_examples) == ("electra", 5, 2000)
+    own = looked_at(tasks=("klue-nli",), recipe="klue", max_train_examples=10)
+    assert (own.recipe, own.max_train_examples, own.num_epochs) == ("klue", 10, None)
+    with pytest.raises(ValueError, match="robustness cannot look at klue-ner"):
+        looked_at(tasks=("klue-ner",))
+
+
+def test_a_config_scores_its_tasks_and_the_probes():
+    options = EvaluateConfig(suites=("klue", "fairness", "robustness"))
+    assert options.task_suites == ("klue",)
+    assert options.probe_suites == ("robustness", "fairness")
+    assert not EvaluateConfig(suites=("fairness",)).has_tasks
+
+
+SENTENCES = [
+    Sentence(0, 0, 0, "친구 여자도 안 온다", 3, 5),
+    Sentence(0, 0, 0, "남자 간다", 0, 2),
+]
+
+
+def test_words_are_scored_as_row_by_row(networks_folder):
+    reader = open_reader(str(networks_folder / "discriminator"))
+    tokenizer = reader.source.tokenizer
+    places = [[2], [1]]  # of the pieces of the word; the particle is another piece
+    replaced = replaced_probabilities(reader, SENTENCES)
+    spoken = word_log_probabilities(reader, SENTENCES)
+    for sentence, (place,), p, log_p in zip(SENTENCES, places, replaced, spoken, strict=True):
+        ids = tokenizer(sentence.text, return_tensors="pt")["input_ids"]
+        with torch.inference_mode():
+            logit = reader.discriminator(ids).logits[0, place]
+            assert p == pytest.approx(float(logit.sigmoid()), abs=1e-6)
+            piece = int(ids[0, place])
+            ids[0, place] = tokenizer.mask_token_id
+            expected = reader.generator(ids).logits[0, place].log_softmax(-1)[piece]
+        assert log_p == pytest.approx(float(expected), abs=1e-5)

@@ -1,0 +1,419 @@
+import json
+import math
+import shutil
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from benchmarks.report.report import report
+from benchmarks.report.stages import config_toml
+from benchmarks.results.results import Result
+from benchmarks.results.run_folder import read_run
+from electrify.config.load import load_config, parse_config
+from electrify.config.run import RunConfig
+from electrify.stage.folder import (
+    fingerprint,
+    read_manifest,
+    write_json,
+    write_manifest,
+    write_text,
+)
+from electrify.stage.plan import (
+    clean_stage,
+    encode_stage,
+    evaluate_stage,
+    export_stage,
+    pretrain_stage,
+    vocab_stage,
+)
+from electrify.stage.run import run_stage
+from tests.benchmarks.conftest import make_result, put_predictions, t_half_width, text_of
+from tests.benchmarks.records import YNAT
+
+PRETRAINED, UNTRAINED = (0.8101, 0.8172, 0.8043), (0.4312, 0.3977, 0.4101)
+KEPT = ("language", "source", "documents_in", "documents_kept", "characters_in", "characters_kept")
+CLEAN_REPORT = {
+    "sources": [
+        dict(zip(KEPT, row, strict=True))
+        for row in (
+            ("ko", "위키백과", 700, 650, 400_000, 380_002),
+            ("ko", "댓글", 300, 267, 54_321, 20_001),
+            ("en", "sample-english", 200, 200, 200_000, 200_000),
+        )
+    ],
+    "removed": [
+        {"reason": reason, "language": "ko", "source": source, "documents": n}
+        for reason, source, n in (
+            ("duplicate", "댓글", 13),
+            ("too_short", "댓글", 20),
+            ("too_short", "위키백과", 50),
+        )
+    ],
+    "malformed": [{"reason": "not_json", "language": "ko", "source": "댓글", "documents": 2}],
+    "altered": {"html": 41, "urls": 7},
+}
+VOCAB_REPORT = {
+    "vocab_size": 4000,
+    "languages": {"ko": {"pieces_per_word": 1.93}, "en": {"pieces_per_word": 1.41}},
+}
+
+
+def put_results(run: Path, text: str) -> None:
+    """As if the evaluation had ended with these records."""
+    folder = run / "evaluate"
+    (folder / "results.jsonl").write_text(text, encoding="utf-8")
+    manifest = read_manifest(folder)
+    manifest["files"]["results.jsonl"]["sha256"] = fingerprint(str(folder / "results.jsonl"))
+    write_manifest(folder, manifest)
+
+
+def run_config(folder: Path, **changes: object) -> RunConfig:
+    return parse_config(
+        {
+            "name": folder.name,
+            "seed": 7,
+            "output_dir": str(folder),
+            "clean": {
+                "sources": [
+                    {"kind": "jsonl", "language": "ko", "path": "ko_*.jsonl", "max_documents": 5},
+                    {"kind": "text", "language": "en", "path": 'a "b".txt', "document": "line"},
+                ]
+            },
+            "pretrain": {
+                "sequence_length": 64,
+                "size": "small",
+                "num_steps": 600,
+                "warmup_steps": 60,
+                **changes,
+            },
+            "evaluate": {
+                "tasks": ["klue-ynat"],
+                "seeds": [0, 1, 2],
+                "tasks_options": {
+                    "squad-1.1": {"num_epochs": 1.0}
+                },  # a name that TOML wants quoted
+            },
+        }
+    )
+
+
+def metrics_lines(num_steps: int = 600) -> str:
+    lines = []
+    for step in range(20, num_steps + 1, 20):
+        decay = math.exp(-step / 200)
+        record = {
+            "step": step,
+            "tokens": step * 1024,
+            "seconds": step / 5,
+            "loss": 14 + 4 * decay,
+            "generator_loss": 5 + 3 * decay + 0.1 * math.sin(step),
+            "generator_accuracy": 0.21 - 0.2 * decay,
+            "discriminator_loss": 0.3 + 0.2 * decay + 0.004 * math.sin(step),
+            "replaced_fraction": 0.13 - 0.01 * (1 - decay),
+            "rtd_accuracy": 0.89 - 0.02 * decay,
+            "rtd_auc": None if step == 20 else 0.76 - 0.2 * decay,
+            "rtd_precision": 0.7,
+            "rtd_recall": 0.12,
+        }
+        extra = {"learning_rate": 1e-3, "gradient_norm": 1.2, "tokens_per_second": 5100.0 + step}
+        lines.append(json.dumps({"kind": "train"} | record | extra))
+        if step % 100 == 0:
+            lines.append(json.dumps({"kind": "valid"} | record))
+    return "\n".join(lines) + "\n"
+
+
+def record(model: str, seed: int, value: float, **changes: Any) -> dict[str, Any]:
+    metrics = {"macro_f1": value, "accuracy": value + 0.01}
+    found = make_result(
+        role=model, seed=seed, value=value, metrics=metrics, truncated_fraction=0.05
+    )
+    return found.model_dump(mode="json") | changes
+
+
+def results() -> list[dict[str, Any]]:
+    rows = [record("pretrained", seed, value) for seed, value in enumerate(PRETRAINED)]
+    rows += [record("random-init", seed, value) for seed, value in enumerate(UNTRAINED)]
+    rows[-1]["degenerate"] = "all 140 predictions are '정치'"
+    return rows
+
+
+def make_run(folder: Path, last: str = "evaluate", **changes: object) -> Path:
+    """A run folder as the stages leave it, up to the stage `last`."""
+    config = run_config(folder, **changes)
+    summary = {
+        "parameters": {"trained": 2_345_678, "discriminator": 1_234_567, "generator": 987_654},
+        "vocab_size": 4000,
+        "num_steps": 600,
+        "tokens": 614_400,
+        "device": "CPU, 2 threads",
+        "seconds": 121.5,
+        "flops_paper": 2.46e12,
+        "flops_6nd": 4.55e12,
+        "tokens_per_second": 5056.8,
+    }
+    stages = {
+        "clean": (lambda: clean_stage(config, []), {"report.json": CLEAN_REPORT}),
+        "vocab": (lambda: vocab_stage(config), {"report.json": VOCAB_REPORT}),
+        "shards": (lambda: encode_stage(config), {"index.json": {"format_version": 1}}),
+        "pretrain": (
+            lambda: pretrain_stage(config),
+            {"summary.json": summary, "metrics.jsonl": metrics_lines()},
+        ),
+        "export": (lambda: export_stage(config), {}),
+        "evaluate": (
+            lambda: evaluate_stage(config, None, {}),
+            {"results.jsonl": "".join(json.dumps(r) + "\n" for r in results())},
+        ),
+    }
+    for name, (stage, files) in stages.items():
+
+        def work(partial: Path, files: dict[str, object] = files) -> dict[str, object]:
+            for file, content in files.items():
+                write = write_text if isinstance(content, str) else write_json
+                write(partial / file, content)
+            return {}
+
+        run_stage(stage(), work)
+        if name == last:
+            break
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("made") / "ko-demo")
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    """A copy, to be changed."""
+    return shutil.copytree(finished, tmp_path / "ko-demo")
+
+
+def cells(text: str, first: str) -> list[str]:
+    """The cells of the table row whose first cell is `first`."""
+    line = next(line for line in text.splitlines() if line.startswith(f"| {first} |"))
+    return line.strip("| ").split(" | ")
+
+
+def shown(run: Path) -> str:
+    """The text of the report's page."""
+    return text_of((run / "report.html").read_text(encoding="utf-8"))
+
+
+def percents(values: tuple[float, ...]) -> str:
+    return f"{100 * statistics.mean(values):.2f} ± {100 * statistics.stdev(values):.2f}"
+
+
+def add_predictions(run: Path) -> None:
+    """Files of predictions for the results of a run, each with about as many right."""
+    labels = YNAT.labels
+    for row in map(json.loads, (run / "evaluate/results.jsonl").read_text("utf-8").splitlines()):
+        num_right = round(row["value"] * row["num_examples"])
+        lines = [
+            {
+                "id": f"dev-{n}",
+                "gold": labels[n % 7],
+                "prediction": labels[(n + (n * 37 % row["num_examples"] >= num_right)) % 7],
+                "probabilities": [1.0] + [0.0] * 6,
+            }
+            for n in range(row["num_examples"])
+        ]
+        put_predictions(run / "evaluate", Result(**row), lines)
+
+
+def test_scores_are_mean_and_sample_sd_over_seeds(run):
+    assert report([run], None) == run / "report.html"
+    page, short = shown(run), (run / "report.md").read_text(encoding="utf-8")
+    mean, control = statistics.mean(PRETRAINED), statistics.mean(UNTRAINED)
+    row = cells(page, "klue-ynat | macro_f1 | export/discriminator")
+    assert row[3] == percents(PRETRAINED)
+    assert row[5] == "3"
+    half = t_half_width(PRETRAINED)
+    low, high = (float(side) for side in row[4].removesuffix(" (seeds)").split(" to "))
+    assert (low, high) == pytest.approx((100 * (mean - half), 100 * (mean + half)), abs=0.02)
+    gain = cells(page, "klue-ynat | random initialisation")
+    assert float(gain[2]) == pytest.approx(100 * (mean - control), abs=0.01)
+    low, high = (float(side) for side in gain[3].removesuffix(" (seeds)").split(" to "))
+    assert low < 100 * (mean - control) < high
+    assert gain[-1] == "better"
+    assert "klue-ynat | dev | 140 | 560 | 5.0 %" in page
+    assert (
+        "Degenerate fine-tunings: klue-ynat, 1 of 3 runs of random initialisation degenerate"
+        in page
+    )
+    seeds = [cells(page, f"klue-ynat | random initialisation | {seed}") for seed in (1, 2)]
+    assert [row[-1] for row in seeds] == ["–", "all 140 predictions are '정치'"]
+    # the first screen, and its short form
+    verdict = (
+        f"ko-demo: klue-ynat {100 * mean:.1f} ± 0.6. Better than random initialisation on 1 of 1."
+    )
+    for text in (page, short):
+        assert verdict in text
+        assert cells(text, "ko-demo") == ["ko-demo", f"{100 * mean:.1f} ± 0.6"]
+        assert cells(text, "random initialisation") == [
+            "random initialisation",
+            f"{100 * control:.1f} ± 1.7",
+        ]
+        assert "| mBERT-base | 81.5† |" in text  # its split is not stated
+    assert len(short.splitlines()) <= 80
+
+
+def test_the_same_folder_gives_the_same_report(run):
+    names = ("report.html", "report.md")
+    report([run], None)
+    first = [(run / name).read_bytes() for name in names]
+    report([run], run.parent / "new" / "folder")
+    assert [(run.parent / "new" / "folder" / name).read_bytes() for name in names] == first
+    report([run], None)  # reports of a folder are no part of it
+    assert [(run / name).read_bytes() for name in names] == first
+    assert not list(run.glob("*.tmp"))
+
+
+def test_every_part_of_the_run_is_told(run, with_plots):
+    report([run], None)
+    page = (run / "report.html").read_text(encoding="utf-8")
+    markdown = text_of(page)
+    for text in ("1,234,567", "2.46e+12", "Held-out text at step 600", "1.93", "0.0005"):
+        assert text in markdown, text
+    assert "614.4k tokens seen" in (run / "report.md").read_text(encoding="utf-8")
+    assert cells(markdown, "too short") == ["too short", "ko", "70"]
+    assert cells(markdown, "ko | 위키백과")[2:] == ["700", "650", "400,000", "380,002", "95.0 %"]
+    corpus = markdown[markdown.index("\nCorpus\n") :]
+    assert cells(corpus, "ko")[1:] == ["1,000", "917", "454,321", "400,003", "88.0 %"]
+    assert page.count("<svg") == 7  # differences, 6 of pretraining
+    # what the discriminator would score without looking: 1 - replaced_fraction
+    final = [json.loads(line) for line in metrics_lines().splitlines()][-1]
+    assert float(cells(markdown, "always 'original'")[1]) == pytest.approx(
+        1 - final["replaced_fraction"], abs=1e-4
+    )
+
+
+@pytest.mark.parametrize("last", ["clean", "pretrain"])
+def test_a_missing_stage_is_a_sentence(tmp_path, last):
+    run = make_run(tmp_path / "part", last)
+    report([run], None)
+    markdown = shown(run)
+    order = ["clean", "train-vocab", "encode", "pretrain", "export", "evaluate"]
+    done = ["clean", "vocab", "shards", "pretrain", "export"].index(last) + 1
+    for verb in ("clean", "train-vocab", "pretrain", "evaluate"):
+        told = f"Run: electrify {verb} CONFIG" in markdown
+        assert told == (order.index(verb) >= done), verb
+
+
+def test_unfinished_stages_show_what_is_there(tmp_path):
+    run = make_run(tmp_path / "part", "export")
+    partial = run / "evaluate.partial"
+    partial.mkdir()
+    lines = [json.dumps(r) + "\n" for r in results()]
+    (partial / "results.jsonl").write_text("".join(lines[:2]) + lines[2][:40], encoding="utf-8")
+    (run / "pretrain").rename(run / "pretrain.partial")
+    (run / "pretrain.partial" / "manifest.json").unlink()
+    (run / "pretrain.partial" / "summary.json").unlink()
+    torn = metrics_lines(200) + '{"kind": "tra'
+    (run / "pretrain.partial" / "metrics.jsonl").write_text(torn, encoding="utf-8")
+    report([run], None)
+    markdown = shown(run)
+    assert "pretrain is not finished; figures are those so far" in markdown
+    assert "evaluate is not finished" in markdown
+    assert "Held-out text at step 200" in markdown
+    assert cells(markdown, "klue-ynat | macro_f1")[3] == percents(PRETRAINED[:2])
+
+
+def test_an_undefined_score_is_nan_and_never_zero(run):
+    rows = results()
+    rows[1]["value"] = None
+    put_results(run, "".join(json.dumps(r) + "\n" for r in rows))
+    report([run], None)
+    markdown = shown(run)
+    row = cells(markdown, "klue-ynat | macro_f1 | export/discriminator")
+    assert row[3:5] == ["nan ± nan", "–"]
+    assert cells(markdown, "klue-ynat | export/discriminator | 1")[3] == "nan"
+    assert (
+        cells(markdown, "klue-ynat | random initialisation")[-1]
+        == "cannot tell apart: undefined scores"
+    )
+
+
+def test_several_runs_stand_side_by_side(tmp_path):
+    first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b", learning_rate=1e-3)
+    part = make_run(tmp_path / "c", "pretrain")
+    better = [row | {"value": row["value"] + 0.05} for row in results()]
+    put_results(second, "".join(json.dumps(r) + "\n" for r in better))
+    report([first, second, part], tmp_path / "compared")
+    assert not (first / "report.html").exists()
+    page = shown(tmp_path / "compared")
+    mean = 100 * statistics.mean(PRETRAINED)
+    assert cells(page, "a") == ["a", f"{mean:.1f} ± 0.6"]
+    assert cells(page, "b") == ["b", f"{mean + 5:.1f} ± 0.6"]
+    assert "b: klue-ynat" in page
+    assert "Better than a on 1 of 1." in page
+    # every seed gains as much, by which seeds are not paired
+    low, high = welch([value + 0.05 for value in PRETRAINED], PRETRAINED)
+    short = (tmp_path / "compared" / "report.md").read_text(encoding="utf-8")
+    gain = cells(short, "klue-ynat")
+    assert gain[1:4] == ["b", "a", "+5.00"]
+    assert [float(x) for x in gain[4].removesuffix(" (seeds)").split(" to ")] == pytest.approx(
+        [100 * low, 100 * high], abs=0.02
+    )
+    assert gain[-1] == "better"
+    assert len(cells(page, "generator loss")) == 4
+    report([first, second, part], tmp_path / "compared", baseline="b")
+    short = (tmp_path / "compared" / "report.md").read_text(encoding="utf-8")
+    assert cells(short, "klue-ynat")[-1] == "worse"
+    with pytest.raises(ValueError, match="no baseline 'd' in these runs"):
+        report([first, second], tmp_path / "compared", baseline="d")
+
+
+def welch(first: list[float] | tuple[float, ...], second: tuple[float, ...]) -> tuple[float, float]:
+    return tuple(stats.ttest_ind(first, second, equal_var=False).confidence_interval())
+
+
+def test_predictions_add_what_the_examples_say(run):
+    add_predictions(run)
+    report([run], None)
+    markdown = shown(run)
+    row = cells(markdown, "klue-ynat | macro_f1 | export/discriminator")
+    low, high = (float(side) / 100 for side in row[4].split(" to "))
+    # 140 examples of which .81 are right: wider than the seeds alone, which differ by .006
+    assert high - low > 2 * t_half_width(PRETRAINED)
+    assert high - low == pytest.approx(2 * 1.96 * math.sqrt(0.81 * 0.19 / 140), rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("pretrain/metrics.jsonl", '{"kind"'),
+        ("vocab/report.json", "[1]"),
+        ("evaluate/results.jsonl", "{}\n"),
+    ],
+)
+def test_a_file_that_changed_is_named(run, name, content):
+    (run / name).write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=f"{Path(name).name} has changed since it was made"):
+        report([run], None)
+
+
+def test_the_printed_config_is_the_runs_own(run):
+    printed = run.parent / "printed.toml"
+    printed.write_text(config_toml(read_run(run)), encoding="utf-8")
+    assert load_config(printed) == run_config(run)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path, run):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ValueError, match=r"empty is no run folder: it has none of clean, vocab"):
+        report([tmp_path / "empty"], None)
+    with pytest.raises(ValueError, match=r"no folder .*nowhere; run first: electrify run"):
+        report([tmp_path / "nowhere"], None)
+    with pytest.raises(ValueError, match="no run folder given"):
+        report([], None)
+    with pytest.raises(ValueError, match="named twice"):
+        report([run, run / ".." / run.name], None)
+    with pytest.raises(ValueError, match="file is a file; give a folder"):
+        report([run], tmp_path / "file")
+    assert not list(tmp_path.rglob("report.md"))

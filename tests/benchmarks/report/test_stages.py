@@ -1,0 +1,152 @@
+"""The report draws what an objective has, and nothing that it has not."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.report.stages import add_pretraining, curve
+from benchmarks.results.run_folder import RunFolder
+from electrify.page.page import Page
+from tests.benchmarks.conftest import text_of
+
+DETECTION = {
+    "rtd_loss": 0.31,
+    "rtd_accuracy": 0.9,
+    "rtd_auc": 0.8,
+    "rtd_precision": 0.7,
+    "rtd_recall": 0.2,
+}
+GENERATOR = {"generator_loss": 4.5, "generator_accuracy": 0.3, "replaced_fraction": 0.11}
+LANGUAGE = {"language_loss": 3.9, "language_accuracy": 0.35}
+# figures of each objective, and the plots that they make
+OBJECTIVES = {
+    "electra": (
+        GENERATOR | DETECTION | {"discriminator_loss": 0.31},
+        [
+            "Generator loss",
+            "Discriminator loss",
+            "Replaced token detection, held-out text",
+            "Replaced tokens",
+        ],
+    ),
+    "mlm": (LANGUAGE | {"discriminator_loss": 3.9}, ["Main network, MLM loss"]),
+    "all-tokens-mlm": (
+        GENERATOR | LANGUAGE | DETECTION | {"discriminator_loss": 0.7},
+        [
+            "Generator loss",
+            "Main network, MLM loss",
+            "Discriminator loss",
+            "Replaced token detection, held-out text",
+            "Replaced tokens",
+        ],
+    ),
+    "uniform generator": (
+        DETECTION | {"discriminator_loss": 0.31, "replaced_fraction": 0.15},
+        ["Discriminator loss", "Replaced token detection, held-out text", "Replaced tokens"],
+    ),
+}
+ALWAYS = ["Gradient norm before clipping", "Speed"]
+
+
+def run_of(*metrics: dict[str, object]) -> RunFolder:
+    return RunFolder(Path("run"), {"pretrain": {}}, (), {}, {}, {}, tuple(metrics), {})
+
+
+def records(figures: dict[str, object], **more: object) -> list[dict[str, object]]:
+    watched = {"gradient_norm": 1.5, "tokens_per_second": 9000.0, "mfu": None}
+    return [
+        {"kind": kind, "step": step, "tokens": 10 * step, "seconds": step}
+        | figures
+        | more
+        | (watched if kind == "train" else {})
+        for step in (10, 20, 30)
+        for kind in ("train", "valid")
+    ]
+
+
+class Recorder(Page):
+    """Keeps the plots in place of drawing them."""
+
+    def __init__(self) -> None:
+        super().__init__("run")
+        self.plots: dict[str, dict[str, list[tuple[float, float]]]] = {}
+        self.line_plot = self._kept
+
+    def lines(self) -> str:
+        return text_of(self.text())
+
+    def _kept(self, title, series, x_label, y_label, log_y=False, log_x=False, bands=None):
+        self.plots[title] = dict(series)
+
+
+def shown(*metrics: dict[str, object]) -> Recorder:
+    document = Recorder()
+    add_pretraining(document, run_of(*metrics))
+    return document
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_an_objective_has_its_own_plots_and_no_empty_one(objective):
+    figures, plots = OBJECTIVES[objective]
+    document = shown(*records(figures))
+    assert list(document.plots) == plots + ALWAYS
+    assert all(points for series in document.plots.values() for points in series.values())
+    text = document.lines()
+    assert "nothing to plot" not in document.text()
+    rows = [line.split(" | ")[0].strip("| ") for line in text.splitlines() if "| " in line]
+    assert ("always 'original'" in rows) == ("rtd_auc" in figures)
+    # a loss that is another one under a second name is told once
+    assert ("rtd_loss" in rows) == (
+        figures.get("rtd_loss", 0.31) != figures["discriminator_loss"] and "rtd_loss" in figures
+    )
+    assert ("discriminator_loss" in rows) == ("Discriminator loss" in plots)
+
+
+def test_the_two_stages_are_drawn_each_where_it_is():
+    """The generator's stage has no detection yet."""
+    first = [r | {"step": r["step"] - 100} for r in records({"generator_loss": 6.0})]
+    figures, plots = OBJECTIVES["electra"]
+    document = shown(*first, *records(figures))
+    assert list(document.plots) == plots + ALWAYS
+    assert len(document.plots["Generator loss"]["valid"]) == 6
+    assert len(document.plots["Discriminator loss"]["valid"]) == 3
+
+
+def test_each_language_has_its_curve():
+    own = {
+        "ko": {"tokens": 900.0, "generator_loss": 4.0, "rtd_auc": 0.82, "rtd_loss": 0.2},
+        "ja": {"tokens": 100.0, "generator_loss": 6.5, "rtd_auc": None, "rtd_loss": 0.4},
+    }
+    metrics = records(OBJECTIVES["electra"][0], languages=own)
+    document = shown(*metrics)
+    assert document.plots["Generator loss by language, held-out text"] == {
+        "ko": [(10, 4.0), (20, 4.0), (30, 4.0)],
+        "ja": [(10, 6.5), (20, 6.5), (30, 6.5)],
+    }
+    assert list(document.plots["RTD AUC by language, held-out text"]) == ["ko"]
+    assert "Replaced tokens by language, held-out text" not in document.plots
+    assert "| ja | 100 | 6.5 | 0.4 | – |" in document.lines()
+    assert curve(run_of(*metrics), "train", "rtd_auc", language="ja") == []
+    # before the first validation, the training text's
+    training = shown(*(record for record in metrics if record["kind"] == "train"))
+    assert "Generator loss by language, training text" in training.plots
+
+
+def test_alarms_stand_with_their_end_and_their_meaning():
+    def alarm(step, name, state, **text):
+        place = {"kind": "alarm", "step": step, "tokens": 0, "seconds": 0}
+        return place | {"alarm": name, "state": state} | text
+
+    events = [
+        alarm(10, "majority-class", "raised", text="it guesses"),
+        alarm(20, "not-learning", "raised", text="it | stays"),
+        alarm(20, "majority-class", "over"),
+        alarm(30, "majority-class", "raised", text="again"),
+    ]
+    metrics = [*records(OBJECTIVES["mlm"][0]), *events]
+    text = shown(*metrics).lines()
+    assert "| majority-class | 10 | 20 | it guesses |" in text
+    assert "| not-learning | 20 | – | it | stays |" in text
+    assert "| majority-class | 30 | – | again |" in text
+    assert "No alarm" not in text
+    assert "No alarm was raised." in shown(*records(OBJECTIVES["mlm"][0])).lines()
