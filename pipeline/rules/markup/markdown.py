@@ -7,6 +7,7 @@ its backticks: they protect what stands in them.
 """
 
 import re
+from collections.abc import Callable
 
 from pipeline.rules.data import read_table
 from pipeline.rules.markup.html import TAG_NAMES
@@ -51,7 +52,12 @@ def _alternative(block: re.Match[str]) -> str:
     return alt[1] if alt else ""
 
 
-_WORDS = {"": "", "shown": _shown, "name_of": _name_of, "alternative": _alternative}
+_WORDS: dict[str, str | Callable[[re.Match[str]], str]] = {
+    "": "",
+    "shown": _shown,
+    "name_of": _name_of,
+    "alternative": _alternative,
+}
 _DIALECTS = [
     (tuple(row["marks"]), re.compile(row["pattern"]), _WORDS[row.get("words", "")])
     for row in _TABLE["dialects"]
