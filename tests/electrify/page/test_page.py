@@ -8,7 +8,6 @@ import pytest
 from electrify.page.page import Page, format_number
 from electrify.page.plots import (
     PALETTE,
-    _envelope,
     tick_text,
 )
 
@@ -173,17 +172,6 @@ def test_counts_are_shaded_by_their_share_of_the_row():
     assert cells == [("0.750", "30"), ("0.250", "10"), ("0.000", ""), ("0.000", "")]
     with pytest.raises(ValueError, match="not 2 rows of 1 columns"):
         page.matrix(["a", "b"], ["a"], [[1], [1, 2]], "")
-
-
-def test_a_long_curve_keeps_its_extremes_and_little_else():
-    points = [(float(step), 1 + 0.01 * (step % 7)) for step in range(50_000)]
-    points[31_337], points[40_001] = (31_337.0, 9.0), (40_001.0, math.nan)
-    kept = _envelope(points)
-    assert len(kept) <= 800
-    assert points[31_337] in kept
-    assert kept == sorted(kept)
-    assert min(y for _, y in kept) == 1
-    assert _envelope(points[:800]) == points[:800]
 
 
 @pytest.mark.parametrize(
