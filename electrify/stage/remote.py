@@ -37,6 +37,7 @@ from electrify.system.progress import Progress, duration, is_main_process, log
 WORK_DIR = "ELECTRIFY_WORK_DIR"  # environment variable: local folders of such runs go there
 REPORTS = ("report.html", "report.md")
 _ADDRESS = ".address"  # file of the local folder
+_SENT = ".sent"  # in a stage folder that stands at the address as it stands here
 _FETCHED = ".fetched"  # ends names of what is not whole yet
 # files that take room, which no report reads
 _DATA = re.compile(r"(^|/)(checkpoint-\d+|tensorboard|wandb)/|\.(parquet|npy|safetensors|bin)$")
@@ -139,14 +140,25 @@ def fetch(run: Path) -> None:
     for marker in run.glob(f"*/{NOT_COPIED}"):
         if marker.parent.name not in stages:  # it was removed there
             _remove(marker.parent)
+    for marker in run.glob(f"*/{_SENT}"):
+        if marker.parent.name not in stages:
+            marker.unlink()
     for stage, content in zip(stages, contents, strict=True):
         folder, url = run / stage, remote.place.url(stage)
         recover(folder)
-        there = _parse(content, folder, url)
+        try:
+            there = parse_manifest(content, folder)["digest"]
+        except ValueError:
+            raise UserError(
+                f"{url}/{MANIFEST} is damaged: remove it, and the stage is made again"
+            ) from None
         here = read_manifest(folder)["digest"] if folder.exists() else None
+        is_copy = (folder / NOT_COPIED).exists() or (folder / _SENT).exists()
         if here == there:
+            if not is_copy:
+                (folder / _SENT).touch()
             continue
-        if here is not None and not (folder / NOT_COPIED).exists():
+        if here is not None and not is_copy:
             raise UserError(
                 f"{stage} differs here ({folder}) and at {url}: remove the one that you do not "
                 "want to keep"
@@ -169,6 +181,7 @@ def pull(run: Path, *stages: str) -> None:
         for stage in stages:
             if (run / stage / NOT_COPIED).exists():
                 _copy_files(remote.place, stage, run / stage)
+                (run / stage / _SENT).touch()
                 (run / stage / NOT_COPIED).unlink()
                 log(f"{stage}: copied from {remote.place.url(stage)}")
 
@@ -204,18 +217,8 @@ def _is_manifest(name: str) -> bool:
     return file == MANIFEST and stage != "" and is_stage
 
 
-def _parse(content: bytes, folder: Path, url: str) -> str:
-    """The digest in the manifest of a stage at an address."""
-    try:
-        return str(parse_manifest(content, folder)["digest"])
-    except ValueError:
-        raise UserError(
-            f"{url}/{MANIFEST} is damaged: remove it, and the stage is made again"
-        ) from None
-
-
 def _remove(folder: Path) -> None:
-    """Remove a folder with a manifest and no more than copies, its name first."""
+    """Remove a folder of copies, its name first."""
     if folder.exists():
         old = folder.with_name(folder.name + _FETCHED)
         shutil.rmtree(old, ignore_errors=True)
@@ -272,19 +275,15 @@ def claim(stage: Stage, overwrite: bool) -> None:
 def withdraw(folder: Path) -> None:
     """Let a stage that is replaced here no longer count as finished at the address."""
     if remote := _remote_run(folder.parent):
+        (folder / _SENT).unlink(missing_ok=True)
         with remote.explained("written"):
             remote.place.remove(f"{folder.name}/{MANIFEST}")
 
 
 def is_sent(folder: Path) -> bool:
     """Whether a finished stage stands at its run's address, where it has one."""
-    if (remote := _remote_run(folder.parent)) is None or (folder / NOT_COPIED).exists():
-        return True
-    name = f"{folder.name}/{MANIFEST}"
-    with remote.explained("read"):
-        content = remote.place.read(name) if remote.place.exists(name) else None
-    digest = read_manifest(folder)["digest"]
-    return content is not None and _parse(content, folder, remote.place.url(folder.name)) == digest
+    is_local = address_of(folder.parent) is None
+    return is_local or (folder / NOT_COPIED).exists() or (folder / _SENT).exists()
 
 
 def push(folder: Path) -> None:
@@ -295,6 +294,7 @@ def push(folder: Path) -> None:
     with remote.explained("written"):
         sources = {name: folder / name for name in (*read_manifest(folder)["files"], MANIFEST)}
         num_bytes = remote.place.put_whole(stage, sources, last=MANIFEST)
+        (folder / _SENT).touch()
         if remote.place.exists(f"{stage}.partial"):
             remote.place.remove_folder(f"{stage}.partial", first=PLAN)
     seconds = duration(time.monotonic() - start)

@@ -1,6 +1,5 @@
 """The command line: errors on stderr with status 1, help, and what stops gracefully."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -27,9 +26,6 @@ SMALL = "configs/ko-small.toml"
         (["Run", DEMO], "run"),
         (["run", DEMO, "--over"], "No such option: --over"),
         (["evaluate", DEMO, "--check", "5"], "No such option: --check"),
-        (["ls", "--set", "seed=1"], "No such option: --set"),
-        (["doctor", "--overwrite"], "No such option: --overwrite"),
-        (["report", "out/demo", "--overwrite"], "No such option: --overwrite"),
         (["evaluate", "--model", "a/b", "--checkpoints", "all"], "exclude each other"),
         (["evaluate", DEMO, "--checkpoints", "5,x"], "--checkpoints x"),
         # what a verb would not read
@@ -70,30 +66,6 @@ def test_what_needs_no_library_imports_none(words):
     assert heavy.isdisjoint(done.stdout.splitlines()[-1].split())
 
 
-def test_a_verb_finds_waiting_threads_asleep_unless_the_user_set_it(monkeypatch):
-    seen = []
-    monkeypatch.setattr(
-        "model.pretrain.pretrain", lambda *_: seen.append(os.environ["OMP_WAIT_POLICY"])
-    )
-    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
-    main(["pretrain", DEMO])
-    monkeypatch.delenv("OMP_WAIT_POLICY")
-    main(["pretrain", DEMO])
-    assert seen == ["active", "passive"]
-
-
-@pytest.mark.parametrize(("given", "steps"), [("all", []), ("5,7", [5, 7])])
-def test_checkpoints_are_all_or_some_steps(given: str, steps: list[int], monkeypatch):
-    seen = []
-
-    def note(config, steps, overwrite, export):
-        seen.append((config.name, steps))
-
-    monkeypatch.setattr("benchmarks.checkpoints.evaluate_checkpoints", note)
-    assert main(["evaluate", DEMO, "--checkpoints", given]) == 0
-    assert seen == [("demo", steps)]
-
-
 @pytest.mark.parametrize(
     ("verb", "needed"),
     [
@@ -127,8 +99,6 @@ def test_an_output_without_room_is_refused_before_work(verb, tmp_path: Path, cap
         ('clean.sources=[{kind="text",language="en",path="none/*.txt"}]', "'none/*.txt'"),
         ('clean.sources=[{kind="text",language="en",path="FOLDER/*"}]', "letter.docx"),
         ('vocab.extend="none/vocab"', "none/vocab"),
-        ('vocab.references=["none/other"]', "none/other"),
-        ('pretrain.initial_model="./none/run"', "'./none/run'"),
         ('pretrain.probe={path="none/rows.tsv",text="text"}', "none/rows.tsv"),
         ('clean.decontaminate_against=["none/klue.txt"]', "'none/klue.txt'"),
         ('evaluate.tasks=["klue-ynta"]', "klue-ynat"),
@@ -145,18 +115,6 @@ def test_what_a_run_lacks_is_refused_before_work(verb, key, named, tmp_path: Pat
     assert main([verb, DEMO, "--set", f"output_dir='{tmp_path / 'run'}'", "--set", key]) == 1
     assert named in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
-
-
-def test_a_run_that_has_begun_goes_on_with_little_room(tmp_path: Path, monkeypatch):
-    """Its texts are written already, or half of them."""
-    run = tmp_path / "run"
-    less = shutil.disk_usage(tmp_path)._replace(free=300 * 2**20)
-    monkeypatch.setattr("electrify.check.inputs.shutil.disk_usage", lambda place: less)
-    monkeypatch.setattr("pipeline.sources.files.check_inputs", lambda clean: 2**30)
-    words = ["validate", DEMO, "--set", f"output_dir='{run}'"]
-    assert main(words) == 1
-    (run / "clean.partial").mkdir(parents=True)
-    assert main(words) == 0
 
 
 def test_a_text_may_begin_with_a_dash(monkeypatch):

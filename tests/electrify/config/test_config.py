@@ -54,16 +54,6 @@ def test_a_config_extends_another_and_its_own_keys_win(tmp_path: Path):
         load_config(path)
 
 
-@pytest.mark.parametrize("path", sorted(Path("configs").rglob("*.toml")), ids=str)
-def test_every_config_shipped_is_valid(path: Path):
-    if path.parent.name == "ablations":
-        from benchmarks.ablate.grid import load_grid
-
-        assert load_grid(path).variants
-    else:
-        assert load_config(path).name == path.stem
-
-
 def test_a_config_of_windows_and_a_home_are_read(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("HOME", "/home/someone")
     path = tmp_path / "x.toml"
@@ -73,14 +63,6 @@ def test_a_config_of_windows_and_a_home_are_read(tmp_path: Path, monkeypatch):
     assert config.output_dir == "/home/someone/x"
     assert config.vocab.extend == "/home/someone/v"
     assert config.vocab.references == ("/home/someone/v", "w")
-
-
-def test_configs_that_extend_each_other_by_other_names_are_refused(tmp_path: Path):
-    (tmp_path / "a").mkdir()
-    path = tmp_path / "a" / "x.toml"
-    path.write_text("extends = '../a/x.toml'\n")
-    with pytest.raises(ValueError, match="leads back to"):
-        load_config(path)
 
 
 def test_set_overrides_any_key(tmp_path: Path):
@@ -124,21 +106,13 @@ def test_set_overrides_any_key(tmp_path: Path):
             r"beam\.runner: 'FlinkRuner' is no Beam runner; did you mean FlinkRunner,",
         ),
         ("device=cpu", r"unknown key device = 'cpu'; did you mean evaluate\.device or pretrain"),
-        (
-            "encode.temperature=0.3",
-            r"did you mean vocab\.temperature or pretrain\.mixture\.temperature\?",
-        ),
-        ("str=5", r"unknown key str = 5"),
         ("evaluate.data_dir=5", r"  evaluate\.data_dir = 5: .*valid string"),
         ("clean.language.kr.mask_pii=true", r"  clean\.language\.kr: 'kr' is a country"),
         ("name=2024-01-01", r"no value of type date; write text in quotes"),
-        ("evaluate.seed=3", r"unknown key evaluate\.seed = 3; did you mean seed\?"),
         ("pretrain.num_steps=many", r"pretrain\.num_steps = .many.: .*valid integer"),
-        ("pretrain.num_steps=1.5", r"pretrain\.num_steps = 1\.5"),
         ("pretrain.num_steps=0", r"pretrain\.num_steps = 0: .*equal to 1"),
         ("pretrain.device=gpu", r"pretrain\.device = .gpu.: .*'auto', 'cpu', 'cuda' or 'xla'"),
         ("vocab.pretokenizer=kiwy", r"vocab\.pretokenizer = .kiwy.: .*did you mean kiwi\?"),
-        ("pretrain.size=huge", r"pretrain\.size = .huge.: .*'small\+\+', 'base' or 'large'"),
         ("pretrain.warmup_steps=2000000", "warmup_steps = 2000000 is more than num_steps"),
         ("pretrain.sequence_length=1024", "sequence_length = 1024 is more than"),
         ("output_dir='gs://'", "an address is written like gs://bucket/run"),
@@ -149,12 +123,6 @@ def test_set_overrides_any_key(tmp_path: Path):
 def test_errors_name_key_value_and_what_would_be_right(tmp_path: Path, override, message):
     with pytest.raises(ValueError, match=message):
         load_config(write(tmp_path, MINIMAL_TOML), [override])
-
-
-def test_a_source_error_names_which_source():
-    raw = minimal(clean={"sources": [SOURCE, SOURCE | {"kind": "docx"}]})
-    with pytest.raises(ValueError, match=r"clean\.sources\.1\.kind = .docx."):
-        parse_config(raw)
 
 
 def test_an_error_in_an_item_is_not_an_error_of_the_list_too():
@@ -196,12 +164,6 @@ def test_a_part_of_an_overridden_key_may_stand_in_quotes_as_in_toml(key: str):
     assert config.evaluate.tasks_options["klue-ner"].num_epochs == 7.0
 
 
-@pytest.mark.parametrize("value", ["1" * 5000, "[" * 5000], ids=["digits", "deep"])
-def test_a_set_beyond_all_limits_is_refused(tmp_path: Path, value: str):
-    with pytest.raises(ValueError, match="seed"):
-        load_config(write(tmp_path, MINIMAL_TOML), [f"seed={value}"])
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -236,11 +198,6 @@ def test_what_was_meant_by_a_language_is_named(code, says):
         check_language(code)
 
 
-@pytest.mark.parametrize("code", ["ko", "en", "zh", "ceb"])
-def test_languages(code):
-    assert check_language(code) == code
-
-
 def _source(kind, **options):
     return Source(kind=kind, language="ko", path="x", **options)
 
@@ -250,11 +207,7 @@ def _source(kind, **options):
     [
         ("jsonl", {"document": "line"}),
         ("text", {"text_field": "body"}),
-        ("parquet", {"encoding": "cp949"}),
-        ("wikipedia", {"text_field": "body"}),
-        ("huggingface", {"document": "line"}),
         ("wet", {"encoding": "utf-16"}),
-        ("wikipedia", {"id_field": "title"}),
     ],
 )
 def test_an_option_of_another_kind_is_refused_with_both_names(kind, options):
@@ -267,12 +220,8 @@ def test_an_option_of_another_kind_is_refused_with_both_names(kind, options):
     ("kind", "options"),
     [
         ("jsonl", {"text_field": "a", "thread_field": "b", "encoding": "cp949"}),
-        ("parquet", {"text_field": "a", "id_field": "b"}),
         ("text", {"document": "file", "encoding": "shift_jis"}),
-        ("parquet", {"text_field": "a", "thread_field": "b"}),
         ("huggingface", {"name": "a", "split": "b", "text_field": "c", "thread_field": "d"}),
-        ("wikipedia", {"encoding": "utf-8", "profile": "encyclopaedia", "max_documents": 5}),
-        ("wet", {"profile": "web", "licence": "x", "name": "y"}),
     ],
 )
 def test_a_kind_takes_its_own_options_and_keeps_them_on_the_way_to_a_worker(kind, options):
@@ -287,11 +236,3 @@ def test_encodings_are_codecs_for_text():
     for encoding in ("cp94", "", "rot13", "base64", "a\0b"):
         with pytest.raises(ValueError, match="is no text encoding"):
             _source("text", encoding=encoding)
-
-
-@pytest.mark.parametrize(
-    ("section", "key"), [("vocab", "size"), ("pretrain", "num_steps")], ids=str
-)
-def test_a_default_that_a_wrong_value_prevents_is_no_problem_of_its_own(section: str, key: str):
-    with pytest.raises(ValueError, match=rf"^config: 1 problem.*\n  {section}.{key} = .many."):
-        parse_config(minimal(**{section: {key: "many"}}))

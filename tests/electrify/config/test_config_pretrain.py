@@ -52,14 +52,6 @@ def test_the_generators_widths_follow_its_rounded_hidden_size(fraction, hidden, 
     assert config.generator_intermediate_size == 4 * hidden
 
 
-def test_the_generators_depth_is_a_fraction_of_at_least_one_layer():
-    depths = [
-        config_of(generator_layers_fraction=fraction).generator_num_hidden_layers
-        for fraction in (1.0, 0.5, 0.25, 0.01)
-    ]
-    assert depths == [12, 6, 3, 1]
-
-
 @pytest.mark.parametrize(
     ("options", "width"),
     [
@@ -133,7 +125,6 @@ def test_both_stages_have_steps(num_steps: int, fraction: float):
 
 REFUSED = {
     "hidden_size = 256 must be a multiple of its 3": {"num_attention_heads": 3},
-    "hidden_size = 256 must be a multiple of its 512": {"num_attention_heads": 512},
     r"generator hidden size .* = 0 must": {"generator_hidden_fraction": 0.001},
     "warmup_steps = 9 is more than num_steps = 8": {"num_steps": 8, "warmup_steps": 9},
     "^batch_size = 128 must be a multiple of micro_batch_size = 48": {"micro_batch_size": 48},
@@ -155,32 +146,10 @@ REFUSED = {
         "warmup_steps": 0,
         "curriculum": (phase(0.99),),
     },
-    "generator = 'uniform' with objective = 'electra-adversarial'": {
-        "objective": "electra-adversarial",
-        "generator": "uniform",
-    },
-    "generator = 'unigram' with objective = 'mlm'": {"objective": "mlm", "generator": "unigram"},
     "set both fractions to 1.0": {"objective": "electra-two-stage", "weight_sharing": "none"},
     "weight_sharing to none": EQUAL | {"objective": "electra-two-stage"},
-    "weight_sharing = 'gdes' .*: there is no generator to share with": {
-        "generator": "uniform",
-        "weight_sharing": "gdes",
-    },
-    "weight_sharing = 'none' with objective = 'mlm'": {
-        "objective": "mlm",
-        "weight_sharing": "none",
-    },
     "weight_sharing = 'all' with objective = 'electra': .*discriminator's form": {
         "weight_sharing": "all",
-    },
-    "weight_sharing = 'all' with objective = 'electric'": EQUAL
-    | {"weight_sharing": "all", "objective": "electric"},
-    "updates = 'decoupled' with objective = 'mlm'": {"updates": "decoupled", "objective": "mlm"},
-    "updates = 'decoupled' with objective = 'electra'": EQUAL
-    | {"updates": "decoupled", "weight_sharing": "all"},
-    "updates = 'decoupled' with objective = 'electra-adv": {
-        "updates": "decoupled",
-        "objective": "electra-adversarial",
     },
     "mlm_steps_fraction = 0.5 .*: only electra, ": {
         "objective": "replace-mlm",
@@ -208,18 +177,9 @@ REFUSED = {
         "generator": "unigram",
         "sampling_temperature": 2.0,
     },
-    "mask_token_fraction = 1.0 with .* generator = 'uniform': nothing would use it": {
-        "generator": "uniform",
-        "mask_token_fraction": 1.0,
-    },
     "mask_token_fraction = 1.0 with objective = 'electric'": {
         "objective": "electric",
         "mask_token_fraction": 1.0,
-    },
-    "initial_generator = 'g' with objective = 'electric'": {
-        "objective": "electric",
-        "initial_model": "d",
-        "initial_generator": "g",
     },
     "less than 1": {"adam_beta2": 1.0},
 }

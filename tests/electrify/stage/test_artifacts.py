@@ -22,7 +22,6 @@ from electrify.stage.folder import (
     write_json,
     write_text,
 )
-from electrify.stage.lock import recover
 from electrify.stage.run import run_stage
 
 
@@ -204,17 +203,6 @@ def test_the_digest_is_of_content_not_of_time(stage: Stage, tmp_path: Path):
     assert input_digest(three.folder, "clean") != input_digest(four.folder, "clean")
 
 
-def test_a_remote_fingerprint_follows_the_content():
-    import fsspec
-
-    with fsspec.open("memory://bucket/a.txt", "w") as file:
-        file.write("one")
-    first = fingerprint("memory://bucket/a.txt")
-    with fsspec.open("memory://bucket/a.txt", "w") as file:
-        file.write("two")
-    assert fingerprint("memory://bucket/a.txt") != first
-
-
 def test_a_changed_byte_of_what_a_stage_reads_is_found_before_it_works(stage: Stage):
     with pytest.raises(ValueError, match="run first: electrify clean CONFIG"):
         input_digest(stage.folder, "clean")
@@ -231,15 +219,6 @@ def test_a_changed_byte_of_what_a_stage_reads_is_found_before_it_works(stage: St
     (stage.folder / "manifest.json").unlink()
     with pytest.raises(ValueError, match=r"no manifest\.json: not a finished stage"):
         input_digest(stage.folder, "clean")
-
-
-def test_a_folder_that_lacks_but_its_name_gets_it_without_new_work(stage: Stage):
-    run_stage(stage, write_one)
-    (stage.folder / PLAN).write_text("{}")  # as it was before the rename
-    stage.folder.rename(stage.partial)
-    assert run_stage(stage, refuse)
-    assert status(stage).state == "done"
-    assert not (stage.folder / PLAN).exists()
 
 
 def test_any_changed_byte_of_a_manifest_is_found_or_changes_nothing(stage: Stage):
@@ -304,14 +283,6 @@ def test_work_that_is_half_dropped_is_not_continued(stage: Stage, kills):
     for _ in kills(begin, work):
         open_partial(stage, overwrite=True)
         assert len(list(stage.partial.iterdir())) in (1, 7)
-
-
-def test_a_torn_folder_is_never_put_back(stage: Stage):
-    """Killed while the old folder was deleted, and then the new one was removed by hand."""
-    run_stage(stage, write_one)
-    stage.folder.rename(stage.folder.with_name(".clean.removed"))
-    recover(stage.folder)
-    assert list(stage.folder.parent.iterdir()) == []
 
 
 def test_a_folder_on_another_disk_stays_where_its_link_is_replaced(stage: Stage, tmp_path: Path):

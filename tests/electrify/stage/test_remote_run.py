@@ -207,6 +207,19 @@ def test_a_stale_manifest_goes_before_its_files_change(tmp_path, memory, monkeyp
     assert status(clean(other, "둘")).state == "done"
 
 
+def test_what_another_machine_made_anew_takes_the_place_of_a_copy(tmp_path, memory, monkeypatch):
+    first = machine("one", tmp_path, memory, monkeypatch)
+    make(clean(first))
+    second = machine("two", tmp_path, memory, monkeypatch)
+    make(clean(second, "둘"), overwrite=True)
+    first = machine("one", tmp_path, memory, monkeypatch)
+    assert status(clean(first, "둘")).state == "done"
+    Folder(memory).remove_folder("clean", first=MANIFEST)
+    assert status(clean(machine("one", tmp_path, memory, monkeypatch), "둘")).state == "missing"
+    assert run_stage(clean(machine("two", tmp_path, memory, monkeypatch), "둘"), refuse) is False
+    assert whole(memory)  # the whole stage of that machine is sent again
+
+
 def test_two_that_were_made_otherwise_are_told_apart(tmp_path, memory, monkeypatch):
     run = machine("one", tmp_path, memory, monkeypatch)
     with monkeypatch.context() as patch:

@@ -10,7 +10,7 @@ import pytest
 
 from electrify.check.overview import check_machine
 from electrify.system import machine
-from electrify.system.machine import CpuBf16, cpu_name, describe_precision
+from electrify.system.machine import CpuBf16, cpu_name
 
 
 @pytest.fixture
@@ -137,15 +137,3 @@ def test_emulated_bf16_warns_with_the_ratio(caplog: pytest.LogCaptureFixture):
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "INFO"]
     for part, message in (("14 times", 0), ("'auto'", 0), ("amx_bf16", 2), ("0.25 times", 2)):
         assert part in caplog.messages[message]
-
-
-def test_what_is_said_before_the_start(cpuinfo: Path):
-    for flags, asked, word in (
-        ("avx512_bf16", "auto", "timed"),
-        ("avx512f", "auto", "fp32"),
-        ("avx512f", "bf16", "emulated"),
-    ):
-        cpuinfo.write_text(X86.format(flags))
-        assert word in describe_precision("pretrain.precision", asked)
-    cpuinfo.write_text(X86.format("avx512_bf16"))
-    assert "emulated" not in describe_precision("pretrain.precision", "bf16")
