@@ -32,7 +32,7 @@ from electrify.system.outcome import UserError
 
 _SHORT_CHARACTERS = 24  # of a cell that is kept on one line
 _NUMBER_TEXT = re.compile(r"[-+−]?\d[\d,.]*( ?%)?( ± \d[\d,.]*( ?%)?)?")
-Point = TypeVar("Point", tuple[float, float], tuple[float, float, str])
+Point = TypeVar("Point", tuple[float, float], tuple[float, float, float], tuple[float, float, str])
 Key = tuple[str, str, str, str]  # of a legend: colour, sign or "", style of the line, name
 
 
@@ -214,10 +214,11 @@ class Page:
 
         `bands`, of some of the series, are (x, low, high): they are shaded behind the lines.
         """
-        drawn = {name: points for name, points in series.items() if _drawn(points, log_x)}
+        drawn = _drawn(series, log_x)
+        shaded = _drawn(bands or {}, log_x)
         if not drawn:
             return self.paragraph(f"{title}: nothing to plot.")
-        svg = line_svg(drawn, x_label, y_label, log_x, log_y, bands or {}, self._prefix())
+        svg = line_svg(drawn, x_label, y_label, log_x, log_y, shaded, self._prefix())
         self._add("plot", title=title, svg=svg, keys=_line_keys(drawn))
 
     def scatter_plot(
@@ -232,12 +233,9 @@ class Page:
         """A mark at each (x, y, label) with its label beside it, over `lines` such as a trend.
 
         A line that is named like a series of points has its colour. What is not finite is left
-        out, and on a logarithmic axis what is not above 0; so is a label that finds no room.
+        out, and on a logarithmic axis what is not above 0.
         """
-        drawn = {name: _drawn(marks, log_x) for name, marks in points.items()}
-        drawn = {name: marks for name, marks in drawn.items() if marks}
-        curves = {name: _drawn(line, log_x) for name, line in (lines or {}).items()}
-        curves = {name: line for name, line in curves.items() if line}
+        drawn, curves = _drawn(points, log_x), _drawn(lines or {}, log_x)
         if not drawn:
             return self.paragraph(f"{title}: nothing to plot.")
         svg = scatter_svg(drawn, curves, x_label, y_label, log_x, self._prefix())
@@ -336,6 +334,14 @@ def _point_keys(points: Sequence[str], lines: Sequence[str]) -> list[Key]:
     ]
 
 
-def _drawn(points: Sequence[Point], log_x: bool) -> list[Point]:
-    """The points that a plot can show."""
-    return [p for p in points if all(map(math.isfinite, p[:2])) and (p[0] > 0 or not log_x)]
+def _drawn(series: Mapping[str, Sequence[Point]], log_x: bool) -> dict[str, list[Point]]:
+    """The points that a plot can show, of the series that have any."""
+    drawn = {
+        name: [p for p in points if _is_finite(p) and (p[0] > 0 or not log_x)]
+        for name, points in series.items()
+    }
+    return {name: points for name, points in drawn.items() if points}
+
+
+def _is_finite(point: tuple[object, ...]) -> bool:
+    return all(math.isfinite(number) for number in point if isinstance(number, Real))
