@@ -158,9 +158,11 @@ def line_svg(
         for index, (name, points) in enumerate(series.items()):
             color, marker = _color(index), "o" if len(points) <= 15 else None
             style = line_style(index)
-            axes.plot(*zip(*points), color=color, ls=style, marker=marker, markersize=3.5)
+            axes.plot(
+                *zip(*points, strict=True), color=color, ls=style, marker=marker, markersize=3.5
+            )
             if band := bands.get(name):
-                axes.fill_between(*zip(*band), color=color, alpha=0.2, linewidth=0)
+                axes.fill_between(*zip(*band, strict=True), color=color, alpha=0.2, linewidth=0)
         _scale_axes(axes, [point for points in series.values() for point in points], log_x, log_y)
     return _svg_text(svg, prefix, f"{y_label} over {x_label}: {', '.join(series)}")
 
@@ -180,7 +182,7 @@ def scatter_svg(
     colors = {name: _color(index) for index, name in enumerate({**points, **lines})}
     with _new_axes(300.0, x_label, y_label) as (axes, svg):
         for name, line in lines.items():
-            axes.plot(*zip(*line), color=colors[name], linewidth=1.2, alpha=0.7)
+            axes.plot(*zip(*line, strict=True), color=colors[name], linewidth=1.2, alpha=0.7)
         for index, (name, marks) in enumerate(points.items()):
             for x, y, label in marks:
                 axes.plot(x, y, color=colors[name], markersize=6, marker=_marker(index))

@@ -26,14 +26,14 @@ SMALL = "configs/ko-small.toml"
         (["Run", DEMO], "run"),
         (["run", DEMO, "--over"], "No such option: --over"),
         (["evaluate", DEMO, "--check", "5"], "No such option: --check"),
-        (["evaluate", "--model", "a/b", "--checkpoints", "all"], "exclude each other"),
+        (["evaluate", "--model", "a/b", "--checkpoints", "all"], "without --model"),
         (["evaluate", DEMO, "--checkpoints", "5,x"], "--checkpoints x"),
         # what a verb would not read
         (["pretrain", DEMO, "--", "--set", "seed=1"], "--set"),
         (["rescore", "a", "--set", "seed=1"], "No such option: --set"),
         (["clean", DEMO, "--direct_num_workers=4"], "options of Beam stand behind --"),
         (["report", "out", "--set", "seed=1"], "--set seed=1"),
-        (["evaluate"], "give an encoder"),
+        (["evaluate"], "give a run's config"),
         (
             ["evaluate", "--model", "out/none/a/b", "--task", "klue-ynat"],
             "no model folder out/none",
