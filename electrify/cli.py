@@ -243,7 +243,7 @@ def pretrain(config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite
 def export(
     config: AnyConfig = None,
     onnx: Annotated[bool, Option("--onnx", help="also as ONNX, fp32 and int8")] = False,
-    model: Annotated[str | None, Option(help="with --onnx: another `transformers` folder")] = None,
+    model: Annotated[str | None, Option(metavar="FOLDER", help="with --onnx: another")] = None,
     force: Annotated[bool, Option("--force", help="write int8 that loses more, too")] = False,
     data_dir: DataDirs = [],
     overrides: Overrides = [],
@@ -280,15 +280,17 @@ def export(
 @_verb(f"evaluate {DEMO}")
 def evaluate(
     config: AnyConfig = None,
-    suite: Annotated[list[str], Option(help="all tasks of a suite; repeatable")] = [],
-    task: Annotated[list[str], Option(help="one task; repeatable")] = [],
-    own_task: Annotated[list[str], Option(help="a table of texts and labels; repeatable")] = [],
+    suite: Annotated[
+        list[str], Option(metavar="NAME", help="all tasks of a suite; repeatable")
+    ] = [],
+    task: Annotated[list[str], Option(metavar="NAME", help="one task; repeatable")] = [],
+    own_task: Annotated[list[str], Option(metavar="FILE", help="a table of texts, labels")] = [],
     search: Annotated[bool, Option("--search", help="choose each task's learning rate")] = False,
     data_dir: DataDirs = [],
     model: Annotated[
-        str | None, Option(help="another encoder: folder, hub name, checkpoint")
+        str | None, Option(metavar="MODEL", help="folder, hub name, checkpoint")
     ] = None,
-    name: Annotated[str | None, Option(help="name of the encoder of --model in tables")] = None,
+    name: Annotated[str | None, Option(metavar="NAME", help="of --model in tables")] = None,
     checkpoints: Annotated[
         str | None, Option(metavar="STEPS", help="score checkpoints: all, or steps as 1000,2000")
     ] = None,
@@ -380,16 +382,16 @@ def submit(run: RunFolder) -> None:
 
     if not write_submissions(_run_folder(run)):
         raise UserError(
-            f"{run} has nothing to submit: no predictions of GLUE or SQuAD by a pretrained encoder; "
+            f"{run} has nothing to submit: no predictions of GLUE or SQuAD; "
             "score it with the test files below the data folder"
         )
 
 
 @_verb("report out/demo")
 def report(
-    runs: Annotated[list[str], Argument(help="run folders (out/NAME), addresses or configs")],
-    output: Annotated[str | None, Option(help="folder (default: the first run's)")] = None,
-    baseline: Annotated[str | None, Option(help="run or encoder to compare with")] = None,
+    runs: Annotated[list[str], Argument(metavar="RUN...", help="folders, addresses or configs")],
+    output: Annotated[str | None, Option(metavar="FOLDER", help="else the first run's")] = None,
+    baseline: Annotated[str | None, Option(metavar="NAME", help="compare with this one")] = None,
     data_dir: DataDirs = [],
     no_texts: Annotated[bool, Option("--no-texts", help="quote no text of the data")] = False,
     overrides: Overrides = [],
@@ -464,18 +466,20 @@ def ablate(
 @_verb(f'inspect {SHIPPED} "배우들의 세금이 훌륭했어요."')
 def inspect(
     model: Discriminator,
-    texts: Annotated[list[str], Argument(metavar="TEXT", help="(default: lines of stdin)")] = [],
+    texts: Annotated[list[str], Argument(metavar="TEXT", help="else lines of stdin")] = [],
     generator: Generator = None,
-    threshold: Annotated[float | None, Option(help="mark words above this probability")] = None,
-    clean: Annotated[
-        str | None, Option(help="file of correct sentences that set the threshold, one a line")
+    threshold: Annotated[
+        float | None, Option(metavar="P", help="mark words above this probability")
     ] = None,
-    false_alarms: Annotated[float, Option(help="fraction of correct words that is marked")] = 0.05,
+    clean: Annotated[
+        str | None, Option(metavar="FILE", help="correct sentences, which set the threshold")
+    ] = None,
+    false_alarms: Annotated[float, Option(metavar="FRACTION", help="of correct words")] = 0.05,
     no_attributions: Annotated[
         bool, Option("--no-attributions", help="leave out why a word is marked (faster)")
     ] = False,
     json: Annotated[bool, Option("--json", help="print a line of JSON a text")] = False,
-    html: Annotated[str | None, Option(help="page to write, too")] = None,
+    html: Annotated[str | None, Option(metavar="PAGE", help="page to write, too")] = None,
 ) -> None:
     """Show which words the discriminator flags, and why."""
     from benchmarks.analysis.inspect import inspect
@@ -505,21 +509,21 @@ def page(
 
 @_verb(f"probe {SHIPPED} --text sentences.txt --output out/probe")
 def probe(
-    model: Annotated[str, Argument(help="run, export folder, or model of transformers")],
+    model: Annotated[str, Argument(metavar="MODEL", help="a run, an export or a model")],
     text: Annotated[
-        list[str], Option(help="unseen Korean text: a task, or a file of sentences; repeatable")
+        list[str], Option(metavar="NAME", help="unseen Korean text: a task or a file; repeatable")
     ],
     generator: Generator = None,
     data_dir: DataDirs = [],
     corpus: Annotated[
         list[Path],
-        Option(help="documents for a bigram model: Parquet, or a text a line; repeatable"),
+        Option(metavar="FILE", help="documents for a bigram model; repeatable"),
     ] = [],
     mistakes: Annotated[int, Option(help="sentences of each kind of mistake")] = 500,
     examples: Annotated[int, Option(help="examples of each property of words")] = 2000,
     seeds: Annotated[int, Option(help="training examples and controls of a layer")] = 5,
     seed: Annotated[int, Option(help="seed of what is drawn")] = 0,
-    output: Annotated[Path | None, Option(help="folder (default: probe/ of the run)")] = None,
+    output: Annotated[Path | None, Option(metavar="FOLDER", help="else probe/ of the run")] = None,
 ) -> None:
     """Measure which planted mistakes a network finds, and what its layers know."""
     from benchmarks.analysis.probe import probe
@@ -551,7 +555,7 @@ def validate(
 
 @_verb("ls")
 def ls(
-    address: Annotated[str | None, Argument(help="gs://bucket/folder: runs below it, too")] = None,
+    address: Annotated[str | None, Argument(help="gs://...: list the runs below it")] = None,
 ) -> None:
     """List configs, runs with the stages done, suites and tasks."""
     from electrify.check.overview import list_runs
