@@ -108,16 +108,6 @@ class Folder:
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             return [*threads.map(self.read, names)]
 
-    def read_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
-        """Parts of files, at once: (name, first byte, byte behind the last)."""
-        paths = [self._path(name) for name, _, _ in ranges]
-        starts, ends = [[one[i] for one in ranges] for i in (1, 2)]
-
-        def ask() -> list[bytes]:
-            return [*self._fs.cat_ranges(paths, starts, ends, on_error="raise")]
-
-        return patiently(ask, f"reading {self.address}")
-
     def get_all(
         self, targets: Mapping[str, Path], done: Callable[[Path], None] = lambda path: None
     ) -> None:
