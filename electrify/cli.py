@@ -119,7 +119,7 @@ def _run_verb(words: list[str], verb: str, beam: list[str]) -> int:
 
 def _show_version(is_asked: bool) -> None:
     if is_asked:
-        from electrify.stage.provenance import git_commit, versions
+        from electrify.system.machine import git_commit, versions
 
         commit = git_commit()
         print(f"electrify {versions()['electrify']}{f', commit {commit}' if commit else ''}")
@@ -559,7 +559,7 @@ def ls(
 ) -> None:
     """List configs, runs with the stages done, suites and tasks."""
     from electrify.check.overview import list_runs
-    from electrify.config.tasks import PROBE_SUITES, SUITE_TASKS, TASK_NAMES
+    from electrify.config.fields import PROBE_SUITES, SUITE_TASKS, TASK_NAMES
     from electrify.stage.remote import is_address
 
     if address and not is_address(address):

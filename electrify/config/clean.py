@@ -11,9 +11,14 @@ from pydantic import (
     model_validator,
 )
 
-from electrify.config.names import check_language, without_secrets
-from electrify.config.section import Count, Fraction, Section
-from electrify.config.tasks import check_texts
+from electrify.config.fields import (
+    Count,
+    Fraction,
+    Section,
+    check_language,
+    check_texts,
+    without_secrets,
+)
 from electrify.system.outcome import UserError
 
 # The limits of the quality rules, which a config may set for all languages or for one.

@@ -6,8 +6,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from electrify.config.section import Count, Fraction, Section
-from electrify.config.tasks import PROBE_SUITES, TASK_NAMES, check_suite, check_task
+from electrify.config.fields import (
+    PROBE_SUITES,
+    TASK_NAMES,
+    Count,
+    Fraction,
+    Section,
+    check_suite,
+    check_task,
+)
 from electrify.system.outcome import UserError
 
 # what is scored: an encoder as given, its network at random initialisation, or TF-IDF

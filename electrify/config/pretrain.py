@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from electrify.config.section import Count, Fraction, LocalPath, Section
+from electrify.config.fields import Count, Fraction, LocalPath, Section
 from electrify.system.outcome import UserError
 
 Size = Literal["small", "small++", "base", "large"]

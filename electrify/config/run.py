@@ -6,9 +6,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from electrify.config.clean import CleanConfig
 from electrify.config.evaluate import EvaluateConfig
-from electrify.config.names import runner_name
+from electrify.config.fields import LocalPath, Section, runner_name
 from electrify.config.pretrain import PretrainConfig
-from electrify.config.section import LocalPath, Section
 from electrify.config.vocab import EncodeConfig, VocabConfig
 from electrify.system.outcome import UserError
 

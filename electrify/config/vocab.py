@@ -4,8 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from electrify.config.names import check_language
-from electrify.config.section import Count, Fraction, LocalPath, Section
+from electrify.config.fields import Count, Fraction, LocalPath, Section, check_language
 from electrify.system.outcome import UserError
 
 Pretokenizer = Literal["kiwi", "whitespace"]

@@ -115,11 +115,8 @@ class Page:
         """Cells with a small second text, bold, or coloured by `tone`; the first column has names.
 
         `headers` are (title, small text), the first one of the names; the rows that `grey` names
-        are soft. `ValueError` for a row with more or fewer cells than there are headers.
+        are soft.
         """
-        for name, cells in rows:
-            if len(cells) + 1 != len(headers):
-                raise UserError(f"{name}: {len(cells)} cells under {len(headers) - 1} headers")
         self._add("rich", head=headers, rows=rows, grey=grey, caption=caption)
 
     def records(self, rows: Sequence[Mapping[str, object]], caption: str = "") -> None:
@@ -132,11 +129,8 @@ class Page:
     ) -> None:
         """A table; numbers are formatted and stand to the right, None is a dash.
 
-        `ValueError` for a row with more or fewer cells than there are headers.
+        A row with more or fewer cells than there are headers is a `ValueError`.
         """
-        for row in rows:
-            if len(row) != len(headers):
-                raise UserError(f"a row of {len(row)} cells under {len(headers)} headers: {row!r}")
         columns = list(zip(*rows, strict=True)) or [()] * len(headers)
         right = [is_numeric(column) for column in columns]
         head, *body = [
@@ -155,10 +149,8 @@ class Page:
     ) -> None:
         """Counts of `rows` by `columns`, each shaded by its share of its row; 0 is left blank.
 
-        `corner` says what rows and columns are. `ValueError` for counts of another shape.
+        `corner` says what rows and columns are.
         """
-        if len(counts) != len(rows) or any(len(row) != len(columns) for row in counts):
-            raise UserError(f"counts are not {len(rows)} rows of {len(columns)} columns")
         lines = []
         for name, row in zip(rows, counts, strict=True):
             total = max(1, sum(row))
@@ -251,11 +243,8 @@ class Page:
     ) -> None:
         """Bars of each series side by side at each label; `errors` are half-lengths, such as sd.
 
-        `ValueError` for a series with more or fewer values than there are labels.
+        A series with more or fewer values than there are labels is a `ValueError`.
         """
-        for name, values in [*series.items(), *(errors or {}).items()]:
-            if len(values) != len(labels):
-                raise UserError(f"{title}: {len(values)} values of {name!r}, {len(labels)} labels")
         if not labels or not any(math.isfinite(v) for values in series.values() for v in values):
             return self.paragraph(f"{title}: nothing to plot.")
         svg = bar_svg(labels, series, y_label, errors or {}, self._prefix())

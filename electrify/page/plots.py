@@ -240,7 +240,9 @@ def bar_svg(
         for index, (name, values) in enumerate(series.items()):
             bars = axes.barh(
                 [i + (index - (len(series) - 1) / 2) * size for i in range(len(shown))],
-                [value if isfinite(value) else 0.0 for value in values],  # no bar, and "n/a"
+                [
+                    v if isfinite(v) else 0.0 for _, v in zip(shown, values, strict=True)
+                ],  # no bar, and "n/a"
                 height=size * 0.92,
                 xerr=[e if isfinite(e) else 0.0 for e in errors[name]] if name in errors else None,
                 color=_color(index),

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electrify.config.names import without_secrets
+from electrify.config.fields import without_secrets
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import Stage, digest_of, fingerprint, input_digest

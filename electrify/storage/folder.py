@@ -297,7 +297,7 @@ def is_passing(error: BaseException) -> bool:
 
 
 @contextmanager
-def explained(address: str, done: str, hint: str = "") -> Iterator[None]:
+def explained(address: str, done: str) -> Iterator[None]:
     """Turn errors of the service into a `ValueError` that names the address and what to do."""
     try:
         yield
@@ -314,5 +314,5 @@ def explained(address: str, done: str, hint: str = "") -> Iterator[None]:
         else:
             advice = "check the address, and the credentials of this machine"
         raise UserError(
-            f"{address} cannot be {done} ({type(error).__name__}: {said}): {advice}{hint}"
+            f"{address} cannot be {done} ({type(error).__name__}: {said}): {advice}"
         ) from error

@@ -12,7 +12,7 @@ from benchmarks.finetune.cost import fitted, peak_memory, probe_rows, start_memo
 from benchmarks.finetune.finetune import finetune
 from benchmarks.finetune.jobs import prepare
 from benchmarks.tasks.data import load_data
-from electrify.system import memory as peaks
+from electrify.system import machine as peaks
 from tests.benchmarks.records import YNAT
 
 LAYERS, HIDDEN, INTERMEDIATE, EMBEDDING = 2, 32, 64, 16  # of `model_folder`

@@ -11,7 +11,7 @@ from benchmarks.tasks.data import load_data, split_by_group
 from benchmarks.tasks.registry import SUITES, TASKS, resolve_tasks
 from benchmarks.tasks.rows import GoldAnswer
 from benchmarks.tasks.task import Example
-from electrify.config.tasks import TASK_NAMES
+from electrify.config.fields import TASK_NAMES
 from tests.benchmarks.records import (
     COLA,
     DP,

@@ -36,7 +36,7 @@ def test_a_row_says_type_limits_default_and_meaning():
         "| `num_steps` | integer ≥ 1 | by size | Number of steps.",
         "| `path` | text | required | A glob",
         "| `seeds` | list of: integer ≥ 0 | `[0, 1, 2, 3, 4]` | Seeds",
-        "Keys as in [`[evaluate]`](#evaluate): `num_epochs`",
+        "Keys as in [`[evaluate]`](#evaluate): `seeds`",
         "| `pretrain.batch_size` | 128 | 128 | 256 | 2,048 |",
     ):
         assert any(line.startswith(row) for line in rows), row
