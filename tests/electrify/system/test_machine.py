@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from electrify.check.overview import check_machine
 from electrify.system import machine
-from electrify.system.machine import CpuBf16, cpu_name, keep_little_memory, return_freed_memory
+from electrify.system.machine import CpuBf16, cpu_name, return_freed_memory
 
 
 @pytest.fixture
@@ -132,16 +131,6 @@ def test_auto_is_bf16_where_flag_and_time_say_so(flag: str | None, speedup: floa
     assert CpuBf16(flag, speedup).auto == auto
 
 
-def test_emulated_bf16_warns_with_the_ratio(caplog: pytest.LogCaptureFixture):
-    with caplog.at_level("INFO"):
-        CpuBf16(None, 1 / 14).report("pretrain.precision", "bf16", "bf16")
-        CpuBf16(None, 1 / 14).report("pretrain.precision", "auto", "fp32")
-        CpuBf16("amx_bf16", 4.0).report("pretrain.precision", "auto", "bf16")
-    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "INFO"]
-    for part, message in (("14 times", 0), ("'auto'", 0), ("amx_bf16", 2), ("0.25 times", 2)):
-        assert part in caplog.messages[message]
-
-
 _PROGRAM = """
 import resource, sys
 from electrify.system.machine import keep_freed_memory
@@ -186,11 +175,6 @@ def test_holes_in_the_heap_are_given_back():
     return_freed_memory()
     assert _resident_mb() < before - 50
     assert last
-
-
-def test_arrow_uses_the_same_heap():
-    keep_little_memory()
-    assert pa.default_memory_pool().backend_name == "system"
 
 
 INSTALLED = {"numpy": "2.1.0", "torch": "2.4.0+cpu", "tqdm": "4.66"}
