@@ -37,12 +37,7 @@ _FILLED = {"pretrain", *(f"pretrain.{key}" for key in SIZE_PRESETS["small"])}
 # a table by names shows one name
 _EXAMPLES = {"clean.language": ".ko", "evaluate.tasks_options": '."klue-sts"'}
 _PLAIN = {"boolean": "true or false", "string": "text", "integer": "integer", "number": "number"}
-_LIMITS = {
-    "minimum": "≥",
-    "exclusiveMinimum": ">",
-    "maximum": "≤",
-    "exclusiveMaximum": "<",
-}
+_LIMITS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 _ENDLESS = 2**63  # a limit that only keeps integers within 64 bits
 _Schema = dict[str, Any]
 

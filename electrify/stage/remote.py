@@ -123,12 +123,12 @@ def fetch(run: Path) -> None:
     with explained(place.address, "read"):
         stages = [n.removesuffix(f"/{MANIFEST}") for n in place.files() if _is_manifest(n)]
         contents = place.read_all([f"{stage}/{MANIFEST}" for stage in stages])
-    for marker in run.glob(f"*/{NOT_COPIED}"):
-        if marker.parent.name not in stages:  # it was removed there
-            _remove(marker.parent)
     for marker in run.glob(f"*/{_SENT}"):
-        if marker.parent.name not in stages:
-            marker.unlink()
+        if marker.parent.name not in stages:  # it was removed there
+            if (marker.parent / NOT_COPIED).exists():
+                _remove(marker.parent)
+            else:
+                marker.unlink()
     for stage, content in zip(stages, contents, strict=True):
         folder, url = run / stage, place.url(stage)
         recover(folder)
@@ -139,12 +139,10 @@ def fetch(run: Path) -> None:
                 f"{url}/{MANIFEST} is damaged: remove it, and the stage is made again"
             ) from None
         here = read_manifest(folder)["digest"] if folder.exists() else None
-        is_copy = (folder / NOT_COPIED).exists() or (folder / _SENT).exists()
         if here == there:
-            if not is_copy:
-                (folder / _SENT).touch()
+            (folder / _SENT).touch()
             continue
-        if here is not None and not is_copy:
+        if here is not None and not (folder / _SENT).exists():
             raise UserError(
                 f"{stage} differs here ({folder}) and at {url}: remove the one that you do not "
                 "want to keep"
@@ -153,7 +151,8 @@ def fetch(run: Path) -> None:
         new = folder.with_name(stage + _FETCHED)
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
-        (new / NOT_COPIED).touch()
+        for marker in (_SENT, NOT_COPIED):
+            (new / marker).touch()
         (new / MANIFEST).write_bytes(content)
         new.replace(folder)
         log(f"{stage}: finished at {url}")
@@ -167,7 +166,6 @@ def pull(run: Path, *stages: str) -> None:
         for stage in stages:
             if (run / stage / NOT_COPIED).exists():
                 _copy_files(place, stage, run / stage)
-                (run / stage / _SENT).touch()
                 (run / stage / NOT_COPIED).unlink()
                 log(f"{stage}: copied from {place.url(stage)}")
 
@@ -268,8 +266,7 @@ def withdraw(folder: Path) -> None:
 
 def is_sent(folder: Path) -> bool:
     """Whether a finished stage stands at its run's address, where it has one."""
-    is_local = address_of(folder.parent) is None
-    return is_local or (folder / NOT_COPIED).exists() or (folder / _SENT).exists()
+    return address_of(folder.parent) is None or (folder / _SENT).exists()
 
 
 def push(folder: Path) -> None:

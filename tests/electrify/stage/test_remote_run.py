@@ -139,9 +139,9 @@ def test_another_machine_goes_on_where_one_has_ended(tmp_path, address, monkeypa
     assert whole(address)
     second = machine("two", tmp_path, address, monkeypatch)
     assert status(clean(second)).state == "done"
-    assert {p.name for p in (second / "clean").iterdir()} == {NOT_COPIED, MANIFEST}
+    assert {p.name for p in (second / "clean").iterdir()} == {".sent", NOT_COPIED, MANIFEST}
     pull_figures(second)
-    small = {NOT_COPIED, MANIFEST, "README.md", "report.json"}  # no data
+    small = {".sent", NOT_COPIED, MANIFEST, "README.md", "report.json"}  # no data
     assert {p.name for p in (second / "clean").iterdir()} == small
     assert run_stage(clean(second), refuse) is False
     assert make(after(second))  # reads all of clean/
