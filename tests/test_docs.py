@@ -153,15 +153,6 @@ def test_commands_without_a_config_run(capsys: pytest.CaptureFixture[str], tmp_p
     assert "pretrain.hidden_size = 256" in printed
     assert "masked positions: 19 of 128" in printed
     assert main(["validate", str(own_config(tmp_path)), *options]) == 0
-    estimate = "estimated time: 77 min (one H200"  # which the guides quote
-    assert estimate in capsys.readouterr().out
-    assert main(["validate", "configs/ko-base.toml", *options]) == 0
-    assert "estimated time: 3 days 3 h (one H200" in capsys.readouterr().out
-    for page, hours in (
-        ("README.md", "77 minutes for size small and 3 days 3 hours for base"),
-        ("docs/quickstart-ko.md", '약 77분, `"base"`는 약 3일 3시간'),
-    ):
-        assert hours in " ".join(Path(page).read_text(encoding="utf-8").split())
 
 
 def test_the_python_examples_name_real_classes():

@@ -75,20 +75,9 @@ def test_masked_positions_are_between_one_and_all(fraction: float, length: int):
 
 
 def test_a_loss_in_nats_takes_no_factor_of_fifty():
-    weights = {
-        objective: config_of(objective=objective).main_weight
-        for objective in OBJECTIVES
-        if objective != "electra-two-stage"
-    }
-    assert weights == {
-        "electra": 50,
-        "electra-15": 50,
-        "replace-mlm": 1,
-        "all-tokens-mlm": 1,
-        "mlm": 1,
-        "electra-adversarial": 50,
-        "electric": 50,
-    }
+    for objective in {*OBJECTIVES} - {"electra-two-stage"}:
+        is_in_nats = objective in ("mlm", "replace-mlm", "all-tokens-mlm")
+        assert config_of(objective=objective).main_weight == (1 if is_in_nats else 50)
     assert config_of(objective="mlm", discriminator_weight=3.0).main_weight == 3
     assert config_of(discriminator_weight=0.0).main_weight == 0
 
@@ -146,11 +135,6 @@ REFUSED = {
         "warmup_steps": 0,
         "curriculum": (phase(0.99),),
     },
-    "set both fractions to 1.0": {"objective": "electra-two-stage", "weight_sharing": "none"},
-    "weight_sharing to none": EQUAL | {"objective": "electra-two-stage"},
-    "weight_sharing = 'all' with objective = 'electra': .*discriminator's form": {
-        "weight_sharing": "all",
-    },
     "mlm_steps_fraction = 0.5 .*: only electra, ": {
         "objective": "replace-mlm",
         "mlm_steps_fraction": 0.5,
@@ -181,7 +165,6 @@ REFUSED = {
         "objective": "electric",
         "mask_token_fraction": 1.0,
     },
-    "less than 1": {"adam_beta2": 1.0},
 }
 
 

@@ -4,7 +4,6 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -67,19 +66,6 @@ X86 = "processor : 0\nmodel name : AMD EPYC 9B14\nflags : fpu avx2 {}\n\nprocess
 ARM = "processor : 0\nBogoMIPS : 243.75\nFeatures : fp asimd {}\nCPU part : 0xd40\n"
 
 
-class Matrix:
-    """Its square takes the next of some seconds on a clock of its own."""
-
-    clock = 0.0
-
-    def __init__(self, seconds: Iterator[float]) -> None:
-        self.seconds = seconds
-
-    def __matmul__(self, other: "Matrix") -> "Matrix":
-        Matrix.clock += next(self.seconds)
-        return self
-
-
 @pytest.fixture
 def cpuinfo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real_bf16_flag) -> Path:
     monkeypatch.setattr(machine, "bf16_flag", real_bf16_flag)
@@ -104,18 +90,6 @@ def test_the_flag_is_that_of_the_first_core(cpuinfo: Path, text: str, flag: str 
     assert cpu_name()
     if "EPYC" in text:
         assert cpu_name() == "AMD EPYC 9B14"
-
-
-@pytest.mark.parametrize("ratio", [0.07, 8.0])
-def test_the_speedup_is_the_ratio_of_least_times(monkeypatch: pytest.MonkeyPatch, ratio: float):
-    """A busy machine adds to most products, but not to all of them."""
-    monkeypatch.setattr(machine.time, "perf_counter", lambda: Matrix.clock)
-
-    def busy(least: float) -> Iterator[float]:
-        return iter([least * factor for factor in (30.0, 1.0, 4.0, 1.1, 2.0) * 2])
-
-    found = CpuBf16.measured(Matrix(busy(1.0)), Matrix(busy(1 / ratio)))
-    assert found.speedup == pytest.approx(ratio)
 
 
 @pytest.mark.parametrize(
