@@ -243,7 +243,9 @@ def pretrain(config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite
 def export(
     config: AnyConfig = None,
     onnx: Annotated[bool, Option("--onnx", help="also as ONNX, fp32 and int8")] = False,
-    model: Annotated[str | None, Option(metavar="FOLDER", help="with --onnx: another")] = None,
+    model: Annotated[
+        str | None, Option(metavar="FOLDER", help="with --onnx: convert this folder")
+    ] = None,
     force: Annotated[bool, Option("--force", help="write int8 that loses more, too")] = False,
     data_dir: DataDirs = [],
     overrides: Overrides = [],
@@ -284,13 +286,15 @@ def evaluate(
         list[str], Option(metavar="NAME", help="all tasks of a suite; repeatable")
     ] = [],
     task: Annotated[list[str], Option(metavar="NAME", help="one task; repeatable")] = [],
-    own_task: Annotated[list[str], Option(metavar="FILE", help="a table of texts, labels")] = [],
+    own_task: Annotated[
+        list[str], Option(metavar="FILE", help="your own table of texts and labels")
+    ] = [],
     search: Annotated[bool, Option("--search", help="choose each task's learning rate")] = False,
     data_dir: DataDirs = [],
     model: Annotated[
-        str | None, Option(metavar="MODEL", help="folder, hub name, checkpoint")
+        str | None, Option(metavar="MODEL", help="score this folder, hub name or checkpoint")
     ] = None,
-    name: Annotated[str | None, Option(metavar="NAME", help="of --model in tables")] = None,
+    name: Annotated[str | None, Option(metavar="NAME", help="name of --model in tables")] = None,
     checkpoints: Annotated[
         str | None, Option(metavar="STEPS", help="score checkpoints: all, or steps as 1000,2000")
     ] = None,
@@ -389,9 +393,9 @@ def submit(run: RunFolder) -> None:
 
 @_verb("report out/demo")
 def report(
-    runs: Annotated[list[str], Argument(metavar="RUN...", help="folders, addresses or configs")],
-    output: Annotated[str | None, Option(metavar="FOLDER", help="else the first run's")] = None,
-    baseline: Annotated[str | None, Option(metavar="NAME", help="compare with this one")] = None,
+    runs: Annotated[list[str], Argument(metavar="RUN", help="run folders, addresses or configs")],
+    output: Annotated[str | None, Option(metavar="FOLDER", help="folder to write")] = None,
+    baseline: Annotated[str | None, Option(metavar="NAME", help="run to compare with")] = None,
     data_dir: DataDirs = [],
     no_texts: Annotated[bool, Option("--no-texts", help="quote no text of the data")] = False,
     overrides: Overrides = [],
@@ -466,7 +470,7 @@ def ablate(
 @_verb(f'inspect {SHIPPED} "배우들의 세금이 훌륭했어요."')
 def inspect(
     model: Discriminator,
-    texts: Annotated[list[str], Argument(metavar="TEXT", help="else lines of stdin")] = [],
+    texts: Annotated[list[str], Argument(metavar="TEXT", help="default: lines of stdin")] = [],
     generator: Generator = None,
     threshold: Annotated[
         float | None, Option(metavar="P", help="mark words above this probability")
@@ -474,7 +478,9 @@ def inspect(
     clean: Annotated[
         str | None, Option(metavar="FILE", help="correct sentences, which set the threshold")
     ] = None,
-    false_alarms: Annotated[float, Option(metavar="FRACTION", help="of correct words")] = 0.05,
+    false_alarms: Annotated[
+        float, Option(metavar="FRACTION", help="of correct words that may be marked")
+    ] = 0.05,
     no_attributions: Annotated[
         bool, Option("--no-attributions", help="leave out why a word is marked (faster)")
     ] = False,
@@ -523,7 +529,9 @@ def probe(
     examples: Annotated[int, Option(help="examples of each property of words")] = 2000,
     seeds: Annotated[int, Option(help="training examples and controls of a layer")] = 5,
     seed: Annotated[int, Option(help="seed of what is drawn")] = 0,
-    output: Annotated[Path | None, Option(metavar="FOLDER", help="else probe/ of the run")] = None,
+    output: Annotated[
+        Path | None, Option(metavar="FOLDER", help="default: probe/ of the run")
+    ] = None,
 ) -> None:
     """Measure which planted mistakes a network finds, and what its layers know."""
     from benchmarks.analysis.probe import probe
