@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,9 +100,7 @@ def evaluation_cost(config: RunConfig) -> list[str]:
     num_fractions = len(set(options.train_fractions))
     num_trials = 0
     if options.search:
-        num_trials = 1
-        for values in options.search.values.values():
-            num_trials *= len(values)
+        num_trials = prod(map(len, options.search.values.values()))
         num_trials = min(num_trials, options.search.num_trials or num_trials)
     num_jobs, flops = 0, 0.0
     is_local = not hub_paths(options)
