@@ -114,7 +114,7 @@ def run(tmp_path) -> Path:
     folder = tmp_path / "run"
     config = make_run(folder)
     (folder / "pretrain.partial").mkdir()
-    Trainer(config, folder / "pretrain.partial").run()
+    Trainer(config).run(folder / "pretrain.partial")
     return folder
 
 
