@@ -248,7 +248,7 @@ def modern_config(
         "sliding_attention": shape.local_rope_theta,
     }
     rope = {kind: {"rope_type": "default", "rope_theta": theta} for kind, theta in thetas.items()}
-    return ModernBertConfig(
+    config = ModernBertConfig(
         vocab_size=shape.vocab_size,
         hidden_size=shape.hidden_size,
         intermediate_size=shape.intermediate_size,
@@ -275,6 +275,9 @@ def modern_config(
         eos_token_id=special.sep,
         sep_token_id=special.sep,
     )
+    for name in ("global_attn_every_n_layers", "global_rope_theta", "local_rope_theta"):
+        setattr(config, name, getattr(shape, name))  # where transformers 4 has what says the same
+    return config
 
 
 def _modern_weights(
