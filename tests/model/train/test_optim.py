@@ -256,18 +256,6 @@ def test_each_clipped_part_has_the_norm_that_is_allowed(clipping: str):
         assert norm_of(generator) < 0.5  # it was small, and stays as it is
 
 
-@pytest.mark.parametrize("clipping", ["together", "network"])
-def test_a_network_without_gradients_does_not_leave_the_device(clipping: str):
-    """As the generator while the main network is a language model: its norm is 0, and there."""
-    model, config = pretrainer("electra", clipping=clipping)
-    model.to("meta")
-    (optimizer,) = make_optimizers(model, config)
-    for parameter in model.discriminator.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    whole, divisors = clip(optimizer, config)
-    assert {tensor.device.type for tensor in (whole, *divisors)} == {"meta"}
-
-
 def test_a_generator_with_a_rate_of_its_own_moves_as_fast_as_that():
     """All else equal, the update is in proportion to the rate; shared tables keep the main one."""
     options = {"num_steps": 10, "warmup_steps": 0, "weight_decay": 0.0}
