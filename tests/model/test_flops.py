@@ -23,8 +23,9 @@ from model.flops import (
 from model.masking import num_slots
 from model.objectives import make_pretrainer
 from model.plan import phase_at, phases_of, stage_at
+from model.train.optim import make_optimizers
 from tests.model import conftest
-from tests.model.conftest import VARIANTS, preset
+from tests.model.conftest import MODERN, VARIANTS, preset
 
 BERT_VOCAB = 30_522
 VOCAB_SIZE, LENGTH, NUM_SEQUENCES = 200, 32, 4
@@ -94,6 +95,21 @@ def test_a_run_that_begins_as_a_language_model_costs_one_of_each():
     first = run_flops(tiny(**options, objective="mlm"), VOCAB_SIZE, LENGTH, 7)
     later = run_flops(tiny(**options), VOCAB_SIZE, LENGTH, 13)
     assert_close(both, first + later)
+
+
+def test_muon_counts_its_own_products():
+    """As torch's counter sees them in the update."""
+    options = {"num_steps": 3, "warmup_steps": 0, "batch_size": 1}
+    config = tiny(**MODERN, **options, optimizer="muon", weight_sharing="none")
+    plain = config.model_copy(update={"optimizer": "bias-corrected"})
+    costs = [run_flops(of, VOCAB_SIZE, LENGTH).matmul for of in (config, plain)]
+    model = make_pretrainer(config, VOCAB_SIZE, SpecialTokens(0, 2, 3, 4))
+    (optimizer,) = make_optimizers(model, config)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    with FlopCounterMode(display=False) as counter:
+        optimizer.step()
+    assert costs[0] - costs[1] == pytest.approx(3 * counter.get_total_flops())
 
 
 def assert_close(a: Cost, b: Cost) -> None:
