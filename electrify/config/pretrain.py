@@ -192,8 +192,8 @@ class PretrainConfig(SequenceConfig):
     """`joint`: one update for both networks. `decoupled`: the generator is updated first, each
     network with its own optimiser."""
     initial_model: str | None = None
-    """Weights to go on from: a run's folder, a `transformers` ELECTRA or BERT folder, or a hub
-    name."""
+    """Weights to go on from: a run's folder, a `transformers` folder of ELECTRA, BERT or
+    ModernBERT, or a hub name."""
     initial_generator: str | None = None
     """The generator that belongs to `initial_model`: a `transformers` folder or a hub name."""
     device: Literal["auto", "cpu", "cuda", "xla"] = "auto"

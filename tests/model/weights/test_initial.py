@@ -21,10 +21,19 @@ from electrify.stage.plan import pretrain_stage
 from model.electra import ElectraPretrainer
 from model.train.checkpoint import run_identity, save_checkpoint
 from model.train.data import SequenceData
-from model.weights import initial as initial_source
+from model.weights import source as initial_source
 from model.weights.initial import load_initial
 from model.weights.names import exported_networks, to_transformers, untie
-from tests.model.conftest import EQUAL, PIECES, VARIANTS, discriminate, generate, make_run, predict
+from tests.model.conftest import (
+    EQUAL,
+    MODERN,
+    PIECES,
+    VARIANTS,
+    discriminate,
+    generate,
+    make_run,
+    predict,
+)
 
 # another order, one piece gone, and new ones: of two parts, continuing, unspellable, special
 EXTENDED = [
@@ -141,6 +150,43 @@ def test_an_export_comes_back_without_loss(tmp_path, name, caplog):
     expected = {"baseline"} if "adversarial" in name else set()
     assert lost(weights_of(earlier), weights_of(model)) == expected
     assert "but the initial generator" not in caplog.text
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "options",
+    [
+        MODERN,  # the generator is as wide as the embeddings, and has no projection
+        MODERN | {"embedding_size": 8, "global_attn_every_n_layers": 2, "local_attention": 4},
+        MODERN | {"embedding_size": 8, "weight_sharing": "gdes"},
+        MODERN | {"weight_sharing": "none"},
+        MODERN | {"embedding_size": 32, "objective": "replace-mlm"},
+    ],
+    ids=str,
+)
+def test_an_export_of_a_modern_network_comes_back_as_the_same_functions(tmp_path, options):
+    """Its folded embedding matrices become again one that networks share, and projections."""
+    config = make_run(tmp_path / "run", **options)
+    earlier = make_model(config, 1)
+    export = save_export(earlier, config, tmp_path / "export")
+    model, _ = start(tmp_path / "later", export, **options)
+    ids = torch.randint(5, len(PIECES), (2, 12), generator=torch.Generator().manual_seed(0))
+    types = torch.zeros_like(ids)
+    for network in ("main", "generator"):
+        found = []
+        for of in (earlier.eval(), model.eval()):
+            hidden = getattr(of, f"{network}_states")(ids, types)
+            logits = of.generator_logits(hidden) if network == "generator" else hidden
+            found.append((hidden, logits))
+        torch.testing.assert_close(found[0], found[1], rtol=1e-3, atol=1e-3)
+
+
+def test_a_matrix_that_is_no_product_is_refused(tmp_path):
+    wide = MODERN | {"embedding_size": 32, "objective": "mlm"}
+    config = make_run(tmp_path / "run", **wide)
+    export = save_export(make_model(config, 1), config, tmp_path / "export")
+    with pytest.raises(ValueError, match=r"no product of one of width 8: .*embedding_size = 32"):
+        start(tmp_path / "later", export, **(wide | {"embedding_size": 8}))
 
 
 @pytest.mark.parametrize("sharing", ["embeddings", "none", "all", "gdes"])
