@@ -14,6 +14,8 @@ from transformers import (
     ElectraConfig,
     ElectraForMaskedLM,
     ElectraForPreTraining,
+    ModernBertConfig,
+    ModernBertForTokenClassification,
     PreTrainedTokenizerFast,
 )
 
@@ -178,6 +180,29 @@ def save_electra(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         kind(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def modern_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A discriminator of a modern network, as its export is."""
+    folder, tokenizer = tmp_path_factory.mktemp("modern") / "discriminator", build_tokenizer()
+    config = ModernBertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=40,
+        max_position_embeddings=32,
+        attention_bias=True,
+        layer_types=["full_attention"] * 2,
+        num_labels=1,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(13)
+        ModernBertForTokenClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

@@ -15,6 +15,9 @@ from transformers import (
     ElectraConfig,
     ElectraForMaskedLM,
     ElectraForPreTraining,
+    ModernBertConfig,
+    ModernBertForMaskedLM,
+    ModernBertForTokenClassification,
     RobertaConfig,
     RobertaForMaskedLM,
 )
@@ -33,6 +36,17 @@ def test_the_discriminators_logits(reader: Reader, model_folder: Path):
         with torch.no_grad():
             expected = model(**reader.source.tokenizer(text.text, return_tensors="pt")).logits[0]
         np.testing.assert_allclose(logits, expected[1:-1].numpy(), atol=1e-5)
+
+
+def test_the_logits_of_a_modern_discriminator(modern_folder: Path):
+    reader = open_reader(str(modern_folder))
+    model = ModernBertForTokenClassification.from_pretrained(modern_folder).eval()
+    cut = reader.cut(TEXTS)
+    for text, logits in zip(cut, reader.replaced_logits([t.ids for t in cut]), strict=True):
+        ids = reader.source.tokenizer(text.text, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            expected = model(input_ids=ids).logits[0, 1:-1, 0]
+        np.testing.assert_allclose(logits, expected.numpy(), atol=1e-5)
 
 
 def test_surprisals_are_those_of_each_piece_masked_alone_or_together(
@@ -59,6 +73,7 @@ def test_surprisals_are_those_of_each_piece_masked_alone_or_together(
         (BertForMaskedLM, BertConfig),
         (RobertaForMaskedLM, RobertaConfig),
         (ElectraForMaskedLM, ElectraConfig),
+        (ModernBertForMaskedLM, ModernBertConfig),
     ],
 )
 def test_the_head_at_some_places_gives_the_same_logits(kind, config):

@@ -7,7 +7,13 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from transformers import AutoTokenizer, ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
+from transformers import (
+    AutoTokenizer,
+    ElectraConfig,
+    ElectraForMaskedLM,
+    ElectraForPreTraining,
+    ModernBertForTokenClassification,
+)
 
 from benchmarks.onnx import export
 from benchmarks.onnx.export import (
@@ -45,6 +51,20 @@ def test_a_discriminator_has_the_states_and_logits_of_torch(
         found = session(exported.file).run(None, {name: of.numpy() for name, of in rows.items()})
         np.testing.assert_allclose(found[0], states.numpy(), atol=1e-5)
         np.testing.assert_allclose(found[1], logits.numpy(), atol=1e-5)
+
+
+def test_a_modern_discriminator_has_the_same_outputs(modern_folder: Path, tmp_path: Path) -> None:
+    found = export_onnx(modern_folder, tmp_path / "modern.onnx", TEXTS)
+    assert found.inputs == ("input_ids", "attention_mask")
+    assert found.outputs == ("states", "replaced_logits")
+    model = ModernBertForTokenClassification.from_pretrained(modern_folder).eval()
+    rows = {"input_ids": torch.randint(5, 18, (3, 20)), "attention_mask": torch.ones(3, 20).long()}
+    rows["attention_mask"][1:, 12:] = 0
+    with torch.inference_mode():
+        expected = model(**rows).logits.squeeze(-1).numpy()
+    logits = session(found.file).run(["replaced_logits"], {n: of.numpy() for n, of in rows.items()})
+    kept = rows["attention_mask"].numpy() > 0
+    np.testing.assert_allclose(logits[0][kept], expected[kept], atol=1e-5)
 
 
 def test_a_generator_has_the_logits_of_the_vocabulary(tmp_path: Path, model_folder: Path) -> None:
