@@ -76,11 +76,6 @@ def test_an_interrupted_file_goes_without_a_word(tmp_path, monkeypatch):
     assert list((tmp_path / "a").iterdir()) == []
 
 
-def test_a_folder_without_documents_names_the_verb_that_makes_them(tmp_path):
-    with pytest.raises(ValueError, match="run first: electrify clean"):
-        document_paths(tmp_path)
-
-
 def test_batches_are_even_in_bytes_however_documents_lie(tmp_path):
     texts = ["가" * 10] * 500 + ["가" * 20_000] * 20  # short ones, then long ones
     path = tmp_path / "documents-00000.parquet"

@@ -77,25 +77,11 @@ def test_an_electra_model_folder_keeps_the_normaliser(folder, tmp_path):
     assert AutoTokenizer.from_pretrained(tmp_path / "again")(text)["input_ids"] == expected
 
 
-def test_vocab_txt_lists_the_pieces_by_id(folder):
-    lines = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
-    assert lines.pop() == ""
-    assert load_tokenizer(folder).get_vocab() == {piece: i for i, piece in enumerate(lines)}
-
-
 def test_pieces_of_the_covered_characters_are_never_unknown(tokenizer, documents):
     for text in [text for _, text in documents] + EXTRA:
         assert tokenizer.token_to_id("[UNK]") not in tokenizer.encode(text).ids
     # characters that were seen, in words that were not
     assert "[UNK]" not in tokenizer.encode("교학서에강바 다éÉ🙂k").tokens
-
-
-def test_a_missing_or_damaged_tokenizer_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"tokenizer\.json; run first: electrify train-vocab"):
-        load_tokenizer(tmp_path)
-    (tmp_path / "tokenizer.json").write_text('{"version": "1.0", "mod')
-    with pytest.raises(ValueError, match=r"tokenizer\.json is damaged"):
-        load_tokenizer(tmp_path)
 
 
 @pytest.mark.parametrize("part", ["discriminator", "generator"])

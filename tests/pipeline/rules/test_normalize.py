@@ -23,15 +23,9 @@ from pipeline.rules.normalize import (
     squeeze_repeats,
     squeeze_whitespace,
 )
-from pipeline.rules.quality import Drop, too_short, undecodable
+from pipeline.rules.quality import undecodable
 
-
-def _chosen(language="ko", profile="none", **options):
-    source = Source(kind="jsonl", language=language, path="x", profile=profile)
-    return rules_for(CleanRules(**options), source)
-
-
-ALL_RULES = _chosen()
+ALL_RULES = rules_for(CleanRules(), Source(kind="jsonl", language="ko", path="x"))
 
 
 def test_names_of_the_rules_that_changed_a_text():
@@ -183,24 +177,6 @@ def test_what_a_rule_makes_of_a_text(rule):
     assert {text: rule(text) for text, _ in CASES[rule]} == dict(CASES[rule])
 
 
-def test_too_short():
-    assert too_short("가" * 10, min_characters=10) is None
-    drop = too_short("가" * 9, min_characters=10)
-    assert drop == Drop("too_short", "9 characters; clean.min_characters = 10")
-    empty = too_short("", min_characters=0)
-    assert empty is not None
-    assert empty.reason == "empty"
-
-
-def test_undecodable():
-    assert undecodable("") is None
-    assert undecodable("가" * 199 + "\ufffd") is None
-    assert undecodable("가" * 9 + "\ud83d") == Drop(
-        "undecodable", "1 of 10 characters are lost (U+FFFD)"
-    )
-    assert undecodable("\ufffd" * 3) is not None
-
-
 _CHARACTERS = st.sampled_from(
     [
         *map(chr, range(0x1100, 0x1200)),
@@ -234,11 +210,7 @@ def test_no_run_is_longer_and_nothing_but_repeats_goes(text, n):
     assert len({*map(frozenset, runs)}) == 1
 
 
-def test_the_profile_chooses_it_with_two_repeats():
-    source = Source(kind="jsonl", language="ko", path="x", profile="comments")
-    text = "ㅋㅋㅋㅋㅋㅋ 대박!!!!! 中..... OOO"
-    assert clean_text(text, rules_for(CleanRules(), source)).text == "ㅋㅋ 대박!! .."
-    gloss = clean_text("한국(韓國)의 말", rules_for(CleanRules(), source)).text
-    assert gloss == "한국의 말"
-    kept = clean_text(text, rules_for(CleanRules(max_repeats=1), source)).text
-    assert kept == "ㅋ 대박! ."
+def test_a_text_with_more_than_one_lost_character_of_a_hundred_is_undecodable():
+    assert undecodable("") is None
+    assert undecodable("가" * 199 + "\ufffd") is None
+    assert undecodable("가" * 9 + "\ud83d").reason == "undecodable"

@@ -45,7 +45,7 @@ def _rules(code="ko", profile="none", **options):
 
 @pytest.mark.parametrize("options", _CHOICES)
 @given(text=_TEXTS | st.text("가ㅋa1 \n.~^'\"!;(", max_size=30))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_cleaning_twice_is_cleaning_once_and_what_changed_is_named(options, text):
     rules = _rules(remove_foreign_lines=True, **options)
     outcome = rules.clean(text)
@@ -146,12 +146,3 @@ def test_blocks_of_data_go_and_short_ones_stay():
     assert remove_markdown(f"Before\n```json\n{{\n{lines}}}\n```\nAfter") == "Before\n\nAfter"
     assert remove_markdown('```json\n{ "a": 1 }\n```') == '\n{ "a": 1 }\n'
     assert lines in remove_markdown(f"```python\nd = {{\n{lines}}}\n```")
-
-
-def test_english_comments_make_no_foreign_document():
-    code = "// Verify that the given pointer has not been released by somebody else before.\n" * 6
-    text = f"Active ou désactive le point d’arrêt dans la fenêtre du débogueur.\n\n{code}"
-    clean = _rules("fr", "documentation").clean
-    assert clean(text).drop is None
-    english = "Verify that the given pointer has not been released by somebody else before.\n" * 6
-    assert clean(english).drop.reason == "foreign_language"

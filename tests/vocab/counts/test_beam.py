@@ -136,18 +136,6 @@ def test_a_stopped_count_resumes_with_what_was_counted(
     assert calls == []
 
 
-def test_counts_that_are_not_there_are_named(documents, write_documents, tmp_path, monkeypatch):
-    paths = write_documents(tmp_path / "clean", documents)
-    write = word_counts._write_shard
-
-    def elsewhere(words, *rest):
-        return write(words, *rest) if words[0] != 5 else None
-
-    monkeypatch.setattr(word_counts, "_write_shard", elsewhere)
-    with pytest.raises(ValueError, match=r"1 of 64 files .*00005\.parquet"):
-        count(paths, tmp_path / "counts.parquet")
-
-
 # Plain strings, and all that is none: other spaces, controls, accents, jamo, ligatures, emoji
 PARTS = [
     *"aZß학교에ㅋ가각9漢か.,·“[",
@@ -156,7 +144,7 @@ PARTS = [
 ]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.lists(st.sampled_from(PARTS), max_size=25).map("".join), st.booleans(), st.booleans())
 def test_words_are_what_normaliser_and_pretokenizer_make_of_the_whole_text(text, lower, digits):
     normalized = normalizer(lower).normalize_str(text)

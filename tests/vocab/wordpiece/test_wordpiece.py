@@ -81,16 +81,6 @@ def test_every_covered_character_has_its_two_forms(words):
         assert (f"##{character}" in pieces) != is_isolated(character)
 
 
-def test_characters_need_room(words, caplog):
-    with pytest.raises(ValueError, match=r"characters take \d+ of vocab\.size = 200 pieces"):
-        train(words, size=200)
-    train(words, size=450)
-    assert "few are left for longer pieces" in caplog.text
-    caplog.clear()
-    train(words, size=200, limit_alphabet=40)
-    assert not caplog.text
-
-
 def test_no_piece_crosses_a_border(words):
     marked = cut(words)
     starts = {word.split(CUT)[0] for word in marked}
@@ -175,13 +165,6 @@ def test_a_size_beyond_the_text_names_the_reachable_size(words):
         train(words, size=reachable, min_frequency=5)
 
 
-def test_rare_words_are_left_out_by_count_not_by_spelling():
-    words = batches_of({"a": 5, "b": 3, "c": 3, "d": 3, "e": 1})
-    for limit, kept in ((5, (5, 1)), (4, (4, 2)), (2, (1, 4))):
-        found = count_characters(words, limit)
-        assert (found.num_words, found.min_count) == kept
-
-
 @settings(max_examples=30, deadline=None)
 @given(COUNTED, st.sampled_from([0.0, 0.4]))
 def test_first_pieces_keep_their_ids(words, surplus):
@@ -222,14 +205,12 @@ def test_new_characters_take_at_most_half_of_what_is_added_most_frequent_first(w
 def test_pieces_that_cross_borders_are_pruned_first():
     # 명의 was seen as a word of its own, so ##명의 is learnt, and taken across the border of 3명|의
     words = {f"{n}명{CUT}의": 9 for n in "일이삼사오"} | {"차명의": 500, "가차명의": 90}
-    grown = train_marked(words, 26, surplus=0.0)
-    assert "##명의" in grown
-    assert "##명의" not in train_marked(words, 25, surplus=0.05, max_crossing=0.1)
-    assert "##명의" in train_marked(words, 25, surplus=0.05, max_crossing=1.0)
-
-
-def train_marked(words, size, min_frequency=1, **options):
-    return set(train_wordpiece(batches_of(words), Training(size, min_frequency, **options)).pieces)
+    for size, surplus, max_crossing, is_kept in (
+        *((26, 0.0, 0.1, True), (25, 0.05, 0.1, False), (25, 0.05, 1.0, True)),
+    ):
+        training = Training(size, 1, surplus=surplus, max_crossing=max_crossing)
+        pieces = train_wordpiece(batches_of(words), training).pieces
+        assert ("##명의" in pieces) == is_kept
 
 
 def test_the_common_syllables_are_those_of_ks_x_1001():
