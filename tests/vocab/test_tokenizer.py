@@ -1,3 +1,4 @@
+import itertools
 import unicodedata
 from pathlib import Path
 
@@ -42,15 +43,13 @@ def folder(request, documents, tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("form", ["NFC", "NFD"])
-@pytest.mark.parametrize("text", TEXTS)
-def test_transformers_opens_the_folder_with_equal_ids(folder, text, form):
-    text = unicodedata.normalize(form, text)
+def test_transformers_opens_the_folder_with_equal_ids(folder):
     ours, theirs = load_tokenizer(folder), AutoTokenizer.from_pretrained(folder)
-    encoding = ours.encode(text)
-    assert theirs(text)["input_ids"] == encoding.ids
-    assert theirs.tokenize(text) == encoding.tokens[1:-1]
-    assert ours.encode(unicodedata.normalize("NFC", text)).ids == encoding.ids
+    for form, text in itertools.product(("NFC", "NFD"), TEXTS):
+        encoding = ours.encode(unicodedata.normalize(form, text))
+        assert theirs(unicodedata.normalize(form, text))["input_ids"] == encoding.ids
+        assert theirs.tokenize(text) == encoding.tokens[1:-1]
+        assert ours.encode(unicodedata.normalize("NFC", text)).ids == encoding.ids
 
 
 def test_transformers_knows_the_special_tokens_and_segments(folder):

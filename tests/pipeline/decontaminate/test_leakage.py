@@ -13,8 +13,7 @@ from electrify.stage.plan import clean_stage
 from electrify.stage.run import run_stage
 from pipeline.decontaminate import leakage as leakage_module
 from pipeline.decontaminate.leakage import find_leaks
-from pipeline.documents import DOCUMENT_SCHEMA, ParquetParts
-from tests.pipeline.builders import config_of
+from tests.pipeline.builders import config_of, write_documents
 from tests.pipeline.decontaminate.made_texts import english, index_of, korean
 
 RNG = random.Random(3)
@@ -47,12 +46,8 @@ class Run:
 
     def documents(self, texts, row_group_characters=None):
         def work(folder):
-            with ParquetParts(
-                folder, "documents", DOCUMENT_SCHEMA, row_group_characters=row_group_characters
-            ) as parts:
-                for number, text in enumerate(texts):
-                    values = (f"00-{number}", text, "en", "web", None, None, None)
-                    parts.write(dict(zip(DOCUMENT_SCHEMA.names, values, strict=True)))
+            rows = ({"text": text} for text in texts)
+            write_documents(folder, rows, row_group_characters=row_group_characters)
             return {}
 
         stage = clean_stage(self.config, {})

@@ -6,7 +6,7 @@ import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.decontaminate.index import (
@@ -268,7 +268,6 @@ def test_an_item_is_found_in_a_row_of_a_table_between_ids_and_labels(tmp_path, r
     assert index.decontaminate(within).matches == ()
 
 
-@settings(deadline=None)  # the first call makes the table of letters
 @given(TEXTS)
 def test_letters_are_those_of_plain_python(text):
     letters, places = read_letters(text)

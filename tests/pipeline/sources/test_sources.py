@@ -120,7 +120,7 @@ def _file(path):
     return InputFile(str(path), path.stat().st_size, 0, 0)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 30), max_size=20), st.booleans(), st.integers(1, 60))
 def test_parts_give_the_lines_of_the_whole_file_once_and_in_order(
     tmp_path, lengths, ends_with_newline, part_bytes

@@ -66,7 +66,7 @@ def framed(first, second, length):
 lengths = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=25), min_size=1, max_size=25)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lengths, st.sampled_from([8, 16, 33, 64]), st.integers(0, 10))
 def test_sentence_packing_fills_sequences_sentence_by_sentence(documents, length, first_shard):
     room, expected = length - 2, []
@@ -114,7 +114,7 @@ def test_one_in_ten_full_sequences_is_a_single_segment():
 maybe_empty = st.lists(st.lists(st.integers(0, 30), max_size=12), min_size=1, max_size=25)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(maybe_empty, st.sampled_from(["full", "sentence"]), st.sampled_from([8, 33]))
 def test_tokens_in_are_tokens_kept_and_dropped(documents, packing, length):
     stream = make_stream(documents, [3])

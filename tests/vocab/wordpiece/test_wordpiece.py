@@ -97,9 +97,7 @@ COUNTED = st.dictionaries(st.text("abc", min_size=1, max_size=6), st.integers(1,
 
 @pytest.mark.parametrize("few", [0, 400])
 @pytest.mark.parametrize("num_indexed", [2, 20_000])
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=COUNTED)
 def test_merges_equal_a_brute_force_count(monkeypatch, num_indexed, few, words):
     monkeypatch.setattr("vocab.wordpiece.merges._FEW", few)
@@ -109,7 +107,7 @@ def test_merges_equal_a_brute_force_count(monkeypatch, num_indexed, few, words):
     assert train(words, size=len(expected)).pieces == expected
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(COUNTED, st.sampled_from([2**31, 2**40, 2**45]))
 def test_counts_beyond_32_bits_change_nothing(words, factor):
     pieces = brute_force(words, 5 + 2 * len(characters(words)) + 6)
@@ -165,7 +163,7 @@ def test_a_size_beyond_the_text_names_the_reachable_size(words):
         train(words, size=reachable, min_frequency=5)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(COUNTED, st.sampled_from([0.0, 0.4]))
 def test_first_pieces_keep_their_ids(words, surplus):
     base = [*SPECIAL_TOKENS, "[unused0]", "zz", "##zz", "a", "##a", "ab"]
@@ -175,7 +173,7 @@ def test_first_pieces_keep_their_ids(words, surplus):
     assert len(pieces) == len(set(pieces)) == size
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(COUNTED)
 def test_an_old_vocabulary_of_the_wanted_size_is_kept_as_it_is(words):
     base = (*SPECIAL_TOKENS, "zz", "a", "ab")
