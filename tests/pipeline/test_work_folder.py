@@ -15,7 +15,7 @@ from pipeline.pass_files import cleaned_batches
 from pipeline.runner import WorkerError
 from pipeline.sources import files as sources
 from pipeline.work_folder import work_folder
-from tests.pipeline.builders import clean_afresh, config_of, contents, sentence, write_texts
+from tests.pipeline.builders import clean_afresh, config_of, contents, write_texts
 
 ADDRESSES = ("local", "memory://runs", "gs://corpus/tmp")
 
@@ -124,14 +124,18 @@ def test_a_worker_that_cannot_work_says_so(tmp_path, monkeypatch, has):
                 folder.names()
 
 
+def _text(number):
+    return f"{chr(0xAC00 + number)}번째 문장은 {chr(0xB000 + number)} 다른 문장과 다르다."
+
+
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     """Cleans three groups of files with copies and a benchmark text among them."""
     monkeypatch.setattr(sources, "GROUP_BYTES", 1)
     for start, name in ((0, "a"), (50, "b"), (120, "c")):
-        texts = [f"{sentence(i)} {sentence(2000 + i)}" for i in range(start, start + 80)]
+        texts = map(_text, range(start, start + 80))
         write_texts(tmp_path / "raw" / f"{name}.jsonl", [*texts, ""])
-    row = write_texts(tmp_path / "texts" / "a.jsonl", [f"{sentence(7)} {sentence(2007)}"], task="t")
+    row = write_texts(tmp_path / "texts" / "a.jsonl", [_text(7)], task="t")
 
     def run_stage(options=(), path=tmp_path / "raw", **settings):
         settings = {"decontaminate_against": ["klue"]} | settings

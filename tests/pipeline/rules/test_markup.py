@@ -6,10 +6,8 @@ from pipeline.rules.markup.html import remove_html
 from pipeline.rules.markup.markdown import remove_markdown
 from pipeline.rules.markup.wiki import remove_wikitext
 
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+GOES = {
+    remove_html: [
         ("한<b>국</b>어", "한국어"),
         ("첫 줄<br>둘째 줄<BR />셋째", "첫 줄\n둘째 줄\n셋째"),
         ("<p>가</p><p>나", "\n가\n\n나"),
@@ -24,37 +22,7 @@ from pipeline.rules.markup.wiki import remove_wikitext
         ("Write `&lt;` for `<` and a &lt; b", "Write `&lt;` for `<` and a < b"),
         ("3 &lt; 4 &amp;&nbsp;5 &#44032;&#xAC01;", "3 < 4 &\xa05 가각"),
     ],
-)
-def test_markup_is_removed(text, expected):
-    assert remove_html(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a < b 이고 c > d",
-        "사랑해 <3<3",
-        "vector<int> v; map<string, int> m; pair<a, b> p;",
-        "#include <map>\n#include <stdio.h>",
-        "if (a <b && c> d) return;",
-        "static_cast<B>(x), vector<object>",
-        "부칙 <제5255호,1997.1.13>",
-        r"Markdown의 \<body> 태그와 `<td>` 태그, `a`<br>` 아닌 `<br>`",
-        "AT&T, R&D, ?a=1&copy=2&lt=3",
-        "int &item; &notice;",
-        "닫히지 않은 <!-- 주석",
-        "닫히지 않은 <script> 이야기",
-        "<",
-        "&",
-    ],
-)
-def test_text_that_is_no_markup_stays(text):
-    assert remove_html(text) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+    remove_wikitext: [
         ("[[대한민국|한국]]의 [[수도]]", "한국의 수도"),
         ("키는 {{convert|180|cm}}이고 {{formatnum:1234}}명", "키는 180 cm이고 1,234명"),
         ("글 ({{모름|a}}), 함수() f( )", "글, 함수() f( )"),
@@ -64,30 +32,7 @@ def test_text_that_is_no_markup_stays(text):
         ("a @ b, x @y, a = = b", "a @ b, x @y, a = = b"),
         ("'''굵게''' ''기울게''", "굵게 기울게"),
     ],
-)
-def test_wikitext(text, expected):
-    assert remove_wikitext(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x = a[[1, 2]]; [[nodiscard]] int f(); [[ -f x ]]",
-        "{{ name }} {{ x | upper }}",
-        "if a == b == c:",
-        "s = '' + ''; f('', '')",
-        "__init__",
-        "x = 1\ny = 2",
-        "=^.^=",
-    ],
-)
-def test_code_stays(text):
-    assert remove_wikitext(text) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+    remove_markdown: [
         ("---\ntitle: 첫 글\nms.date: 1\nkeys:\n- a\n---\n본문", "첫 글\n\n본문"),
         ("---\ntitle: '첫 글'\n---\n# 첫 글\n본문", "첫 글\n본문"),
         ('+++\ntitle = "글"\n+++\n본문', "글\n\n본문"),
@@ -161,14 +106,34 @@ def test_code_stays(text):
         ("dans[NOM_LONG](../a/b.md) et", "dansNOM_LONG et"),
         ("---\ntitle: Form :: Open\nms.date: 1\n---\n# Form::open\nText", "Form::open\nText"),
     ],
-)
-def test_marks_go(text, expected):
-    assert remove_markdown(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+}
+STAYS = {
+    remove_html: [
+        "a < b 이고 c > d",
+        "사랑해 <3<3",
+        "vector<int> v; map<string, int> m; pair<a, b> p;",
+        "#include <map>\n#include <stdio.h>",
+        "if (a <b && c> d) return;",
+        "static_cast<B>(x), vector<object>",
+        "부칙 <제5255호,1997.1.13>",
+        r"Markdown의 \<body> 태그와 `<td>` 태그, `a`<br>` 아닌 `<br>`",
+        "AT&T, R&D, ?a=1&copy=2&lt=3",
+        "int &item; &notice;",
+        "닫히지 않은 <!-- 주석",
+        "닫히지 않은 <script> 이야기",
+        "<",
+        "&",
+    ],
+    remove_wikitext: [
+        "x = a[[1, 2]]; [[nodiscard]] int f(); [[ -f x ]]",
+        "{{ name }} {{ x | upper }}",
+        "if a == b == c:",
+        "s = '' + ''; f('', '')",
+        "__init__",
+        "x = 1\ny = 2",
+        "=^.^=",
+    ],
+    remove_markdown: [
         "a * b * c, a*b*c, 2**3**4, f(**kwargs, **other)",
         "#1 #태그 #include <a>",
         "_이름_ _private __init__ __두__ foo_bar_baz",
@@ -206,9 +171,13 @@ def test_marks_go(text, expected):
         "__init__ _private _WIN32_ _DEBUG_",
         "+\n-\n- eins\n* zwei",
     ],
-)
-def test_what_only_looks_like_it_stays(text):
-    assert remove_markdown(text) == text
+}
+
+
+@pytest.mark.parametrize("rule", GOES)
+def test_marks_go_and_what_only_looks_like_them_stays(rule):
+    assert {text: rule(text) for text, _ in GOES[rule]} == dict(GOES[rule])
+    assert [rule(text) for text in STAYS[rule]] == STAYS[rule]
 
 
 def test_prose_between_rules_is_no_front_matter():
