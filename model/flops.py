@@ -173,17 +173,28 @@ def _forward(
 
 
 def _matmul_encoder(size: EncoderShape, length: int) -> float:
-    # attention is taken whole, also where a mask leaves half or less of it
-    h = size.hidden_size
-    layer = 2 * (4 * h * h + 2 * h * size.intermediate_size) + 4 * length * h
-    project = 2 * size.embedding_size * h if size.embedding_size != h else 0
-    return size.num_towers * (size.num_hidden_layers * layer + project)
+    # attention is taken whole, also where a mask of documents leaves half or less of it
+    h, num_layers = size.hidden_size, size.num_hidden_layers
+    keys = sum(
+        min(length, size.local_attention + 1) if size.is_local(layer) else length
+        for layer in range(num_layers)
+    )
+    matrices = (3 if size.is_modern else 2) * h * size.intermediate_size + 4 * h * h
+    project = 2 * size.embedding_size * h * size.is_projected
+    return size.num_towers * (num_layers * 2 * matrices + 4 * keys * h + project)
+
+
+def _matmul_language_head(size: EncoderShape) -> float:
+    e, h = size.embedding_size, size.hidden_size
+    if size.is_modern:
+        return 2 * (h * h + e * h * size.is_projected + e * size.vocab_size)
+    return 2 * e * (size.num_towers * h + size.vocab_size)
 
 
 _MATMUL = _Convention(
     encoder=_matmul_encoder,
     detection_head=lambda s: 2 * s.hidden_size * (s.hidden_size + 1),
-    language_head=lambda s: 2 * s.embedding_size * (s.num_towers * s.hidden_size + s.vocab_size),
+    language_head=_matmul_language_head,
     baseline=lambda s: 2 * s.hidden_size,
     head_fraction=None,
 )
@@ -201,8 +212,9 @@ def _paper_encoder(size: EncoderShape, length: int) -> float:
     attention = 3 * (2 * h * h + h) + 4 * h * length + (_SOFTMAX + _DROPOUT + 1) * length * heads
     # the script counts the LayerNorm after attention once, not for each of the h elements
     after = 2 * h * h + h + _DROPOUT * h + h + _NORM
-    feed_forward = 4 * h * i + (_ACTIVATION + 1) * i + (1 + _DROPOUT + 1 + _NORM) * h
-    project = 2 * h * e + h if e != h else 0
+    matrices = 6 if size.is_modern else 4
+    feed_forward = matrices * h * i + (_ACTIVATION + 1) * i + (1 + _DROPOUT + 1 + _NORM) * h
+    project = (2 * h * e + h) * size.is_projected
     tables = 2 * e * size.vocab_size + 2 * e * (length + 2) + (2 + _NORM + _DROPOUT) * e
     layers = size.num_hidden_layers * (attention + after + feed_forward)
     return tables + size.num_towers * (layers + project)

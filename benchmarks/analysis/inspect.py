@@ -361,7 +361,7 @@ def open_discriminator(path: str, generator: str | None) -> Reader:
     """`open_reader`; `ValueError` for a model without a discriminator."""
     reader = open_reader(path, generator)
     if reader.discriminator is None:
-        raise UserError(f"{path} has no discriminator: give an ElectraForPreTraining")
+        raise UserError(f"{path} has no discriminator: give a folder such as export/discriminator")
     return reader
 
 

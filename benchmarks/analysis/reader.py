@@ -15,13 +15,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import AutoModelForMaskedLM, ElectraForPreTraining
+from transformers import AutoModelForMaskedLM
 
 from benchmarks.encoder import (
     ModelSource,
     generator_of,
     is_discriminator,
     is_language_model,
+    load_discriminator,
     load_network,
     open_model,
 )
@@ -85,7 +86,7 @@ class Reader:
     """A tokenizer, and the networks that read its ids, where there are some."""
 
     source: ModelSource
-    discriminator: Any  # ElectraForPreTraining or None
+    discriminator: Any  # tells replaced tokens; or None
     generator: Any  # a masked language model or None
     before: tuple[int, ...]  # the special tokens around a text
     after: tuple[int, ...]
@@ -132,7 +133,7 @@ class Reader:
         """The discriminator's logits that each piece was replaced, (N,) of each text."""
         logits = [np.empty(len(ids)) for ids in texts]
         for number, judged, found in self.judge(
-            texts, lambda batch: self.discriminator(**batch).logits
+            texts, lambda batch: self.discriminator(**batch).logits.flatten(1)
         ):
             logits[number][judged.start : judged.stop] = found
         return logits
@@ -263,7 +264,7 @@ def open_reader(model: str, generator: str | None = None, device: str = "cpu") -
     first, last = (order.index(0) for order in (marks, marks[::-1]))
     return Reader(
         source,
-        load_network(path, ElectraForPreTraining).to(where) if is_discriminator(source) else None,
+        load_discriminator(source).to(where) if is_discriminator(source) else None,
         load_network(generator, _MASKED_LM).to(where) if generator else None,
         tuple(encoded["input_ids"][:first]),
         tuple(encoded["input_ids"][len(marks) - last :]),

@@ -30,7 +30,13 @@ from benchmarks.finetune.finetune import (
     score_bag_of_words,
 )
 from benchmarks.finetune.kept import keep
-from benchmarks.finetune.recipe import HyperParameters, hyper_parameters, options_for, seeds_for
+from benchmarks.finetune.recipe import (
+    GONE,
+    HyperParameters,
+    hyper_parameters,
+    options_for,
+    seeds_for,
+)
 from benchmarks.finetune.training import OnStep
 from benchmarks.results.predictions import score_splits
 from benchmarks.results.results import Result, encoder_label
@@ -90,7 +96,8 @@ def plan_jobs(
         for fraction, role, seed in product(fractions, _roles(options, task), seeds):
             decides: list[object] = [_weights_of(role, weights, source), settings.identity]
             if options.search:
-                decides.append([options.search.model_dump(mode="json"), seeds[0]])
+                search = options.search.model_dump(mode="json")
+                decides.append([{**dict.fromkeys(GONE, ()), **search}, seeds[0]])
             if role == "bag-of-words":
                 decides = [settings.max_train_examples, settings.selection_fraction, CHOICES]
             is_kept = options.keep_models and role == "pretrained"

@@ -15,7 +15,13 @@ import transformers
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchmarks.encoder import ModelSource, accepted_inputs, load_network, open_model
+from benchmarks.encoder import (
+    ModelSource,
+    accepted_inputs,
+    is_discriminator,
+    load_network,
+    open_model,
+)
 from benchmarks.finetune.kept import ABOUT, Kept, read_kept
 from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.heads.spans import SpanHead
@@ -52,7 +58,7 @@ class Network:
 def open_network(folder: Path) -> Network:
     """The network of a folder, by the class that its config names.
 
-    `ElectraForPreTraining` gives `states` (B, L, H) and `replaced_logits` (B, L), a masked language
+    A discriminator gives `states` (B, L, H) and `replaced_logits` (B, L), a masked language
     model `vocabulary_logits` (B, L, V), a fine-tuned network (`kept.keep`) the outputs of its head,
     every other class `states`. Raises `ValueError` for a folder that is no model.
     """
@@ -60,7 +66,8 @@ def open_network(folder: Path) -> Network:
         return task_network(read_kept(folder))
     source = open_model(str(folder))
     name = (source.config.architectures or [_ENCODER])[0]
-    if name != _DETECTOR:
+    detects = is_discriminator(source)
+    if not detects:
         name = _LANGUAGE_MODEL if name.endswith("ForMaskedLM") else _ENCODER
     # eager: the fused attention's graph has branches for empty rows
     model = load_network(str(folder), getattr(_ANY, name), attn_implementation="eager")
@@ -70,8 +77,10 @@ def open_network(folder: Path) -> Network:
             return {VOCABULARY: model(**given).logits}
         if name == _ENCODER:
             return {STATES: model(**given).last_hidden_state}
-        states = model.electra(**given).last_hidden_state
-        return {STATES: states, REPLACED: model.discriminator_predictions(states)}
+        states = model.base_model(**given).last_hidden_state
+        if name == _DETECTOR:
+            return {STATES: states, REPLACED: model.discriminator_predictions(states)}
+        return {STATES: states, REPLACED: model.classifier(model.head(states)).squeeze(-1)}
 
     inputs = accepted_inputs(getattr(model, model.base_model_prefix, model))
     return make_network(

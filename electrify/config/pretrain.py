@@ -10,7 +10,7 @@ from electrify.system.outcome import UserError
 
 # The paper's values for each size of model.
 
-Size = Literal["small", "small++", "base", "large"]
+Size = Literal["small", "small++", "base", "large", "modern-small", "modern-base"]
 Packing = Literal["full", "sentence"]
 
 # The paper's own values (Table 6; google-research/electra configure_pretraining.py). small++ is
@@ -62,6 +62,48 @@ SIZE_PRESETS["small++"] = SIZE_PRESETS["small"] | {
     "generator_hidden_fraction": 1.0,
     "num_steps": 4_000_000,
 }
+_PAPER = {
+    "architecture": "electra",
+    "global_attn_every_n_layers": 1,
+    "max_position_embeddings": 512,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "initialization": "paper",
+    "layer_norm_eps": 1e-12,
+    "optimizer": "paper",
+}
+SIZE_PRESETS = {size: _PAPER | SIZE_PRESETS[size] for size in ("small", "small++", "base", "large")}
+# Not of the paper. Epsilon, no dropout, and the base's sizes and window are ModernBERT's (Warner et
+# al. 2024, table 4); modern-small has the depth and width of small, with 8/3 H in the feed-forward
+# layers, which then have as many weights as with 4 H and one matrix less. A generator of half the
+# width, initialisation and rates are those of our trials with small networks.
+_MODERN = {
+    "architecture": "modern",
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "initialization": "mimetic",
+    "layer_norm_eps": 1e-5,
+    "optimizer": "bias-corrected",
+    "generator_hidden_fraction": 0.5,
+}
+SIZE_PRESETS["modern-small"] = (
+    SIZE_PRESETS["small"]
+    | _MODERN
+    | {"intermediate_size": 680, "learning_rate": 1e-3, "num_steps": 500_000}
+)
+SIZE_PRESETS["modern-base"] = (
+    SIZE_PRESETS["base"]
+    | _MODERN
+    | {
+        "sequence_length": 1024,
+        "max_position_embeddings": 8192,
+        "num_hidden_layers": 22,
+        "intermediate_size": 1152,
+        "embedding_size": 256,
+        "global_attn_every_n_layers": 3,
+        "num_steps": 500_000,
+    }
+)
 
 
 Objective = Literal[
@@ -135,6 +177,9 @@ class PretrainConfig(SequenceConfig):
     size: Size = "small"
     """Size that fills in the keys of the table [Sizes](#sizes), each unless it is given. `small++`
     is the released checkpoint."""
+    architecture: Literal["electra", "modern"] = "electra"
+    """`electra`: the paper's network. `modern`: rotary positions, norms before each part, gated
+    feed-forward layers; it is exported as ModernBERT."""
     objective: Objective = "electra"
     """What the networks are trained to do: [objectives](pretraining.md#objectives)."""
     generator: Literal["learned", "uniform", "unigram"] = "learned"
@@ -172,19 +217,29 @@ class PretrainConfig(SequenceConfig):
     num_attention_heads: Count
     """Attention heads of a layer."""
     embedding_size: Count
-    """Width of the embedding tables."""
-    max_position_embeddings: Count = 512
+    """Width of the embedding matrix."""
+    max_position_embeddings: Count
     """Number of positions, the longest sequence that the model can read."""
-    hidden_dropout_prob: Fraction = 0.1
-    """Dropout of the states."""
-    attention_probs_dropout_prob: Fraction = 0.1
+    global_attn_every_n_layers: Count = 1
+    """Of `modern`: every so many layers, the first one too, a token attends to the whole sequence
+    or document; in the others to `local_attention` tokens around it."""
+    local_attention: Annotated[int, Field(ge=2)] = 128
+    """Tokens that a token attends to in the other layers, half of them on each side."""
+    global_rope_theta: Annotated[float, Field(gt=0)] = 1000.0
+    """Base of the rotary positions of `modern`. Longer sequences need a larger one: ModernBERT has
+    160,000 for 8,192 tokens."""
+    local_rope_theta: Annotated[float, Field(gt=0)] = 1000.0
+    """The same in layers with local attention."""
+    hidden_dropout_prob: Fraction
+    """Dropout of the hidden states."""
+    attention_probs_dropout_prob: Fraction
     """Dropout of the attention weights."""
-    initialization: Literal["paper", "mimetic"] = "paper"
+    initialization: Literal["paper", "mimetic"]
     """Weights at the start. `paper`: truncated normal with `initializer_range`. `mimetic`: layers
     attend to neighbours from the first step, which small networks need."""
     initializer_range: Annotated[float, Field(gt=0)] = 0.02
     """Standard deviation of the weights at the start."""
-    layer_norm_eps: Annotated[float, Field(gt=0)] = 1e-12
+    layer_norm_eps: Annotated[float, Field(gt=0)]
     """Epsilon of the layer norms."""
     generator_hidden_fraction: Annotated[float, Field(gt=0, le=1)]
     """Width of the generator, as a share of the discriminator's."""
@@ -241,9 +296,13 @@ class PretrainConfig(SequenceConfig):
     `learning_rate`."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """Decay of the weights, as AdamW applies it."""
-    optimizer: Literal["paper", "bias-corrected"] = "paper"
+    optimizer: Literal["paper", "bias-corrected", "muon"]
     """`paper`: Adam without bias correction, as the original. `bias-corrected`: torch's AdamW,
-    which short runs need."""
+    which short runs need. `muon`: Muon for the matrices of the layers, torch's AdamW for the
+    rest."""
+    matrix_learning_rate: Annotated[float, Field(gt=0)] | None = None
+    """Learning rate of the matrices that `muon` moves, where the others have `learning_rate`. Left
+    out: `learning_rate`."""
     adam_beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Decay of Adam's first moment."""
     adam_beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
@@ -371,6 +430,15 @@ class PretrainConfig(SequenceConfig):
                 raise UserError(
                     f"{who} = {hidden} must be a multiple of its {heads} attention heads"
                 )
+            if self.architecture == "modern" and hidden // heads % 2:
+                raise UserError(
+                    f"{who} = {hidden} with {heads} heads: rotary positions need an even head size"
+                )
+        if self.architecture == "electra" and self.global_attn_every_n_layers > 1:
+            raise UserError(
+                f"global_attn_every_n_layers = {self.global_attn_every_n_layers} with architecture "
+                "= 'electra': its layers have global attention; leave it out, or set modern"
+            )
         return self
 
     @model_validator(mode="after")
@@ -455,6 +523,8 @@ class PretrainConfig(SequenceConfig):
                 f"only {', '.join(_STARTS_AS_MLM)} with joint updates begin as a masked language "
                 "model; leave it out",
             )
+        if self.architecture == "modern" and self.objective == "electric":
+            refuse("architecture = 'modern'", "its two towers are the paper's network")
         if self.disallow_correct and self.objective in ("mlm", "electric"):
             why = "it samples nothing" if self.objective == "mlm" else "it contradicts the loss"
             refuse("disallow_correct = true", why)
@@ -479,11 +549,13 @@ class PretrainConfig(SequenceConfig):
             ),
             ("initial_generator", reads_masked),
             ("mlm_learning_rate", self.mlm_steps_fraction > 0),
+            ("matrix_learning_rate", self.optimizer == "muon"),
         ):
             given, default = getattr(self, name), type(self).model_fields[name].default
             if given != default and not is_used:
                 raise UserError(
-                    f"{name} = {given!r} with objective = {self.objective!r} and generator = "
-                    f"{self.generator!r}: nothing would use it; leave it out"
+                    f"{name} = {given!r} with objective = {self.objective!r}, generator = "
+                    f"{self.generator!r} and optimizer = {self.optimizer!r}: nothing would use it; "
+                    "leave it out"
                 )
         return self

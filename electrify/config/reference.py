@@ -30,8 +30,8 @@ In the column *default*, *required* means that the key must be given, *by size* 
 _SIZES = """\
 ## Sizes
 
-`pretrain.size` fills in these keys, with the values of the ELECTRA paper. A value in the config
-goes before them.
+`pretrain.size` fills in these keys: `small` to `large` with the values of the ELECTRA paper. A
+value in the config goes before them.
 """
 _FILLED = {"pretrain", *(f"pretrain.{key}" for key in SIZE_PRESETS["small"])}
 # a table by names shows one name
@@ -163,7 +163,7 @@ def _default(part: _Part, key: str, field: _Schema) -> str:
 
 
 def _size_table() -> str:
-    sizes = ("small", "small++", "base", "large")
+    sizes = tuple(SIZE_PRESETS)
     rows = {
         f"pretrain.{key}": [SIZE_PRESETS[size][key] for size in sizes]
         for key in SIZE_PRESETS["small"]
@@ -171,12 +171,18 @@ def _size_table() -> str:
     lines = [
         f"| `{key}` | "
         + " | ".join(
-            f"{value:,.4g}" if isinstance(value, float) else f"{value:,}" for value in values
+            value
+            if isinstance(value, str)
+            else f"{value:,.4g}"
+            if isinstance(value, float)
+            else f"{value:,}"
+            for value in values
         )
         + " |"
         for key, values in rows.items()
     ]
-    return "\n".join([f"| key | {' | '.join(sizes)} |", "|---|---|---|---|---|", *lines, ""])
+    rule = "|---" * (len(sizes) + 1) + "|"
+    return "\n".join([f"| key | {' | '.join(sizes)} |", rule, *lines, ""])
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from electrify.config.load import toml_value
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.plan import (
@@ -71,6 +72,7 @@ from vocab.wordpiece.segment import is_continuing, surface
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors", "*.bin"]
 # what weights must share; the options that set the main network's sizes have the same names
 _SIZES = (
+    "architecture",
     "embedding_size",
     "hidden_size",
     "num_hidden_layers",
@@ -261,7 +263,7 @@ def read_electra_config(folder: Path) -> ElectraConfig:
             raise UserError(f"{path}: {name} = {there!r}; only {value!r} can be trained on")
     if isinstance(config, ElectraConfig):
         return config
-    shape = {name: getattr(config, name) for name in _SIZES if name != "embedding_size"}
+    shape = {name: getattr(config, name) for name in _SIZES[2:]}
     return ElectraConfig(
         **shape,
         embedding_size=config.hidden_size,
@@ -405,7 +407,7 @@ def _check_sizes(source: Source, model: ElectraPretrainer, uses_generator: bool)
             f"pretrain.initial_model = {source.place!r} does not fit the config: "
             + ", ".join(f"{name} is {theirs} there, {ours} here" for name, theirs, ours in problems)
             + ". Set "
-            + ", ".join(f"pretrain.{name} = {theirs}" for name, theirs, _ in problems)
+            + ", ".join(f"pretrain.{name} = {toml_value(theirs)}" for name, theirs, _ in problems)
         )
     theirs = source.generator_shape
     if not uses_generator or theirs is None:
@@ -423,7 +425,7 @@ def _check_sizes(source: Source, model: ElectraPretrainer, uses_generator: bool)
         )
 
 
-def _differences(theirs: EncoderShape, ours: EncoderShape) -> list[tuple[str, float, float]]:
+def _differences(theirs: EncoderShape, ours: EncoderShape) -> list[tuple[str, object, object]]:
     pairs = [(name, getattr(theirs, name), getattr(ours, name)) for name in _SIZES]
     return [(name, a, b) for name, a, b in pairs if a != b]
 
@@ -472,6 +474,8 @@ def _report(source: Source, rows: PieceRows, filled: Weights, given: Mapping[str
             "Check that case and language are the same; vocab.extend keeps the old pieces"
         )
     positions = "embeddings.position.weight"
+    if positions not in given or positions not in filled:
+        return
     before, now = len(given[positions]), len(filled[positions])
     if before != now:
         log(f"of the {before:,} positions {min(before, now):,} are kept; there are {now:,} now")

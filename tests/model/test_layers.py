@@ -15,11 +15,13 @@ from model.layers import (
     TwoTowers,
     attend,
     initialise,
+    initialise_mimetic,
+    rotate,
     sinusoids,
 )
 from model.masking import num_slots
 from model.plan import EncoderShape
-from tests.model.conftest import discriminate, preset, random_batch, random_model
+from tests.model.conftest import MODERN, discriminate, preset, random_batch, random_model
 
 CLS, SEP = 2, 3
 
@@ -193,9 +195,10 @@ def batch_of(model: ElectraPretrainer, ids: Tensor, types: Tensor, packed: bool 
     return Batch(ids, types, noise, torch.zeros(len(ids), dtype=torch.int64), packed)
 
 
+@pytest.mark.parametrize("options", [{}, MODERN], ids=["electra", "modern"])
 @pytest.mark.parametrize("attention", ["sequence", "document"])
-def test_padding_changes_nothing_for_the_other_tokens(attention: str):
-    model = random_model(attention=attention)
+def test_padding_changes_nothing_for_the_other_tokens(attention: str, options: dict[str, object]):
+    model = random_model(attention=attention, **options)
     batch = random_batch(model, rows=6, padded=True)
     masked = model.mask(batch)
     with torch.no_grad():
@@ -208,3 +211,28 @@ def test_padding_changes_nothing_for_the_other_tokens(attention: str):
             alone = model.mask(batch_of(model, ids, types))
             expected = discriminate(model, ids, types, alone.attention_mask, alone.position_ids)
             torch.testing.assert_close(found[row, :length], expected[0], rtol=1e-4, atol=1e-4)
+
+
+# --- heads that begin at their neighbours ---------------------------------------------------------
+
+
+@torch.no_grad()
+def test_heads_of_a_modern_network_begin_at_one_neighbour_each():
+    shape = shape_of(
+        hidden_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        architecture="modern",  # type: ignore[arg-type]
+    )
+    encoder = Encoder(shape)
+    initialise_mimetic(encoder)
+    rotation = torch.stack(
+        [f(torch.arange(20)[:, None] * encoder.global_frequencies) for f in (torch.cos, torch.sin)]
+    )
+    for layer, offsets in zip(encoder.layers, [(-1, 1, 2, -2), (1, -1, -2, 2)], strict=True):
+        query, key = (
+            rotate(bias.view(4, 1, 64).expand(-1, 20, -1), rotation)
+            for bias in (layer.query.bias, layer.key.bias)
+        )
+        nearest = (query @ key.mT)[:, 10].argmax(dim=-1) - 10
+        assert nearest.tolist() == list(offsets)

@@ -21,7 +21,14 @@ from model.masking import (
     replace_tokens,
     sample_tokens,
 )
-from tests.model.conftest import VOCAB_SIZE, discriminate, preset, random_batch, random_model
+from tests.model.conftest import (
+    MODERN,
+    VOCAB_SIZE,
+    discriminate,
+    preset,
+    random_batch,
+    random_model,
+)
 from vocab.shards.files import Shard, TokenStream
 from vocab.shards.pack import PackedSequences
 
@@ -320,9 +327,17 @@ def random_rows(number: int, length: int, seed: int) -> list[Row]:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("objective", ["electra", "electric"])
-def test_packed_documents_are_computed_as_separate_sequences(objective: str):
-    model = random_model(attention="document", objective=objective)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"objective": "electric"},
+        MODERN | {"global_attn_every_n_layers": 2, "local_attention": 4},
+    ],
+    ids=str,
+)
+def test_packed_documents_are_computed_as_separate_sequences(options: dict[str, object]):
+    model = random_model(attention="document", **options)
     rows = random_rows(12, 24, seed=0)
     ids, types, tokens = tensors_of(rows)
     noise = Noise.draw(1, len(ids), 24, num_slots(model.config, 24))

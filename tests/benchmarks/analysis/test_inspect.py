@@ -38,22 +38,6 @@ def words(model_folder: Path, generator_folder: Path) -> list[str]:
     return ["inspect", str(model_folder), "--generator", str(generator_folder)]
 
 
-def test_marked_words_stand_in_brackets_with_proposals_and_reasons(words, capsys, reader):
-    text = "오늘 국회 큰 반도체"
-    found = {word.text: word.probability for word in read(reader, text).words}
-    worst, second = sorted(found.values(), reverse=True)[:2]
-    marked = max(found, key=lambda word: found[word])
-    assert main([*words, text, "--threshold", str((worst + second) / 2)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == text.replace(marked, f"[{marked}]")
-    assert f"[{marked}] {worst:.2f}" in lines[1]
-    assert lines[2].startswith("1 of 4 words is marked: above 0.")
-    assert lines[3] == f"[{marked}] {worst:.2f}, for its piece {marked}"
-    assert lines[4].startswith("    the generator would write: ")
-    assert "the word itself " in lines[5]
-    assert "completeness error" in lines[6]
-
-
 def test_records_hold_what_was_printed(words, capsys, reader: Reader, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("오늘 국회\n\n큰 반도체 축구\n"))
     assert main([*words, "--json", "--threshold", "0.001"]) == 0
@@ -107,27 +91,12 @@ def test_the_threshold_is_given_or_set_on_clean_text(reader: Reader, tmp_path: P
     assert bundled("漢字").probability == 0.5
 
 
-def test_a_word_is_as_suspicious_as_its_worst_piece(reader: Reader):
+def test_words_are_those_of_the_tokenizer(reader: Reader):
     reading = read(reader, TEXT)
     assert [word.text for word in reading.words] == ["오늘", "국회", ",", "큰", "반도체", "!"]
     assert all(TEXT[word.start : word.stop] == word.text for word in reading.words)
     logit = reader.replaced_logits([reading.text.ids])[0][1]
     assert reading.words[1].probability == pytest.approx(1 / (1 + math.exp(-logit)))
-
-    def cut(texts: list[str]) -> list[object]:
-        return [replace(text, words=[0, 1, 1, 1, 2, 3]) for text in reader.cut(texts)]
-
-    joined = replace_cut(reader, cut)
-    words = read(joined, TEXT).words
-    assert [word.text for word in words] == ["오늘", "국회, 큰", "반도체", "!"]
-    worst = max((1, 2, 3), key=lambda piece: reading.pieces[piece][1])
-    assert (words[1].worst, words[1].probability) == (worst, reading.pieces[worst][1])
-
-
-def replace_cut(reader: Reader, cut: object) -> Reader:
-    changed = replace(reader)
-    object.__setattr__(changed, "cut", cut)
-    return changed
 
 
 def test_proposals_are_the_generators_without_the_piece_and_special_tokens(

@@ -7,11 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from benchmarks.analysis.inspect import examine, format_finding, threshold_chooser
 from benchmarks.analysis.korean import word_spans
 from benchmarks.analysis.mistakes import Bigrams, by_word, figures_of, marked_lines
 from benchmarks.analysis.plant import Planted
-from benchmarks.analysis.reader import TokenizedText, open_reader
+from benchmarks.analysis.reader import TokenizedText
 
 WORDS = ["하나", "둘", "셋", "넷", "다섯", "여섯"]
 
@@ -139,19 +138,6 @@ def test_the_shipped_encoder_finds_wrong_particles_and_misses_exchanged_words(li
     particles, words = fractions
     assert particles > 0.8
     assert words < 0.4
-
-
-def test_the_sentences_are_marked_as_inspect_marks_them(lines: list[str]):
-    reader = open_reader(SHIPPED)
-    choose = threshold_chooser(reader, None, None, 0.05)
-    assert str(choose("한국어")) in lines[0]
-    for said, marked in zip(lines[1::2], lines[2::2], strict=True):
-        text = re.sub(r"[\[\]]", "", marked.strip())
-        finding = examine(reader, text, choose(text), has_attributions=False)
-        assert format_finding(finding).splitlines()[0] == marked.strip()
-        planted, outcome = re.search(r"; (\S+) for \S+ is( not)?:$", said).groups()
-        assert planted in text
-        assert (f"[{planted}" in marked) == (outcome is None)
 
 
 def test_other_languages_have_the_threshold_or_nothing():

@@ -80,23 +80,6 @@ def test_particles(sentences: list[KoreanSentence]):
     )
 
 
-def test_spaces_alone_change(sentences: list[KoreanSentence]):
-    for kind, difference in (("missing-space", -1), ("added-space", 1)):
-        for mistake in planted_in(kind, sentences):
-            assert mistake.text.replace(" ", "") == mistake.clean.replace(" ", "")
-            assert len(mistake.text) - len(mistake.clean) == difference
-    assert ("missing", "친구를 만나고", "친구를만나고") in changed_words("missing-space", sentences)
-    assert ("added", "친구를", "친구 를") in changed_words("added-space", sentences)
-
-
-def test_homophones(sentences: list[KoreanSentence]):
-    assert changed_words("homophone", sentences) >= {
-        ("안→않", "안", "않"),
-        ("않→안", "않고", "안고"),
-        ("있→잇", "있는", "잇는"),
-    }
-
-
 def test_a_rule_replaces_its_left_side_by_its_right_side():
     for rule, pattern in module._ERRORS["homophone"].items():
         right, wrong = rule.split("→")

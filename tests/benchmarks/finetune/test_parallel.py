@@ -107,16 +107,7 @@ def test_each_process_has_a_gpu_and_its_share_of_the_cores(tmp_path, monkeypatch
 
 
 @pytest.mark.slow
-def test_a_stop_ends_every_process():
-    def on_step(index, num_rows):
-        raise Stopped("now")
-
-    with pytest.raises(Stopped, match="now"):
-        list(run_jobs(last_for_ever, [(), ()], 2, on_step))
-
-
-@pytest.mark.slow
-def test_a_stop_begins_no_call_that_waits(tmp_path):
+def test_a_stop_ends_every_process_and_begins_no_call_that_waits(tmp_path):
     def stop_when_both_run(index, num_rows):
         if len(list(tmp_path.iterdir())) == 2:
             raise Stopped("enough")

@@ -48,8 +48,8 @@ def gaps_of(place: Path, folder: Path, shift: float, alarm: float) -> list[Gap]:
     data = add_templates(HATE_SPEECH, load_data(HATE_SPEECH, folder))
     templates = read_templates("ko")
     group_of = {
-        (axis.name, str(number)): group
-        for axis in templates.axes
+        (name, str(number)): group
+        for name, axis in templates.axes.items()
         for number, (group, _) in enumerate(axis.words)
     }
     rng = np.random.default_rng(1)
@@ -115,10 +115,7 @@ def test_a_model_without_a_defect_shows_nothing(tmp_path, data_folder):
     gaps = gaps_of(tmp_path, data_folder, shift=0.0, alarm=0.05)
     assert len(gaps) > 40
     assert found(gaps) == set()
-
-
-def test_the_annotated_bias_groups_rows(tmp_path, data_folder):
-    gaps = gaps_of(tmp_path, data_folder, shift=0.0, alarm=0.6)
+    # the annotated bias groups rows, too
     assert {(gap.measure, gap.group) for gap in gaps if gap.axis == "bias"} == {
         (measure, group) for measure in ("false alarms", "misses") for group in ("none", "gender")
     }
@@ -137,7 +134,7 @@ def test_errors_are_counted_on_rows_that_were_not_learnt_from(data_folder):
 @pytest.mark.parametrize("language", ["ko", "en"])
 def test_only_the_word_of_a_group_changes(language):
     templates = read_templates(language)
-    for axis in templates.axes:
+    for axis in templates.axes.values():
         assert len({word for _, word in axis.words}) == len(axis.words)
         around = {}
         for sentence in templates.sentences(axis):

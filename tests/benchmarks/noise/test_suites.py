@@ -2,7 +2,6 @@
 of words, beside the same computed row by row."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,7 +73,7 @@ def test_robustness_from_the_command_to_the_page(evaluated):
 
 def test_fairness_from_the_command_to_the_page(evaluated, tmp_path, monkeypatch):
     templates = read_templates("ko")
-    few = replace(templates, pairs=templates.pairs[:3])
+    few = templates.model_copy(update={"pairs": templates.pairs[:3]})
     monkeypatch.setattr("benchmarks.noise.fairness.read_templates", lambda language: few)
     data = tmp_path / "data" / "hate-speech"
     data.mkdir(parents=True)
