@@ -1,7 +1,6 @@
 """A metric of counted examples is the metric of the examples repeated as often."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,18 +54,6 @@ def test_correlations(name, offset, rng, counts):
     assert math.isnan(found[0])  # a sample of one example is constant
     assert np.isfinite(found[2:]).all()
     np.testing.assert_allclose(found, expected, rtol=1e-9, equal_nan=True)
-
-
-def test_correlations_with_a_constant_side_are_undefined(rng, counts):
-    for sides in (
-        ([1.0] * NUM_EXAMPLES, rng.normal(size=NUM_EXAMPLES)),
-        (
-            rng.normal(size=NUM_EXAMPLES),
-            [0.1 + 0.2] * NUM_EXAMPLES,
-        ),
-    ):
-        for metric in weighted.OF_VALUES.values():
-            assert np.isnan(metric(*sides)(counts)).all()
 
 
 def test_a_sample_without_examples_is_undefined():
@@ -172,38 +159,6 @@ def test_the_headline_of_every_task_has_a_fast_way(name, rng, counts):
         drawn = [line for line, n in zip(lines, row, strict=True) for _ in range(int(n))]
         drawn = [{**line, "id": str(n)} for n, line in enumerate(drawn)]
         assert value == pytest.approx(task.score(drawn)[task.headline], rel=1e-9, nan_ok=True)
-
-
-def worst_label(gold, predicted):
-    """A metric that has no fast way."""
-    gold, predicted = np.asarray(gold), np.asarray(predicted)
-    return min(float(np.mean(predicted[gold == label] == label)) for label in np.unique(gold))
-
-
-def mean_error(gold, predicted):
-    return float(np.mean(np.abs(np.asarray(gold) - np.asarray(predicted))))
-
-
-def wrong_tags(gold, predicted, labels=()):
-    return float(np.mean(np.not_equal(gold, predicted)))
-
-
-@pytest.mark.parametrize(
-    ("name", "metric"),
-    [
-        ("klue-ynat", worst_label),
-        ("glue-stsb", mean_error),
-        ("klue-ner", wrong_tags),
-        ("korean-naver-ner", wrong_tags),
-    ],
-)
-def test_a_headline_needs_no_fast_way(name, metric, rng, counts):
-    task = replace(TASKS[name], metrics=(metric,))
-    lines = lines_of(task, rng)
-    found = task.weighted_score(lines)(counts[:8])
-    for row, value in zip(counts, found, strict=False):
-        drawn = [line for line, n in zip(lines, row, strict=True) for _ in range(int(n))]
-        assert value == pytest.approx(task.score(drawn)[metric.__name__], rel=1e-9, nan_ok=True)
 
 
 def test_an_entity_across_two_sentences_is_of_the_first():

@@ -8,15 +8,13 @@ import random
 import pytest
 
 from benchmarks.metrics.statistics import holm
-from benchmarks.report.scores import difference_table, score_lines
+from benchmarks.report.scores import score_lines
 from benchmarks.results.results import append_result, differing, read_results
 from benchmarks.results.run_folder import read_run
 from benchmarks.statistics.comparison import (
     Baseline,
     between,
     compare,
-    corrected,
-    resolve_baseline,
     verdict_sentence,
     within,
 )
@@ -84,17 +82,6 @@ def test_holm_is_the_closed_test_of_bonferroni():
         assert holm(p_values) == pytest.approx(closed_bonferroni(p_values))
     assert holm([]) == []
     assert holm([0.01, math.nan]) == holm([0.01, 1.0])
-
-
-def test_a_family_asks_more_of_each_member():
-    values = (0.78, 0.80, 0.83), (0.75, 0.757, 0.77)
-    alone = compare(sample(*values[0]), sample(*values[1]), True, shares_seeds=True)
-    assert alone.outcome == "better"
-    even = compare(sample(0.5, 0.6, 0.7), sample(0.6, 0.5, 0.75), True)
-    family = corrected([alone, *[even] * 8])
-    assert family[0].outcome == "cannot tell apart"
-    assert family[0].difference == alone.difference
-    assert family[0].p_corrected == pytest.approx(min(1.0, 9 * alone.difference.p))
 
 
 @pytest.mark.parametrize(
@@ -198,38 +185,12 @@ def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
     assert "pretrained" not in "".join(table)
 
 
-def test_an_interval_of_several_is_called_one_alone(runs):
-    """The interval is that of a family of one, and p is corrected for the family."""
-    own, _ = within(runs[0], Baseline())
-    scored = own.score.by_role
-    alone = compare(scored["pretrained"], scored["random-init"], True, shares_seeds=True)
-    assert own.comparison.difference == alone.difference
-    assert own.comparison.p_corrected > alone.p_corrected
-    assert verdict_sentence(own).endswith(", Holm)")
-    headers = difference_table([own]).headers
-    assert {"95 % interval, each alone", "p, corrected"} <= set(headers)
-
-
 @pytest.fixture
 def runs(tmp_path):
     first = write_evaluation(tmp_path / "a")
     write_evaluation(first, "evaluate-bert", 130)
     second = write_evaluation(tmp_path / "b", num_right=180)
     return [read_run(first), read_run(second)]
-
-
-def test_the_baseline_is_found_by_name(runs):
-    names = ["a", "b"]
-    assert resolve_baseline(None, runs, names) == Baseline()
-    assert resolve_baseline("random-init", runs, names) == Baseline()
-    assert resolve_baseline("b", runs, names) == Baseline(run=1)
-    for name in ("bert", "evaluate-bert"):
-        assert resolve_baseline(name, runs, names) == Baseline(stage="evaluate-bert")
-    assert resolve_baseline("export", runs, names) == Baseline(stage="evaluate")
-    with pytest.raises(
-        ValueError, match=r"no baseline 'c' in these runs \(known: random-init, a, b"
-    ):
-        resolve_baseline("c", runs, names)
 
 
 def test_encoders_of_a_run_against_their_twins_or_one_another(runs):

@@ -26,12 +26,10 @@ from electrify.config.tasks import SUITE_TASKS
 from tests.benchmarks.records import (
     DP,
     MNLI,
-    MRPC,
     NAVER_NER,
     NER,
     NSMC,
     SQUAD_1,
-    STS,
     STSB,
     YNAT,
 )
@@ -69,37 +67,6 @@ def test_class_labels_are_taken_by_name(tmp_path):
     assert data.parts == {"train": (2, 45_678), "dev": (2, 9_107)}
 
 
-def test_names_of_the_hub_become_those_of_the_files(tmp_path):
-    features = {
-        "sentence1": TEXT,
-        "sentence2": TEXT,
-        "idx": Value("int32"),
-        "label": ClassLabel(names=["not_equivalent", "equivalent"]),
-    }
-    rows = [{"sentence1": f"a{n}", "sentence2": "b", "label": n, "idx": n} for n in (0, 1)]
-    unlabelled = [row | {"label": -1} for row in rows]
-    data = save(MRPC, tmp_path, features, train=rows, validation=rows, test=unlabelled)
-    assert [(e.texts, e.label) for e in data.train] == [(("a0", "b"), 0), (("a1", "b"), 1)]
-    assert [e.label for e in data.further["test"]] == [None, None]
-
-
-def test_numbers_and_fields_of_fields(tmp_path):
-    pair = {"sentence1": TEXT, "sentence2": TEXT}
-    row = {"sentence1": "a", "sentence2": "b"}
-    values = [row | {"label": 2.5}, row | {"label": 0.0}]
-    data = save(
-        STSB, tmp_path, {**pair, "label": Value("float32")}, train=values, validation=values
-    )
-    assert [e.value for e in data.reported] == [2.5, 0.0]
-    labels = {"label": Value("float64"), "real-label": Value("float64"), "binary-label": TEXT}
-    nested = [
-        row | {"guid": "g", "labels": {"label": 3.7, "real-label": 3.71, "binary-label": "1"}}
-    ]
-    features = {**pair, "guid": TEXT, "labels": labels}
-    data = save(STS, tmp_path, features, train=nested, validation=nested)
-    assert data.reported[0].value == 3.71
-
-
 def test_what_is_missing_or_other_is_named(tmp_path):
     other = YNAT_FEATURES | {"label": ClassLabel(names=["IT과학", "경제", "날씨"])}
     with pytest.raises(ValueError, match="has the labels IT과학, 경제, 날씨 in 'label'"):
@@ -112,15 +79,6 @@ def test_what_is_missing_or_other_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"korean-naver-ner is not on the hub.*nlp-challenge"):
         load_data(NAVER_NER, Path(HUB))
     assert not has_data(NAVER_NER, Path(HUB))
-
-
-def test_a_task_is_named_where_the_hub_cannot_be_read(monkeypatch):
-    def load_dataset(*arguments, **options):
-        raise Exception("Couldn't go on: the connection broke")  # httpx.HTTPError is no OSError
-
-    monkeypatch.setattr("datasets.load_dataset", load_dataset)
-    with pytest.raises(ValueError, match=r"klue-ynat: `datasets` cannot read klue/klue: Could"):
-        load_data(YNAT, Path(HUB))
 
 
 PAIR = {"sentence1": TEXT, "sentence2": TEXT}
@@ -369,21 +327,6 @@ def test_a_suite_leaves_out_what_its_place_does_not_have(tmp_path, caplog):
         *SUITE_TASKS["klue"],
         *korean,
     ]
-
-
-def test_each_task_is_read_from_the_first_place_that_has_it(tmp_path, monkeypatch):
-    """A file, and the hub for what has none."""
-    write_topics(tmp_path)
-    asked = []
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr("datasets.load_dataset", lambda *place, **_: asked.append(place) or {})
-    options = EvaluateConfig(tasks=("klue-ynat", "glue-rte"), data_dir=(str(tmp_path), HUB))
-    with pytest.raises(ValueError, match="glue-rte: nyu-mll/glue rte has no split"):
-        load_tasks(options)
-    assert asked == [("nyu-mll/glue", "rte")]
-    options = EvaluateConfig(tasks=("korean-naver-ner",), data_dir=(str(tmp_path), HUB))
-    with pytest.raises(ValueError, match=f"'{tmp_path}' and 'hub' has no data of korean-naver-ner"):
-        load_tasks(options)
 
 
 def test_all_tasks_without_data_are_named_at_once(tmp_path, monkeypatch):

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.tasks.data import load_data, load_tasks
+from benchmarks.tasks.data import load_data
 from benchmarks.tasks.own import own_task, record_of, task_of_record
 from benchmarks.tasks.registry import TASKS
-from electrify.config.evaluate import EvaluateConfig, OwnTask
+from electrify.config.evaluate import OwnTask
 
 REVIEWS = [
     {"id": str(n), "document": f"review {n} of a film", "label": str(n % 2)} for n in range(60)
@@ -33,6 +33,24 @@ QUESTIONS = [
     }
     for n in range(30)
 ]
+
+
+CONTEXT = "Town {} has a bridge and a mill. A mill is old."
+BRIDGE = len("Town 0 has a ")
+
+
+def labelled(*labels, count=40):
+    """Texts with the labels in turn, and the rest with the first of them."""
+    return [{"text": f"text {n}", "label": labels[n % len(labels)]} for n in range(count)]
+
+
+def questions(answers, **more):
+    """Ten of them, and one with an answer."""
+    rows = [
+        {"context": CONTEXT.format(n), "question": "What?", "answers": answers, **more}
+        for n in range(10)
+    ]
+    return [*rows, QUESTIONS[0]]
 
 
 def write(path, rows):
@@ -96,6 +114,11 @@ def test_equal_rows_are_one_task_in_every_format(tmp_path, suffix):
          ("text",), ("1", "2")),
         ([{"text": "a", "label": x} for x in ("0", "0.0", 1.0, 1, "-1.00")], "classification",
          ("text",), ("-1", "0", "1")),
+        (labelled("none", "offensive", "hate"), "classification",
+         ("text",), ("hate", "none", "offensive")),
+        (labelled("긍정", "\u1100\u1173\u11bc\u110c\u1165\u11bc", "부정\u200b", " 부정"),
+         "classification", ("text",), ("긍정", "부정")),
+        (labelled(True, False, "TRUE"), "classification", ("text",), ("false", "true")),
     ],
 )  # fmt: skip
 def test_what_is_guessed(tmp_path, rows, kind, texts, labels):
@@ -158,43 +181,22 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
         ([{"text": "abc", "spans": [[0, 2, "X"], [1, 3, "X"]]}], {}, "1 to 3 .X. overlaps"),
         ([{"text": "a", "answers": [{"text": "a", "answer_start": 0}]}], {},
          "reading has the columns context, question and answers"),
+        ([*labelled("0", "1"), {"text": "odd", "label": None}], {}, "row 41: no value"),
+        (labelled("1", "2", "else"), {}, "row 3 and 12 more .*: 'else' .* is no number, 27 others"),
+        ([{"text": "a", "labels": ["x", "y"]}] * 9, {}, "several labels a text are not supported"),
+        ([{"tokens": ["a", "b"], "ner_tags": [0, 1]}] * 9, {}, "0 is no tag of an entity"),
+        ([{"text": "a", "Label": "0", "label": "1"}] * 9, {}, "which column is the label"),
+        (questions([{"text": "castle", "answer_start": 0}]), {},
+         "row 1: .*'castle' has start 0, and stands 0 times"),
+        (questions(["mill"]), {}, "'mill' has no start, and stands 2 times"),
+        (questions({"text": ["bridge", ""], "answer_start": [BRIDGE, -1]}), {},
+         "one answer is empty"),
+        (questions([], is_impossible=False), {}, "is_impossible is false, and there is no answer"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_task_is_refused(tmp_path, rows, options, message):
     with pytest.raises(ValueError, match=message):
         load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows), **options))
-
-
-def labelled(*labels, count=40):
-    """Texts with the labels in turn, and the rest with the first of them."""
-    return [{"text": f"text {n}", "label": labels[n % len(labels)]} for n in range(count)]
-
-
-def slips(*odd, usual, count=40):
-    rows = labelled(*usual, count=count)
-    return rows + [{"text": f"odd {n}", "label": value} for n, value in enumerate(odd)]
-
-
-FRACTIONS = [f"{n / 7:.2f}" for n in range(40)]
-
-
-@pytest.mark.parametrize(
-    ("rows", "labels"),
-    [
-        (labelled("none", "offensive", "hate"), ("hate", "none", "offensive")),
-        (labelled("NA", "EU"), ("EU", "NA")),
-        (labelled("1", "b", "c"), ("1", "b", "c")),
-        (labelled("긍정", "\u1100\u1173\u11bc\u110c\u1165\u11bc", "부정\u200b", "부정", " 부정"),
-         ("긍정", "부정")),
-        (labelled("Ａ", "A", "B"), ("A", "B")),
-        (labelled(True, False, "TRUE"), ("false", "true")),
-    ],
-)  # fmt: skip
-def test_labels_are_read_by_name(tmp_path, rows, labels):
-    """A word for "nothing" among words is a label like the others."""
-    task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows)))
-    assert (kind_of(task), task.labels) == ("classification", labels)
-    assert len(data.train) + len(data.reported) == 40
 
 
 @pytest.mark.parametrize(
@@ -213,24 +215,6 @@ def test_what_looks_alike_is_said(tmp_path, caplog, other, said):
     own_task(OwnTask(train=write(tmp_path / "b.jsonl", labelled("긍정", "부정", "b", other))))
     assert len(caplog.records) == bool(said)
     assert said in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("rows", "options", "message"),
-    [
-        (slips("nan", None, "<NA>", usual=("0", "1")), {}, "row 41 and 2 more .42, 43.: no value"),
-        (slips("3점", usual=FRACTIONS), {}, "row 41: '3점' .* is no number"),
-        (labelled("1", "2", "else"), {}, "row 3 and 12 more .*: 'else' .* is no number, 27 others"),
-        (slips("50 %", usual=FRACTIONS), {}, "row 41: '50 %' .* is no number"),
-        ([{"text": "a", "labels": ["x", "y"]}] * 9, {}, "several labels a text are not supported"),
-        ([{"tokens": ["a", "b"], "ner_tags": [0, 1]}] * 9, {}, "0 is no tag of an entity"),
-        ([{"text": "a b", "tags": ["O", "B-X"]}] * 9, {}, "tags need the words as a list"),
-        ([{"text": "a", "Label": "0", "label": "1"}] * 9, {}, "which column is the label"),
-    ],
-)  # fmt: skip
-def test_gold_values_are_never_guessed(tmp_path, rows, options, message):
-    with pytest.raises(ValueError, match=message):
-        load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows), **options))
 
 
 @pytest.mark.parametrize(
@@ -284,19 +268,6 @@ def test_a_span_holds_the_text_that_it_has(tmp_path, caplog, span, message):
     assert ("a span does not stand where it says" in caplog.text) == bool(message)
 
 
-CONTEXT = "Town {} has a bridge and a mill. A mill is old."
-BRIDGE = len("Town 0 has a ")
-
-
-def questions(answers, **more):
-    """Ten of them, and one with an answer."""
-    rows = [
-        {"context": CONTEXT.format(n), "question": "What?", "answers": answers, **more}
-        for n in range(10)
-    ]
-    return [*rows, QUESTIONS[0]]
-
-
 @pytest.mark.parametrize(
     ("answers", "more"),
     [
@@ -342,24 +313,6 @@ def test_an_answer_however_it_is_spelt(tmp_path, caplog, answers, more, is_moved
     assert ("row 1 and 9 more" in caplog.text) == is_moved
 
 
-@pytest.mark.parametrize(
-    ("answers", "more", "message"),
-    [
-        ([{"text": "castle", "answer_start": 0}], {}, "'castle' has start 0, and stands 0 times"),
-        (["mill"], {}, "'mill' has no start, and stands 2 times"),
-        ([{"text": "bridge", "answer_start": True}], {}, "answer_start is True, no whole number"),
-        ({"text": ["bridge", "mill"], "answer_start": [1]}, {}, "2 answers have answer_start"),
-        ({"text": ["bridge", ""], "answer_start": [BRIDGE, -1]}, {}, "one answer is empty"),
-        (["bridge"], {"is_impossible": "maybe"}, "is_impossible is"),
-        ([], {"is_impossible": False}, "is_impossible is false, and there is no answer"),
-    ],
-)
-def test_an_answer_that_contradicts_its_row_is_refused(tmp_path, answers, more, message):
-    options = OwnTask(train=write(tmp_path / "a.jsonl", questions(answers, **more)))
-    with pytest.raises(ValueError, match=rf"a.jsonl row 1: .*{message}"):
-        own_task(options)
-
-
 def test_files_of_other_tools(tmp_path, caplog):
     """JSON lines that are named .json, texts that are null, ids that repeat or are numbers."""
     rows = [row | {"guid": 7} for row in REVIEWS]
@@ -378,16 +331,6 @@ def test_files_of_other_tools(tmp_path, caplog):
         own_task(options)
 
 
-def test_files_that_are_not_there_are_named_beside_those_of_official_tasks(tmp_path):
-    own = (OwnTask(train=str(tmp_path / "a.csv")), OwnTask(train=str(tmp_path / "b.csv")))
-    options = EvaluateConfig(own_tasks=own, tasks=("klue-ynat",), data_dir=str(tmp_path))
-    with pytest.raises(ValueError, match=r"a: no file .*\nb: no file .*\n.*no data of klue-ynat"):
-        load_tasks(options)
-    (tmp_path / "sheet.xlsx").touch()
-    with pytest.raises(ValueError, match=r"sheet.xlsx: a task is read from \.csv"):
-        own_task(OwnTask(train=str(tmp_path / "sheet.xlsx")))
-
-
 @pytest.mark.parametrize(
     "rows",
     [REVIEWS, ENTITIES, SPANS, QUESTIONS, [{"text": "a", "score": n} for n in range(40)]],
@@ -398,17 +341,6 @@ def test_a_record_gives_the_same_task(tmp_path, rows):
     assert record_of(TASKS["klue-ynat"]) is None
     with pytest.raises(ValueError, match="describes no task"):
         task_of_record({"kind": "spans"})
-
-
-def test_a_note_stands_beside_the_name_and_makes_no_other_task(tmp_path):
-    path = write(tmp_path / "mine.jsonl", REVIEWS)
-    plain, noted = (own_task(OwnTask(train=path, note=note)) for note in (None, "made up"))
-    assert (plain.title, noted.title) == ("mine", "mine (made up)")
-    assert noted.version == plain.version
-    record = record_of(noted)
-    assert task_of_record(record).title == noted.title
-    del record["note"]  # as older ones
-    assert task_of_record(record) == plain
 
 
 def test_spans_become_labels_of_characters(tmp_path, tokenizer):

@@ -6,16 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.finetune.recipe import recipe_for
 from benchmarks.tasks.data import load_data, split_by_group
-from benchmarks.tasks.registry import SUITES, TASKS, resolve_tasks
+from benchmarks.tasks.registry import SUITES, TASKS
 from benchmarks.tasks.rows import GoldAnswer
-from benchmarks.tasks.task import Example
-from electrify.config.tasks import TASK_NAMES
 from tests.benchmarks.records import (
     COLA,
     DP,
-    DP_WITHOUT_POS,
     HATE_SPEECH,
     MNLI,
     MRC,
@@ -23,16 +19,11 @@ from tests.benchmarks.records import (
     NAVER_NER,
     NER,
     NLI,
-    NSMC,
-    PAWS_X,
     QNLI,
-    QQP,
     QUESTION_PAIR,
     RE,
     SQUAD_1,
-    SQUAD_1_SPAN,
     SQUAD_2,
-    SQUAD_2_SPAN,
     SST2,
     STSB,
     WOS,
@@ -265,31 +256,6 @@ def test_files_are_found_by_their_names_and_parts_joined(tmp_path):
         load_data(YNAT, tmp_path)
 
 
-def test_missing_files_and_where_to_get_them_are_named(tmp_path):
-    with pytest.raises(ValueError, match=r"no ynat-v1\.1_dev\.json below .*train_part\.json"):
-        load_data(YNAT, tmp_path)
-    with pytest.raises(ValueError, match=r"ratings_test\.txt .*https://github\.com/e9t/nsmc"):
-        load_data(NSMC, tmp_path)
-    with pytest.raises(ValueError, match=r"no data folder .*nowhere"):
-        load_data(YNAT, tmp_path / "nowhere")
-    write(tmp_path / "ynat-v1.1_dev.json", []).write_bytes("제목".encode("cp949"))
-    with pytest.raises(ValueError, match=r"dev\.json is not UTF-8"):
-        load_data(YNAT, tmp_path)
-
-
-def test_broken_rows_are_left_out_where_the_authors_do_and_counted(tmp_path, monkeypatch):
-    warnings = []
-    for module in ("files", "task"):
-        monkeypatch.setattr(f"benchmarks.tasks.{module}.warn", warnings.append)
-    header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
-    path = write(tmp_path / "train.tsv", header + "0\t1\t2\ta\tb\t1\n1\t1\t2\thalf\n")
-    assert len(list(QQP.read("train", path))) == 1
-    rows = "id\tsentence1\tsentence2\tlabel\n2\t\tb\t0\n1\ta\tb\t1\n"
-    (kept,) = PAWS_X.read("test", write(tmp_path / "test.tsv", rows))
-    assert kept.id == "test-2"
-    assert [w.partition(": ")[2][:7] for w in warnings] == ["1 rows ", "1 rows "]
-
-
 def nli_rows(num_groups):
     return [
         {"guid": f"{g}-{k}", "premise": f"전제 {g}", "hypothesis": f"{k}", "gold_label": label}
@@ -310,19 +276,6 @@ def test_without_a_training_file_the_dev_rows_are_split_by_group(tmp_path):
     again, others = split_by_group(NLI, [*data.train, *data.reported][::-2])
     assert set(again) <= set(data.train)
     assert set(others) <= set(data.reported)
-
-
-@pytest.mark.parametrize(
-    ("task", "variant"), [(SQUAD_1, SQUAD_1_SPAN), (SQUAD_2, SQUAD_2_SPAN), (DP, DP_WITHOUT_POS)]
-)
-def test_a_variant_learns_from_the_same_rows_as_its_task(task, variant):
-    rows = [Example(str(number), (f"문맥 {number}",)) for number in range(200)]
-    sides = split_by_group(task, rows, salt="selection")
-    assert min(map(len, sides)) > 30
-    assert split_by_group(variant, rows, salt="selection") == sides
-    assert split_by_group(NLI, rows, salt="selection") != sides
-    for width in (256, 768, 1024):
-        assert recipe_for(variant, width) == recipe_for(task, width)
 
 
 @pytest.mark.parametrize(
@@ -373,15 +326,3 @@ def test_a_task_names_fields_its_rows_have(task):
     scores = task.score([])  # every metric is named, and undefined
     assert next(iter(scores)) == task.headline
     assert all(math.isnan(value) for value in scores.values())
-
-
-def test_names_are_resolved_and_unknown_ones_refused_with_the_nearest():
-    assert sorted(TASK_NAMES) == sorted(TASKS)  # the config names every record
-    names = [task.name for task in resolve_tasks(["klue"], ["glue-rte", "klue-nli"])]
-    assert names == [*(task.name for task in SUITES["klue"]), "glue-rte"]
-    with pytest.raises(ValueError, match="did you mean klue-ynat,"):
-        resolve_tasks([], ["klue-ynta"])
-    with pytest.raises(ValueError, match="did you mean glue or"):
-        resolve_tasks(["glu"], [])
-    with pytest.raises(ValueError, match=r"no tasks to evaluate.*klue, "):
-        resolve_tasks([], [])

@@ -16,7 +16,6 @@ from benchmarks.tasks.kinds.dialogue import (
     GATES,
     GENERATED,
     recovered_state,
-    slot_values,
     value_text,
 )
 from tests.benchmarks.conftest import words_of
@@ -78,11 +77,6 @@ def batch(examples, tokenizer):
 
 def head_on(encoder, tokenizer, seed=0):
     return make_head(TASK, encoder, tokenizer, torch.Generator().manual_seed(seed))
-
-
-def test_a_value_may_hold_hyphens_and_the_last_of_a_slot_counts():
-    state = ["식당-이름-미담", "식당-이름-A-B", "식당-주차 가능-no"]
-    assert slot_values(state) == {"식당-이름": "A-B", "식당-주차 가능": "no"}
 
 
 def ids(*pieces):

@@ -176,14 +176,3 @@ def test_the_best_tree_is_that_of_an_exhaustive_search():
 )
 def test_a_tree_has_one_root_and_no_cycle(heads, expected):
     assert is_tree(np.array(heads, dtype=np.int64)) is expected
-
-
-def test_scores_come_from_lines_alone():
-    gold, wrong = ({"heads": heads, "labels": ["NP", "VP"]} for heads in ([2, 0], [0, 0]))
-    line = {"id": "a", "gold": gold, "prediction": wrong, "tree": gold}
-    scores = DP.score([line])
-    assert scores["uas_micro_f1"] == scores["las"] == 0.5
-    assert scores["uas_micro_f1_tree"] == scores["las_macro_f1_tree"] == 1.0
-    assert DP.constant([line]) == "heads: 0"
-    assert DP.constant([line | {"prediction": gold}]) is None
-    assert DP.constant([line], "gold") is None
