@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.report import report
+from benchmarks.report.report import report
 from electrify.cli import main
 from tests.benchmarks.conftest import FILLERS, TOPICS, build_tokenizer, text_of
 
