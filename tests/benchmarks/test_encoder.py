@@ -16,7 +16,6 @@ from transformers import (
 
 from benchmarks.encoder import (
     freeze,
-    generator_of,
     load_encoder,
     num_layers,
     open_model,
@@ -134,15 +133,3 @@ def test_positions_of_a_roberta_begin_behind_the_padding_id(tokenizer, tmp_path)
         json.dumps(settings | {"model_max_length": 10**30})
     )
     assert open_model(str(tmp_path)).max_positions == 32
-
-
-def test_the_generator_has_the_name_of_its_discriminator(tmp_path, monkeypatch):
-    folder = tmp_path / "discriminators" / "discriminator"
-    folder.mkdir(parents=True)
-    assert generator_of(str(folder)) is None
-    (folder.parent / "generator").mkdir()
-    assert generator_of(str(folder)) == str(folder.parent / "generator")
-    monkeypatch.chdir(folder)
-    assert generator_of(".") == str(folder.parent / "generator")
-    assert generator_of("google/electra-small-discriminator") == "google/electra-small-generator"
-    assert generator_of("hub/name") is None

@@ -29,7 +29,6 @@ from benchmarks.results.submission import write_submissions
 from benchmarks.tasks.data import REVISIONS, TaskData
 from benchmarks.tasks.registry import resolve_tasks
 from electrify.cli import main
-from electrify.config.load import evaluation_of
 from electrify.system.machine import CpuBf16
 from electrify.system.progress import Stopped
 from tests.benchmarks.conftest import folder_of, topic_rows
@@ -300,16 +299,6 @@ def test_what_is_refused_leaves_nothing_in_the_way(make_config, model_folder, tm
     assert folder_of(make_config()).suffix != ".partial"
 
 
-def test_a_refused_option_leaves_a_stopped_fine_tuning_in_place(
-    make_config, model_folder, stopping, tmp_path
-):
-    stopping(1, lambda: evaluate(make_config(), str(model_folder), overwrite=False))
-    (state,) = (tmp_path / "out").rglob("*.pt")
-    with pytest.raises(ValueError, match="more than the 32 positions"):
-        evaluate(make_config(max_sequence_length=64), str(model_folder), overwrite=False)
-    assert state.exists()
-
-
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_kill_while_records_are_carried_over_loses_none(
     make_config, model_folder, started, monkeypatch, number
@@ -347,41 +336,6 @@ def test_a_degenerate_job_stays_in_the_results(make_config, model_folder):
     _, [line, *_] = read_predictions(folder / "predictions/klue-ynat/pretrained-0.jsonl")
     assert (line["prediction"], line["probabilities"]) == (None, None)
     assert json.loads((folder / "manifest.json").read_text())["counts"]["degenerate"] == 1
-
-
-def test_the_protocol_stands_in_the_record(make_config, model_folder):
-    config = make_config(
-        selection="best-on-a-split-of-train",
-        micro_batch_size=7,
-        tasks_options={"klue-ynat": {"num_epochs": 2.0}},
-    )
-    evaluate(config, str(model_folder), overwrite=False)
-    (result,) = read_results(folder_of(config) / "results.jsonl")
-    assert result.selection == "best-on-a-split-of-train"
-    assert set(result.selected) == {"step", "value", "num_evaluations", "last_step"}
-    assert result.num_train_examples < 140  # a part of them chose the step
-    assert result.num_examples == 42
-    settings = result.hyper_parameters
-    assert (settings["micro_batch_size"], settings["num_epochs"]) == (7, 2.0)
-    assert settings["num_steps"] == 2 * result.num_train_examples // 14
-
-
-def test_jobs_are_task_by_task_without_doubles_parts_after_the_whole(make_config, model_folder):
-    options = make_config(
-        seeds=[2, 0], random_init_control=True, train_fractions=[0.1, 1.0, 0.1]
-    ).evaluate
-    tasks = resolve_tasks([], ["klue-ynat", "klue-nli", "klue-ner"])
-    source = open_model(str(model_folder))
-    data = {task.name: TaskData((), (), "dev", {}) for task in tasks}
-    jobs = plan_jobs(options, tasks, source, {}, data)
-    assert [(job.task.name, job.role, job.seed, job.train_fraction) for job in jobs[:8]] == [
-        ("klue-ynat", variant, seed, fraction)
-        for fraction in (1.0, 0.1)
-        for variant in ("pretrained", "random-init")
-        for seed in (2, 0)
-    ]
-    assert len(jobs) == len({job.key for job in jobs}) == 3 * 2 * 2 * 2
-    assert jobs[4].label == f"klue-ynat, {model_folder.parent.name}/discriminator, seed 2 on 10 %"
 
 
 def test_every_part_of_the_training_rows_is_a_job_and_the_largest_the_headline(
@@ -428,46 +382,6 @@ def test_an_encoder_from_elsewhere_needs_no_config(
     added = Counter((record.role, record.seed) for record in later[len(records) :])
     random = {("random-init", 2): 1, ("random-init", 3): 1}
     assert added == {("pretrained", 3): 1, ("bag-of-words", 3): 1} | random
-
-
-def test_an_encoder_is_fine_tuned_as_it_recommends_and_the_record_says_so(
-    tmp_path, model_folder, ynat_folder, monkeypatch, capsys
-):
-    """A weak score names the search, but not after one."""
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(model_folder, "mine/discriminator")
-    settings = {"learning_rate": 1e-9, "num_epochs": 1.0, "recipe": "electra"}
-    Path("mine/discriminator/finetuning.json").write_text(json.dumps(settings))
-    words = ["evaluate", "--model", "mine/discriminator", "--task", "klue-ynat"]
-    words += ["--data-dir", str(ynat_folder), "--set", "evaluate.seeds=[0]"]
-    for option in ("num_epochs=2", "max_sequence_length=16", "batch_size=14", "device='cpu'"):
-        words += ["--set", f"evaluate.{option}"]
-    assert main(words) == 0
-    (path,) = Path("out").glob("*/evaluate/results.jsonl")
-    record, floor = read_results(path)
-    taken = {name: record.hyper_parameters[name] for name in settings}
-    assert taken == settings | {"num_epochs": 2.0}
-    assert record.recommended == {"learning_rate": 1e-9, "recipe": "electra"}
-    assert floor.recommended == {}
-    assert record.value < floor.value
-    assert capsys.readouterr().err.count("--search") == 1
-    assert main([*words, "--set", "evaluate.search={learning_rate=[1e-9]}"]) == 0
-    assert "--search" not in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("model", "name"),
-    [
-        ("klue/roberta-small", "klue-roberta-small"),
-        ("./out/Mine/export/discriminator/", "export-discriminator"),
-        ("~/한국어", "model"),
-    ],
-)
-def test_results_are_named_after_the_encoder(model: str, name: str):
-    run = evaluation_of(model, ["evaluate.seeds=[5]", "evaluate.tasks=['klue-ynat']"])
-    assert (run.name, run.output_dir) == (name, f"out/{name}")
-    assert run.evaluate.seeds == (5,)
-    assert not run.evaluate.random_init_control
 
 
 def test_a_task_of_ones_own_is_scored_kept_and_reported_as_others(

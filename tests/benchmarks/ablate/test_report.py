@@ -69,18 +69,6 @@ RUNS = [
 ]
 
 
-def test_columns_are_means_over_all_tasks_over_those_of_a_language_and_each_task():
-    scores = GridScores(RUNS)
-    assert list(scores.groups) == [MEAN, "ko", *TASKS]  # English has one task
-    assert scores.values("ko", with_random=True) == {
-        "a": pytest.approx({0: 0.60, 1: 0.62}),
-        "b|<i>": pytest.approx({0: 0.40, 1: 0.41}),
-        RANDOM: pytest.approx({0: 0.2}),
-    }
-    assert RANDOM not in scores.values("ko")  # its seeds vary otherwise
-    assert scores.values(MEAN)["a"] == pytest.approx({0: 0.70, 1: 0.72})
-
-
 def test_the_page_says_what_was_run_what_holds_and_what_is_missing(grid, tmp_path):
     text = write_report(grid, plan_runs(grid, []), by_label(RUNS), tmp_path / "out")
     html = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
@@ -130,15 +118,6 @@ def test_claims_are_judged_by_every_column_asked_for_and_corrected_over_all(grid
     assert "By all tasks: of 2 claims 1 cannot be told apart, 1 were not run." in page
 
 
-def test_seeds_of_a_task_that_only_some_runs_have_are_refused_not_averaged():
-    """A run without a task's score has no mean over tasks: it must not look better for it."""
-    odd = figures("c", 0, 0.9)
-    del odd.scores["klue-ner"]
-    scores = GridScores([*RUNS, odd])
-    assert "c" not in scores.values(MEAN)
-    assert "c" in scores.values("klue-ynat")
-
-
 def test_scores_of_other_examples_and_undefined_ones_are_left_out_and_named():
     other = RECORDS["klue-ner"].model_copy(update={"data_sha256": {"dev": "2"}})
     odd = figures("b|<i>", 1, 0.9, records=RECORDS | {"klue-ner": other})
@@ -152,19 +131,6 @@ def test_scores_of_other_examples_and_undefined_ones_are_left_out_and_named():
     # seed 1 is .02 better for "a"
     assert scores.fits["klue-ner"].mean("c") == pytest.approx(0.91)
     assert "c" not in scores.fits[MEAN].variants
-
-
-def test_the_control_is_that_of_one_variant(grid, tmp_path):
-    """Of another width or vocabulary it is another network."""
-    runs = [replace(run, random=dict.fromkeys(TASKS, 0.1 + 0.1 * i)) for i, run in enumerate(RUNS)]
-    values = GridScores(runs).values("klue-ner", with_random=True)[RANDOM]
-    assert values == pytest.approx({0: 0.1, 1: 0.2})
-    text = write_report(grid, plan_runs(grid, []), by_label(runs), tmp_path / "out")
-    assert f"| {RANDOM} | 2 |" in text
-    page = text_of((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
-    gain = GridScores(runs).random_fits["klue-ner"].difference("a", RANDOM)
-    (row,) = [line for line in page.splitlines() if line.startswith(f"| a > {RANDOM} |")]
-    assert row.split(" | ")[4] == f"{100 * (0.61 - 0.15):+.2f} ± {100 * gain.half_width:.2f}"
 
 
 Table = dict[str, dict[int, float]]
@@ -189,13 +155,6 @@ def test_of_two_variants_it_is_the_paired_t_test():
     interval = reference.confidence_interval(0.95)
     assert found.p == pytest.approx(reference.pvalue)
     assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
-
-
-def test_a_variant_that_lacks_a_seed_is_not_judged_by_the_luck_of_those_it_has():
-    values = {"a": {0: 0.5, 1: 0.9}, "b": {0: 0.5, 1: 0.9}, "c": {0: 0.51}}
-    fit = Fit(values)
-    assert fit.difference("c", "a").value == pytest.approx(0.01)
-    assert fit.mean("c") == pytest.approx(0.71)
 
 
 @pytest.mark.parametrize("is_complete", [True, False])
@@ -248,15 +207,6 @@ def test_outcomes():
         "does not hold: they differ",
         "not run",
     ]
-
-
-@pytest.mark.parametrize("gap", [0.0, 0.1])
-def test_where_nothing_varies_nothing_is_said(gap: float):
-    """Two gaps that happen to be equal do not make a difference sure."""
-    found = Fit({"a": {0: 0.5, 1: 0.6}, "b": {0: 0.5 + gap, 1: 0.6 + gap}}).difference("b", "a")
-    assert found.value == pytest.approx(gap)
-    assert math.isnan(found.low)
-    assert math.isnan(found.p)
 
 
 def test_variants_without_a_seed_in_common_are_not_compared():

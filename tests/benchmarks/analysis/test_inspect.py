@@ -27,7 +27,6 @@ from benchmarks.analysis.inspect import (
 )
 from benchmarks.analysis.reader import Reader
 from electrify.cli import main
-from tests.benchmarks.conftest import text_of
 
 TEXT = "오늘 국회, 큰 반도체!"
 LONG = " ".join(["오늘 국회 큰 반도체 축구 내일 여행"] * 15)
@@ -53,29 +52,6 @@ def test_records_hold_what_was_printed(words, capsys, reader: Reader, monkeypatc
             total = sum(share for _, share in word["rests_on"])
             error = word["completeness_error"]
             assert abs(total - word["logit_difference"]) <= error + 1e-3
-
-
-def test_a_page_says_what_its_numbers_are(words, tmp_path: Path, capsys):
-    page = tmp_path / "page.html"
-    texts = ["오늘 <u>국회</u>", "큰 반도체"]
-    assert main([*words, *texts, "--html", str(page), "--threshold", "0.001"]) == 0
-    html = page.read_text(encoding="utf-8")
-    text = text_of(html)
-    assert "layer integrated gradients" in text
-    assert "as suspicious as its worst token" in text
-    assert "[큰] [반도체]" in text
-    assert "<u>" not in html
-    assert "<i class=hidden>marked </i>" in html
-
-
-def test_a_detector_without_a_generator_gives_less_and_says_so(model_folder, capsys):
-    options = ["--threshold", "0.001", "--no-attributions"]
-    assert main(["inspect", str(model_folder), "오늘 국회", *options]) == 0
-    printed = capsys.readouterr()
-    assert "no generator beside" in printed.err
-    assert "the generator would write" not in printed.out
-    assert "rests on" not in printed.out
-    assert "[오늘] [국회]" in printed.out
 
 
 def test_the_threshold_is_given_or_set_on_clean_text(reader: Reader, tmp_path: Path):
@@ -200,20 +176,6 @@ def test_scripts():
         assert f"/{pattern.pattern}/.test(text)" in code
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ([" "], "no text to inspect"),
-        (["가", "--threshold", "2"], "--threshold 2.0: give a number between 0 and 1"),
-        (["가", "--false-alarms", "0"], "--false-alarms 0.0"),
-        (["가", "--clean", "none.txt"], "none.txt"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(options, says, words, capsys):
-    assert main([*words, *options]) == 1
-    assert says in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp949", "utf-16"])
 def test_a_file_in_any_encoding_is_read(encoding, words, capsys, monkeypatch, tmp_path):
     text = "오늘 국회 큰 반도체 축구 여행 내일\r\n큰 반도체\r\n"
@@ -227,13 +189,6 @@ def test_a_file_in_any_encoding_is_read(encoding, words, capsys, monkeypatch, tm
     assert ("is read as" in printed.err) == (not encoding.startswith("utf-8"))
 
 
-def test_bytes_that_are_no_text_are_refused_in_one_line(words, capsys, monkeypatch):
-    data = "오늘 국회\n".encode() * 50 + b"\xff\xff\n"
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data), "utf-8"))
-    assert main([*words, "--threshold", "0.5"]) == 1
-    assert "the input cannot be read: line 51" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 def test_both_forms_of_unicode_have_one_threshold_and_verdict(form, reader: Reader):
     text = "오늘 국회 큰 반도체"
@@ -243,13 +198,6 @@ def test_both_forms_of_unicode_have_one_threshold_and_verdict(form, reader: Read
     findings = [examine(reader, form, choose(form), False) for form in (typed, text)]
     one, two = ((of.reading.text.text, of.reading.words, of.suspicions) for of in findings)
     assert one == two
-
-
-def test_a_text_that_the_tokenizer_cannot_read_is_named(words, capsys):
-    assert main([*words, "오늘 국회", "the chef ate", "--no-attributions"]) == 0
-    printed = capsys.readouterr().err
-    assert printed.count("[UNK]") == 1
-    assert "'the chef ate': 100 % of 3 tokens are [UNK]" in printed
 
 
 def test_the_docs_show_what_is_printed(capsys):

@@ -124,22 +124,6 @@ def test_all_is_said_in_both_languages_and_all_that_is_asked_for_is_there():
             assert attrs.get(name, "text") in ids, (tag, name)
 
 
-def test_what_cannot_be_built_is_refused_before_work(
-    model_folder: Path, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
-):
-    words = ["page", str(model_folder), "--output"]
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    assert main([*words, str(tmp_path / "new")]) == 1
-    assert "npm was not found" in capsys.readouterr().err
-    monkeypatch.setattr("shutil.which", lambda name: "false")
-    assert main([*words, str(tmp_path)]) == 1
-    assert f"--output {tmp_path} is there already" in capsys.readouterr().err
-    monkeypatch.setattr("shutil.which", lambda name: "false")  # a npm that fails
-    assert main([*words, str(tmp_path / "new")]) == 1
-    assert "npm ci failed" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_networks_that_int8_has_changed_make_no_page(reader: Reader) -> None:
     def shifted(by: float) -> Reader:
         return replace(

@@ -5,7 +5,6 @@ import mmap
 import numpy as np
 import pytest
 import torch
-from transformers import DebertaV2Config, DebertaV2Model
 
 from benchmarks.encoder import open_model
 from benchmarks.finetune.cost import fitted, peak_memory, probe_rows, start_memory
@@ -76,33 +75,6 @@ def test_counting_changes_no_prediction(fit, monkeypatch):
     monkeypatch.setattr("benchmarks.finetune.finetune.count_flops", lambda *_: (None, None))
     uncounted, _ = fit()
     assert uncounted.lines == counted.lines
-
-
-def test_weights_that_are_inputs_are_counted(
-    make_settings, ynat_folder, tokenizer, tmp_path, monkeypatch
-):
-    """DeBERTa's relative positions come on top of the products of BERT's layers."""
-    monkeypatch.setattr("benchmarks.finetune.cost.warn", pytest.fail)
-    config = DebertaV2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=HIDDEN,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=2,
-        intermediate_size=INTERMEDIATE,
-        max_position_embeddings=32,
-        relative_attention=True,
-        pos_att_type=["c2p", "p2c"],
-    )
-    DebertaV2Model(config).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    source = open_model(str(tmp_path))
-    options = make_settings(num_epochs=1, max_train_examples=14)
-    features = prepare(YNAT, load_data(YNAT, ynat_folder), source, options, [0])
-    found = finetune(features, source, "pretrained", 0, options)
-    lengths = features.predicted["dev-part"].features.lengths
-    products = np.mean([encoder_flops(int(length)) for length in lengths])
-    assert found.inference_flops > products
-    assert found.train_flops > 14 * 3 * encoder_flops(int(features.train.features.lengths.min()))
 
 
 def test_a_quadratic_goes_through_its_probes_and_beyond():

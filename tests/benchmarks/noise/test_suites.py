@@ -15,10 +15,8 @@ from benchmarks.noise.fairness import (
     replaced_probabilities,
     word_log_probabilities,
 )
-from benchmarks.noise.suites import probe_options
 from benchmarks.report.report import card_sections, report
 from electrify.cli import main
-from electrify.config.evaluate import EvaluateConfig
 from tests.benchmarks.conftest import build_tokenizer, save_electra, text_of
 
 WORDS = ("여자", "남자", "친구", "##도", "온다", "간다", "안", "는")
@@ -93,28 +91,6 @@ def test_fairness_from_the_command_to_the_page(evaluated, tmp_path, monkeypatch)
     assert "gaps between groups are shown" in page
     assert "free of bias" in page
     assert "does not show" in page
-
-
-def test_which_tasks_a_suite_looks_at(ynat_folder):
-    def looked_at(**options):
-        config = EvaluateConfig(data_dir=str(ynat_folder), **options)
-        return probe_options(config, "robustness")
-
-    assert looked_at(suites=("robustness",)).tasks == ("klue-ynat",)  # of its own what has data
-    named = looked_at(suites=("robustness",), tasks=("klue-nli", "klue-ner"))
-    assert named.tasks == ("klue-nli",)
-    assert (named.recipe, len(named.seeds), named.max_train_examples) == ("electra", 5, 2000)
-    own = looked_at(tasks=("klue-nli",), recipe="klue", max_train_examples=10)
-    assert (own.recipe, own.max_train_examples, own.num_epochs) == ("klue", 10, None)
-    with pytest.raises(ValueError, match="robustness cannot look at klue-ner"):
-        looked_at(tasks=("klue-ner",))
-
-
-def test_a_config_scores_its_tasks_and_the_probes():
-    options = EvaluateConfig(suites=("klue", "fairness", "robustness"))
-    assert options.task_suites == ("klue",)
-    assert options.probe_suites == ("robustness", "fairness")
-    assert not EvaluateConfig(suites=("fairness",)).has_tasks
 
 
 SENTENCES = [

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from benchmarks.report.errors import (
-    add_errors,
     confusions,
     errors_of,
     group_scores,
@@ -16,13 +15,12 @@ from benchmarks.report.errors import (
     worst,
 )
 from benchmarks.report.report import report
-from benchmarks.results.results import append_result, read_results
+from benchmarks.results.results import append_result
 from benchmarks.results.run_folder import read_run
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.errors import failure_of, parts_of
-from electrify.page.page import Page
-from tests.benchmarks.conftest import make_result, put_predictions, text_of
-from tests.benchmarks.records import DP, NAVER_NER, NER, RTE, SQUAD_1, SQUAD_2, STSB, WOS, YNAT
+from tests.benchmarks.conftest import make_result, put_predictions
+from tests.benchmarks.records import NAVER_NER, NER, RTE, SQUAD_1, SQUAD_2, STSB, WOS, YNAT
 
 HOSTILE = "<script>alert('가')</script> \"q\" \u202edlrow\u202c \x07 | `*_[a](b) & </dd></details>"
 
@@ -110,66 +108,6 @@ def test_entities_are_those_of_the_metrics():
     claimed = sum(bool(pair.gold) + bool(pair.predicted) for pair in pairs)
     f1 = 2 * sum(pair.is_right for pair in pairs) / claimed
     assert f1 == pytest.approx(NAVER_NER.score(words)["seqeval_micro_f1"])
-
-
-def test_arcs_are_right_as_las_counts_them():
-    rng = random.Random(3)
-    lines = []
-    for number in range(40):
-        heads = [rng.randrange(8) for _ in range(8)]
-        labels = [rng.choice(DP.labels[:4]) for _ in range(8)]
-        arcs = {
-            "heads": [h if rng.random() < 0.8 else rng.randrange(8) for h in heads[:7]] + [-1],
-            "labels": [x if rng.random() < 0.8 else "NP" for x in labels[:7]] + [None],
-        }
-        gold = {"heads": heads, "labels": labels}
-        lines.append({"id": str(number), "gold": gold, "prediction": arcs, "tree": arcs})
-    pairs = [pair for line in lines for pair in parts_of(DP, line)]
-    share = sum(pair.is_right for pair in pairs) / len(pairs)
-    assert share == pytest.approx(DP.score(lines)["las"])
-    assert sum(score.num_gold for score in label_scores(DP, {0: lines}, {})) == 320
-    wrong = worst(DP, {0: lines}, None, True)[0]
-    severity = max(2 * sum(not p.is_right for p in parts_of(DP, line)) for line in lines)
-    assert wrong.failure.severity == severity
-    assert "word " in wrong.failure.gold
-    assert "cut off" in wrong.failure.prediction
-
-
-def test_slots_add_up_to_the_pooled_f1():
-    rng = random.Random(4)
-    lines = []
-    for number in range(60):
-        state = [f"{slot}-{rng.choice('가나')}" for slot in WOS.labels if rng.random() < 0.1]
-        said = [entry[:-1] + rng.choice("가나나") for entry in state if rng.random() < 0.8]
-        said += ["택시-종류-무엇"] * (
-            rng.random() < 0.2 and not any("택시-종류" in e for e in state)
-        )
-        lines.append({"id": str(number), "gold": state, "prediction": said})
-    scores = label_scores(WOS, {0: lines}, {})
-    right = sum(score.recall * score.num_gold for score in scores if score.num_gold)
-    claimed = sum(score.num_gold + score.num_predicted for score in scores)
-    pooled = WOS.score(lines)["pooled_slot_f1"]
-    assert 2 * right / claimed == pytest.approx(pooled)
-    assert confusions(WOS, {0: lines}) == {}
-    failure = worst(WOS, {0: lines}, None, True)[0].failure
-    assert failure.severity == max(len(set(x["gold"]) ^ set(x["prediction"])) for x in lines)
-
-
-def test_figures_of_several_seeds_are_medians_and_counts_are_added():
-    runs = {seed: random_labels(YNAT, seed) for seed in range(4)}
-    control = {seed: random_labels(YNAT, 10 + seed) for seed in range(2)}
-    scores = label_scores(YNAT, runs, control)
-    alone = [{s.label: s for s in label_scores(YNAT, {0: lines}, {})} for lines in runs.values()]
-    for score in scores:
-        f1s = [found[score.label].f1 for found in alone if score.label in found]
-        if len(f1s) == 4:
-            assert score.f1 == np.median(f1s)
-            assert score.f1s == f1s
-    counts = confusions(YNAT, runs)
-    assert sum(counts.values()) == 4 * 300
-    gold = Counter(line["gold"] for line in runs[0])
-    for label in gold:
-        assert sum(n for (asked, _), n in counts.items() if asked == label) == 4 * gold[label]
 
 
 def test_the_worst_are_wrong_by_the_median_of_the_seeds_and_the_surest_come_first():
@@ -336,29 +274,6 @@ def test_data_that_changed_are_not_quoted(tmp_path):
     assert "no RTE/dev.tsv below" in errors_of(read_run(run), [tmp_path / "data"])[0].notes[0]
     found = errors_of(read_run(run), [tmp_path / "nowhere"])[0]
     assert "no data folder" in found.notes[0]
-
-
-def test_seeds_without_predictions_are_named(tmp_path):
-    run = make_run(tmp_path / "run", tmp_path / "data", ["a", "b", "c", "d"])
-    place = run / "evaluate.partial"
-    paths = [place / f"predictions/glue-rte/pretrained-{seed}.jsonl" for seed in range(3)]
-    paths[0].unlink()
-    lines = [
-        {"id": f"dev-{n}", "gold": "entailment", "prediction": None, "probabilities": None}
-        for n in range(1, 5)
-    ]
-    failed = read_results(place / "results.jsonl")[1]
-    put_predictions(place, failed, lines)
-    found = errors_of(read_run(run), ())[0]
-    assert list(found.runs) == [2]
-    assert [note.split(":")[0] for note in found.notes] == ["seed 0", "seed 1"]
-    paths[2].write_text(paths[2].read_text()[:-30])
-    with pytest.raises(ValueError, match=r"pretrained-2\.jsonl"):
-        errors_of(read_run(run), ())
-    paths[2].unlink()
-    document = Page("t")
-    add_errors(document, read_run(run))
-    assert "no predictions to look into" in text_of(document.text())
 
 
 @pytest.mark.parametrize(

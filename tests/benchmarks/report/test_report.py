@@ -10,7 +10,6 @@ from scipy import stats
 
 from benchmarks.report.report import report
 from benchmarks.report.stages import config_toml
-from benchmarks.results.results import Result
 from benchmarks.results.run_folder import read_run
 from electrify.config.load import load_config, parse_config
 from electrify.config.run import RunConfig
@@ -30,8 +29,7 @@ from electrify.stage.plan import (
     vocab_stage,
 )
 from electrify.stage.run import run_stage
-from tests.benchmarks.conftest import make_result, put_predictions, t_half_width, text_of
-from tests.benchmarks.records import YNAT
+from tests.benchmarks.conftest import make_result, t_half_width, text_of
 
 PRETRAINED, UNTRAINED = (0.8101, 0.8172, 0.8043), (0.4312, 0.3977, 0.4101)
 KEPT = ("language", "source", "documents_in", "documents_kept", "characters_in", "characters_kept")
@@ -208,23 +206,6 @@ def percents(values: tuple[float, ...]) -> str:
     return f"{100 * statistics.mean(values):.2f} ± {100 * statistics.stdev(values):.2f}"
 
 
-def add_predictions(run: Path) -> None:
-    """Files of predictions for the results of a run, each with about as many right."""
-    labels = YNAT.labels
-    for row in map(json.loads, (run / "evaluate/results.jsonl").read_text("utf-8").splitlines()):
-        num_right = round(row["value"] * row["num_examples"])
-        lines = [
-            {
-                "id": f"dev-{n}",
-                "gold": labels[n % 7],
-                "prediction": labels[(n + (n * 37 % row["num_examples"] >= num_right)) % 7],
-                "probabilities": [1.0] + [0.0] * 6,
-            }
-            for n in range(row["num_examples"])
-        ]
-        put_predictions(run / "evaluate", Result(**row), lines)
-
-
 def test_scores_are_mean_and_sample_sd_over_seeds(run):
     assert report([run], None) == run / "report.html"
     page, short = shown(run), (run / "report.md").read_text(encoding="utf-8")
@@ -292,18 +273,6 @@ def test_every_part_of_the_run_is_told(run, with_plots):
     )
 
 
-@pytest.mark.parametrize("last", ["clean", "pretrain"])
-def test_a_missing_stage_is_a_sentence(tmp_path, last):
-    run = make_run(tmp_path / "part", last)
-    report([run], None)
-    markdown = shown(run)
-    order = ["clean", "train-vocab", "encode", "pretrain", "export", "evaluate"]
-    done = ["clean", "vocab", "shards", "pretrain", "export"].index(last) + 1
-    for verb in ("clean", "train-vocab", "pretrain", "evaluate"):
-        told = f"Run: electrify {verb} CONFIG" in markdown
-        assert told == (order.index(verb) >= done), verb
-
-
 def test_unfinished_stages_show_what_is_there(tmp_path):
     run = make_run(tmp_path / "part", "export")
     partial = run / "evaluate.partial"
@@ -321,21 +290,6 @@ def test_unfinished_stages_show_what_is_there(tmp_path):
     assert "evaluate is not finished" in markdown
     assert "Held-out text at step 200" in markdown
     assert cells(markdown, "klue-ynat | macro_f1")[3] == percents(PRETRAINED[:2])
-
-
-def test_an_undefined_score_is_nan_and_never_zero(run):
-    rows = results()
-    rows[1]["value"] = None
-    put_results(run, "".join(json.dumps(r) + "\n" for r in rows))
-    report([run], None)
-    markdown = shown(run)
-    row = cells(markdown, "klue-ynat | macro_f1 | export/discriminator")
-    assert row[3:5] == ["nan ± nan", "–"]
-    assert cells(markdown, "klue-ynat | export/discriminator | 1")[3] == "nan"
-    assert (
-        cells(markdown, "klue-ynat | random initialisation")[-1]
-        == "cannot tell apart: undefined scores"
-    )
 
 
 def test_several_runs_stand_side_by_side(tmp_path):
@@ -370,31 +324,6 @@ def test_several_runs_stand_side_by_side(tmp_path):
 
 def welch(first: list[float] | tuple[float, ...], second: tuple[float, ...]) -> tuple[float, float]:
     return tuple(stats.ttest_ind(first, second, equal_var=False).confidence_interval())
-
-
-def test_predictions_add_what_the_examples_say(run):
-    add_predictions(run)
-    report([run], None)
-    markdown = shown(run)
-    row = cells(markdown, "klue-ynat | macro_f1 | export/discriminator")
-    low, high = (float(side) / 100 for side in row[4].split(" to "))
-    # 140 examples of which .81 are right: wider than the seeds alone, which differ by .006
-    assert high - low > 2 * t_half_width(PRETRAINED)
-    assert high - low == pytest.approx(2 * 1.96 * math.sqrt(0.81 * 0.19 / 140), rel=0.2)
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("pretrain/metrics.jsonl", '{"kind"'),
-        ("vocab/report.json", "[1]"),
-        ("evaluate/results.jsonl", "{}\n"),
-    ],
-)
-def test_a_file_that_changed_is_named(run, name, content):
-    (run / name).write_text(content, encoding="utf-8")
-    with pytest.raises(ValueError, match=f"{Path(name).name} has changed since it was made"):
-        report([run], None)
 
 
 def test_the_printed_config_is_the_runs_own(run):
