@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.ablate.grid import MEAN, RANDOM, Claim, load_grid, plan_runs
+from benchmarks.ablate.grid import MEAN, Claim, load_grid, plan_runs
 from benchmarks.ablate.report import GridScores, RunFigures, judge, write_report
 from benchmarks.statistics.uncertainty import Fit
-from tests.benchmarks.conftest import make_result, text_of
+from tests.benchmarks.conftest import make_result
 
 SCRATCH = Path("configs/scratch.toml").absolute()
 GRID = (
@@ -69,33 +69,6 @@ RUNS = [
 ]
 
 
-def test_the_page_says_what_was_run_what_holds_and_what_is_missing(grid, tmp_path):
-    text = write_report(grid, plan_runs(grid, []), by_label(RUNS), tmp_path / "out")
-    html = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    page, short = text_of(html), (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert "4 of 6 runs" in page
-    assert "2 runs are not finished" in page
-    assert "c, seed 0; c, seed 1." in page
-    assert "One night." in page
-    assert "<i>" not in html.split("<body")[1].replace("<i class", "")
-    assert "By all tasks: of 2 claims 1 hold (a > b|<i>), 1 were not run." in page
-    (claim,) = (line for line in page.splitlines() if line.startswith("| a > b|<i> | Table 5 |"))
-    assert claim.endswith("| holds |")
-    assert "| +20.50 ± " in claim
-    (missing,) = (line for line in page.splitlines() if line.startswith("| a > c | Table 5 |"))
-    assert missing.endswith("| all tasks | – | not run |")
-    assert "2 runs are not finished" in short
-    assert "with 1 degrees of freedom" in page
-    assert (
-        sum("| 1 | 10 | 640 |" in line or "| 0 | 10 | 640 |" in line for line in page.splitlines())
-        == 4
-    )
-    rows = [line for line in text.splitlines() if line.startswith("| b")]
-    half = GridScores(RUNS).fits[MEAN].difference("b|<i>", "a").half_width
-    assert f"{100 * (0.405 - 0.61):+.2f} ± {100 * half:.2f}" in rows[0]
-    assert RANDOM in text
-
-
 def test_claims_are_judged_by_every_column_asked_for_and_corrected_over_all(grid, tmp_path):
     planned = plan_runs(grid, [])
     grid = grid.model_copy(update={"judged_by": (MEAN, "klue-ner", "no-rows")})
@@ -116,21 +89,6 @@ def test_claims_are_judged_by_every_column_asked_for_and_corrected_over_all(grid
     # of six, four of which have not been run: a grid under way is judged as the whole one
     assert claims[0].p_corrected == pytest.approx(6 * p, rel=1e-6)
     assert "By all tasks: of 2 claims 1 cannot be told apart, 1 were not run." in page
-
-
-def test_scores_of_other_examples_and_undefined_ones_are_left_out_and_named():
-    other = RECORDS["klue-ner"].model_copy(update={"data_sha256": {"dev": "2"}})
-    odd = figures("b|<i>", 1, 0.9, records=RECORDS | {"klue-ner": other})
-    blank = figures("c", 0, 0.9)
-    blank.scores["glue-sst2"] = math.nan
-    scores = GridScores([*RUNS[:3], odd, blank])
-    assert scores.left_out == [
-        "b|<i>, seed 1, klue-ner: data sha256 differs",
-        "c, seed 0, glue-sst2: it is undefined",
-    ]
-    # seed 1 is .02 better for "a"
-    assert scores.fits["klue-ner"].mean("c") == pytest.approx(0.91)
-    assert "c" not in scores.fits[MEAN].variants
 
 
 Table = dict[str, dict[int, float]]

@@ -2,10 +2,8 @@
 
 import io
 import json
-import math
 import re
 import shlex
-import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,15 +11,12 @@ import pytest
 import torch
 from transformers import ElectraForMaskedLM
 
-from benchmarks.analysis import inspect
 from benchmarks.analysis.inspect import (
     MAX_RELATIVE_ERROR,
     attribute,
-    examine,
     propose,
     read,
     replaced_probabilities,
-    script_of,
     threshold_chooser,
     thresholds_on,
 )
@@ -65,14 +60,6 @@ def test_the_threshold_is_given_or_set_on_clean_text(reader: Reader, tmp_path: P
     assert bundled("가").source == "40 plain sentences in Hangul"
     assert "--clean FILE" in bundled("漢字").source
     assert bundled("漢字").probability == 0.5
-
-
-def test_words_are_those_of_the_tokenizer(reader: Reader):
-    reading = read(reader, TEXT)
-    assert [word.text for word in reading.words] == ["오늘", "국회", ",", "큰", "반도체", "!"]
-    assert all(TEXT[word.start : word.stop] == word.text for word in reading.words)
-    logit = reader.replaced_logits([reading.text.ids])[0][1]
-    assert reading.words[1].probability == pytest.approx(1 / (1 + math.exp(-logit)))
 
 
 def test_proposals_are_the_generators_without_the_piece_and_special_tokens(
@@ -161,21 +148,6 @@ def test_replaced_words_are_those_the_generator_changed(reader: Reader, plant):
     assert probabilities == replaced_probabilities(planted, "오늘 " * 60)
 
 
-def test_scripts():
-    """And the page has the same patterns."""
-    texts = {
-        "Hangul": ("AI가", unicodedata.normalize("NFD", "각"), "ㅋㅋ", "ﾡ"),
-        "Latin": ("Word 1", "ＡＢ", "é e"),
-        "": ("漢字", "12", "カナ"),
-    }
-    assert {name: {script_of(text) for text in of} for name, of in texts.items()} == {
-        name: {name} for name in texts
-    }
-    code = Path("benchmarks/analysis/browser/detector.js").read_text(encoding="utf-8")
-    for pattern in (inspect._HANGUL, inspect._LATIN):
-        assert f"/{pattern.pattern}/.test(text)" in code
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp949", "utf-16"])
 def test_a_file_in_any_encoding_is_read(encoding, words, capsys, monkeypatch, tmp_path):
     text = "오늘 국회 큰 반도체 축구 여행 내일\r\n큰 반도체\r\n"
@@ -187,17 +159,6 @@ def test_a_file_in_any_encoding_is_read(encoding, words, capsys, monkeypatch, tm
     records = [json.loads(line) for line in printed.out.splitlines()]
     assert [record["text"] for record in records] == text.splitlines()
     assert ("is read as" in printed.err) == (not encoding.startswith("utf-8"))
-
-
-@pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_both_forms_of_unicode_have_one_threshold_and_verdict(form, reader: Reader):
-    text = "오늘 국회 큰 반도체"
-    choose = threshold_chooser(reader, None, None, 0.05)
-    typed = unicodedata.normalize(form, text)
-    assert choose(typed).source == "40 plain sentences in Hangul"
-    findings = [examine(reader, form, choose(form), False) for form in (typed, text)]
-    one, two = ((of.reading.text.text, of.reading.words, of.suspicions) for of in findings)
-    assert one == two
 
 
 def test_the_docs_show_what_is_printed(capsys):

@@ -147,16 +147,6 @@ def test_the_report_shows_them_and_escapes_what_was_found(run):
     assert row["without the touched ones"] == percent(without.value)
 
 
-def test_scores_of_other_data_are_left_alone(tmp_path):
-    _write_evaluation(tmp_path)
-    _write_leakage(tmp_path, TOUCHED, data={"dev.json": "1" * 64})
-    scores, notes = scores_without(read_run(tmp_path))
-    assert scores == ()
-    assert notes == ("klue-ynat: its rows were not searched for",)
-    report([tmp_path])
-    assert "None of the scores is of rows" in (tmp_path / "report.html").read_text("utf-8")
-
-
 def test_a_line_cut_in_half_is_named(run):
     path = touched_path(run / LEAKAGE, YNAT.name)
     text = path.read_text(encoding="utf-8")

@@ -62,15 +62,6 @@ def damaging(module: str) -> Callable[..., None]:
     return quantize_wrongly
 
 
-def test_a_sound_variant_is_written(family: Family) -> None:
-    judged = convert._judge(family, "int8", False)
-    assert judged.is_written
-    assert not judged.problems
-    for file in family.files.values():
-        size = file.with_name("model.int8.onnx").stat().st_size
-        assert size < file.stat().st_size
-
-
 @pytest.mark.parametrize("force", [False, True])
 def test_a_wrong_variant_is_written_only_by_force(
     force: bool,

@@ -1,20 +1,15 @@
 """Curves, costs and published scores in the report of a run."""
 
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.report.curves import add_curves, add_score_cost, curves_of
+from benchmarks.report.curves import add_curves, curves_of
 from benchmarks.report.published import (
     add_published,
     differences_to,
-    published_lines,
-    published_scores,
 )
-from benchmarks.report.scores import add_scores, score_lines
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import RunFolder
 from electrify.page.page import Page
@@ -118,25 +113,6 @@ def test_other_settings_or_data_are_no_point_of_the_curve(on_the_way):
     assert "left out: glue-cola at step 120" in markdown(add_curves, run)
 
 
-def test_cost_stands_beside_the_score(on_the_way):
-    text = markdown(add_score_cost, on_the_way)
-    row = "| glue-cola | export/discriminator | 45.00 ± 7.07 | 2e+12 | 3e+08 | 10 s | 500 | cpu |"
-    assert row in text
-    assert "All 4 fine-tunings together took 8e+12 FLOPs, 4 times what pretraining took" in text
-
-
-def test_published_scores_stand_beside_ours_with_their_protocol():
-    run = make_run(seeds(0.4, 0.5))
-    text = markdown(add_published, run)
-    assert "| glue-cola | mcc | 45.00 ± 7.07 | 53.50 to 71.80 | 14 | – |" in text
-    assert "ELECTRA-Small-OWT" in text
-    assert "median over a large number of fine-tunings" in text
-    assert "OTHER ROWS THAN OURS" in text  # those of the test split
-    assert "| ELECTRA-Small-OWT | mcc | 56.80 | dev |" in text
-    assert "| ours | mcc | 45.00 | dev |" in text
-    assert published_lines(run)[-1] in text
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -159,29 +135,3 @@ def test_what_keeps_ours_from_being_compared_is_said(changes, words):
     run = make_run(seeds(0.4, **changes))
     assert words in markdown(add_published, run)
     assert words in "; ".join(differences_to(run.evaluations["evaluate"][0]))
-
-
-def test_a_part_of_a_split_is_not_set_beside_the_whole():
-    part = seeds(0.4, split="dev-part", num_examples=100, parts={"dev": (100, 1_043)})
-    run = make_run(part)
-    text = markdown(add_published, run)
-    assert "other rows: ours are 100 of 1,043 of dev-part, theirs of the dev split" in text
-    small = next(p for p in published_scores("glue-cola") if p.model == "ELECTRA-Small-OWT")
-    assert differences_to(part[0], small)[0].startswith("other rows")
-    scores = markdown(partial(add_scores, compared=()), replace(run, summary={}))
-    assert "| dev-part | 100 of 1,043 |" in scores
-    assert score_lines(part, Path("none"))[1].endswith(" 100 of 1,043 rows of dev-part")
-    mnli = seeds(
-        0.4,
-        task="glue-mnli",
-        metric="accuracy",
-        parts={"dev_mismatched": (9, 9_832)},
-        metrics={"accuracy": 0.4, "dev_mismatched_accuracy": 0.3},
-    )
-    beware = {row.metric: differences_to(mnli[0], row) for row in published_scores("glue-mnli")}
-    assert "dev_mismatched_accuracy" in beware
-    assert all(
-        ("other rows: ours are 9 of dev_mismatched, which has 9,832" in found)
-        == metric.startswith("dev_mismatched_")
-        for metric, found in beware.items()
-    )

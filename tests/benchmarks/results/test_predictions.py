@@ -90,14 +90,6 @@ def test_predictions_that_are_not_whole_are_refused(copied, damage, message):
         rescore(copied)
 
 
-def test_missing_files_are_refused(copied, tmp_path):
-    prediction_files(copied)[1].unlink()
-    with pytest.raises(ValueError, match=r"pretrained-1\.jsonl: the predictions of a result are"):
-        rescore(copied)
-    with pytest.raises(ValueError, match=r"no results\.jsonl in .*nowhere"):
-        rescore(tmp_path / "nowhere")
-
-
 def test_test_files_are_predicted_and_written(make_config, model_folder, tmp_path):
     """From the official files to the zip, AX and both sets of MNLI by one model."""
     data = tmp_path / "data"
@@ -138,28 +130,3 @@ def test_test_files_are_predicted_and_written(make_config, model_folder, tmp_pat
 def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-
-
-LINES = [{"id": "a", "gold": "정치", "prediction": "경제"}]
-
-
-@pytest.mark.parametrize(
-    ("line", "text"),
-    [
-        (0, '{"header": 3}'),
-        (0, '{"header": {}}'),
-        (1, "[]"),
-        (1, '{"gold": "a"}'),
-        (1, '{"id": ["a"]}'),
-        (1, '{"id": "\\ud800"}'),
-        (1, "[" * 100_000),
-    ],
-)
-def test_predictions_of_another_form_are_refused(tmp_path, line, text):
-    path = tmp_path / "a.jsonl"
-    write_predictions(path, {"task": "klue-ynat"}, LINES)
-    lines = path.read_text(encoding="utf-8").split("\n")
-    lines[line] = text
-    path.write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"a\.jsonl"):
-        read_predictions(path)

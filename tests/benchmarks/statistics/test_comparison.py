@@ -18,7 +18,7 @@ from benchmarks.statistics.comparison import (
     verdict_sentence,
     within,
 )
-from benchmarks.statistics.scores import sample_of, scores_of, task_scores
+from benchmarks.statistics.scores import sample_of, scores_of
 from tests.benchmarks.conftest import make_result, put_predictions
 
 NUM_EXAMPLES = 200
@@ -127,16 +127,6 @@ def test_other_data_are_not_compared(changes):
     assert differing(result(**own), result(**own, task_version="b")) == "task version"
 
 
-def test_scores_have_draws_where_their_predictions_stand(tmp_path):
-    [score] = scores_of(read_run(write_evaluation(tmp_path / "a")))
-    assert score.note == ""
-    assert score.pretrained.estimate.over == "examples and seeds"
-    assert score.pretrained.range == (150 / NUM_EXAMPLES, 152 / NUM_EXAMPLES)
-    [bare] = scores_of(read_run(write_evaluation(tmp_path / "b", with_lines=False)))
-    assert bare.note == "no predictions of x, seed 0"
-    assert bare.pretrained.estimate.over == "seeds"
-
-
 def test_predictions_cut_in_half_are_named(tmp_path):
     run = read_run(write_evaluation(tmp_path / "a"))
     path = tmp_path / "a/evaluate/predictions/glue-sst2/random-init-2.jsonl"
@@ -147,14 +137,6 @@ def test_predictions_cut_in_half_are_named(tmp_path):
     path.write_text(whole.replace('"seed": 2', '"seed": 1'))
     with pytest.raises(ValueError, match=r"random-init-2.jsonl has seed 1, its result has 2"):
         scores_of(run)
-
-
-def test_records_of_two_protocols_make_no_mean():
-    other = {"task_version": "1.1", "data_sha256": {"dev.tsv": "b"}}
-    with pytest.raises(ValueError, match=r"results of glue-sst2 with task_version '1.0' and '1.1'"):
-        task_scores("evaluate", [result(), result(seed=1, **other)])
-    with pytest.raises(ValueError, match="two results of glue-sst2, pretrained, seed 0; remove"):
-        task_scores("evaluate", [result(), result()])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
-import huggingface_hub
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from datasets.utils.logging import disable_progress_bar
@@ -17,7 +16,6 @@ from benchmarks.tasks.data import (
     check_data,
     has_data,
     load_data,
-    load_tasks,
 )
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.texts import dump_texts
@@ -258,18 +256,6 @@ def test_the_commit_of_the_rows_is_kept_wherever_they_come_from(hub, monkeypatch
         assert load_data(YNAT, tmp_path / commit).commits == {"klue/klue": commit}
 
 
-def test_rows_of_the_hub_have_the_version_that_they_were_made_from(hub, tmp_path, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    options = EvaluateConfig(tasks=("klue-ynat", "glue-mnli"), data_dir=HUB)
-    tasks, _ = load_tasks(options)
-    assert [task.version for task in tasks] == ["1.0", "1.0"]
-    assert (YNAT.version, MNLI.version) == ("1.1", "1.0")
-    write_topics(tmp_path)
-    tasks, data = load_tasks(EvaluateConfig(tasks=("klue-ynat",), data_dir=str(tmp_path)))
-    assert tasks == [YNAT]
-    assert data["klue-ynat"].commits == {}
-
-
 TEXTS = List(TEXT)
 CHARACTERS = {"tokens": list("국회 가"), "ner_tags": ["B-OG", "I-OG", "O", "O"]}
 WORDS = {
@@ -327,30 +313,3 @@ def test_a_suite_leaves_out_what_its_place_does_not_have(tmp_path, caplog):
         *SUITE_TASKS["klue"],
         *korean,
     ]
-
-
-def test_all_tasks_without_data_are_named_at_once(tmp_path, monkeypatch):
-    """The hub is tried once."""
-    options = EvaluateConfig(tasks=("klue-ynat", "glue-rte"), data_dir=str(tmp_path))
-    with pytest.raises(
-        ValueError, match=r"klue-ynat \(.*KLUE\); glue-rte \(RTE/train.tsv, .*tasks"
-    ):
-        load_tasks(options)
-
-    def refuse(*arguments, **options):
-        tried.append(arguments)
-        raise ConnectionError("nothing there")
-
-    tried = []
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.get_session", lambda: SimpleNamespace(head=refuse))
-    monkeypatch.setattr("datasets.load_dataset", refuse)
-    options = EvaluateConfig(tasks=("klue-ynat", "glue-rte"), data_dir=HUB)
-    with pytest.raises(ValueError, match=r"klue-ynat: .*\nglue-rte: `datasets` cannot read"):
-        load_tasks(options)
-    assert [arguments[0] for arguments in tried] == [
-        huggingface_hub.constants.ENDPOINT,
-        "klue/klue",
-        "nyu-mll/glue",
-    ]
-    assert huggingface_hub.constants.HF_HUB_OFFLINE  # `datasets` makes no request any more

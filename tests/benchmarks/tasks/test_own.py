@@ -200,24 +200,6 @@ def test_what_cannot_be_a_task_is_refused(tmp_path, rows, options, message):
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
-    [
-        ("\u1100\u1173\u11bc\u110c\u1165\u11bc", ""),
-        ("부\u200b정", ""),
-        ("None", ""),
-        ("B", "'B' and 'b' differ in case or blanks alone"),
-        ("부 정", "'부 정' and '부정' differ in case or blanks alone"),
-    ],
-)
-def test_what_looks_alike_is_said(tmp_path, caplog, other, said):
-    own_task(OwnTask(train=write(tmp_path / "a.jsonl", labelled("긍정", "부정", "b"))))
-    assert not caplog.records
-    own_task(OwnTask(train=write(tmp_path / "b.jsonl", labelled("긍정", "부정", "b", other))))
-    assert len(caplog.records) == bool(said)
-    assert said in caplog.text
-
-
-@pytest.mark.parametrize(
     "tags",
     [
         ["B-PER", "O", "B-LOC", "I-LOC"],
@@ -353,16 +335,3 @@ def test_spans_become_labels_of_characters(tmp_path, tokenizer):
     assert task.score([line])["entity_micro_f1"] == 1.0
     line["prediction"] = ["O"] * 10 + line["gold"][10:]
     assert task.score([line])["entity_micro_f1"] == pytest.approx(2 / 3)
-
-
-def test_questions_in_the_json_of_squad_are_those_of_rows(tmp_path):
-    """Without an answer to one of them the score is that of SQuAD 2.0."""
-    articles = [{"paragraphs": [{"context": r["context"], "qas": [r]}]} for r in QUESTIONS]
-    (tmp_path / "squad.json").write_text(json.dumps({"data": articles}), encoding="utf-8")
-    task, data = load(tmp_path, OwnTask(train=str(tmp_path / "squad.json")))
-    _, other = load(tmp_path, OwnTask(train=write(tmp_path / "squad.jsonl", QUESTIONS)))
-    assert (data.train, data.reported) == (other.train, other.reported)
-    assert not task.has_unanswerable
-    none = QUESTIONS[0] | {"context": "Nothing.", "answers": {"text": [], "answer_start": []}}
-    task = own_task(OwnTask(train=write(tmp_path / "two.jsonl", [*QUESTIONS, none])))
-    assert task.has_unanswerable

@@ -1,13 +1,12 @@
 """From official files to checked examples: what is read, what is refused and where."""
 
 import json
-import math
 from dataclasses import replace
 
 import pytest
 
 from benchmarks.tasks.data import load_data, split_by_group
-from benchmarks.tasks.registry import SUITES, TASKS
+from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.rows import GoldAnswer
 from tests.benchmarks.records import (
     COLA,
@@ -192,20 +191,6 @@ def test_a_bad_file_is_refused_with_its_place(tmp_path, task, old, new, message)
         read(task, tmp_path, old, new)
 
 
-def test_two_rows_of_one_id_are_refused(tmp_path):
-    for task, (name, content) in FILES.items():
-        if isinstance(content, list):
-            path = write(tmp_path / name, content * 2)
-        elif isinstance(content, dict):
-            path = write(tmp_path / name, content | {"data": content["data"] * 2})
-        elif "## " in content:
-            path = write(tmp_path / name, content + "\n" + content)
-        else:
-            continue
-        with pytest.raises(ValueError, match="is that of"):
-            list(TASKS[task].read("dev", path))
-
-
 def test_cola_has_no_header_and_quotation_marks_are_characters(tmp_path):
     content = 'gj04\t1\t\tHe said " so .\ngj04\t0\t*\t"Him left\x0cnow\u2028here.\n'
     for split in ("train", "dev"):
@@ -309,20 +294,3 @@ def test_the_hash_is_of_texts_and_gold_values_in_their_order(tmp_path):
     assert digest(rows[::-1], "order") != first
     assert digest([ROW, rows[1] | {"label": "사회"}], "label") != first
     assert digest([ROW, rows[1] | {"title": "개막 "}], "text") != first
-
-
-@pytest.mark.parametrize("task", TASKS.values(), ids=lambda task: task.name)
-def test_a_task_names_fields_its_rows_have(task):
-    assert task.name == task.suite or task.name.startswith(f"{task.suite}-")
-    assert task.suite in SUITES
-    assert {"train", task.reported, *task.also_reported} <= set(task.files)
-    assert not {task.reported, *task.also_reported} & set(task.unlabelled)
-    assert task.homepage.startswith("http")
-    if task.metrics:
-        assert task.headline == task.metrics[0].__name__
-    if task.columns:
-        assert {*task.text_fields, task.label_field} <= set(task.columns)
-    assert len(set(task.labels)) == len(task.labels)
-    scores = task.score([])  # every metric is named, and undefined
-    assert next(iter(scores)) == task.headline
-    assert all(math.isnan(value) for value in scores.values())

@@ -5,8 +5,7 @@ import unicodedata
 
 import pytest
 
-from benchmarks.tasks.texts import check_benchmarks, dump_benchmarks, dump_texts, file_texts
-from electrify.config.load import parse_config
+from benchmarks.tasks.texts import dump_texts, file_texts
 from pipeline.decontaminate.index import read_letters
 
 
@@ -118,22 +117,6 @@ def test_what_is_not_there_is_named(data, tmp_path, monkeypatch, names, said):
     with pytest.raises(ValueError) as error:  # noqa: PT011
         dump_texts(names, [data], tmp_path / "texts")
     assert said in str(error.value)
-
-
-def test_the_config_says_what_and_where(data, tmp_path):
-    clean = {"sources": [{"kind": "text", "language": "ko", "path": "x"}]}
-    config = {"name": "test", "output_dir": str(tmp_path / "out"), "clean": clean}
-    assert dump_benchmarks(parse_config(config)) is None
-    clean["decontaminate_against"] = ["korean-nsmc"]
-    clean["decontaminate_data_dir"] = str(data)
-    check_benchmarks(parse_config(config))
-    folder = dump_benchmarks(parse_config(config))
-    assert folder == tmp_path / "out" / "benchmark-texts"
-    assert [path.name for path in folder.iterdir()] == ["korean-nsmc.jsonl"]
-    clean["decontaminate_against"] = ["korean"]
-    with pytest.raises(ValueError, match="no evaluation file of 'korean-naver-ner'"):
-        check_benchmarks(parse_config(config))
-    assert [path.name for path in folder.iterdir()] == ["korean-nsmc.jsonl"]
 
 
 # Files of the user's own.

@@ -26,30 +26,6 @@ def tokenizer():
     return tokenizer
 
 
-@pytest.mark.parametrize(
-    ("text", "max_length", "expected"),
-    [
-        (TEXT, 32, "<subj> 민 ##수 </subj> ##는 <obj> 서울 </obj> ##에 산다"),
-        # a blank before the rest, and a rest that is no Hangul
-        (
-            "<subj>민수</subj> 는 <obj>서울</obj>A 산다",
-            32,
-            "<subj> 민 ##수 </subj> 는 <obj> 서울 </obj> A 산다",
-        ),
-        # the repaired piece is not in the vocabulary
-        (
-            "<subj>민수</subj>산다 <obj>서울</obj> 에",
-            32,
-            "<subj> 민 ##수 </subj> [UNK] <obj> 서울 </obj> 에",
-        ),
-        (TEXT, 8, "<subj> 민 ##수 </subj> ##는 <obj>"),
-    ],
-)
-def test_the_rest_of_a_word_goes_on_behind_a_marker(tokenizer, text, max_length, expected):
-    (ids,) = entity_inputs([text], tokenizer, max_length)
-    assert tokenizer.convert_ids_to_tokens(ids) == ["[CLS]", *expected.split(), "[SEP]"]
-
-
 def test_a_text_may_end_behind_a_marker(tokenizer):
     """The official code reads one character on and stops with an IndexError."""
     text = "<subj>민수</subj>는 <obj>서울</obj>"

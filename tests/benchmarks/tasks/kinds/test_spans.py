@@ -37,7 +37,7 @@ from benchmarks.tasks.kinds.spans import (
 )
 from benchmarks.tasks.rows import GoldAnswer
 from tests.benchmarks.conftest import build_tokenizer
-from tests.benchmarks.records import KORQUAD_1, MRC, SQUAD_1, SQUAD_2, SQUAD_2_SPAN
+from tests.benchmarks.records import KORQUAD_1, MRC, SQUAD_2, SQUAD_2_SPAN
 
 CONTEXT = (
     "The Café Lumière (opened 1932) stands in Seoul; 한강연구소(HRI)와 《바람의 언덕》이 협약을 "
@@ -177,19 +177,6 @@ def test_every_window_is_a_row_and_only_those_with_the_answer_have_its_place(tok
         )
 
 
-def test_the_mask_holds_the_context_and_the_first_position(tokenizer):
-    features, _ = window_rows([question(None)], tokenizer, Lengths(40, 8, 20), train=False)
-    rows = np.arange(len(features.input_ids))
-    length = 50
-    mask = SQUAD_1.label_arrays(features, rows, length)["answer_mask"]
-    for row in rows:
-        context = np.flatnonzero(mask[row])[1:]
-        ids = features.input_ids[row][context]
-        assert mask[row, 0]
-        assert not set(ids.tolist()) & {0, 2, 3}
-        assert len(context) == len(features.details["offsets"][row])
-
-
 @pytest.mark.parametrize("text", ["각의 세금이, é훌륭 1가", "ㄱ각é", ""])
 def test_pieces_of_decomposed_text_hold_whole_characters(text):
     """Each piece stands for the same characters as in the composed text."""
@@ -255,22 +242,6 @@ def test_spans_are_those_of_a_loop(seed):
     assert found.end_score.tolist() == [end[e] for _, e in expected]
     assert set(found.window.tolist()) <= {3}
     assert best_positions(np.array(start), n_best_size).tolist() == ranked[0]
-
-
-def test_the_best_of_all_windows_and_each_text_once():
-    spans = [table([0, 3, 1], [0, 0, 2]), table([0, 4, 1], [0, 0, 1], number=1)]
-    answer = electra_answer(spans, text_of, 20, None)
-    assert (answer.text, answer.null_odds) == ("0:1-2", None)
-    scores = [candidate.score for candidate in answer.candidates]
-    assert scores == sorted(scores, reverse=True)
-    assert len(scores) == 6
-    weights = np.exp(scores)
-    assert answer.probabilities == pytest.approx(weights / weights.sum())
-    once = electra_answer(spans, lambda *_: "same", 20, None)
-    assert [candidate.score for candidate in once.candidates] == [5.0]
-    assert len(electra_answer(spans, text_of, 3, None).candidates) == 3
-    blank = electra_answer(spans, lambda _, start, end: "" if start == 1 else "word", 20, [0])
-    assert blank.text == "word"  # an empty text is no answer
 
 
 def test_without_any_valid_span_the_answer_is_the_official_one():
