@@ -66,11 +66,11 @@ def make_result(**changes: Any) -> Result:
     return Result.model_validate(fields | changes)
 
 
-def put_predictions(folder: Path, result: Result, lines: Sequence[Any]) -> None:
-    """The file of predictions of a result."""
-    about = {"role": result.role, "data_sha256": result.data_sha256}
-    about |= {name: getattr(result, name) for name in ("task", "task_version", "seed", "split")}
-    write_predictions(prediction_path(folder, result), about, plain(lines))
+def put_predictions(folder: Path, result: Result, lines: Sequence[Any], split: str = "") -> None:
+    """The file of predictions of a result, of a further split where one is named."""
+    about = result.model_dump(include={"role", "data_sha256", "task", "task_version", "seed"})
+    about["split"] = split or result.split
+    write_predictions(prediction_path(folder, result, split), about, plain(lines))
 
 
 def t_half_width(values: Sequence[float]) -> float:

@@ -9,7 +9,6 @@ from transformers import (
     BertConfig,
     DebertaV2Config,
     DistilBertConfig,
-    ElectraConfig,
     ModernBertConfig,
     RobertaConfig,
 )
@@ -36,7 +35,6 @@ BASE = {
 }
 CONFIGS = {
     "bert": BertConfig(**BASE),
-    "electra": ElectraConfig(**BASE, embedding_size=8),
     "roberta": RobertaConfig(**BASE | {"max_position_embeddings": 33}, type_vocab_size=1),
     "deberta-v2": DebertaV2Config(
         **BASE,

@@ -15,9 +15,8 @@ from benchmarks.noise.fairness import (
     write_gaps,
 )
 from benchmarks.noise.tables import read_csv
-from benchmarks.results.predictions import plain, prediction_path, write_predictions
 from benchmarks.tasks.data import load_data
-from tests.benchmarks.conftest import make_result
+from tests.benchmarks.conftest import make_result, put_predictions
 from tests.benchmarks.records import HATE_SPEECH
 
 GROUP = "jeolla"  # of the axis of regions
@@ -62,8 +61,6 @@ def gaps_of(place: Path, folder: Path, shift: float, alarm: float) -> list[Gap]:
             data_sha256=data.sha256,
         )
         results.append(result)
-        about = {"role": result.role, "data_sha256": result.data_sha256}
-        about |= {name: getattr(result, name) for name in ("task", "task_version", "seed")}
         for split, examples in data.predicted.items():
             lines = []
             for row in examples:
@@ -79,8 +76,7 @@ def gaps_of(place: Path, folder: Path, shift: float, alarm: float) -> list[Gap]:
                     {"id": row.id, "gold": gold, "prediction": said}
                     | {"probabilities": [1 - bad, bad / 2, bad / 2]}
                 )
-            path = prediction_path(place, result, "" if split == data.split else split)
-            write_predictions(path, {**about, "split": split}, plain(lines))
+            put_predictions(place, result, lines, "" if split == data.split else split)
     source = SimpleNamespace(config=SimpleNamespace(architectures=["Other"]), path="none")
     write_gaps(place, [HATE_SPEECH], {HATE_SPEECH.name: data}, results, source, [folder])
     return read_csv(place / TABLE, Gap)

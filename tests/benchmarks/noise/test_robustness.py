@@ -16,10 +16,9 @@ from benchmarks.noise.robustness import (
     write_conditions,
 )
 from benchmarks.noise.tables import read_csv
-from benchmarks.results.predictions import plain, prediction_path, write_predictions
 from benchmarks.tasks.data import TaskData
 from benchmarks.tasks.kinds.classification import LabelExample
-from tests.benchmarks.conftest import FILLERS, TOPICS, make_result
+from tests.benchmarks.conftest import FILLERS, TOPICS, make_result, put_predictions
 from tests.benchmarks.records import YNAT
 
 NUM = 140
@@ -81,8 +80,6 @@ def conditions_of(place: Path, *readers: Reader) -> list[Condition]:
     readers = readers * 2 if len(readers) == 1 else readers
     results = [make_result(seed=n, data_sha256=data.sha256) for n in range(len(readers))]
     for read, result in zip(readers, results, strict=True):
-        about = {"role": result.role, "data_sha256": result.data_sha256}
-        about |= {name: getattr(result, name) for name in ("task", "task_version", "seed")}
         for split, examples in data.predicted.items():
             lines = [
                 {
@@ -92,8 +89,7 @@ def conditions_of(place: Path, *readers: Reader) -> list[Condition]:
                 }
                 for row in examples
             ]
-            path = prediction_path(place, result, split if split == SPLIT else "")
-            write_predictions(path, {**about, "split": split}, plain(lines))
+            put_predictions(place, result, lines, split if split == SPLIT else "")
     write_conditions(place, [YNAT], {YNAT.name: data}, results, Source())
     return read_csv(place / TABLE, Condition)
 

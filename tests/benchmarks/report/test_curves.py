@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.report.curves import add_curves, curves_of
+from benchmarks.report.curves import add_curves, add_score_cost, curves_of
 from benchmarks.report.published import (
     add_published,
     differences_to,
@@ -40,7 +40,6 @@ def result(value: float, seed: int = 0, **changes: Any) -> Result:
 def make_run(
     own: list[Result] | None = None,
     checkpoints: dict[int, list[Result]] | None = None,
-    low_shot: list[Result] | None = None,
 ) -> RunFolder:
     metrics = tuple(
         {"kind": "train", "step": step, "tokens": 1000 * step, "flops_paper": 1e9 * step}
@@ -66,7 +65,6 @@ def make_run(
         metrics=metrics,
         evaluations={"evaluate": tuple(own)} if own else {},
         checkpoint_evaluations={s: tuple(r) for s, r in (checkpoints or {}).items()},
-        low_shot={"evaluate": tuple(low_shot)} if low_shot else {},
     )
 
 
@@ -135,3 +133,8 @@ def test_what_keeps_ours_from_being_compared_is_said(changes, words):
     run = make_run(seeds(0.4, **changes))
     assert words in markdown(add_published, run)
     assert words in "; ".join(differences_to(run.evaluations["evaluate"][0]))
+
+
+def test_cost_stands_beside_the_score(on_the_way):
+    text = markdown(add_score_cost, on_the_way)
+    assert "All 4 fine-tunings together took 8e+12 FLOPs, 4 times what pretraining took" in text
