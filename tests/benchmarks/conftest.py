@@ -90,7 +90,10 @@ def text_of(page: str) -> str:
     ends = r"(?s)(<tr\b.*?</tr>)|</?(?:p|h\d|summary|pre|d[tdl]|\w*caption)\b"
     for block in filter(None, re.split(ends, page)):
         cells = re.findall(r"(?s)<t[dh]\b[^>]*>(.*?)</t[dh]>", block)
-        lines.append(f"| {' | '.join(map(plain, cells))} |" if cells else plain(f"<p {block}"))
+        if cells:
+            lines.append(f"| {' | '.join(map(plain, cells))} |")
+        elif ">" in block:
+            lines.append(plain(f"<p {block}"))
     return "\n".join(line for line in lines if line)
 
 
