@@ -90,22 +90,17 @@ def test_what_decides_a_corpus_tells_it_from_others():
     ("text", "message"),
     [
         ("name = 'x'", "base is missing"),
-        ("name = ", "not valid TOML"),
         (TWO.replace("tiny", "../out"), "name = .*should match"),
-        (TWO.replace("= 0.5", "= 1979-05-27"), "no value of type date"),
-        (TWO.replace(str(SCRATCH), "a" * 5000), "variant 'half'"),
         (TWO.replace("seeds", "seds"), "unknown key seds"),
         (TWO.replace("half =", "'full!' ="), "variant 'full': its folder would be 'full', which"),
         (
             TWO.replace("pretrain.generator_hidden_fraction' = 0.5", "pretrain.hiden_size' = 3"),
             r"variant 'half': .*hiden_size = 3; did you mean hidden_size",
         ),
-        (TWO + "[experiments.a]\nvariants = ['none']", "experiments.a: there is no variant 'none'"),
         (
             TWO + "[experiments.a]\nvariants = ['half']\nclaims = ['half > full']",
             "names 'full', which is not among",
         ),
-        (TWO + "[experiments.a]\nvariants = ['half']\nclaims = ['half']", "write 'A > B'"),
     ],
 )
 def test_bad_grids_are_named(tmp_path: Path, text: str, message: str):

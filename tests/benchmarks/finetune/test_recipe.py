@@ -103,19 +103,6 @@ def test_the_linear_schedule_is_that_of_transformers():
         theirs.step()
 
 
-def test_a_tasks_own_options_win_over_those_of_all_tasks_and_these_over_the_recipe():
-    options = EvaluateConfig(
-        learning_rate=1e-3,
-        batch_size=8,
-        num_epochs=0.5,
-        tasks_options={"glue-cola": {"batch_size": 4}},
-    )
-    cola, rte = (hyper_parameters(task, options, 256) for task in (COLA, RTE))
-    assert (cola.learning_rate, cola.batch_size) == (1e-3, 4)
-    assert [cola.num_steps(rows) for rows in (100, 1)] == [12, 1]
-    assert (rte.learning_rate, rte.batch_size, rte.layer_lr_decay) == (1e-3, 8, 0.8)
-
-
 def recommend(folder: Path, **settings: object) -> str:
     (folder / "finetuning.json").write_text(json.dumps(settings))
     return str(folder)

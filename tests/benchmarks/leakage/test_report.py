@@ -21,8 +21,6 @@ from electrify.stage.leakage_report import (
     SplitLeakage,
     TaskLeakage,
     TouchedLine,
-    read_report,
-    read_touched,
     touched_path,
 )
 from electrify.stage.run import run_stage
@@ -145,20 +143,6 @@ def test_the_report_shows_them_and_escapes_what_was_found(run):
     (row,) = leakage_rows(read_run(run))
     assert list(row.values())[:3] == ["klue-ynat", "60", "12"]
     assert row["without the touched ones"] == percent(without.value)
-
-
-def test_a_line_cut_in_half_is_named(run):
-    path = touched_path(run / LEAKAGE, YNAT.name)
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text[: len(text) // 3 - 9], encoding="utf-8")
-    with pytest.raises(ValueError, match=r"touched-klue-ynat\.jsonl is damaged"):
-        list(read_touched(run / LEAKAGE, read_report(run / LEAKAGE).tasks[0]))
-    path.write_text("".join(text.splitlines(keepends=True)[:-3]), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"names 9 rows of dev, .* counts 12"):
-        report([run])
-    path.unlink()
-    with pytest.raises(ValueError, match=r"names 0 rows of dev"):
-        report([run])
 
 
 def test_items_are_the_reported_rows_with_the_ids_of_predictions(make_config, tmp_path):

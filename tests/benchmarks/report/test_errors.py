@@ -1,5 +1,4 @@
 import math
-import random
 import re
 from collections import Counter
 from pathlib import Path
@@ -18,7 +17,17 @@ from benchmarks.results.results import append_result
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.errors import failure_of, parts_of
 from tests.benchmarks.conftest import make_result, put_predictions, text_of
-from tests.benchmarks.records import NAVER_NER, NER, RTE, SQUAD_1, SQUAD_2, WOS, YNAT
+from tests.benchmarks.records import (
+    DP,
+    NAVER_NER,
+    NER,
+    RTE,
+    SQUAD_1,
+    SQUAD_2,
+    WOS,
+    YNAT,
+    lines_of,
+)
 
 HOSTILE = "<script>alert('가')</script> \"q\" \u202edlrow\u202c \x07 | `*_[a](b) & </dd></details>"
 
@@ -33,43 +42,8 @@ def label_line(task, number, gold, probabilities):
     }
 
 
-def random_labels(task, seed, count=300):
-    """Labels right in about two rows of three, the gold ones the same for every seed."""
-    gold, rng = random.Random(0), np.random.default_rng(seed)
-    rows = []
-    for number in range(count):
-        label = gold.randrange(len(task.labels) - 1)  # the last one never occurs
-        probabilities = rng.dirichlet(np.ones(len(task.labels)))
-        probabilities[label] += rng.random() < 0.6
-        line = label_line(task, number, task.labels[label], probabilities / probabilities.sum())
-        rows.append(line)
-    return rows
-
-
-def chain(task, seed):
-    """Characters with labels, blanks among them, of which some are predicted otherwise."""
-    gold, rng = random.Random(0), random.Random(seed)
-    lines = []
-    for number in range(60):
-        text = "".join(gold.choice("가나다 ") for _ in range(20)) + "끝"
-        kinds = [gold.choice(("PS", "LC", "OG")) for _ in range(3)]
-        labels = [label for kind in kinds for label in (f"B-{kind}", *[f"I-{kind}"] * 3, "O", "O")]
-        labels = [*labels, "O", "O", "O"]
-        predicted = [x if rng.random() < 0.9 else rng.choice(task.labels) for x in labels]
-        lines.append(
-            {
-                "id": str(number),
-                "text": text,
-                "gold": labels,
-                "prediction": predicted,
-                "frame": ["O", "O"],
-            }
-        )
-    return lines
-
-
 def test_f1_by_label_is_what_the_metrics_average():
-    lines = random_labels(YNAT, 1)
+    lines = lines_of(YNAT, np.random.default_rng(1), 300)
     scores = label_scores(YNAT, {0: lines}, {})
     f1s = [score.f1 for score in scores]
     assert np.mean(f1s) == pytest.approx(YNAT.score(lines)["macro_f1"], abs=1e-12)
@@ -86,26 +60,23 @@ def test_f1_by_label_is_what_the_metrics_average():
         assert math.isnan(score.random_f1)
 
 
-def test_entities_are_those_of_the_metrics():
-    lines = chain(NER, 1)
-    scores = label_scores(NER, {0: lines}, {})
-    by_offsets = NER.score(lines)["entity_macro_f1_by_offsets"]
-    assert 0.2 < by_offsets < 0.95
-    assert np.mean([score.f1 for score in scores]) == pytest.approx(by_offsets, abs=1e-12)
+@pytest.mark.parametrize(
+    ("task", "metric"), [(NAVER_NER, "seqeval_micro_f1"), (WOS, "pooled_slot_f1"), (DP, "las")]
+)
+def test_parts_are_those_that_the_metric_counts(task, metric):
+    lines = lines_of(task, np.random.default_rng(2), 80)
+    parts = [part for line in lines for part in parts_of(task, line)]
+    claimed = sum(bool(part.gold) + bool(part.predicted) for part in parts)
+    if metric == "las":
+        claimed = 2 * len(parts)
+    f1 = 2 * sum(part.is_right for part in parts) / claimed
+    assert f1 == pytest.approx(task.score(lines)[metric])
 
-    rng = random.Random(2)
-    words = [
-        {"id": str(n), "gold": [rng.choice(NAVER_NER.labels[:5]) for _ in range(12)]}
-        for n in range(80)
-    ]
-    for line in words:
-        line["prediction"] = [
-            x if rng.random() < 0.8 else rng.choice(NAVER_NER.labels[:5]) for x in line["gold"]
-        ]
-    pairs = [pair for line in words for pair in parts_of(NAVER_NER, line)]
-    claimed = sum(bool(pair.gold) + bool(pair.predicted) for pair in pairs)
-    f1 = 2 * sum(pair.is_right for pair in pairs) / claimed
-    assert f1 == pytest.approx(NAVER_NER.score(words)["seqeval_micro_f1"])
+
+def test_entities_are_those_of_the_metric():
+    lines = lines_of(NER, np.random.default_rng(1), 60)
+    f1s = [score.f1 for score in label_scores(NER, {0: lines}, {})]
+    assert np.mean(f1s) == pytest.approx(NER.score(lines)["entity_macro_f1_by_offsets"], abs=1e-12)
 
 
 def test_the_worst_are_wrong_by_the_median_of_the_seeds_and_the_surest_come_first():
@@ -231,7 +202,13 @@ def test_texts_are_quoted_only_where_asked_for(tmp_path):
 @pytest.mark.parametrize(
     ("task", "lines"),
     [
-        (NER, [{**line, "text": line["text"].replace("가", "密")} for line in chain(NER, 1)]),
+        (
+            NER,
+            [
+                {**line, "text": "密" * len(line["text"])}
+                for line in lines_of(NER, np.random.default_rng(1), 20)
+            ],
+        ),
         (SQUAD_2, [question(0, ["密"], "密密", -9.0)]),
         (WOS, [{"id": "0", "gold": ["택시-종류-密"], "prediction": []}]),
     ],
