@@ -81,9 +81,7 @@ def run_config(folder: Path, **changes: object) -> RunConfig:
             "evaluate": {
                 "tasks": ["klue-ynat"],
                 "seeds": [0, 1, 2],
-                "tasks_options": {
-                    "squad-1.1": {"num_epochs": 1.0}
-                },  # a name that TOML wants quoted
+                "tasks_options": {"squad-1.1": {"num_epochs": 1.0}},  # TOML wants it quoted
             },
         }
     )
@@ -223,10 +221,7 @@ def test_scores_are_mean_and_sample_sd_over_seeds(run):
     for text in (page, short):
         assert verdict in text
         assert cells(text, "ko-demo") == ["ko-demo", f"{100 * mean:.1f} ± 0.6"]
-        assert cells(text, "random initialisation") == [
-            "random initialisation",
-            f"{100 * control:.1f} ± 1.7",
-        ]
+        assert cells(text, "random initialisation")[1] == f"{100 * control:.1f} ± 1.7"
         assert "| mBERT-base | 81.5† |" in text  # its split is not stated
     assert len(short.splitlines()) <= 80
 
@@ -289,10 +284,6 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path, run):
         report([tmp_path / "empty"], None)
     with pytest.raises(ValueError, match=r"no folder .*nowhere; run first: electrify run"):
         report([tmp_path / "nowhere"], None)
-    with pytest.raises(ValueError, match="no run folder given"):
-        report([], None)
-    with pytest.raises(ValueError, match="named twice"):
-        report([run, run / ".." / run.name], None)
     with pytest.raises(ValueError, match="file is a file; give a folder"):
         report([run], tmp_path / "file")
     assert not list(tmp_path.rglob("report.md"))
