@@ -9,7 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import (
-    AutoModel,
     BertConfig,
     BertForMaskedLM,
     ElectraConfig,
@@ -23,7 +22,6 @@ from transformers import (
 )
 
 from benchmarks.analysis.reader import Reader, logits_at, open_reader, windows_of
-from tests.benchmarks.conftest import build_tokenizer
 
 TEXTS = ["국회 증시 새", "오늘 내일 여행, 축구", "큰"]
 LONG = " ".join(["오늘 국회 큰 반도체 축구 내일 여행"] * 15)  # of 105 pieces, a window has 30
@@ -128,17 +126,3 @@ def test_a_run_an_export_and_a_network_are_opened(
         assert networks(place) == (True, True)
     assert networks(model_folder) == (True, False)
     assert networks(generator_folder) == (False, True)
-
-
-def test_what_is_no_pair_is_refused(model_folder: Path, tmp_path: Path, tokenizer):
-    encoder = tmp_path / "encoder"
-    AutoModel.from_pretrained(model_folder).save_pretrained(encoder)
-    tokenizer.save_pretrained(encoder)
-    assert open_reader(str(encoder)).discriminator is None
-    with pytest.raises(ValueError, match="is no whole ElectraForMaskedLM: it lacks"):
-        open_reader(str(model_folder), str(model_folder))
-    with pytest.raises(ValueError, match="no model folder out/none"):
-        open_reader("out/none/discriminator")
-    build_tokenizer(("다른",)).save_pretrained(encoder)
-    with pytest.raises(ValueError, match="has another vocabulary"):
-        open_reader(str(model_folder), str(encoder))

@@ -80,9 +80,3 @@ def test_a_row_keeps_its_digits_beside_a_larger_one(levels: int) -> None:
     expected = states @ table.T
     scale = np.abs(expected).max(axis=0)
     assert (np.abs(logits - expected) <= 0.03 * scale).all()
-
-
-def test_a_kept_table_stays(exported: Exported) -> None:
-    model, _ = tied()
-    quantize_tables(model, 127, ["embeddings/Gather"])
-    assert [of.name for of in model.graph.initializer] == ["table"]
