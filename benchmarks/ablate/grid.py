@@ -20,7 +20,6 @@ from electrify.stage.remote import is_address
 from electrify.system.outcome import UserError
 
 Seeds = tuple[Annotated[int, Field(ge=0, lt=2**63)], ...]
-_CLAIM = re.compile(r"(.+) ([>=]) (.+)")
 RANDOM = "random initialisation"  # the baseline in tables: the same network, fine-tuned alike
 MEAN = "all tasks"
 _LANGUAGES = {"klue": "ko", "korean": "ko", "glue": "en", "squad": "en"}  # of suites
@@ -41,6 +40,13 @@ class Claim:
         return f"{self.better} {'=' if self.is_equality else '>'} {self.worse}"
 
 
+def read_claim(text: str, source: str = "") -> Claim:
+    """A claim of a file: 'A > B' or 'A = B'."""
+    if match := re.fullmatch(r"(.+) ([>=]) (.+)", text):
+        return Claim(match[1], match[3], match[2] == "=", source)
+    raise UserError(f"claim {text!r}: write 'A > B' or 'A = B' of two variants")
+
+
 class Experiment(Section):
     """A question: the variants that answer it, and what is claimed of them."""
 
@@ -52,10 +58,8 @@ class Experiment(Section):
     @model_validator(mode="after")
     def _check_claims(self) -> Self:
         for text in self.claims:
-            match = _CLAIM.fullmatch(text)
-            if match is None:
-                raise UserError(f"claim {text!r}: write 'A > B' or 'A = B' of two variants")
-            for variant in (match[1], match[3]):
+            claim = read_claim(text)
+            for variant in (claim.better, claim.worse):
                 if variant not in self.variants:
                     raise UserError(
                         f"claim {text!r} names {variant!r}, which is not among its variants"
@@ -105,10 +109,9 @@ class Grid(Section):
     def claims(self) -> list[Claim]:
         """The claims of all experiments."""
         return [
-            Claim(match[1], match[3], match[2] == "=", experiment.source or label)
+            read_claim(text, experiment.source or label)
             for label, experiment in self.experiments.items()
             for text in experiment.claims
-            if (match := _CLAIM.fullmatch(text))
         ]
 
 
@@ -168,6 +171,11 @@ class Run:
     def folder(self) -> Path:
         """The run's folder."""
         return output_dir(self.config)
+
+    @property
+    def log(self) -> Path:
+        """What it prints, if several run at once."""
+        return self.folder / "ablation.log"
 
 
 def base_config(grid: Grid, overrides: Sequence[str]) -> RunConfig:

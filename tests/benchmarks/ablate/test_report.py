@@ -90,7 +90,7 @@ def test_the_page_says_what_was_run_what_holds_and_what_is_missing(grid, tmp_pat
     assert "c, seed 0; c, seed 1." in page
     assert "One night." in page
     assert "<i>" not in html.split("<body")[1].replace("<i class", "")
-    assert "By all tasks: of 2 claims 1 hold (a > b|<i>), 1 were not run." in page
+    assert "By all tasks, of 2 claims: 1 holds (a > b|<i>), 1 not run." in page
     (claim,) = (line for line in page.splitlines() if line.startswith("| a > b|<i> | Table 5 |"))
     assert claim.endswith("| holds |")
     assert "| +20.50 ± " in claim
@@ -127,7 +127,7 @@ def test_claims_are_judged_by_every_column_asked_for_and_corrected_over_all(grid
     assert p < 0.05
     # of six, four of which have not been run: a grid under way is judged as the whole one
     assert claims[0].p_corrected == pytest.approx(6 * p, rel=1e-6)
-    assert "By all tasks: of 2 claims 1 cannot be told apart, 1 were not run." in page
+    assert "By all tasks, of 2 claims: 1 cannot be told apart, 1 not run." in page
 
 
 def test_seeds_of_a_task_that_only_some_runs_have_are_refused_not_averaged():
