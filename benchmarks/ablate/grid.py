@@ -1,17 +1,15 @@
 """The file of a grid (docs/ablations.md has one), and the runs that it asks for."""
 
-import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from benchmarks.tasks.registry import tasks_of
-from electrify.config.load import override_config, parse_part, read_config, toml_key, toml_value
+from electrify.config.load import load_config, parse_part, read_config, toml_key, toml_value
 from electrify.config.run import RunConfig
 from electrify.config.section import Count, Section
 from electrify.stage.folder import digest_of
@@ -97,13 +95,9 @@ class Grid(Section):
                     raise UserError(f"experiments.{label}: there is no variant {variant!r}")
         return self
 
-    @cached_property
-    def raw_base(self) -> dict[str, Any]:
-        return read_config(self.base)
-
     def config(self, overrides: Sequence[str]) -> RunConfig:
         """The base with these options changed, as `--set` takes them."""
-        return override_config(copy.deepcopy(self.raw_base), overrides, str(self.base))
+        return load_config(self.base, overrides)
 
     @property
     def claims(self) -> list[Claim]:

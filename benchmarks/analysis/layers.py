@@ -167,13 +167,15 @@ def hidden_states(reader: Reader, encoder: Any, examples: Sequence[ProbeExample]
     def layers(batch: Inputs) -> torch.Tensor:
         return torch.stack(encoder(**batch, output_hidden_states=True).hidden_states, dim=2)
 
-    texts = list(dict.fromkeys(example.text for example in examples))
-    read = reader.judge([text.ids for text in reader.cut(texts)], layers)
-    by_text = {texts[number]: of_pieces for number, _, of_pieces in read}
-    states = [
-        by_text[e.text].mean(axis=0) if e.piece == MEAN else by_text[e.text][e.piece]
-        for e in examples
-    ]
+    by_text: dict[str, list[int]] = {}
+    for number, example in enumerate(examples):
+        by_text.setdefault(example.text, []).append(number)
+    numbers = list(by_text.values())
+    states: list[Any] = [None] * len(examples)
+    for row, _, of_pieces in reader.judge([t.ids for t in reader.cut(list(by_text))], layers):
+        for number in numbers[row]:
+            piece = examples[number].piece
+            states[number] = of_pieces.mean(axis=0) if piece == MEAN else of_pieces[piece]
     return np.stack(states, axis=1)
 
 

@@ -163,9 +163,9 @@ def by_word(text: TokenizedText, scores: Floats) -> Floats:
     spans = word_spans(text.text)
     words = np.full(len(spans), scores.min())
     starts = [start for start, _ in spans]
-    for (_, end), score in zip(text.spans, scores, strict=True):
+    for (start, end), score in zip(text.spans, scores, strict=True):
         number = bisect_right(starts, end - 1) - 1
-        if number >= 0 and end <= spans[number][1]:
+        if number >= 0 and start < end <= spans[number][1]:
             words[number] = max(words[number], score)
     return words
 

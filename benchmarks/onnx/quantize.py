@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,17 +22,13 @@ _MIN_ROWS = 64  # of a table: token types and the like stay as they are
 def quantize(file_in: Path, file_out: Path, bits: Bits = 7, kept: Collection[str] = ()) -> None:
     """Write an fp32 file of `export_onnx` in int8.
 
-    `kept` are patterns of modules that stay in fp32, as `modules` names them.
+    `kept` are modules that stay in fp32, as `modules` names them.
     """
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     model = onnx.load(file_in)
-    excluded = [
-        node.name
-        for node in model.graph.node
-        if any(fnmatch(_module(node.name), pattern) for pattern in kept)
-    ]
+    excluded = [node.name for node in model.graph.node if _module(node.name) in kept]
     quantize_tables(model, 2 ** (bits - 1) - 1, excluded)
     with errors_alone():  # it advises a step that is of no use here
         quantize_dynamic(
