@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.analysis.report import add_parts, read_figures, sections_of
+from benchmarks.analysis.report import Part, add_parts, read_figures, sections_of
 from benchmarks.leakage.report import add_leakage, leakage_rows
 from benchmarks.report.curves import (
     add_curves,
@@ -107,6 +107,9 @@ def _sections(
             missing(page, run, "evaluate", "Scores")
         add_scores(page, run, compared)
 
+    def probed(parts: Sequence[Part]) -> Callable[[Page, RunFolder], None]:
+        return lambda page, _: add_parts(page, parts)
+
     sections: dict[str, Callable[[Page, RunFolder], None]] = {
         "Scores in full": scores,
         "Published scores": add_published,
@@ -118,7 +121,7 @@ def _sections(
     }
     if run.probe:
         for title, parts in sections_of(read_figures(run.probe)).items():
-            sections[title] = lambda page, _, parts=parts: add_parts(page, parts)
+            sections[title] = probed(parts)
     if has_stages(run):
         sections |= {
             "The model": add_model,
