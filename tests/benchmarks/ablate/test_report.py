@@ -76,7 +76,7 @@ def test_claims_are_judged_by_every_column_asked_for_and_corrected_over_all(grid
     assert p < 0.05
     # of six, four of which have not been run: a grid under way is judged as the whole one
     assert claims[0].p_corrected == pytest.approx(6 * p, rel=1e-6)
-    assert "By all tasks: of 2 claims 1 cannot be told apart, 1 were not run." in page
+    assert "By all tasks, of 2 claims: 1 cannot be told apart, 1 not run." in page
 
 
 Table = dict[str, dict[int, float]]

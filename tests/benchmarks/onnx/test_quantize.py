@@ -32,9 +32,13 @@ def test_kept_modules_stay_in_fp32(exported: Exported, tmp_path: Path) -> None:
     names = modules(exported.file)
     assert "encoder.layer.1.output.dense" in names
     assert "dense_prediction" in names
-    quantize(exported.file, tmp_path / "all.onnx", kept=["*"])
+    quantize(exported.file, tmp_path / "all.onnx", kept=names)
     assert error(predict(exported.file, ROWS), predict(tmp_path / "all.onnx", ROWS)) == 0
-    quantize(exported.file, tmp_path / "part.onnx", kept=["encoder.layer.0.*"])
+    quantize(
+        exported.file,
+        tmp_path / "part.onnx",
+        kept=[name for name in names if name.startswith("encoder.layer.0.")],
+    )
     products = [
         node.name.partition("/")[0].partition(".")[2]
         for node in onnx.load(tmp_path / "part.onnx").graph.node
