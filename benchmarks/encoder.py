@@ -12,7 +12,13 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoTokenizer,
+    ElectraForPreTraining,
+    ModernBertForTokenClassification,
+)
 from transformers.utils import logging
 
 from electrify.config.evaluate import Role
@@ -113,8 +119,19 @@ def open_model(path: str, name: str | None = None) -> ModelSource:
 
 
 def is_discriminator(model: ModelSource) -> bool:
-    """Whether it has ELECTRA's detection head."""
-    return "ElectraForPreTraining" in (model.config.architectures or ())
+    """Whether it tells replaced tokens: by ELECTRA's head or, as an export of a modern network, by
+    the one label of a token classification of ModernBERT."""
+    names = model.config.architectures or ()
+    is_modern = "ModernBertForTokenClassification" in names and model.config.num_labels == 1
+    return is_modern or "ElectraForPreTraining" in names
+
+
+def load_discriminator(model: ModelSource) -> Any:
+    """The network of a folder for which `is_discriminator` holds; as `load_network`."""
+    modern = model.config.model_type == "modernbert"
+    return load_network(
+        model.path, ModernBertForTokenClassification if modern else ElectraForPreTraining
+    )
 
 
 def is_language_model(model: ModelSource) -> bool:

@@ -4,6 +4,8 @@ Mask, generate, sample, discriminate, weigh; `model.train.step` then goes backwa
 What other objectives do otherwise is in `model.objectives`.
 """
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -166,7 +168,7 @@ class ElectraPretrainer(nn.Module):
         sampling = Sampling(
             masked.batch.noise.samples, config.sampling_temperature, config.disallow_correct
         )
-        predicted = predict_chosen(*self.generator_output(), masked, hidden, sampling)
+        predicted = predict_chosen(self.generator_output(), masked, hidden, sampling)
         assert predicted.sampled is not None
         term = Term(predicted.total, "chosen", config.generator_weight)
         found = Predictions(predicted.losses, predicted.hits)
@@ -196,7 +198,7 @@ class ElectraPretrainer(nn.Module):
     ) -> tuple[Term, Predictions]:
         """The main network predicts the originals at the chosen positions from an input (B, L)."""
         hidden = self.main_states(input_ids, *masked.context)
-        predicted = predict_chosen(*self.language_output(), masked, hidden)
+        predicted = predict_chosen(self.language_output(), masked, hidden)
         term = Term(predicted.total, "chosen", weight)
         return term, Predictions(predicted.losses, predicted.hits)
 
@@ -247,32 +249,29 @@ class ElectraPretrainer(nn.Module):
         hidden: Tensor = self.discriminator(embedded, attention_mask, layers)
         return hidden
 
-    def generator_output(self) -> tuple[GeneratorHead, Tensor]:
-        """The generator's head and its embedding matrix (V, E)."""
+    def generator_output(self) -> "VocabularyOutput":
+        """The generator's head over the vocabulary."""
         assert self.generator_head is not None
-        embeddings = self.generator_embeddings or self.embeddings
-        return self.generator_head, embeddings.word.weight
+        matrix = (self.generator_embeddings or self.embeddings).word.weight
+        body = self.generator or self.discriminator
+        return VocabularyOutput(self.generator_head, matrix, _projection(body))
 
-    def language_output(self) -> tuple[GeneratorHead, Tensor]:
-        """The main network's head over the vocabulary and its embedding matrix (V, E)."""
+    def language_output(self) -> "VocabularyOutput":
+        """The main network's head over the vocabulary."""
         assert self.language_head is not None
         matrix: Tensor = self.embeddings.word.weight
         if self.config.weight_sharing == "gdes":
             assert self.generator_embeddings is not None
             matrix = matrix + self.generator_embeddings.word.weight.detach()
-        return self.language_head, matrix
+        return VocabularyOutput(self.language_head, matrix, _projection(self.discriminator))
 
     def generator_logits(self, hidden: Tensor) -> Tensor:
         """Over the vocabulary: (..., H) to (..., V)."""
-        head, matrix = self.generator_output()
-        logits: Tensor = head(hidden, matrix)
-        return logits
+        return self.generator_output().logits(hidden)
 
     def language_logits(self, hidden: Tensor) -> Tensor:
         """The main network's prediction over the vocabulary: (..., H) to (..., V)."""
-        head, matrix = self.language_output()
-        logits: Tensor = head(hidden, matrix)
-        return logits
+        return self.language_output().logits(hidden)
 
     def detection_logits(self, hidden: Tensor) -> Tensor:
         """(..., H) to (...); high means replaced."""
@@ -308,14 +307,30 @@ def corrupt(masked: Masked, samples: Samples) -> Corrupted:
     return Corrupted(*replace_tokens(ids, masked.positions, masked.weights, samples.ids))
 
 
+class VocabularyOutput(NamedTuple):
+    """A head over the vocabulary with what it is multiplied by."""
+
+    head: GeneratorHead
+    matrix: Tensor  # (V, E)
+    project: Tensor | None  # (H, E), of a modern network whose embeddings are projected
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(..., H) to (..., V)."""
+        logits: Tensor = self.head(hidden, self.matrix, self.project)
+        return logits
+
+
+def _projection(body: Encoder | TwoTowers) -> Tensor | None:
+    if isinstance(body, TwoTowers) or body.project is None or not body.shape.is_modern:
+        return None
+    return body.project.weight
+
+
 def predict_chosen(
-    head: GeneratorHead,
-    matrix: Tensor,
-    masked: Masked,
-    hidden: Tensor,
-    sampling: Sampling | None = None,
+    output: VocabularyOutput, masked: Masked, hidden: Tensor, sampling: Sampling | None = None
 ) -> HeadLoss:
     """Predict the original tokens from hidden states (B, L, H), at the chosen positions alone: a
     head over the vocabulary costs more than layers do."""
-    transformed = head.transform(at_positions(hidden, masked.positions))
+    head, matrix, project = output
+    transformed = head.transform(at_positions(hidden, masked.positions), project)
     return head_loss(transformed, matrix, head.bias, masked.originals, masked.weights, sampling)

@@ -136,10 +136,14 @@ def logit_differences(
     model = copy.deepcopy(model).double().eval()
     differences: dict[str, float] = {}
     for network in exported_networks(model.config):
-        loaded = transformers_class(network).from_pretrained(
-            folder / network.folder, dtype=torch.float64
-        )
-        theirs = loaded(input_ids=input_ids, token_type_ids=token_type_ids).logits
+        kind = transformers_class(network, model.config)
+        loaded: Any = kind.from_pretrained(folder / network.folder, dtype=torch.float64)
+        inputs = {"input_ids": input_ids}
+        if not model.shape.is_modern:
+            inputs["token_type_ids"] = token_type_ids
+        theirs = loaded(**inputs).logits
+        if theirs.shape[-1] == 1:  # the one label of ModernBERT's token classification
+            theirs = theirs.squeeze(-1)
         ours = _logits(model, network, input_ids, token_type_ids)
         differences[network.folder] = float((ours - theirs).abs().max())
     return differences
@@ -149,7 +153,8 @@ def round_weights(folder: Path, config: PretrainConfig, dtype: torch.dtype) -> N
     """Write the weights of an export's folders again, in another type."""
     for network in exported_networks(config):
         target = folder / network.folder
-        transformers_class(network).from_pretrained(target, dtype=dtype).save_pretrained(target)
+        kind = transformers_class(network, config)
+        kind.from_pretrained(target, dtype=dtype).save_pretrained(target)
 
 
 def _logits(model: ElectraPretrainer, network: Network, ids: Tensor, types: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 FLOPs are counted in three conventions:
 
 * matrix products: those of the algorithm; backward is twice forward, look-ups are 0. A head counts
-  at the positions that its loss needs.
+  at the positions that its loss needs, and so do Muon's own products.
 * paper: Table 1 of the paper (google-research/electra flops_computation.py, quirks kept). Backward
   is as much as forward, the input embedding is a dense product, and a language head counts at
   15.625 % of the positions; in all-tokens-mlm and the two towers of electric at all of them.
@@ -128,9 +128,35 @@ def run_flops(
     for phase in phases_of(config, sequence_length):
         for stage, first, end in _stages(config):
             here = min(end, phase.end, steps) - max(first, phase.first_step)
-            tokens = max(0, here) * phase.tokens_per_step
-            total += flops_per_token(config, vocab_size, phase.sequence_length, stage) * tokens
+            num_steps = max(0, here)
+            per_token = flops_per_token(config, vocab_size, phase.sequence_length, stage)
+            total += per_token * (num_steps * phase.tokens_per_step)
+            total += Cost(matmul=_muon_flops(config, vocab_size, stage)) * num_steps
     return total
+
+
+def _muon_flops(config: PretrainConfig, vocab_size: int, stage: Stage) -> float:
+    """Matrix products of one update by Muon: five Newton-Schulz steps for each matrix."""
+    if config.optimizer != "muon":
+        return 0.0
+    main, generator = network_shapes(config, vocab_size)
+    sizes = [] if stage == "generator" else [main]
+    if generator and stage in ("joint", "generator") and config.weight_sharing != "all":
+        sizes.append(generator)
+
+    def of_matrix(rows: int, columns: int) -> float:
+        shorter, longer = sorted((rows, columns))
+        return 5 * (4 * shorter**2 * longer + 2 * shorter**3)
+
+    return sum(
+        size.num_towers
+        * size.num_hidden_layers
+        * (
+            4 * of_matrix(size.hidden_size, size.hidden_size)
+            + (3 if size.is_modern else 2) * of_matrix(size.hidden_size, size.intermediate_size)
+        )
+        for size in sizes
+    )
 
 
 def _stages(config: PretrainConfig) -> list[tuple[Stage, int, int]]:
@@ -173,17 +199,28 @@ def _forward(
 
 
 def _matmul_encoder(size: EncoderShape, length: int) -> float:
-    # attention is taken whole, also where a mask leaves half or less of it
-    h = size.hidden_size
-    layer = 2 * (4 * h * h + 2 * h * size.intermediate_size) + 4 * length * h
-    project = 2 * size.embedding_size * h if size.embedding_size != h else 0
-    return size.num_towers * (size.num_hidden_layers * layer + project)
+    # attention is taken whole, also where a mask of documents leaves half or less of it
+    h, num_layers = size.hidden_size, size.num_hidden_layers
+    keys = sum(
+        min(length, size.local_attention + 1) if size.is_local(layer) else length
+        for layer in range(num_layers)
+    )
+    matrices = (3 if size.is_modern else 2) * h * size.intermediate_size + 4 * h * h
+    project = 2 * size.embedding_size * h * size.is_projected
+    return size.num_towers * (num_layers * 2 * matrices + 4 * keys * h + project)
+
+
+def _matmul_language_head(size: EncoderShape) -> float:
+    e, h = size.embedding_size, size.hidden_size
+    if size.is_modern:
+        return 2 * (h * h + e * h * size.is_projected + e * size.vocab_size)
+    return 2 * e * (size.num_towers * h + size.vocab_size)
 
 
 _MATMUL = _Convention(
     encoder=_matmul_encoder,
     detection_head=lambda s: 2 * s.hidden_size * (s.hidden_size + 1),
-    language_head=lambda s: 2 * s.embedding_size * (s.num_towers * s.hidden_size + s.vocab_size),
+    language_head=_matmul_language_head,
     baseline=lambda s: 2 * s.hidden_size,
     head_fraction=None,
 )
@@ -201,8 +238,9 @@ def _paper_encoder(size: EncoderShape, length: int) -> float:
     attention = 3 * (2 * h * h + h) + 4 * h * length + (_SOFTMAX + _DROPOUT + 1) * length * heads
     # the script counts the LayerNorm after attention once, not for each of the h elements
     after = 2 * h * h + h + _DROPOUT * h + h + _NORM
-    feed_forward = 4 * h * i + (_ACTIVATION + 1) * i + (1 + _DROPOUT + 1 + _NORM) * h
-    project = 2 * h * e + h if e != h else 0
+    matrices = 6 if size.is_modern else 4
+    feed_forward = matrices * h * i + (_ACTIVATION + 1) * i + (1 + _DROPOUT + 1 + _NORM) * h
+    project = (2 * h * e + h) * size.is_projected
     tables = 2 * e * size.vocab_size + 2 * e * (length + 2) + (2 + _NORM + _DROPOUT) * e
     layers = size.num_hidden_layers * (attention + after + feed_forward)
     return tables + size.num_towers * (layers + project)

@@ -1,8 +1,10 @@
-"""The ELECTRA transformer: embeddings, post-LayerNorm encoder, generator and discriminator heads.
+"""The transformers: embeddings, encoders, generator and discriminator heads.
 
-Every piece computes what `transformers`' Electra classes compute (erf GELU, absolute positions,
-LayerNorm after the residual), so that weights carry over one to one. Shapes: B sequences, L
-positions, N masked positions, E embedding size, H hidden size, V vocabulary size.
+Every piece computes what `transformers`' classes compute, so that weights carry over one to one:
+those of Electra (erf GELU, absolute positions, LayerNorm after the residual), or with the
+architecture "modern" those of ModernBert (rotary positions, LayerNorm without bias before each
+part, gated feed-forward layers). Shapes: B sequences, L positions, N masked positions, E embedding
+size, H hidden size, V vocabulary size.
 """
 
 import math
@@ -19,16 +21,19 @@ class Embeddings(nn.Module):
     """Word + position + token-type embeddings, LayerNorm, dropout: (B, L) ids to (B, L, E).
 
     Where embeddings are shared, it is this whole module, as in the original (variable scope
-    `electra/embeddings`, model/modeling.py:187-218), not only the word table.
+    `electra/embeddings`, model/modeling.py:187-218). A modern network has words alone.
     """
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
         self.word = nn.Embedding(shape.vocab_size, shape.embedding_size)
-        self.position = nn.Embedding(shape.max_position_embeddings, shape.embedding_size)
-        self.token_type = nn.Embedding(2, shape.embedding_size)
-        self.norm = nn.LayerNorm(shape.embedding_size, eps=shape.layer_norm_eps)
-        self.dropout = nn.Dropout(shape.hidden_dropout_prob)
+        self.position: nn.Embedding | None = None
+        self.token_type: nn.Embedding | None = None
+        if not shape.is_modern:
+            self.position = nn.Embedding(shape.max_position_embeddings, shape.embedding_size)
+            self.token_type = nn.Embedding(2, shape.embedding_size)
+            self.norm = nn.LayerNorm(shape.embedding_size, eps=shape.layer_norm_eps)
+            self.dropout = nn.Dropout(shape.hidden_dropout_prob)
 
     def forward(
         self,
@@ -39,7 +44,7 @@ class Embeddings(nn.Module):
     ) -> Tensor:
         """`position_ids` (B, L) in place of 0 ... L - 1.
 
-        The tables of `base` are added to these, which are then differences from it, and get no
+        The matrices of `base` are added to these, which are then differences from it, and get no
         gradient (gradient-disentangled sharing, DeBERTaV3, section 3.2).
         """
         ids = input_ids, position_ids, token_type_ids
@@ -47,18 +52,24 @@ class Embeddings(nn.Module):
         if base is not None:
             tables = [table.weight.detach() for table in base.tables()]
             summed = summed + _summed_rows(tables, *ids)
+        if self.position is None:
+            return summed
         embedded: Tensor = self.dropout(self.norm(summed))
         return embedded
 
-    def tables(self) -> tuple[nn.Embedding, nn.Embedding, nn.Embedding]:
-        return self.word, self.position, self.token_type
+    def tables(self) -> list[nn.Embedding]:
+        tables = self.word, self.position, self.token_type
+        return [table for table in tables if table is not None]
 
 
 def _summed_rows(
     tables: Sequence[Tensor], words: Tensor, positions: Tensor | None, token_types: Tensor
 ) -> Tensor:
-    """One row of each table for each token: (V, E), (P, E), (2, E) to (B, L, E)."""
-    word, position, token_type = tables
+    """One row of each matrix for each token: (V, E), (P, E), (2, E) to (B, L, E)."""
+    word, *others = tables
+    if not others:
+        return F.embedding(words, word)
+    position, token_type = others
     # the first L in order are no look-up, and their gradient is a sum in place of a scatter
     first = position[: words.shape[1]]
     places = first if positions is None else F.embedding(positions, position)
@@ -67,6 +78,8 @@ def _summed_rows(
 
 class Layer(nn.Module):
     """Self-attention and feed-forward, each followed by residual and LayerNorm."""
+
+    is_local = False
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
@@ -83,10 +96,18 @@ class Layer(nn.Module):
         self.output_norm = nn.LayerNorm(hidden, eps=eps)
         self.dropout = nn.Dropout(shape.hidden_dropout_prob)
 
-    def forward(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
+    def forward(
+        self, hidden: Tensor, attention_mask: Tensor | None, rotation: Tensor | None
+    ) -> Tensor:
         """(B, L, H) to (B, L, H); `attention_mask` is bool, True where attended, and broadcasts to
         (B, heads, L, L)."""
-        inputs, attention_output, intermediate, output = self._products(hidden)
+        inputs, attention_output, intermediate, output = _products(
+            hidden,
+            [self.query, self.key, self.value],
+            [self.attention_output],
+            [self.intermediate],
+            [self.output],
+        )
         projected = torch.unflatten(F.linear(hidden, *inputs), -1, (3, self.num_heads, -1))
         query, key, value = projected.permute(2, 0, 3, 1, 4)  # each (B, heads, L, head size)
         dropout = self.attention_dropout if self.training else 0.0
@@ -97,22 +118,82 @@ class Layer(nn.Module):
         normed: Tensor = self.output_norm(hidden + self.dropout(widened))
         return normed
 
-    def _products(self, hidden: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Weight and bias of each matrix product: query, key and value as one, then the others."""
-        products = [
-            (self.query, self.key, self.value),
-            (self.attention_output,),
-            (self.intermediate,),
-            (self.output,),
-        ]
-        groups = [[of.weight for of in product] for product in products]
-        groups += [[of.bias for of in product] for product in products]
-        kind = hidden.device.type
-        if torch.is_autocast_enabled(kind):
-            joined = _joined_in(torch.get_autocast_dtype(kind), groups)
-        else:
-            joined = [torch.cat(group) if len(group) > 1 else group[0] for group in groups]
-        return list(zip(joined[:4], joined[4:], strict=True))
+
+class ModernLayer(nn.Module):
+    """Self-attention and a gated feed-forward layer (GeGLU), each a sum with its input, of which a
+    LayerNorm without bias is taken first (ModernBERT: Warner et al. 2024).
+
+    The first layer has none before its attention: its input is normed.
+    """
+
+    def __init__(self, shape: EncoderShape, number: int) -> None:
+        super().__init__()
+        hidden, inner, eps = shape.hidden_size, shape.intermediate_size, shape.layer_norm_eps
+        self.number, self.is_local = number, shape.is_local(number)
+        self.num_heads = shape.num_attention_heads
+        self.attention_dropout = shape.attention_probs_dropout_prob
+        norm = nn.LayerNorm(hidden, eps=eps, bias=False) if number else nn.Identity()
+        self.attention_norm = norm
+        self.query = nn.Linear(hidden, hidden)
+        self.key = nn.Linear(hidden, hidden)
+        self.value = nn.Linear(hidden, hidden)
+        self.attention_output = nn.Linear(hidden, hidden)
+        self.output_norm = nn.LayerNorm(hidden, eps=eps, bias=False)
+        self.intermediate = nn.Linear(hidden, inner, bias=False)
+        self.gate = nn.Linear(hidden, inner, bias=False)
+        self.output = nn.Linear(inner, hidden, bias=False)
+        self.dropout = nn.Dropout(shape.hidden_dropout_prob)
+
+    def forward(self, hidden: Tensor, attention_mask: Tensor | None, rotation: Tensor) -> Tensor:
+        """(B, L, H) to (B, L, H); `attention_mask` as for `Layer`, `rotation` as for `rotate`."""
+        inputs, attention_output, gated, output = _products(
+            hidden,
+            [self.query, self.key, self.value],
+            [self.attention_output],
+            [self.intermediate, self.gate],
+            [self.output],
+        )
+        projected = F.linear(self.attention_norm(hidden), *inputs)
+        projected = torch.unflatten(projected, -1, (3, self.num_heads, -1))
+        query, key, value = projected.permute(2, 0, 3, 1, 4)  # each (B, heads, L, head size)
+        query, key = rotate(query, rotation), rotate(key, rotation)
+        dropout = self.attention_dropout if self.training else 0.0
+        attended = attend(query, key, value, attention_mask, dropout)
+        attended = F.linear(attended.transpose(1, 2).flatten(2), *attention_output)
+        hidden = hidden + self.dropout(attended)
+        activated, gate = F.linear(self.output_norm(hidden), *gated).chunk(2, -1)
+        summed: Tensor = hidden + self.dropout(F.linear(F.gelu(activated) * gate, *output))
+        return summed
+
+
+def rotary_frequencies(head_size: int, theta: float) -> Tensor:
+    """By how much each pair of a head turns from position to position: (head size / 2) fp32, in
+    radians (Su et al. 2021)."""
+    return 1.0 / theta ** (torch.arange(0, head_size, 2, dtype=torch.float) / head_size)
+
+
+def rotate(heads: Tensor, rotation: Tensor) -> Tensor:
+    """Turn the pairs (i, i + d / 2) of (..., L, d) by cosines and sines (2, L, d / 2), in fp32."""
+    first, second = heads.float().chunk(2, -1)
+    cosine, sine = rotation
+    turned = [first * cosine - second * sine, second * cosine + first * sine]
+    return torch.cat(turned, -1).to(heads.dtype)
+
+
+def _products(hidden: Tensor, *products: Sequence[nn.Linear]) -> list[tuple[Tensor, Tensor | None]]:
+    """Weight and bias of each matrix product, of which each is several joined."""
+    groups = [[of.weight for of in product] for product in products]
+    groups += [[of.bias for of in product] for product in products if product[0].bias is not None]
+    kind = hidden.device.type
+    if torch.is_autocast_enabled(kind):
+        joined = _joined_in(torch.get_autocast_dtype(kind), groups)
+    else:
+        joined = [torch.cat(group) if len(group) > 1 else group[0] for group in groups]
+    biases = iter(joined[len(products) :])
+    return [
+        (weight, next(biases) if product[0].bias is not None else None)
+        for weight, product in zip(joined, products, strict=False)
+    ]
 
 
 def _joined_in(dtype: torch.dtype, groups: Sequence[Sequence[Tensor]]) -> list[Tensor]:
@@ -151,9 +232,25 @@ class Encoder(nn.Module):
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
-        differs = shape.embedding_size != shape.hidden_size
-        self.project = nn.Linear(shape.embedding_size, shape.hidden_size) if differs else None
-        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.num_hidden_layers))
+        self.shape = shape
+        self.global_frequencies: Tensor
+        self.local_frequencies: Tensor
+        self.project: nn.Linear | None = None
+        if shape.is_projected:
+            bias = not shape.is_modern  # of a modern network it folds into the embedding matrix
+            self.project = nn.Linear(shape.embedding_size, shape.hidden_size, bias=bias)
+        numbers = range(shape.num_hidden_layers)
+        if not shape.is_modern:
+            self.layers = nn.ModuleList(Layer(shape) for _ in numbers)
+            return
+        self.norm = nn.LayerNorm(shape.hidden_size, eps=shape.layer_norm_eps, bias=False)
+        self.dropout = nn.Dropout(shape.hidden_dropout_prob)
+        self.layers = nn.ModuleList(ModernLayer(shape, number) for number in numbers)
+        self.final_norm = nn.LayerNorm(shape.hidden_size, eps=shape.layer_norm_eps, bias=False)
+        head_size = shape.hidden_size // shape.num_attention_heads
+        for name in ("global", "local"):
+            frequencies = rotary_frequencies(head_size, getattr(shape, f"{name}_rope_theta"))
+            self.register_buffer(f"{name}_frequencies", frequencies, persistent=False)
 
     def forward(
         self,
@@ -161,7 +258,7 @@ class Encoder(nn.Module):
         attention_mask: Tensor | None = None,
         layers: list[Tensor] | None = None,
     ) -> Tensor:
-        """(B, L, E) to the last layer's hidden states (B, L, H).
+        """(B, L, E) to the last hidden states (B, L, H).
 
         `attention_mask` is (B, L), nonzero where there is a token, or bool, True where attended,
         and broadcasts to (B, heads, L, L). `layers` gets what enters the first layer, and the
@@ -171,14 +268,34 @@ class Encoder(nn.Module):
         if self.project is not None:
             # autocast makes the product bf16; what the layers add to stays in fp32 all the same
             hidden = self.project(embedded).to(embedded.dtype)
-        attention_mask = broadcast_mask(attention_mask)
-        if layers is not None:
-            layers.append(hidden)
+        if self.shape.is_modern:
+            hidden = self.dropout(self.norm(hidden))
+        of_global, of_local = self._contexts(embedded.shape[1], broadcast_mask(attention_mask))
         for layer in self.layers:
-            hidden = layer(hidden, attention_mask)
             if layers is not None:
                 layers.append(hidden)
+            hidden = layer(hidden, *(of_local if layer.is_local else of_global))
+        if self.shape.is_modern:
+            hidden = self.final_norm(hidden)
+        if layers is not None:
+            layers.append(hidden)
         return hidden
+
+    def _contexts(
+        self, length: int, mask: Tensor | None
+    ) -> tuple[tuple[Tensor | None, Tensor | None], tuple[Tensor | None, Tensor | None]]:
+        """Attention mask and rotation of layers with global and of those with local attention."""
+        if not self.shape.is_modern:
+            return (mask, None), (mask, None)
+        places = torch.arange(length, device=self.global_frequencies.device)
+        rotations = [
+            torch.stack([turned.cos(), turned.sin()])
+            for frequencies in (self.global_frequencies, self.local_frequencies)
+            for turned in [places[:, None].float() * frequencies.float()]
+        ]
+        near = (places[:, None] - places).abs() <= self.shape.local_attention // 2
+        local = near[None, None] if mask is None else mask & near
+        return (mask, rotations[0]), (local, rotations[1])
 
 
 def broadcast_mask(mask: Tensor | None) -> Tensor | None:
@@ -219,37 +336,51 @@ class TwoTowers(nn.Module):
 
 
 class GeneratorHead(nn.Module):
-    """dense(E) + GELU, LayerNorm, then the network's word table transposed plus a bias.
+    """dense(E) + GELU, LayerNorm, then the network's embedding matrix transposed plus a bias.
 
     Takes gathered positions only: (B, N, H) to (B, N, V) (run_pretraining.py:254-268). Training
-    does not call it: `head_loss` goes from `transform` to the loss without all the logits.
+    does not call it: `head_loss` goes from `transform` to the loss without all the logits. In a
+    modern network dense is as wide as the hidden states, and the projection of its embeddings,
+    transposed, goes from there to E.
     """
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
-        self.dense = nn.Linear(shape.num_towers * shape.hidden_size, shape.embedding_size)
-        self.norm = nn.LayerNorm(shape.embedding_size, eps=shape.layer_norm_eps)
+        hidden, eps = shape.num_towers * shape.hidden_size, shape.layer_norm_eps
+        width = shape.hidden_size if shape.is_modern else shape.embedding_size
+        self.dense = nn.Linear(hidden, width, bias=not shape.is_modern)
+        self.norm = nn.LayerNorm(width, eps=eps, bias=not shape.is_modern)
         self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
 
-    def forward(self, hidden: Tensor, word_table: Tensor) -> Tensor:
-        return F.linear(self.transform(hidden), word_table, self.bias)
+    def forward(self, hidden: Tensor, matrix: Tensor, project: Tensor | None = None) -> Tensor:
+        return F.linear(self.transform(hidden, project), matrix, self.bias)
 
-    def transform(self, hidden: Tensor) -> Tensor:
-        """What the word table is multiplied by: (..., H) to (..., E)."""
+    def transform(self, hidden: Tensor, project: Tensor | None = None) -> Tensor:
+        """What the embedding matrix is multiplied by: (..., H) to (..., E)."""
         transformed: Tensor = self.norm(F.gelu(self.dense(hidden)))
-        return transformed
+        return transformed if project is None else F.linear(transformed, project.mT)
 
 
 class DiscriminatorHead(nn.Module):
-    """dense(H) + GELU, then one logit a token: (B, L, H) to (B, L); high means replaced."""
+    """dense(H) + GELU, then one logit a token: (B, L, H) to (B, L); high means replaced.
+
+    In a modern network there is a LayerNorm between them.
+    """
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
-        self.dense = nn.Linear(shape.hidden_size, shape.hidden_size)
-        self.prediction = nn.Linear(shape.hidden_size, 1)
+        hidden = shape.hidden_size
+        self.dense = nn.Linear(hidden, hidden, bias=not shape.is_modern)
+        self.norm: nn.LayerNorm | None = None
+        if shape.is_modern:
+            self.norm = nn.LayerNorm(hidden, eps=shape.layer_norm_eps, bias=False)
+        self.prediction = nn.Linear(hidden, 1)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.prediction(F.gelu(self.dense(hidden))).squeeze(-1)
+        transformed = F.gelu(self.dense(hidden))
+        if self.norm is not None:
+            transformed = self.norm(transformed)
+        logits: Tensor = self.prediction(transformed).squeeze(-1)
         return logits
 
 
@@ -276,6 +407,8 @@ def initialise_mimetic(module: nn.Module) -> None:
     for part in module.modules():
         if isinstance(part, Embeddings):
             _draw(part.word.weight, _TABLE_STD)
+        if isinstance(part, Embeddings) and part.position is not None:
+            assert part.token_type is not None
             nn.init.zeros_(part.token_type.weight)
             with torch.no_grad():
                 waves = sinusoids(*part.position.weight.shape)
@@ -283,8 +416,44 @@ def initialise_mimetic(module: nn.Module) -> None:
         if isinstance(part, Layer):
             with torch.no_grad():
                 part.key.weight.copy_(part.query.weight)
+        if isinstance(part, Encoder) and part.shape.is_modern:
+            _begin_at_neighbours(part)
         if isinstance(part, DiscriminatorHead):
             nn.init.xavier_uniform_(part.prediction.weight)
+
+
+# of a modern network's heads: the tokens before and behind, where they begin
+_OFFSETS = (-1, 1, 2, -2), (1, -1, -2, 2)  # of even layers, of odd ones
+_OFFSET_SIZE, _OFFSET_FRACTION = 3.0, 12 / 64  # of the biases; of a head's numbers, that have them
+_GAIN = 0.7
+
+
+def _begin_at_neighbours(encoder: Encoder) -> None:
+    """Smaller matrices, which add to what is there, and heads that begin at one neighbour each.
+
+    The biases of query and key are constants, which rotary positions turn: of the fastest
+    frequencies they agree at one distance. After 2 M tokens a network of 2 x 128 has an MLM loss of
+    5.77 and 5.89 in place of 6.21.
+    """
+    shape = encoder.shape
+    depth = (2 * shape.num_hidden_layers) ** -0.5
+    number = len(encoder.global_frequencies)
+    fastest = torch.arange(number) < _OFFSET_FRACTION * 2 * number
+    size = torch.where(fastest, _OFFSET_SIZE, 0.0)
+    for layer in encoder.layers:
+        assert isinstance(layer, ModernLayer)
+        frequencies = encoder.local_frequencies if layer.is_local else encoder.global_frequencies
+        for part in (layer.query, layer.key, layer.value, layer.intermediate, layer.gate):
+            _draw(part.weight, _GAIN * part.in_features**-0.5)
+        for part in (layer.attention_output, layer.output):
+            _draw(part.weight, _GAIN * depth * part.in_features**-0.5)
+        offsets = _OFFSETS[layer.number % 2]
+        turned = [frequencies * offsets[n % len(offsets)] for n in range(layer.num_heads)]
+        with torch.no_grad():
+            query = torch.cat([size, torch.zeros_like(size)])
+            layer.query.bias.copy_(query.repeat(layer.num_heads))
+            keys = [part for angle in turned for part in (size * angle.cos(), -size * angle.sin())]
+            layer.key.bias.copy_(torch.cat(keys))
 
 
 def _draw(weight: Tensor, std: float) -> None:

@@ -182,7 +182,7 @@ class Electric(ElectraPretrainer):
             log_probs = self.noise_probabilities.float().clamp(min=_LEAST).log()
             noise = log_probs[corrupt(masked, samples).ids]
             return replace(samples, noise_log_probs=noise), {}
-        head, matrix = self.generator_output()
+        head, matrix, _ = self.generator_output()
         hidden = head.transform(self.generator_states(ids, *masked.context))
         found = head_loss(hidden, matrix, head.bias, ids, masked.maskable.float())
         term = Term(found.total, "candidates", self.config.generator_weight)

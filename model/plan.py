@@ -23,35 +23,63 @@ class EncoderShape:
     hidden_dropout_prob: float
     attention_probs_dropout_prob: float
     layer_norm_eps: float
+    architecture: str = "electra"
+    global_attn_every_n_layers: int = 1
+    local_attention: int = 128
+    global_rope_theta: float = 1000.0
+    local_rope_theta: float = 1000.0
     num_towers: int = 1  # encoders side by side: 2 in the cloze model of electric
 
     @classmethod
     def of(cls, config: object, **others: int) -> Self:
         """Those that a config gives, with `others` in place of its own; one tower by default."""
         names = {field.name for field in fields(cls)} - {"num_towers", *others}
-        return cls(**{name: getattr(config, name) for name in names} | others)
+        given = {name: getattr(config, name) for name in names if hasattr(config, name)}
+        return cls(**given | others)
+
+    @property
+    def is_modern(self) -> bool:
+        return self.architecture == "modern"
+
+    @property
+    def is_projected(self) -> bool:
+        """Whether the embeddings are not as wide as the hidden states."""
+        return self.embedding_size != self.hidden_size
+
+    def is_local(self, layer: int) -> bool:
+        """Whether a token of this layer attends to those around it alone."""
+        return layer % self.global_attn_every_n_layers > 0
 
     @property
     def embedding_parameters(self) -> int:
-        """Word, position and token-type tables and their LayerNorm."""
-        return self.embedding_size * (self.vocab_size + self.max_position_embeddings + 2 + 2)
+        """The embedding matrix; of the paper's network also positions, types and a LayerNorm."""
+        others = 0 if self.is_modern else self.max_position_embeddings + 2 + 2
+        return self.embedding_size * (self.vocab_size + others)
 
     @property
     def encoder_parameters(self) -> int:
         """All layers, and the projection from the embeddings where widths differ."""
         e, h, i = self.embedding_size, self.hidden_size, self.intermediate_size
-        layer = 4 * (h * h + h) + (h * i + i) + (i * h + h) + 4 * h
-        project = (e + 1) * h if e != h else 0
+        attention, project = 4 * (h * h + h), e * h * self.is_projected
+        if (
+            self.is_modern
+        ):  # norms without bias: after the embeddings, two a layer but one, the last
+            return project + self.num_hidden_layers * (attention + 3 * h * i + 2 * h) + h
+        layer = attention + (h * i + i) + (i * h + h) + 4 * h
+        project += h * self.is_projected
         return self.num_towers * (self.num_hidden_layers * layer + project)
 
     @property
     def language_head_parameters(self) -> int:
-        """Dense, LayerNorm and output bias; the word table is counted in the embeddings."""
+        """Dense, LayerNorm and output bias; the embedding matrix is counted elsewhere."""
+        if self.is_modern:
+            return (self.hidden_size + 1) * self.hidden_size + self.vocab_size
         e = self.embedding_size
         return (self.num_towers * self.hidden_size + 1) * e + 2 * e + self.vocab_size
 
     @property
     def detection_head_parameters(self) -> int:
+        """Dense with a bias, or a LayerNorm behind it, and one logit."""
         return (self.hidden_size + 1) * self.hidden_size + self.hidden_size + 1
 
 

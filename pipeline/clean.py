@@ -171,8 +171,8 @@ def _compare(
     answers: Answers, config: CleanConfig, work: Folder, shards: NumShards
 ) -> Iterator[Any]:
     """(file, b""); "bands": (shard, (unit, packed keys))."""
-    unit, packed = answers
-    compare = partial(compare_unit, unit, packed["duplicates"], packed["quotas"])
+    unit, by_kind = answers
+    compare = partial(compare_unit, unit, by_kind["duplicates"], by_kind["quotas"])
     for bands in once(work, f"bands-{unit:010d}", partial(compare, config, work, shards)):
         for shard, packed in bands:
             yield beam.pvalue.TaggedOutput("bands", (shard, (unit, packed)))

@@ -69,15 +69,15 @@ class HyperParameters:
     @property
     def identity(self) -> dict[str, Any]:
         """What a record's key is made of: with options that are gone, at what is done now."""
-        return {**_GONE, **asdict(self)}
+        return {**GONE, **asdict(self)}
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:
         """What `asdict` wrote, here or in an older version."""
-        for name, value in _GONE.items():
+        for name, value in GONE.items():
             if settings.get(name, value) != value:
                 raise UserError(f"{name} = {settings[name]!r} is an option of older versions alone")
-        return cls(**{name: value for name, value in settings.items() if name not in _GONE})
+        return cls(**{name: value for name, value in settings.items() if name not in GONE})
 
     def record(self, num_train_rows: int) -> dict[str, Any]:
         """As a result states it, with the number of steps over so many rows."""
@@ -86,7 +86,8 @@ class HyperParameters:
         return asdict(self) | {"num_steps": num_steps, "warmup_steps": warmup_steps}
 
 
-_GONE: Mapping[str, Any] = {
+# options of older versions, at what is done now
+GONE: Mapping[str, Any] = {
     "num_layers": None,
     "layer_states": "last",
     "reinitialized_layers": 0,

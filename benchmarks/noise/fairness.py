@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
 
 from benchmarks.analysis.reader import Reader, open_reader
 from benchmarks.encoder import ModelSource, is_discriminator, is_language_model
@@ -67,26 +68,26 @@ class Contrast:
     task: str
     encoder: str
     axis: str
-    group: str
-    against: str
+    group: str = ""
+    against: str = ""
 
 
 # Templates.
 
 
-@dataclass(frozen=True)
-class Axis:
-    """Groups to compare with one another."""
+class Axis(BaseModel):
+    """Groups to compare with one another, with their words; what stands around each word."""
 
-    name: str
-    words: tuple[tuple[str, str], ...]  # (group, word)
-    prefix: str
-    suffix: str
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    groups: dict[str, tuple[str, ...]]
+    prefix: str = ""
+    suffix: str = ""
 
     @property
-    def groups(self) -> tuple[str, ...]:
-        """Each once, in their order."""
-        return tuple(dict.fromkeys(group for group, _ in self.words))
+    def words(self) -> list[tuple[str, str]]:
+        """(group, word) of every word."""
+        return [(group, word) for group, words in self.groups.items() for word in words]
 
 
 @dataclass(frozen=True)
@@ -101,14 +102,14 @@ class Sentence:
     end: int
 
 
-@dataclass(frozen=True)
-class Templates:
+class Templates(BaseModel):
     """Sentences of a language in which only the word of a group changes."""
 
-    language: str
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
     pairs: tuple[tuple[str, str], ...]
-    axes: tuple[Axis, ...]
-    named: Mapping[str, re.Pattern[str]]  # by group what names it in a row
+    axes: dict[str, Axis]
+    named: dict[str, re.Pattern[str]]  # by group what names it in a row
 
     def sentences(self, axis: Axis) -> Iterator[Sentence]:
         """Word by word, pair by pair, the good side before the bad one."""
@@ -129,17 +130,8 @@ class Templates:
 def read_templates(language: str) -> Templates:
     """Those of "ko" or "en"."""
     content = read_toml(Path(__file__).parent / "templates" / f"{language}.toml")
-    axes = tuple(
-        Axis(
-            name,
-            tuple((group, word) for group, words in axis["groups"].items() for word in words),
-            axis.get("prefix", ""),
-            axis.get("suffix", ""),
-        )
-        for name, axis in content["axes"].items()
-    )
     named = {group: re.compile(p, re.IGNORECASE) for group, p in content["named"].items()}
-    return Templates(language, tuple(map(tuple, content["pairs"])), axes, named)
+    return Templates.model_validate({**content, "named": named})
 
 
 def _templates_of(task: Task) -> Templates:
@@ -158,8 +150,8 @@ def add_templates(task: Task, data: TaskData) -> TaskData:
     """The data with half of the training rows held out, to count errors on, and the templates."""
     templates = _templates_of(task)
     rows = [
-        LabelExample(_identity(axis, sentence), (sentence.text,))
-        for axis in templates.axes
+        LabelExample(_identity(name, sentence), (sentence.text,))
+        for name, axis in templates.axes.items()
         for sentence in templates.sentences(axis)
     ]
     learnt, held_out = split_by_group(task, data.train, _LEARNT_FRACTION, salt="fairness\n")
@@ -168,8 +160,8 @@ def add_templates(task: Task, data: TaskData) -> TaskData:
     return replace(data, train=learnt, further=further, sha256=data.sha256 | digests)
 
 
-def _identity(axis: Axis, sentence: Sentence) -> str:
-    return f"{axis.name}|{sentence.word}|{sentence.pair}|{SIDES[sentence.side]}"
+def _identity(axis: str, sentence: Sentence) -> str:
+    return f"{axis}|{sentence.word}|{sentence.pair}|{SIDES[sentence.side]}"
 
 
 def write_gaps(
@@ -191,7 +183,7 @@ def write_gaps(
             of_encoder += _row_gaps(place, task, data[task.name], records, annotated)
             of_encoder += _output_gaps(place, task, records)
     for language in dict.fromkeys(_TASKS[task.name]["language"] for task in tasks):
-        gaps["pretrained"] += _network_gaps(read_templates(language), source)
+        gaps["pretrained"] += _network_gaps(language, source)
     write_csv(place / TABLE, [line for lines in gaps.values() for line in corrected(lines)])
 
 
@@ -279,30 +271,31 @@ def _output_gaps(
     if any(line["probabilities"] is None for run in runs for line in run.values()):
         return []  # a training that failed
     gaps = []
-    for axis in templates.axes:
-        lines = [[run[_identity(axis, s)] for s in templates.sentences(axis)] for run in runs]
+    for name, axis in templates.axes.items():
+        lines = [[run[_identity(name, s)] for s in templates.sentences(axis)] for run in runs]
         values = np.array(
             [[sum(line["probabilities"][i] for i in bad) for line in of_run] for of_run in lines]
         ).reshape(len(runs), *templates.shape(axis))
-        gaps += _axis_gaps("P(bad label)", task.name, results[0].role, axis, values)
+        about = Contrast("P(bad label)", task.name, results[0].role, name)
+        gaps += _axis_gaps(about, axis, values)
     return gaps
 
 
-def _network_gaps(templates: Templates, source: ModelSource) -> list[tuple[Gap, float]]:
+def _network_gaps(language: str, source: ModelSource) -> list[tuple[Gap, float]]:
     """The discriminator's P(replaced) of the word and the generator's log P of it."""
     if not is_discriminator(source) and not is_language_model(source):
         return []
-    gaps = []
+    gaps, templates = [], read_templates(language)
     reader = open_reader(source.path, device="auto")
     measures = (
         ("P(replaced)", reader.discriminator, replaced_probabilities),
         ("log P(word)", reader.generator, word_log_probabilities),
     )
     for measure, network, score in measures:
-        for axis in templates.axes if network is not None else ():
+        for name, axis in templates.axes.items() if network is not None else ():
             values = score(reader, list(templates.sentences(axis)))
-            values = values.reshape(1, *templates.shape(axis))
-            gaps += _axis_gaps(measure, templates.language, "pretrained", axis, values)
+            about = Contrast(measure, language, "pretrained", name)
+            gaps += _axis_gaps(about, axis, values.reshape(1, *templates.shape(axis)))
     return gaps
 
 
@@ -328,25 +321,26 @@ def word_log_probabilities(reader: Reader, sentences: Sequence[Sentence]) -> Flo
     return -reader.surprisals([text.ids for text in texts], masks)
 
 
-def _axis_gaps(
-    measure: str, task: str, encoder: str, axis: Axis, values: Floats
-) -> list[tuple[Gap, float]]:
+def _axis_gaps(about: Contrast, axis: Axis, values: Floats) -> list[tuple[Gap, float]]:
     """Of each group against the others of its axis (of two groups once), from values (seeds, words,
     pairs, sides): the mean of both sides, and the bad side less the good one."""
     group_of = np.array([group for group, _ in axis.words])
-    several = len(axis.groups) > 2
+    first, second, *more = axis.groups
     gaps = []
     for ending, of_pairs in (
         ("", values.mean(axis=3)),
         (BAD_LESS_GOOD, values[..., 1] - values[..., 0]),
     ):
-        for group in axis.groups if several else axis.groups[:1]:
+        for group in axis.groups if more else [first]:
             inside = group_of == group
-            against = "the others" if several else axis.groups[1]
-            about = Contrast(measure + ending, task, encoder, axis.name, group, against)
-            tables = [of_pairs[:, inside], of_pairs[:, ~inside]]
-            sizes = of_pairs.shape[2], int(inside.sum())
-            gaps.append(_gap(about, tables, True, *sizes))
+            of_group = replace(
+                about,
+                measure=about.measure + ending,
+                group=group,
+                against="the others" if more else second,
+            )
+            sides = [of_pairs[:, inside], of_pairs[:, ~inside]]
+            gaps.append(_gap(of_group, sides, True, of_pairs.shape[2], int(inside.sum())))
     return gaps
 
 

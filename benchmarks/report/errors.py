@@ -9,6 +9,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from benchmarks.results.predictions import lines_of_result, score_lines
@@ -81,7 +82,7 @@ class Wrong:
     texts: Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TaskErrors:
     """The lines of one task of one evaluation; `control` is random initialisation."""
 
@@ -91,6 +92,45 @@ class TaskErrors:
     control: Runs
     examples: Sequence[Example] | None
     notes: Sequence[str]  # what is missing, and why
+    with_texts: bool
+
+    @cached_property
+    def labels(self) -> list[LabelScore]:
+        """By label."""
+        return label_scores(self.task, self.runs, self.control)
+
+    @cached_property
+    def confusions(self) -> Counter[tuple[str, str]]:
+        """By gold and predicted label."""
+        return confusions(self.task, self.runs)
+
+    @cached_property
+    def groups(self) -> list[GroupScore]:
+        """By group of examples."""
+        return group_scores(self.task, self.runs, self.control)
+
+    @cached_property
+    def worst(self) -> list[Wrong]:
+        """The most certain errors."""
+        return worst(self.task, self.runs, self.examples, self.with_texts)
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several seeds."""
+        return len(self.runs) > 1
+
+    def name(self, label: str) -> str:
+        """A label for a reader."""
+        return self.task.label_names.get(label, label) if label != NOTHING else "(none)"
+
+    def largest_confusions(self) -> list[tuple[str, str, int, float]]:
+        """Gold, predicted, how often, and percent of the gold label; the most frequent first."""
+        totals = Counter[str]()
+        for (gold, _), count in self.confusions.items():
+            totals[gold] += count
+        wrong = [(pair, n) for pair, n in self.confusions.items() if pair[0] != pair[1]]
+        wrong.sort(key=lambda item: (-item[1], item[0]))
+        return [(self.name(a), self.name(b), n, 100 * n / totals[a]) for (a, b), n in wrong]
 
 
 def errors_of(
@@ -118,7 +158,7 @@ def errors_of(
                     examples = examples_of(task, own[0], next(iter(runs.values())), data_dirs)
                 except ValueError as error:
                     notes.append(f"no texts: {error}")
-            found.append(TaskErrors(label, task, runs, control, examples, notes))
+            found.append(TaskErrors(label, task, runs, control, examples, notes, with_texts))
     return found
 
 
@@ -274,13 +314,13 @@ def add_errors(
 ) -> None:
     """A table of the weak places, and all about each task folded away; as `errors_of`."""
     errors = errors_of(run, data_dirs, with_texts)
-    parts = [_TaskPart(entry, with_texts) for entry in errors if entry.runs]
-    if not parts:
+    with_runs = [entry for entry in errors if entry.runs]
+    if not with_runs:
         page.paragraph("No predictions to look into yet. Run: electrify evaluate CONFIG")
     headers = ["task", "weakest class (F1)", "most frequent confusion", "weakest group (score)"]
     title = f"Where each model is weak; classes and groups of {_MIN_TELLING} or more"
-    Table(headers, [part.weakest() for part in parts], title).add_to(page)
-    if parts and not any(wrong.texts for part in parts for wrong in part.worst):
+    Table(headers, [_weakest(entry) for entry in with_runs], title).add_to(page)
+    if with_runs and not any(wrong.texts for entry in with_runs for wrong in entry.worst):
         page.paragraph(
             "Texts are not quoted unless --data-dir names the data: "
             "electrify report RUN --data-dir DATA"
@@ -288,125 +328,107 @@ def add_errors(
     for entry in errors:
         if entry.notes:
             page.paragraph(f"{entry.label}: {'; '.join(entry.notes)}.")
-    for part in parts:
-        part.add_to(page)
-
-
-class _TaskPart:
-    """All about one task, folded away."""
-
-    def __init__(self, errors: TaskErrors, with_texts: bool) -> None:
-        self.errors, self.task, self.runs = errors, errors.task, errors.runs
-        self.several = len(self.runs) > 1
-        self.labels = label_scores(self.task, self.runs, errors.control)
-        self.confusions = confusions(self.task, self.runs)
-        self.groups = group_scores(self.task, self.runs, errors.control)
-        self.worst = worst(self.task, self.runs, errors.examples, with_texts)
-        wrong = [(pair, n) for pair, n in self.confusions.items() if pair[0] != pair[1]]
-        self.largest = sorted(wrong, key=lambda item: (-item[1], item[0]))
-
-    def weakest(self) -> list[object]:
-        """Cells: the task, its weakest label, most frequent confusion and weakest group."""
-        label = confusion = group = None
-        labels = [score for score in self.labels if score.num_gold >= _MIN_TELLING]
-        if len(labels) > 1:
-            low = min(labels, key=lambda score: score.f1)
-            label = f"{self._name(low.label)}: {_percent(low.f1)} (n {low.num_gold:,})"
-        for (gold, said), count in self.largest[:1]:
-            fraction = 100 * count / self._total(gold)
-            confusion = f"{self._name(gold)} as {self._name(said)}: {fraction:.0f} %"
-        groups = [g for g in self.groups if g.num_examples >= _MIN_TELLING]
-        if groups := [g for g in groups if not math.isnan(g.score.value)]:
-            sign = 1 if self.task.higher_is_better else -1
-            worst_group = min(groups, key=lambda g: sign * g.score.value)
-            score, size = _percent(worst_group.score.value), worst_group.num_examples
-            group = f"{worst_group.way} {worst_group.group}: {score} (n {size:,})"
-        return [self.errors.label, label, confusion, group]
-
-    def add_to(self, page: Page) -> None:
-        """Labels, confusions, groups, and the worst examples."""
-        num_seeds, num_examples = len(self.runs), len(next(iter(self.runs.values())))
+    for entry in with_runs:
+        num_seeds, num_examples = len(entry.runs), len(next(iter(entry.runs.values())))
         seeds = f"{num_seeds} {'seed' if num_seeds == 1 else 'seeds'}"
-        with page.fold(f"{self.errors.label}: {num_examples:,} examples, {seeds}"):
-            self._add_labels(page)
-            if self.largest:
-                self._add_confusions(page)
-            self._add_groups(page)
-            if not self.worst:
-                page.paragraph("No example is wrong in most seeds.")
-                return
-            with page.fold(f"The worst {len(self.worst)}"):
-                page.paragraph(
-                    "Examples that most seeds have wrong, the surest first: probabilities are "
-                    "medians over seeds; of what has no probability, those with most parts wrong."
-                )
-                for wrong in self.worst:
-                    failure, title = wrong.failure, wrong.id
-                    if units(self.task) and self.several:
-                        title += f", wrong in {wrong.num_seeds} of {num_seeds} seeds"
-                    said = [("gold", failure.gold), ("predicted", failure.prediction)]
-                    said.append(("sure of", failure.certainty))
-                    page.text_samples(title, [*wrong.texts, *said], compact=True)
+        with page.fold(f"{entry.label}: {num_examples:,} examples, {seeds}"):
+            _label_table(entry).add_to(page)
+            _add_confusions(page, entry)
+            _group_table(entry).add_to(page)
+            _add_worst(page, entry)
 
-    def _add_labels(self, page: Page) -> None:
-        headers = ["label", "gold", "predicted", "precision", "recall", "F1"]
-        headers += ["F1, lowest to highest seed"] * self.several + ["F1, random initialisation"]
-        rows = [
-            [
-                self._name(score.label),
-                score.num_gold,
-                round(score.num_predicted, 1),
-                *map(_percent, (score.precision, score.recall, score.f1)),
-                *[_range(min(score.f1s), max(score.f1s))] * self.several,
-                _percent(score.random_f1),
-            ]
-            for score in self.labels
-        ]
-        what = "medians over seeds; predicted is the mean" if self.several else "one seed"
-        Table(headers, rows, f"By label, of {units(self.task)}: {what}").add_to(page)
 
-    def _add_confusions(self, page: Page) -> None:
-        """A matrix, or of many labels the largest confusions."""
-        occurring = {label for pair in self.confusions for label in pair}
-        labels = [name for score in self.labels if (name := score.label) in occurring]
-        labels += [NOTHING] * (NOTHING in occurring)
-        what = f"{units(self.task)}, all seeds together" if self.several else units(self.task)
-        if len(labels) <= _MAX_MATRIX:
-            counts = [[self.confusions[a, b] for b in labels] for a in labels]
-            names = [self._name(label) for label in labels]
-            caption = f"Confusions ({what}); shaded by the fraction of the row"
-            page.matrix(names, names, counts, "gold, predicted", caption)
-            return
-        rows = [
-            [self._name(a), self._name(b), n, f"{100 * n / self._total(a):.1f} %"]
-            for (a, b), n in self.largest[:_MAX_CONFUSIONS]
+def _weakest(entry: TaskErrors) -> list[object]:
+    """Cells: the task, its weakest label, most frequent confusion and weakest group."""
+    label = confusion = group = None
+    labels = [score for score in entry.labels if score.num_gold >= _MIN_TELLING]
+    if len(labels) > 1:
+        low = min(labels, key=lambda score: score.f1)
+        label = f"{entry.name(low.label)}: {_percent(low.f1)} (n {low.num_gold:,})"
+    for gold, predicted, _, fraction in entry.largest_confusions()[:1]:
+        confusion = f"{gold} as {predicted}: {fraction:.0f} %"
+    groups = [g for g in entry.groups if g.num_examples >= _MIN_TELLING]
+    if groups := [g for g in groups if not math.isnan(g.score.value)]:
+        sign = 1 if entry.task.higher_is_better else -1
+        of = min(groups, key=lambda g: sign * g.score.value)
+        group = f"{of.way} {of.group}: {_percent(of.score.value)} (n {of.num_examples:,})"
+    return [entry.label, label, confusion, group]
+
+
+def _add_worst(page: Page, entry: TaskErrors) -> None:
+    if not entry.worst:
+        page.paragraph("No example is wrong in most seeds.")
+        return
+    with page.fold(f"The worst {len(entry.worst)}"):
+        page.paragraph(
+            "Examples that most seeds have wrong, the surest first; of what has no probability, "
+            "those with most parts wrong. Each is shown as the middle seed has it."
+        )
+        for wrong in entry.worst:
+            failure, title = wrong.failure, wrong.id
+            if units(entry.task) and entry.several:
+                title += f", wrong in {wrong.num_seeds} of {len(entry.runs)} seeds"
+            said = [("gold", failure.gold), ("predicted", failure.prediction)]
+            said.append(("sure of", failure.certainty))
+            page.text_samples(title, [*wrong.texts, *said], compact=True)
+
+
+def _label_table(entry: TaskErrors) -> Table:
+    headers = ["label", "gold", "predicted", "precision", "recall", "F1"]
+    headers += ["F1, lowest to highest seed"] * entry.several + ["F1, random initialisation"]
+    rows = [
+        [
+            entry.name(score.label),
+            score.num_gold,
+            round(score.num_predicted, 1),
+            *map(_percent, (score.precision, score.recall, score.f1)),
+            *[_range(min(score.f1s), max(score.f1s))] * entry.several,
+            _percent(score.random_f1),
         ]
+        for score in entry.labels
+    ]
+    what = "medians over seeds; predicted is the mean" if entry.several else "one seed"
+    return Table(headers, rows, f"By label, of {units(entry.task)}: {what}")
+
+
+def _add_confusions(page: Page, entry: TaskErrors) -> None:
+    """A matrix, or of many labels the largest confusions; nothing where none is confused."""
+    largest = entry.largest_confusions()
+    if not largest:
+        return
+    occurring = {label for pair in entry.confusions for label in pair}
+    labels = [name for score in entry.labels if (name := score.label) in occurring]
+    labels += [NOTHING] * (NOTHING in occurring)
+    what = f"{units(entry.task)}, all seeds together" if entry.several else units(entry.task)
+    if len(labels) <= _MAX_MATRIX:
+        counts = [[entry.confusions[a, b] for b in labels] for a in labels]
+        names = [entry.name(label) for label in labels]
+        caption = f"Confusions ({what}); shaded by the fraction of the row"
+        page.matrix(names, names, counts, "gold, predicted", caption)
+    else:
         headers = ["gold", "predicted", "count", "of the gold label"]
-        page.table(headers, rows, f"The largest of {len(self.largest)} confusions ({what})")
+        caption = f"The largest of {len(largest)} confusions ({what})"
+        rows = [(*names, f"{fraction:.1f} %") for *names, fraction in largest[:_MAX_CONFUSIONS]]
+        page.table(headers, rows, caption)
 
-    def _add_groups(self, page: Page) -> None:
-        has_intervals = any(not math.isnan(group.score.low) for group in self.groups)
-        headers = ["by", "group", "examples", self.task.headline]
-        headers += ["95 % interval"] * has_intervals + ["random initialisation"]
-        rows = [
-            [
-                "" if place and self.groups[place - 1].way == group.way else group.way,
-                group.group,
-                group.num_examples,
-                _percent(group.score.value),
-                *[_range(group.score.low, group.score.high)] * has_intervals,
-                _percent(group.random),
-            ]
-            for place, group in enumerate(self.groups)
+
+def _group_table(entry: TaskErrors) -> Table:
+    has_intervals = any(not math.isnan(group.score.low) for group in entry.groups)
+    headers = ["by", "group", "examples", entry.task.headline]
+    headers += ["95 % interval"] * has_intervals + ["random initialisation"]
+    rows = [
+        [
+            "" if place and entry.groups[place - 1].way == group.way else group.way,
+            group.group,
+            group.num_examples,
+            _percent(group.score.value),
+            *[_range(group.score.low, group.score.high)] * has_intervals,
+            _percent(group.random),
         ]
-        what = "mean over seeds" if self.several else "one seed"
-        Table(headers, rows, f"By group of examples: {what}").add_to(page)
-
-    def _total(self, gold: str) -> int:
-        return sum(n for pair, n in self.confusions.items() if pair[0] == gold)
-
-    def _name(self, label: str) -> str:
-        return self.task.label_names.get(label, label) if label != NOTHING else "(none)"
+        for place, group in enumerate(entry.groups)
+    ]
+    what = "mean over seeds" if entry.several else "one seed"
+    return Table(headers, rows, f"By group of examples: {what}")
 
 
 def _percent(value: float) -> str:

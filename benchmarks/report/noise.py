@@ -24,27 +24,8 @@ from electrify.page.page import Page
 from electrify.storage.files import read_toml
 
 _OWN = "pretrained"
-_MEASURES = read_toml(Path(noise.__path__[0]) / "measures.toml")
-_ROBUSTNESS = (
-    "Each kind of perturbation changes places of {rows} reported rows of each task, every place "
-    "with the chance that its strength names; each of {seeds} fine-tunings predicts the clean and "
-    "the perturbed rows. A drop is the score of the clean rows less that of the same rows "
-    "perturbed, in points, with its own 95 % interval over rows and seeds. *: p is at most {alpha} "
-    "after correction for all kinds, strengths and tasks of the encoder (Holm). A drop without * "
-    "is not shown, and not excluded: the interval says how large it may be. Flips: the fraction of "
-    "the rows that changed whose prediction is another one. Pieces: those of the changed rows, "
-    "after by before; kept: the fraction of the pieces before that are still there. A drop says "
-    "what noise costs here; it does not say how often such noise occurs, nor that another "
-    "fine-tuning has the same."
-)
-_FAIRNESS = (
-    "Each gap is the mean of a group less the mean of what it stands against, with its own 95 % "
-    "interval over words, templates and seeds, or over rows and seeds; {tests:,} gaps are tested. "
-    "*: p is at most {alpha} after correction for all of them (Holm). No measure "
-    "here, nor all together, can show that an encoder is free of bias: what is not found may be "
-    "too small for so few words and templates, or of a kind or group that is not looked at."
-)
-_NO_GAP = "No gap is shown, which does not say that there is none."
+_TEXTS = read_toml(Path(noise.__path__[0]) / "measures.toml")
+_MEASURES = _TEXTS["measures"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +58,10 @@ def noise_of(run: RunFolder) -> tuple[Noise, ...]:
         Noise(
             label,
             table("robustness", label, robustness.TABLE, Condition),
-            table("fairness", label, fairness.TABLE, Gap),
+            # older tables have a measure that is gone
+            tuple(
+                g for g in table("fairness", label, fairness.TABLE, Gap) if g.measure in _MEASURES
+            ),
         )
         for label in dict.fromkeys(stage.partition("-")[2] for stage in run.probes)
     )
@@ -196,7 +180,8 @@ def _add_robustness(page: Page, encoder: Noise) -> None:
 
 
 def _robustness_text(own: Sequence[Condition]) -> str:
-    return _ROBUSTNESS.format(rows=own[0].num_rows, seeds=own[0].seeds, alpha=ALPHA)
+    text: str = _TEXTS["robustness"]
+    return text.format(rows=own[0].num_rows, seeds=own[0].seeds, alpha=ALPHA)
 
 
 def drop_table(encoder: Noise, caption: str = "") -> Table:
@@ -240,7 +225,7 @@ def _interval(
 
 def _add_fairness(page: Page, encoder: Noise) -> None:
     gaps = encoder.own_gaps
-    page.paragraph(_FAIRNESS.format(tests=len(gaps), alpha=ALPHA))
+    page.paragraph(_TEXTS["fairness"].format(tests=len(gaps), alpha=ALPHA))
     page.records(
         [
             {"measure": name, "shows": of["shows"], "does not show": of["not_shows"]}
@@ -251,7 +236,7 @@ def _add_fairness(page: Page, encoder: Noise) -> None:
     )
     gap_table([gap for gap in gaps if gap.is_found], "Gaps that are shown").add_to(page)
     if not any(gap.is_found for gap in gaps):
-        page.paragraph(_NO_GAP)
+        page.paragraph(_TEXTS["no_gap"])
     with page.fold("Fairness: all gaps"):
         for measure in dict.fromkeys(gap.measure for gap in encoder.gaps):
             gap_table([gap for gap in encoder.gaps if gap.measure == measure], measure).add_to(page)
@@ -338,8 +323,8 @@ def _lines(encoder: Noise) -> list[str]:
         lines += [*drop_table(encoder).markdown(), "", markdown_text(_robustness_text(own)), ""]
     if gaps := encoder.own_gaps:
         shown = [gap for gap in gaps if gap.is_found]
-        lines += [*(gap_table(shown).markdown() or [_NO_GAP]), ""]
-        lines += [markdown_text(_FAIRNESS.format(tests=len(gaps), alpha=ALPHA))]
+        lines += [*(gap_table(shown).markdown() or [_TEXTS["no_gap"]]), ""]
+        lines += [markdown_text(_TEXTS["fairness"].format(tests=len(gaps), alpha=ALPHA))]
         for measure in dict.fromkeys(gap.measure for gap in shown):
             of = _MEASURES[measure]
             text = f"{measure} shows {of['shows']}. What it does not show: {of['not_shows']}"

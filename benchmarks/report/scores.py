@@ -72,6 +72,10 @@ _PAGE: Columns = {
     "score ± sd": lambda row: row.sample.text(),
     "95 % interval": lambda row: row.sample.estimate.text(),
     "seeds": lambda row: row.sample.summary.num_seeds,
+    "split": lambda row: row.first.split,
+    "rows scored": lambda row: row.first.examples,
+    "learnt from": lambda row: row.first.num_train_examples,
+    "cut": lambda row: f"{100 * row.first.truncated_fraction:.1f} %",
 }
 _TERMINAL: Columns = {
     "task": lambda row: row.first.title,
@@ -101,13 +105,6 @@ _CARD: Columns = {
     "score": lambda row: row.sample.text(),
     "95 % interval": lambda row: row.sample.estimate.text(),
     "seeds": lambda row: row.sample.summary.num_seeds,
-}
-_ROWS: Columns = {
-    "task": lambda row: row.score.label,
-    "split": lambda row: row.first.split,
-    "rows scored": lambda row: row.first.examples,
-    "learnt from": lambda row: row.first.num_train_examples,
-    "cut": lambda row: f"{100 * row.first.truncated_fraction:.1f} %",
 }
 
 
@@ -374,16 +371,15 @@ def add_scores(page: Page, run: RunFolder, compared: Sequence[Against]) -> None:
     scores = scores_of(run)
     if not scores:
         return
-    title = "Scores in percent: mean ± standard deviation over seeds"
-    _table(score_rows(scores), _PAGE, title).add_to(page)
+    _table(
+        score_rows(scores),
+        _PAGE,
+        "Scores in percent: mean ± standard deviation over seeds. A split that ends with -eval is "
+        "the part of the official rows that was not learnt from; cut: rows longer than the model "
+        "takes",
+    ).add_to(page)
     own = [a for a in compared if any(a.score is score for score in scores)]
     difference_table(own, "Differences in points").add_to(page)
-    _table(
-        [next(iter(score_rows([score]))) for score in scores],
-        _ROWS,
-        "Rows. A split that ends with -eval is the part of the official rows that was not learnt "
-        "from; cut: rows longer than the model takes",
-    ).add_to(page)
     alike = "fine-tuned alike"
     if any(result.search for score in scores for result in score.results):
         alike = "with the best options of its own among the same trials"

@@ -7,6 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.results.run_folder import Json, RunFolder
@@ -15,75 +16,19 @@ from electrify.config.load import toml_value
 from electrify.page.page import Page
 from electrify.stage.plan import VERBS
 from electrify.stage.remote import address_of
+from electrify.storage.files import read_toml
 from electrify.system.progress import duration
 
 Points = list[tuple[float, float]]
 
-# metric of pretrain/metrics.jsonl -> what it says; a run has those of its objective
-METRICS = {
-    "generator_loss": "masked language modelling (MLM) of the generator: mean -log p of the true "
-    "token, in nats",
-    "generator_accuracy": "masked tokens that the generator's first guess gets right",
-    "language_loss": "MLM of the main network: mean -log p of the true token, in nats",
-    "language_accuracy": "masked tokens that the main network's first guess gets right",
-    "discriminator_loss": "the main network's loss as it is trained; ELECTRA's is the binary "
-    "cross-entropy of replaced token detection (RTD) per token",
-    "rtd_loss": "binary cross-entropy of RTD per token",
-    "baseline_loss": "of the reward's baseline (electra-adversarial)",
-    "sample_hit_fraction": "chosen positions at which the generator put the original back",
-    "replaced_fraction": "tokens that the generator replaced by another",
-    "rtd_accuracy": "tokens rightly called original or replaced, at threshold 0.5",
-    "rtd_auc": "chance that a replaced token gets a higher probability than an original one; "
-    "0.5 is guessing",
-    "rtd_precision": "of the tokens called replaced, those that were",
-    "rtd_recall": "of the replaced tokens, those called replaced",
-    "mean_state_share": "energy of the mean hidden state of the last layer; 1: tokens are alike",
-    "pooled_variance": "how far the mean hidden states of documents are from each other, of their "
-    "energy",
-    "participation_ratio": "in how many directions those differ",
-    "probe_f1": "macro-F1 of logistic regression on the frozen hidden states of the best layer",
-}
+_TABLES = read_toml(Path(__file__).with_name("metrics.toml"))
+_MEANINGS: Mapping[str, str] = _TABLES["meanings"]
 _LAYER = "probe_layer_"
-_BOTH = ("train", "valid")
-_NATS, _FRACTION = "nats per token", "fraction of the tokens judged"
-# metric, title, records that have it, label of the axis, whether it is drawn on a logarithmic one
-_Plot = tuple[str, str, tuple[str, ...], str, bool]
-_LOSSES: tuple[_Plot, ...] = (
-    ("generator_loss", "Generator loss", _BOTH, _NATS, True),
-    ("language_loss", "Main network, MLM loss", _BOTH, _NATS, True),
-    ("discriminator_loss", "Discriminator loss", _BOTH, _NATS, True),
-)
-_DIRECTIONS = "Directions in which documents differ"
-_WATCHED: tuple[_Plot, ...] = (
-    ("replaced_fraction", "Replaced tokens", _BOTH, _FRACTION, False),
-    ("participation_ratio", _DIRECTIONS, ("valid",), "participation ratio", False),
-    ("gradient_norm", "Gradient norm before clipping", ("train",), "norm", True),
-    ("tokens_per_second", "Speed", ("train",), "tokens per second", False),
-    ("mfu", "Model FLOPs utilisation (MFU)", ("train",), "fraction of the device's peak", False),
-)
-_BY_LANGUAGE = (
-    ("generator_loss", "Generator loss", _NATS, True),
-    ("language_loss", "Main network, MLM loss", _NATS, True),
-    ("rtd_auc", "RTD AUC", "AUC", False),
-    ("replaced_fraction", "Replaced tokens", _FRACTION, False),
-)
-_COMPARED = (
-    *("generator_loss", "generator_accuracy", "language_loss", "language_accuracy"),
-    *("discriminator_loss", "rtd_loss", "replaced_fraction", "rtd_accuracy", "rtd_auc"),
-    *("tokens", "parameters", "seconds", "flops_paper"),
-)
+_COMPARED = "generator_loss generator_accuracy language_loss language_accuracy discriminator_loss "
+_COMPARED += "rtd_loss replaced_fraction rtd_accuracy rtd_auc tokens parameters seconds flops_paper"
 _MAX_SOURCES = 30
 _KEPT = ("documents_in", "documents_kept", "characters_in", "characters_kept")
 _KEPT_HEADERS = ("documents in", "kept", "characters in", "kept", "characters kept, %")
-# column of vocab/report.json's languages -> how it is said
-_LANGUAGE_COLUMNS = {
-    "num_words": "words",
-    "num_distinct_words": "distinct words",
-    "pieces_per_word": "pieces per word",
-    "characters_per_piece": "characters per piece",
-    "unk_word_fraction": "words with [UNK]",
-    "measured_fraction": "fraction of words measured",
-}
 
 
 def unfinished_text(stage: str) -> str:
@@ -183,28 +128,19 @@ def add_pretraining(page: Page, run: RunFolder) -> None:
     if not alarms:
         page.paragraph("No alarm was raised.")
     distinct = {name for record in run.metrics for name in _distinct(record)}
-
-    def add_plots(plots: Sequence[_Plot]) -> None:
-        for metric, title, kinds, label, log_y in plots:
-            curves = {kind: curve(run, kind, metric) for kind in kinds}
-            _add_plot(page, title, curves, label, log_y)
-
-    add_plots([plot for plot in _LOSSES if plot[0] in distinct])
-    detection = {
-        "RTD accuracy": curve(run, "valid", "rtd_accuracy"),
-        "RTD AUC": curve(run, "valid", "rtd_auc"),
-    }
-    if any(detection.values()):
-        always = [(x, 1 - y) for x, y in curve(run, "valid", "replaced_fraction")]
-        detection["always 'original'"] = always
-    _add_plot(page, "Replaced token detection, held-out text", detection, "fraction")
-    add_plots(_WATCHED)
+    for plot in _TABLES["plots"]:
+        metric = plot["metric"]
+        if metric in distinct or metric not in _MEANINGS:
+            curves = {kind: curve(run, kind, metric) for kind in plot["kinds"]}
+            _add_plot(page, plot["title"], curves, plot)
+        if metric == "rtd_auc":
+            _add_detection(page, run)
     layers = {name for record in run.metrics for name in record if name.startswith(_LAYER)}
     probes = {
         f"layer {name.removeprefix(_LAYER)}": curve(run, "valid", name)
         for name in sorted(layers, key=lambda name: int(name.removeprefix(_LAYER)))
     }
-    _add_plot(page, "Frozen probe", probes, "macro-F1")
+    _add_plot(page, "Frozen probe", probes, {"label": "macro-F1"})
     _add_languages(page, run)
 
 
@@ -213,7 +149,7 @@ def _add_final(page: Page, valid: Json) -> None:
     if not valid:
         page.paragraph("No validation was reached yet.")
         return
-    rows: list[Sequence[object]] = [(n, valid[n], METRICS[n]) for n in _distinct(valid)]
+    rows: list[Sequence[object]] = [(n, valid[n], _MEANINGS[n]) for n in _distinct(valid)]
     if valid.get("replaced_fraction") is not None and "rtd_accuracy" in valid:
         always = 1 - valid["replaced_fraction"]
         rows.append(("always 'original'", always, "RTD accuracy without looking at the text"))
@@ -252,16 +188,16 @@ def _add_languages(page: Page, run: RunFolder) -> None:
             f"Held-out text of each language at step {valid['step']:,}",
         )
     languages = list(dict.fromkeys(n for r in run.metrics for n in r.get("languages", {})))
-    for metric, title, label, log_y in _BY_LANGUAGE:
+    for plot in (plot for plot in _TABLES["plots"] if plot.get("languages")):
         for kind, where in (("valid", "held-out text"), ("train", "training text")):
-            curves = {name: curve(run, kind, metric, language=name) for name in languages}
-            if _add_plot(page, f"{title} by language, {where}", curves, label, log_y):
+            curves = {n: curve(run, kind, plot["metric"], language=n) for n in languages}
+            if _add_plot(page, f"{plot['title']} by language, {where}", curves, plot):
                 break
 
 
 def _distinct(record: Json) -> list[str]:
     """The metrics of a record, without a loss that is another one under a second name."""
-    names = [name for name in METRICS if name in record]
+    names = [name for name in _MEANINGS if name in record]
     for name, same in (("rtd_loss", "discriminator_loss"), ("discriminator_loss", "language_loss")):
         if name in names and same in record and _equal(record[name], record[same]):
             names.remove(name)
@@ -273,13 +209,23 @@ def _equal(a: float | None, b: float | None) -> bool:
     return a == b or (a is not None and b is not None and math.isclose(a, b, rel_tol=1e-4))
 
 
-def _add_plot(
-    page: Page, title: str, curves: Mapping[str, Points], label: str, log_y: bool = False
-) -> bool:
+def _add_detection(page: Page, run: RunFolder) -> None:
+    """RTD's figures beside what is right without looking."""
+    curves = {
+        "RTD accuracy": curve(run, "valid", "rtd_accuracy"),
+        "RTD AUC": curve(run, "valid", "rtd_auc"),
+    }
+    if any(curves.values()):
+        always = [(x, 1 - y) for x, y in curve(run, "valid", "replaced_fraction")]
+        curves["always 'original'"] = always
+    _add_plot(page, "Replaced token detection, held-out text", curves, {"label": "fraction"})
+
+
+def _add_plot(page: Page, title: str, curves: Mapping[str, Points], plot: Json) -> bool:
     """A plot over the steps, or nothing where no curve has a point."""
     drawn = {name: points for name, points in curves.items() if points}
     if drawn:
-        page.line_plot(title, drawn, "step", label, log_y)
+        page.line_plot(title, drawn, "step", plot["label"], plot.get("log", False))
     return bool(drawn)
 
 
@@ -294,7 +240,7 @@ def add_side_by_side(page: Page, runs: Sequence[RunFolder], names: Sequence[str]
         figures.append(own)
     rows = [
         (_words(key), *(own.get(key) for own in figures))
-        for key in _COMPARED
+        for key in _COMPARED.split()
         if any(key in own for own in figures)
     ]
     page.table(["", *names], rows, "Pretraining: last figures on held-out text, and cost")
@@ -302,7 +248,7 @@ def add_side_by_side(page: Page, runs: Sequence[RunFolder], names: Sequence[str]
         curves = {n: curve(r, "valid", metric, "tokens") for n, r in zip(names, runs, strict=True)}
         title = _words(metric).capitalize() + ", held-out text"
         if any(curves.values()):
-            page.line_plot(title, curves, "tokens", _NATS, log_y=True)
+            page.line_plot(title, curves, "tokens", "nats per token", log_y=True)
 
 
 # The text. Both stages have a report of their own, with samples and plots.
@@ -358,8 +304,8 @@ def add_vocabulary(page: Page, run: RunFolder) -> None:
         page.paragraph(f"{size:,} WordPiece pieces, special tokens included.")
     languages = run.vocabulary.get("languages", {})
     page.table(
-        ["language", *_LANGUAGE_COLUMNS.values()],
-        [(name, *map(own.get, _LANGUAGE_COLUMNS)) for name, own in languages.items()],
+        ["language", *_TABLES["vocabulary"].values()],
+        [(name, *map(own.get, _TABLES["vocabulary"])) for name, own in languages.items()],
         "With fewer pieces per word (fertility) a sequence holds more text; [UNK] stands for what "
         "the vocabulary lacks. Each word weighs as often as it occurs.",
     )

@@ -8,27 +8,39 @@ from pydantic import Field, model_validator
 from electrify.config.fields import Count, Fraction, LocalPath, Section
 from electrify.system.outcome import UserError
 
-Size = Literal["small", "small++", "base", "large"]
+Size = Literal["small", "small++", "base", "large", "modern-small", "modern-base"]
 Packing = Literal["full", "sentence"]
 
-# The paper's own values (Table 6; google-research/electra configure_pretraining.py). small++ is
-# the released checkpoint, whose generator is as wide as the discriminator. `large` masks a quarter
-# of the tokens. Base and large stand in the original code as comments only.
-_SIZES: dict[str, tuple[float, float, float, float]] = {  # small, small++, base, large
-    "sequence_length": (128, 512, 512, 512),
-    "num_hidden_layers": (12, 12, 12, 24),
-    "hidden_size": (256, 256, 768, 1024),
-    "intermediate_size": (1024, 1024, 3072, 4096),
-    "num_attention_heads": (4, 4, 12, 16),
-    "embedding_size": (128, 128, 768, 1024),
-    "generator_hidden_fraction": (0.25, 1.0, 1 / 3, 0.25),
-    "mask_fraction": (0.15, 0.15, 0.15, 0.25),
-    "batch_size": (128, 128, 256, 2048),
-    "learning_rate": (5e-4, 5e-4, 2e-4, 2e-4),
-    "num_steps": (1_000_000, 4_000_000, 766_000, 400_000),
+# Small to large are the paper's (Table 6; google-research/electra configure_pretraining.py).
+# small++ is the released checkpoint, whose generator is as wide as the discriminator. `large` masks a
+# quarter of the tokens. Base and large stand in the original code as comments only. In modern-*,
+# epsilon, no dropout, and the base's sizes and window are ModernBERT's (Warner et al. 2024, table
+# 4); modern-small has the depth and width of small, with 8/3 H in the feed-forward layers, which
+# then have as many weights as with 4 H and one matrix less. Its generator, initialisation and rates
+# are those of our trials with small networks.
+SIZES: dict[str, tuple[str | float, ...]] = {  # values in the order of `Size`
+    "architecture": ("electra", "electra", "electra", "electra", "modern", "modern"),
+    "sequence_length": (128, 512, 512, 512, 128, 1024),
+    "max_position_embeddings": (512, 512, 512, 512, 512, 8192),
+    "num_hidden_layers": (12, 12, 12, 24, 12, 22),
+    "hidden_size": (256, 256, 768, 1024, 256, 768),
+    "intermediate_size": (1024, 1024, 3072, 4096, 680, 1152),
+    "num_attention_heads": (4, 4, 12, 16, 4, 12),
+    "embedding_size": (128, 128, 768, 1024, 128, 256),
+    "global_attn_every_n_layers": (1, 1, 1, 1, 1, 3),
+    "hidden_dropout_prob": (0.1, 0.1, 0.1, 0.1, 0.0, 0.0),
+    "attention_probs_dropout_prob": (0.1, 0.1, 0.1, 0.1, 0.0, 0.0),
+    "initialization": ("paper", "paper", "paper", "paper", "mimetic", "mimetic"),
+    "layer_norm_eps": (1e-12, 1e-12, 1e-12, 1e-12, 1e-5, 1e-5),
+    "generator_hidden_fraction": (0.25, 1.0, 1 / 3, 0.25, 0.5, 0.5),
+    "mask_fraction": (0.15, 0.15, 0.15, 0.25, 0.15, 0.15),
+    "batch_size": (128, 128, 256, 2048, 128, 256),
+    "learning_rate": (5e-4, 5e-4, 2e-4, 2e-4, 1e-3, 2e-4),
+    "num_steps": (1_000_000, 4_000_000, 766_000, 400_000, 500_000, 500_000),
+    "optimizer": ("paper", "paper", "paper", "paper", "bias-corrected", "bias-corrected"),
 }
 SIZE_PRESETS: dict[str, dict[str, Any]] = {
-    size: {key: values[place] for key, values in _SIZES.items()}
+    size: {key: values[place] for key, values in SIZES.items()}
     for place, size in enumerate(get_args(Size))
 }
 
@@ -100,6 +112,9 @@ class PretrainConfig(SequenceConfig):
 
     size: Size = "small"
     """Fills in the keys of the table [Sizes](#sizes)."""
+    architecture: Literal["electra", "modern"] = "electra"
+    """`electra`: the paper's network. `modern`: rotary positions and gated feed-forward layers,
+    exported as ModernBERT."""
     objective: Objective = "electra"
     """What the networks learn: [objectives](pretraining.md#objectives)."""
     generator: Literal["learned", "uniform", "unigram"] = "learned"
@@ -111,7 +126,8 @@ class PretrainConfig(SequenceConfig):
     """`joint`: one update for both networks. `decoupled`: the generator first, each with its own
     optimiser."""
     initial_model: str | None = None
-    """Weights to start from: a run, a `transformers` ELECTRA or BERT folder, or a hub name."""
+    """Weights to start from: a run, a `transformers` folder of ELECTRA, BERT or ModernBERT, or a
+    hub name."""
     initial_generator: str | None = None
     """The generator of `initial_model`: a `transformers` folder or a hub name."""
     device: Literal["auto", "cpu", "cuda", "xla"] = "auto"
@@ -133,18 +149,26 @@ class PretrainConfig(SequenceConfig):
     """Attention heads of a layer."""
     embedding_size: Count
     """Width of the embedding matrix."""
-    max_position_embeddings: Count = 512
+    max_position_embeddings: Count
     """Longest sequence that the model can read."""
-    hidden_dropout_prob: Fraction = 0.1
+    global_attn_every_n_layers: Count = 1
+    """`modern`: from the first, one of so many layers attends globally, the others locally."""
+    local_attention: Annotated[int, Field(ge=2)] = 128
+    """Tokens that a token attends to locally, half of them on each side."""
+    global_rope_theta: Annotated[float, Field(gt=0)] = 1000.0
+    """Base of the rotary positions. ModernBERT has 160,000 for 8,192 tokens."""
+    local_rope_theta: Annotated[float, Field(gt=0)] = 1000.0
+    """The same in layers with local attention."""
+    hidden_dropout_prob: Fraction
     """Dropout of the hidden states."""
-    attention_probs_dropout_prob: Fraction = 0.1
+    attention_probs_dropout_prob: Fraction
     """Dropout of the attention weights."""
-    initialization: Literal["paper", "mimetic"] = "paper"
+    initialization: Literal["paper", "mimetic"]
     """`paper`: truncated normal. `mimetic`: layers attend to neighbours from the first step, which
     small networks need."""
     initializer_range: Annotated[float, Field(gt=0)] = 0.02
     """Standard deviation of the weights at the start."""
-    layer_norm_eps: Annotated[float, Field(gt=0)] = 1e-12
+    layer_norm_eps: Annotated[float, Field(gt=0)]
     """Epsilon of the layer norms."""
     generator_hidden_fraction: Annotated[float, Field(gt=0, le=1)]
     """Width of the generator, as a fraction of the discriminator's."""
@@ -193,8 +217,11 @@ class PretrainConfig(SequenceConfig):
     """Learning rate of the generator. Left out: `learning_rate`."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """Decay of the weights, as AdamW applies it."""
-    optimizer: Literal["paper", "bias-corrected"] = "paper"
-    """`paper`: Adam without bias correction. `bias-corrected`: torch's AdamW, for short runs."""
+    optimizer: Literal["paper", "bias-corrected", "muon"]
+    """`paper`: Adam without bias correction. `bias-corrected`: torch's AdamW, for short runs.
+    `muon`: Muon for the matrices of the layers, AdamW for the rest."""
+    matrix_learning_rate: Annotated[float, Field(gt=0)] | None = None
+    """Learning rate of the matrices of `muon`. Left out: `learning_rate`."""
     adam_beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Decay of Adam's first moment."""
     adam_beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
@@ -322,6 +349,15 @@ class PretrainConfig(SequenceConfig):
                 raise UserError(
                     f"{who} = {hidden} must be a multiple of its {heads} attention heads"
                 )
+            if self.architecture == "modern" and hidden // heads % 2:
+                raise UserError(
+                    f"{who} = {hidden} with {heads} heads: rotary positions need an even head size"
+                )
+        if self.architecture == "electra" and self.global_attn_every_n_layers > 1:
+            raise UserError(
+                f"global_attn_every_n_layers = {self.global_attn_every_n_layers} with architecture "
+                "= 'electra': its layers have global attention; leave it out, or set modern"
+            )
         return self
 
     @model_validator(mode="after")
@@ -400,6 +436,8 @@ class PretrainConfig(SequenceConfig):
                 f"only {', '.join(_STARTS_AS_MLM)} with joint updates begin as a masked language "
                 "model; leave it out",
             )
+        if self.architecture == "modern" and self.objective == "electric":
+            refuse("architecture = 'modern'", "its two towers are the paper's network")
         if self.disallow_correct and self.objective in ("mlm", "electric"):
             why = "it samples nothing" if self.objective == "mlm" else "it contradicts the loss"
             refuse("disallow_correct = true", why)
@@ -410,6 +448,11 @@ class PretrainConfig(SequenceConfig):
     @model_validator(mode="after")
     def _check_unused(self) -> Self:
         """Options that would change nothing are refused, not passed over."""
+        if self.matrix_learning_rate is not None and self.optimizer != "muon":
+            raise UserError(
+                f"matrix_learning_rate = {self.matrix_learning_rate} with optimizer = "
+                f"{self.optimizer!r}: only muon uses it; leave it out"
+            )
         if self.initial_generator is not None and self.initial_model is None:
             raise UserError(f"initial_generator = {self.initial_generator!r} needs initial_model")
         reads_masked = self.has_generator and self.objective != "electric"  # not so its towers

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from electrify.config.load import toml_value
-from electrify.config.pretrain import SIZE_PRESETS
+from electrify.config.pretrain import SIZE_PRESETS, SIZES
 from electrify.config.run import RunConfig
 
 _HEAD = """\
@@ -30,8 +30,8 @@ In the column *default*, *required* means that the key must be given, *by size* 
 _SIZES = """\
 ## Sizes
 
-`pretrain.size` fills in these keys, with the values of the ELECTRA paper. A value in the config
-goes before them.
+`pretrain.size` fills in these keys: `small` to `large` with the values of the ELECTRA paper. A
+value in the config goes before them.
 """
 _FILLED = {"pretrain", *(f"pretrain.{key}" for key in SIZE_PRESETS["small"])}
 # a table by names shows one name
@@ -162,15 +162,18 @@ def _default(part: _Part, key: str, field: _Schema) -> str:
 
 
 def _size_table() -> str:
-    keys = {
-        key: [
-            f"{preset[key]:,.4g}" if preset[key] < 1 else f"{preset[key]:,}"
-            for preset in SIZE_PRESETS.values()
-        ]
-        for key in SIZE_PRESETS["small"]
-    }
-    lines = [f"| `pretrain.{key}` | {' | '.join(values)} |" for key, values in keys.items()]
-    return "\n".join([f"| key | {' | '.join(SIZE_PRESETS)} |", "|---|---|---|---|---|", *lines, ""])
+    rows = [
+        f"| `pretrain.{key}` | {' | '.join(map(_size_value, values))} |"
+        for key, values in SIZES.items()
+    ]
+    rule = "|---" * (len(SIZE_PRESETS) + 1) + "|"
+    return "\n".join([f"| key | {' | '.join(SIZE_PRESETS)} |", rule, *rows, ""])
+
+
+def _size_value(value: str | float) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
 
 
 if __name__ == "__main__":

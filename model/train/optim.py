@@ -1,4 +1,4 @@
-"""AdamW as the original has it, and which parameters each optimiser of a run moves."""
+"""AdamW as the original has it, Muon, and which parameters each optimiser of a run moves."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from electrify.config.pretrain import PretrainConfig
+from electrify.system.outcome import UserError
 from model.devices.device import overwrite
 
 # of a group of parameters: whose they are, and their learning rate as a multiple of the step's
@@ -16,7 +17,12 @@ _ONE_NETWORK = {"network": "main", "rate_scale": 1.0}
 _OF_GENERATOR = ("generator", "generator_head", "generator_embeddings")
 _FUSED_DEVICES = ("cpu", "cuda")  # those that torch's fused kernel runs on
 # torch's names in memory, ours in checkpoints
-KINDS = {"exp_avg": "first_moment", "exp_avg_sq": "second_moment", "step": "num_steps"}
+KINDS = {
+    "exp_avg": "first_moment",
+    "exp_avg_sq": "second_moment",
+    "step": "num_steps",
+    "momentum_buffer": "momentum",
+}
 
 
 class AdamW(torch.optim.AdamW):
@@ -43,6 +49,11 @@ class AdamW(torch.optim.AdamW):
         self._is_fused = fused
         for group in self.param_groups:
             group["lr"] = torch.tensor(group["lr"], dtype=torch.float32, device=self._device)
+
+    @property
+    def all_groups(self) -> list[dict[str, Any]]:
+        """Every group of parameters with its rate."""
+        return self.param_groups
 
     @torch.no_grad()
     def step(self, divisors: Sequence[Tensor | None] = ()) -> None:  # type: ignore[override]
@@ -83,7 +94,7 @@ class AdamW(torch.optim.AdamW):
         parameter.sub_((update + group["weight_decay"] * parameter) * group["lr"])
 
     def make_state(self) -> None:
-        for group in self.param_groups:
+        for group in self.all_groups:
             for parameter in group["params"]:
                 self._make_state(parameter)
 
@@ -109,6 +120,85 @@ class AdamW(torch.optim.AdamW):
             overwrite(self.state[parameter][name], value)
 
 
+class Muon(AdamW):
+    """Muon for matrices, AdamW for the rest (Jordan et al. 2024, Liu et al. 2025).
+
+    A matrix moves by its momentum (Nesterov's) with all singular values brought near 1, times
+    0.2 sqrt(max(rows, columns)), which is about the size of an update of AdamW. As
+    `torch.optim.Muon` with `adjust_lr_fn="match_rms_adamw"`, but for matrices of one shape at once,
+    and without reading the rate back from the device, so that a step can be recorded. Gradients of
+    matrices are not clipped: the update does not depend on their norm.
+    """
+
+    def __init__(
+        self,
+        matrix_groups: Iterable[dict[str, object]],
+        groups: Iterable[dict[str, object]],
+        betas: tuple[float, float],
+        eps: float,
+    ) -> None:
+        super().__init__(groups, betas, eps, bias_correction=True)
+        self.matrix_groups: list[dict[str, Any]] = [
+            group | {"lr": torch.zeros((), device=self._device)} for group in matrix_groups
+        ]
+        self._matrices = {id(p) for group in self.matrix_groups for p in group["params"]}
+
+    @property
+    def all_groups(self) -> list[dict[str, Any]]:
+        return [*self.param_groups, *self.matrix_groups]
+
+    @torch.no_grad()
+    def step(self, divisors: Sequence[Tensor | None] = ()) -> None:  # type: ignore[override]
+        super().step(divisors)
+        for group in self.matrix_groups:
+            same: dict[tuple[int, int], list[nn.Parameter]] = {}
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._make_state(parameter)
+                    rows, columns = parameter.shape
+                    same.setdefault((min(rows, columns), max(rows, columns)), []).append(parameter)
+            for (_, longer), parameters in same.items():
+                self._move_matrices(parameters, group, 0.2 * longer**0.5)
+
+    def _move_matrices(
+        self, parameters: Sequence[nn.Parameter], group: Mapping[str, Any], size: float
+    ) -> None:
+        gradients = [_wide(p.grad) for p in parameters if p.grad is not None]
+        buffers = [_wide(self.state[p]["momentum_buffer"]) for p in parameters]
+        torch._foreach_lerp_(buffers, gradients, 1 - _MOMENTUM)
+        updates = torch.stack(gradients).lerp(torch.stack(buffers), _MOMENTUM)
+        for parameter, update in zip(parameters, orthogonal(updates), strict=True):
+            update = update if parameter.shape[0] <= parameter.shape[1] else update.mT
+            parameter.mul_(1 - group["lr"] * group["weight_decay"])
+            parameter.sub_(update * (group["lr"] * size))
+
+    def _make_state(self, parameter: Tensor) -> None:
+        if id(parameter) not in self._matrices:
+            super()._make_state(parameter)
+        elif not self.state[parameter]:
+            self.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+
+
+_MOMENTUM = 0.95
+_NEWTON_SCHULZ = 3.4445, -4.7750, 2.0315  # five steps bring singular values into .7 to 1.2
+
+
+def _wide(matrix: Tensor) -> Tensor:
+    return matrix if matrix.shape[0] <= matrix.shape[1] else matrix.mT
+
+
+def orthogonal(matrices: Tensor, num_steps: int = 5) -> Tensor:
+    """Matrices (N, rows, columns), not more rows than columns, with all singular values near 1, by
+    Newton-Schulz steps in bf16."""
+    a, b, c = _NEWTON_SCHULZ
+    made = matrices.bfloat16()
+    made = made / made.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
+    for _ in range(num_steps):
+        gram = made @ made.mT
+        made = torch.baddbmm(made, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), made, beta=a)
+    return made
+
+
 def _one_minus_power(beta: float, count: Tensor) -> Tensor:
     """1 - beta^count in fp32. As it is written, after two steps 1 - 0.999^2 would be wrong by 3e-5
     of itself."""
@@ -121,14 +211,29 @@ def make_optimizers(model: nn.Module, config: PretrainConfig) -> list[AdamW]:
     The model may be wrapped by DDP. Shared embeddings belong to both of two optimisers: each
     network moves (and decays) them by its own gradient, with moments of its own, as in DeBERTaV3's
     ES. LayerNorms and biases are not decayed.
+
+    With `optimizer = "muon"` Muon moves the matrices of the layers.
     """
     bare = model.module if isinstance(model, DistributedDataParallel) else model
-    betas = (config.adam_beta1, config.adam_beta2)
-    corrected = config.optimizer == "bias-corrected"
-    return [
-        AdamW(_groups(bare, names, config), betas, config.adam_epsilon, corrected)
-        for names in _trained_together(bare, config)
-    ]
+    betas, eps = (config.adam_beta1, config.adam_beta2), config.adam_epsilon
+    optimizers: list[AdamW] = []
+    for names in _trained_together(bare, config):
+        if config.optimizer != "muon":
+            corrected = config.optimizer == "bias-corrected"
+            optimizers.append(AdamW(_groups(bare, names, config), betas, eps, corrected))
+            continue
+        if next(bare.parameters()).device.type == "xla":
+            raise UserError(
+                'pretrain.optimizer = "muon" with device = "xla": it was never tried there; set '
+                'optimizer to "bias-corrected"'
+            )
+        matrices = [n for n in names if ".layers." in n and bare.get_parameter(n).dim() == 2]
+        scale = (config.matrix_learning_rate or config.learning_rate) / config.learning_rate
+        groups = _groups(bare, matrices, config)
+        scaled = [group | {"rate_scale": scale * group["rate_scale"]} for group in groups]
+        others = [n for n in names if n not in set(matrices)]
+        optimizers.append(Muon(scaled, _groups(bare, others, config), betas, eps))
+    return optimizers
 
 
 def _trained_together(model: nn.Module, config: PretrainConfig) -> list[list[str]]:
@@ -143,11 +248,9 @@ def _trained_together(model: nn.Module, config: PretrainConfig) -> list[list[str
     return [generator, others]
 
 
-def _groups(
-    model: nn.Module, names: Sequence[str], config: PretrainConfig
-) -> list[dict[str, object]]:
+def _groups(model: nn.Module, names: Sequence[str], config: PretrainConfig) -> list[dict[str, Any]]:
     """Groups of one optimiser: by whether weights decay and, where it matters, by network."""
-    groups: list[dict[str, object]] = []
+    groups: list[dict[str, Any]] = []
     apart = config.generator_learning_rate is not None or config.clipping == "network"
     of_generator = {name for name in names if apart and name.split(".")[0] in _OF_GENERATOR}
     for network, chosen in (
@@ -189,6 +292,8 @@ def clip(optimizer: AdamW, config: PretrainConfig) -> tuple[Tensor, list[Tensor]
     """
     groups = optimizer.param_groups
     networks = ["both" if config.clipping == "together" else g["network"] for g in groups]
+    # of no gradients, as of the generator in the first stage, torch has a zero on the CPU
+    none = [torch.zeros(1, device=groups[0]["params"][0].device)]
     norms = {}
     for network in dict.fromkeys(networks):
         gradients = [
@@ -197,10 +302,12 @@ def clip(optimizer: AdamW, config: PretrainConfig) -> tuple[Tensor, list[Tensor]
             for parameter in group["params"]
             if of == network and parameter.grad is not None
         ]
-        # of no gradients, as of the generator in the first stage, torch has a zero on the CPU
-        none = [torch.zeros(1, device=groups[0]["params"][0].device)]
         norms[network] = torch.nn.utils.get_total_norm(gradients or none)
     divisors = {of: (norm / config.max_gradient_norm).clamp(min=1.0) for of, norm in norms.items()}
+    if isinstance(optimizer, Muon):
+        grads = [p.grad for g in optimizer.matrix_groups for p in g["params"]]
+        grads = [grad for grad in grads if grad is not None]
+        norms["matrices"] = torch.nn.utils.get_total_norm(grads or none)
     total = next(iter(norms.values()))
     if len(norms) > 1:
         total = torch.stack(list(norms.values())).square().sum().sqrt()
@@ -209,5 +316,5 @@ def clip(optimizer: AdamW, config: PretrainConfig) -> tuple[Tensor, list[Tensor]
 
 def set_learning_rate(optimizer: AdamW, rate: float) -> None:
     """Set the rate of every group, in the tensors that a captured step reads."""
-    for group in optimizer.param_groups:
+    for group in optimizer.all_groups:
         overwrite(group["lr"], rate * group["rate_scale"])

@@ -181,8 +181,10 @@ def _matches(rows: Sequence[dict[str, Any]], grams: Sequence[GramIndex]) -> Iter
 def _has_other_numbers(letters: Letters, index: GramIndex, copy: Copy) -> bool:
     """Whether an edited copy has other digits than the text, as rows of a census have."""
     item = index.letters[index.starts[copy.item] : index.starts[copy.item + 1]]
-    pair = [np.sort(of[(of >= ord("0")) & (of <= ord("9"))]) for of in (item, letters[copy.place])]
-    return not np.array_equal(*pair)
+    wanted, there = (
+        np.sort(of[(of >= ord("0")) & (of <= ord("9"))]) for of in (item, letters[copy.place])
+    )
+    return not np.array_equal(wanted, there)
 
 
 def _excerpt(text: str, copied: CopiedText, copy: Copy) -> str:
@@ -231,7 +233,7 @@ def _write_touched(
         count = {"examples": 1, "texts": len(texts), "too_short": keys.count(None)}
         counts[split].update(count | {"touched": is_touched})
         for number, key in enumerate(keys):
-            if key not in hits:
+            if key is None or key not in hits:
                 continue
             lines += [
                 TouchedLine(

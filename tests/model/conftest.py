@@ -55,6 +55,7 @@ TINY = {
 }
 
 EQUAL = {"generator_hidden_fraction": 1.0}
+MODERN = {"architecture": "modern", "initialization": "mimetic", "layer_norm_eps": 1e-5}
 # each objective, with what it needs to be possible
 OBJECTIVES: dict[str, dict[str, object]] = {
     "electra": {},
@@ -79,6 +80,12 @@ VARIANTS: dict[str, dict[str, object]] = {
     "adversarial all": {"objective": "electra-adversarial", "weight_sharing": "all"} | EQUAL,
     "electric none": {"objective": "electric", "weight_sharing": "none"},
     "electric uniform": {"objective": "electric", "generator": "uniform"},
+    "modern": MODERN,
+    "modern none": MODERN | {"weight_sharing": "none"},
+    "modern gdes": MODERN | {"weight_sharing": "gdes"},
+    "modern all-tokens-mlm all": MODERN
+    | {"objective": "all-tokens-mlm", "weight_sharing": "all"}
+    | EQUAL,
 }
 
 

@@ -6,6 +6,7 @@ import pickle
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import torch
 
 from electrify.config.run import RunConfig
 from electrify.system.progress import Stopped, setup_logging
+from model import pretrain as pretrain_module
 from model.batch import Counts
-from model.pretrain import Trainer, pretrain
+from model.pretrain import Trainer
 from model.train.processes import Ranks, processes
 from model.train.step import FastStep
 
@@ -53,12 +55,13 @@ def fail() -> None:
     raise ValueError("a shard is gone")
 
 
-def stop_and_continue(config: RunConfig) -> list[str]:
+def stop_and_continue(config: RunConfig, ranks: Ranks) -> list[str]:
     """A signal to one process stops all; the same again finishes; then nothing is left to do."""
+    pretrain_module.processes = lambda config: nullcontext(ranks)  # type: ignore[assignment]
 
     def run() -> str:
         try:
-            pretrain(config)
+            pretrain_module.pretrain(config)
         except Stopped as stopped:
             return str(stopped)
         return "finished"
@@ -81,9 +84,9 @@ def main() -> None:
         for config, folder in task["runs"]:
             folder.mkdir(parents=True, exist_ok=True)
             Trainer(config, ranks).run(folder)
-    if config := task.get("stopped"):
-        found["stopped"] = stop_and_continue(config)
-    Path(f"{sys.argv[1]}.{ranks.rank}.json").write_text(json.dumps(found))
+        if config := task.get("stopped"):
+            found["stopped"] = stop_and_continue(config, ranks)
+        Path(f"{sys.argv[1]}.{ranks.rank}.json").write_text(json.dumps(found))
 
 
 if __name__ == "__main__":

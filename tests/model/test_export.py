@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModel, AutoTokenizer, ElectraForMaskedLM, ElectraForPreTraining
+from transformers import AutoModel, AutoTokenizer
 
 from electrify.cli import main
 from model.batch import Batch
@@ -16,12 +16,17 @@ from model.pretrain import Trainer
 from model.train.checkpoint import load_model
 from model.train.data import SequenceData
 from model.weights.names import (
+    DETECTOR,
+    PREDICTOR,
     exported_networks,
     to_transformers,
+    transformers_class,
 )
 from tests.model.conftest import (
+    MODERN,
     OBJECTIVES,
     VARIANTS,
+    VOCAB_SIZE,
     discriminate,
     generate,
     make_config,
@@ -44,7 +49,11 @@ FOLDERS = dict.fromkeys(VARIANTS, WITH_GENERATOR) | {
     "replace-mlm gdes": {"discriminator": "predicts", "generator": "predicts"},
     "all-tokens-mlm": WITH_GENERATOR | {"language_model": "predicts"},
     "all-tokens-mlm all": WITH_GENERATOR | {"language_model": "predicts"},
+    "modern all-tokens-mlm all": WITH_GENERATOR | {"language_model": "predicts"},
+    "modern local": WITH_GENERATOR,
 }
+LOCAL = {"global_attn_every_n_layers": 2, "local_attention": 6, "local_rope_theta": 100.0}
+NETWORKS = VARIANTS | {"modern local": MODERN | LOCAL}
 
 
 def save(model: ElectraPretrainer, folder: Path) -> None:
@@ -58,29 +67,48 @@ def batch() -> Batch:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_every_network_is_that_of_transformers(batch, tmp_path, name):
     """In double precision, with padding."""
-    model, folders = random_model(**VARIANTS[name]).double().eval(), FOLDERS[name]
+    model, folders = random_model(**NETWORKS[name]).double().eval(), FOLDERS[name]
     save(model, tmp_path)
     assert {p.name for p in tmp_path.iterdir()} == folders.keys()
     ids, types = batch.input_ids, batch.token_type_ids
     mask = (ids != 0).long()
     everywhere = torch.arange(ids.shape[1]).expand(len(ids), -1)
     for folder, head in folders.items():
-        kind = ElectraForPreTraining if head == "detects" else ElectraForMaskedLM
+        kind = transformers_class(PREDICTOR if head == "predicts" else DETECTOR, model.config)
         theirs = kind.from_pretrained(tmp_path / folder, dtype=torch.float64).eval()
         assert type(theirs).__name__ in theirs.config.architectures
-        expected = theirs(input_ids=ids, attention_mask=mask, token_type_ids=types).logits
+        given = {"input_ids": ids, "attention_mask": mask}
+        is_modern = model.config.architecture == "modern"
+        expected = theirs(**given | ({} if is_modern else {"token_type_ids": types})).logits
         if head == "detects":
             found = discriminate(model, ids, types, mask)
         elif folder == "generator":
             found = generate(model, ids, types, everywhere, mask)
         else:
             found = predict(model, ids, types, everywhere, mask)
-        # sums of tables are rounded once more
-        limit = 1e-5 if model.config.weight_sharing == "gdes" else 1e-9
+        # sums of tables, and a folded matrix, are rounded once more
+        rounded = is_modern or model.config.weight_sharing == "gdes"
+        limit = 1e-5 if rounded else 1e-9
+        found = found.view(expected.shape)
         torch.testing.assert_close(found[mask > 0], expected[mask > 0], rtol=limit, atol=limit)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("length", [8, 512, 4096])
+def test_hidden_states_are_modernberts_at_every_length(tmp_path, length):
+    """In single precision, with alternating local and global attention."""
+    options = MODERN | {"max_position_embeddings": 4096, "global_attn_every_n_layers": 2}
+    model = random_model(**options).eval()
+    save(model, tmp_path)
+    theirs = AutoModel.from_pretrained(tmp_path / "discriminator").eval()
+    assert type(theirs).__name__ == "ModernBertModel"
+    ids = torch.randint(5, VOCAB_SIZE, (1, length), generator=torch.Generator().manual_seed(0))
+    expected = theirs(input_ids=ids).last_hidden_state
+    found = model.main_states(ids, torch.zeros_like(ids))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +142,7 @@ def run(tmp_path) -> Path:
     folder = tmp_path / "run"
     config = make_run(folder)
     (folder / "pretrain.partial").mkdir()
-    Trainer(config, folder / "pretrain.partial").run()
+    Trainer(config).run(folder / "pretrain.partial")
     return folder
 
 

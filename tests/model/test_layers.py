@@ -13,13 +13,13 @@ from model.layers import (
     Embeddings,
     Encoder,
     TwoTowers,
-    attend,
     initialise,
-    sinusoids,
+    initialise_mimetic,
+    rotate,
 )
 from model.masking import num_slots
 from model.plan import EncoderShape
-from tests.model.conftest import discriminate, preset, random_batch, random_model
+from tests.model.conftest import MODERN, discriminate, preset, random_batch, random_model
 
 CLS, SEP = 2, 3
 
@@ -93,19 +93,6 @@ def test_in_bf16_the_residual_stream_is_fp32_whatever_the_embedding_size(
     assert {*read, states.dtype} == {torch.float32}
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_dropout_of_attention_is_on_average_no_dropout(dtype: torch.dtype):
-    """And drops something: in both ways that attention is computed."""
-    generator = torch.Generator().manual_seed(2)
-    query, key, value = torch.randn(3, 1, 2, 6, 4, generator=generator).to(dtype)
-    torch.manual_seed(0)
-    many = [tensor.expand(4000, -1, -1, -1) for tensor in (query, key, value)]
-    dropped = attend(*many, None, 0.5).float()
-    expected = attend(query, key, value, None, 0.0).float()
-    assert (dropped[0] != dropped[1]).any()
-    torch.testing.assert_close(dropped.mean(0), expected[0], rtol=0, atol=0.06)
-
-
 # --- initial weights ------------------------------------------------------------------------------
 
 
@@ -160,18 +147,6 @@ def test_neighbours_are_attended_to_more_than_what_is_far():
     assert flat[1] < 1.2 * flat[16:].mean()
 
 
-@pytest.mark.parametrize("shape", [(128, 96), (10, 7)])
-def test_sinusoids_are_alike_by_their_distance_alone(shape):
-    waves = sinusoids(*shape)
-    assert waves.shape == shape
-    if shape[1] % 2 == 0:
-        assert waves.square().mean(1) == pytest.approx(1.0, rel=1e-5)
-        products = waves @ waves.T
-        for distance in (1, 5):
-            assert torch.diagonal(products, distance).std() < 1e-3
-        assert torch.diagonal(products, 1).mean() > torch.diagonal(products, 5).mean()
-
-
 def test_every_objective_can_begin_so():
     for options in (
         {"objective": "electra"},
@@ -193,9 +168,10 @@ def batch_of(model: ElectraPretrainer, ids: Tensor, types: Tensor, packed: bool 
     return Batch(ids, types, noise, torch.zeros(len(ids), dtype=torch.int64), packed)
 
 
+@pytest.mark.parametrize("options", [{}, MODERN], ids=["electra", "modern"])
 @pytest.mark.parametrize("attention", ["sequence", "document"])
-def test_padding_changes_nothing_for_the_other_tokens(attention: str):
-    model = random_model(attention=attention)
+def test_padding_changes_nothing_for_the_other_tokens(attention: str, options: dict[str, object]):
+    model = random_model(attention=attention, **options)
     batch = random_batch(model, rows=6, padded=True)
     masked = model.mask(batch)
     with torch.no_grad():
@@ -208,3 +184,28 @@ def test_padding_changes_nothing_for_the_other_tokens(attention: str):
             alone = model.mask(batch_of(model, ids, types))
             expected = discriminate(model, ids, types, alone.attention_mask, alone.position_ids)
             torch.testing.assert_close(found[row, :length], expected[0], rtol=1e-4, atol=1e-4)
+
+
+# --- heads that begin at their neighbours ---------------------------------------------------------
+
+
+@torch.no_grad()
+def test_heads_of_a_modern_network_begin_at_one_neighbour_each():
+    shape = shape_of(
+        hidden_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        architecture="modern",  # type: ignore[arg-type]
+    )
+    encoder = Encoder(shape)
+    initialise_mimetic(encoder)
+    rotation = torch.stack(
+        [f(torch.arange(20)[:, None] * encoder.global_frequencies) for f in (torch.cos, torch.sin)]
+    )
+    for layer, offsets in zip(encoder.layers, [(-1, 1, 2, -2), (1, -1, -2, 2)], strict=True):
+        query, key = (
+            rotate(bias.view(4, 1, 64).expand(-1, 20, -1), rotation)
+            for bias in (layer.query.bias, layer.key.bias)
+        )
+        nearest = (query @ key.mT)[:, 10].argmax(dim=-1) - 10
+        assert nearest.tolist() == list(offsets)

@@ -478,15 +478,14 @@ def window_rows(
             offsets, has_none = context.offsets[start:end], not question.answers
             rows.append((row_ids, types, number, *answer, has_none, first, offsets, is_max))
 
-    columns = map(list, zip(*rows, strict=True)) if rows else iter([[]] * 9)
-    ids, types, example_of, *labels = (next(columns) for _ in range(6))
+    columns: list[list[Any]] = list(map(list, zip(*rows, strict=True))) or [[]] * 9
     features = Features(
-        ids,
-        types,
-        np.array(example_of, dtype=np.int64),
-        dict(zip(("start", "end", "impossible"), labels, strict=True)),
+        columns[0],
+        columns[1],
+        np.array(columns[2], dtype=np.int64),
+        dict(zip(("start", "end", "impossible"), columns[3:6], strict=True)),
         num_cut,
-        dict(zip(("first", "offsets", "is_max_context"), columns, strict=True)),
+        dict(zip(("first", "offsets", "is_max_context"), columns[6:], strict=True)),
     )
     return features, num_lost
 

@@ -3,8 +3,6 @@
 npm and the conversion to ONNX are stood in for here; tests/slow/test_page.py builds a real one.
 """
 
-import base64
-import gzip
 import json
 import re
 from dataclasses import replace
@@ -19,7 +17,6 @@ from benchmarks.analysis import page as module
 from benchmarks.analysis.reader import Reader
 from electrify.cli import main
 
-SOURCE = module.SOURCE
 HOST = re.compile(r"(https?:|wss?:|ftp:)?//[\w.-]+\.\w+")
 
 
@@ -98,13 +95,6 @@ def test_every_file_is_there_and_none_is_of_another_host(page: Path):
     assert "connect-src data:;" in policy
 
 
-def test_files_are_packed_whole(page: Path, model_folder: Path):
-    code = (page / "data" / "discriminator.js").read_text()
-    packed = re.fullmatch(r'electrify\.discriminator = "(.*)";\n', code)[1]
-    unpacked = gzip.decompress(base64.b64decode(packed)).decode()
-    assert unpacked == f"int8 discriminator of {model_folder}"
-
-
 def test_settings_are_those_of_the_model(page: Path, model_folder: Path, reader: Reader):
     settings = settings_of(page)
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
@@ -116,47 +106,6 @@ def test_settings_are_those_of_the_model(page: Path, model_folder: Path, reader:
     assert str(model_folder.parent) not in json.dumps(settings)
     for level in settings["levels"]:
         assert settings["thresholds"]["Hangul"][str(level)]["false_alarms"] <= level
-
-
-def test_all_is_said_in_both_languages_and_all_that_is_asked_for_is_there():
-    text = (SOURCE / "words.js").read_text(encoding="utf-8")
-    english, korean = text.split("\n  en: {")[1].split("\n  ko: {")
-    keys = [set(re.findall(r"^    (\w+):", part, re.M)) for part in (english, korean)]
-    assert keys[0] == keys[1]
-    html, script = ((SOURCE / name).read_text("utf-8") for name in ("index.html", "page.js"))
-    used = set(re.findall(r'data-say="(\w+)"', html)) | set(re.findall(r"\bsay\.(\w+)", script))
-    assert used == keys[0]
-    ids = set(re.findall(r'\bid="([\w-]+)"', html))
-    assert set(re.findall(r'\$\("([\w-]+)"\)', script)) <= ids
-    for tag, attrs in _Tags(html).tags:
-        for name in ("for", "aria-labelledby", "aria-describedby"):
-            assert attrs.get(name, "text") in ids, (tag, name)
-
-
-def test_the_lock_names_no_host_and_the_packages_asked_for():
-    lock = json.loads((SOURCE / "package-lock.json").read_text())
-    about = json.loads((SOURCE / "package.json").read_text())
-    packages = {name: of for name, of in lock["packages"].items() if name}
-    assert not [name for name, of in packages.items() if "resolved" in of]
-    assert all(of["integrity"].startswith("sha512-") for of in packages.values())
-    for name, version in (about["dependencies"] | about["devDependencies"]).items():
-        assert packages[f"node_modules/{name}"]["version"] == version
-
-
-def test_what_cannot_be_built_is_refused_before_work(
-    model_folder: Path, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
-):
-    words = ["page", str(model_folder), "--output"]
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    assert main([*words, str(tmp_path / "new")]) == 1
-    assert "npm was not found" in capsys.readouterr().err
-    monkeypatch.setattr("shutil.which", lambda name: "false")
-    assert main([*words, str(tmp_path)]) == 1
-    assert f"--output {tmp_path} is there already" in capsys.readouterr().err
-    monkeypatch.setattr("shutil.which", lambda name: "false")  # a npm that fails
-    assert main([*words, str(tmp_path / "new")]) == 1
-    assert "npm ci failed" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_networks_that_int8_has_changed_make_no_page(reader: Reader) -> None:

@@ -10,8 +10,6 @@ from benchmarks.analysis.korean import (
     KoreanSentence,
     analyse,
     has_final_consonant,
-    korean_sentences,
-    letters_of,
     word_spans,
 )
 from benchmarks.analysis.plant import KINDS, edits, plant, plant_evenly, words_by_form
@@ -80,23 +78,6 @@ def test_particles(sentences: list[KoreanSentence]):
     )
 
 
-def test_spaces_alone_change(sentences: list[KoreanSentence]):
-    for kind, difference in (("missing-space", -1), ("added-space", 1)):
-        for mistake in planted_in(kind, sentences):
-            assert mistake.text.replace(" ", "") == mistake.clean.replace(" ", "")
-            assert len(mistake.text) - len(mistake.clean) == difference
-    assert ("missing", "친구를 만나고", "친구를만나고") in changed_words("missing-space", sentences)
-    assert ("added", "친구를", "친구 를") in changed_words("added-space", sentences)
-
-
-def test_homophones(sentences: list[KoreanSentence]):
-    assert changed_words("homophone", sentences) >= {
-        ("안→않", "안", "않"),
-        ("않→안", "않고", "안고"),
-        ("있→잇", "있는", "잇는"),
-    }
-
-
 def test_a_rule_replaces_its_left_side_by_its_right_side():
     for rule, pattern in module._ERRORS["homophone"].items():
         right, wrong = rule.split("→")
@@ -106,14 +87,6 @@ def test_a_rule_replaces_its_left_side_by_its_right_side():
         matches = [match[0] for text in contexts for match in re.finditer(pattern, text)]
         assert set(matches) == {right}, rule
         assert right != wrong
-
-
-def test_typos_change_one_letter_of_one_syllable(sentences: list[KoreanSentence]):
-    for mistake in planted_in("keyboard", sentences):
-        pairs = [(a, b) for a, b in zip(mistake.clean, mistake.text, strict=True) if a != b]
-        (pair,) = pairs
-        letters = zip(*map(letters_of, pair), strict=True)
-        assert sum(a != b for a, b in letters) == 1
 
 
 def test_exchanged_words_have_the_form_of_the_old_ones(sentences: list[KoreanSentence]):
@@ -136,8 +109,3 @@ def test_rules_take_turns_and_the_seed_decides(sentences: list[KoreanSentence]):
     assert drawn[0] == drawn[1] != drawn[2]
     assert len({mistake.clean for mistake in drawn[0]}) == len(drawn[0]) == len(TEXTS)
     assert [mistake.rule for mistake in drawn[0]] == ["consonant", "vowel"] * 2
-
-
-def test_sentences_are_korean_and_of_some_length():
-    texts = ["짧은 글", "이것은  한국어로 쓴\n문장이다.", "this is no Korean text", "가 " * 100]
-    assert korean_sentences(texts, 100) == ["이것은 한국어로 쓴 문장이다."]

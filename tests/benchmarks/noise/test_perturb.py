@@ -2,7 +2,6 @@
 
 import unicodedata
 
-import numpy as np
 import pytest
 
 from benchmarks.analysis.korean import letters_of, neighbours
@@ -30,13 +29,6 @@ def test_a_kind_changes_nothing_at_zero_and_the_same_for_the_same_row(name):
         assert perturbed(name, text) == perturbed(name, text)
 
 
-@pytest.mark.parametrize("name", ["spacing-removed", "spacing-added", "html-entities"])
-def test_a_stronger_perturbation_changes_more(name):
-    lengths = [len(perturbed(name, TEXTS["ko"] * 5, strength)) for strength in (0.1, 0.3, 1.0)]
-    assert lengths in (sorted(lengths), sorted(lengths, reverse=True))
-    assert len(set(lengths)) == 3
-
-
 @pytest.mark.parametrize(
     ("name", "restored"),
     [
@@ -48,18 +40,6 @@ def test_a_stronger_perturbation_changes_more(name):
 )
 def test_what_is_the_same_for_a_reader_can_be_restored(name, restored):
     assert restored(perturbed(name, TEXTS["ko"])) == restored(TEXTS["ko"])
-
-
-def test_html_entities_are_those_that_a_browser_shows_as_the_text():
-    import html
-
-    shown = html.unescape(perturbed("html-entities", TEXTS["en"])).replace("\xa0", " ")
-    assert shown == TEXTS["en"]
-
-
-def test_mojibake_is_utf8_read_as_windows_1252():
-    assert perturbed("mojibake", "한국") == "한국".encode().decode("cp1252")
-    assert perturbed("mojibake", "don't") == "don’t".encode().decode("cp1252")
 
 
 def test_a_typo_is_one_key_beside_the_right_one():
@@ -74,41 +54,20 @@ def test_a_typo_is_one_key_beside_the_right_one():
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("name", "before", "after"),
     [
-        ("집에 간다.", "집에 갑니다."),
-        ("밥을 먹는다.", "밥을 먹습니다."),
-        ("갔다", "갔습니다"),
-        ("갔습니다!", "갔어요!"),
-        ("저는 학생입니다.", "저는 학생이에요."),
-        ("온다는 말", "온다는 말"),  # not the end of a sentence
+        ("speech-level", "집에 간다.", "집에 갑니다."),
+        ("speech-level", "밥을 먹는다.", "밥을 먹습니다."),
+        ("speech-level", "갔다", "갔습니다"),
+        ("speech-level", "갔습니다!", "갔어요!"),
+        ("speech-level", "저는 학생입니다.", "저는 학생이에요."),
+        ("speech-level", "온다는 말", "온다는 말"),  # not the end of a sentence
+        ("particle-dropped", "나는 메시지를 보냈다", "나 메시지 보냈다"),
+        ("loanword-spelling", "메시지와 써비스", "메세지와 서비스"),
+        ("english-contraction", "I don't, it is not", "I do not, it isn't"),
+        ("mojibake", "한국", "한국".encode().decode("cp1252")),
+        ("mojibake", "don't", "don’t".encode().decode("cp1252")),
     ],
 )
-def test_speech_levels(before, after):
-    assert perturbed("speech-level", before) == after
-
-
-def test_particles_and_loanwords():
-    assert perturbed("particle-dropped", "나는 메시지를 보냈다") == "나 메시지 보냈다"
-    assert perturbed("loanword-spelling", "메시지와 써비스") == "메세지와 서비스"
-
-
-def test_a_sound_typo_keeps_the_first_and_last_letter():
-    for identity in map(str, range(50)):
-        word = perturbed("english-typo", "wonderful", 1.0, identity)
-        assert (word[0], word[-1]) == ("w", "l")
-        assert word != "wonderful"
-
-
-def test_contractions_go_both_ways():
-    assert perturbed("english-contraction", "I don't, it is not") == "I do not, it isn't"
-
-
-def test_a_kind_says_where_it_was_read_or_leaves_the_same_text():
-    same = {"jamo-nfd", "zero-width", "english-case"}
-    assert {name for name, kind in KINDS.items() if not kind.read} == same
-    for kind in KINDS.values():
-        assert all(np.diff(kind.strengths) > 0)
-        if kind.read:
-            assert kind.read["strength"] in kind.strengths
-            assert 0 <= kind.read["changed"] <= kind.read["rows"] <= 50
+def test_a_text_becomes(name, before, after):
+    assert perturbed(name, before) == after

@@ -1,5 +1,7 @@
 """The optimiser equals a literal reference and torch's own; its groups are complete."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -8,7 +10,7 @@ from electrify.config.pretrain import PretrainConfig
 from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
 from model.train import optim
-from model.train.optim import AdamW, clip, make_optimizers, set_learning_rate
+from model.train.optim import AdamW, Muon, clip, make_optimizers, set_learning_rate
 from tests.model.conftest import VARIANTS, VOCAB_SIZE, tiny
 
 KINDS = VARIANTS | {
@@ -174,6 +176,61 @@ def test_every_parameter_is_in_one_group_of_an_optimizer_that_moves_it(name: str
     assert {n.split(".")[0] for n in generator & main} == shared
 
 
+def test_muon_moves_matrices_as_torchs_does_and_the_rest_by_adamw():
+    torch.manual_seed(0)
+    shapes = [(16, 32), (32, 16), (16, 16), (16, 16)]
+    matrices = [nn.Parameter(torch.randn(shape)) for shape in shapes]
+    copies = [nn.Parameter(p.detach().clone()) for p in matrices]
+    vector, other = (nn.Parameter(torch.ones(5)) for _ in range(2))
+    group = {"params": matrices, "rate_scale": 1.0, "weight_decay": 0.01}
+    ours = Muon([group], [{"params": [vector]}], (0.9, 0.999), 1e-6)
+    set_learning_rate(ours, 1e-2)
+    references = [
+        torch.optim.Muon(copies, 1e-2, 0.01, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW([other], 1e-2, (0.9, 0.999), 1e-6, 0.0),
+    ]
+    for step in range(10):
+        for one, same in zip([*matrices, vector], [*copies, other], strict=True):
+            one.grad = torch.randn(one.shape, generator=torch.Generator().manual_seed(step))
+            same.grad = one.grad.clone()
+        for optimizer in (ours, *references):
+            optimizer.step()
+    for one, same in zip([*matrices, vector], [*copies, other], strict=True):
+        torch.testing.assert_close(one, same, rtol=1e-3, atol=1e-3)  # in bf16
+
+
+@pytest.mark.parametrize("name", ["electra", "modern", "decoupled"])
+def test_muon_has_the_matrices_of_the_layers_and_nothing_else(name: str):
+    options = {"optimizer": "muon", "matrix_learning_rate": 4e-3, "max_gradient_norm": 0.5}
+    model, config = pretrainer(name, **options)
+    names_of = {id(p): name for name, p in model.named_parameters()}
+    moved: set[str] = set()
+    for optimizer in make_optimizers(model, config):
+        set_learning_rate(optimizer, config.learning_rate)
+        matrices = [names_of[id(p)] for g in optimizer.matrix_groups for p in g["params"]]
+        others = [names_of[id(p)] for g in optimizer.param_groups for p in g["params"]]
+        assert all(".layers." in n and n.endswith("weight") for n in matrices)
+        assert not any(".layers." in n and model.get_parameter(n).dim() == 2 for n in others)
+        rates = [float(group["lr"]) for group in optimizer.matrix_groups]
+        assert rates == pytest.approx([4e-3] * len(rates))
+        moved |= {*matrices, *others}
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        norm, divisors = clip(optimizer, config)
+        assert len(divisors) == len(optimizer.param_groups)
+        grads = [p.grad.flatten() for g in optimizer.all_groups for p in g["params"]]
+        assert norm.item() == pytest.approx(torch.cat(grads).norm().item(), rel=1e-5)
+    assert moved == set(names_of.values())
+
+
+def test_muon_on_xla_is_refused(monkeypatch):
+    model, config = pretrainer("electra", optimizer="muon")
+    first = SimpleNamespace(device=torch.device("xla"))
+    monkeypatch.setattr(model, "parameters", lambda: iter([first]))
+    with pytest.raises(ValueError, match=r'"muon" with device = "xla"'):
+        make_optimizers(model, config)
+
+
 @pytest.mark.parametrize("clipping", ["together", "network"])
 def test_each_clipped_part_has_the_norm_that_is_allowed(clipping: str):
     model, config = pretrainer("electra", clipping=clipping, max_gradient_norm=0.5)
@@ -198,18 +255,6 @@ def test_each_clipped_part_has_the_norm_that_is_allowed(clipping: str):
     else:
         assert norm_of(others) == pytest.approx(0.5, rel=1e-4)
         assert norm_of(generator) < 0.5  # it was small, and stays as it is
-
-
-@pytest.mark.parametrize("clipping", ["together", "network"])
-def test_a_network_without_gradients_does_not_leave_the_device(clipping: str):
-    """As the generator while the main network is a language model: its norm is 0, and there."""
-    model, config = pretrainer("electra", clipping=clipping)
-    model.to("meta")
-    (optimizer,) = make_optimizers(model, config)
-    for parameter in model.discriminator.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    whole, divisors = clip(optimizer, config)
-    assert {tensor.device.type for tensor in (whole, *divisors)} == {"meta"}
 
 
 def test_a_generator_with_a_rate_of_its_own_moves_as_fast_as_that():
