@@ -12,12 +12,12 @@ Size = Literal["small", "small++", "base", "large", "modern-small", "modern-base
 Packing = Literal["full", "sentence"]
 
 # Small to large are the paper's (Table 6; google-research/electra configure_pretraining.py).
-# small++ is the released checkpoint, whose generator is as wide as the discriminator. `large` masks a
-# quarter of the tokens. Base and large stand in the original code as comments only. In modern-*,
-# epsilon, no dropout, and the base's sizes and window are ModernBERT's (Warner et al. 2024, table
-# 4); modern-small has the depth and width of small, with 8/3 H in the feed-forward layers, which
-# then have as many weights as with 4 H and one matrix less. Its generator, initialisation and rates
-# are those of our trials with small networks.
+# small++ is the released checkpoint, whose generator is as wide as the discriminator. `large`
+# masks a quarter of the tokens. Base and large stand in the original code as comments only. In
+# modern-*, epsilon, no dropout, and the base's sizes and window are ModernBERT's (Warner et al.
+# 2024, table 4); modern-small has the depth and width of small, with 8/3 H in the feed-forward
+# layers, which then have as many weights as with 4 H and one matrix less. Its generator,
+# initialisation and rates are those of our trials with small networks.
 SIZES: dict[str, tuple[str | float, ...]] = {  # values in the order of `Size`
     "architecture": ("electra", "electra", "electra", "electra", "modern", "modern"),
     "sequence_length": (128, 512, 512, 512, 128, 1024),
