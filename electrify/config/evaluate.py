@@ -20,7 +20,7 @@ from electrify.system.outcome import UserError
 # what is scored: an encoder as given, its network at random initialisation, or TF-IDF
 Role = Literal["pretrained", "random-init", "bag-of-words"]
 _Positive = Annotated[float, Field(gt=0)]
-_Share = Annotated[float, Field(gt=0, le=1)]
+_Fraction = Annotated[float, Field(gt=0, le=1)]
 _Suite = Annotated[str, AfterValidator(check_suite)]
 _Task = Annotated[str, AfterValidator(check_task)]
 _Text = Annotated[str, Field(min_length=1)]
@@ -160,7 +160,7 @@ class EvaluateConfig(FinetuneOptions):
     """Folder with the official files, or `hub`. Of several, the first that has a task."""
     seeds: Annotated[tuple[_Seed, ...], Field(min_length=1)] = (0, 1, 2, 3, 4)
     """Seeds, each a fine-tuning of its own."""
-    train_fractions: Annotated[tuple[_Share, ...], Field(min_length=1)] = (1.0,)
+    train_fractions: Annotated[tuple[_Fraction, ...], Field(min_length=1)] = (1.0,)
     """Fractions of the training examples, each a fine-tuning of its own. The largest gives the
     headline score."""
     random_init_control: bool = True

@@ -80,7 +80,7 @@ def parse_config(raw: dict[str, Any], where: str = "config") -> RunConfig:
 
 
 # what an encoder from elsewhere is scored with unless `--set` says otherwise: few seeds, no
-# untrained twin, the data of the hub
+# random initialisation, the data of the hub
 _OF_ANY_ENCODER = {
     "seeds": [0, 1, 2],
     "random_init_control": False,

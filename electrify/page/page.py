@@ -147,7 +147,7 @@ class Page:
         corner: str,
         caption: str = "",
     ) -> None:
-        """Counts of `rows` by `columns`, each shaded by its share of its row; 0 is left blank.
+        """Counts of `rows` by `columns`, each shaded by its fraction of its row; 0 is left blank.
 
         `corner` says what rows and columns are.
         """

@@ -173,7 +173,7 @@ def initial_checkpoint(path: str) -> Path | None:
 
 
 def check_initial(config: PretrainConfig) -> None:
-    """`ValueError` if the weights to go on from are neither here nor named as the hub's are."""
+    """`ValueError` if the initial weights are neither here nor named as the hub's are."""
     for option in ("initial_model", "initial_generator"):
         name = getattr(config, option)
         is_here = name and (initial_checkpoint(name) or Path(name).expanduser().is_dir())
