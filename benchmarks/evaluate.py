@@ -46,7 +46,7 @@ from electrify.stage.folder import MANIFEST, check_files, write_json
 from electrify.stage.plan import evaluate_stage, output_dir
 from electrify.stage.remote import pull
 from electrify.stage.run import run_stage
-from electrify.system.memory import remember_peak
+from electrify.system.machine import remember_peak
 from electrify.system.progress import (
     Progress,
     Stopped,

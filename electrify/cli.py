@@ -56,26 +56,20 @@ Overrides = Annotated[
     Option("--set", metavar="section.key=value", help="override a config key; repeatable"),
 ]
 Overwrite = Annotated[
-    bool,
-    Option("--overwrite", help="make a stage again that was made from another config or inputs"),
+    bool, Option("--overwrite", help="make a stage again if its config or inputs have changed")
 ]
 DataDirs = Annotated[
     list[str],
     Option(
-        "--data-dir",
-        metavar="FOLDER",
-        help="folder with the official task files, or hub; repeatable: the first that has a task",
+        "--data-dir", metavar="FOLDER", help="folder of official task files, or hub; repeatable"
     ),
 ]
 Generator = Annotated[
     str | None,
-    Option(
-        metavar="MODEL",
-        help="the generator, for proposals (default: MODEL with generator for discriminator)",
-    ),
+    Option(metavar="MODEL", help="the generator (default: the folder beside the discriminator)"),
 ]
 Discriminator = Annotated[
-    str, Argument(metavar="MODEL", help="the discriminator: a folder or hub name")
+    str, Argument(metavar="MODEL", help="a discriminator's folder or hub name")
 ]
 
 
@@ -125,7 +119,7 @@ def _run_verb(words: list[str], verb: str, beam: list[str]) -> int:
 
 def _show_version(is_asked: bool) -> None:
     if is_asked:
-        from electrify.stage.provenance import git_commit, versions
+        from electrify.system.machine import git_commit, versions
 
         commit = git_commit()
         print(f"electrify {versions()['electrify']}{f', commit {commit}' if commit else ''}")
@@ -151,8 +145,7 @@ def init(
         str,
         Argument(
             metavar="FOLDER_OR_FILE",
-            help="your text: .jsonl, .txt, .md, .csv, .tsv, .parquet, .wet or a Wikipedia dump, "
-            "plain or packed (.gz .zst .bz2 .xz)",
+            help="your text: .jsonl .txt .md .csv .tsv .parquet .wet or a Wikipedia dump",
         ),
     ],
     output: Annotated[str | None, Option(metavar="TOML", help="config to write")] = None,
@@ -249,11 +242,9 @@ def pretrain(config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite
 @_verb(f"export {DEMO}")
 def export(
     config: AnyConfig = None,
-    onnx: Annotated[
-        bool, Option("--onnx", help="also as ONNX, fp32 and int8 (docs/onnx.md)")
-    ] = False,
+    onnx: Annotated[bool, Option("--onnx", help="also as ONNX, fp32 and int8")] = False,
     model: Annotated[
-        str | None, Option(metavar="FOLDER", help="with --onnx: another `transformers` folder")
+        str | None, Option(metavar="FOLDER", help="with --onnx: convert this folder")
     ] = None,
     force: Annotated[bool, Option("--force", help="write int8 that loses more, too")] = False,
     data_dir: DataDirs = [],
@@ -292,27 +283,20 @@ def export(
 def evaluate(
     config: AnyConfig = None,
     suite: Annotated[
-        list[str], Option(metavar="NAME", help="all tasks of a suite (electrify ls); repeatable")
+        list[str], Option(metavar="NAME", help="all tasks of a suite; repeatable")
     ] = [],
     task: Annotated[list[str], Option(metavar="NAME", help="one task; repeatable")] = [],
     own_task: Annotated[
-        list[str],
-        Option(metavar="FILE", help="your own task: a table of texts and labels; repeatable"),
+        list[str], Option(metavar="FILE", help="your own table of texts and labels")
     ] = [],
-    search: Annotated[
-        bool, Option("--search", help="choose each task's learning rate on held-out training rows")
-    ] = False,
+    search: Annotated[bool, Option("--search", help="choose each task's learning rate")] = False,
     data_dir: DataDirs = [],
     model: Annotated[
-        str | None,
-        Option(help="encoder in place of the run's export: a folder, hub name or checkpoint-N"),
+        str | None, Option(metavar="MODEL", help="score this folder, hub name or checkpoint")
     ] = None,
-    name: Annotated[
-        str | None, Option(help="name of the encoder of --model in tables (default: its folder)")
-    ] = None,
+    name: Annotated[str | None, Option(metavar="NAME", help="name of --model in tables")] = None,
     checkpoints: Annotated[
-        str | None,
-        Option(metavar="STEPS", help="score checkpoints of the run: all, or steps as 1000,2000"),
+        str | None, Option(metavar="STEPS", help="score checkpoints: all, or steps as 1000,2000")
     ] = None,
     overrides: Overrides = [],
     overwrite: Overwrite = False,
@@ -329,29 +313,17 @@ def evaluate(
     changes += [*overrides, *_data_dir(data_dir)]
     if name and not model:
         raise UsageError(f"--name {name} names the encoder of --model: give both")
-    if model and checkpoints:
-        raise UsageError("--model and --checkpoints exclude each other: give one")
     if checkpoints:
-        _evaluate_checkpoints(config, checkpoints, changes, overwrite)
-        return
+        if model or not config:
+            raise UsageError(
+                "--checkpoints scores those of a run: give its config, without --model"
+            )
+        return _evaluate_checkpoints(_load(config, changes), checkpoints, overwrite)
     run = _load(config, changes) if config else _evaluation(model, name, changes)
     suites: list[str | None] = list(run.evaluate.probe_suites)
     # what the command names beside a probe is what that looks at; a config has both
     if not suites or run.evaluate.task_suites or (run.evaluate.has_tasks and not suite):
         suites.insert(0, None)
-    _score(run, model, name, suites, overwrite)
-    log(f"for a page of these scores: electrify report {config or run.output_dir}")
-    if model is None:
-        _update_cards(run)
-
-
-def _score(
-    run: "EvaluationRun",
-    model: str | None,
-    name: str | None,
-    suites: Sequence[str | None],
-    overwrite: bool,
-) -> None:
     from benchmarks.evaluate import evaluate
     from electrify.stage.plan import named_checkpoint
 
@@ -362,23 +334,21 @@ def _score(
 
             weights = Path(scratch)
             export_checkpoint(checkpoint, weights)
-        for suite in suites:
-            evaluate(run, model, overwrite, weights, name=name, probe=suite)
+        for probe in suites:
+            evaluate(run, model, overwrite, weights, name=name, probe=probe)
+    log(f"for a page of these scores: electrify report {config or run.output_dir}")
+    if model is None:
+        _update_cards(run)
 
 
-def _evaluate_checkpoints(
-    config: str | None, steps: str, changes: Sequence[str], overwrite: bool
-) -> None:
+def _evaluate_checkpoints(run: "RunConfig", steps: str, overwrite: bool) -> None:
     from benchmarks.checkpoints import evaluate_checkpoints
     from electrify.stage.remote import pull
     from model.export import export_checkpoint
 
-    if config is None:
-        raise UsageError("--checkpoints scores those of a run: give its config")
     numbers = [] if steps == "all" else steps.split(",")
     if others := [number for number in numbers if not number.isdecimal()]:
         raise UsageError(f"--checkpoints {others[0]}: write all, or steps as 1000,2000")
-    run = _load(config, changes)
     pull(Path(run.output_dir), "pretrain")
     evaluate_checkpoints(run, [int(number) for number in numbers], overwrite, export_checkpoint)
 
@@ -392,8 +362,7 @@ def _evaluation(model: str | None, name: str | None, changes: Sequence[str]) -> 
 
     if model is None:
         raise UsageError(
-            "give an encoder, electrify evaluate --model FOLDER_OR_HUB_NAME --suite klue (or "
-            "--own-task FILE), or a run's config, electrify evaluate configs/NAME.toml"
+            "give a run's config, or --model FOLDER_OR_HUB_NAME with --suite or --task"
         )
     if named_checkpoint(model):
         raise UsageError(f"--model {model} is a checkpoint: give the config of its run, too")
@@ -417,23 +386,16 @@ def submit(run: RunFolder) -> None:
 
     if not write_submissions(_run_folder(run)):
         raise UserError(
-            f"{run} has nothing to submit: it has no predictions of GLUE or SQuAD by a "
-            "pretrained encoder (test files that are below the data folder while it is scored are "
-            "predicted)"
+            f"{run} has nothing to submit: no predictions of GLUE or SQuAD; "
+            "score it with the test files below the data folder"
         )
 
 
 @_verb("report out/demo")
 def report(
-    runs: Annotated[
-        list[str], Argument(help="run folders (out/NAME), addresses (gs://...) or their configs")
-    ],
-    output: Annotated[
-        str | None, Option(help="folder to write to (default: the first run's)")
-    ] = None,
-    baseline: Annotated[
-        str | None, Option(metavar="NAME", help="run or encoder to compare with")
-    ] = None,
+    runs: Annotated[list[str], Argument(metavar="RUN", help="run folders, addresses or configs")],
+    output: Annotated[str | None, Option(metavar="FOLDER", help="folder to write")] = None,
+    baseline: Annotated[str | None, Option(metavar="NAME", help="run to compare with")] = None,
     data_dir: DataDirs = [],
     no_texts: Annotated[bool, Option("--no-texts", help="quote no text of the data")] = False,
     overrides: Overrides = [],
@@ -445,10 +407,7 @@ def report(
 
     configs = {name: load_config(name, overrides) for name in runs if name.endswith(".toml")}
     if overrides and not configs:
-        raise UsageError(
-            f"--set {overrides[0]} overrides a config, but you gave no config: leave --set out, "
-            "or give the config of a run"
-        )
+        raise UsageError(f"--set {overrides[0]} overrides a config: give that of a run")
     folders = [_run_folder(configs[n].output_dir if n in configs else n) for n in runs]
     given = [Path(name).expanduser() for name in data_dir]
     named = [_local_folders(given)]
@@ -490,9 +449,7 @@ def ablate(
     beam: typer.Context,
     config: Annotated[str, Argument(metavar="GRID", help="the grid's TOML file")],
     plan: Annotated[bool, Option("--plan", help="print the runs and their cost")] = False,
-    report: Annotated[
-        bool, Option("--report", help="only write the report of the runs that are finished")
-    ] = False,
+    report: Annotated[bool, Option("--report", help="report on the finished runs only")] = False,
     overrides: Overrides = [],
     overwrite: Overwrite = False,
 ) -> None:
@@ -513,34 +470,22 @@ def ablate(
 @_verb(f'inspect {SHIPPED} "배우들의 세금이 훌륭했어요."')
 def inspect(
     model: Discriminator,
-    texts: Annotated[
-        list[str],
-        Argument(metavar="TEXT", help="texts (default: each line of the standard input)"),
-    ] = [],
+    texts: Annotated[list[str], Argument(metavar="TEXT", help="default: lines of stdin")] = [],
     generator: Generator = None,
     threshold: Annotated[
         float | None, Option(metavar="P", help="mark words above this probability")
     ] = None,
     clean: Annotated[
-        str | None,
-        Option(
-            metavar="FILE",
-            help="lines of text without replaced words: the threshold is set on them (default: on "
-            "bundled sentences, Korean or English as the text is)",
-        ),
+        str | None, Option(metavar="FILE", help="correct sentences, which set the threshold")
     ] = None,
     false_alarms: Annotated[
-        float,
-        Option(metavar="FRACTION", help="of the words of such text that are marked"),
+        float, Option(metavar="FRACTION", help="of correct words that may be marked")
     ] = 0.05,
     no_attributions: Annotated[
-        bool,
-        Option(
-            "--no-attributions", help="leave out which words a verdict rests on, the slowest part"
-        ),
+        bool, Option("--no-attributions", help="leave out why a word is marked (faster)")
     ] = False,
     json: Annotated[bool, Option("--json", help="print a line of JSON a text")] = False,
-    html: Annotated[str | None, Option(metavar="PAGE", help="write a page, too")] = None,
+    html: Annotated[str | None, Option(metavar="PAGE", help="page to write, too")] = None,
 ) -> None:
     """Show which words the discriminator flags, and why."""
     from benchmarks.analysis.inspect import inspect
@@ -562,10 +507,7 @@ def page(
     output: Annotated[str, Option(metavar="FOLDER", help="folder to write; it must not exist yet")],
     generator: Generator = None,
 ) -> None:
-    """Make a web page around a discriminator.
-
-    It works on any static host, or by a double click.
-    """
+    """Make a web page around a discriminator, for any static host."""
     from benchmarks.analysis.page import build_page
 
     build_page(model, generator, Path(output))
@@ -573,32 +515,22 @@ def page(
 
 @_verb(f"probe {SHIPPED} --text sentences.txt --output out/probe")
 def probe(
-    model: Annotated[
-        str, Argument(metavar="MODEL", help="run, export folder, or model of transformers")
-    ],
+    model: Annotated[str, Argument(metavar="MODEL", help="a run, an export or a model")],
     text: Annotated[
-        list[str],
-        Option(
-            metavar="NAME",
-            help="Korean text that the model was not trained on: a task, or a file with a sentence "
-            "a line; repeatable",
-        ),
+        list[str], Option(metavar="NAME", help="unseen Korean text: a task or a file; repeatable")
     ],
     generator: Generator = None,
     data_dir: DataDirs = [],
     corpus: Annotated[
         list[Path],
-        Option(
-            metavar="FILE",
-            help="documents that a bigram model learns from: Parquet, or a text a line; repeatable",
-        ),
+        Option(metavar="FILE", help="documents for a bigram model; repeatable"),
     ] = [],
     mistakes: Annotated[int, Option(help="sentences of each kind of mistake")] = 500,
     examples: Annotated[int, Option(help="examples of each property of words")] = 2000,
     seeds: Annotated[int, Option(help="training examples and controls of a layer")] = 5,
     seed: Annotated[int, Option(help="seed of what is drawn")] = 0,
     output: Annotated[
-        Path | None, Option(metavar="FOLDER", help="for the figures; else the run's probe/")
+        Path | None, Option(metavar="FOLDER", help="default: probe/ of the run")
     ] = None,
 ) -> None:
     """Measure which planted mistakes a network finds, and what its layers know."""
@@ -631,20 +563,15 @@ def validate(
 
 @_verb("ls")
 def ls(
-    address: Annotated[
-        str | None, Argument(help="gs://bucket/folder: list the runs below it, too")
-    ] = None,
+    address: Annotated[str | None, Argument(help="gs://...: list the runs below it")] = None,
 ) -> None:
     """List configs, runs with the stages done, suites and tasks."""
     from electrify.check.overview import list_runs
-    from electrify.config.tasks import PROBE_SUITES, SUITE_TASKS, TASK_NAMES
+    from electrify.config.fields import PROBE_SUITES, SUITE_TASKS, TASK_NAMES
     from electrify.stage.remote import is_address
 
     if address and not is_address(address):
-        raise UsageError(
-            f"{address!r} is not an address such as gs://bucket/folder; `electrify ls` alone "
-            "lists the runs in out/"
-        )
+        raise UsageError(f"{address!r} is not an address such as gs://bucket/folder")
     print("\n".join(list_runs(Path("configs"), Path("out"), address)))
     print("\nsuites\n" + "\n".join(f"  {name}" for name in (*SUITE_TASKS, *PROBE_SUITES)))
     print("\ntasks\n" + "\n".join(f"  {name}" for name in sorted(TASK_NAMES)))
@@ -677,8 +604,7 @@ def _load(config: str, changes: Sequence[str], is_cleaned: bool = False) -> "Run
 
 
 def _spare_address_space() -> None:
-    """Call before Arrow is imported, here and in workers: its own allocator reserves a gigabyte of
-    addresses at the first allocation, too much where `ulimit -v` is set."""
+    """Let Arrow, imported later, reserve no gigabyte of addresses: `ulimit -v` may be set."""
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
@@ -703,8 +629,7 @@ def _data_dir(folders: Sequence[str]) -> list[str]:
 
 
 def _local_folders(folders: Sequence[Path], own_tasks: Sequence[object] = ()) -> tuple[Path, ...]:
-    """The data folders without the hub, as a page is made without a network; the working directory
-    where the user's own tasks alone are named, whose files have paths."""
+    """The data folders without the hub; the working directory where there are own tasks alone."""
     local = tuple(folder for folder in folders if str(folder) != "hub")
     return local or ((Path(),) if own_tasks else ())
 

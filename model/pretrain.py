@@ -14,8 +14,7 @@ from electrify.config.run import RunConfig
 from electrify.stage.folder import is_whole, status, write_json
 from electrify.stage.plan import output_dir, pretrain_stage
 from electrify.stage.run import run_stage
-from electrify.system.machine import Precision
-from electrify.system.memory import keep_freed_memory
+from electrify.system.machine import Precision, keep_freed_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, Stopped, log, stop_on_signal, warn
 from electrify.system.unknown import Coverage, warn_of_unknown

@@ -29,7 +29,7 @@ from electrify.config.run import RunConfig
 from electrify.stage.plan import clean_stage
 from electrify.stage.run import run_stage
 from electrify.storage.folder import Folder
-from electrify.system.memory import keep_little_memory, return_freed_memory
+from electrify.system.machine import keep_little_memory, return_freed_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from pipeline.decontaminate.index import read_statistics, write_index

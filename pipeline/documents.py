@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from electrify.storage.folder import patiently
-from electrify.system.memory import return_freed_memory
+from electrify.system.machine import return_freed_memory
 from electrify.system.outcome import UserError
 
 DOCUMENT_SCHEMA = pa.schema(

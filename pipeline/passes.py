@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from electrify.config.clean import CleanConfig, NearDedupConfig
-from electrify.config.names import without_secrets
+from electrify.config.fields import without_secrets
 from electrify.storage.folder import Folder
 from electrify.system.outcome import UserError
 from pipeline.decontaminate.match import BenchmarkIndex

@@ -39,9 +39,8 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
 
-from electrify.config.names import runner_name
-from electrify.system.machine import num_cpus
-from electrify.system.memory import keep_little_memory, remember_peak_of
+from electrify.config.fields import runner_name
+from electrify.system.machine import keep_little_memory, num_cpus, remember_peak_of
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log, warn
 

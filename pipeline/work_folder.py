@@ -24,8 +24,8 @@ import apache_beam as beam
 
 from electrify.config.run import BeamConfig
 from electrify.stage.folder import digest_of, whole_file
-from electrify.stage.provenance import versions
 from electrify.storage.folder import Folder
+from electrify.system.machine import versions
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from pipeline.documents import RowGroup, list_row_groups

@@ -14,7 +14,6 @@ import typer
 from benchmarks.ablate.grid import load_grid
 from electrify.cli import app, main
 from electrify.config.load import load_config
-from model.flops import peak_flops, run_flops
 from pipeline.runner import parse_options
 
 PAGES = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
@@ -46,9 +45,7 @@ def lines_of(*pages: str) -> list[str]:
 DOC_LINES = lines_of(*(path.as_posix() for path in PAGES))
 COMMANDS = [x for x in lines_of(*GUIDES) if x.startswith(("electrify ", "make "))]
 EVERY_COMMAND = sorted({x for x in DOC_LINES if x.startswith(("electrify ", "make "))})
-RUNNERS, TPU, RECIPE = (
-    Path(f"docs/{name}.md").read_text(encoding="utf-8") for name in ("runners", "tpu", "recipe-ko")
-)
+RUNNERS, TPU = (Path(f"docs/{name}.md").read_text(encoding="utf-8") for name in ("runners", "tpu"))
 
 
 @pytest.mark.parametrize(("page", "block"), CONFIGS)
@@ -104,10 +101,6 @@ def test_every_page_is_in_the_readme_and_on_the_site():
             assert f"]({path.name})" in index, path
 
 
-def test_the_readme_is_short():
-    assert len(Path("README.md").read_text(encoding="utf-8").splitlines()) <= 150
-
-
 def test_the_guides_have_commands():
     for page in GUIDES:
         assert "make demo" in lines_of(page)
@@ -160,15 +153,6 @@ def test_commands_without_a_config_run(capsys: pytest.CaptureFixture[str], tmp_p
     assert "pretrain.hidden_size = 256" in printed
     assert "masked positions: 19 of 128" in printed
     assert main(["validate", str(own_config(tmp_path)), *options]) == 0
-    estimate = "estimated time: 77 min (one H200"  # which the guides quote
-    assert estimate in capsys.readouterr().out
-    assert main(["validate", "configs/ko-base.toml", *options]) == 0
-    assert "estimated time: 3 days 3 h (one H200" in capsys.readouterr().out
-    for page, hours in (
-        ("README.md", "77 minutes for size small and 3 days 3 hours for base"),
-        ("docs/quickstart-ko.md", '약 77분, `"base"`는 약 3일 3시간'),
-    ):
-        assert hours in " ".join(Path(page).read_text(encoding="utf-8").split())
 
 
 def test_the_python_examples_name_real_classes():
@@ -188,10 +172,6 @@ def test_options_named_in_the_text_are_in_a_command_or_known():
     assert named
     for option in named:
         assert parse_options([f"{option}=x"])[1] == [], option
-
-
-def test_an_option_that_beam_does_not_know_is_seen():
-    assert parse_options(["--flink_mistress=host"])[1] == ["flink_mistress"]
 
 
 def test_the_image_is_that_of_the_constraints():
@@ -231,77 +211,3 @@ def test_versions_are_those_of_the_constraints_and_fit():
     assert pins["torch"].split(".")[:2] == pins["torch-xla"].split(".")[:2] == ["2", "9"]
     assert "torch_xla 2.9, and torch 2.9" in " ".join(TPU.split())
     assert '"torch==2.9.*", "torch_xla[tpu]==2.9.*"' in Path("pyproject.toml").read_text()
-
-
-def test_peaks_are_those_that_mfu_is_counted_with():
-    (found,) = re.findall(
-        r"(\d+) TFLOP/s in bf16 for a chip of v4, (\d+) for v5e, (\d+) for v6e", TPU
-    )
-    names = ("TPU v4", "TPU v5litepod", "TPU v6e")
-    assert [1e12 * int(number) for number in found] == [peak_flops(n, "bf16") for n in names]
-    hours = re.findall(r"(\d\.\de\d\d) m\b", TPU)
-    assert [float(h) for h in hours] == pytest.approx(
-        [3600 * peak_flops(name, "bf16") for name in names], rel=0.01
-    )
-
-
-def test_costs_are_those_of_the_configs():
-    rows = re.findall(r"^\| `(configs/\S+)` \| (\S+) \|(.*)\|$", TPU, re.MULTILINE)
-    assert len(rows) == 2
-    for name, flops, hours in rows:
-        config = load_config(name, [])
-        wanted = run_flops(
-            config.pretrain, config.vocab.size, config.pretrain.sequence_length
-        ).matmul
-        assert flops == f"{wanted:.3g}"
-        chip_hours = [
-            wanted / 3600 / peak_flops(chip, "bf16") for chip in ("TPU v4", "TPU v5e", "TPU v6e")
-        ]
-        assert [cell.strip() for cell in hours.split("|")] == [f"{h:.2g} / m" for h in chip_hours]
-
-
-def test_messages_are_those_of_the_code():
-    code = " ".join(path.read_text(encoding="utf-8") for path in Path("model").rglob("*.py"))
-    rows = re.findall(r"^\| `([^`]+)` \|", TPU.split("## When something is wrong")[1], re.MULTILINE)
-    assert len(rows) >= 5
-    for message in rows:
-        for part in message.split("..."):
-            assert part.strip() in code, message
-
-
-def value_of(setting: str) -> str:
-    """The second cell of the row of a setting."""
-    (found,) = re.findall(rf"^\| `{re.escape(setting)}` \| (.*?) \|", RECIPE, re.MULTILINE)
-    return found
-
-
-def test_the_values_are_those_of_the_small_config():
-    config = load_config("configs/ko-small.toml")
-    assert value_of("vocab.pretokenizer").startswith(f"`{config.vocab.pretokenizer}`")
-    assert f"`{config.vocab.morpheme_cuts}`" in value_of("vocab.pretokenizer")
-    assert value_of("vocab.size") == f"{config.vocab.size:,}"
-    assert value_of("vocab.limit_alphabet") == f"{config.vocab.limit_alphabet:,}"
-    assert value_of("weight_sharing") == f"`{config.pretrain.weight_sharing}`"
-    assert value_of("objective") == f"`{config.pretrain.objective}`"
-    assert f"`vocab.temperature = {config.vocab.temperature}`" in RECIPE
-    assert f"similarity {config.clean.near_dedup.similarity:g}".replace("0.", ".") in RECIPE
-    assert f"| {config.pretrain.main_weight:g} |" in RECIPE
-    assert f"{100 * config.pretrain.mask_fraction:g} % of the tokens, `fixed`" in RECIPE
-    assert config.pretrain.masking == "fixed"
-    assert config.clean.hanja == "keep"
-    assert config.pretrain.optimizer == "paper"
-    assert config.evaluate.recipe == "auto"
-
-
-def test_the_schedule_is_that_of_the_sizes():
-    small, base = (load_config(f"configs/ko-{size}.toml") for size in ("small", "base"))
-    rates = [f"{c.pretrain.learning_rate:.0e}".replace("e-0", "e-") for c in (small, base)]
-    assert f"{rates[0]} (small), {rates[1]} (base)" in RECIPE
-    assert f"{small.pretrain.warmup_steps:,} steps of warmup" in RECIPE
-    batches = [f"{c.pretrain.batch_size} x {c.pretrain.sequence_length}" for c in (small, base)]
-    steps = [c.pretrain.num_steps for c in (small, base)]
-    assert f"{batches[0]}, {steps[0] // 10**6} M (small)" in RECIPE
-    assert f"{batches[1]}, {steps[1] // 1000} k (base)" in RECIPE
-    fractions = [c.pretrain.generator_hidden_fraction for c in (small, base)]
-    assert [round(1 / f) for f in fractions] == [4, 3]
-    assert "size small 1/4, base 1/3" in RECIPE

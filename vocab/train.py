@@ -12,7 +12,7 @@ from electrify.config.vocab import VocabConfig
 from electrify.stage.folder import write_json
 from electrify.stage.plan import output_dir, vocab_stage
 from electrify.stage.run import run_stage
-from electrify.system.memory import keep_little_memory
+from electrify.system.machine import keep_little_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from electrify.system.unknown import Coverage, warn_of_unknown

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from benchmarks.tasks.registry import tasks_of
+from electrify.config.fields import Count, Section
 from electrify.config.load import load_config, parse_part, read_config, toml_key, toml_value
 from electrify.config.run import RunConfig
-from electrify.config.section import Count, Section
 from electrify.stage.folder import digest_of
 from electrify.stage.plan import output_dir
 from electrify.stage.remote import is_address

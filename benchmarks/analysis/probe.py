@@ -26,7 +26,7 @@ from benchmarks.tasks.texts import texts_of_name
 from electrify.config.evaluate import Role
 from electrify.page.page import Page
 from electrify.stage.folder import write_json, write_text
-from electrify.stage.provenance import versions
+from electrify.system.machine import versions
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 

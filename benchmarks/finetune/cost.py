@@ -20,7 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks.finetune.training import Trainer
 from benchmarks.tasks.heads import collate
 from benchmarks.tasks.task import Features
-from electrify.system.memory import peak_since_restart_mb, restart_peak
+from electrify.system.machine import peak_since_restart_mb, restart_peak
 from electrify.system.outcome import first_line
 from electrify.system.progress import warn
 

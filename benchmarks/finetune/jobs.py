@@ -47,7 +47,7 @@ from benchmarks.tasks.own import record_of
 from benchmarks.tasks.task import OWN, Example, Task
 from electrify.config.evaluate import EvaluateConfig, Role, SearchOptions
 from electrify.stage.folder import digest_of
-from electrify.stage.provenance import git_commit, versions
+from electrify.system.machine import git_commit, versions
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 from electrify.system.unknown import coverage_of, warn_of_unknown

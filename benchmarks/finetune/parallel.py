@@ -15,8 +15,7 @@ from typing import Any
 
 import torch
 
-from electrify.system.machine import num_cores
-from electrify.system.memory import return_freed_memory
+from electrify.system.machine import num_cores, return_freed_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import Stopped
 

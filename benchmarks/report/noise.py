@@ -19,7 +19,7 @@ from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Table, markdown_text
 from benchmarks.statistics.comparison import ALPHA
-from electrify.config.tasks import PROBE_SUITES
+from electrify.config.fields import PROBE_SUITES
 from electrify.page.page import Page
 from electrify.storage.files import read_toml
 

@@ -13,7 +13,7 @@ from benchmarks.results.results import (
     current_results,
     largest_part,
 )
-from electrify.config.tasks import PROBE_SUITES
+from electrify.config.fields import PROBE_SUITES
 from electrify.stage.folder import MANIFEST, fingerprint, read_manifest
 from electrify.stage.leakage_report import LEAKAGE, LeakageReport
 from electrify.stage.leakage_report import read_report as read_leakage

@@ -1,6 +1,6 @@
 """Every suite and task by name: records of `suites/*.toml`, and the user's own.
 
-`electrify.config.tasks` says which tasks make a suite.
+`electrify.config.fields` says which tasks make a suite.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from benchmarks.tasks.kinds.tagging import CharacterTagging, WordTagging
 from benchmarks.tasks.own import own_task
 from benchmarks.tasks.task import HubSource, Task
 from electrify.config.evaluate import EvaluateConfig
-from electrify.config.tasks import SUITE_TASKS, check_suite, check_task
+from electrify.config.fields import SUITE_TASKS, check_suite, check_task
 from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 

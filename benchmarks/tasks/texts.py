@@ -25,8 +25,8 @@ from benchmarks.tasks.files import JSON_SUFFIXES, json_values, parquet_table
 from benchmarks.tasks.registry import SUITES, TASKS
 from benchmarks.tasks.rows import Row
 from benchmarks.tasks.task import Task
+from electrify.config.fields import TEXT_NAMES, unknown_texts
 from electrify.config.run import RunConfig
-from electrify.config.tasks import TEXT_NAMES, unknown_texts
 from electrify.stage.folder import write_text
 from electrify.storage.encodings import decode_file
 from electrify.storage.tables import read_table

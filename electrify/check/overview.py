@@ -3,17 +3,23 @@
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from electrify.config.fields import PROBE_SUITES
 from electrify.config.load import load_config, toml_key, toml_value
 from electrify.config.run import RunConfig
-from electrify.config.tasks import PROBE_SUITES
 from electrify.stage.folder import MANIFEST, read_manifest
-from electrify.stage.provenance import unmet_requirements, versions
 from electrify.stage.remote import address_of, is_address, local_folders, names_below
-from electrify.system.machine import describe_precision, load_warning, num_cores
+from electrify.system.machine import (
+    describe_precision,
+    load_warning,
+    num_cores,
+    unmet_requirements,
+    versions,
+)
 from electrify.system.progress import duration
 
 if TYPE_CHECKING:
@@ -94,9 +100,7 @@ def evaluation_cost(config: RunConfig) -> list[str]:
     num_fractions = len(set(options.train_fractions))
     num_trials = 0
     if options.search:
-        num_trials = 1
-        for values in options.search.values.values():
-            num_trials *= len(values)
+        num_trials = prod(map(len, options.search.values.values()))
         num_trials = min(num_trials, options.search.num_trials or num_trials)
     num_jobs, flops = 0, 0.0
     is_local = not hub_paths(options)
@@ -150,13 +154,13 @@ def list_runs(configs: Path, runs: Path, address: str | None = None) -> list[str
         lines += _grid_lines(run) or _run_lines(run, str(run))
     for run in sorted(local_folders().glob("*/*")):
         run_address = address_of(run)
-        if run_address and any(_stages_of(run, _all_stages(run))):  # not one mistyped
+        if run_address and any(_stages_of(run)):  # not one mistyped
             lines += _run_lines(run, run_address)
     return [*lines, *(_lines_below(address) if address else ())]
 
 
 def _run_lines(run: Path, name: str) -> list[str]:
-    done, partial = _stages_of(run, _all_stages(run))
+    done, partial = _stages_of(run)
     lines = [f"  {name}  {', '.join(done + partial) or 'nothing done'}"]
     width = max(map(len, (*done, "evaluate ")))
     return lines + [f"    {stage:{width}} {_when_made(run / stage)}" for stage in done]
@@ -175,7 +179,7 @@ def _grid_lines(grid: Path) -> list[str]:
     runs = sorted(grid.glob("*/seed-*")) if grid.name.startswith(_GRID) else []
     variants: dict[str, list[str]] = {}
     for run in runs:
-        done, partial = _stages_of(run, _FOLDERS)
+        done, partial = _stages_of(run)
         last = (partial or done or ["nothing done"])[-1]
         variants.setdefault(run.parent.name, []).append(f"{run.name} {last}")
     width = max(map(len, variants), default=0)
@@ -183,16 +187,18 @@ def _grid_lines(grid: Path) -> list[str]:
     return [f"  {grid}  {len(variants)} variants, {len(runs)} runs", *lines] if runs else []
 
 
-def _all_stages(run: Path) -> list[str]:
-    folders = {p.name.removesuffix(".partial") for of in _OF_MODELS for p in run.glob(f"{of}*")}
-    return [*_FOLDERS, *sorted(folders, key=_by_step)]
+def _stages_of(run: Path) -> tuple[list[str], list[str]]:
+    """The stages of a run that are done, and those that are begun, as they are shown."""
+    partial = _ordered(path.stem for path in run.glob("*.partial"))
+    done = _ordered(path.parent.name for path in run.glob(f"*/{MANIFEST}"))
+    return done, [f"{stage} (partial)" for stage in partial]
 
 
-def _stages_of(run: Path, stages: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Of these stages those that are done, and those that are begun, as they are shown."""
-    done = [stage for stage in stages if (run / stage / MANIFEST).exists()]
-    partial = [f"{stage} (partial)" for stage in stages if (run / f"{stage}.partial").exists()]
-    return done, partial
+def _ordered(folders: Iterable[str]) -> list[str]:
+    """The stages among names of folders, in the order of a run."""
+    names = [*folders]
+    others = [n for n in names if n.startswith(_OF_MODELS) and not n.endswith(".partial")]
+    return [n for n in _FOLDERS if n in names] + sorted(others, key=_by_step)
 
 
 def _by_step(stage: str) -> tuple[str, int]:
@@ -205,19 +211,13 @@ def _lines_below(address: str) -> list[str]:
     """Runs that stand below an address, or at it, with what is finished and begun of each."""
     runs: dict[str, list[str]] = {}
     for name in names_below(address):
-        run, _, stage = f"/{name}".removesuffix(f"/{MANIFEST}").rpartition("/")
-        if name.endswith(f"/{MANIFEST}") and _is_stage(stage):
+        if name.endswith(f"/{MANIFEST}"):
+            run, _, stage = f"/{name}".removesuffix(f"/{MANIFEST}").rpartition("/")
             runs.setdefault(run, []).append(stage)
-    lines = ["", f"runs at {address.rstrip('/')}"]
-    for run, stages in sorted(runs.items()):
-        others = sorted(set(stages).difference(_FOLDERS), key=_by_step)
-        done = [*(stage for stage in _FOLDERS if stage in stages), *others]
-        lines.append(f"  {address.rstrip('/')}{run}  {', '.join(done)}")
-    return lines if runs else [*lines, "  none"]
-
-
-def _is_stage(name: str) -> bool:
-    return name in _FOLDERS or (name.startswith(_OF_MODELS) and not name.endswith(".partial"))
+    place = address.rstrip("/")
+    done = {run: _ordered(stages) for run, stages in sorted(runs.items())}
+    lines = [f"  {place}{run}  {', '.join(stages)}" for run, stages in done.items() if stages]
+    return ["", f"runs at {place}", *(lines or ["  none"])]
 
 
 def _flatten(value: Any, prefix: str) -> list[tuple[str, Any]]:

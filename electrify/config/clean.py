@@ -11,9 +11,14 @@ from pydantic import (
     model_validator,
 )
 
-from electrify.config.names import check_language, without_secrets
-from electrify.config.section import Count, Fraction, Section
-from electrify.config.tasks import check_texts
+from electrify.config.fields import (
+    Count,
+    Fraction,
+    Section,
+    check_language,
+    check_texts,
+    without_secrets,
+)
 from electrify.system.outcome import UserError
 
 # The limits of the quality rules, which a config may set for all languages or for one.
@@ -22,8 +27,8 @@ Limit = Annotated[float, Field(ge=0.0)] | None
 
 
 class QualityLimits(Section):
-    """Limits of the quality rules, `min_` or `max_`. The source's profile gives what is left out.
-    Shares are from 0 to 1."""
+    """Limits of the quality rules. The source's profile gives what is left out. Fractions are from
+    0 to 1."""
 
     min_words: Limit = None
     """Number of words."""
@@ -36,53 +41,53 @@ class QualityLimits(Section):
     max_word_length: Limit = None
     """Length of the longest word, in characters."""
     min_script_letters: Limit = None
-    """Share of the letters that are in the script of the language."""
+    """Fraction of the letters in the script of the language."""
     min_alphabetic_words: Limit = None
-    """Share of the words that have a letter."""
+    """Fraction of the words that have a letter."""
     max_symbols_per_word: Limit = None
-    """Number of `#` and ellipses for each word."""
+    """Number of `#` and ellipses a word."""
     min_function_words: Limit = None
     """Number of different function words."""
     min_particles: Limit = None
-    """Share of the words that end in a Korean particle."""
+    """Fraction of the words that end in a Korean particle."""
     max_top_word: Limit = None
-    """Share of the words that the most frequent one makes up."""
+    """Fraction of the words that are the most frequent one."""
     max_bullet_lines: Limit = None
-    """Share of the lines that begin with a bullet."""
+    """Fraction of the lines that begin with a bullet."""
     max_ellipsis_lines: Limit = None
-    """Share of the lines that end in an ellipsis."""
+    """Fraction of the lines that end in an ellipsis."""
     min_sentence_ends: Limit = None
-    """Number of sentence ends for each 100 characters."""
+    """Number of sentence ends in 100 characters."""
     max_newlines_per_word: Limit = None
-    """Number of line breaks for each word, blank lines not counted."""
+    """Number of line breaks a word."""
     max_policy_lines: Limit = None
-    """Share of the lines about JavaScript, cookies or terms of use."""
+    """Fraction of the lines about JavaScript, cookies or terms of use."""
     max_lorem_ipsum: Limit = None
-    """Number of times that the placeholder text occurs."""
+    """Number of placeholder texts."""
     max_duplicate_lines: Limit = None
-    """Share of the lines that stand before in the text."""
+    """Fraction of the lines that are repeated."""
     max_duplicate_line_characters: Limit = None
-    """Share of the characters in such lines."""
+    """Fraction of the characters in repeated lines."""
     max_duplicate_paragraphs: Limit = None
-    """Share of the paragraphs that stand before in the text."""
+    """Fraction of the paragraphs that are repeated."""
     max_top_2gram: Limit = None
-    """Share of the characters in the most frequent pair of words."""
+    """Fraction of the characters in the most frequent run of two words."""
     max_top_3gram: Limit = None
-    """Share of the characters in the most frequent run of three words."""
+    """Fraction of the characters in the most frequent run of three words."""
     max_top_4gram: Limit = None
-    """Share of the characters in the most frequent run of four words."""
+    """Fraction of the characters in the most frequent run of four words."""
     max_duplicate_5gram: Limit = None
-    """Share of the characters in runs of five words that stand before in the text."""
+    """Fraction of the characters in repeated runs of five words."""
     max_duplicate_6gram: Limit = None
-    """Share of the characters in runs of six words that stand before in the text."""
+    """Fraction of the characters in repeated runs of six words."""
     max_duplicate_7gram: Limit = None
-    """Share of the characters in runs of seven words that stand before in the text."""
+    """Fraction of the characters in repeated runs of seven words."""
     max_duplicate_8gram: Limit = None
-    """Share of the characters in runs of eight words that stand before in the text."""
+    """Fraction of the characters in repeated runs of eight words."""
     max_duplicate_9gram: Limit = None
-    """Share of the characters in runs of nine words that stand before in the text."""
+    """Fraction of the characters in repeated runs of nine words."""
     max_duplicate_10gram: Limit = None
-    """Share of the characters in runs of ten words that stand before in the text."""
+    """Fraction of the characters in repeated runs of ten words."""
 
 
 Language = Annotated[str, AfterValidator(check_language)]
@@ -124,38 +129,32 @@ class Source(Section):
     language: Language
     """Language of the texts."""
     path: Annotated[str, Field(min_length=1), PlainSerializer(without_secrets, when_used="json")]
-    """A glob, local or any fsspec address (`gs://...`). `huggingface`: a name on the hub, or a
-    folder that `save_to_disk` wrote."""
+    """A glob, local or an address (`gs://...`). `huggingface`: a hub name or a folder of
+    `save_to_disk`."""
     name: str | None = None
-    """The `source` of the documents whose rows name none. `huggingface`: the data set's subset."""
+    """`source` of the documents without one. `huggingface`: the data set's subset."""
     split: str = "train"
     """`huggingface`: the split."""
     text_field: str = "text"
-    """Field or column of the text; `jsonl`: or a path to it, such as `document[].paragraph.form`
-    ([paths](corpus.md#json)). This and the next two: `jsonl`, `csv`, `tsv`, `parquet`,
-    `huggingface`."""
+    """Field or column of the text; of `jsonl` also a [path](corpus.md#json), `document[].form`."""
     thread_field: str | None = None
-    """Rows that follow one another with the same value here are one document."""
+    """Consecutive rows with the same value here are one document."""
     id_field: str | None = None
-    """Field with the id that the source gives a row, a string or an integer. Left out: `id`, where
-    the rows have it."""
+    """Field with the id of a row. Left out: `id`, where there is one."""
     columns: tuple[str, ...] = ()
-    """`csv`, `tsv`: names of the columns of a table whose first row is data. Left out: the first
-    row names them."""
+    """`csv`, `tsv`: names of the columns of a table without a header."""
     quoted: bool | None = None
-    """`csv`, `tsv`: quotation marks around a cell are not part of it. A quoted cell may hold line
-    breaks. Left out: they are text where they are not written so."""
+    """`csv`, `tsv`: whether quotation marks enclose cells. Left out: decided by row."""
     document: Literal["file", "line", "block"] = "block"
-    """`text`: a document is the whole file, a line, or a block between blank lines."""
+    """`text`: a document is a file, a line, or a block between blank lines."""
     encoding: Annotated[str, AfterValidator(check_encoding)] = "utf-8"
-    """`jsonl`, `text`, `csv`, `tsv`, `wikipedia`: encoding of the files, any codec of Python. A
-    byte order mark, and a line that is UTF-8, count more."""
+    """Encoding of the files, a codec of Python. A byte order mark goes before it."""
     profile: Profile = "none"
-    """Which quality rules a document must pass: [profiles](corpus.md#rules)."""
+    """Quality rules of the documents: [profiles](corpus.md#rules)."""
     licence: str | None = None
     """Licence of the documents whose rows name none."""
     max_documents: Count | None = None
-    """Only the first N documents of each file, or of a hub data set. Left out: all."""
+    """Only the first N documents of each file."""
 
     @model_validator(mode="after")
     def _options_fit_the_kind(self) -> Self:
@@ -174,38 +173,33 @@ class Source(Section):
 
 
 class CleanRules(Section):
-    """What is changed in a text and what a text must have; may differ by language."""
+    """What is changed in a text and what it must have; may differ by language."""
 
     repair_mojibake: bool = True
-    """UTF-8 read as Latin-1 or Windows-1252 is repaired (by ftfy), and older encodings of Korean,
-    Japanese and Chinese read so."""
+    """Repair text that was read in a wrong encoding."""
     remove_html: bool = True
-    """HTML tags, entities and scripts are removed. The words stay."""
+    """Remove HTML tags, entities and scripts. The words stay."""
     remove_markdown: bool = True
-    """Markdown and wiki markup is removed: front matter, links, emphasis, table marks, directives,
-    from Korean also Namuwiki's. The words stay."""
+    """Remove Markdown and wiki markup. The words stay."""
     normalise_hangul: bool = True
-    """Half-width and lone jamo, full-width letters and middle dots get one form."""
+    """Give jamo, full-width letters and middle dots one form."""
     remove_urls: bool = True
-    """http, ftp and www addresses are removed. A particle at their end stays."""
+    """Remove addresses of the web."""
     mask_pii: bool = True
-    """`<email> <phone> <rrn> <card> <ip> <business> <account> <plate>` replace personal numbers and
-    addresses."""
+    """Replace personal numbers and addresses by `<email>`, `<phone>` and so on."""
     remove_boilerplate: bool = True
-    """Whole lines of notices are removed: copyright, bylines, cookie banners, read-more."""
+    """Remove lines of notices: copyright, bylines, cookie banners, read-more."""
     max_repeats: Annotated[int, Field(ge=0, le=10_000)] = 4
-    """Number of times that a character or a pair of syllables stays in a row. 0: any number."""
+    """How often a character or pair of syllables may stand in a row. 0: any number."""
     hanja: Literal["keep", "drop"] = "keep"
-    """`drop` removes Hanja from Korean: glosses in brackets and other runs. The profile `comments`
-    always does."""
+    """`drop` removes Hanja from Korean."""
     min_language_fraction: Fraction = 0.5
-    """Share of a document's letters that must be in lines of its language. 0: not looked at."""
+    """Fraction of a document's letters in lines of its language."""
     remove_foreign_lines: bool = False
-    """Long lines that are surely of another language are removed."""
+    """Remove long lines that are surely of another language."""
     # KcELECTRA's limit. Of film reviews it drops one in eleven, and under 2 % of their characters
     min_characters: Annotated[int, Field(ge=0)] = 10
-    """Number of characters that the cleaned text must have. Shorter comments are mostly one word.
-    """
+    """Number of characters of the cleaned text."""
     quality: QualityLimits = QualityLimits()
 
 
@@ -218,23 +212,23 @@ class LanguageRules(CleanRules):
 
 
 class LineDedupConfig(Section):
-    """Lines that stand in many documents of the corpus (menus, notices, licences)."""
+    """Lines that stand in many documents, such as menus and notices."""
 
     enabled: bool = True
-    """Repeated lines are removed."""
+    """Remove repeated lines."""
     min_characters: Count = 20
-    """Shorter lines are left alone, for they repeat by chance."""
+    """Shorter lines stay."""
     max_documents: Count = 20
-    """The line stays in the first N documents that hold it."""
+    """The line stays in its first N documents."""
 
 
 class NearDedupConfig(Section):
     """Documents that are nearly equal, by MinHash."""
 
     enabled: bool = True
-    """Near duplicates are removed."""
+    """Remove near duplicates."""
     similarity: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.7
-    """Jaccard similarity of the shingles from which a document is a near duplicate."""
+    """Jaccard similarity of shingles from which documents are near duplicates."""
     num_bands: Annotated[int, Field(ge=1, le=64)] = 25
     """Number of MinHash bands."""
     rows_per_band: Annotated[int, Field(ge=1, le=32)] = 5
@@ -247,24 +241,23 @@ class CleanConfig(CleanRules):
     sources: Annotated[tuple[Source, ...], Field(min_length=1)]
     language: Annotated[dict[Language, LanguageRules], Field(default_factory=dict)]
     exact_dedup: bool = True
-    """Documents that are equal but for case and white space are removed. The first one stays."""
+    """Remove documents that are equal but for case and white space."""
     line_dedup: LineDedupConfig = LineDedupConfig()
     near_dedup: NearDedupConfig = NearDedupConfig()
     decontaminate_against: tuple[Annotated[str, AfterValidator(check_texts)], ...] = ()
-    """Suites, tasks or files whose dev and test texts are removed from the corpus, such as
-    `["klue", "glue-sst2", "data/mine.jsonl"]`."""
+    """Suites, tasks or files whose dev and test texts are removed, such as `["klue",
+    "data/mine.jsonl"]`."""
     decontaminate_data_dir: str | None = None
-    """Folder with the files of these tasks, or `hub`. Left out: `evaluate.data_dir`."""
+    """Folder of these tasks, or `hub`. Left out: `evaluate.data_dir`."""
     keep_removed: bool | Literal["masked"] = "masked"
-    """Whether `removed-*` holds the texts of removed rows: `true` as they were read, `"masked"`
-    with personal data masked (whatever `mask_pii` says), `false` not at all."""
+    """Whether `removed-*` holds the removed texts: as they were, with personal data masked, or
+    not."""
     max_line_bytes: Count = 20_000_000
-    """A longer input line is counted as malformed and skipped."""
+    """Longer lines are counted as malformed."""
     strict: bool = False
     """A malformed row stops the run."""
     damaged_files: Literal["stop", "keep"] = "stop"
-    """What happens to a file that is damaged from some place on, such as a `.gz` that was cut
-    short, or most of whose rows cannot be read. `keep` takes the rows that can be read."""
+    """`stop` at a damaged file, or `keep` its readable rows."""
 
     def rules_for(self, language: str) -> CleanRules:
         """The rules of one language."""

@@ -6,14 +6,21 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from electrify.config.section import Count, Fraction, Section
-from electrify.config.tasks import PROBE_SUITES, TASK_NAMES, check_suite, check_task
+from electrify.config.fields import (
+    PROBE_SUITES,
+    TASK_NAMES,
+    Count,
+    Fraction,
+    Section,
+    check_suite,
+    check_task,
+)
 from electrify.system.outcome import UserError
 
 # what is scored: an encoder as given, its network at random initialisation, or TF-IDF
 Role = Literal["pretrained", "random-init", "bag-of-words"]
 _Positive = Annotated[float, Field(gt=0)]
-_Share = Annotated[float, Field(gt=0, le=1)]
+_Fraction = Annotated[float, Field(gt=0, le=1)]
 _Suite = Annotated[str, AfterValidator(check_suite)]
 _Task = Annotated[str, AfterValidator(check_task)]
 _Text = Annotated[str, Field(min_length=1)]
@@ -21,42 +28,38 @@ _Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class FinetuneOptions(Section):
-    """Options that may differ from task to task. The recipe gives what is left out
-    (benchmarks/finetune/recipe.toml)."""
+    """Options that may differ from task to task. The recipe gives what is left out."""
 
     seeds: Annotated[tuple[_Seed, ...], Field(min_length=1)] | None = None
     num_epochs: _Positive | None = None
-    """Passes over the training rows."""
+    """Passes over the training examples."""
     min_steps: Count | None = None
-    """Number of steps at least, however few the rows. It is for small parts of the training rows.
-    """
+    """Number of steps at least, for few examples."""
     learning_rate: _Positive | None = None
     """Highest learning rate."""
     layer_lr_decay: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Factor of the rate from each layer to the one below it. 1: the same rate everywhere."""
+    """Factor of the rate from each layer to the one below."""
     warmup_fraction: Fraction | None = None
-    """Share of the steps in which the rate rises."""
+    """Fraction of the steps in which the rate rises."""
     weight_decay: Annotated[float, Field(ge=0)] | None = None
     """Decay of the weights, as AdamW applies it."""
     adam_bias_correction: bool | None = None
-    """Adam corrects the bias of its moments. ELECTRA's recipe does not, the others do."""
+    """Whether Adam corrects the bias of its moments; ELECTRA's recipe does not."""
     batch_size: Count | None = None
-    """Rows a step."""
+    """Examples a step."""
     max_sequence_length: Count | None = None
-    """Longest input in tokens. It is lowered to the positions that the model has."""
+    """Longest input in tokens, at most the positions of the model."""
     max_train_examples: Count | None = None
-    """Number of training rows at most. They are drawn by the seed."""
+    """Number of training examples at most, drawn by the seed."""
     micro_batch_size: Count | None = None
-    """Rows in a forward pass. The gradient is that of the whole batch."""
+    """Examples in a forward pass."""
     freeze: Literal["none", "encoder"] | Count | None = None
-    """`encoder`: only the head is learnt. A number k: the last k layers and the head are learnt.
-    Left out: all is learnt."""
+    """`encoder`: only the head learns. k: the last k layers and the head. Left out: all."""
     dropout: Fraction | None = None
-    """Dropout of the encoder. Left out: that of the model's own config."""
+    """Dropout of the encoder. Left out: the model's own."""
     pooling: Literal["cls", "mean", "parts"] | None = None
-    """What the head reads. `cls`: the state of [CLS], as the paper. `mean`: the mean of all states,
-    better after a short pretraining. `parts`: that mean, and beside it the means a and b of the two
-    texts of a pair, or of the two entities of KLUE-RE, |a - b| and a * b. Left out: `cls`."""
+    """What the head reads. `cls`: [CLS]. `mean`: the mean of the hidden states. `parts`: also the
+    means a and b of both texts, or entities, with |a - b| and a * b. Left out: `cls`."""
 
     @field_validator("seeds")
     @classmethod
@@ -71,11 +74,8 @@ _NOT_RECOMMENDED = ("seeds", "max_sequence_length", "max_train_examples", "micro
 
 
 class SearchOptions(Section):
-    """Values to try before the scored fine-tunings, on a part of the training rows.
-
-    Every combination is a trial. The encoder and random initialisation have the same trials, and
-    each takes the best of its own.
-    """
+    """Lists of values to try on a part of the training examples. Every combination is a trial; the
+    encoder and the random initialisation each take their best."""
 
     learning_rate: tuple[_Positive, ...] = ()
     num_epochs: tuple[_Positive, ...] = ()
@@ -83,9 +83,9 @@ class SearchOptions(Section):
     dropout: tuple[Fraction, ...] = ()
     pooling: tuple[Literal["cls", "mean", "parts"], ...] = ()
     num_trials: Count | None = None
-    """Number of combinations that are tried, drawn at random. Left out: all."""
+    """Number of combinations, drawn at random. Left out: all."""
     held_out_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    """Share of the training rows that trials are scored on."""
+    """Fraction of the training examples that trials are scored on."""
 
     @property
     def values(self) -> dict[str, tuple[Any, ...]]:
@@ -104,33 +104,29 @@ class SearchOptions(Section):
 
 
 class OwnTask(Section):
-    """A task of the user's own: files of texts, or pairs, with a label, number, tags or spans.
-
-    What is left out is guessed from the rows (benchmarks/tasks/own.py) and printed.
-    """
+    """A task of the user's own: texts or pairs with a label, number, tags or spans. What is left
+    out is guessed and printed."""
 
     train: _Text
-    """File to learn from: .csv, .tsv, .txt, .json (a list), .jsonl, .parquet or .conll."""
+    """File to learn from: .csv, .tsv, .txt, .json, .jsonl, .parquet or .conll."""
     dev: _Text | None = None
     """File to score. Left out: a fifth of the texts of `train`."""
     test: _Text | None = None
-    """File to score in place of `dev`, whose score then stands beside it."""
+    """File to score in place of `dev`."""
     name: Annotated[str, Field(pattern=r"^\w[\w.-]*$")] | None = None
-    """Name of the task. Left out: that of the file."""
+    """Name of the task. Left out: of the file."""
     kind: Literal["classification", "regression", "tagging", "entities", "reading"] | None = None
-    """What is learnt: a label, a number, tags of words, spans of characters, or answers to
-    questions about a context. Left out: guessed from the rows."""
+    """What is learnt."""
     text: _Text | None = None
-    """Column of the text, or of the words of tagging. Left out: guessed from the rows."""
+    """Column of the text or words."""
     second_text: _Text | None = None
     """Column of the other text of a pair."""
     label: _Text | None = None
-    """Column of the label, number or tags. Left out: guessed from the rows."""
+    """Column of the label, number or tags."""
     metric: _Text | None = None
-    """Metric that stands for the task. Left out: the first of its kind."""
+    """Headline metric. Left out: the first of its kind."""
     note: _Text | None = None
-    """What a reader has to know of the rows, such as `made up`. It stands beside the name, wherever
-    a score of the task does."""
+    """Note that stands beside the name wherever a score does, such as `made up`."""
 
     @property
     def task_name(self) -> str:
@@ -151,55 +147,49 @@ class OwnTask(Section):
 
 
 class EvaluateConfig(FinetuneOptions):
-    """An exported encoder to scores (benchmarks/). The recipe gives those options of a fine-tuning
-    that are left out."""
+    """An exported encoder to scores. The recipe gives the options of fine-tuning that are left
+    out."""
 
     suites: tuple[_Suite, ...] = ()
-    """Suites whose tasks are scored. `robustness` and `fairness` look at those of the named tasks
-    that label texts, or at some of their own (docs/probes.md)."""
+    """Suites whose tasks are scored; also `robustness` and `fairness` ([probes](probes.md))."""
     tasks: tuple[_Task, ...] = ()
     """Single tasks, such as `klue-ynat`. `electrify ls` lists them."""
     own_tasks: tuple[OwnTask, ...] = ()
-    """Tasks of one's own, from files. `--own-task` names one, too."""
+    """Tasks of one's own, from files."""
     data_dir: str | tuple[str, ...] | None = None
-    """Folder with the official files of the tasks, or `hub`. Of several, each task is read from the
-    first that has it: `["data", "hub"]`. `--data-dir` goes before it."""
+    """Folder with the official files, or `hub`. Of several, the first that has a task."""
     seeds: Annotated[tuple[_Seed, ...], Field(min_length=1)] = (0, 1, 2, 3, 4)
-    """Seeds of fine-tuning. Every seed is a fine-tuning of its own."""
-    train_fractions: Annotated[tuple[_Share, ...], Field(min_length=1)] = (1.0,)
-    """Parts of the training rows to learn from, each a fine-tuning of its own. The largest gives
-    the headline score."""
+    """Seeds, each a fine-tuning of its own."""
+    train_fractions: Annotated[tuple[_Fraction, ...], Field(min_length=1)] = (1.0,)
+    """Fractions of the training examples, each a fine-tuning of its own. The largest gives the
+    headline score."""
     random_init_control: bool = True
-    """The same network with random weights is scored beside the encoder."""
+    """Score the same network with random initialisation, too."""
     bag_of_words: bool | None = None
-    """TF-IDF with logistic regression is scored beside the encoder, where a task labels texts. Left
-    out: as `random_init_control`."""
+    """Score TF-IDF with logistic regression, too. Left out: as `random_init_control`."""
     recipe: Literal["auto", "electra", "klue", "koelectra"] = "auto"
-    """Recipe that gives the options which are left out. `auto`: that of the task's authors. Where
-    none is named, what the `finetuning.json` of an encoder of `--model` holds goes before it."""
+    """Recipe for what is left out. `auto`: that of the task's authors, else the `finetuning.json`
+    beside an encoder of `--model`."""
     selection: Literal["last", "best-on-a-split-of-train"] = "last"
-    """Which weights are scored. `last`: those of the last step. `best-on-a-split-of-train`: the
-    best on a part of the training rows. The reported rows decide nothing."""
+    """Which weights are scored: of the `last` step, or the best on a part of the training
+    examples."""
     selection_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    """Share of the training rows that this selection holds out."""
+    """Fraction of the training examples that this selection holds out."""
     evaluations_per_epoch: Count = 4
-    """Evaluations an epoch for this selection, as in KLUE-baseline."""
+    """Evaluations an epoch for this selection."""
     patience: Count | None = None
-    """Training ends after so many evaluations in a row without a better score. Left out: it does
-    not."""
+    """Training ends after so many evaluations without a better score. Left out: never."""
     keep_models: bool = False
-    """Each fine-tuned encoder is written to `models/` beside its scores, as a folder for
-    `AutoModel`, with its head. `electrify export --onnx` needs them. A fine-tuning that was done
-    without is done again."""
+    """Write each fine-tuned encoder with its head to `models/`, as `electrify export --onnx`
+    needs."""
     search: SearchOptions | None = None
     tasks_options: dict[str, FinetuneOptions] = Field(default_factory=dict)
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Precision of matrix products. `auto`: bf16 where it is faster."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Device of the fine-tunings. `auto`: a GPU where there is one."""
+    """`auto`: a GPU where there is one."""
     num_processes: Count = 1
-    """Fine-tunings at once. Small models on a CPU are fastest with one a core. GPUs are taken in
-    turn."""
+    """Fine-tunings at once. On a CPU, one a core is fastest for small models."""
 
     @property
     def recommended(self) -> dict[str, Any]:

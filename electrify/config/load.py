@@ -80,7 +80,7 @@ def parse_config(raw: dict[str, Any], where: str = "config") -> RunConfig:
 
 
 # what an encoder from elsewhere is scored with unless `--set` says otherwise: few seeds, no
-# untrained twin, the data of the hub
+# random initialisation, the data of the hub
 _OF_ANY_ENCODER = {
     "seeds": [0, 1, 2],
     "random_init_control": False,
@@ -116,7 +116,9 @@ def parse_part(raw: Any, where: str, kind: type[_Part]) -> _Part:
     except RecursionError:
         raise UserError(f"{where}: its tables are nested too deeply") from None
     except ValidationError as error:
-        problems = [f"  {_explain(e)}" for e in _causes(error.errors())]
+        problems = [
+            f"  {_explain(e)}" for e in error.errors() if e["type"] != "default_factory_not_called"
+        ]
         raise UserError("\n".join([f"{where}: {len(problems)} problem(s)", *problems])) from None
     except ValueError as error:  # of `_refuse`
         raise UserError(f"{where}: {error}") from None
@@ -164,41 +166,15 @@ def _apply_override(raw: dict[str, Any], override: str) -> None:
 
 def _key_parts(key: str) -> list[str]:
     """Of a dotted key as TOML writes it: a part may stand in quotes."""
-    plain = key.strip().split(".")
     try:
         nested: Any = tomllib.loads(f"{key} = 0")
     except (ValueError, RecursionError):
-        return plain
+        raise UsageError(f"--set {key}: write section.key=value") from None
     parts = []
     while isinstance(nested, dict):
-        if len(nested) != 1:  # of several lines
-            return plain
-        ((part, nested),) = nested.items()
+        part, nested = next(iter(nested.items()))
         parts.append(part)
     return parts
-
-
-def _causes(errors: Sequence[Any]) -> list[Any]:
-    """Without errors that follow from another one: a list that is short because an item is wrong, a
-    default that is made from a wrong value."""
-    errors = [error for error in errors if error["type"] != "default_factory_not_called"]
-    places = [error["loc"] for error in errors]
-    return [
-        error
-        for error in errors
-        if error["type"] != "too_short"
-        or not any(p != error["loc"] and p[: len(error["loc"])] == error["loc"] for p in places)
-    ]
-
-
-# keys of earlier configs
-_MOVED = {
-    "clean.runner": "beam.runner",
-    "clean.work_dir": "beam.work_dir",
-    "encode.sequence_length": "pretrain.sequence_length",
-    "encode.packing": "pretrain.packing",
-    "encode.mixture": "pretrain.mixture",
-}
 
 
 def _explain(error: Any) -> str:
@@ -207,8 +183,6 @@ def _explain(error: Any) -> str:
     key, value = ".".join(str(part) for part in location), error.get("input")
     if error["type"] == "extra_forbidden":
         name = str(location[-1])
-        if key in _MOVED:
-            return f"{key} = {toml_value(value)}: the key is now {_MOVED[key]}"
         elsewhere = " or ".join(_keys_named(name))
         hint = f"; did you mean {elsewhere}?" if elsewhere else ""
         return f"unknown key {key} = {value!r}{hint or nearest(name, _known_keys(location[:-1]))}"

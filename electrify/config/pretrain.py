@@ -1,109 +1,48 @@
 """The options of pretraining."""
 
 from itertools import accumulate, pairwise
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from electrify.config.section import Count, Fraction, LocalPath, Section
+from electrify.config.fields import Count, Fraction, LocalPath, Section
 from electrify.system.outcome import UserError
-
-# The paper's values for each size of model.
 
 Size = Literal["small", "small++", "base", "large", "modern-small", "modern-base"]
 Packing = Literal["full", "sentence"]
 
-# The paper's own values (Table 6; google-research/electra configure_pretraining.py). small++ is
-# the released checkpoint, whose generator is as wide as the discriminator. `large` masks a quarter
-# of the tokens. Base and large stand in the original code as comments only.
+# Small to large are the paper's (Table 6; google-research/electra configure_pretraining.py).
+# small++ is the released checkpoint, whose generator is as wide as the discriminator. `large`
+# masks a quarter of the tokens. Base and large stand in the original code as comments only. In
+# modern-*, epsilon, no dropout, and the base's sizes and window are ModernBERT's (Warner et al.
+# 2024, table 4); modern-small has the depth and width of small, with 8/3 H in the feed-forward
+# layers, which then have as many weights as with 4 H and one matrix less. Its generator,
+# initialisation and rates are those of our trials with small networks.
+SIZES: dict[str, tuple[str | float, ...]] = {  # values in the order of `Size`
+    "architecture": ("electra", "electra", "electra", "electra", "modern", "modern"),
+    "sequence_length": (128, 512, 512, 512, 128, 1024),
+    "max_position_embeddings": (512, 512, 512, 512, 512, 8192),
+    "num_hidden_layers": (12, 12, 12, 24, 12, 22),
+    "hidden_size": (256, 256, 768, 1024, 256, 768),
+    "intermediate_size": (1024, 1024, 3072, 4096, 680, 1152),
+    "num_attention_heads": (4, 4, 12, 16, 4, 12),
+    "embedding_size": (128, 128, 768, 1024, 128, 256),
+    "global_attn_every_n_layers": (1, 1, 1, 1, 1, 3),
+    "hidden_dropout_prob": (0.1, 0.1, 0.1, 0.1, 0.0, 0.0),
+    "attention_probs_dropout_prob": (0.1, 0.1, 0.1, 0.1, 0.0, 0.0),
+    "initialization": ("paper", "paper", "paper", "paper", "mimetic", "mimetic"),
+    "layer_norm_eps": (1e-12, 1e-12, 1e-12, 1e-12, 1e-5, 1e-5),
+    "generator_hidden_fraction": (0.25, 1.0, 1 / 3, 0.25, 0.5, 0.5),
+    "mask_fraction": (0.15, 0.15, 0.15, 0.25, 0.15, 0.15),
+    "batch_size": (128, 128, 256, 2048, 128, 256),
+    "learning_rate": (5e-4, 5e-4, 2e-4, 2e-4, 1e-3, 2e-4),
+    "num_steps": (1_000_000, 4_000_000, 766_000, 400_000, 500_000, 500_000),
+    "optimizer": ("paper", "paper", "paper", "paper", "bias-corrected", "bias-corrected"),
+}
 SIZE_PRESETS: dict[str, dict[str, Any]] = {
-    "small": {
-        "sequence_length": 128,
-        "num_hidden_layers": 12,
-        "hidden_size": 256,
-        "intermediate_size": 1024,
-        "num_attention_heads": 4,
-        "embedding_size": 128,
-        "generator_hidden_fraction": 0.25,
-        "mask_fraction": 0.15,
-        "batch_size": 128,
-        "learning_rate": 5e-4,
-        "num_steps": 1_000_000,
-    },
-    "base": {
-        "sequence_length": 512,
-        "num_hidden_layers": 12,
-        "hidden_size": 768,
-        "intermediate_size": 3072,
-        "num_attention_heads": 12,
-        "embedding_size": 768,
-        "generator_hidden_fraction": 1 / 3,
-        "mask_fraction": 0.15,
-        "batch_size": 256,
-        "learning_rate": 2e-4,
-        "num_steps": 766_000,
-    },
-    "large": {
-        "sequence_length": 512,
-        "num_hidden_layers": 24,
-        "hidden_size": 1024,
-        "intermediate_size": 4096,
-        "num_attention_heads": 16,
-        "embedding_size": 1024,
-        "generator_hidden_fraction": 0.25,
-        "mask_fraction": 0.25,
-        "batch_size": 2048,
-        "learning_rate": 2e-4,
-        "num_steps": 400_000,
-    },
+    size: {key: values[place] for key, values in SIZES.items()}
+    for place, size in enumerate(get_args(Size))
 }
-SIZE_PRESETS["small++"] = SIZE_PRESETS["small"] | {
-    "sequence_length": 512,
-    "generator_hidden_fraction": 1.0,
-    "num_steps": 4_000_000,
-}
-_PAPER = {
-    "architecture": "electra",
-    "global_attn_every_n_layers": 1,
-    "max_position_embeddings": 512,
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "initialization": "paper",
-    "layer_norm_eps": 1e-12,
-    "optimizer": "paper",
-}
-SIZE_PRESETS = {size: _PAPER | SIZE_PRESETS[size] for size in ("small", "small++", "base", "large")}
-# Not of the paper. Epsilon, no dropout, and the base's sizes and window are ModernBERT's (Warner et
-# al. 2024, table 4); modern-small has the depth and width of small, with 8/3 H in the feed-forward
-# layers, which then have as many weights as with 4 H and one matrix less. A generator of half the
-# width, initialisation and rates are those of our trials with small networks.
-_MODERN = {
-    "architecture": "modern",
-    "hidden_dropout_prob": 0.0,
-    "attention_probs_dropout_prob": 0.0,
-    "initialization": "mimetic",
-    "layer_norm_eps": 1e-5,
-    "optimizer": "bias-corrected",
-    "generator_hidden_fraction": 0.5,
-}
-SIZE_PRESETS["modern-small"] = (
-    SIZE_PRESETS["small"]
-    | _MODERN
-    | {"intermediate_size": 680, "learning_rate": 1e-3, "num_steps": 500_000}
-)
-SIZE_PRESETS["modern-base"] = (
-    SIZE_PRESETS["base"]
-    | _MODERN
-    | {
-        "sequence_length": 1024,
-        "max_position_embeddings": 8192,
-        "num_hidden_layers": 22,
-        "intermediate_size": 1152,
-        "embedding_size": 256,
-        "global_attn_every_n_layers": 3,
-        "num_steps": 500_000,
-    }
-)
 
 
 Objective = Literal[
@@ -131,87 +70,79 @@ class LengthPhase(Section):
     sequence_length: Annotated[int, Field(ge=16)]
     """Tokens of a sequence in this phase."""
     steps_fraction: Annotated[float, Field(gt=0, lt=1)]
-    """Share of `num_steps` that the phase takes."""
+    """Fraction of `num_steps` that the phase takes."""
     batch_size: Count | None = None
-    """Sequences a step. Left out: as the rest of the run."""
+    """Sequences a step. Left out: as the run."""
     micro_batch_size: Count | None = None
-    """Sequences in a forward pass of one process. Left out: as the rest of the run."""
+    """Sequences in a forward pass of a process. Left out: as the run."""
 
 
 class MixtureConfig(Section):
     """How often each language is read."""
 
     temperature: Fraction = 1.0
-    """A language with n sequences is drawn in proportion to n^temperature: 1 as the corpus has it,
-    0 all languages alike. Multilingual encoders use 0.3."""
+    """A language with n sequences weighs n^temperature. 1: as the corpus has it, 0: all alike."""
 
 
 class SequenceConfig(Section):
     """How token shards are read as sequences; a change needs no new encoding."""
 
     sequence_length: Annotated[int, Field(ge=16)]
-    """Tokens of a sequence, [CLS] and [SEP] included."""
+    """Tokens of a sequence, with [CLS] and [SEP]."""
     packing: Packing = "full"
-    """How sequences are filled. `full`: contiguous text, without padding or loss. `sentence`: whole
-    sentences of one document."""
+    """`full`: contiguous text without padding. `sentence`: whole sentences of one document."""
     mixture: MixtureConfig = MixtureConfig()
 
 
 class ProbeConfig(Section):
-    """Labelled texts that show at each validation what the states tell apart."""
+    """Labelled texts that show at each validation what the hidden states tell apart."""
 
     path: LocalPath
-    """File of labelled texts: `.json` (a list), `.jsonl`, `.tsv` or `.csv`."""
+    """File of labelled texts: `.json`, `.jsonl`, `.tsv` or `.csv`."""
     text: str = "text"
     """Field of the text."""
     label: str = "label"
     """Field of the label."""
     max_examples: Annotated[int, Field(ge=20)] = 2000
-    """Number of rows at most. Half of them are learnt from, half are scored."""
+    """Number of examples at most: half to learn from, half to score."""
 
 
 class PretrainConfig(SequenceConfig):
-    """Token shards to checkpoints (model/). Keys of the architecture have the names of
-    `ElectraConfig` in `transformers`."""
+    """Token shards to checkpoints. Keys of the architecture are those of `ElectraConfig`."""
 
     size: Size = "small"
-    """Size that fills in the keys of the table [Sizes](#sizes), each unless it is given. `small++`
-    is the released checkpoint."""
+    """Fills in the keys of the table [Sizes](#sizes)."""
     architecture: Literal["electra", "modern"] = "electra"
-    """`electra`: the paper's network. `modern`: rotary positions, norms before each part, gated
-    feed-forward layers; it is exported as ModernBERT."""
+    """`electra`: the paper's network. `modern`: rotary positions and gated feed-forward layers,
+    exported as ModernBERT."""
     objective: Objective = "electra"
-    """What the networks are trained to do: [objectives](pretraining.md#objectives)."""
+    """What the networks learn: [objectives](pretraining.md#objectives)."""
     generator: Literal["learned", "uniform", "unigram"] = "learned"
-    """Where replaced tokens come from: a trained generator, all pieces alike, or pieces as frequent
-    as in the corpus."""
+    """Source of replaced tokens: a trained network, uniform, or by frequency."""
     weight_sharing: Literal["none", "embeddings", "all", "gdes"] = "embeddings"
-    """What generator and discriminator share. `gdes`: the discriminator's tables are the
-    generator's, from which it takes no gradient, plus its own (DeBERTaV3)."""
+    """What generator and discriminator share. `gdes`: the discriminator adds to the generator's
+    embedding matrix without changing it (DeBERTaV3)."""
     updates: Literal["joint", "decoupled"] = "joint"
-    """`joint`: one update for both networks. `decoupled`: the generator is updated first, each
-    network with its own optimiser."""
+    """`joint`: one update for both networks. `decoupled`: the generator first, each with its own
+    optimiser."""
     initial_model: str | None = None
-    """Weights to go on from: a run's folder, a `transformers` folder of ELECTRA, BERT or
-    ModernBERT, or a hub name."""
+    """Weights to start from: a run, a `transformers` folder of ELECTRA, BERT or ModernBERT, or a
+    hub name."""
     initial_generator: str | None = None
-    """The generator that belongs to `initial_model`: a `transformers` folder or a hub name."""
+    """The generator of `initial_model`: a `transformers` folder or a hub name."""
     device: Literal["auto", "cpu", "cuda", "xla"] = "auto"
-    """Device of the training. `xla`: a TPU. `auto`: a TPU or a GPU where there is one."""
+    """`auto`: a TPU (`xla`) or GPU where there is one."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Precision of matrix products. `auto`: bf16 where it is faster. Weights and losses are fp32 in
-    any case."""
+    """Precision of matrix products. `auto`: bf16 where it is faster."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """The step is compiled by `torch.compile`. `auto`: where it pays, on CUDA. `on`: a failure is
-    an error."""
+    """Use `torch.compile`. `auto`: on CUDA. `on`: a failure is an error."""
     cuda_graph: Literal["auto", "on", "off"] = "auto"
-    """The step is recorded once as a CUDA graph and then replayed. `auto` and `on` as for
-    `compile`."""
+    """Record the step as a CUDA graph. Values as for `compile`."""
     # architecture, from the size preset unless given
     num_hidden_layers: Count
     """Layers of the discriminator."""
     hidden_size: Count
-    """Width of the discriminator's states."""
+    """Width of the discriminator's hidden states."""
     intermediate_size: Count
     """Width of the feed-forward layers."""
     num_attention_heads: Count
@@ -219,15 +150,13 @@ class PretrainConfig(SequenceConfig):
     embedding_size: Count
     """Width of the embedding matrix."""
     max_position_embeddings: Count
-    """Number of positions, the longest sequence that the model can read."""
+    """Longest sequence that the model can read."""
     global_attn_every_n_layers: Count = 1
-    """Of `modern`: every so many layers, the first one too, a token attends to the whole sequence
-    or document; in the others to `local_attention` tokens around it."""
+    """`modern`: from the first, one of so many layers attends globally, the others locally."""
     local_attention: Annotated[int, Field(ge=2)] = 128
-    """Tokens that a token attends to in the other layers, half of them on each side."""
+    """Tokens that a token attends to locally, half of them on each side."""
     global_rope_theta: Annotated[float, Field(gt=0)] = 1000.0
-    """Base of the rotary positions of `modern`. Longer sequences need a larger one: ModernBERT has
-    160,000 for 8,192 tokens."""
+    """Base of the rotary positions. ModernBERT has 160,000 for 8,192 tokens."""
     local_rope_theta: Annotated[float, Field(gt=0)] = 1000.0
     """The same in layers with local attention."""
     hidden_dropout_prob: Fraction
@@ -235,74 +164,64 @@ class PretrainConfig(SequenceConfig):
     attention_probs_dropout_prob: Fraction
     """Dropout of the attention weights."""
     initialization: Literal["paper", "mimetic"]
-    """Weights at the start. `paper`: truncated normal with `initializer_range`. `mimetic`: layers
-    attend to neighbours from the first step, which small networks need."""
+    """`paper`: truncated normal. `mimetic`: layers attend to neighbours from the first step, which
+    small networks need."""
     initializer_range: Annotated[float, Field(gt=0)] = 0.02
     """Standard deviation of the weights at the start."""
     layer_norm_eps: Annotated[float, Field(gt=0)]
     """Epsilon of the layer norms."""
     generator_hidden_fraction: Annotated[float, Field(gt=0, le=1)]
-    """Width of the generator, as a share of the discriminator's."""
+    """Width of the generator, as a fraction of the discriminator's."""
     generator_layers_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Layers of the generator, as a share of the discriminator's."""
+    """Layers of the generator, as a fraction of the discriminator's."""
     attention: Literal["sequence", "document"] = "sequence"
-    """`sequence`: a token attends to the whole sequence. `document`: to its own document alone,
-    with positions from 0."""
+    """A token attends to the whole `sequence`, or to its own `document` with positions from 0."""
     # objective
     mask_fraction: Annotated[float, Field(gt=0, lt=1)]
-    """Share of the tokens that are chosen."""
+    """Fraction of the tokens that are chosen."""
     masking: Literal["fixed", "bernoulli"] = "fixed"
-    """How positions are chosen. `fixed`: always the same number. `bernoulli`: each token by
-    itself."""
+    """`fixed`: the same number in each sequence. `bernoulli`: each token by chance."""
     mask_token_fraction: Fraction = 0.85
-    """Share of the chosen positions that become [MASK]. The others keep their token."""
+    """Fraction of the chosen positions that become [MASK]."""
     sampling_temperature: Annotated[float, Field(gt=0)] = 1.0
-    """Temperature at which the generator's tokens are drawn."""
+    """Temperature of sampling from the generator."""
     disallow_correct: bool = False
     """The generator never draws the original token."""
     generator_weight: Annotated[float, Field(ge=0)] = 1.0
     """Factor of the generator's loss."""
     discriminator_weight: Annotated[float, Field(ge=0)] | None = None
-    """Factor of the discriminator's loss. Left out: 50 where that loss is binary, 1 where it
-    predicts tokens."""
+    """Factor of the discriminator's loss. Left out: 50, or 1 where it predicts tokens."""
     generator_steps_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """Share of the steps, the first ones, in which `electra-two-stage` trains the generator alone.
-    """
+    """Fraction of the steps in which `electra-two-stage` first trains the generator alone."""
     mlm_steps_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of the steps, the first ones, in which the main network is trained as a masked language
-    model. It goes on as the discriminator."""
+    """Fraction of the steps for MLM warm-up of the discriminator."""
     mlm_learning_rate: Annotated[float, Field(gt=0)] | None = None
-    """Learning rate in these steps. Left out: `learning_rate`."""
+    """Learning rate of the MLM warm-up. Left out: `learning_rate`."""
     # optimisation
     num_steps: Count
     """Number of steps."""
     warmup_steps: Annotated[
         int, Field(ge=0, default_factory=lambda fields: min(10_000, fields["num_steps"] // 10))
     ]
-    """Steps in which the rate rises. Left out: 10,000, or a tenth of `num_steps` in a run below
-    100,000."""
+    """Steps in which the rate rises. Left out: 10,000, or a tenth of a shorter run."""
     decay_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Share of the steps, the last ones, in which the rate falls to 0. Before, it is constant. 1 is
-    the paper's schedule."""
+    """Fraction of the steps, at the end, in which the rate falls to 0."""
     batch_size: Count
     """Sequences a step, over all processes."""
     micro_batch_size: Count | None = None
-    """Sequences in a forward pass of one process. Left out: all that it has of a step."""
+    """Sequences in a forward pass of a process. Left out: all of a step."""
     curriculum: tuple[LengthPhase, ...] = ()
     learning_rate: Annotated[float, Field(gt=0)]
     """Highest learning rate."""
     generator_learning_rate: Annotated[float, Field(gt=0)] | None = None
-    """Learning rate of the generator. Shared embeddings move with the main network. Left out:
-    `learning_rate`."""
+    """Learning rate of the generator. Left out: `learning_rate`."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """Decay of the weights, as AdamW applies it."""
     optimizer: Literal["paper", "bias-corrected", "muon"]
-    """`paper`: Adam without bias correction, as the original. `bias-corrected`: torch's AdamW,
-    which short runs need. `muon`: Muon for the matrices of the layers, torch's AdamW for the
-    rest."""
+    """`paper`: Adam without bias correction. `bias-corrected`: torch's AdamW, for short runs.
+    `muon`: Muon for the matrices of the layers, AdamW for the rest."""
     matrix_learning_rate: Annotated[float, Field(gt=0)] | None = None
-    """Learning rate of the matrices that `muon` moves, where the others have `learning_rate`. Left
-    out: `learning_rate`."""
+    """Learning rate of the matrices of `muon`. Left out: `learning_rate`."""
     adam_beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Decay of Adam's first moment."""
     adam_beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
@@ -312,10 +231,10 @@ class PretrainConfig(SequenceConfig):
     max_gradient_norm: Annotated[float, Field(gt=0)] = 1.0
     """Norm above which gradients are scaled down."""
     clipping: Literal["together", "network"] = "together"
-    """Whose gradients have that norm: both networks `together`, or each `network` by itself."""
+    """Norm of both networks `together`, or of each `network`."""
     # watching
     log_every_steps: Count = 50
-    """Steps between two lines of figures in the log and in `metrics.jsonl`."""
+    """Steps between two lines of the log and `metrics.jsonl`."""
     valid_every_steps: Count = 1000
     """Steps between two validations."""
     num_valid_batches: Count = 16
@@ -324,15 +243,15 @@ class PretrainConfig(SequenceConfig):
     checkpoint_every_steps: Count = 1000
     """Steps between two checkpoints."""
     keep_checkpoints: Count = 2
-    """Number of checkpoints that are kept, the newest ones."""
+    """Number of newest checkpoints that are kept."""
     keep_every_steps: Count | None = None
-    """One checkpoint of each so many steps is kept as well, for learning curves. Left out: none."""
+    """Keep also a checkpoint every so many steps."""
     checkpoint_dir: str | None = None
-    """Folder or address (`gs://...`) that gets a copy of each checkpoint."""
+    """Folder or address that gets a copy of each checkpoint."""
     inputs_dir: str | None = None
-    """Run (`gs://...`) whose `vocab/` and `shards/` are copied if they are missing."""
+    """Address of a run whose `vocab/` and `shards/` are copied if missing."""
     wandb_project: str | None = None
-    """Weights & Biases project that gets the figures, too."""
+    """Weights & Biases project that gets the figures."""
 
     @property
     def generator_hidden_size(self) -> int:
@@ -456,27 +375,21 @@ class PretrainConfig(SequenceConfig):
                 raise UserError(
                     f"{where}batch_size = {batch} must be a multiple of micro_batch_size = {micro}"
                 )
-        if sum(phase.steps_fraction for phase in self.curriculum) >= 1:
-            raise UserError(
-                "curriculum: the steps_fraction of all phases must sum to less than 1; the rest "
-                "is trained at pretrain.sequence_length"
-            )
         ends = (0, *self.curriculum_ends, self.num_steps)
-        if any(first == end for first, end in pairwise(ends)):
+        if any(first >= end for first, end in pairwise(ends)):
             raise UserError(
                 f"curriculum: with num_steps = {self.num_steps}, a phase or the rest has no step "
                 f"(phases end at {list(self.curriculum_ends)}); change steps_fraction or num_steps"
             )
-        if self.generator_steps >= self.num_steps:
-            raise UserError(
-                f"generator_steps_fraction = {self.generator_steps_fraction:g} of num_steps = "
-                f"{self.num_steps} leaves the discriminator no step; change one of them"
-            )
-        if self.mlm_steps_fraction and not 0 < self.mlm_steps < self.num_steps:
-            raise UserError(
-                f"mlm_steps_fraction = {self.mlm_steps_fraction:g} of num_steps = {self.num_steps} "
-                "leaves a stage no step; change one of them"
-            )
+        for name, steps, is_used in (
+            ("generator_steps_fraction", self.generator_steps, self.generator_steps > 0),
+            ("mlm_steps_fraction", self.mlm_steps, self.mlm_steps_fraction > 0),
+        ):
+            if is_used and not 0 < steps < self.num_steps:
+                raise UserError(
+                    f"{name} = {getattr(self, name):g} of num_steps = {self.num_steps} leaves a "
+                    "stage no step; change one of them"
+                )
         return self
 
     @model_validator(mode="after")

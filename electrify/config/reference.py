@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from electrify.config.load import toml_value
-from electrify.config.pretrain import SIZE_PRESETS
+from electrify.config.pretrain import SIZE_PRESETS, SIZES
 from electrify.config.run import RunConfig
 
 _HEAD = """\
@@ -37,12 +37,7 @@ _FILLED = {"pretrain", *(f"pretrain.{key}" for key in SIZE_PRESETS["small"])}
 # a table by names shows one name
 _EXAMPLES = {"clean.language": ".ko", "evaluate.tasks_options": '."klue-sts"'}
 _PLAIN = {"boolean": "true or false", "string": "text", "integer": "integer", "number": "number"}
-_LIMITS = {
-    "minimum": "at least",
-    "exclusiveMinimum": "above",
-    "maximum": "at most",
-    "exclusiveMaximum": "below",
-}
+_LIMITS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 _ENDLESS = 2**63  # a limit that only keeps integers within 64 bits
 _Schema = dict[str, Any]
 
@@ -108,26 +103,30 @@ def _model_of(field: _Schema) -> str:
 
 
 def _table(part: _Part, parts: dict[str, _Part]) -> str:
-    rows = [
-        f"| `{key}` | {_value(field)} | {_default(part, key, field)} | "
-        f"{_meaning(part, key, field, parts)} |"
-        for key, field in part.keys.items()
-    ]
+    """The section: its keys as rows, and in a sentence those that the section above has too."""
+    above = part.above.keys if part.above else {}
+    same = [key for key, field in part.keys.items() if _is_same(field, above.get(key))]
     level = "#" * (2 + min(part.path.count("."), 1))
-    head = [f"{level} {part.title}", "", part.schema.get("description", ""), ""]
-    return "\n".join([*head, "| key | value | default | meaning |", "|---|---|---|---|", *rows, ""])
+    lines = [f"{level} {part.title}", "", part.schema.get("description", ""), ""]
+    if part.above and same:
+        lines += [f"Keys as in {part.above.link}: {', '.join(f'`{key}`' for key in same)}.", ""]
+    if rows := [_row(part, key, parts) for key in part.keys if key not in same]:
+        lines += ["| key | value | default | meaning |", "|---|---|---|---|", *rows, ""]
+    return "\n".join(lines)
 
 
-def _meaning(part: _Part, key: str, field: _Schema, parts: dict[str, _Part]) -> str:
-    """What stands below the field; a key that the section above has too points there."""
-    if inner := _model_of(field):
-        return f"See {parts[inner].link}."
-    text = field.get("description")
-    over = part.above.keys.get(key) if part.above else None
-    if part.above and over and text in (None, over.get("description")):
-        return f"As `{key}` of {part.above.link}."
-    assert text, f"{part.path_of(key)} has no docstring below it in electrify/config/"
-    return " ".join(text.split())
+def _is_same(field: _Schema, above: _Schema | None) -> bool:
+    is_key = above is not None and not _model_of(field)
+    return is_key and field.get("description") in (None, above.get("description"))  # type: ignore
+
+
+def _row(part: _Part, key: str, parts: dict[str, _Part]) -> str:
+    field = part.keys[key]
+    inner = _model_of(field)
+    meaning = f"See {parts[inner].link}." if inner else field.get("description")
+    assert meaning, f"{part.path_of(key)} has no docstring below it in electrify/config/"
+    cells = f"`{key}`", _value(field), _default(part, key, field), " ".join(meaning.split())
+    return f"| {' | '.join(cells)} |"
 
 
 def _value(field: _Schema) -> str:
@@ -157,32 +156,24 @@ def _default(part: _Part, key: str, field: _Schema) -> str:
     if key in part.schema.get("required", ()):
         return "required"
     value = field.get("default")
-    if value is None or _model_of(field) or part.path.startswith("clean.language."):
-        return "–"  # of a language: as [clean] has it
+    if value is None or _model_of(field):
+        return "–"
     return f"`{toml_value(value)}`"
 
 
 def _size_table() -> str:
-    sizes = tuple(SIZE_PRESETS)
-    rows = {
-        f"pretrain.{key}": [SIZE_PRESETS[size][key] for size in sizes]
-        for key in SIZE_PRESETS["small"]
-    }
-    lines = [
-        f"| `{key}` | "
-        + " | ".join(
-            value
-            if isinstance(value, str)
-            else f"{value:,.4g}"
-            if isinstance(value, float)
-            else f"{value:,}"
-            for value in values
-        )
-        + " |"
-        for key, values in rows.items()
+    rows = [
+        f"| `pretrain.{key}` | {' | '.join(map(_size_value, values))} |"
+        for key, values in SIZES.items()
     ]
-    rule = "|---" * (len(sizes) + 1) + "|"
-    return "\n".join([f"| key | {' | '.join(sizes)} |", rule, *lines, ""])
+    rule = "|---" * (len(SIZE_PRESETS) + 1) + "|"
+    return "\n".join([f"| key | {' | '.join(SIZE_PRESETS)} |", rule, *rows, ""])
+
+
+def _size_value(value: str | float) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
 
 
 if __name__ == "__main__":

@@ -6,40 +6,35 @@ from pydantic import AfterValidator, Field, model_validator
 
 from electrify.config.clean import CleanConfig
 from electrify.config.evaluate import EvaluateConfig
-from electrify.config.names import runner_name
+from electrify.config.fields import LocalPath, Section, runner_name
 from electrify.config.pretrain import PretrainConfig
-from electrify.config.section import LocalPath, Section
 from electrify.config.vocab import EncodeConfig, VocabConfig
 from electrify.system.outcome import UserError
 
 
 class BeamConfig(Section):
-    """Where the stages that use Beam work: `clean`, `train-vocab`, `encode` and `leakage`."""
+    """Where the stages that use Beam work."""
 
     runner: Annotated[str, AfterValidator(runner_name)] = "local"
     """`local` or a Beam runner. Its options follow `--` on the command line."""
     work_dir: str | None = None
-    """Folder in which workers share files while they work, local or an address (`gs://bucket/tmp`).
-    Left out: in the output folder. It is needed where workers run on other machines."""
+    """Folder or address that workers share. Left out: in the output folder."""
 
 
 class OnnxConfig(Section):
-    """The exported networks as ONNX files (benchmarks/onnx/): `electrify export --onnx`."""
+    """The exported networks as ONNX files: `electrify export --onnx`."""
 
     variants: Annotated[tuple[str, ...], Field(min_length=1)] = ("int8",)
-    """Ways to make int8: `int8`, and `int8-vnni` for processors with VNNI. Each is scored beside
-    fp32."""
+    """`int8`, and `int8-vnni` for processors with VNNI."""
     force: bool = False
-    """A variant that loses too much is written all the same, and the card says so. `--force`, too.
-    """
+    """Write a variant that loses too much all the same."""
 
 
 class ExportConfig(Section):
-    """The last checkpoint to `transformers` folders (model/export.py)."""
+    """The last checkpoint to `transformers` folders."""
 
     dtype: Literal["float32", "float16", "bfloat16"] = "float32"
-    """Type of the weights in the files. `float16` and `bfloat16` halve the files. `transformers`
-    computes in the type that it finds, unless `from_pretrained` is given another `dtype`."""
+    """Type of the weights in the files."""
     onnx: OnnxConfig = OnnxConfig()
 
 
@@ -47,11 +42,11 @@ class EvaluationRun(Section):
     """What scoring or converting an encoder from elsewhere needs of a run."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
-    """Name of the run, in reports and model cards: lower-case letters, digits, `.`, `_` and `-`."""
+    """Name of the run: lower-case letters, digits, `.`, `_` and `-`."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Seed of everything random in the run. The same seed gives the same result."""
+    """Seed of everything random."""
     output_dir: Annotated[LocalPath, Field(min_length=1)]
-    """Folder of the run, local or an address such as `gs://bucket/run`. By custom `out/<name>`."""
+    """Folder of the run or an address such as `gs://bucket/run`."""
     export: ExportConfig = ExportConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
 

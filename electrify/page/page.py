@@ -32,7 +32,7 @@ from electrify.system.outcome import UserError
 
 _SHORT_CHARACTERS = 24  # of a cell that is kept on one line
 _NUMBER_TEXT = re.compile(r"[-+−]?\d[\d,.]*( ?%)?( ± \d[\d,.]*( ?%)?)?")
-Point = TypeVar("Point", tuple[float, float], tuple[float, float, str])
+Point = TypeVar("Point", tuple[float, float], tuple[float, float, float], tuple[float, float, str])
 Key = tuple[str, str, str, str]  # of a legend: colour, sign or "", style of the line, name
 
 
@@ -115,11 +115,8 @@ class Page:
         """Cells with a small second text, bold, or coloured by `tone`; the first column has names.
 
         `headers` are (title, small text), the first one of the names; the rows that `grey` names
-        are soft. `ValueError` for a row with more or fewer cells than there are headers.
+        are soft.
         """
-        for name, cells in rows:
-            if len(cells) + 1 != len(headers):
-                raise UserError(f"{name}: {len(cells)} cells under {len(headers) - 1} headers")
         self._add("rich", head=headers, rows=rows, grey=grey, caption=caption)
 
     def records(self, rows: Sequence[Mapping[str, object]], caption: str = "") -> None:
@@ -132,11 +129,8 @@ class Page:
     ) -> None:
         """A table; numbers are formatted and stand to the right, None is a dash.
 
-        `ValueError` for a row with more or fewer cells than there are headers.
+        A row with more or fewer cells than there are headers is a `ValueError`.
         """
-        for row in rows:
-            if len(row) != len(headers):
-                raise UserError(f"a row of {len(row)} cells under {len(headers)} headers: {row!r}")
         columns = list(zip(*rows, strict=True)) or [()] * len(headers)
         right = [is_numeric(column) for column in columns]
         head, *body = [
@@ -153,12 +147,10 @@ class Page:
         corner: str,
         caption: str = "",
     ) -> None:
-        """Counts of `rows` by `columns`, each shaded by its share of its row; 0 is left blank.
+        """Counts of `rows` by `columns`, each shaded by its fraction of its row; 0 is left blank.
 
-        `corner` says what rows and columns are. `ValueError` for counts of another shape.
+        `corner` says what rows and columns are.
         """
-        if len(counts) != len(rows) or any(len(row) != len(columns) for row in counts):
-            raise UserError(f"counts are not {len(rows)} rows of {len(columns)} columns")
         lines = []
         for name, row in zip(rows, counts, strict=True):
             total = max(1, sum(row))
@@ -214,10 +206,11 @@ class Page:
 
         `bands`, of some of the series, are (x, low, high): they are shaded behind the lines.
         """
-        drawn = {name: points for name, points in series.items() if _drawn(points, log_x)}
+        drawn = _drawn(series, log_x)
+        shaded = _drawn(bands or {}, log_x)
         if not drawn:
             return self.paragraph(f"{title}: nothing to plot.")
-        svg = line_svg(drawn, x_label, y_label, log_x, log_y, bands or {}, self._prefix())
+        svg = line_svg(drawn, x_label, y_label, log_x, log_y, shaded, self._prefix())
         self._add("plot", title=title, svg=svg, keys=_line_keys(drawn))
 
     def scatter_plot(
@@ -232,12 +225,9 @@ class Page:
         """A mark at each (x, y, label) with its label beside it, over `lines` such as a trend.
 
         A line that is named like a series of points has its colour. What is not finite is left
-        out, and on a logarithmic axis what is not above 0; so is a label that finds no room.
+        out, and on a logarithmic axis what is not above 0.
         """
-        drawn = {name: _drawn(marks, log_x) for name, marks in points.items()}
-        drawn = {name: marks for name, marks in drawn.items() if marks}
-        curves = {name: _drawn(line, log_x) for name, line in (lines or {}).items()}
-        curves = {name: line for name, line in curves.items() if line}
+        drawn, curves = _drawn(points, log_x), _drawn(lines or {}, log_x)
         if not drawn:
             return self.paragraph(f"{title}: nothing to plot.")
         svg = scatter_svg(drawn, curves, x_label, y_label, log_x, self._prefix())
@@ -253,11 +243,8 @@ class Page:
     ) -> None:
         """Bars of each series side by side at each label; `errors` are half-lengths, such as sd.
 
-        `ValueError` for a series with more or fewer values than there are labels.
+        A series with more or fewer values than there are labels is a `ValueError`.
         """
-        for name, values in [*series.items(), *(errors or {}).items()]:
-            if len(values) != len(labels):
-                raise UserError(f"{title}: {len(values)} values of {name!r}, {len(labels)} labels")
         if not labels or not any(math.isfinite(v) for values in series.values() for v in values):
             return self.paragraph(f"{title}: nothing to plot.")
         svg = bar_svg(labels, series, y_label, errors or {}, self._prefix())
@@ -336,6 +323,14 @@ def _point_keys(points: Sequence[str], lines: Sequence[str]) -> list[Key]:
     ]
 
 
-def _drawn(points: Sequence[Point], log_x: bool) -> list[Point]:
-    """The points that a plot can show."""
-    return [p for p in points if all(map(math.isfinite, p[:2])) and (p[0] > 0 or not log_x)]
+def _drawn(series: Mapping[str, Sequence[Point]], log_x: bool) -> dict[str, list[Point]]:
+    """The points that a plot can show, of the series that have any."""
+    drawn = {
+        name: [p for p in points if _is_finite(p) and (p[0] > 0 or not log_x)]
+        for name, points in series.items()
+    }
+    return {name: points for name, points in drawn.items() if points}
+
+
+def _is_finite(point: tuple[object, ...]) -> bool:
+    return all(math.isfinite(number) for number in point if isinstance(number, Real))

@@ -4,7 +4,6 @@ matplotlib lays a plot out; the SVG is then stripped of what a page must not hol
 (ids, metadata, style sheets) and of fixed colours, which become CSS variables of the page.
 """
 
-import math
 import re
 import unicodedata
 import warnings
@@ -12,20 +11,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from io import StringIO
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, told apart by readers of every colour vision; yellow left out, too pale
 # on white. The page's CSS holds a lighter twin of each, --series-0 on, for a dark page.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 LINE_STYLES = ("solid", "dashed", "dotted")  # the next one for each round of colours
+MARKERS = "os^Dv"  # of a scatter's series, as matplotlib names them
+MARKER_SIGNS = "●■▲◆▼"  # the same in a legend
 INK = "#010203"  # stands for the page's own text colour
 WIDTH = 403.2  # in points: 10 point text is still read when a phone shows 350 pixels of it
 FONT = 10.0
+_COLORED = "text.color axes.labelcolor axes.edgecolor axes.titlecolor xtick.color ytick.color"
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",  # text, not outlines
     "svg.hashsalt": "electrify",  # the same plot has the same ids
@@ -33,6 +35,8 @@ _SETTINGS: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": FONT,
     "figure.dpi": 72,  # a pixel of matplotlib is a point
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -40,24 +44,10 @@ _SETTINGS: dict[Any, Any] = {
     "grid.alpha": 0.15,
     "lines.linewidth": 1.6,
     "path.simplify_threshold": 1.0,  # in points: 50,000 steps make 30 kB
-    **dict.fromkeys(
-        (
-            "text.color",
-            "axes.labelcolor",
-            "axes.edgecolor",
-            "axes.titlecolor",
-            "xtick.color",
-            "ytick.color",
-            "grid.color",
-        ),
-        INK,
-    ),
+    **dict.fromkeys(("grid.color", *_COLORED.split()), INK),
 }
-
-Points = Sequence[tuple[float, float]]
-MARKERS = "os^Dv"  # of a scatter's series, as matplotlib names them
-MARKER_SIGNS = "●■▲◆▼"  # the same in a legend
 _MAX_LABEL_COLUMNS = 26
+Points = Sequence[tuple[float, float]]
 
 # What neither HTML nor UTF-8 can hold: control characters, lone surrogates, noncharacters. And
 # the invisible characters that reorder what stands around them (embeddings, overrides, isolates):
@@ -65,8 +55,6 @@ _MAX_LABEL_COLUMNS = 26
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-
-_LABEL_SIZE = FONT - 1.5  # of points
 
 
 def series_color(index: int) -> str:
@@ -109,29 +97,32 @@ def shorten(text: str, max_columns: int) -> str:
 
 @contextmanager
 def _new_axes(
-    height: float, left: float, bottom: float, top: float
-) -> "Iterator[tuple[Figure, Axes]]":
-    """An empty figure with margins in points: Hangul has no width in the layout font."""
-    import matplotlib
+    height: float, x_label: str, title: str, labels: Sequence[str] = ()
+) -> "Iterator[tuple[Axes, StringIO]]":
+    """Empty axes, and the SVG that is drawn when the block ends.
+
+    The margins are in points: Hangul has no width in the layout font.
+    """
+    from matplotlib import style
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        matplotlib.rcdefaults()  # whatever the user's matplotlibrc says
-        matplotlib.rcParams.update(_SETTINGS)
+    buffer, bottom, top = StringIO(), 36 if x_label else 22, 24 if title else 8
+    left = 14 + max(map(num_columns, labels)) * 0.55 * FONT if labels else 46
+    # whatever the user's matplotlibrc says
+    with style.context(_SETTINGS, after_reset=True), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from", category=UserWarning)
         figure = Figure(figsize=(WIDTH / 72, height / 72))
-        figure.patch.set_visible(False)
         axes = figure.add_axes(
             (left / WIDTH, bottom / height, 1 - (left + 12) / WIDTH, 1 - (bottom + top) / height)
         )
-        axes.patch.set_visible(False)
-        yield figure, axes
+        axes.set_xlabel(printable(x_label))
+        axes.set_title(printable(title), loc="left", fontsize=FONT)
+        yield axes, buffer
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
 
 
-def _svg_text(figure: "Figure", prefix: str, label: str) -> str:
+def _svg_text(buffer: StringIO, prefix: str, label: str) -> str:
     """The figure as an SVG element for an HTML page, ids prefixed, nothing fetched by it."""
-    buffer = StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     svg = buffer.getvalue()[buffer.getvalue().index("<svg ") :].strip()
     svg = re.sub(r"<(metadata|style)\b.*?</\1>", "", svg, flags=re.DOTALL)
     svg = re.sub("<[^>]*>", lambda tag: _page_tag(tag[0], prefix), svg)
@@ -159,27 +150,21 @@ def line_svg(
     bands: Mapping[str, Sequence[tuple[float, float, float]]],
     prefix: str,
 ) -> str:
-    """Lines over x, one a series; a point that is not finite leaves a gap. `prefix` of ids.
+    """Lines over x, one a series, all of them finite. `prefix` of ids.
 
-    `bands` of some series are (x, low, high); what is not finite is left out.
+    `bands` of some series are (x, low, high).
     """
-    with _new_axes(210.0, left=46, bottom=36, top=24) as (figure, axes):
-        for index, (name, all_points) in enumerate(series.items()):
-            points = [p for p in all_points if p[0] > 0 or not log_x]
+    with _new_axes(210.0, x_label, y_label) as (axes, svg):
+        for index, (name, points) in enumerate(series.items()):
+            color, marker = _color(index), "o" if len(points) <= 15 else None
+            style = line_style(index)
             axes.plot(
-                *_coordinates(points),
-                color=_color(index),
-                linestyle=line_style(index),
-                marker="o" if len(points) <= 15 else None,
-                markersize=3.5,
+                *zip(*points, strict=True), color=color, ls=style, marker=marker, markersize=3.5
             )
-            band = [b for b in bands.get(name, ()) if all(map(math.isfinite, b))]
-            if band := [b for b in band if b[0] > 0 or not log_x]:
-                at, low, high = zip(*band, strict=True)
-                axes.fill_between(at, low, high, color=_color(index), alpha=0.2, linewidth=0)
-        _scale_axes(axes, list(series.values()), log_x, log_y)
-        _name_axes(axes, x_label, y_label)
-        return _svg_text(figure, prefix, f"{y_label} over {x_label}: {', '.join(series)}")
+            if band := bands.get(name):
+                axes.fill_between(*zip(*band, strict=True), color=color, alpha=0.2, linewidth=0)
+        _scale_axes(axes, [point for points in series.values() for point in points], log_x, log_y)
+    return _svg_text(svg, prefix, f"{y_label} over {x_label}: {', '.join(series)}")
 
 
 def scatter_svg(
@@ -194,30 +179,22 @@ def scatter_svg(
 
     A line has the colour of the points of its name. Labels stand above their marks.
     """
-    names = list(dict.fromkeys([*points, *lines]))
-    texts = []
-    with _new_axes(300.0, left=46, bottom=36, top=24) as (figure, axes):
+    colors = {name: _color(index) for index, name in enumerate({**points, **lines})}
+    with _new_axes(300.0, x_label, y_label) as (axes, svg):
         for name, line in lines.items():
-            color = _color(names.index(name))
-            axes.plot(*_coordinates(line), color=color, linewidth=1.2, alpha=0.7)
-        for name, marks in points.items():
-            index = names.index(name)
+            axes.plot(*zip(*line, strict=True), color=colors[name], linewidth=1.2, alpha=0.7)
+        for index, (name, marks) in enumerate(points.items()):
             for x, y, label in marks:
-                axes.plot([x], [y], color=_color(index), markersize=6, marker=_marker(index))
-                axes.annotate(
-                    shorten(label, _MAX_LABEL_COLUMNS),
-                    (x, y),
-                    xytext=(0, 6),
-                    textcoords="offset points",
-                    ha="center",
-                    fontsize=_LABEL_SIZE,
-                )
-                texts.append(f"{label} ({tick_text(x)}, {tick_text(y)})")
+                axes.plot(x, y, color=colors[name], markersize=6, marker=_marker(index))
+                text = shorten(label, _MAX_LABEL_COLUMNS)
+                where = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
+                axes.annotate(text, (x, y), fontsize=FONT - 1.5, **where)  # type: ignore[arg-type]
         axes.margins(0.12)
-        plain = [[(x, y) for x, y, _ in marks] for marks in points.values()]
-        _scale_axes(axes, [*plain, *lines.values()], log_x, log_y=False)
-        _name_axes(axes, x_label, y_label)
-        return _svg_text(figure, prefix, f"{y_label} against {x_label}: {', '.join(texts)}")
+        marks = [mark for of in points.values() for mark in of]
+        plain = [(x, y) for x, y, _ in marks]
+        _scale_axes(axes, [*plain, *(p for line in lines.values() for p in line)], log_x, False)
+    texts = [f"{label} ({tick_text(x)}, {tick_text(y)})" for x, y, label in marks]
+    return _svg_text(svg, prefix, f"{y_label} against {x_label}: {', '.join(texts)}")
 
 
 def forest_svg(
@@ -228,25 +205,24 @@ def forest_svg(
 ) -> str:
     """Marks at (value, low, high) of each row's series, about a line at 0. `prefix` of ids."""
     labels = [shorten(label, _MAX_LABEL_COLUMNS) for label in rows]
-    left = 14 + max(map(num_columns, labels)) * 0.55 * FONT
     height = 50.0 + len(labels) * (10.0 + 9.0 * len(series))
-    texts = []
-    with _new_axes(height, left=left, bottom=36, top=8) as (figure, axes):
+    with _new_axes(height, x_label, "", labels) as (axes, svg):
         axes.axvline(0, color=INK, linewidth=0.8)
-        for place, (label, row) in enumerate(rows.items()):
+        for place, row in enumerate(rows.values()):
             for name, (value, low, high) in row.items():
                 index = series.index(name)
                 at = place + (index - (len(series) - 1) / 2) * 0.8 / len(series)
-                if math.isfinite(value):
-                    axes.plot([value], [at], color=_color(index), marker=_marker(index))
-                if all(map(math.isfinite, (value, low, high))):
+                if isfinite(value):
+                    axes.plot(value, at, color=_color(index), marker=_marker(index))
+                if isfinite(value + low + high):
                     axes.plot([low, high], [at, at], color=_color(index))
-                texts.append(f"{label}, {name}: {tick_text(value)}")
-        axes.set_ylim(len(labels) - 0.4, -0.6)
-        _name_places(axes.yaxis, labels)
-        _few_ticks(axes.xaxis)
-        _name_axes(axes, x_label, "")
-        return _svg_text(figure, prefix, f"{x_label}: {'; '.join(texts)}")
+        _name_places(axes, labels)
+    texts = [
+        f"{label}, {name}: {tick_text(mark[0])}"
+        for label, row in rows.items()
+        for name, mark in row.items()
+    ]
+    return _svg_text(svg, prefix, f"{x_label}: {'; '.join(texts)}")
 
 
 def bar_svg(
@@ -260,29 +236,23 @@ def bar_svg(
     shown = [shorten(label, _MAX_LABEL_COLUMNS) for label in labels]
     size = 0.8 / max(1, len(series))
     height = max(90.0, 46.0 + len(shown) * (10.0 + 14.0 * len(series)))
-    left = 14 + max(map(num_columns, shown), default=0) * 0.55 * FONT
-    with _new_axes(height, left=left, bottom=22, top=24) as (figure, axes):
+    with _new_axes(height, "", y_label, shown) as (axes, svg):
         for index, (name, values) in enumerate(series.items()):
-            places = [i + (index - (len(series) - 1) / 2) * size for i in range(len(shown))]
-            lengths = [_finite(value) for value in values]  # no bar, and "n/a"
-            spread = [_finite(e) for e in errors[name]] if name in errors else None
-            error_style = {"ecolor": INK, "capsize": 3, "elinewidth": 1}
             bars = axes.barh(
-                places,
-                lengths,
+                [i + (index - (len(series) - 1) / 2) * size for i in range(len(shown))],
+                [
+                    v if isfinite(v) else 0.0 for _, v in zip(shown, values, strict=True)
+                ],  # no bar, and "n/a"
                 height=size * 0.92,
-                xerr=spread,
+                xerr=[e if isfinite(e) else 0.0 for e in errors[name]] if name in errors else None,
                 color=_color(index),
-                error_kw=error_style,
+                error_kw={"ecolor": INK, "capsize": 3, "elinewidth": 1},
             )
-            texts = [tick_text(float(f"{v:.3g}")) if math.isfinite(v) else "n/a" for v in values]
+            texts = [tick_text(float(f"{v:.3g}")) if isfinite(v) else "n/a" for v in values]
             axes.bar_label(bars, texts, padding=2, fontsize=FONT - 2)
         axes.set_xmargin(0.12)  # room for the values
-        axes.invert_yaxis()
-        _name_places(axes.yaxis, shown)
-        _few_ticks(axes.xaxis)
-        _name_axes(axes, "", y_label)
-        return _svg_text(figure, prefix, f"{y_label}: {', '.join(labels)}")
+        _name_places(axes, shown)
+    return _svg_text(svg, prefix, f"{y_label}: {', '.join(labels)}")
 
 
 def _color(index: int) -> str:
@@ -293,25 +263,13 @@ def _marker(index: int) -> str:
     return MARKERS[index % len(MARKERS)]
 
 
-def _finite(value: float) -> float:
-    return float(value) if math.isfinite(value) else 0.0
-
-
-def _coordinates(points: Points) -> tuple[list[float], list[float]]:
-    """x and y; nan where y is not finite."""
-    ys = [float(y) if math.isfinite(y) else math.nan for _, y in points]
-    return [float(x) for x, _ in points], ys
-
-
-def _name_axes(axes: "Axes", x_label: str, y_label: str) -> None:
-    axes.set_xlabel(printable(x_label))
-    axes.set_title(printable(y_label), loc="left", fontsize=FONT)
-
-
-def _name_places(axis: "Axis", labels: Sequence[str]) -> None:
-    axis.set_ticks(range(len(labels)), labels)
-    axis.set_tick_params(length=0)
-    axis.grid(False)
+def _name_places(axes: "Axes", labels: Sequence[str]) -> None:
+    """Name the rows of lying marks or bars, the first on top."""
+    axes.set_yticks(range(len(labels)), labels)
+    axes.tick_params("y", length=0)
+    axes.grid(False, axis="y")
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    _few_ticks(axes.xaxis)
 
 
 def _few_ticks(axis: "Axis") -> None:
@@ -322,19 +280,16 @@ def _few_ticks(axis: "Axis") -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
 
 
-def _scale_axes(axes: "Axes", series: Sequence[Points], log_x: bool, log_y: bool) -> None:
+def _scale_axes(axes: "Axes", points: Points, log_x: bool, log_y: bool) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    points = [point for line in series for point in line]
-    for axis, is_log, values in (
-        (axes.xaxis, log_x, [x for x, _ in points]),
-        (axes.yaxis, log_y, [y for _, y in points]),
-    ):
-        positive = [value for value in values if math.isfinite(value) and value > 0]
-        if is_log and positive:
-            (axes.set_xscale if axis is axes.xaxis else axes.set_yscale)("log")
+    values = [x for x, _ in points], [y for _, y in points]
+    for axis, is_log, along in zip((axes.xaxis, axes.yaxis), (log_x, log_y), values, strict=True):
+        positive = [value for value in along if value > 0] if is_log else []
+        if positive:
+            axes.set(**{f"{axis.axis_name}scale": "log"})
             axis.set_minor_formatter(NullFormatter())
         _few_ticks(axis)
         # in less than a power of ten a logarithmic locator might have no tick in sight
-        if is_log and positive and max(positive) > 8 * min(positive):
+        if positive and max(positive) > 8 * min(positive):
             axis.set_major_locator(LogLocator(numticks=7))

@@ -21,9 +21,8 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from electrify.stage.lock import recover, replace_folder
-from electrify.stage.provenance import git_commit, versions
 from electrify.storage.files import inner_path, parse_json
-from electrify.system.memory import peak_memory_mb
+from electrify.system.machine import git_commit, peak_memory_mb, versions
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 

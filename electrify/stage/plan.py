@@ -4,19 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electrify.config.names import without_secrets
+from electrify.config.fields import without_secrets
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import Stage, digest_of, fingerprint, input_digest
 from electrify.system.outcome import UserError
 
-_EVALUATE_ADDED_LATER: Mapping[str, Any] = {
-    "train_fractions": [1.0],
-    "min_steps": None,
-    "seeds": None,
-    "own_tasks": [],
-    "keep_models": False,
-}
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json")
 # options of `pretrain` that change neither a weight nor a figure, but for rounding and the masks of
 # dropout: where copies go, how many stay, what each process holds, where inputs come from
@@ -180,7 +173,7 @@ def initial_checkpoint(path: str) -> Path | None:
 
 
 def check_initial(config: PretrainConfig) -> None:
-    """`ValueError` if the weights to go on from are neither here nor named as the hub's are."""
+    """`ValueError` if the initial weights are neither here nor named as the hub's are."""
     for option in ("initial_model", "initial_generator"):
         name = getattr(config, option)
         is_here = name and (initial_checkpoint(name) or Path(name).expanduser().is_dir())
@@ -253,7 +246,6 @@ def evaluate_stage(
     """
     folder = output_dir(config)
     options = _options(config.evaluate, leave_out={"data_dir", "num_processes"})
-    _leave_out_defaults(options)
     reads: Mapping[str, Path] = {}
     if model is None:
         label, (inputs, reads) = folder_name, _earlier(folder, "export")
@@ -275,14 +267,6 @@ def evaluate_stage(
         reads=reads,
         keyed=True,
     )
-
-
-def _leave_out_defaults(options: dict[str, Any]) -> None:
-    """Evaluations of before an option was there have it at the value it now has by default."""
-    for section in (options, *options["tasks_options"].values()):
-        for name, value in _EVALUATE_ADDED_LATER.items():
-            if name in section and section[name] == value:
-                del section[name]
 
 
 def _files_digest(folder: Path, files: Iterable[Path]) -> str:

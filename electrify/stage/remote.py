@@ -11,8 +11,6 @@ import os
 import re
 import shutil
 import time
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,18 +39,6 @@ _SENT = ".sent"  # in a stage folder that stands at the address as it stands her
 _FETCHED = ".fetched"  # ends names of what is not whole yet
 # files that take room, which no report reads
 _DATA = re.compile(r"(^|/)(checkpoint-\d+|tensorboard|wandb)/|\.(parquet|npy|safetensors|bin)$")
-
-
-@dataclass(frozen=True)
-class _RemoteRun:
-    """A run at an address and its local folder."""
-
-    folder: Path
-    place: Folder
-
-    def explained(self, done: str) -> AbstractContextManager[None]:
-        hint = f". What is finished here stays in {self.folder}"
-        return explained(self.place.address, done, hint)
 
 
 def is_address(place: str) -> bool:
@@ -118,10 +104,10 @@ def open_address(address: str) -> Path:
     return folder
 
 
-def _remote_run(folder: Path) -> _RemoteRun | None:
-    """The run that has this local folder; None where the folder is the run itself."""
-    address = address_of(folder)
-    return None if address is None else _RemoteRun(folder, Folder(address))
+def _place_of(run: Path) -> Folder | None:
+    """The address of the run with this local folder; None where the folder is the run itself."""
+    address = address_of(run)
+    return None if address is None else Folder(address)
 
 
 # --- from the address -----------------------------------------------------------------------------
@@ -132,19 +118,19 @@ def fetch(run: Path) -> None:
 
     `UserError` where a stage was made otherwise on both sides.
     """
-    if (remote := _remote_run(run)) is None:
+    if (place := _place_of(run)) is None:
         return
-    with remote.explained("read"):
-        stages = [n.removesuffix(f"/{MANIFEST}") for n in remote.place.files() if _is_manifest(n)]
-        contents = remote.place.read_all([f"{stage}/{MANIFEST}" for stage in stages])
-    for marker in run.glob(f"*/{NOT_COPIED}"):
-        if marker.parent.name not in stages:  # it was removed there
-            _remove(marker.parent)
+    with explained(place.address, "read"):
+        stages = [n.removesuffix(f"/{MANIFEST}") for n in place.files() if _is_manifest(n)]
+        contents = place.read_all([f"{stage}/{MANIFEST}" for stage in stages])
     for marker in run.glob(f"*/{_SENT}"):
-        if marker.parent.name not in stages:
-            marker.unlink()
+        if marker.parent.name not in stages:  # it was removed there
+            if (marker.parent / NOT_COPIED).exists():
+                _remove(marker.parent)
+            else:
+                marker.unlink()
     for stage, content in zip(stages, contents, strict=True):
-        folder, url = run / stage, remote.place.url(stage)
+        folder, url = run / stage, place.url(stage)
         recover(folder)
         try:
             there = parse_manifest(content, folder)["digest"]
@@ -153,12 +139,10 @@ def fetch(run: Path) -> None:
                 f"{url}/{MANIFEST} is damaged: remove it, and the stage is made again"
             ) from None
         here = read_manifest(folder)["digest"] if folder.exists() else None
-        is_copy = (folder / NOT_COPIED).exists() or (folder / _SENT).exists()
         if here == there:
-            if not is_copy:
-                (folder / _SENT).touch()
+            (folder / _SENT).touch()
             continue
-        if here is not None and not is_copy:
+        if here is not None and not (folder / _SENT).exists():
             raise UserError(
                 f"{stage} differs here ({folder}) and at {url}: remove the one that you do not "
                 "want to keep"
@@ -167,7 +151,8 @@ def fetch(run: Path) -> None:
         new = folder.with_name(stage + _FETCHED)
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
-        (new / NOT_COPIED).touch()
+        for marker in (_SENT, NOT_COPIED):
+            (new / marker).touch()
         (new / MANIFEST).write_bytes(content)
         new.replace(folder)
         log(f"{stage}: finished at {url}")
@@ -175,24 +160,23 @@ def fetch(run: Path) -> None:
 
 def pull(run: Path, *stages: str) -> None:
     """Copy the files of stages that are finished at the run's address and not copied yet."""
-    if (remote := _remote_run(run)) is None:
+    if (place := _place_of(run)) is None:
         return
-    with remote.explained("read"):
+    with explained(place.address, "read"):
         for stage in stages:
             if (run / stage / NOT_COPIED).exists():
-                _copy_files(remote.place, stage, run / stage)
-                (run / stage / _SENT).touch()
+                _copy_files(place, stage, run / stage)
                 (run / stage / NOT_COPIED).unlink()
-                log(f"{stage}: copied from {remote.place.url(stage)}")
+                log(f"{stage}: copied from {place.url(stage)}")
 
 
 def pull_figures(run: Path) -> None:
     """Copy what a report reads of all stages: no documents, shards, weights or checkpoints."""
-    if (remote := _remote_run(run)) is None:
+    if (place := _place_of(run)) is None:
         return
-    with remote.explained("read"):
+    with explained(place.address, "read"):
         for marker in sorted(run.glob(f"*/{NOT_COPIED}")):
-            _copy_files(remote.place, marker.parent.name, marker.parent, with_data=False)
+            _copy_files(place, marker.parent.name, marker.parent, with_data=False)
 
 
 def copy_stage(place: Folder, stage: str, target: Path) -> None:
@@ -258,60 +242,59 @@ def claim(stage: Stage, overwrite: bool) -> None:
 
     Those of another plan are dropped with `overwrite`, else `UserError`.
     """
-    remote, below = _remote_run(stage.folder.parent), stage.partial.name
-    if remote is None or not stage.resumable or stage.keyed:
+    place, below = _place_of(stage.folder.parent), stage.partial.name
+    if place is None or not stage.resumable or stage.keyed:
         return
     plan = f"{below}/{PLAN}"
-    with remote.explained("written"):
-        if remote.place.exists(plan):
-            if (change := plan_difference(remote.place.read(plan), stage)) is None:
+    with explained(place.address, "written"):
+        if place.exists(plan):
+            if (change := plan_difference(place.read(plan), stage)) is None:
                 return
             if not overwrite:
-                raise other_work(remote.place.url(below), change)
-            remote.place.remove_folder(below, first=PLAN)
-        remote.place.put(stage.partial / PLAN, plan)
+                raise other_work(place.url(below), change)
+            place.remove_folder(below, first=PLAN)
+        place.put(stage.partial / PLAN, plan)
 
 
 def withdraw(folder: Path) -> None:
     """Let a stage that is replaced here no longer count as finished at the address."""
-    if remote := _remote_run(folder.parent):
+    if place := _place_of(folder.parent):
         (folder / _SENT).unlink(missing_ok=True)
-        with remote.explained("written"):
-            remote.place.remove(f"{folder.name}/{MANIFEST}")
+        with explained(place.address, "written"):
+            place.remove(f"{folder.name}/{MANIFEST}")
 
 
 def is_sent(folder: Path) -> bool:
     """Whether a finished stage stands at its run's address, where it has one."""
-    is_local = address_of(folder.parent) is None
-    return is_local or (folder / NOT_COPIED).exists() or (folder / _SENT).exists()
+    return address_of(folder.parent) is None or (folder / _SENT).exists()
 
 
 def push(folder: Path) -> None:
     """Put a finished stage at its run's address, unless it is there."""
-    if (remote := _remote_run(folder.parent)) is None or is_sent(folder):
+    if (place := _place_of(folder.parent)) is None or is_sent(folder):
         return
     stage, start = folder.name, time.monotonic()
-    with remote.explained("written"):
+    with explained(place.address, "written"):
         sources = {name: folder / name for name in (*read_manifest(folder)["files"], MANIFEST)}
-        num_bytes = remote.place.put_whole(stage, sources, last=MANIFEST)
+        num_bytes = place.put_whole(stage, sources, last=MANIFEST)
         (folder / _SENT).touch()
-        if remote.place.exists(f"{stage}.partial"):
-            remote.place.remove_folder(f"{stage}.partial", first=PLAN)
+        if place.exists(f"{stage}.partial"):
+            place.remove_folder(f"{stage}.partial", first=PLAN)
     seconds = duration(time.monotonic() - start)
-    log(f"{stage}: {num_bytes / 1e6:,.1f} MB sent to {remote.place.url(stage)} in {seconds}")
+    log(f"{stage}: {num_bytes / 1e6:,.1f} MB sent to {place.url(stage)} in {seconds}")
 
 
 def push_rewritten(folder: Path) -> None:
     """Put those files of a stage at its run's address that later verbs have written anew."""
-    if remote := _remote_run(folder.parent):
-        with remote.explained("written"):
+    if place := _place_of(folder.parent):
+        with explained(place.address, "written"):
             names = read_manifest(folder)["rewritten"]
-            remote.place.put_all({f"{folder.name}/{name}": folder / name for name in names})
+            place.put_all({f"{folder.name}/{name}": folder / name for name in names})
 
 
 def push_report(run: Path) -> None:
     """Put the report of a run at its address."""
-    if remote := _remote_run(run):
-        with remote.explained("written"):
-            remote.place.put_all({name: run / name for name in REPORTS if (run / name).is_file()})
-        log(f"report: {remote.place.url(REPORTS[0])}")
+    if place := _place_of(run):
+        with explained(place.address, "written"):
+            place.put_all({name: run / name for name in REPORTS if (run / name).is_file()})
+        log(f"report: {place.url(REPORTS[0])}")

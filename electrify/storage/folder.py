@@ -108,16 +108,6 @@ class Folder:
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             return [*threads.map(self.read, names)]
 
-    def read_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
-        """Parts of files, at once: (name, first byte, byte behind the last)."""
-        paths = [self._path(name) for name, _, _ in ranges]
-        starts, ends = [[one[i] for one in ranges] for i in (1, 2)]
-
-        def ask() -> list[bytes]:
-            return [*self._fs.cat_ranges(paths, starts, ends, on_error="raise")]
-
-        return patiently(ask, f"reading {self.address}")
-
     def get_all(
         self, targets: Mapping[str, Path], done: Callable[[Path], None] = lambda path: None
     ) -> None:
@@ -307,7 +297,7 @@ def is_passing(error: BaseException) -> bool:
 
 
 @contextmanager
-def explained(address: str, done: str, hint: str = "") -> Iterator[None]:
+def explained(address: str, done: str) -> Iterator[None]:
     """Turn errors of the service into a `ValueError` that names the address and what to do."""
     try:
         yield
@@ -324,5 +314,5 @@ def explained(address: str, done: str, hint: str = "") -> Iterator[None]:
         else:
             advice = "check the address, and the credentials of this machine"
         raise UserError(
-            f"{address} cannot be {done} ({type(error).__name__}: {said}): {advice}{hint}"
+            f"{address} cannot be {done} ({type(error).__name__}: {said}): {advice}"
         ) from error

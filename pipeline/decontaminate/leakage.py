@@ -29,7 +29,7 @@ from electrify.stage.leakage_report import (
 )
 from electrify.stage.plan import leakage_stage
 from electrify.stage.run import run_stage
-from electrify.system.memory import keep_little_memory, return_freed_memory
+from electrify.system.machine import keep_little_memory, return_freed_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from pipeline.decontaminate.index import ALONE_LETTERS, ItemKey, ItemTable, Letters

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 
 from electrify.config.clean import Kind, Source
-from electrify.config.names import check_language
+from electrify.config.fields import check_language
 from electrify.storage.encodings import guess_any_encoding, marked_encoding, reads_lines_alone
 from electrify.storage.tables import guess_delimiter, has_cells, has_header, read_rows
 from electrify.system.outcome import UserError

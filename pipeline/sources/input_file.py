@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 import fsspec
 
-from electrify.config.names import without_secrets
+from electrify.config.fields import without_secrets
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

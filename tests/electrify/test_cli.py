@@ -12,7 +12,7 @@ from electrify.cli import _data_dir, main
 from electrify.config.load import load_config
 from electrify.stage.folder import write_manifest
 from electrify.stage.remote import WORK_DIR
-from electrify.system.progress import Progress, duration
+from electrify.system.progress import Progress
 
 DEMO = "configs/demo.toml"
 SMALL = "configs/ko-small.toml"
@@ -26,14 +26,14 @@ SMALL = "configs/ko-small.toml"
         (["Run", DEMO], "run"),
         (["run", DEMO, "--over"], "No such option: --over"),
         (["evaluate", DEMO, "--check", "5"], "No such option: --check"),
-        (["evaluate", "--model", "a/b", "--checkpoints", "all"], "exclude each other"),
+        (["evaluate", "--model", "a/b", "--checkpoints", "all"], "without --model"),
         (["evaluate", DEMO, "--checkpoints", "5,x"], "--checkpoints x"),
         # what a verb would not read
         (["pretrain", DEMO, "--", "--set", "seed=1"], "--set"),
         (["rescore", "a", "--set", "seed=1"], "No such option: --set"),
         (["clean", DEMO, "--direct_num_workers=4"], "options of Beam stand behind --"),
         (["report", "out", "--set", "seed=1"], "--set seed=1"),
-        (["evaluate"], "give an encoder"),
+        (["evaluate"], "give a run's config"),
         (
             ["evaluate", "--model", "out/none/a/b", "--task", "klue-ynat"],
             "no model folder out/none",
@@ -115,13 +115,6 @@ def test_what_a_run_lacks_is_refused_before_work(verb, key, named, tmp_path: Pat
     assert main([verb, DEMO, "--set", f"output_dir='{tmp_path / 'run'}'", "--set", key]) == 1
     assert named in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
-
-
-def test_a_text_may_begin_with_a_dash(monkeypatch):
-    seen = []
-    monkeypatch.setattr("benchmarks.analysis.inspect.inspect", lambda *given: seen.append(given[1]))
-    assert main(["inspect", "model", "--", "-봄이"]) == 0
-    assert seen == [["-봄이"]]
 
 
 def test_run_reads_its_config_once(monkeypatch, tmp_path: Path):
@@ -235,11 +228,3 @@ def test_a_log_without_a_terminal_has_lines_of_progress(caplog, monkeypatch):
     assert progress.done == 100
     assert all("encode: 100/200 documents (50 %), " in line for line in caplog.messages[-2:])
     assert caplog.messages[-1].endswith("left, loss 1.5")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.013, "under 1 s"), (89, "89 s"), (91, "2 min"), (11_100, "3 h 05 min")],
-)
-def test_durations_read_as_people_say_them(seconds, text):
-    assert duration(seconds) == text

@@ -16,7 +16,7 @@ from apache_beam.options.pipeline_options import DirectOptions
 from apache_beam.runners.portability.flink_runner import FlinkRunner
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
-from electrify.system import memory
+from electrify.system import machine
 from pipeline import runner
 from pipeline.runner import make_pipeline, progress_name, run_pipeline, watch
 
@@ -141,13 +141,13 @@ def test_a_worker_that_is_killed_is_named_with_the_next_step():
 
 
 def test_the_memory_of_workers_counts(monkeypatch):
-    monkeypatch.setattr(memory, "_remembered_mb", 0)
+    monkeypatch.setattr(machine, "_remembered_mb", 0)
 
     def hold(_):
         np.ones(60_000_000)  # 480 MB
 
     _run(hold)
-    assert memory._remembered_mb > 480
+    assert machine._remembered_mb > 480
 
 
 def test_a_worker_that_never_begins_ends_the_run(monkeypatch):

@@ -62,7 +62,6 @@ def test_what_is_published_is_found(work, tmp_path):
     with work.new_file("new.txt") as path:
         path.write_text("new", encoding="utf-8")
         assert not work.exists("new.txt")
-    assert work.read_ranges([("new.txt", 1, 3), ("new.txt", 0, 1)]) == [b"ew", b"n"]
 
 
 @pytest.mark.parametrize("address", ["memory://line", "mount"])

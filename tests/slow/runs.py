@@ -11,16 +11,8 @@ from typing import Any
 
 from benchmarks.results.results import MEASURED, RESULTS
 from electrify.stage.folder import check_files, read_manifest
-from electrify.stage.plan import METRICS, TIMINGS
+from electrify.stage.plan import METRICS, TIMINGS, VERBS
 
-VERBS = {
-    "clean": "clean",
-    "vocab": "train-vocab",
-    "shards": "encode",
-    "pretrain": "pretrain",
-    "export": "export",
-    "evaluate": "evaluate",
-}
 STAGES = tuple(VERBS)
 REPORT = "report"
 MAX_SECONDS = 3600.0  # of one start, beside other programs; then it hangs

@@ -36,7 +36,7 @@ from benchmarks.tasks.registry import resolve_tasks
 from benchmarks.tasks.task import Example, Features, Line, Task
 from electrify.config.evaluate import EvaluateConfig, Role
 from electrify.config.pretrain import SIZE_PRESETS
-from electrify.stage.provenance import git_commit
+from electrify.system.machine import git_commit
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from tools.throughput.report import Report, Row

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
-from electrify.stage.provenance import git_commit
-from electrify.system.memory import keep_freed_memory
+from electrify.system.machine import git_commit, keep_freed_memory
 from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import log
 from model.batch import Batch, Noise, SpecialTokens

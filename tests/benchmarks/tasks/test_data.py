@@ -20,7 +20,7 @@ from benchmarks.tasks.data import (
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.texts import dump_texts
 from electrify.config.evaluate import EvaluateConfig
-from electrify.config.tasks import SUITE_TASKS
+from electrify.config.fields import SUITE_TASKS
 from tests.benchmarks.records import (
     DP,
     MNLI,

@@ -75,20 +75,9 @@ def test_masked_positions_are_between_one_and_all(fraction: float, length: int):
 
 
 def test_a_loss_in_nats_takes_no_factor_of_fifty():
-    weights = {
-        objective: config_of(objective=objective).main_weight
-        for objective in OBJECTIVES
-        if objective != "electra-two-stage"
-    }
-    assert weights == {
-        "electra": 50,
-        "electra-15": 50,
-        "replace-mlm": 1,
-        "all-tokens-mlm": 1,
-        "mlm": 1,
-        "electra-adversarial": 50,
-        "electric": 50,
-    }
+    for objective in {*OBJECTIVES} - {"electra-two-stage"}:
+        is_in_nats = objective in ("mlm", "replace-mlm", "all-tokens-mlm")
+        assert config_of(objective=objective).main_weight == (1 if is_in_nats else 50)
     assert config_of(objective="mlm", discriminator_weight=3.0).main_weight == 3
     assert config_of(discriminator_weight=0.0).main_weight == 0
 
@@ -116,7 +105,7 @@ def test_both_stages_have_steps(num_steps: int, fraction: float):
     options = EQUAL | {"objective": "electra-two-stage", "weight_sharing": "none"}
     options |= {"num_steps": num_steps, "warmup_steps": 0, "generator_steps_fraction": fraction}
     if round(num_steps * fraction) == num_steps:
-        with pytest.raises(ValueError, match="leaves the discriminator no step"):
+        with pytest.raises(ValueError, match="leaves a stage no step"):
             config_of(**options)
     else:
         assert 0 < config_of(**options).generator_steps < num_steps
@@ -135,7 +124,7 @@ REFUSED = {
     "curriculum: batch_size = 128 must be a multiple of micro_batch_size = 48": {
         "curriculum": (phase(0.5, micro_batch_size=48),)
     },
-    "must sum to less than 1": {"curriculum": (phase(0.5), phase(0.5))},
+    r"has no step \(phases end at \[500000, 1000000\]": {"curriculum": (phase(0.5), phase(0.5))},
     r"with num_steps = 10, a phase or the rest has no step \(phases end at \[0\]\)": {
         "num_steps": 10,
         "warmup_steps": 0,
@@ -145,11 +134,6 @@ REFUSED = {
         "num_steps": 10,
         "warmup_steps": 0,
         "curriculum": (phase(0.99),),
-    },
-    "set both fractions to 1.0": {"objective": "electra-two-stage", "weight_sharing": "none"},
-    "weight_sharing to none": EQUAL | {"objective": "electra-two-stage"},
-    "weight_sharing = 'all' with objective = 'electra': .*discriminator's form": {
-        "weight_sharing": "all",
     },
     "mlm_steps_fraction = 0.5 .*: only electra, ": {
         "objective": "replace-mlm",
@@ -181,7 +165,6 @@ REFUSED = {
         "objective": "electric",
         "mask_token_fraction": 1.0,
     },
-    "less than 1": {"adam_beta2": 1.0},
 }
 
 

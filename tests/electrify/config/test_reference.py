@@ -32,11 +32,11 @@ def test_a_row_says_type_limits_default_and_meaning():
     rows = reference().splitlines()
     for row in (
         '| `hanja` | `"keep"`, `"drop"` | `"keep"` | `drop` removes Hanja',
-        "| `min_language_fraction` | number at least 0, at most 1 | `0.5` | Share of a",
-        "| `num_steps` | integer at least 1 | by size | Number of steps.",
+        "| `min_language_fraction` | number ≥ 0, ≤ 1 | `0.5` | Fraction of a",
+        "| `num_steps` | integer ≥ 1 | by size | Number of steps.",
         "| `path` | text | required | A glob",
-        "| `seeds` | list of: integer at least 0 | `[0, 1, 2, 3, 4]` | Seeds",
-        '| `pooling` | `"cls"`, `"mean"`, `"parts"` | – | As `pooling` of [`[evaluate]`]',
+        "| `seeds` | list of: integer ≥ 0 | `[0, 1, 2, 3, 4]` | Seeds",
+        "Keys as in [`[evaluate]`](#evaluate): `seeds`",
         "| `pretrain.batch_size` | 128 | 128 | 256 | 2,048 |",
     ):
         assert any(line.startswith(row) for line in rows), row

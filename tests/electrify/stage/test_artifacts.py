@@ -20,7 +20,6 @@ from electrify.stage.folder import (
     status,
     whole_file,
     write_json,
-    write_text,
 )
 from electrify.stage.run import run_stage
 
@@ -106,16 +105,6 @@ def test_a_full_disk_is_an_error_of_the_system_that_names_the_folder(stage: Stag
         run_stage(stage, fail)
     assert raised.value.errno == errno.ENOSPC
     assert raised.value.filename == str(stage.partial)
-
-
-def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
-    def full(_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match=r"No space left on device: '.*report\.md'"):
-        write_text(tmp_path / "report.md", "text")
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_written_twice_at_once_is_whole_at_every_instant(tmp_path):

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import logging
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from electrify.check.overview import list_runs
-from electrify.cli import main
 from electrify.config.load import load_config
 from electrify.stage import remote as remote_run
 from electrify.stage.folder import (
@@ -36,7 +34,7 @@ from electrify.stage.remote import (
 )
 from electrify.stage.run import run_stage
 from electrify.storage import folder as remote_folder
-from electrify.storage.folder import Folder, is_passing
+from electrify.storage.folder import Folder
 from tests.faulty_storage import FaultyStorage, faulty_storage
 
 # gcsfs asks nobody else for credentials and kinds of buckets
@@ -141,9 +139,9 @@ def test_another_machine_goes_on_where_one_has_ended(tmp_path, address, monkeypa
     assert whole(address)
     second = machine("two", tmp_path, address, monkeypatch)
     assert status(clean(second)).state == "done"
-    assert {p.name for p in (second / "clean").iterdir()} == {NOT_COPIED, MANIFEST}
+    assert {p.name for p in (second / "clean").iterdir()} == {".sent", NOT_COPIED, MANIFEST}
     pull_figures(second)
-    small = {NOT_COPIED, MANIFEST, "README.md", "report.json"}  # no data
+    small = {".sent", NOT_COPIED, MANIFEST, "README.md", "report.json"}  # no data
     assert {p.name for p in (second / "clean").iterdir()} == small
     assert run_stage(clean(second), refuse) is False
     assert make(after(second))  # reads all of clean/
@@ -338,16 +336,6 @@ def test_a_service_that_refuses_is_named_with_what_to_do(
     assert (storage.traffic.requests.total() - before > 2) == is_asked_again
 
 
-def test_what_may_pass_is_told_from_what_may_not():
-    from gcsfs.retry import HttpError
-
-    passing = [HttpError({"code": code}) for code in (429, 500, 502, 503, 504)]
-    passing += [ConnectionResetError(), TimeoutError(), BrokenPipeError()]
-    assert all(map(is_passing, passing))
-    for error in (HttpError({"code": 403}), FileNotFoundError(), PermissionError(), ValueError()):
-        assert not is_passing(error)
-
-
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # gcsfs to aiohttp
 def test_a_large_upload_whose_answer_was_lost_is_found(tmp_path, gs, storage, monkeypatch):
     """Above 5 MB gcsfs opens an upload; the emulator forgets it when it has ended."""
@@ -390,13 +378,3 @@ def test_runs_at_an_address_are_listed(memory, tmp_path, monkeypatch):
     make(clean(machine("one", tmp_path, memory, monkeypatch)))
     lines = list_runs(Path("configs"), tmp_path / "none", memory.removesuffix("/run"))
     assert lines.count(f"  {memory}  clean") == 2  # that this machine works on, and found there
-
-
-def test_verbs_that_need_a_folder_say_so(memory, capsys):
-    logging.getLogger("electrify").setLevel(logging.ERROR)
-    assert main(["ablate", "configs/ablations/generator.toml", *demo(memory)[1:]]) == 1
-    assert "output_dir=out/NAME" in capsys.readouterr().err
-    assert main(["ls", "out"]) == 2
-    assert "'out'" in capsys.readouterr().err
-    assert main(["report", f"{memory}/nothing"]) == 1
-    assert "nothing" in capsys.readouterr().err

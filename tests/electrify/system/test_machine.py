@@ -1,16 +1,17 @@
 """Threads a core that is ours, a busy machine is named, and what bf16 is worth on a CPU."""
 
 import os
+import platform
 import subprocess
 import sys
-from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
 from electrify.check.overview import check_machine
 from electrify.system import machine
-from electrify.system.machine import CpuBf16, cpu_name
+from electrify.system.machine import CpuBf16, cpu_name, return_freed_memory
 
 
 @pytest.fixture
@@ -65,19 +66,6 @@ X86 = "processor : 0\nmodel name : AMD EPYC 9B14\nflags : fpu avx2 {}\n\nprocess
 ARM = "processor : 0\nBogoMIPS : 243.75\nFeatures : fp asimd {}\nCPU part : 0xd40\n"
 
 
-class Matrix:
-    """Its square takes the next of some seconds on a clock of its own."""
-
-    clock = 0.0
-
-    def __init__(self, seconds: Iterator[float]) -> None:
-        self.seconds = seconds
-
-    def __matmul__(self, other: "Matrix") -> "Matrix":
-        Matrix.clock += next(self.seconds)
-        return self
-
-
 @pytest.fixture
 def cpuinfo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real_bf16_flag) -> Path:
     monkeypatch.setattr(machine, "bf16_flag", real_bf16_flag)
@@ -104,18 +92,6 @@ def test_the_flag_is_that_of_the_first_core(cpuinfo: Path, text: str, flag: str 
         assert cpu_name() == "AMD EPYC 9B14"
 
 
-@pytest.mark.parametrize("ratio", [0.07, 8.0])
-def test_the_speedup_is_the_ratio_of_least_times(monkeypatch: pytest.MonkeyPatch, ratio: float):
-    """A busy machine adds to most products, but not to all of them."""
-    monkeypatch.setattr(machine.time, "perf_counter", lambda: Matrix.clock)
-
-    def busy(least: float) -> Iterator[float]:
-        return iter([least * factor for factor in (30.0, 1.0, 4.0, 1.1, 2.0) * 2])
-
-    found = CpuBf16.measured(Matrix(busy(1.0)), Matrix(busy(1 / ratio)))
-    assert found.speedup == pytest.approx(ratio)
-
-
 @pytest.mark.parametrize(
     ("flag", "speedup", "auto"),
     [
@@ -129,11 +105,72 @@ def test_auto_is_bf16_where_flag_and_time_say_so(flag: str | None, speedup: floa
     assert CpuBf16(flag, speedup).auto == auto
 
 
-def test_emulated_bf16_warns_with_the_ratio(caplog: pytest.LogCaptureFixture):
-    with caplog.at_level("INFO"):
-        CpuBf16(None, 1 / 14).report("pretrain.precision", "bf16", "bf16")
-        CpuBf16(None, 1 / 14).report("pretrain.precision", "auto", "fp32")
-        CpuBf16("amx_bf16", 4.0).report("pretrain.precision", "auto", "bf16")
-    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "INFO"]
-    for part, message in (("14 times", 0), ("'auto'", 0), ("amx_bf16", 2), ("0.25 times", 2)):
-        assert part in caplog.messages[message]
+_PROGRAM = """
+import resource, sys
+from electrify.system.machine import keep_freed_memory
+if sys.argv[1] == "keep":
+    assert keep_freed_memory()
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(3):
+    block = bytearray(80_000_000)  # cleared when it is made: each page is touched
+    del block
+before = faults()
+for _ in range(5):
+    block = bytearray(b"1") * 80_000_000
+    del block
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it tunes glibc alone")
+def test_large_blocks_are_used_again():
+    def faults(mode: str) -> int:
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM, mode], capture_output=True, text=True, check=True
+        )
+        return int(done.stdout)
+
+    # by how much depends on the size of a page
+    assert 5 * faults("keep") < faults("default")
+
+
+def _resident_mb():
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * 4096 / 1e6
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="read from /proc")
+def test_holes_in_the_heap_are_given_back():
+    blocks = [bytes(4000 + i % 7) for i in range(20_000)]
+    last = blocks[-1]  # at the top of the heap, so nothing below it goes back by itself
+    before = _resident_mb()
+    del blocks[:-1]
+    return_freed_memory()
+    assert _resident_mb() < before - 50
+    assert last
+
+
+INSTALLED = {"numpy": "2.1.0", "torch": "2.4.0+cpu", "tqdm": "4.66"}
+ASKED_FOR = [
+    "tqdm>=4.66",
+    'torch>=2.9; extra == "model"',
+    'numpy>=2; extra == "model"',
+    'onnx>=1.20; extra == "onnx"',
+    'electrify[model]; extra == "onnx"',
+]
+
+
+def _version(name: str) -> str:
+    if name not in INSTALLED:
+        raise PackageNotFoundError(name)
+    return INSTALLED[name]
+
+
+def test_an_extra_names_what_it_lacks_and_what_is_too_old(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(machine, "version", _version)
+    monkeypatch.setattr(machine, "requires", lambda _: ASKED_FOR)
+    too_old = "torch>=2.9 is needed, 2.4.0+cpu is installed"
+    assert machine.unmet_requirements("model") == [too_old]
+    assert machine.unmet_requirements("onnx") == ["onnx>=1.20 is missing", too_old]
+    assert machine.unmet_requirements("pipeline") == []

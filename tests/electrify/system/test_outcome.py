@@ -54,11 +54,6 @@ def test_a_fault_of_the_program_keeps_its_trace(
     assert ("Traceback" in said) == debug
 
 
-def test_debug_shows_the_trace_of_a_users_error(capsys: pytest.CaptureFixture[str]):
-    assert status_of(lambda: fail(UserError("no such key")), debug=True) == 1
-    assert "in fail" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("name", "known", "proposal"),
     [

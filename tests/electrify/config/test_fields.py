@@ -3,7 +3,7 @@
 import pytest
 
 from electrify.config.clean import Source
-from electrify.config.names import without_secrets
+from electrify.config.fields import without_secrets
 
 
 @pytest.mark.parametrize(
