@@ -32,6 +32,7 @@ from model.train.step import (
     update,
 )
 from tests.model.conftest import (
+    MODERN,
     NO_DROPOUT,
     OBJECTIVES,
     VOCAB_SIZE,
@@ -119,6 +120,7 @@ def test_replays_do_what_steps_do(objective: str):
         {"updates": "decoupled", "optimizer": "bias-corrected", "weight_sharing": "gdes"},
         {"masking": "bernoulli", "attention": "document"},
         {"generator": "unigram", "max_gradient_norm": 1e-3},
+        MODERN | {"optimizer": "muon", "global_attn_every_n_layers": 2, "num_hidden_layers": 2},
     ],
     ids=str,
 )
@@ -223,17 +225,19 @@ COMPILER = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 # electra-15 and mlm have no function that none of these has
-COMPILED = OBJECTIVES.keys() - {"electra", "electra-15", "mlm"}
+COMPILED = {name: {"objective": name} | options for name, options in OBJECTIVES.items()}
+COMPILED |= {"electra": MODERN | {"optimizer": "muon"}}
+del COMPILED["electra-15"], COMPILED["mlm"]
 
 
 @COMPILER
-@pytest.mark.parametrize("objective", sorted(COMPILED))
-def test_every_objective_is_one_graph_for_all_steps(objective: str, compiles):
+@pytest.mark.parametrize("name", COMPILED)
+def test_every_objective_is_one_graph_for_all_steps(name: str, compiles):
     """0 graph breaks: each part is traced whole, or it is an error; and none a second time."""
     counters = compiles("eager")
-    twins = Twins(objective=objective, compile="on", **OBJECTIVES[objective])
+    twins = Twins(compile="on", **COMPILED[name])
     # electra-two-stage: of both stages
-    numbers = (4, 5, 6, 7) if objective == "electra-two-stage" else (1, 2)
+    numbers = (4, 5, 6, 7) if name == "electra-two-stage" else (1, 2)
     graphs = []
     for number in numbers:
         twins.run(number, [batch_of(twins.plain, number, padded=True)])
