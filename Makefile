@@ -60,8 +60,8 @@ tpu-env: .venv-tpu/ready  ## an environment of its own for TPU: docs/tpu.md
 	@echo "tpu-env: done"
 
 test-tpu: tpu-env  ## the XLA tests, on XLA's CPU backend; and training itself under this torch
-	PJRT_DEVICE=CPU $(TPU_BIN)/python -m pytest -m xla tests/model/train/test_xla.py
-	$(TPU_BIN)/python -m pytest -m 'not xla' tests/model/train/test_train_step.py tests/model/train/test_pretrain.py
+	PJRT_DEVICE=CPU $(TPU_BIN)/python -m pytest -m xla tests/model/devices/test_xla.py
+	$(TPU_BIN)/python -m pytest -m 'not xla' tests/model/train/test_step.py tests/model/test_pretrain.py
 
 docs: .venv-docs/ready  ## the pages of docs/ as a site with search: site/index.html
 	NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/python -m mkdocs build --strict

@@ -202,12 +202,12 @@ def _slot_columns(output: Outputs) -> Tensor:
     """(B, 2 slots): the sums of each sequence, then their counts."""
     samples, masked = output.samples, output.masked
     weighed: list[tuple[Tensor, Tensor] | None] = []
-    for predicted in (samples and samples.predicted, output.predicted):
+    for predicted in (samples.predicted if samples else None, output.predicted):
         if predicted is None:
             weighed += [None, None]
         else:
             weighed += [(predicted.losses, masked.weights), (predicted.hits, masked.hidden)]
-    hits = samples and (samples.ids == masked.originals, masked.weights)
+    hits = (samples.ids == masked.originals, masked.weights) if samples else None
     nothing = torch.zeros_like(masked.weights)
     values, counts = [], []
     for column in [*weighed, hits]:

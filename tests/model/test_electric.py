@@ -85,7 +85,7 @@ def test_noise_is_noise_even_if_it_equals_the_original():
     masked = model.mask(batch)
     out = model(masked)
     chosen = masked.weights > 0
-    assert (out.sampled == masked.originals)[chosen].any()
+    assert (out.samples.ids == masked.originals)[chosen].any()
     assert (out.corrupted.labels.gather(1, masked.positions)[chosen] == 1).all()
     assert out.corrupted.labels.sum() == chosen.sum()
     assert torch.equal(out.counted, masked.maskable)  # whose detection is counted

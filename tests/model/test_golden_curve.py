@@ -4,7 +4,7 @@ Losses have formulas and an update has a reference in other tests; this one sees
 that the whole, data and draws included, still does what it did. Where a change is meant, write the
 curve anew and look at its difference in git:
 
-    GOLDEN=write python -m pytest tests/model/train/test_golden_curve.py
+    GOLDEN=write python -m pytest tests/model/test_golden_curve.py
 """
 
 import json
@@ -22,7 +22,7 @@ from tests.model.conftest import NO_DROPOUT, make_config, make_model, write_tiny
 from vocab.shards.files import TokenShards
 
 CPU = torch.device("cpu")
-CURVE = Path(__file__).parents[2] / "fixtures" / "golden_curve.json"
+CURVE = Path(__file__).parents[1] / "fixtures" / "golden_curve.json"
 STEPS = (1, 10, 50, 100, 150, 200)
 OPTIONS = NO_DROPOUT | {
     "num_steps": 250,

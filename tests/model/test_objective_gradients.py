@@ -176,8 +176,8 @@ def test_two_stages_train_one_network_each():
     assert first.loss().item() == pytest.approx(expected, rel=1e-5)
     second = model(masked, "discriminator")
     assert list(second.terms) == ["discriminator"]
-    assert torch.equal(second.sampled, first.sampled)
-    assert torch.equal(second.generator_losses, first.generator_losses)
+    assert torch.equal(second.samples.ids, first.samples.ids)
+    assert torch.equal(second.samples.predicted.losses, first.samples.predicted.losses)
     second.loss().backward()
     frozen = ("generator.", "generator_head.", "generator_embeddings.")
     for name, parameter in model.named_parameters():

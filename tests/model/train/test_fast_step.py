@@ -32,6 +32,7 @@ from model.train.step import (
     update,
 )
 from tests.model.conftest import (
+    MODERN,
     NO_DROPOUT,
     OBJECTIVES,
     VOCAB_SIZE,
@@ -119,6 +120,7 @@ def test_replays_do_what_steps_do(objective: str):
         {"updates": "decoupled", "optimizer": "bias-corrected", "weight_sharing": "gdes"},
         {"masking": "bernoulli", "attention": "document"},
         {"generator": "unigram", "max_gradient_norm": 1e-3},
+        MODERN | {"optimizer": "muon", "global_attn_every_n_layers": 2, "num_hidden_layers": 2},
     ],
     ids=str,
 )
@@ -223,17 +225,19 @@ COMPILER = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 # electra-15 and mlm have no function that none of these has
-COMPILED = OBJECTIVES.keys() - {"electra", "electra-15", "mlm"}
+COMPILED = {name: {"objective": name} | options for name, options in OBJECTIVES.items()}
+COMPILED |= {"electra": MODERN | {"optimizer": "muon"}}
+del COMPILED["electra-15"], COMPILED["mlm"]
 
 
 @COMPILER
-@pytest.mark.parametrize("objective", sorted(COMPILED))
-def test_every_objective_is_one_graph_for_all_steps(objective: str, compiles):
+@pytest.mark.parametrize("name", COMPILED)
+def test_every_objective_is_one_graph_for_all_steps(name: str, compiles):
     """0 graph breaks: each part is traced whole, or it is an error; and none a second time."""
     counters = compiles("eager")
-    twins = Twins(objective=objective, compile="on", **OBJECTIVES[objective])
+    twins = Twins(compile="on", **COMPILED[name])
     # electra-two-stage: of both stages
-    numbers = (4, 5, 6, 7) if objective == "electra-two-stage" else (1, 2)
+    numbers = (4, 5, 6, 7) if name == "electra-two-stage" else (1, 2)
     graphs = []
     for number in numbers:
         twins.run(number, [batch_of(twins.plain, number, padded=True)])
@@ -348,3 +352,25 @@ def test_on_a_gpu_steps_are_compiled_and_recorded_and_elsewhere_they_are_not():
             is_recorded(tiny(cuda_graph="on"), device, ranks)
     with pytest.raises(ValueError, match='device = "xla"'):
         is_compiled(tiny(compile="on"), xla)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="records a CUDA graph")
+@pytest.mark.filterwarnings("ignore")  # the compiler's own, of its card and of what it deprecates
+@pytest.mark.parametrize("choice", [{"compile": "off"}, {"compile": "on"}])
+def test_on_a_gpu_a_recorded_step_is_the_uncaptured_one(choice: dict[str, object]):
+    """The same weights from the same compiled code, but for atomic additions."""
+    found = []
+    for graph in ("off", "on"):
+        model = random_model(cuda_graph=graph, device="cuda", **DROPOUT, **choice).to(CUDA)
+        optimizers = make_optimizers(model, model.config)
+        window = MetricsWindow(["ko"], CUDA)
+        step = FastStep(model, optimizers, model.config, CUDA, window)
+        norms = [
+            float(step([batch_of(model, number).to(CUDA)], Step(number, 0))[1])
+            for number in range(NUM_STEPS)
+        ]
+        assert step.is_recorded == (graph == "on")
+        found.append((norms, window.read()))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-2)
+    for name, value in found[0][1].items():
+        assert found[1][1][name] == pytest.approx(value, rel=1e-2, nan_ok=True), name
