@@ -1,7 +1,7 @@
 """Figures of `electrify probe` on a page and in Markdown: planted mistakes and layers."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ from benchmarks.analysis.plant import KINDS
 from benchmarks.metrics.statistics import holm
 from benchmarks.results.results import percent
 from benchmarks.results.run_folder import Json
-from benchmarks.results.table import Record, record_lines
+from benchmarks.results.table import Block, Record, record_lines
 from benchmarks.statistics.uncertainty import Estimate
 from electrify.page.page import Page
 
@@ -92,14 +92,6 @@ def read_figures(record: Json) -> Figures:
 def _estimate(record: Mapping[str, Any]) -> Estimate:
     numbers: dict[str, Any] = {n: math.nan if of is None else of for n, of in record.items()}
     return Estimate(**numbers)
-
-
-@dataclass(frozen=True)
-class Block:
-    """A text, plot or table: puts itself on a page; of a plot there is no Markdown."""
-
-    add: Callable[[Page], None]
-    markdown: str = ""
 
 
 def blocks_of(figures: Figures) -> dict[str, list[Block]]:

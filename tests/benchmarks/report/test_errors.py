@@ -7,16 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.report.errors import (
-    add_errors,
-    confusions,
-    errors_of,
-    group_scores,
-    label_scores,
-    worst,
-)
+from benchmarks.report.errors import TaskErrors, add_errors, errors_of
 from benchmarks.report.report import report
-from benchmarks.results.results import append_result, read_results
+from benchmarks.results.results import append_result, percent, read_results
 from benchmarks.results.run_folder import read_run
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.errors import failure_of, parts_of
@@ -25,6 +18,10 @@ from tests.benchmarks.conftest import make_result, put_predictions, text_of
 from tests.benchmarks.records import DP, NAVER_NER, NER, RTE, SQUAD_1, SQUAD_2, STSB, WOS, YNAT
 
 HOSTILE = "<script>alert('가')</script> \"q\" \u202edlrow\u202c \x07 | `*_[a](b) & </dd></details>"
+
+
+def errors_in(task, runs, control=None, with_texts=True):
+    return TaskErrors("", task, runs, control or {}, with_texts=with_texts)
 
 
 def label_line(task, number, gold, probabilities):
@@ -74,28 +71,30 @@ def chain(task, seed):
 
 def test_f1_by_label_is_what_the_metrics_average():
     lines = random_labels(YNAT, 1)
-    scores = label_scores(YNAT, {0: lines}, {})
-    f1s = [score.f1 for score in scores]
+    scores = errors_in(YNAT, {0: lines}).labels
+    f1s = [score.value for score in scores]
     assert np.mean(f1s) == pytest.approx(YNAT.score(lines)["macro_f1"], abs=1e-12)
     gold = Counter(line["gold"] for line in lines)
     right = Counter(line["gold"] for line in lines if line["gold"] == line["prediction"])
     said = Counter(line["prediction"] for line in lines)
-    assert [score.label for score in scores] == [label for label in YNAT.labels if said[label]]
+    assert [score.name for score in scores] == [label for label in YNAT.labels if said[label]]
     for score in scores:
-        assert score.num_gold == gold[score.label]
-        assert score.num_predicted == said[score.label]
-        assert score.precision == right[score.label] / said[score.label]
-        recall = right[score.label] / gold[score.label] if gold[score.label] else math.nan
-        assert score.recall == pytest.approx(recall, nan_ok=True)
-        assert math.isnan(score.random_f1)
+        label, num_gold, num_predicted, precision, recall, f1, f1_range, random_f1 = score.cells
+        name = score.name
+        assert label == YNAT.label_names.get(name, name)
+        assert score.count == num_gold == gold[name]
+        assert num_predicted == said[name]
+        assert precision == percent(right[name] / said[name], 1)
+        assert recall == (percent(right[name] / gold[name], 1) if gold[name] else "–")
+        assert (f1_range, random_f1) == (f"{f1} to {f1}", "–")
 
 
 def test_entities_are_those_of_the_metrics():
     lines = chain(NER, 1)
-    scores = label_scores(NER, {0: lines}, {})
+    scores = errors_in(NER, {0: lines}).labels
     by_offsets = NER.score(lines)["entity_macro_f1_by_offsets"]
     assert 0.2 < by_offsets < 0.95
-    assert np.mean([score.f1 for score in scores]) == pytest.approx(by_offsets, abs=1e-12)
+    assert np.mean([score.value for score in scores]) == pytest.approx(by_offsets, abs=1e-12)
 
     rng = random.Random(2)
     words = [
@@ -127,8 +126,8 @@ def test_arcs_are_right_as_las_counts_them():
     pairs = [pair for line in lines for pair in parts_of(DP, line)]
     share = sum(pair.is_right for pair in pairs) / len(pairs)
     assert share == pytest.approx(DP.score(lines)["las"])
-    assert sum(score.num_gold for score in label_scores(DP, {0: lines}, {})) == 320
-    wrong = worst(DP, {0: lines}, None, True)[0]
+    assert sum(score.count for score in errors_in(DP, {0: lines}).labels) == 320
+    wrong = errors_in(DP, {0: lines}).worst[0]
     severity = max(2 * sum(not p.is_right for p in parts_of(DP, line)) for line in lines)
     assert wrong.failure.severity == severity
     assert "word " in wrong.failure.gold
@@ -145,27 +144,27 @@ def test_slots_add_up_to_the_pooled_f1():
             rng.random() < 0.2 and not any("택시-종류" in e for e in state)
         )
         lines.append({"id": str(number), "gold": state, "prediction": said})
-    scores = label_scores(WOS, {0: lines}, {})
-    right = sum(score.recall * score.num_gold for score in scores if score.num_gold)
-    claimed = sum(score.num_gold + score.num_predicted for score in scores)
+    scores = errors_in(WOS, {0: lines}).labels
+    claims = [score.count + score.cells[2] for score in scores]
+    right = sum(score.value * claimed for score, claimed in zip(scores, claims, strict=True)) / 2
+    claimed = sum(claims)
     pooled = WOS.score(lines)["pooled_slot_f1"]
     assert 2 * right / claimed == pytest.approx(pooled)
-    assert confusions(WOS, {0: lines}) == {}
-    failure = worst(WOS, {0: lines}, None, True)[0].failure
+    assert errors_in(WOS, {0: lines}).confusions == {}
+    failure = errors_in(WOS, {0: lines}).worst[0].failure
     assert failure.severity == max(len(set(x["gold"]) ^ set(x["prediction"])) for x in lines)
 
 
 def test_figures_of_several_seeds_are_medians_and_counts_are_added():
     runs = {seed: random_labels(YNAT, seed) for seed in range(4)}
     control = {seed: random_labels(YNAT, 10 + seed) for seed in range(2)}
-    scores = label_scores(YNAT, runs, control)
-    alone = [{s.label: s for s in label_scores(YNAT, {0: lines}, {})} for lines in runs.values()]
-    for score in scores:
-        f1s = [found[score.label].f1 for found in alone if score.label in found]
+    alone = [{s.name: s for s in errors_in(YNAT, {0: of}).labels} for of in runs.values()]
+    for score in errors_in(YNAT, runs, control).labels:
+        f1s = [found[score.name].value for found in alone if score.name in found]
         if len(f1s) == 4:
-            assert score.f1 == np.median(f1s)
-            assert score.f1s == f1s
-    counts = confusions(YNAT, runs)
+            assert score.value == np.median(f1s)
+            assert score.cells[6] == f"{percent(min(f1s), 1)} to {percent(max(f1s), 1)}"
+    counts = errors_in(YNAT, runs).confusions
     assert sum(counts.values()) == 4 * 300
     gold = Counter(line["gold"] for line in runs[0])
     for label in gold:
@@ -185,7 +184,7 @@ def test_the_worst_are_wrong_by_the_median_of_the_seeds_and_the_surest_come_firs
         seed: [label_line(RTE, number, "entailment", p) for number, p in enumerate(column)]
         for seed, column in enumerate(by_seed)
     }
-    found = worst(RTE, runs, None, True)
+    found = errors_in(RTE, runs).worst
     assert [wrong.id for wrong in found] == ["0", "3", "2"]
     assert [wrong.num_seeds for wrong in found] == [3, 2, 3]
     assert found[0].failure.severity == 0.9
@@ -203,11 +202,11 @@ def test_numbers_are_as_wrong_as_they_are_far_off():
         ]
         for seed, row in enumerate(said)
     }
-    found = worst(STSB, runs, None, True)
+    found = errors_in(STSB, runs).worst
     assert [wrong.id for wrong in found] == ["1", "2", "0"]
     assert found[0].failure.severity == pytest.approx(3.9)  # of the middle seed
-    groups = [(group.way, group.group) for group in group_scores(STSB, runs, {})]
-    assert groups == [("gold value", name) for name in ("0 to 1", "2 to 3", "4 to 5")]
+    groups = [group.name for group in errors_in(STSB, runs).groups]
+    assert groups == [f"gold value {name}" for name in ("0 to 1", "2 to 3", "4 to 5")]
 
 
 def question(number, gold, said, odds, best=0.5):
@@ -230,22 +229,25 @@ def test_answers_are_wrong_unless_they_match_when_normalised():
         question(3, ["cat"], "cat", 4.0),
         question(4, [], "dog", 4.0),
     ]
-    found = worst(SQUAD_2, {0: lines}, None, True)
+    found = errors_in(SQUAD_2, {0: lines}).worst
     assert [wrong.id for wrong in found] == ["3", "1", "2"]
     assert found[0].failure.severity == pytest.approx(1 / (1 + math.exp(-4)))
     assert found[0].failure.prediction == "(no answer)"
     assert found[2].failure.gold == "(no answer)"
     assert "“dog” 0.800" in found[1].failure.certainty
-    counts = confusions(SQUAD_2, {0: lines})
+    counts = errors_in(SQUAD_2, {0: lines}).confusions
     assert counts["answer", "answer"] == 2
     assert counts["no answer", "answer"] == counts["answer", "no answer"] == 1
-    groups = group_scores(SQUAD_2, {0: lines, 1: lines}, {1: lines})
-    assert sum(group.num_examples for group in groups) == len(lines)
-    assert all(g.score.low <= g.score.value == g.random <= g.score.high for g in groups)
-    scores = {group.group: group.score.value for group in groups}
+    groups = errors_in(SQUAD_2, {0: lines, 1: lines}, {1: lines}).groups
+    assert sum(group.count for group in groups) == len(lines)
     official = SQUAD_2.score(lines)
-    assert scores == {"answer": official["HasAns_f1"], "no answer": official["NoAns_f1"]}
-    assert confusions(SQUAD_1, {0: lines}) == {}
+    expected = {"answer": official["HasAns_f1"], "no answer": official["NoAns_f1"]}
+    assert {group.cells[1]: group.value for group in groups} == expected
+    for group in groups:
+        _, _, _, value, interval, random_init = group.cells
+        low, high = map(float, interval.split(" to "))
+        assert low <= float(value) == float(random_init) <= high
+    assert errors_in(SQUAD_1, {0: lines}).confusions == {}
 
 
 class Tags(HTMLParser):
@@ -370,7 +372,7 @@ def test_seeds_without_predictions_are_named(tmp_path):
     ],
 )
 def test_answers_are_not_quoted_either(task, lines):
-    assert any("密" in wrong.failure.gold for wrong in worst(task, {0: lines}, None, True))
-    unquoted = worst(task, {0: lines}, None, False)
+    assert any("密" in wrong.failure.gold for wrong in errors_in(task, {0: lines}).worst)
+    unquoted = errors_in(task, {0: lines}, with_texts=False).worst
     assert unquoted
     assert "密" not in repr(unquoted)

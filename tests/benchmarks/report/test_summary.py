@@ -48,7 +48,7 @@ def compared_of(scores: list[TaskScore]) -> list[Against]:
 
 def test_undecided_is_neither_better_nor_worse_and_nothing_is_advised(run):
     scores = task_scores("evaluate", run.evaluations["evaluate"])
-    encoder = Encoder("ours", run, {score.first.task: score for score in scores})
+    encoder = Encoder("ours", {score.first.task: score for score in scores})
     compared = compared_of(scores)
     [sentence] = verdicts([run], ["ours"], [encoder], compared)
     for floor in BASELINES.values():
@@ -67,6 +67,6 @@ def test_undecided_is_neither_better_nor_worse_and_nothing_is_advised(run):
 
 def test_a_run_that_loses_nowhere_has_no_warning(run):
     scores = task_scores("evaluate", run.evaluations["evaluate"])[:2]
-    encoder = Encoder("ours", run, {score.first.task: score for score in scores})
+    encoder = Encoder("ours", {score.first.task: score for score in scores})
     assert warnings_of([run], [encoder], compared_of(scores)) == []
-    assert math.isclose(encoder.scores["a"].pretrained.summary.mean, 0.51)
+    assert math.isclose(encoder.scores["a"].pretrained.mean, 0.51)

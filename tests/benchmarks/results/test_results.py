@@ -3,8 +3,8 @@ import math
 
 import pytest
 
-from benchmarks.results.results import Result, Summary, append_result, read_results, summary_of
-from benchmarks.statistics.scores import overall
+from benchmarks.results.results import Result, append_result, read_results
+from benchmarks.statistics.scores import Sample, overall
 from tests.benchmarks.conftest import make_result
 
 FIELDS = make_result(
@@ -69,12 +69,12 @@ def test_any_other_damaged_line_is_refused(tmp_path, line):
         read_results(path)
 
 
-def test_summaries_are_mean_and_sample_sd():
-    both, one = summary_of([0.2, 0.4, 0.9]), summary_of([0.1], num_degenerate=1)
+def test_a_sample_has_the_mean_and_the_sample_sd():
+    both, one = Sample({0: 0.2, 1: 0.4, 2: 0.9}), Sample({0: 0.1})
     assert (both.mean, both.num_seeds) == (pytest.approx(0.5), 3)
     assert both.sd == pytest.approx(math.sqrt((0.09 + 0.01 + 0.16) / 2))
-    assert one == Summary(0.1, None, 1, 1)
-    undefined = summary_of([0.5, math.nan])
+    assert (one.mean, one.sd, one.num_seeds) == (0.1, None, 1)
+    undefined = Sample({0: 0.5, 1: math.nan})
     assert math.isnan(undefined.mean)
     assert math.isnan(undefined.sd)
 
