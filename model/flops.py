@@ -3,7 +3,7 @@
 FLOPs are counted in three conventions:
 
 * matrix products: those of the algorithm; backward is twice forward, look-ups are 0. A head counts
-  at the positions that its loss needs.
+  at the positions that its loss needs, and so do Muon's own products.
 * paper: Table 1 of the paper (google-research/electra flops_computation.py, quirks kept). Backward
   is as much as forward, the input embedding is a dense product, and a language head counts at
   15.625 % of the positions; in all-tokens-mlm and the two towers of electric at all of them.
@@ -128,9 +128,35 @@ def run_flops(
     for phase in phases_of(config, sequence_length):
         for stage, first, end in _stages(config):
             here = min(end, phase.end, steps) - max(first, phase.first_step)
-            tokens = max(0, here) * phase.tokens_per_step
-            total += flops_per_token(config, vocab_size, phase.sequence_length, stage) * tokens
+            num_steps = max(0, here)
+            per_token = flops_per_token(config, vocab_size, phase.sequence_length, stage)
+            total += per_token * (num_steps * phase.tokens_per_step)
+            total += Cost(matmul=_muon_flops(config, vocab_size, stage)) * num_steps
     return total
+
+
+def _muon_flops(config: PretrainConfig, vocab_size: int, stage: Stage) -> float:
+    """Matrix products of one update by Muon: five Newton-Schulz steps for each matrix."""
+    if config.optimizer != "muon":
+        return 0.0
+    main, generator = network_shapes(config, vocab_size)
+    sizes = [] if stage == "generator" else [main]
+    if generator and stage in ("joint", "generator") and config.weight_sharing != "all":
+        sizes.append(generator)
+
+    def of_matrix(rows: int, columns: int) -> float:
+        shorter, longer = sorted((rows, columns))
+        return 5 * (4 * shorter**2 * longer + 2 * shorter**3)
+
+    return sum(
+        size.num_towers
+        * size.num_hidden_layers
+        * (
+            4 * of_matrix(size.hidden_size, size.hidden_size)
+            + (3 if size.is_modern else 2) * of_matrix(size.hidden_size, size.intermediate_size)
+        )
+        for size in sizes
+    )
 
 
 def _stages(config: PretrainConfig) -> list[tuple[Stage, int, int]]:

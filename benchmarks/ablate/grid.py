@@ -1,17 +1,15 @@
 """The file of a grid (docs/ablations.md has one), and the runs that it asks for."""
 
-import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from benchmarks.tasks.registry import tasks_of
-from electrify.config.load import override_config, parse_part, read_config, toml_key, toml_value
+from electrify.config.load import load_config, parse_part, read_config, toml_key, toml_value
 from electrify.config.run import RunConfig
 from electrify.config.section import Count, Section
 from electrify.stage.folder import digest_of
@@ -20,7 +18,6 @@ from electrify.stage.remote import is_address
 from electrify.system.outcome import UserError
 
 Seeds = tuple[Annotated[int, Field(ge=0, lt=2**63)], ...]
-_CLAIM = re.compile(r"(.+) ([>=]) (.+)")
 RANDOM = "random initialisation"  # the baseline in tables: the same network, fine-tuned alike
 MEAN = "all tasks"
 _LANGUAGES = {"klue": "ko", "korean": "ko", "glue": "en", "squad": "en"}  # of suites
@@ -41,6 +38,13 @@ class Claim:
         return f"{self.better} {'=' if self.is_equality else '>'} {self.worse}"
 
 
+def read_claim(text: str, source: str = "") -> Claim:
+    """A claim of a file: 'A > B' or 'A = B'."""
+    if match := re.fullmatch(r"(.+) ([>=]) (.+)", text):
+        return Claim(match[1], match[3], match[2] == "=", source)
+    raise UserError(f"claim {text!r}: write 'A > B' or 'A = B' of two variants")
+
+
 class Experiment(Section):
     """A question: the variants that answer it, and what is claimed of them."""
 
@@ -52,10 +56,8 @@ class Experiment(Section):
     @model_validator(mode="after")
     def _check_claims(self) -> Self:
         for text in self.claims:
-            match = _CLAIM.fullmatch(text)
-            if match is None:
-                raise UserError(f"claim {text!r}: write 'A > B' or 'A = B' of two variants")
-            for variant in (match[1], match[3]):
+            claim = read_claim(text)
+            for variant in (claim.better, claim.worse):
                 if variant not in self.variants:
                     raise UserError(
                         f"claim {text!r} names {variant!r}, which is not among its variants"
@@ -93,22 +95,17 @@ class Grid(Section):
                     raise UserError(f"experiments.{label}: there is no variant {variant!r}")
         return self
 
-    @cached_property
-    def raw_base(self) -> dict[str, Any]:
-        return read_config(self.base)
-
     def config(self, overrides: Sequence[str]) -> RunConfig:
         """The base with these options changed, as `--set` takes them."""
-        return override_config(copy.deepcopy(self.raw_base), overrides, str(self.base))
+        return load_config(self.base, overrides)
 
     @property
     def claims(self) -> list[Claim]:
         """The claims of all experiments."""
         return [
-            Claim(match[1], match[3], match[2] == "=", experiment.source or label)
+            read_claim(text, experiment.source or label)
             for label, experiment in self.experiments.items()
             for text in experiment.claims
-            if (match := _CLAIM.fullmatch(text))
         ]
 
 
@@ -168,6 +165,11 @@ class Run:
     def folder(self) -> Path:
         """The run's folder."""
         return output_dir(self.config)
+
+    @property
+    def log(self) -> Path:
+        """What it prints, if several run at once."""
+        return self.folder / "ablation.log"
 
 
 def base_config(grid: Grid, overrides: Sequence[str]) -> RunConfig:

@@ -12,7 +12,7 @@ from benchmarks.metrics.statistics import holm
 from benchmarks.report.stages import final_valid
 from benchmarks.results.results import Result, differing, percent
 from benchmarks.results.run_folder import Json, read_run
-from benchmarks.results.table import Record, markdown_text, record_lines
+from benchmarks.results.table import Record, Table, markdown_text
 from benchmarks.statistics.comparison import ALPHA
 from benchmarks.statistics.uncertainty import Estimate, Fit, p_text
 from electrify.page.page import Page
@@ -38,13 +38,6 @@ _VALID = {
     "language_loss": "main MLM loss",
     "rtd_auc": "RTD AUC",
     "replaced_fraction": "replaced",
-}
-_OUTCOMES = {  # words of a summary: how the outcome begins
-    "hold": "holds",
-    "do not hold": "does not hold",
-    "cannot be told apart": "cannot",
-    "have too few seeds to tell": "too few",
-    "were not run": "not run",
 }
 Scores = Mapping[str, float]  # by task: the headline, mean over seeds of fine-tuning
 
@@ -195,16 +188,6 @@ def judge(claims: Iterable[Claim], columns: Iterable[str], scores: GridScores) -
     ]
 
 
-@dataclass(frozen=True)
-class Part:
-    """A part of the report, the same on the page and in Markdown."""
-
-    heading: str
-    rows: Sequence[Record]
-    texts: Sequence[str] = ()
-    caption: str = ""
-
-
 def write_report(
     grid: Grid, planned: Sequence[Run], figures: Mapping[str, RunFigures], folder: Path
 ) -> str:
@@ -213,56 +196,61 @@ def write_report(
     title = f"Ablation: {grid.name}"
     about = f"{len(runs)} of {len(planned)} runs, all of the same training FLOPs in matrix products"
     scores = GridScores(runs)
-    verdicts = []
-    if scores.runs:
-        verdicts = judge(grid.claims, grid.judged_by or (scores.headline,), scores)
-    columns = list(dict.fromkeys(verdict.column for verdict in verdicts))
+    columns = list(dict.fromkeys(grid.judged_by or (scores.headline,))) if scores.runs else []
+    verdicts = judge(grid.claims, columns, scores)
+    columns = columns if verdicts else []
     said = [_summary(column, verdicts) for column in columns] if runs else ["No run is finished."]
     if runs and len(runs) < len(planned):
         missing = [run.label for run in planned if run.label not in figures]
         said.append(f"{len(missing)} runs are not finished: {'; '.join(missing)}.")
     if scores.left_out:
         said.append(f"Scores left out: {'; '.join(scores.left_out)}.")
-    questions = [
-        Part(question, rows, caption=_MEANING)
+    questions = {
+        question: Table.of(rows, _MEANING)
         for question, experiment in grid.experiments.items()
         if (rows := _experiment_rows(experiment, runs, scores))
-    ]
-    parts = [*questions]
+    }
+    sections: list[tuple[str, Table, Sequence[str]]]  # heading, table, and paragraphs below it
+    sections = [(question, table, ()) for question, table in questions.items()]
     if verdicts:
         rest = [_rest(scores, column) for column in columns]
-        parts.insert(0, Part("Claims", _claim_rows(verdicts, scores), [*rest, METHOD]))
+        claims = Table.of(_claim_rows(verdicts, scores))
+        sections.insert(0, ("Claims", claims, [*rest, METHOD]))
     if runs:
-        parts.append(Part("Runs", [_run_row(run, scores) for run in runs], grid.notes))
+        rows = [_run_row(run, scores) for run in runs]
+        sections.append(("Runs", Table.of(rows), grid.notes))
     page, blocks = Page(title, about), [f"# {markdown_text(title)}", markdown_text(about)]
     for text in said:
         page.verdict(text)
         blocks.append(markdown_text(text))
-    for part in parts:
-        page.heading(part.heading)
-        page.records(part.rows, part.caption)
-        blocks += [f"## {markdown_text(part.heading)}", "\n".join(record_lines(part.rows))]
-        for text in part.texts:
+    for heading, table, texts in sections:
+        page.heading(heading)
+        table.add_to(page)
+        for text in texts:
             page.paragraph(text)
-            blocks.append(markdown_text(text))
+        blocks += [f"## {markdown_text(heading)}", "\n".join(table.markdown())]
+        blocks += map(markdown_text, texts)
     folder.mkdir(parents=True, exist_ok=True)
     with stage_lock(folder / "report"):
         remove_torn(folder.glob("report.*"))
         write_text(folder / "report.md", "\n\n".join(blocks) + "\n")
         page.write(folder / "report.html")
-    lines = [line for part in questions for line in (part.heading, *record_lines(part.rows), "")]
+    lines = [line for name, of in questions.items() for line in (name, *of.markdown(), "")]
     return "\n".join([*(lines or said), str(folder / "report.html")])
 
 
 def _summary(column: str, verdicts: Sequence[Verdict]) -> str:
-    """How many claims came out how: 'By all tasks: of 9 claims 1 hold (a > b), 8 ...'."""
-    verdicts = [verdict for verdict in verdicts if verdict.column == column]
-    parts = []
-    for words, start in _OUTCOMES.items():
-        claims = [v.claim.text for v in verdicts if v.outcome.startswith(start)]
-        names = f" ({'; '.join(claims)})" if "hold" in words else ""
-        parts += [f"{len(claims)} {words}{names}"] if claims else []
-    return f"By {column}: of {len(verdicts)} claims {', '.join(parts)}."
+    """How many claims came out how: 'By all tasks, of 9 claims: 1 holds (a > b), 8 ...'."""
+    claims: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        if verdict.column == column:
+            outcome = verdict.outcome.partition(":")[0]
+            claims.setdefault(outcome, []).append(verdict.claim.text)
+    parts = [
+        f"{len(texts)} {outcome}" + (f" ({'; '.join(texts)})" if "hold" in outcome else "")
+        for outcome, texts in claims.items()
+    ]
+    return f"By {column}, of {sum(map(len, claims.values()))} claims: {', '.join(parts)}."
 
 
 def _claim_rows(verdicts: Sequence[Verdict], scores: GridScores) -> list[Record]:

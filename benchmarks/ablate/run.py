@@ -42,8 +42,7 @@ def ablate(
 ) -> str:
     """Do every run that is not done; the report's table and where the report stands.
 
-    Raises `ValueError` naming the runs that failed, after the others, and `Stopped` when asked to
-    stop: what runs saves first.
+    A run that fails stops no other.
     """
     grid = load_grid(path)
     base = base_config(grid, overrides)
@@ -58,7 +57,7 @@ def ablate(
         text = write_report(grid, runs, figures, folder)
         for run, exit_status in execute(grid, [run for run in runs if run not in done], overwrite):
             if exit_status or not is_done(run):
-                where = "above" if grid.num_processes == 1 else str(log_path(run))
+                where = "above" if grid.num_processes == 1 else str(run.log)
                 how = "was stopped" if exit_status in STOPPED else "failed"
                 warn(f"{run.label} {how}: see {where}")
             else:
@@ -135,6 +134,10 @@ def make_corpora(
 
     The base's corpus is made in its own run folder, so that `electrify run` of it finds it there.
     """
+    from pipeline.clean import clean
+    from vocab.encode import encode
+    from vocab.train import train_vocab
+
     first: dict[str, Run] = {}  # that reads a corpus, by its key
     for run in runs:
         first.setdefault(corpus_keys(run.config)["shards"], run)
@@ -150,21 +153,14 @@ def make_corpora(
         for stage, key in keys.items():
             if key in made:
                 _link(made[key], place / stage)
-        _make(run.config.model_copy(update={"output_dir": str(place)}), beam_options, overwrite)
+        config = run.config.model_copy(update={"output_dir": str(place)})
+        clean(config, beam_options, overwrite, dump_benchmarks(config))
+        train_vocab(config, beam_options, overwrite)
+        encode(config, beam_options, overwrite)
         made = {key: place / stage for stage, key in keys.items()} | made
     for run in runs:
         for stage, key in corpus_keys(run.config).items():
             _link(made[key], run.folder / stage)
-
-
-def _make(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> None:
-    from pipeline.clean import clean
-    from vocab.encode import encode
-    from vocab.train import train_vocab
-
-    clean(config, beam_options, overwrite, dump_benchmarks(config))
-    train_vocab(config, beam_options, overwrite)
-    encode(config, beam_options, overwrite)
 
 
 def _link(target: Path, link: Path) -> None:
@@ -220,13 +216,8 @@ def start(grid: Grid, run: Run, slot: int, overwrite: bool) -> subprocess.Popen[
         env["OMP_NUM_THREADS"] = str(max(1, cores // grid.num_processes))
     if (gpu := gpu_of(slot)) is not None:
         env["CUDA_VISIBLE_DEVICES"] = gpu
-    with log_path(run).open("ab") as file:
+    with run.log.open("ab") as file:
         return subprocess.Popen(command, stdout=file, stderr=file, env=env, start_new_session=True)
-
-
-def log_path(run: Run) -> Path:
-    """Where a run writes what it prints, if several run at once."""
-    return run.folder / "ablation.log"
 
 
 def is_done(run: Run) -> bool:

@@ -7,10 +7,9 @@ the threshold is set on sentences without a replaced word, so that few of their 
 
 import io
 import json
-import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -74,7 +73,7 @@ class Reading:
 
     text: TokenizedText
     pieces: Sequence[tuple[str, float]]
-    words: tuple[FlaggableWord, ...]
+    words: Sequence[FlaggableWord]
 
 
 def read(reader: Reader, text: str) -> Reading:
@@ -90,7 +89,7 @@ def read(reader: Reader, text: str) -> Reading:
         word = cut.text[start:stop]
         words.append(FlaggableWord(word, start, stop, pieces, worst, probabilities[worst]))
     tokens = reader.source.tokenizer.convert_ids_to_tokens(cut.ids.tolist())
-    return Reading(cut, list(zip(tokens, probabilities, strict=True)), tuple(words))
+    return Reading(cut, list(zip(tokens, probabilities, strict=True)), words)
 
 
 def sigmoid(logits: Floats) -> Floats:
@@ -125,10 +124,7 @@ class Threshold:
 def thresholds_on(
     reader: Reader, sentences: Sequence[str], source: str, levels: Sequence[float]
 ) -> list[Threshold]:
-    """For each fraction of `levels` the probability that so many words of clean sentences exceed.
-
-    Raises `ValueError` for fewer than `MIN_WORDS` words.
-    """
+    """By fraction of `levels`: the probability that so many words of clean sentences exceed."""
     clean = np.array([word.probability for text in sentences for word in read(reader, text).words])
     if len(clean) < MIN_WORDS:
         raise UserError(
@@ -192,10 +188,7 @@ def threshold_chooser(
     reader: Reader, given: float | None, clean: str | None, false_alarms: float
 ) -> Callable[[str], Threshold]:
     """The threshold of a text: the one given, that on the sentences of the file `clean`, or that on
-    the bundled sentences in the text's script.
-
-    Raises `ValueError` for a fraction that is not between 0 and 1, and a file that is no text.
-    """
+    the bundled sentences in the text's script."""
     for name, value in (("--threshold", given), ("--false-alarms", false_alarms)):
         if value is not None and not 0 < value < 1:
             raise UserError(f"{name} {value}: give a number between 0 and 1")
@@ -216,20 +209,12 @@ def threshold_chooser(
 
 
 @dataclass(frozen=True)
-class Proposal:
-    """What the generator would write for a piece, and the word that it makes."""
-
-    token: str
-    word: str
-    probability: float
-
-
-@dataclass(frozen=True)
 class Proposals:
-    """The likeliest other tokens in place of a piece, and the probability of the piece itself."""
+    """What the generator would write in place of a piece: (token, the word that it makes,
+    probability), and the probability of the piece itself."""
 
     own_probability: float
-    others: tuple[Proposal, ...]
+    others: Sequence[tuple[str, str, float]]
 
 
 def propose(reader: Reader, reading: Reading, word: FlaggableWord) -> Proposals:
@@ -243,10 +228,8 @@ def propose(reader: Reader, reading: Reading, word: FlaggableWord) -> Proposals:
     others = []
     for chance, token in zip(*(x.tolist() for x in chances.topk(_NUM_PROPOSALS)), strict=True):
         spelled = [token if piece == word.worst else int(ids[piece]) for piece in word.pieces]
-        others.append(
-            Proposal(tokenizer.convert_ids_to_tokens(token), tokenizer.decode(spelled), chance)
-        )
-    return Proposals(own_probability, tuple(others))
+        others.append((tokenizer.convert_ids_to_tokens(token), tokenizer.decode(spelled), chance))
+    return Proposals(own_probability, others)
 
 
 @dataclass(frozen=True)
@@ -313,7 +296,13 @@ class Finding:
 
     reading: Reading
     threshold: Threshold
-    suspicions: tuple[Suspicion, ...]
+    suspicions: Sequence[Suspicion]
+
+    @property
+    def count(self) -> str:
+        """How many words are marked."""
+        marked, words = len(self.suspicions), len(self.reading.words)
+        return f"{marked} of {words} words {'is' if marked == 1 else 'are'} marked"
 
 
 def inspect(
@@ -329,8 +318,7 @@ def inspect(
 ) -> None:
     """Print what the discriminator at `path` thinks of each text; with `html` write a page, too.
 
-    `texts` are texts, or an open file with one in each line, in any encoding. Raises `ValueError`
-    for a model without a discriminator, texts that are all empty and bytes that are no text.
+    `texts` are texts, or an open file with one in each line, in any encoding.
     """
     reader = open_discriminator(path, generator)
     if reader.generator is None:
@@ -377,19 +365,14 @@ def examine(reader: Reader, text: str, threshold: Threshold, has_attributions: b
         for word in reading.words
         if threshold.marks(word.probability)
     ]
-    return Finding(reading, threshold, tuple(suspicions))
+    return Finding(reading, threshold, suspicions)
 
 
-def _lines(texts: Iterable[str]) -> Iterator[str]:
+def _lines(texts: Iterable[str]) -> Iterable[str]:
+    """Texts without their line ends; those of the standard input in any encoding."""
     if isinstance(texts, io.TextIOWrapper) and not texts.isatty():
-        yield from _decoded(texts.buffer.read(), "the input").split("\n")
-        return
-    for text in texts:
-        try:
-            text.encode()
-        except UnicodeEncodeError:  # bytes of another encoding, as Python hands them over
-            text = _decoded(os.fsencode(text), "the text")
-        yield text.rstrip("\n")
+        return _decoded(texts.buffer.read(), "the input").split("\n")
+    return (text.rstrip("\n") for text in texts)
 
 
 def _decoded(data: bytes, place: str) -> str:
@@ -414,7 +397,7 @@ def format_finding(finding: Finding) -> str:
     lines = [
         bracketed(finding),
         f"P(replaced): {'  '.join(pieces)}",
-        f"{_count(finding)}: above {finding.threshold}",
+        f"{finding.count}: above {finding.threshold}",
     ]
     for suspicion in finding.suspicions:
         word = suspicion.word
@@ -444,8 +427,8 @@ def as_record(finding: Finding) -> str:
             record["piece"], _ = reading.pieces[word.worst]
             record["piece_probability_by_generator"] = proposals.own_probability
             record["proposals"] = [
-                {"token": each.token, "word": each.word, "probability": round(each.probability, 4)}
-                for each in proposals.others
+                {"token": token, "word": proposed, "probability": round(probability, 4)}
+                for token, proposed, probability in proposals.others
             ]
         if suspicion and (attribution := suspicion.attribution):
             record["rests_on"] = [[n, round(x, 4)] for n, x in attribution.by_word.items()]
@@ -460,7 +443,7 @@ def _add_finding(page: Page, finding: Finding) -> None:
     page.heading(shorten(bracketed(finding), _MAX_COLUMNS))
     marks, pieces = finding.threshold.marks, finding.reading.pieces
     page.tokens(
-        f"{_count(finding)} (framed): above {finding.threshold}",
+        f"{finding.count} (framed): above {finding.threshold}",
         [(token, probability, marks(probability)) for token, probability in pieces],
         "marked",
     )
@@ -487,16 +470,11 @@ def bracketed(finding: Finding) -> str:
     return "".join([*parts, text[end:]])
 
 
-def _count(finding: Finding) -> str:
-    marked, words = len(finding.suspicions), len(finding.reading.words)
-    return f"{marked} of {words} words {'is' if marked == 1 else 'are'} marked"
-
-
 def _reasons(finding: Finding, suspicion: Suspicion) -> dict[str, str]:
     """Why a word is marked, by what is shown."""
     reasons = {}
     if proposals := suspicion.proposals:
-        proposed = ", ".join(f"{each.word} {each.probability:.2f}" for each in proposals.others)
+        proposed = ", ".join(f"{word} {chance:.2f}" for _, word, chance in proposals.others)
         text = f"{proposed}; as it stands {proposals.own_probability:.2g}"
         reasons["the generator would write"] = text
     if attribution := suspicion.attribution:

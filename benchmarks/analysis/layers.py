@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.analysis.korean import KoreanSentence, Morpheme
+from benchmarks.analysis.korean import KoreanSentence
 from benchmarks.analysis.reader import Inputs, Reader, TokenizedText
 from benchmarks.analysis.report import LayerFigure
 from benchmarks.metrics.weighted import Floats
@@ -71,14 +71,9 @@ def examples_of(
 
 @cache
 def part_of_speech(tag: str) -> str | None:
-    """Its name in `labels.toml`."""
-    names = {
-        beginning: name
-        for name, beginnings in _LABELS["part-of-speech"].items()
-        for beginning in beginnings
-        if tag.startswith(beginning)
-    }
-    return names[max(names, key=len)] if names else None
+    """Its name in `labels.toml`, by the longest beginning of the tag."""
+    names = {start: name for name, starts in _LABELS["part-of-speech"].items() for start in starts}
+    return names.get(max(filter(tag.startswith, names), key=len, default=""))
 
 
 def parts_of_pieces(sentence: KoreanSentence, text: TokenizedText) -> list[str | None]:
@@ -113,19 +108,26 @@ def _whole(sentence: KoreanSentence, label: str, text: str | None = None) -> Pro
     return ProbeExample(text or sentence.text, MEAN, label, last, sentence.text)
 
 
+def _last_word(sentence: KoreanSentence) -> dict[str, list[str]]:
+    """The forms of its morphemes by tag."""
+    forms: dict[str, list[str]] = {"EP": [], "EF": [], "NNB": []}
+    for morpheme in sentence.morphemes:
+        if morpheme.start > sentence.text.rfind(" "):
+            forms.setdefault(morpheme.tag, []).append(morpheme.form)
+    return forms
+
+
 def _tense(sentence: KoreanSentence) -> str | None:
     """Past or present, of a sentence with a final ending."""
-    last = _last_word(sentence)
-    forms = {m.form for m in last if m.tag == "EP"}
-    is_future = any(m.tag == "NNB" and m.form in _FUTURE for m in last)
-    has_ending = any(m.tag == "EF" for m in last)
-    if not has_ending or is_future or forms & set(_LABELS["tense"]["left-out"]):
+    last, labels = _last_word(sentence), _LABELS["tense"]
+    is_future = {*last["NNB"]} & {*_FUTURE} or {*last["EP"]} & {*labels["left-out"]}
+    if not last["EF"] or is_future:
         return None
-    return "past" if forms & set(_LABELS["tense"]["past"]) else "present"
+    return "past" if {*last["EP"]} & {*labels["past"]} else "present"
 
 
 def _level(sentence: KoreanSentence) -> str | None:
-    endings = [m.form for m in _last_word(sentence) if m.tag == "EF"]
+    endings = _last_word(sentence)["EF"]
     levels = _LABELS["level"].items() if endings else ()
     return next((name for name, form in levels if re.fullmatch(form, endings[-1])), None)
 
@@ -142,11 +144,6 @@ def _by_order(sentence: KoreanSentence, draw: random.Random) -> list[ProbeExampl
         return []
     other = _whole(sentence, "two words exchanged", " ".join(moved))
     return [_whole(sentence, "as it was"), other]
-
-
-def _last_word(sentence: KoreanSentence) -> list[Morpheme]:
-    start = sentence.text.rfind(" ") + 1
-    return [m for m in sentence.morphemes if m.start >= start]
 
 
 def _balanced(examples: Sequence[ProbeExample], num_examples: int) -> list[ProbeExample]:
@@ -175,8 +172,7 @@ def hidden_states(reader: Reader, encoder: Any, examples: Sequence[ProbeExample]
         by_text.setdefault(example.text, []).append(number)
     numbers = list(by_text.values())
     states: list[Any] = [None] * len(examples)
-    texts = [text.ids for text in reader.cut(list(by_text))]
-    for row, _, of_pieces in reader.judge(texts, layers):
+    for row, _, of_pieces in reader.judge([t.ids for t in reader.cut(list(by_text))], layers):
         for number in numbers[row]:
             piece = examples[number].piece
             states[number] = of_pieces.mean(axis=0) if piece == MEAN else of_pieces[piece]

@@ -55,11 +55,7 @@ _RUNTIME, _TOKENIZERS = "onnxruntime-web/dist", "@huggingface/tokenizers"
 
 
 def build_page(path: str, generator: str | None, output: Path) -> None:
-    """Write the folder `output` for the discriminator at `path`, whole or not at all.
-
-    Raises `ValueError` where npm is missing or fails, the folder is there already, or the model has
-    no discriminator or no WordPiece tokenizer.
-    """
+    """Write the folder `output` for the discriminator at `path`, whole or not at all."""
     require_onnx()
     npm = shutil.which("npm")
     if npm is None:

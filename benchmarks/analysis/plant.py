@@ -67,11 +67,11 @@ def words_by_form(sentences: Sequence[KoreanSentence]) -> Words:
     return words
 
 
-def edits(kind: str, sentence: KoreanSentence, words: Words, draw: random.Random) -> list[Edit]:
+def edits(kind: str, sentence: KoreanSentence, words: Words, draw: random.Random) -> Iterator[Edit]:
     """Every mistake of the kind that the sentence has room for."""
     if kind == "exchanged-word":
-        return list(_exchanged(sentence, words, draw))
-    return list(_EDITS[kind](sentence))
+        return _exchanged(sentence, words, draw)
+    return _EDITS[kind](sentence)
 
 
 def plant(kind: str, sentence: KoreanSentence, edit: Edit) -> Planted:

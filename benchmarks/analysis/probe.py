@@ -10,7 +10,15 @@ from benchmarks.analysis.layers import ProbeExample, examples_of, hidden_states,
 from benchmarks.analysis.mistakes import detectors_of, mistake_figures
 from benchmarks.analysis.plant import KINDS, plant_evenly, words_by_form
 from benchmarks.analysis.reader import Reader, open_reader
-from benchmarks.analysis.report import MODEL, RANDOM_INIT, Figures, LayerFigure, blocks_of
+from benchmarks.analysis.report import (
+    MODEL,
+    RANDOM_INIT,
+    Figures,
+    LayerFigure,
+    add_parts,
+    markdown_of,
+    sections_of,
+)
 from benchmarks.encoder import load_encoder
 from benchmarks.results.run_folder import PROBE
 from benchmarks.results.table import markdown_text
@@ -64,11 +72,10 @@ def probe(
     record = json.loads(json.dumps(asdict(figures)), parse_constant=lambda constant: None)
     title = f"What the network finds and knows: {model}"
     page, markdown = Page(title), [f"# {markdown_text(title)}"]
-    for heading, blocks in blocks_of(figures).items():
+    for heading, parts in sections_of(figures).items():
         page.heading(heading)
-        markdown += [f"# {heading}", *(block.markdown for block in blocks if block.markdown)]
-        for block in blocks:
-            block.add(page)
+        add_parts(page, parts)
+        markdown += [f"# {heading}", *markdown_of(parts)]
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / f"{PROBE}.json", record)
     write_text(folder / f"{PROBE}.md", "\n\n".join(markdown) + "\n")
@@ -79,15 +86,15 @@ def probe(
 def held_out(
     names: Sequence[str], data_dirs: Sequence[Path], reader: Reader
 ) -> list[KoreanSentence]:
-    """The Korean sentences of tasks' evaluation examples, or of files; `ValueError` for none.
+    """The Korean sentences of tasks' evaluation examples, or of files.
 
     Every text of an example, and every line of a file, counts as a sentence. A piece has at least
     one character: what is `_MARGIN` shorter than the model's positions fits, even with a mistake.
     """
     longest = reader.source.max_positions or _MAX_CHARACTERS + _MARGIN
     max_characters = min(_MAX_CHARACTERS, longest - _MARGIN)
-    rows = (of for name in names for of in texts_of_name(name, data_dirs).values())
-    sentences = korean_sentences((text for of in rows for _, text in of), max_characters)
+    splits = (of for name in names for of in texts_of_name(name, data_dirs).values())
+    sentences = korean_sentences((text for of in splits for _, text in of), max_characters)
     if not sentences:
         raise UserError(
             f"no Korean sentence of 4 words to {max_characters} characters in {', '.join(names)}: "

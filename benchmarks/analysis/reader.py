@@ -7,7 +7,6 @@ piece is judged in the window that shows most of its surroundings.
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -161,28 +160,23 @@ class Reader:
     ) -> Iterator[tuple[int, Tensor]]:
         """Number of a mask, and the generator's logits (M, V) of its M pieces, all [MASK] at once.
 
-        A mask is the number of a text and pieces of it. Raises `ValueError` for pieces that no
-        window shows together.
+        A mask is the number of a text and pieces of it, which one window must show together.
         """
-        places = []
+        rows, places = [], []
         for number, pieces in masks:
             window = self.window_of(pieces[0], len(texts[number]))
             if not all(piece in window.shown for piece in pieces):
                 raise ValueError(f"the model has too few positions to mask {len(pieces)} pieces")
-            places.append(
-                (self.row(texts[number], window), [self.place(p, window) for p in pieces])
-            )
-        for batch in batches([row for row, _ in places]):
-            inputs = self._padded([places[i][0] for i in batch])
-            rows = torch.tensor([n for n, i in enumerate(batch) for _ in places[i][1]])
-            columns = torch.tensor([place for i in batch for place in places[i][1]])
-            inputs["input_ids"][rows, columns] = self.source.tokenizer.mask_token_id
-            logits = logits_at(self.generator, inputs, rows, columns).cpu()
-            start = 0
-            for i in batch:
-                end = start + len(places[i][1])
-                yield i, logits[start:end]
-                start = end
+            rows.append(self.row(texts[number], window))
+            places.append([self.place(piece, window) for piece in pieces])
+        for batch in batches(rows):
+            inputs = self._padded([rows[i] for i in batch])
+            counts = [len(places[i]) for i in batch]
+            at = torch.repeat_interleave(torch.tensor(counts))
+            columns = torch.tensor([place for i in batch for place in places[i]])
+            inputs["input_ids"][at, columns] = self.source.tokenizer.mask_token_id
+            logits = logits_at(self.generator, inputs, at, columns).cpu()
+            yield from zip(batch, logits.split(counts), strict=True)
 
     def surprisals(
         self, texts: Sequence[Ids], masks: Sequence[tuple[int, Sequence[int]]]
@@ -197,12 +191,9 @@ class Reader:
         return sums
 
     def _padded(self, rows: Sequence[Ids]) -> dict[str, Tensor]:
-        length = max(map(len, rows))
-        ids = torch.full((len(rows), length), self.source.tokenizer.pad_token_id)
-        mask = torch.zeros(len(rows), length, dtype=torch.int64)
-        for number, row in enumerate(rows):
-            ids[number, : len(row)] = torch.from_numpy(row)
-            mask[number, : len(row)] = 1
+        pad = torch.nn.utils.rnn.pad_sequence
+        ids = pad(list(map(torch.from_numpy, rows)), True, self.source.tokenizer.pad_token_id)
+        mask = pad([torch.ones(len(row), dtype=torch.int64) for row in rows], True)
         return {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
 
 
@@ -230,22 +221,20 @@ def logits_at(network: Any, inputs: Inputs, rows: Tensor, columns: Tensor) -> Te
 
 def batches(rows: Sequence[Ids]) -> Iterator[list[int]]:
     """Numbers of rows of about the same length, 4,096 tokens at most or one row at a time."""
-    order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
     batch: list[int] = []
-    for here, after in pairwise([*order, None]):
-        assert here is not None
-        batch.append(here)
-        if after is None or len(rows[after]) * (len(batch) + 1) > _BATCH_TOKENS:
+    for number in sorted(range(len(rows)), key=lambda number: len(rows[number])):
+        if batch and len(rows[number]) * (len(batch) + 1) > _BATCH_TOKENS:
             yield batch
             batch = []
+        batch.append(number)
+    if batch:
+        yield batch
 
 
 def open_reader(model: str, generator: str | None = None, device: str = "cpu") -> Reader:
     """The networks of a run, an export, a folder or a hub name.
 
-    Without a name the generator is the one beside the discriminator. Raises `ValueError` for a
-    folder without weights, a tokenizer that does not say where a piece stands or has no mask token,
-    and a generator of another vocabulary.
+    Without a name the generator is the one beside the discriminator.
     """
     folders = [Path(model, folder, "discriminator") for folder in ("", "export")]
     path = next((str(folder) for folder in folders if folder.is_dir()), model)
@@ -256,8 +245,8 @@ def open_reader(model: str, generator: str | None = None, device: str = "cpu") -
     if tokenizer.mask_token_id is None:
         raise UserError(f"{path}: the tokenizer has no mask token; save one with it (mask_token)")
     generator = generator or (path if is_language_model(source) else generator_of(path))
-    if generator:
-        check_vocabulary(source, open_model(generator))
+    if generator and open_model(generator).tokenizer.get_vocab() != tokenizer.get_vocab():
+        raise UserError(f"{generator} has another vocabulary than {path}: give networks of one")
     where = choose_device(device)
     encoded = tokenizer("a", return_special_tokens_mask=True)
     marks = encoded["special_tokens_mask"]
@@ -270,11 +259,3 @@ def open_reader(model: str, generator: str | None = None, device: str = "cpu") -
         tuple(encoded["input_ids"][len(marks) - last :]),
         where,
     )
-
-
-def check_vocabulary(source: ModelSource, other: ModelSource) -> None:
-    """`ValueError` where the ids of one network mean other pieces to the other one."""
-    if other.tokenizer.get_vocab() != source.tokenizer.get_vocab():
-        raise UserError(
-            f"{other.name} has another vocabulary than {source.name}: give networks with the same"
-        )

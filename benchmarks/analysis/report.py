@@ -1,29 +1,27 @@
 """Figures of `electrify probe` on a page and in Markdown: planted mistakes and layers."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.analysis.plant import KINDS
-from benchmarks.metrics.statistics import holm
 from benchmarks.results.results import percent
 from benchmarks.results.run_folder import Json
-from benchmarks.results.table import Block, Record, record_lines
+from benchmarks.results.table import Table
 from benchmarks.statistics.uncertainty import Estimate
 from electrify.page.page import Page
 
 MODEL, RANDOM_INIT = "model", "random-init"  # networks
-_LEVEL = 0.05
+AUC, RECALL = "auc", "recall at 1%"
 _METRICS = {
-    "auc": "AUC against the other words of the sentence",
-    "recall at 1%": "Recall where 1 % of right words are flagged",
-    "precision at 1%": "Precision where 1 % of right words are flagged",
+    AUC: "AUC against the other words of the sentence",
+    RECALL: "Recall where 1 % of right words are flagged",
 }
 _HOW_MISTAKES = (
     "One mistake is planted in each right sentence. A word is as suspicious as its most suspicious "
     "piece. AUC: chance that a mistake is more suspicious than another word of its sentence. "
-    "Recall and precision: at the threshold above which stand 1 % of the words of right sentences. "
+    "Recall: at the threshold above which stand 1 % of the words of right sentences. "
     "In parentheses: 95 % intervals over sentences, each alone. All in percent; guessing has an "
     "AUC of 50."
 )
@@ -38,7 +36,7 @@ _HOW_PROBES = (
 
 @dataclass(frozen=True)
 class MistakeFigure:
-    """One figure with its interval over sentences; `p` is of a difference, for itself alone."""
+    """One figure with its interval over sentences."""
 
     kind: str
     num_sentences: int
@@ -75,42 +73,53 @@ class Figures:
 
 def read_figures(record: Json) -> Figures:
     """Those of `probe.json`."""
-    kinds: dict[str, Any] = {
-        "mistakes": MistakeFigure,
-        "layers": LayerFigure,
-    }
-    rows = {
-        name: [
+
+    def read(kind: Any, rows: Sequence[Json]) -> list[Any]:
+        return [
             kind(**{k: _estimate(v) if isinstance(v, dict) else v for k, v in row.items()})
-            for row in record[name]
+            for row in rows
         ]
-        for name, kind in kinds.items()
-    }
-    return Figures(**{**record, **rows})
+
+    mistakes = read(MistakeFigure, record["mistakes"])
+    return Figures(
+        **{**record, "mistakes": mistakes, "layers": read(LayerFigure, record["layers"])}
+    )
 
 
-def _estimate(record: Mapping[str, Any]) -> Estimate:
-    numbers: dict[str, Any] = {n: math.nan if of is None else of for n, of in record.items()}
-    return Estimate(**numbers)
+def _estimate(record: Json) -> Estimate:
+    return Estimate(**{name: math.nan if of is None else of for name, of in record.items()})
 
 
-def blocks_of(figures: Figures) -> dict[str, list[Block]]:
+Part = str | Table | Callable[[Page], None]  # a paragraph, a table or a plot
+
+
+def sections_of(figures: Figures) -> dict[str, list[Part]]:
     """The sections that have something to show, by title."""
     sections = {
-        "Which planted mistakes it finds": list(_mistake_blocks(figures)),
-        "What the network knows": list(_layer_blocks(figures)),
+        "Which planted mistakes it finds": list(_mistakes(figures.mistakes)),
+        "What the network knows": list(_layers(figures.layers)),
     }
-    return {title: blocks for title, blocks in sections.items() if blocks}
+    return {title: parts for title, parts in sections.items() if parts}
 
 
-def _text(text: str) -> Block:
-    return Block(lambda page: page.paragraph(text), text)
+def add_parts(page: Page, parts: Sequence[Part]) -> None:
+    """Append a section to a page."""
+    for part in parts:
+        if isinstance(part, str):
+            page.paragraph(part)
+        elif isinstance(part, Table):
+            part.add_to(page)
+        else:
+            part(page)
 
 
-def _table(title: str, rows: Sequence[Record]) -> Block:
-    return Block(
-        lambda page: page.records(rows, title), "\n".join([f"## {title}", "", *record_lines(rows)])
-    )
+def markdown_of(parts: Sequence[Part]) -> list[str]:
+    """Paragraphs and tables of a section; plots are left out."""
+    return [
+        part if isinstance(part, str) else "\n".join([f"## {part.caption}", "", *part.markdown()])
+        for part in parts
+        if isinstance(part, str | Table)
+    ]
 
 
 def _interval(estimate: Estimate) -> str | None:
@@ -121,94 +130,39 @@ def _interval(estimate: Estimate) -> str | None:
     return value if math.isnan(estimate.low) else f"{value} ({low} to {high})"
 
 
-# --- planted mistakes -----------------------------------------------------------------------------
-
-
-def _mistake_blocks(figures: Figures) -> Iterator[Block]:
-    every = figures.mistakes
-    if not every:
+def _mistakes(figures: Sequence[MistakeFigure]) -> Iterator[Part]:
+    if not figures:
         return
-    gaps = [m for m in every if " - " in m.detector]
-    whole = [m for m in every if " - " not in m.detector]
     aucs: dict[str, list[Estimate]] = {}
-    for m in whole:
-        if m.metric == "auc":
-            aucs.setdefault(m.detector, []).append(m.estimate)
-    yield _text(_verdict(gaps) if gaps else f"Only {whole[0].detector} was measured.")
-    yield Block(
-        lambda page: page.bar_plot(
-            "AUC by kind of mistake, percent; 50 is guessing",
-            list(dict.fromkeys(KINDS[m.kind] for m in whole)),
-            {name: [100 * e.value for e in of] for name, of in aucs.items()},
-            "AUC, percent",
-            {name: [100 * e.half_width for e in of] for name, of in aucs.items()},
-        )
-    )
-    yield _text(_HOW_MISTAKES)
-    for metric, title in _METRICS.items():
-        yield _table(title, _mistake_rows([m for m in whole if m.metric == metric]))
-    if gaps:
-        yield _table("Differences in AUC", _mistake_rows(gaps))
-
-
-def _verdict(gaps: Sequence[MistakeFigure]) -> str:
-    """On which kinds the first detector is better than each other one, corrected by Holm."""
-    p_values = [1.0 if math.isnan(gap.estimate.p) else gap.estimate.p for gap in gaps]
-    shown = [gap for gap, p in zip(gaps, holm(p_values), strict=True) if p <= _LEVEL]
-    sentences = []
-    for pair in dict.fromkeys(gap.detector for gap in gaps):
-        first, _, other = pair.partition(" - ")
-        higher, lower = (
-            [KINDS[g.kind] for g in shown if g.detector == pair and (g.estimate.value > 0) == up]
-            for up in (True, False)
-        )
-        sentences.append(
-            f"Beside {other}, {first} is shown to have a higher AUC on {len(higher)} of "
-            f"{len({gap.kind for gap in gaps})} kinds ({', '.join(higher) or 'none'}) and a lower "
-            f"one on {len(lower)} ({', '.join(lower) or 'none'})."
-        )
-    return " ".join([*sentences, f"Corrected for {len(gaps)} differences (Holm)."])
-
-
-def _mistake_rows(figures: Sequence[MistakeFigure]) -> list[Record]:
-    """A row a kind, a column a detector."""
-    rows: dict[str, dict[str, object]] = {}
     for m in figures:
-        start: dict[str, object] = {"kind": KINDS[m.kind], "sentences": m.num_sentences}
-        rows.setdefault(m.kind, start)[m.detector] = _interval(m.estimate)
-    return list(rows.values())
+        if m.metric == AUC:
+            aucs.setdefault(m.detector, []).append(m.estimate)
+    yield lambda page: page.bar_plot(
+        "AUC by kind of mistake, percent; 50 is guessing",
+        list(dict.fromkeys(KINDS[m.kind] for m in figures)),
+        {name: [100 * e.value for e in of] for name, of in aucs.items()},
+        "AUC, percent",
+        {name: [100 * e.half_width for e in of] for name, of in aucs.items()},
+    )
+    yield _HOW_MISTAKES
+    for metric, title in _METRICS.items():
+        rows: dict[str, dict[str, object]] = {}  # a row a kind, a column a detector
+        for m in figures:
+            if m.metric == metric:
+                start: dict[str, object] = {"kind": KINDS[m.kind], "sentences": m.num_sentences}
+                rows.setdefault(m.kind, start)[m.detector] = _interval(m.estimate)
+        yield Table.of(list(rows.values()), title)
 
 
-# --- layers ---------------------------------------------------------------------------------------
-
-Layers = Mapping[str, Sequence[LayerFigure]]  # by property, layer after layer
-
-
-def _layer_blocks(figures: Figures) -> Iterator[Block]:
-    networks: dict[str, dict[str, list[LayerFigure]]] = {}
-    for figure in figures.layers:
+def _layers(figures: Sequence[LayerFigure]) -> Iterator[Part]:
+    networks: dict[str, dict[str, list[LayerFigure]]] = {}  # by property, layer after layer
+    for figure in figures:
         of_network = networks.setdefault(figure.network, {})
         of_network.setdefault(figure.property, []).append(figure)
     if not networks:
         return
     model, baseline = networks[MODEL], networks[RANDOM_INIT]
-    yield Block(lambda page: _plot_layers(page, model))
-    parts = [
-        f"{name} {percent(best.selectivity.value, 1)} in layer {best.layer} (random "
-        f"initialisation {percent(_best(baseline[name]).selectivity.value, 1)} in its best)"
-        for name, best in ((name, _best(of)) for name, of in model.items())
-    ]
-    yield _text(f"The highest measured selectivity: {', '.join(parts)}.")
-    yield _text(_HOW_PROBES)
-    yield _table("Probes by layer, percent", _layer_rows(model, baseline))
-
-
-def _best(rows: Sequence[LayerFigure]) -> LayerFigure:
-    return max(rows, key=lambda row: row.selectivity.value)
-
-
-def _plot_layers(page: Page, model: Layers) -> None:
-    page.line_plot(
+    yield lambda page: page.line_plot(
         "Selectivity of probes by layer, percent",
         {name: [(r.layer, 100 * r.selectivity.value) for r in of] for name, of in model.items()},
         "layer",
@@ -218,10 +172,14 @@ def _plot_layers(page: Page, model: Layers) -> None:
             for name, of in model.items()
         },
     )
-
-
-def _layer_rows(model: Layers, baseline: Layers) -> list[Record]:
-    return [
+    parts = [
+        f"{name} {percent(best.selectivity.value, 1)} in layer {best.layer} (random "
+        f"initialisation {percent(_best(baseline[name]).selectivity.value, 1)} in its best)"
+        for name, best in ((name, _best(of)) for name, of in model.items())
+    ]
+    yield f"The highest measured selectivity: {', '.join(parts)}."
+    yield _HOW_PROBES
+    rows = [
         {
             "property": name,
             "examples": row.num_examples,
@@ -233,6 +191,11 @@ def _layer_rows(model: Layers, baseline: Layers) -> list[Record]:
             "random-init accuracy": _interval(other.accuracy),
             "random-init selectivity": _interval(other.selectivity),
         }
-        for name, rows in model.items()
-        for row, other in zip(rows, baseline[name], strict=True)
+        for name, of in model.items()
+        for row, other in zip(of, baseline[name], strict=True)
     ]
+    yield Table.of(rows, "Probes by layer, percent")
+
+
+def _best(rows: Sequence[LayerFigure]) -> LayerFigure:
+    return max(rows, key=lambda row: row.selectivity.value)

@@ -243,11 +243,8 @@ def _lines_of_split(
 
 def choose_device(name: str) -> torch.device:
     """The device asked for; "auto" is the GPU where there is one, NVIDIA's or Apple's."""
-    is_there = {
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-        "cpu": True,
-    }
+    is_there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    is_there["cpu"] = True
     if name == "auto":
         name = next(kind for kind, here in is_there.items() if here)
     if not is_there[name]:
@@ -340,11 +337,8 @@ def low_shot_rows(
     groups: dict[Hashable, list[int]] = {}
     for number in map(int, order):
         groups.setdefault(_class_of(examples[number]), []).append(number)
-    taken = [
-        number
-        for group in groups.values()
-        for number in group[: max(1, int(fraction * len(group) + 0.5))]
-    ]
+    sizes = {kind: max(1, int(fraction * len(of) + 0.5)) for kind, of in groups.items()}
+    taken = [number for kind, of in groups.items() for number in of[: sizes[kind]]]
     return rows[np.isin(example_of[rows], taken)]
 
 

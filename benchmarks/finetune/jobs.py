@@ -142,9 +142,10 @@ def plan_trials(
 ) -> list[Job]:
     """The trials of every task, of the encoder and of random initialisation; none without a
     search."""
-    search, jobs = options.search, list[Job]()
-    for task in tasks if search else ():
-        assert search is not None
+    jobs: list[Job] = []
+    if (search := options.search) is None:
+        return jobs
+    for task in tasks:
         settings, seed = settings_for(task, options, source), seeds_for(task, options)[0]
         tried = combinations(search, task)
         for role, (number, changes) in product(_roles(options), enumerate(tried, start=1)):
@@ -176,10 +177,7 @@ def combinations(search: SearchOptions, task: Task) -> list[dict[str, Any]]:
 def trial_data(
     task: Task, data: TaskData, settings: HyperParameters, seed: int, fraction: float
 ) -> TaskData:
-    """The seed's training rows in two: what trials learn from, and what they are scored on.
-
-    Raises `ValueError` where one part is empty.
-    """
+    """The seed's training rows in two: what trials learn from, and what they are scored on."""
     positions = sampled_examples(len(data.train), settings.max_train_examples, seed)
     rows = tuple(data.train[number] for number in positions)
     learnt, scored = split_by_group(task, rows, 1 - fraction, salt="search\n")
@@ -207,11 +205,8 @@ def choose(jobs: Sequence[Job], trials: Sequence[Job], results: Mapping[str, Res
         if own:
             best = max(own, key=worth)
             result = results[best.key]
-            search = {
-                "best": best.trial,
-                "value": result.value,
-                "num_held_out": result.num_examples,
-            }
+            value, count = result.value, result.num_examples
+            search = {"best": best.trial, "value": value, "num_held_out": count}
             job = replace(job, settings=best.settings, search=search)
         chosen.append(job)
     return chosen
@@ -235,11 +230,10 @@ def prepare(
         features = task.featurize(examples, tokenizer, length, train)
         if not features.input_ids:
             raise UserError(f"{task.name} {split}: none of {len(examples)} rows can be used")
-        if features.num_truncated:
-            percentage = 100 * features.num_truncated / len(examples)
+        if (cut := features.num_truncated) > 0:
             warn(
-                f"{task.name} {split}: {features.num_truncated:,} of {len(examples):,} examples "
-                f"({percentage:.1f} %) are longer than {length} pieces and were cut"
+                f"{task.name} {split}: {cut:,} of {len(examples):,} examples "
+                f"({100 * cut / len(examples):.1f} %) are longer than {length} pieces and were cut"
             )
         return Split(examples, features)
 

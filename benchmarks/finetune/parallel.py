@@ -22,7 +22,7 @@ from electrify.system.progress import Stopped
 
 _POLL_SECONDS = 0.2
 # of a worker process, set as it starts
-_steps: Any = None  # queue of (index of the call, finished rows)
+_steps: Any = None  # queue of (index of a call, its rows that are finished)
 _stop: Any = None  # event: leave at the next step
 
 
@@ -37,8 +37,7 @@ def run_jobs(
     `function` calls `report(num_rows)` after every step; it reaches `on_step(index, num_rows)` in
     this process, and an exception of `on_step` ends all jobs. Processes share the cores that this
     one may use, and each sees one GPU. With one process they run right here, in order. Of `calls`
-    each is dropped once it is done, with what it alone refers to. Raises `ValueError` if the system
-    kills a process.
+    each is dropped once it is done, with what it alone refers to.
     """
     if num_processes == 1 or len(calls) == 1:
         for index in range(len(calls)):  # `enumerate` would keep the call until the next one
@@ -57,18 +56,22 @@ def run_jobs(
         running: dict[Future[Any], int] = {
             pool.submit(_work, function, index, call): index for index, call in enumerate(calls)
         }
-        lacking = [0] * len(calls)  # steps of a result that came before them
+        done = [0] * len(calls)  # rows that `on_step` has
+
+        def advance(index: int, num_rows: int) -> None:
+            if (new := num_rows - done[index]) > 0:
+                done[index] = num_rows
+                on_step(index, new)
+
         try:
             while running:
                 finished, _ = wait(running, _POLL_SECONDS, FIRST_COMPLETED)
-                ended = {running.pop(future): future.result() for future in finished}
-                for index, (_, num_reported) in ended.items():
-                    lacking[index] += num_reported
-                while not steps.empty() or any(lacking[index] > 0 for index in ended):
-                    index, num_rows = steps.get()
-                    lacking[index] -= 1
-                    on_step(index, num_rows)
-                for index, (result, _) in ended.items():
+                while not steps.empty():
+                    advance(*steps.get())
+                for future in finished:
+                    index = running.pop(future)
+                    result, num_rows = future.result()
+                    advance(index, num_rows)
                     calls[index] = ()
                     yield index, result
         except BrokenProcessPool as error:
@@ -107,21 +110,21 @@ def _start(steps: Any, stop: Any, gpus: Any, num_threads: int) -> None:
 
 
 def _work(function: Callable[..., Any], index: int, call: tuple[Any, ...]) -> tuple[Any, int]:
-    """The result, and how many steps were reported."""
+    """The result, and how many rows were reported."""
     parent = multiprocessing.parent_process()
-    num_reported = 0
+    done = 0
 
     def leave_if_asked() -> None:
         if _stop.is_set() or parent is None or not parent.is_alive():
             raise Stopped("asked to by the parent process")
 
     def report(num_rows: int) -> None:
-        nonlocal num_reported
-        num_reported += 1
-        _steps.put((index, num_rows))
+        nonlocal done
+        done += num_rows
+        _steps.put((index, done))
         leave_if_asked()
 
     leave_if_asked()  # a few calls wait in a queue that nothing cancels
     result = function(*call, report)
     return_freed_memory()
-    return result, num_reported
+    return result, done

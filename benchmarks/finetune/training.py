@@ -5,7 +5,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -45,10 +45,7 @@ _MESSAGES = (
 def in_fitting_parts(
     work: Callable[[int], _Result], num_rows: int, what: str
 ) -> tuple[_Result, int]:
-    """`work(n)` with n rows at once, n halved for as long as memory does not suffice; and that n.
-
-    Raises `ValueError` where one row alone does not fit.
-    """
+    """`work(n)` with n rows at once, n halved while memory does not suffice; and that n."""
     while True:
         try:
             return work(num_rows), num_rows
@@ -116,12 +113,9 @@ class Trainer:
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         rng = np.random.default_rng([seed, 2])
         num_steps = settings.num_steps(len(rows))
-        batches = [
-            rows[batch]
-            for batch in training_batches(
-                features.lengths[rows], settings.batch_size, num_steps, rng
-            )
-        ]
+        lengths = features.lengths[rows]
+        numbers = training_batches(lengths, settings.batch_size, num_steps, rng)
+        batches = [rows[batch] for batch in numbers]
         self._fill_cache(features, rows)
         network.train()
         state = _State(unfinished, self, optimizer, selection)
@@ -211,23 +205,21 @@ class Trainer:
         whole: Callable[[], _Batch | None] = lambda: None,
     ) -> torch.Tensor:
         """Add the gradients of the mean loss over `rows`; the loss, a scalar on the device."""
-        loss, self.micro_batch_size = in_fitting_parts(
-            lambda size: self._gradients_in_parts(features, rows, size, whole),
-            min(self.micro_batch_size, len(rows)),
-            self.label,
-        )
+
+        def in_parts(size: int) -> torch.Tensor:
+            self.network.zero_grad(set_to_none=True)  # of a part before memory was at an end
+            if size == len(rows) and (batch := whole()) is not None:
+                return self._backward([batch])
+            starts = range(0, len(rows), size)
+            return self._backward([self._learnt(features, rows[i : i + size]) for i in starts])
+
+        size = min(self.micro_batch_size, len(rows))
+        loss, self.micro_batch_size = in_fitting_parts(in_parts, size, self.label)
         return loss
 
-    def _gradients_in_parts(
-        self, features: Features, rows: Rows, size: int, whole: Callable[[], _Batch | None]
-    ) -> torch.Tensor:
+    def _backward(self, parts: list[_Batch]) -> torch.Tensor:
         """Parts are weighed by their labels, term by term of the loss, so that the sum is the
         gradient of the whole."""
-        self.network.zero_grad(set_to_none=True)  # of a part before memory was at an end
-        if size == len(rows) and (batch := whole()) is not None:
-            parts = [batch]
-        else:
-            parts = [self._learnt(features, rows[i : i + size]) for i in range(0, len(rows), size)]
         head = self.network.head
         counts = [head.counts(part) for part in parts] if len(parts) > 1 else [(1,)]
         totals = [max(1, sum(column)) for column in zip(*counts, strict=True)]
@@ -273,13 +265,12 @@ def _ahead(
         yield from (partial(make, rows) for rows in batches)
         return
     with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(make, batches[0]) if batches else None
-        for number in range(len(batches)):
-            assert following is not None
-            current = following
-            if number + 1 < len(batches):
-                following = pool.submit(make, batches[number + 1])
-            yield current.result
+        made: list[Future[_Batch | None]] = []
+        for rows in batches:
+            made.append(pool.submit(make, rows))
+            if len(made) > 1:
+                yield made.pop(0).result
+        yield from (last.result for last in made)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""How well scores find planted items among others: AUC, recall and precision at a threshold.
+"""How well scores find planted items among others: AUC, and recall at a threshold.
 
 All are functions of how often each example is in a sample, as in `weighted`. An example has one
 positive item, where nothing else is said, and any number of negative ones.
@@ -47,19 +47,3 @@ def threshold_at(negatives: Floats, false_alarm_fraction: float) -> float:
 def recall_above(positives: Floats, threshold: float) -> Weighted:
     """The share of positive items with a score above the threshold."""
     return mean_of((positives > threshold).astype(np.float64))
-
-
-def precision_above(
-    positives: Floats, negatives: Floats, owners: Owners, threshold: float
-) -> Weighted:
-    """The share of positive ones among all items above the threshold; nan if there are none."""
-    hits = (positives > threshold).astype(np.float64)
-    alarms = np.bincount(owners[negatives > threshold], minlength=len(positives))
-
-    def score(counts: Floats) -> Floats:
-        flagged = counts @ (hits + alarms)
-        share = np.full(len(counts), math.nan)
-        np.divide(counts @ hits, flagged, out=share, where=flagged > 0)
-        return share
-
-    return score

@@ -48,7 +48,7 @@ from benchmarks.results.table import record_lines
 from benchmarks.tasks.data import data_dirs, dir_of, load_data
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.run import EvaluationRun, OnnxConfig
-from electrify.stage.folder import MANIFEST, Stage, read_manifest, write_json, write_text
+from electrify.stage.folder import MANIFEST, read_manifest, write_json, write_text
 from electrify.stage.plan import NETWORKS, onnx_stage, scored_folder
 from electrify.stage.run import run_stage
 from electrify.system.machine import cpu_name
@@ -90,9 +90,7 @@ class Judged:
 def convert_run(config: EvaluationRun, model: str | None, overwrite: bool) -> None:
     """Convert the networks of a run's export or, with `model`, of a folder and its generator.
 
-    The stage has a folder a network, `tasks/`, cards and `report.json`. Raises `ValueError` for a
-    missing package, an unknown variant, results of another encoder, missing data and a network
-    that differs from torch's.
+    The stage has a folder a network, `tasks/`, cards and `report.json`.
     """
     require_onnx()
     if model is None:
@@ -104,7 +102,12 @@ def convert_run(config: EvaluationRun, model: str | None, overwrite: bool) -> No
         if generator := generator_of(model):
             networks["generator"] = Path(generator)
     stage, scored, options = onnx_stage(config, model), scored_folder(config), config.export.onnx
-    _check_encoder(stage, scored)
+    theirs = read_manifest(scored)["inputs"] if (scored / MANIFEST).exists() else stage.inputs
+    if any(theirs.get(name) != stage.inputs.get(name) for name in ("export", "model")):
+        raise UserError(
+            f"{scored} scores other weights than those to convert: electrify evaluate "
+            "them with --set evaluate.keep_models=true, or give another output_dir"
+        )
     for name in options.variants:
         if name not in VARIANTS:
             raise UserError(f"export.onnx.variants: {name!r}{nearest(name, VARIANTS)}")
@@ -113,16 +116,6 @@ def convert_run(config: EvaluationRun, model: str | None, overwrite: bool) -> No
         lambda folder: _convert(folder, networks, scored, options, config.evaluate, texts),
         overwrite,
     )
-
-
-def _check_encoder(stage: Stage, scored: Path) -> None:
-    """`ValueError` where the fine-tuned networks are not of the weights that are converted."""
-    theirs = read_manifest(scored)["inputs"] if (scored / MANIFEST).exists() else stage.inputs
-    if any(theirs.get(name) != stage.inputs.get(name) for name in ("export", "model")):
-        raise UserError(
-            f"{scored} scores other weights than those to convert: electrify evaluate "
-            "them with --set evaluate.keep_models=true, or give another output_dir"
-        )
 
 
 def _convert(

@@ -1,7 +1,6 @@
 """Networks as ONNX files, each compared with torch on real text before it is written."""
 
 import json
-import logging
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from benchmarks.encoder import (
     open_model,
 )
 from benchmarks.finetune.kept import ABOUT, Kept, read_kept
+from benchmarks.onnx.quantize import errors_alone
 from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.heads.spans import SpanHead
 from electrify.system.outcome import UserError
@@ -41,18 +41,25 @@ Outputs = dict[str, Tensor]
 Compute = Callable[[Mapping[str, Tensor]], Outputs]  # inputs by name to outputs by name
 
 
-@dataclass(frozen=True)
-class Network:
+class Network(nn.Module):
     """A network in single precision.
 
-    `module` takes tensors in the order of `inputs`, each (B, L) int64, and gives a tuple in the
-    order of `outputs`, each (B, ...).
+    Takes tensors in the order of `inputs`, each (B, L) int64, and gives a tuple in the order of
+    `outputs`, each (B, ...): `compute` of `model` has them by name.
     """
 
-    source: ModelSource
-    module: nn.Module
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+    def __init__(
+        self, source: ModelSource, model: nn.Module, inputs: Sequence[str], compute: Compute
+    ) -> None:
+        super().__init__()
+        self.source, self.model = source, model.eval()
+        self.inputs, self._compute = tuple(inputs), compute
+        with torch.inference_mode():
+            found = compute({name: torch.ones(1, 2, dtype=torch.int64) for name in inputs})
+        self.outputs = tuple(found)
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(self._compute(dict(zip(self.inputs, tensors, strict=True))).values())
 
 
 def open_network(folder: Path) -> Network:
@@ -60,14 +67,13 @@ def open_network(folder: Path) -> Network:
 
     A discriminator gives `states` (B, L, H) and `replaced_logits` (B, L), a masked language
     model `vocabulary_logits` (B, L, V), a fine-tuned network (`kept.keep`) the outputs of its head,
-    every other class `states`. Raises `ValueError` for a folder that is no model.
+    every other class `states`.
     """
     if (folder / ABOUT).is_file():
         return task_network(read_kept(folder))
     source = open_model(str(folder))
     name = (source.config.architectures or [_ENCODER])[0]
-    detects = is_discriminator(source)
-    if not detects:
+    if not is_discriminator(source):
         name = _LANGUAGE_MODEL if name.endswith("ForMaskedLM") else _ENCODER
     # eager: the fused attention's graph has branches for empty rows
     model = load_network(str(folder), getattr(_ANY, name), attn_implementation="eager")
@@ -83,9 +89,7 @@ def open_network(folder: Path) -> Network:
         return {STATES: states, REPLACED: model.classifier(model.head(states)).squeeze(-1)}
 
     inputs = accepted_inputs(getattr(model, model.base_model_prefix, model))
-    return make_network(
-        source, model, tuple(each for each in inputs if each != "position_ids"), compute
-    )
+    return Network(source, model, [each for each in inputs if each != "position_ids"], compute)
 
 
 def task_network(kept: Kept) -> Network:
@@ -94,27 +98,7 @@ def task_network(kept: Kept) -> Network:
         raise UserError(f"{kept.task.name}: only labels, numbers, tags and spans go to ONNX")
     encoder: Any = kept.network.encoder
     encoder.set_attn_implementation("eager")
-    return make_network(kept.source, kept.network, _INPUTS, kept.network)
-
-
-def make_network(
-    source: ModelSource, model: nn.Module, inputs: tuple[str, ...], compute: Compute
-) -> Network:
-    """The network that `compute` makes of a model; the names of its outputs are found by a run."""
-    with torch.inference_mode():
-        found = compute({name: torch.ones(1, 2, dtype=torch.int64) for name in inputs})
-    return Network(source, _Positional(model.eval(), inputs, compute), inputs, tuple(found))
-
-
-class _Positional(nn.Module):
-    """Takes and gives tensors in an order, as ONNX does."""
-
-    def __init__(self, model: nn.Module, inputs: tuple[str, ...], compute: Compute) -> None:
-        super().__init__()
-        self.model, self._inputs, self._compute = model, inputs, compute
-
-    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        return tuple(self._compute(dict(zip(self._inputs, tensors, strict=True))).values())
+    return Network(kept.source, kept.network, _INPUTS, kept.network)
 
 
 @dataclass(frozen=True)
@@ -131,9 +115,8 @@ def export_onnx(folder: Path, file: Path, texts: Sequence[str]) -> Exported:
     """Write the network of a `transformers` folder to `file`, as `open_network` has it.
 
     Weights are in single precision; batch and length are free, the length up to the positions that
-    the model has. `texts` is real text for the comparison with torch.
-    Raises `ValueError` where onnx is not installed, the folder is no model, the text is too short
-    or an output differs from torch's by more than `MAX_DIFFERENCE`; then nothing is written.
+    the model has. `texts` is real text for the comparison with torch: nothing is written where an
+    output differs by more than `MAX_DIFFERENCE`.
     """
     require_onnx()
     return export_network(open_network(folder), file, texts)
@@ -150,9 +133,8 @@ def export_network(network: Network, file: Path, texts: Sequence[str]) -> Export
     graph = _converted(network)
     _name_after_modules(graph)
     differences = {
-        length: _difference(network, graph, rows)
+        length: _difference(network, graph, real_rows(network.source, texts, length))
         for length in checked_lengths(network.source)
-        for rows in [real_rows(network.source, texts, length)]
     }
     if (worst := max(differences.values())) > MAX_DIFFERENCE:
         raise UserError(
@@ -173,23 +155,18 @@ def _converted(network: Network) -> Any:
     size = 2, min(16, longest or 16)
     rows = tuple(torch.ones(size, dtype=torch.int64) for _ in network.inputs)  # one is traced once
     shape = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length", max=longest)}
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)  # it warns of operators of torchvision
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            program = torch.onnx.export(
-                network.module,
-                rows,
-                dynamo=True,
-                verbose=False,
-                input_names=network.inputs,
-                output_names=network.outputs,
-                dynamic_shapes=((shape,) * len(network.inputs),),
-            )
-    finally:
-        logger.setLevel(level)
+    # it warns of operators of torchvision
+    with errors_alone("torch.onnx"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            network,
+            rows,
+            dynamo=True,
+            verbose=False,
+            input_names=network.inputs,
+            output_names=network.outputs,
+            dynamic_shapes=((shape,) * len(network.inputs),),
+        )
     assert program is not None
     return program.model_proto
 
@@ -235,7 +212,7 @@ def _difference(network: Network, graph: Any, rows: Mapping[str, NDArray[Any]]) 
     session = open_session(graph.SerializeToString(), 0)
     found = session.run(None, {name: rows[name] for name in network.inputs})
     with torch.inference_mode():
-        expected = network.module(*(torch.from_numpy(rows[name]) for name in network.inputs))
+        expected = network(*(torch.from_numpy(rows[name]) for name in network.inputs))
     return max(
         float(np.abs(one - two.numpy()).max()) for one, two in zip(found, expected, strict=True)
     )
@@ -253,19 +230,11 @@ def open_session(file: Path | bytes, num_threads: int = 1) -> Any:
 def predict(file: Path, rows: Iterable[Row]) -> list[dict[str, NDArray[Any]]]:
     """The outputs of each row, one row a run: a batch would share the scales of its activations."""
     session = open_session(file)
-    inputs = [each.name for each in session.get_inputs()]
-    outputs = [each.name for each in session.get_outputs()]
-    return [
-        {
-            name: array[0]
-            for name, array in zip(
-                outputs,
-                session.run(None, {name: row[name][None] for name in inputs}),
-                strict=True,
-            )
-        }
-        for row in rows
-    ]
+    inputs, outputs = (
+        [each.name for each in names] for names in (session.get_inputs(), session.get_outputs())
+    )
+    runs = (session.run(None, {name: row[name][None] for name in inputs}) for row in rows)
+    return [{name: of[0] for name, of in zip(outputs, run, strict=True)} for run in runs]
 
 
 def documents(run: Path) -> list[str]:

@@ -105,32 +105,36 @@ def token_benchmark(
             count = max(1, round(MASKED_FRACTION * (len(ids) - 2)))
             originals.append(ids)
             places.append(np.sort(1 + rng.choice(len(ids) - 2, count, replace=False)))
-    masked = [ids.copy() for ids in originals]
-    for ids, of in zip(masked, places, strict=True):
-        ids[of] = source.tokenizer.mask_token_id
+
+    def filled(pieces: Sequence[Any]) -> list[NDArray[np.int64]]:
+        """The texts with other pieces in the hidden places."""
+        copies = [ids.copy() for ids in originals]
+        for ids, at, new in zip(copies, places, pieces, strict=True):
+            ids[at] = new
+        return copies
+
+    masked = [_row(ids) for ids in filled([source.tokenizer.mask_token_id] * len(originals))]
     if output == VOCABULARY:
         gold = [ids[of] for ids, of in zip(originals, places, strict=True)]
         outcome = partial(
             _outcome, "masked tokens", gold, lambda i, of: of[output][places[i]].argmax(-1)
         )
-        rows = [_row(ids) for ids in masked]
-        return Benchmark("masked tokens", "accuracy", "tokens", rows, outcome, must_agree=False)
+        return Benchmark("masked tokens", "accuracy", "tokens", masked, outcome, must_agree=False)
     if generate is None:
         pieces = np.concatenate([ids[1:-1] for ids in originals])
         drawn = [rng.choice(pieces, len(of)) for of in places]
     else:
-        logits = [of[VOCABULARY] for of in generate([_row(ids) for ids in masked])]
+        logits = [of[VOCABULARY] for of in generate(masked)]
         drawn = [  # samples of softmax
             (of[at] + rng.gumbel(size=of[at].shape)).argmax(axis=-1)
             for of, at in zip(logits, places, strict=True)
         ]
-    replaced = [ids.copy() for ids in originals]
-    for ids, at, new in zip(replaced, places, drawn, strict=True):
-        ids[at] = new
+    replaced = filled(drawn)
     gold = [(a != b)[1:-1] for a, b in zip(replaced, originals, strict=True)]
     outcome = partial(_outcome, "replaced tokens", gold, lambda i, of: of[output][1:-1] > 0)
-    rows = [_row(ids) for ids in replaced]
-    return Benchmark("replaced tokens", "accuracy", "tokens", rows, outcome)
+    return Benchmark(
+        "replaced tokens", "accuracy", "tokens", [_row(ids) for ids in replaced], outcome
+    )
 
 
 def _outcome(
@@ -196,23 +200,14 @@ def measure(subjects: Sequence[Subject], files: Mapping[str, Path]) -> list[Loss
     """The loss of every subject's int8 file; `files` are by the subject's name."""
     losses = []
     for subject in subjects:
-        benchmark, fp32 = subject.benchmark, subject.expected
-        int8 = benchmark.outcome(predict(files[subject.name], benchmark.rows))
-        better, worse = (fp32, int8) if benchmark.higher_is_better else (int8, fp32)
-        losses.append(
-            Loss(
-                benchmark.name,
-                benchmark.metric,
-                benchmark.unit,
-                len(fp32.predictions),
-                fp32.score,
-                int8.score,
-                difference({0: better.score}, better.draws, {0: worse.score}, worse.draws),
-                agreement(fp32.predictions, int8.predictions),
-                benchmark.must_agree,
-                all(each == fp32.predictions[0] for each in fp32.predictions),
-            )
-        )
+        of, fp32 = subject.benchmark, subject.expected
+        int8 = of.outcome(predict(files[subject.name], of.rows))
+        better, worse = (fp32, int8) if of.higher_is_better else (int8, fp32)
+        lost = difference({0: better.score}, better.draws, {0: worse.score}, worse.draws)
+        about = of.name, of.metric, of.unit, len(fp32.predictions), fp32.score, int8.score, lost
+        agreed = agreement(fp32.predictions, int8.predictions)
+        is_constant = all(each == fp32.predictions[0] for each in fp32.predictions)
+        losses.append(Loss(*about, agreed, of.must_agree, is_constant))
     return losses
 
 
@@ -223,21 +218,21 @@ def agreement(one: Sequence[object], two: Sequence[object]) -> float:
 
 def problems(losses: Sequence[Loss]) -> list[str]:
     """Where a variant loses too much or what it loses is not known, in words."""
-    found = []
+    reasons = []
     for loss in losses:
         if loss.is_constant:
-            found.append(f"{loss.benchmark} says nothing: fp32 predicts the same everywhere")
+            reasons.append(f"{loss.benchmark} says nothing: fp32 predicts the same everywhere")
         if not loss.lost.value <= MAX_LOST:
-            found.append(
+            reasons.append(
                 f"{loss.benchmark} loses {percent(loss.lost.value)} points of {loss.metric} "
                 f"(allowed {percent(MAX_LOST)})"
             )
         if loss.must_agree and not loss.agreement >= MIN_AGREEMENT:
-            found.append(
+            reasons.append(
                 f"{loss.benchmark} agrees with fp32 on {percent(loss.agreement)} % of "
                 f"{loss.num_units:,} {loss.unit} (needed {percent(MIN_AGREEMENT)})"
             )
-    return found
+    return reasons
 
 
 def choose_kept(subjects: Sequence[Subject], bits: Bits, scratch: Path) -> list[str]:
@@ -247,7 +242,6 @@ def choose_kept(subjects: Sequence[Subject], bits: Bits, scratch: Path) -> list[
     two, four... until all subjects agree, on half as many other predictions as the gate allows.
     None if half of the modules do not suffice.
     """
-    names = dict.fromkeys(name for subject in subjects for name in modules(subject.file))
 
     def outputs(subject: Subject, kept: Sequence[str], num_rows: int | None) -> Sequence[Row]:
         quantize(subject.file, scratch / "choice.onnx", bits, kept)
@@ -259,16 +253,16 @@ def choose_kept(subjects: Sequence[Subject], bits: Bits, scratch: Path) -> list[
         return float(np.mean(errors))
 
     def agrees(subject: Subject, kept: Sequence[str]) -> bool:
-        if not subject.choice.must_agree:
-            return True
         rows = subject.expected_choice, outputs(subject, kept, None)
         one, two = (subject.choice.outcome(of).predictions for of in rows)
         return agreement(one, two) >= (1 + MIN_AGREEMENT) / 2
 
+    names = dict.fromkeys(name for subject in subjects for name in modules(subject.file))
     ranked = sorted(names, key=error_without)
+    judging = [subject for subject in subjects if subject.choice.must_agree]
     count = 1
     while count <= len(ranked) / 2:
-        if all(agrees(subject, ranked[:count]) for subject in subjects):
+        if all(agrees(subject, ranked[:count]) for subject in judging):
             return ranked[:count]
         count *= 2
     return []

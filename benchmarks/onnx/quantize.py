@@ -1,8 +1,8 @@
 """int8: matrix products by the dynamic quantisation of onnxruntime, embeddings by row."""
 
 import logging
-from collections.abc import Collection, Mapping
-from fnmatch import fnmatch
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,22 +22,15 @@ _MIN_ROWS = 64  # of a table: token types and the like stay as they are
 def quantize(file_in: Path, file_out: Path, bits: Bits = 7, kept: Collection[str] = ()) -> None:
     """Write an fp32 file of `export_onnx` in int8.
 
-    `kept` are patterns of modules that stay in fp32, as `modules` names them.
+    `kept` are modules that stay in fp32, as `modules` names them.
     """
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     model = onnx.load(file_in)
-    excluded = [
-        node.name
-        for node in model.graph.node
-        if any(fnmatch(_module(node.name), pattern) for pattern in kept)
-    ]
+    excluded = [node.name for node in model.graph.node if _module(node.name) in kept]
     quantize_tables(model, 2 ** (bits - 1) - 1, excluded)
-    logger = logging.getLogger()
-    level = logger.level
-    logger.setLevel(logging.ERROR)  # it advises a step that is of no use here
-    try:
+    with errors_alone():  # it advises a step that is of no use here
         quantize_dynamic(
             model,
             file_out,
@@ -47,6 +40,16 @@ def quantize(file_in: Path, file_out: Path, bits: Bits = 7, kept: Collection[str
             reduce_range=bits == 7,
             nodes_to_exclude=excluded,
         )
+
+
+@contextmanager
+def errors_alone(name: str | None = None) -> Iterator[None]:
+    """Without the warnings of a logger; None: of all."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
     finally:
         logger.setLevel(level)
 

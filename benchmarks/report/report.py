@@ -1,10 +1,9 @@
 """The report of one run, or of several side by side: a page, its top in Markdown, cards."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
-from benchmarks.analysis.report import blocks_of, read_figures
+from benchmarks.analysis.report import Part, add_parts, read_figures, sections_of
 from benchmarks.leakage.report import add_leakage, leakage_rows
 from benchmarks.report.curves import (
     add_curves,
@@ -34,7 +33,7 @@ from benchmarks.report.stages import (
 )
 from benchmarks.report.summary import summary_blocks
 from benchmarks.results.run_folder import RunFolder, has_stages, read_run
-from benchmarks.results.table import Block, markdown_text, record_lines
+from benchmarks.results.table import markdown_text, record_lines
 from benchmarks.statistics.comparison import Against, Baseline, between, resolve_baseline, within
 from electrify.page.page import Page
 from electrify.stage.folder import remove_torn, write_text
@@ -74,7 +73,8 @@ def report(
     summary = summary_blocks(runs, names, compared)
     title = ", ".join(names)
     page = Page(title, _SUBTITLE)
-    _add_blocks(summary, page)
+    for block in summary:
+        block.add(page)
     if one:
         add_mean_curve(page, one)
     else:
@@ -108,6 +108,9 @@ def _sections(
             missing(page, run, "evaluate", "Scores")
         add_scores(page, run, compared)
 
+    def probed(parts: Sequence[Part]) -> Callable[[Page, RunFolder], None]:
+        return lambda page, _: add_parts(page, parts)
+
     sections: dict[str, Callable[[Page, RunFolder], None]] = {
         "Scores in full": scores,
         "Published scores": add_published,
@@ -118,8 +121,8 @@ def _sections(
         "Leakage": lambda page, run: add_leakage(page, run, with_texts),
     }
     if run.probe:
-        for title, blocks in blocks_of(read_figures(run.probe)).items():
-            sections[title] = partial(_add_blocks, blocks)
+        for title, parts in sections_of(read_figures(run.probe)).items():
+            sections[title] = probed(parts)
     if has_stages(run):
         sections |= {
             "The model": add_model,
@@ -128,11 +131,6 @@ def _sections(
             "Corpus": add_corpus,
         }
     return sections | {"Cost, versions and config": add_stages}
-
-
-def _add_blocks(blocks: Sequence[Block], page: Page, run: RunFolder | None = None) -> None:
-    for block in blocks:
-        block.add(page)
 
 
 def _names(runs: Sequence[RunFolder]) -> list[str]:

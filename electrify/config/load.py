@@ -26,7 +26,10 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
 
     Raises `ValueError` naming file, key, value and what would be right.
     """
-    return override_config(read_config(Path(path)), overrides, str(path))
+    raw = read_config(Path(path))
+    for override in overrides:
+        _apply_override(raw, override)
+    return parse_config(raw, str(path))
 
 
 def read_config(path: Path, extended: Sequence[Path] = ()) -> dict[str, Any]:
@@ -69,13 +72,6 @@ def _read_toml(path: Path) -> dict[str, Any]:
         ) from None
     except (ValueError, RecursionError) as error:  # other bytes, too many digits, too deep
         raise UserError(f"{path} is not valid TOML: {error}") from None
-
-
-def override_config(raw: dict[str, Any], overrides: Sequence[str], where: str) -> RunConfig:
-    """`load_config` of what `read_config` gave, which the overrides change."""
-    for override in overrides:
-        _apply_override(raw, override)
-    return parse_config(raw, where)
 
 
 def parse_config(raw: dict[str, Any], where: str = "config") -> RunConfig:

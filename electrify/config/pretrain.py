@@ -192,8 +192,8 @@ class PretrainConfig(SequenceConfig):
     """`joint`: one update for both networks. `decoupled`: the generator is updated first, each
     network with its own optimiser."""
     initial_model: str | None = None
-    """Weights to go on from: a run's folder, a `transformers` ELECTRA or BERT folder, or a hub
-    name."""
+    """Weights to go on from: a run's folder, a `transformers` folder of ELECTRA, BERT or
+    ModernBERT, or a hub name."""
     initial_generator: str | None = None
     """The generator that belongs to `initial_model`: a `transformers` folder or a hub name."""
     device: Literal["auto", "cpu", "cuda", "xla"] = "auto"
@@ -535,6 +535,11 @@ class PretrainConfig(SequenceConfig):
     @model_validator(mode="after")
     def _check_unused(self) -> Self:
         """Options that would change nothing are refused, not passed over."""
+        if self.matrix_learning_rate is not None and self.optimizer != "muon":
+            raise UserError(
+                f"matrix_learning_rate = {self.matrix_learning_rate} with optimizer = "
+                f"{self.optimizer!r}: only muon uses it; leave it out"
+            )
         if self.initial_generator is not None and self.initial_model is None:
             raise UserError(f"initial_generator = {self.initial_generator!r} needs initial_model")
         reads_masked = self.has_generator and self.objective != "electric"  # not so its towers
@@ -549,13 +554,11 @@ class PretrainConfig(SequenceConfig):
             ),
             ("initial_generator", reads_masked),
             ("mlm_learning_rate", self.mlm_steps_fraction > 0),
-            ("matrix_learning_rate", self.optimizer == "muon"),
         ):
             given, default = getattr(self, name), type(self).model_fields[name].default
             if given != default and not is_used:
                 raise UserError(
-                    f"{name} = {given!r} with objective = {self.objective!r}, generator = "
-                    f"{self.generator!r} and optimizer = {self.optimizer!r}: nothing would use it; "
-                    "leave it out"
+                    f"{name} = {given!r} with objective = {self.objective!r} and generator = "
+                    f"{self.generator!r}: nothing would use it; leave it out"
                 )
         return self

@@ -19,7 +19,14 @@ from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest, write_json, write_text
 from electrify.stage.plan import CARD, FINETUNING, METRICS, output_dir
 from model.plan import phases_of
-from model.weights.names import DETECTOR, Network, exported_networks, has_plain_generator
+from model.weights.names import (
+    DETECTOR,
+    PREDICTOR,
+    Network,
+    exported_networks,
+    has_plain_generator,
+    transformers_class,
+)
 from model.weights.origin import Origin, base_model, read_origin
 
 Json = Mapping[str, Any]
@@ -53,13 +60,17 @@ def write_cards(
         keep_trailing_newline=True,
         autoescape=False,  # it is Markdown
     ).get_template("card.md")
+    classes = {
+        name: transformers_class(network, config.pretrain).__name__
+        for name, network in (("detector", DETECTOR), ("predictor", PREDICTOR))
+    }
     for network in exported_networks(config.pretrain):
         card = layout.render(
             facts=facts | {"difference": f"{differences[network.folder]:.1e}"},
             parameters=facts["parameters"].get(network.folder),
             folder=network.folder,
             objective=texts["objectives"][config.pretrain.objective],
-            use=texts["uses"][_use(config.pretrain, network)],
+            use=texts["uses"][_use(config.pretrain, network)].format(**classes),
             metadata=_metadata(config, network, origin),
             licence=_licence_words(texts["licences"], origin),
             origins=_origin_rows(origin),
@@ -112,7 +123,7 @@ def _metadata(config: RunConfig, network: Network, origin: Origin) -> str:
         base_model=base_model(initial) if initial else None,
         language=sorted({source.language for source in config.clean.sources}),
         library_name="transformers",
-        tags=["electra"],
+        tags=["electra", *(["modernbert"] if config.pretrain.architecture == "modern" else [])],
     )
     return str(data.to_yaml())
 

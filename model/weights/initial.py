@@ -1,75 +1,33 @@
 """Continued pretraining: the weights of an earlier model as the start of a run.
 
-They are read from another run or from `transformers` folders. Embedding matrices for another
-vocabulary are made piece by piece.
+Embedding matrices for another vocabulary are made piece by piece.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import torch
-from huggingface_hub import snapshot_download
 from tokenizers import models
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    ElectraConfig,
-    ElectraForMaskedLM,
-    ElectraForPreTraining,
-)
-from transformers.utils import logging as transformers_logging
 
 from electrify.config.load import toml_value
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
-from electrify.stage.plan import (
-    NETWORKS,
-    check_initial,
-    initial_checkpoint,
-    output_dir,
-    run_folder,
-)
-from electrify.storage.files import read_json
+from electrify.stage.plan import output_dir
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
-from model.plan import EncoderShape, discriminator_shape, generator_shape
-from model.train.checkpoint import DAMAGES, read_checkpoint, restore_model, trained_options
-from model.weights.names import (
-    DETECTOR,
-    GENERATOR,
-    LANGUAGE_MODEL,
-    OUTPUT_TABLE,
-    PREDICTOR,
-    WORD_TABLE,
-    Network,
-    name_pairs,
-    renamed,
-    tie,
-    to_our_names,
-    untie,
-)
+from model.plan import EncoderShape
+from model.train.checkpoint import restore_model
+from model.weights.names import tie, untie
+from model.weights.source import Source, Weights, read_source
 from vocab.shards.files import TokenShards
-from vocab.tokenizer import (
-    CLS,
-    MASK,
-    PAD,
-    SEP,
-    TOKENIZER_FILE,
-    is_lowercase,
-    is_special,
-    read_pieces,
-    tokenizer_sha256,
-)
+from vocab.tokenizer import CLS, MASK, PAD, SEP, is_special, read_pieces
 from vocab.wordpiece.segment import is_continuing, surface
 
-_HUB_FILES = ["*.json", "*.txt", "*.safetensors", "*.bin"]
 # what weights must share; the options that set the main network's sizes have the same names
 _SIZES = (
     "architecture",
@@ -80,22 +38,15 @@ _SIZES = (
     "intermediate_size",
     "layer_norm_eps",
 )
+_MODERN_SIZES = (
+    "global_attn_every_n_layers",
+    "local_attention",
+    "global_rope_theta",
+    "local_rope_theta",
+)
 _BY_PIECE = (".word.weight", "generator_head.bias", "language_head.bias")
 _MANY_UNKNOWN = 0.1  # of the pieces
-Weights = dict[str, Tensor]
-
-
-@dataclass(frozen=True)
-class Source:
-    """Weights of each network by itself, under the names of `model.electra`."""
-
-    place: str
-    weights: Weights
-    shape: EncoderShape  # of the main network
-    generator_shape: EncoderShape | None  # None: there is no generator
-    tokenizer_sha256: str | None  # of a run
-    pieces: Sequence[str] | None  # None: no vocabulary lies beside the weights
-    is_lowercase: bool | None  # its text; None: nothing says so
+_FACTORS = 1e-3  # how far a product of factors may be from a matrix, as a fraction of its size
 
 
 def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
@@ -111,6 +62,8 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
     _check_sizes(source, model, uses_generator)
     rows = _rows_between(source, config, model.special)
     given = _given(source, pretrain, uses_generator)
+    if model.shape.is_modern and not any(".project." in name for name in given):
+        given = _factorised(given, source, model, uses_generator)
     state = {name: tensor.detach().cpu() for name, tensor in model.named_parameters()}
     filled = {
         name: _fitted(name, given[name], tensor, rows) if name in given else tensor
@@ -124,187 +77,6 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
             f"{source.place} has do_lower_case = {str(source.is_lowercase).lower()}, this run "
             f"vocab.lowercase = {str(lowercase).lower()}: the model has not learnt such text"
         )
-
-
-def read_source(config: PretrainConfig) -> Source:
-    """What `initial_model` and `initial_generator` name; `UserError` if it cannot be read."""
-    check_initial(config)
-    place, generator = config.initial_model, config.initial_generator
-    assert place is not None
-    checkpoint = initial_checkpoint(place)
-    if checkpoint is None:
-        return _from_transformers(place, generator)
-    if generator is not None:
-        raise UserError(
-            f"pretrain.initial_generator = {generator!r} beside the run {place!r}, which has a "
-            f"generator of its own: leave it out, or give initial_model = {place}/export/"
-            "discriminator"
-        )
-    return _from_checkpoint(place, checkpoint)
-
-
-def _from_checkpoint(place: str, path: Path) -> Source:
-    try:
-        checkpoint = read_checkpoint(path)
-        config = trained_options(checkpoint.identity)
-        vocab_size = int(checkpoint.identity["vocab_size"])
-        sha256 = str(checkpoint.identity["tokenizer_sha256"])
-    except DAMAGES as error:
-        raise UserError(
-            f"pretrain.initial_model = {place!r}: {path} is damaged ({error}); name another "
-            "checkpoint folder of that run"
-        ) from None
-    vocab, pieces = run_folder(path) / "vocab", None
-    if (vocab / TOKENIZER_FILE).is_file():
-        if tokenizer_sha256(vocab) != sha256:
-            raise UserError(
-                f"{vocab} is not the vocabulary that {path} was trained with: put that one back"
-            )
-        pieces = read_pieces(vocab)
-    return Source(
-        place,
-        untie(checkpoint.model, config),
-        discriminator_shape(config, vocab_size),
-        generator_shape(config, vocab_size) if config.has_generator else None,
-        sha256,
-        pieces,
-        is_lowercase(vocab),
-    )
-
-
-def _from_transformers(place: str, generator: str | None) -> Source:
-    main = _folder(place, "initial_model")
-    extra: list[tuple[Path, Network]] = []
-    if not (main / "config.json").is_file() and (main / "discriminator").is_dir():
-        # a run's export: all of it
-        networks = (LANGUAGE_MODEL,) if generator else (GENERATOR, LANGUAGE_MODEL)
-        extra = [(main / n.folder, n) for n in networks if (main / n.folder).is_dir()]
-        main = main / "discriminator"
-    if generator is not None:
-        extra.append((_folder(generator, "initial_generator"), GENERATOR))
-    config = read_electra_config(main)
-    predicts = "ElectraForMaskedLM" in (config.architectures or [])
-    weights = _read_weights(main, config, PREDICTOR if predicts else DETECTOR)
-    pieces, shape_of_generator = read_pieces(main), None
-    if len(pieces) > config.vocab_size:
-        raise UserError(
-            f"{main} has {len(pieces)} pieces, but vocab_size = {config.vocab_size} in its "
-            "config.json: they are not of one model"
-        )
-    for folder, network in extra:
-        own = read_electra_config(folder)
-        if read_pieces(folder) != pieces:
-            raise UserError(f"{folder} has another vocabulary than {main}: give networks of one")
-        added = _read_weights(folder, own, network)
-        if network is GENERATOR:
-            shape_of_generator = EncoderShape.of(own)
-        else:  # the main network again, with its other head
-            added = {n: t for n, t in added.items() if n.startswith(f"{network.head}.")}
-        weights |= added
-    shape, lowercase = EncoderShape.of(config), is_lowercase(main)
-    return Source(place, weights, shape, shape_of_generator, None, pieces, lowercase)
-
-
-def _folder(name: str, option: str) -> Path:
-    """A folder, or the copy of a model of the Hugging Face hub; `check_initial` has been asked."""
-    folder = Path(name).expanduser()
-    if folder.is_dir():
-        return folder
-    try:
-        return Path(snapshot_download(name, allow_patterns=_HUB_FILES))
-    except Exception as error:  # network, rights, no such model: the hub's own errors say which
-        raise UserError(
-            f"pretrain.{option} = {name!r} is not a folder, and the hub does not give it: {error}"
-        ) from None
-
-
-# of `transformers`, whose networks can be trained on here: the class of a config
-_CONFIGS: dict[str, Any] = {"electra": ElectraConfig, "bert": BertConfig}
-# an ELECTRA whose embeddings are as wide as its hidden states is a BERT: theirs, ELECTRA's
-_BERT_NAMES = (
-    ("bert.", "electra."),
-    ("cls.predictions.transform.", "generator_predictions."),
-    ("cls.predictions.decoder.weight", OUTPUT_TABLE),
-    ("cls.predictions.bias", "generator_lm_head.bias"),
-)
-_WANTED: dict[str, object] = {
-    "hidden_act": "gelu",
-    "type_vocab_size": 2,
-    "is_decoder": False,
-    "add_cross_attention": False,
-    "position_embedding_type": "absolute",
-}
-
-
-def read_electra_config(folder: Path) -> ElectraConfig:
-    """`config.json` of an ELECTRA folder, or of a BERT folder that of the ELECTRA it is.
-
-    `UserError` if its model is none that can be trained on here.
-    """
-    path = folder / "config.json"
-    if not path.is_file():
-        raise UserError(
-            f"{folder} holds neither a checkpoint of ours nor a config.json of transformers; in "
-            f"an export these are {', '.join(NETWORKS)}"
-        )
-    options = read_json(path)
-    kind = options.get("model_type") if isinstance(options, dict) else None
-    if kind not in _CONFIGS:
-        raise UserError(
-            f"{path}: model_type = {kind!r}; only {' and '.join(map(repr, _CONFIGS))} can be "
-            "trained on"
-        )
-    try:
-        config = _CONFIGS[kind].from_pretrained(folder)
-    except Exception as error:  # transformers has sorts of its own for a value of another type
-        raise UserError(f"{path} is no config of {kind}: {error}") from None
-    for name, value in _WANTED.items():
-        if (there := getattr(config, name, value)) != value:
-            raise UserError(f"{path}: {name} = {there!r}; only {value!r} can be trained on")
-    if isinstance(config, ElectraConfig):
-        return config
-    shape = {name: getattr(config, name) for name in _SIZES[2:]}
-    return ElectraConfig(
-        **shape,
-        embedding_size=config.hidden_size,
-        vocab_size=config.vocab_size,
-        max_position_embeddings=config.max_position_embeddings,
-        architectures=["ElectraForMaskedLM"],
-    )
-
-
-def _read_weights(folder: Path, config: ElectraConfig, network: Network) -> Weights:
-    """Under our names; a head that is not there is left out."""
-    kind: Any = ElectraForMaskedLM if network.predicts_tokens else ElectraForPreTraining
-    is_bert = read_json(folder / "config.json")["model_type"] == "bert"
-    if is_bert:
-        kind = BertForMaskedLM
-    quiet: Any = transformers_logging  # the log names missing heads in our words; files are small
-    quiet.set_verbosity_error()
-    quiet.disable_progress_bar()
-    try:
-        model, report = kind.from_pretrained(
-            folder, output_loading_info=True, dtype=torch.float32, weights_only=True
-        )
-    except Exception as error:  # safetensors, zip and pickle have sorts of their own
-        raise UserError(f"{folder} cannot be read as {kind.__name__}: {error}") from None
-    missing = set(report["missing_keys"])
-    theirs = {n: t.detach() for n, t in model.state_dict().items() if n not in missing}
-    encoder = "bert." if is_bert else "electra."
-    if lacking := sorted(name for name in missing if name.startswith(encoder)):
-        raise UserError(
-            f"{folder} is not a whole model: it lacks {len(lacking)} weights of the encoder, the "
-            f"first {lacking[0]}"
-        )
-    if is_bert:
-        theirs = renamed(theirs, _BERT_NAMES)
-    output = theirs.get(OUTPUT_TABLE)
-    if output is not None and not torch.equal(output, theirs[WORD_TABLE]):
-        raise UserError(
-            f"{folder}: {OUTPUT_TABLE} is not the embedding matrix; only tied ones can be trained "
-            "on"
-        )
-    return to_our_names(theirs, name_pairs(network, config.num_hidden_layers))
 
 
 @dataclass(frozen=True)
@@ -426,7 +198,10 @@ def _check_sizes(source: Source, model: ElectraPretrainer, uses_generator: bool)
 
 
 def _differences(theirs: EncoderShape, ours: EncoderShape) -> list[tuple[str, object, object]]:
-    pairs = [(name, getattr(theirs, name), getattr(ours, name)) for name in _SIZES]
+    names = [*_SIZES, *(_MODERN_SIZES if ours.is_modern else ())]
+    if ours.is_modern and not theirs.is_projected and ours.is_projected:
+        names.remove("embedding_size")  # it is factorised
+    pairs = [(name, getattr(theirs, name), getattr(ours, name)) for name in names]
     return [(name, a, b) for name, a, b in pairs if a != b]
 
 
@@ -444,6 +219,50 @@ def _given(source: Source, config: PretrainConfig, uses_generator: bool) -> Weig
         bodies = [n for n in given if n.startswith("discriminator.")]
         given |= {n.replace("discriminator.", "generator."): given[n] for n in bodies}
     return given
+
+
+def _factorised(
+    given: Weights, source: Source, model: ElectraPretrainer, uses_generator: bool
+) -> Weights:
+    """With the embedding matrices that an export has folded as products again: of a matrix that
+    networks share, and the projection of each. `UserError` where there is no such product.
+
+    A network that is not projected has the shared matrix itself; otherwise it follows from the
+    singular values of all.
+    """
+    size, sharing = model.shape.embedding_size, model.config.weight_sharing
+    folded = {"discriminator": given["embeddings.word.weight"].double()}
+    if uses_generator and sharing != "none":
+        folded["generator"] = given["generator_embeddings.word.weight"].double()
+    groups = [[body] for body in folded] if sharing == "gdes" else [list(folded)]
+    made = dict(given)
+    for group in groups:
+        matrix = next((folded[body] for body in group if folded[body].shape[1] == size), None)
+        if matrix is None:
+            joined = torch.cat([folded[body] for body in group], 1)
+            left, values, _ = torch.linalg.svd(joined, full_matrices=False)
+            matrix = left[:, :size] * values[:size]
+            matrix = F.pad(matrix * (_STD / matrix.std()), (0, size - matrix.shape[1]))
+        for body in group:
+            prefix = "generator_" if body == "generator" else ""
+            made[f"{prefix}embeddings.word.weight"] = matrix.float()
+            if folded[body] is matrix:
+                continue
+            project = torch.linalg.lstsq(matrix, folded[body], driver="gelsd").solution
+            error = (matrix @ project - folded[body]).std() / folded[body].std()
+            if error > _FACTORS:
+                raise UserError(
+                    f"pretrain.initial_model = {source.place!r}: its embedding matrix is no "
+                    f"product of one of width {size}: set pretrain.embedding_size = "
+                    f"{folded[body].shape[1]}"
+                )
+            made[f"{body}.project.weight"] = project.mT.float().contiguous()
+    if model.config.has_generator and sharing != "none" and not uses_generator:
+        made["generator_embeddings.word.weight"] = made["embeddings.word.weight"]
+    return made
+
+
+_STD = 0.12  # of an embedding matrix at the start of a modern network
 
 
 def _fitted(name: str, given: Tensor, initial: Tensor, rows: PieceRows) -> Tensor:

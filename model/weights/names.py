@@ -248,7 +248,7 @@ def modern_config(
         "sliding_attention": shape.local_rope_theta,
     }
     rope = {kind: {"rope_type": "default", "rope_theta": theta} for kind, theta in thetas.items()}
-    return ModernBertConfig(
+    config = ModernBertConfig(
         vocab_size=shape.vocab_size,
         hidden_size=shape.hidden_size,
         intermediate_size=shape.intermediate_size,
@@ -275,6 +275,29 @@ def modern_config(
         eos_token_id=special.sep,
         sep_token_id=special.sep,
     )
+    for name in ("global_attn_every_n_layers", "global_rope_theta", "local_rope_theta"):
+        setattr(config, name, getattr(shape, name))  # where transformers 4 has what says the same
+    return config
+
+
+def _modern_pairs(network: Network, num_hidden_layers: int) -> Pairs:
+    """Every prefix of weights that stand for themselves, ours and ModernBERT's."""
+    body = f"{network.body}."
+    head = _MODERN_PREDICTOR if network.predicts_tokens else _MODERN_DETECTOR
+    pairs = [(f"{network.head}.{ours}", theirs) for ours, theirs in head]
+    pairs += [
+        (f"{body}norm.", "model.embeddings.norm."),
+        (f"{body}final_norm.", "model.final_norm."),
+    ]
+    layers = [
+        (f"{body}layers.{number}.{ours}", f"model.layers.{number}.{theirs}")
+        for number in range(num_hidden_layers)
+        for ours, theirs in _MODERN_LAYER
+    ]
+    return (*pairs, *layers)
+
+
+_MODERN_TABLE = "model.embeddings.tok_embeddings.weight"
 
 
 def _modern_weights(
@@ -282,27 +305,33 @@ def _modern_weights(
 ) -> dict[str, Tensor]:
     """Under the names of ModernBERT, where the projection is folded into the embedding matrix."""
     body = f"{network.body}."
-    head = _MODERN_PREDICTOR if network.predicts_tokens else _MODERN_DETECTOR
-    pairs = [
-        (f"{body}norm.", "model.embeddings.norm."),
-        (f"{body}final_norm.", "model.final_norm."),
-    ]
-    pairs += [(f"{network.head}.{ours}", theirs) for ours, theirs in head]
-    numbers = range(shape.num_hidden_layers)
-    pairs += [
-        (f"{body}layers.{number}.{ours}", f"model.layers.{number}.{theirs}")
-        for number in numbers
-        for ours, theirs in _MODERN_LAYER
-    ]
-    named = renamed(weights, tuple(pairs))
-    for number in numbers:
+    named = renamed(weights, _modern_pairs(network, shape.num_hidden_layers))
+    for number in range(shape.num_hidden_layers):
         for theirs, ours in _JOINED.items():
             parts = [weights[f"{body}layers.{number}.{name}"] for name in ours]
             named[f"model.layers.{number}.{theirs}"] = torch.cat(parts)
     matrix = weights[f"{network.embeddings}.word.weight"]
     if shape.is_projected:
         matrix = matrix @ weights[f"{body}project.weight"].mT
-    named["model.embeddings.tok_embeddings.weight"] = matrix
+    named[_MODERN_TABLE] = matrix
     if network.predicts_tokens:
         named["decoder.weight"] = matrix
+    return named
+
+
+def from_modern(
+    theirs: Mapping[str, Tensor], network: Network, shape: EncoderShape
+) -> dict[str, Tensor]:
+    """ModernBERT's weights under our names; biases that it lacks are 0, the embedding matrix is
+    as wide as the hidden states."""
+    named = to_our_names(theirs, _modern_pairs(network, shape.num_hidden_layers))
+    named[f"{network.embeddings}.word.weight"] = theirs[_MODERN_TABLE]
+    for number in range(shape.num_hidden_layers):
+        layer, own = f"model.layers.{number}.", f"{network.body}.layers.{number}."
+        for joined, ours in _JOINED.items():
+            if f"{layer}{joined}" in theirs:
+                parts = theirs[f"{layer}{joined}"].chunk(len(ours))
+                named |= {f"{own}{name}": part for name, part in zip(ours, parts, strict=True)}
+        for name in ("query", "key", "value", "attention_output"):
+            named.setdefault(f"{own}{name}.bias", torch.zeros(shape.hidden_size))
     return named

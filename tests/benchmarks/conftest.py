@@ -1,8 +1,9 @@
 """A small random ELECTRA with a tokenizer of its own, and a run's config that scores it."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from transformers import (
     ElectraConfig,
     ElectraForMaskedLM,
     ElectraForPreTraining,
+    ModernBertConfig,
+    ModernBertForTokenClassification,
     PreTrainedTokenizerFast,
 )
 
@@ -29,17 +32,11 @@ TOPICS = ["국회", "증시", "경찰", "여행", "외교", "반도체", "축구
 FILLERS = ["오늘", "내일", "새", "큰", "첫", "다시"]
 
 
-@pytest.fixture
-def with_plots() -> None:
-    """For tests that look at plots."""
-
-
 @pytest.fixture(autouse=True)
-def without_plots(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages of other tests have empty plots: drawing takes most of their time."""
-    if "with_plots" not in request.fixturenames:
-        for draw in ("line_svg", "scatter_svg", "bar_svg"):
-            monkeypatch.setattr(f"electrify.page.page.{draw}", lambda *_, **__: "<svg></svg>")
+def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages have empty plots: drawing takes most of their time."""
+    for draw in ("line_svg", "scatter_svg", "bar_svg"):
+        monkeypatch.setattr(f"electrify.page.page.{draw}", lambda *_, **__: "<svg></svg>")
 
 
 def make_result(**changes: Any) -> Result:
@@ -71,11 +68,11 @@ def make_result(**changes: Any) -> Result:
     return Result.model_validate(fields | changes)
 
 
-def put_predictions(folder: Path, result: Result, lines: Sequence[Any]) -> None:
-    """The file of predictions of a result."""
-    about = {"role": result.role, "data_sha256": result.data_sha256}
-    about |= {name: getattr(result, name) for name in ("task", "task_version", "seed", "split")}
-    write_predictions(prediction_path(folder, result), about, plain(lines))
+def put_predictions(folder: Path, result: Result, lines: Sequence[Any], split: str = "") -> None:
+    """The file of predictions of a result, of a further split where one is named."""
+    about = result.model_dump(include={"role", "data_sha256", "task", "task_version", "seed"})
+    about["split"] = split or result.split
+    write_predictions(prediction_path(folder, result, split), about, plain(lines))
 
 
 def t_half_width(values: Sequence[float]) -> float:
@@ -84,45 +81,22 @@ def t_half_width(values: Sequence[float]) -> float:
     return float(high)
 
 
-class _PageText(HTMLParser):
-    """The text of a page, a line each; a row of a table is '| cell | cell |'."""
-
-    _LINES = ("p", "h1", "h2", "h3", "h4", "summary", "pre", "dt", "dd", "caption", "figcaption")
-    _SILENT = ("style", "svg", "title")
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-        self._cells: list[str] = []
-        self._text = ""
-        self._silent = 0
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self._silent += tag in self._SILENT
-        if tag in (*self._LINES, "td", "th", "tr"):
-            self._text = ""
-        if tag == "tr":
-            self._cells = []
-
-    def handle_endtag(self, tag: str) -> None:
-        self._silent -= tag in self._SILENT
-        text = " ".join(self._text.split())
-        if tag in ("td", "th"):
-            self._cells.append(text)
-        elif tag == "tr":
-            self.lines.append(f"| {' | '.join(self._cells)} |")
-        elif tag in self._LINES:
-            self.lines.append(text)
-
-    def handle_data(self, data: str) -> None:
-        if not self._silent:
-            self._text += data
-
-
 def text_of(page: str) -> str:
-    """The text of an HTML page, line by line, without plots."""
-    return "\n".join(_PageText(page).lines)
+    """The text of an HTML page without plots; a row of a table is '| cell | cell |'."""
+
+    def plain(html: str) -> str:
+        return " ".join(unescape(re.sub(r"<[^>]*>", "", html)).split())
+
+    page = re.sub(r"(?s)<(style|svg|title)\b.*?</\1>", "", page)
+    lines = []
+    ends = r"(?s)(<tr\b.*?</tr>)|</?(?:p|h\d|summary|pre|d[tdl]|\w*caption)\b"
+    for block in filter(None, re.split(ends, page)):
+        cells = re.findall(r"(?s)<t[dh]\b[^>]*>(.*?)</t[dh]>", block)
+        if cells:
+            lines.append(f"| {' | '.join(map(plain, cells))} |")
+        elif ">" in block:
+            lines.append(plain(f"<p {block}"))
+    return "\n".join(line for line in lines if line)
 
 
 def folder_of(config: RunConfig) -> Path:
@@ -178,6 +152,29 @@ def save_electra(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         kind(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def modern_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A discriminator of a modern network, as its export is."""
+    folder, tokenizer = tmp_path_factory.mktemp("modern") / "discriminator", build_tokenizer()
+    config = ModernBertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=40,
+        max_position_embeddings=32,
+        attention_bias=True,
+        layer_types=["full_attention"] * 2,
+        num_labels=1,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(13)
+        ModernBertForTokenClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

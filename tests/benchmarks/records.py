@@ -1,4 +1,6 @@
-"""Tasks by short names, for tests."""
+"""Tasks by short names, and random lines of predictions of every kind of task."""
+
+import numpy as np
 
 from benchmarks.tasks.registry import TASKS
 
@@ -33,3 +35,83 @@ SQUAD_2 = TASKS["squad-2.0"]
 SQUAD_1_SPAN = TASKS["squad-1.1-span"]
 SQUAD_2_SPAN = TASKS["squad-2.0-span"]
 XQUAD = TASKS["xquad"]
+
+
+def lines_of(task, rng: np.random.Generator, count: int):
+    """Lines that are right here and there, as the task's kind writes them."""
+    name = type(task).__name__
+    make = {
+        "Classification": _labels,
+        "RelationExtraction": _labels,
+        "Regression": _numbers,
+        "CharacterTagging": _characters,
+        "WordTagging": _words,
+        "DependencyParsing": _arcs,
+        "DialogueStateTracking": _states,
+        "Spans": _answers,
+    }[name]
+    return [{"id": f"n{number}", **make(task, rng)} for number in range(count)]
+
+
+def _either(rng, gold, other):
+    return gold if rng.random() < 0.6 else other
+
+
+def _labels(task, rng):
+    gold, other = rng.choice(task.labels, 2).tolist()
+    shares = rng.dirichlet(np.ones(len(task.labels))).tolist()
+    return {"gold": gold, "prediction": _either(rng, gold, other), "probabilities": shares}
+
+
+def _numbers(task, rng):
+    gold = float(rng.integers(0, 6))
+    return {"gold": gold, "prediction": gold + float(rng.normal())}
+
+
+def _characters(task, rng):
+    tags = rng.choice(task.labels, (2, 12)).tolist()
+    gold = [tags[0][0] if i in (0, 3) else "O" if i == 2 else tags[0][i] for i in range(12)]
+    predicted = [_either(rng, gold[i], tags[1][i]) for i in range(12)]
+    return {
+        "text": "국회 에서는 회의를 연",
+        "gold": gold,
+        "prediction": predicted,
+        "frame": ["O", "O"],
+    }
+
+
+def _words(task, rng):
+    gold, other = rng.choice(task.labels, (2, 7)).tolist()
+    return {
+        "gold": gold,
+        "prediction": [_either(rng, *pair) for pair in zip(gold, other, strict=True)],
+    }
+
+
+def _arcs(task, rng):
+    heads, labels = rng.integers(0, 5, (2, 4)).tolist(), rng.choice(task.labels, (2, 4)).tolist()
+    gold = {"heads": heads[0], "labels": labels[0]}
+    predicted = {
+        "heads": [_either(rng, *p) for p in zip(*heads, strict=True)],
+        "labels": [_either(rng, *p) for p in zip(labels[0], [None, *labels[1][1:]], strict=True)],
+    }
+    return {"gold": gold, "prediction": predicted, "tree": predicted}
+
+
+def _states(task, rng):
+    gold = [f"{slot}-값" for slot in rng.choice(task.labels, 3, replace=False).tolist()]
+    return {"gold": gold, "prediction": _either(rng, gold, gold[:1])}
+
+
+def _answers(task, rng):
+    gold = ["the old town hall", "town hall"]
+    if task.has_unanswerable and rng.random() < 0.4:
+        gold = []
+    said = _either(rng, gold[0] if gold else "", "old hall of towns")
+    return {
+        "gold": gold,
+        "prediction": said,
+        "answer": said or "x",
+        "null_odds": float(rng.normal()),
+        "question_type": 1 if gold else 3,
+    }

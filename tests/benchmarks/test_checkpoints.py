@@ -96,27 +96,3 @@ def test_the_exports_checkpoint_is_not_scored_twice(config, exported):
     assert exported.steps == [90]
     evaluate_checkpoints(config, [180], False, exported)  # unless it is asked for
     assert exported.steps == [90, 180]
-
-
-def test_a_step_that_is_not_there_is_named(config, exported):
-    with pytest.raises(ValueError, match=r"no checkpoint in .*run first: electrify pretrain"):
-        evaluate_checkpoints(config, [], False, exported)
-    add_checkpoints(config, 90, 180)
-    with pytest.raises(ValueError, match=r"no checkpoint-100 .*steps 90, 180 .*keep_every_steps"):
-        evaluate_checkpoints(config, [90, 100], False, exported)
-    assert exported.steps == []
-
-
-def test_records_of_an_unfinished_checkpoint_are_read(config, exported):
-    add_checkpoints(config, 90)
-    evaluate_checkpoints(config, [], False, exported)
-    whole = Path(config.output_dir) / "evaluate-checkpoint-90"
-    partial = whole.with_name("evaluate-checkpoint-90.partial")
-    partial.mkdir()
-    lines = (whole / "results.jsonl").read_text().splitlines(keepends=True)
-    (partial / "results.jsonl").write_text(lines[0])
-    shutil.rmtree(whole)
-    run = read_run(Path(config.output_dir))
-    assert [r.seed for r in run.checkpoint_evaluations[90]] == [0]
-    assert "evaluate-checkpoint-90" in run.unfinished
-    assert len(read_results(partial / "results.jsonl")) == 1

@@ -9,14 +9,12 @@ from transformers import (
     BertConfig,
     DebertaV2Config,
     DistilBertConfig,
-    ElectraConfig,
     ModernBertConfig,
     RobertaConfig,
 )
 
 from benchmarks.encoder import (
     freeze,
-    generator_of,
     load_encoder,
     num_layers,
     open_model,
@@ -37,7 +35,6 @@ BASE = {
 }
 CONFIGS = {
     "bert": BertConfig(**BASE),
-    "electra": ElectraConfig(**BASE, embedding_size=8),
     "roberta": RobertaConfig(**BASE | {"max_position_embeddings": 33}, type_vocab_size=1),
     "deberta-v2": DebertaV2Config(
         **BASE,
@@ -134,15 +131,3 @@ def test_positions_of_a_roberta_begin_behind_the_padding_id(tokenizer, tmp_path)
         json.dumps(settings | {"model_max_length": 10**30})
     )
     assert open_model(str(tmp_path)).max_positions == 32
-
-
-def test_the_generator_has_the_name_of_its_discriminator(tmp_path, monkeypatch):
-    folder = tmp_path / "discriminators" / "discriminator"
-    folder.mkdir(parents=True)
-    assert generator_of(str(folder)) is None
-    (folder.parent / "generator").mkdir()
-    assert generator_of(str(folder)) == str(folder.parent / "generator")
-    monkeypatch.chdir(folder)
-    assert generator_of(".") == str(folder.parent / "generator")
-    assert generator_of("google/electra-small-discriminator") == "google/electra-small-generator"
-    assert generator_of("hub/name") is None

@@ -4,36 +4,28 @@ import json
 import os
 import shutil
 import signal
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from datasets import Dataset, DatasetDict, Features, Value
 
 import benchmarks.finetune.jobs
 from benchmarks.encoder import open_model
 from benchmarks.evaluate import TRIALS, evaluate
 from benchmarks.finetune.jobs import plan_jobs
 from benchmarks.report.report import report
-from benchmarks.report.scores import score_lines
-from benchmarks.results.predictions import prediction_path, read_predictions, rescore
+from benchmarks.results.predictions import read_predictions, rescore
 from benchmarks.results.results import (
     MEASURED,
     RESULTS,
     current_results,
-    differing,
-    largest_part,
     read_results,
 )
 from benchmarks.results.submission import write_submissions
-from benchmarks.tasks.data import REVISIONS, TaskData
+from benchmarks.tasks.data import TaskData
 from benchmarks.tasks.registry import resolve_tasks
-from electrify.cli import main
-from electrify.config.load import evaluation_of
 from electrify.system.machine import CpuBf16
 from electrify.system.progress import Stopped
 from tests.benchmarks.conftest import folder_of, topic_rows
-from tests.benchmarks.records import YNAT
 
 
 @pytest.fixture
@@ -104,37 +96,6 @@ def test_writes_a_record_and_predictions_for_every_job(make_config, model_folder
         assert all(len(row["probabilities"]) == 7 for row in rows)
     evaluate(config, str(model_folder), overwrite=False)
     assert len(started) == 4  # done already
-
-
-def test_a_record_of_rows_of_the_hub_has_their_commit_and_version(
-    make_config, model_folder, ynat_folder, monkeypatch
-):
-    """Where the rows equal those of files, so do the digests: both are compared."""
-    features = Features(guid=Value("string"), title=Value("string"), label=Value("string"))
-    path = "ynat/ynat-v1.1_{}.json"
-    sets = DatasetDict(
-        {
-            name: Dataset.from_list(
-                json.loads((ynat_folder / path.format(ours)).read_text("utf-8")), features=features
-            )
-            for ours, name in YNAT.hub.splits.items()
-        }
-    )
-    commit = REVISIONS["klue/klue"]
-    sets["train"].info.download_checksums = {f"hf://datasets/klue/klue@{commit}/a.parquet": {}}
-    monkeypatch.setattr("datasets.load_dataset", lambda *_, **__: sets)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    records = []
-    for place in ("hub", str(ynat_folder)):
-        config = make_config(data_dir=place, num_epochs=1, max_train_examples=14)
-        name = place.strip("/").replace("/", "-")
-        evaluate(config, str(model_folder), overwrite=False, name=name)
-        records += read_results(Path(config.output_dir) / f"evaluate-{name}" / RESULTS)
-    assert [(r.task_version, r.data_commits) for r in records] == [
-        ("1.0", {"klue/klue": commit}),
-        ("1.1", {}),
-    ]
-    assert differing(*records) == ""
 
 
 def test_a_bag_of_words_learns_from_the_rows_of_the_encoder(make_config, model_folder):
@@ -277,39 +238,6 @@ def test_records_of_other_options_stay_and_count_for_what_asks_for_them(
     assert not folder.with_name(f"{folder.name}.partial").exists()
 
 
-def test_what_is_refused_leaves_nothing_in_the_way(make_config, model_folder, tmp_path):
-    with pytest.raises(ValueError, match=r"--data-dir FOLDER .*ynat-v1\.1_dev\.json"):
-        evaluate(make_config(data_dir=None), str(model_folder), overwrite=False)
-    with pytest.raises(ValueError, match="unknown task 'ynat'"):
-        make_config(tasks=["ynat"])
-    with pytest.raises(ValueError, match="unknown task 'klue-ynta'; did you mean klue-ynat"):
-        make_config(tasks_options={"klue-ynta": {}})
-    with pytest.raises(ValueError, match="run first: electrify export CONFIG"):
-        evaluate(make_config(), None, overwrite=False)
-    for options, reason in (
-        ({"max_sequence_length": 64}, "more than the 32 positions"),
-        (
-            {"selection": "best-on-a-split-of-train", "selection_fraction": 0.001},
-            r"selection_fraction = 0\.001 leaves 140 rows",
-        ),
-    ):
-        with pytest.raises(ValueError, match=reason):
-            evaluate(make_config(**options), str(model_folder), overwrite=False)
-        assert not list((tmp_path / "out").glob("evaluate*"))
-    evaluate(make_config(num_epochs=1), str(model_folder), overwrite=False)
-    assert folder_of(make_config()).suffix != ".partial"
-
-
-def test_a_refused_option_leaves_a_stopped_fine_tuning_in_place(
-    make_config, model_folder, stopping, tmp_path
-):
-    stopping(1, lambda: evaluate(make_config(), str(model_folder), overwrite=False))
-    (state,) = (tmp_path / "out").rglob("*.pt")
-    with pytest.raises(ValueError, match="more than the 32 positions"):
-        evaluate(make_config(max_sequence_length=64), str(model_folder), overwrite=False)
-    assert state.exists()
-
-
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_kill_while_records_are_carried_over_loses_none(
     make_config, model_folder, started, monkeypatch, number
@@ -347,127 +275,6 @@ def test_a_degenerate_job_stays_in_the_results(make_config, model_folder):
     _, [line, *_] = read_predictions(folder / "predictions/klue-ynat/pretrained-0.jsonl")
     assert (line["prediction"], line["probabilities"]) == (None, None)
     assert json.loads((folder / "manifest.json").read_text())["counts"]["degenerate"] == 1
-
-
-def test_the_protocol_stands_in_the_record(make_config, model_folder):
-    config = make_config(
-        selection="best-on-a-split-of-train",
-        micro_batch_size=7,
-        tasks_options={"klue-ynat": {"num_epochs": 2.0}},
-    )
-    evaluate(config, str(model_folder), overwrite=False)
-    (result,) = read_results(folder_of(config) / "results.jsonl")
-    assert result.selection == "best-on-a-split-of-train"
-    assert set(result.selected) == {"step", "value", "num_evaluations", "last_step"}
-    assert result.num_train_examples < 140  # a part of them chose the step
-    assert result.num_examples == 42
-    settings = result.hyper_parameters
-    assert (settings["micro_batch_size"], settings["num_epochs"]) == (7, 2.0)
-    assert settings["num_steps"] == 2 * result.num_train_examples // 14
-
-
-def test_jobs_are_task_by_task_without_doubles_parts_after_the_whole(make_config, model_folder):
-    options = make_config(
-        seeds=[2, 0], random_init_control=True, train_fractions=[0.1, 1.0, 0.1]
-    ).evaluate
-    tasks = resolve_tasks([], ["klue-ynat", "klue-nli", "klue-ner"])
-    source = open_model(str(model_folder))
-    data = {task.name: TaskData((), (), "dev", {}) for task in tasks}
-    jobs = plan_jobs(options, tasks, source, {}, data)
-    assert [(job.task.name, job.role, job.seed, job.train_fraction) for job in jobs[:8]] == [
-        ("klue-ynat", variant, seed, fraction)
-        for fraction in (1.0, 0.1)
-        for variant in ("pretrained", "random-init")
-        for seed in (2, 0)
-    ]
-    assert len(jobs) == len({job.key for job in jobs}) == 3 * 2 * 2 * 2
-    assert jobs[4].label == f"klue-ynat, {model_folder.parent.name}/discriminator, seed 2 on 10 %"
-
-
-def test_every_part_of_the_training_rows_is_a_job_and_the_largest_the_headline(
-    make_config, model_folder, capsys
-):
-    config = make_config(train_fractions=[0.1, 1.0], seeds=[0, 1], num_epochs=1, min_steps=3)
-    evaluate(config, str(model_folder), overwrite=False)
-    folder = folder_of(config)
-    results = current_results(folder)
-    found = [(r.train_fraction, r.seed, r.num_train_examples) for r in results]
-    assert found == [(1.0, 0, 140), (1.0, 1, 140), (0.1, 0, 14), (0.1, 1, 14)]
-    assert [r.hyper_parameters["num_steps"] for r in results] == [10, 10, 3, 3]
-    for record in results:
-        header, _ = read_predictions(prediction_path(folder, record))
-        assert header["train_fraction"] == record.train_fraction
-    assert (folder / "predictions/klue-ynat/train-0.1/pretrained-1.jsonl").is_file()
-    assert rescore(folder) == 0
-    assert [r.train_fraction for r in largest_part(results)] == [1.0, 1.0]
-    assert score_lines(results, folder) == score_lines(results[:2], folder)
-
-
-def test_an_encoder_from_elsewhere_needs_no_config(
-    tmp_path, model_folder, ynat_folder, monkeypatch
-):
-    """Its results lie under its name; a report reads them, and more tasks and seeds are added."""
-    monkeypatch.chdir(tmp_path)
-    words = ["evaluate", "--model", str(model_folder), "--task", "klue-ynat"]
-    words += ["--data-dir", str(ynat_folder)]
-    for option in ("num_epochs=1", "max_sequence_length=16", "batch_size=14", "device='cpu'"):
-        words += ["--set", f"evaluate.{option}"]
-    assert main(words) == 0
-    (run,) = (tmp_path / "out").iterdir()
-    assert run.name == f"{model_folder.parent.name}-discriminator"
-    records = read_results(run / "evaluate" / "results.jsonl")
-    assert Counter(record.role for record in records) == {"pretrained": 3, "bag-of-words": 3}
-    assert main(["report", str(run)]) == 0
-    page = (run / "report.md").read_text(encoding="utf-8")
-    assert f"{run.name}: klue-ynat " in page
-    assert "klue-ynat" in page
-    more = ["--set", "evaluate.seeds=[2, 3]", "--set", "evaluate.random_init_control=true"]
-    assert main([*words, *more]) == 0
-    later = read_results(run / "evaluate" / "results.jsonl")
-    assert later[: len(records)] == records
-    added = Counter((record.role, record.seed) for record in later[len(records) :])
-    random = {("random-init", 2): 1, ("random-init", 3): 1}
-    assert added == {("pretrained", 3): 1, ("bag-of-words", 3): 1} | random
-
-
-def test_an_encoder_is_fine_tuned_as_it_recommends_and_the_record_says_so(
-    tmp_path, model_folder, ynat_folder, monkeypatch, capsys
-):
-    """A weak score names the search, but not after one."""
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(model_folder, "mine/discriminator")
-    settings = {"learning_rate": 1e-9, "num_epochs": 1.0, "recipe": "electra"}
-    Path("mine/discriminator/finetuning.json").write_text(json.dumps(settings))
-    words = ["evaluate", "--model", "mine/discriminator", "--task", "klue-ynat"]
-    words += ["--data-dir", str(ynat_folder), "--set", "evaluate.seeds=[0]"]
-    for option in ("num_epochs=2", "max_sequence_length=16", "batch_size=14", "device='cpu'"):
-        words += ["--set", f"evaluate.{option}"]
-    assert main(words) == 0
-    (path,) = Path("out").glob("*/evaluate/results.jsonl")
-    record, floor = read_results(path)
-    taken = {name: record.hyper_parameters[name] for name in settings}
-    assert taken == settings | {"num_epochs": 2.0}
-    assert record.recommended == {"learning_rate": 1e-9, "recipe": "electra"}
-    assert floor.recommended == {}
-    assert record.value < floor.value
-    assert capsys.readouterr().err.count("--search") == 1
-    assert main([*words, "--set", "evaluate.search={learning_rate=[1e-9]}"]) == 0
-    assert "--search" not in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("model", "name"),
-    [
-        ("klue/roberta-small", "klue-roberta-small"),
-        ("./out/Mine/export/discriminator/", "export-discriminator"),
-        ("~/한국어", "model"),
-    ],
-)
-def test_results_are_named_after_the_encoder(model: str, name: str):
-    run = evaluation_of(model, ["evaluate.seeds=[5]", "evaluate.tasks=['klue-ynat']"])
-    assert (run.name, run.output_dir) == (name, f"out/{name}")
-    assert run.evaluate.seeds == (5,)
-    assert not run.evaluate.random_init_control
 
 
 def test_a_task_of_ones_own_is_scored_kept_and_reported_as_others(

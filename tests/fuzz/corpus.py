@@ -158,16 +158,13 @@ def _toml(folder: Path) -> Reader:
     return of_file(folder / "run.toml", load_config, [_TOML], words=_TOML_WORDS)
 
 
-_KOREAN = "가나다 한국어 글입니다.\nabc\n\n둘째 글"
 READERS: dict[str, Make] = {
     "jsonl": _source("a.jsonl", *_JSON_LINES, form="lines", kind="jsonl"),
     "jsonl-threads": _source(
         "a.jsonl", *_JSON_LINES, form="lines", kind="jsonl", thread_field="thread"
     ),
-    "jsonl-gzip": _source("a.jsonl.gz", *_JSON_LINES, pack=gzip.compress, kind="jsonl"),
     "text-blocks": _source("a.txt", *_TEXTS, kind="text", document="block"),
-    "text-utf-16": _source("a.txt", _KOREAN.encode("utf-16"), kind="text", encoding="utf-16"),
-    "wet": _source("a.wet", _WET, words=_WET_WORDS, kind="wet"),
+    "wet": _source("a.wet.gz", _WET, words=_WET_WORDS, pack=gzip.compress, kind="wet"),
     "wikipedia": _source("a.xml.bz2", _DUMP, words=_MARKUP, pack=bz2.compress, kind="wikipedia"),
     "parquet": _parquet,
     "cleaning": _cleaning,

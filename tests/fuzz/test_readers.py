@@ -15,7 +15,7 @@ import pytest
 from tests.fuzz import artifacts, corpus
 from tests.fuzz.mutate import Reader, mutated
 
-ROUNDS = 100  # inputs of a reader beside the sound ones
+ROUNDS = 60  # inputs of a reader beside the sound ones
 MAX_SECONDS = 30.0  # of one input; nearly all take under a millisecond
 READERS = corpus.READERS | artifacts.READERS
 

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
+from electrify.storage.files import read_json
 from tests.benchmarks.records import RE, WOS
 from tests.golden.check import (
     ADAPTERS,
     check_file,
     check_metrics,
     find_adapter,
-    read_golden,
 )
 from tests.golden.compare import Comparison, Refused
-from tests.golden.inputs import blank_separated_words, joined_pieces, project
 
 OWN = Path(__file__).parent / "vectors"
 SHARED = Path(__file__).parents[3] / "shared" / "golden" / "metrics"
@@ -28,13 +27,13 @@ KLUE = SHARED.parents[1] / "data" / "klue"
 
 def test_our_vectors_agree(capsys):
     assert check_metrics(OWN) == 0
-    num_cases = sum(len(read_golden(OWN / name)["expected"]) for name in FILES)
+    num_cases = sum(len(read_json(OWN / name)["expected"]) for name in FILES)
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith(f"{num_cases} agree, 0 differ, 0 not covered")
 
 
 def test_our_vectors_are_of_every_metric():
-    seen = {find_adapter(read_golden(OWN / name)["task"]) for name in FILES}
+    seen = {find_adapter(read_json(OWN / name)["task"]) for name in FILES}
     assert {task for task, adapter in ADAPTERS.items() if adapter not in seen} == TESTED_ELSEWHERE
 
 
@@ -42,7 +41,7 @@ def test_our_vectors_are_of_every_metric():
 def test_the_shared_vectors_agree(capsys):
     paths = sorted(SHARED.glob("*.json"))
     assert check_metrics(SHARED) == 0
-    num_cases = sum(len(read_golden(path)["expected"]) for path in paths)
+    num_cases = sum(len(read_json(path)["expected"]) for path in paths)
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith(f"{num_cases} agree, 0 differ, 0 not covered")
 
@@ -64,7 +63,7 @@ def changed(value: Any) -> Any:
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_changed_value_differs(name):
-    golden = read_golden(OWN / name)
+    golden = read_json(OWN / name)
     adapter = find_adapter(golden["task"])
     assert adapter is not None
     wrong = copy.deepcopy(golden)
@@ -77,7 +76,7 @@ def test_every_changed_value_differs(name):
     # the number of resamples is asked for by the file, and its windows are left as they are
     agreeing = [c for c in comparisons if c.agrees and c.name != "iters"]
     assert [c for c in agreeing if not c.case.startswith("window")] == []
-    assert check_file(OWN / name, wrong, adapter).num_agree == 0
+    assert check_file(wrong, adapter).num_agree == 0
 
 
 def changed_cases(cases: dict[str, Any]) -> dict[str, Any]:
@@ -91,33 +90,21 @@ def changed_cases(cases: dict[str, Any]) -> dict[str, Any]:
         (1.0, 1.0 + 5e-6, False),
         (0.0, 1e-13, True),
         (0.0, 1e-9, False),
-        (3, 3, True),
         (3_000_000, 3_000_001, False),
         ("nan", float("nan"), True),
-        ("nan", 0.0, False),
         (0.0, float("nan"), False),
         ("-inf", -float("inf"), True),
-        ("nan", "nan", True),
-        ("a", "b", False),
         (True, 1, False),
-        (None, None, True),
         (None, 0.0, False),
-        ([1, 2.0], (1, 2.0), True),
         ([1, 2], [1, 2, 3], False),
-        ({"a": [0.5]}, {"a": [0.5]}, True),
         ({"a": 1}, {"a": 1, "b": 2}, False),
         ({"error": "KeyError"}, Refused("no"), True),
         ({"error": "KeyError"}, 1.0, False),
         (1.0, Refused("no"), False),
-        ("text", 1.0, False),
     ],
 )
 def test_values_are_equal(expected, computed, is_equal):
     assert Comparison("case", "name", expected, computed).agrees is is_equal
-
-
-def test_a_p_value_is_compared_below_the_tolerance_of_sums():
-    assert not Comparison("case", "p", 1.6e-13, 1.7e-13).agrees
 
 
 def cola(value: Any, task: str = "glue/cola", **more: Any) -> str:
@@ -138,17 +125,9 @@ def test_what_is_not_covered_is_named_and_counts_as_no_agreement(tmp_path, capsy
     (tmp_path / "c.json").write_text(cola({"mcc": 1.0}, task="glue/unheard-of"))
     assert check_metrics(tmp_path) == 0
     printed = capsys.readouterr().out
-    assert "b.json: 0 agree, 0 differ\n  tiny (kappa): not covered" in printed
+    assert "b.json: 0 agree, 0 differ\n  tiny: not covered kappa" in printed
     assert "c.json: not covered (task 'glue/unheard-of')" in printed
-    assert printed.endswith("1 agree, 0 differ, 2 not covered (3 values compared)\n")
-
-
-def test_a_wrong_value_is_shown_and_fails(tmp_path, capsys):
-    (tmp_path / "cola.json").write_text(cola({"mcc": -99.0}))
-    assert check_metrics(tmp_path) == 1
-    printed = capsys.readouterr().out
-    assert "  tiny mcc: -99.0 expected, -100.0 computed\n" in printed
-    assert "0 agree, 1 differ" in printed
+    assert printed.endswith("1 agree, 0 differ, 2 not covered\n")
 
 
 def test_a_refused_input_is_shown_with_its_reason(tmp_path, capsys):
@@ -163,71 +142,6 @@ def test_tasks_of_one_metric_share_a_file():
     assert find_adapter("glue/sst2, rte") is find_adapter("glue/rte")
     assert find_adapter("glue/sst2,stsb") is None
     assert find_adapter("klue/nli (input construction)") is None
-
-
-def test_a_window_that_the_harness_makes_otherwise_differs():
-    path = OWN / "qa_postprocess_electra.json"
-    golden = read_golden(path)
-    golden["features"]["1"]["max_context"] = [4]
-    assert "window 1" in check_file(path, golden, ADAPTERS[golden["task"]]).differ
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "is not a golden metric file: .*Expecting"),
-        ("[1]", "it holds no JSON object"),
-        ('{"task": "glue/cola"}', "'references' is missing"),
-        ('{"task": 3}', "'task' is 3"),
-        (cola({"mcc": 0.0}, expected=[1]), r"'expected' is \[1\]"),
-        (cola({"mcc": 0.0}, expected_other={"a": 1}), "'expected_other' has no cases by source"),
-        (cola({"mcc": 0.0}, predictions={}), "of 'glue/cola': KeyError.'tiny'. while it was read"),
-        (cola({"mcc": 0.0}, references={}), "KeyError.'all'."),
-        (cola({"mcc": 0.0}, predictions={"tiny": 3}), "TypeError"),
-        (cola({"mcc": 0.0}, task="glue/unheard-of"), "none has a case that is covered"),
-    ],
-)
-def test_a_malformed_file_is_refused(tmp_path, text, message):
-    (tmp_path / "broken.json").write_text(text)
-    with pytest.raises(ValueError, match=message):
-        check_metrics(tmp_path)
-
-
-def test_a_folder_without_golden_files_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="no golden files"):
-        check_metrics(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "words", "expected"),
-    [
-        ("steve smith", ["Steve", "Smith's"], "Steve Smith"),
-        ("1895", ["(1895-1943)."], "1895"),
-        ("cafe lumiere", ["Café", "Lumière;"], "Café Lumière"),
-        ("smit", ["Smith"], "Smit"),  # inside a word too
-        ("jones", ["Steve", "Smith"], "Steve Smith"),  # not found: all words
-        ("", ["Steve"], "Steve"),
-        ("b", ["a\u200bb"], "a\u200bb"),  # a character went lost in splitting: all words
-        ("東", ["(東京)"], "東"),
-    ],
-)
-def test_pieces_are_projected_onto_words(text, words, expected):
-    assert project(text, words, lower_case=True) == expected
-
-
-def test_case_and_accents_stay_without_lower_case():
-    assert project("Café", ["Café's"], lower_case=False) == "Café"
-    assert project("cafe", ["Café's"], lower_case=False) == "Café's"
-
-
-def test_a_mark_at_the_start_is_kept_by_one_and_not_by_the_other():
-    assert joined_pieces(["##와", "협", "##약"], keep_first_mark=True) == "##와 협약"
-    assert joined_pieces(["##와", "협", "##약"], keep_first_mark=False) == "와 협약"
-
-
-def test_words_end_at_five_characters_only():
-    text = "a\tb\u202fc d\u00a0e\n"
-    assert blank_separated_words(text) == [("a", 0), ("b", 2), ("c", 4), ("d\u00a0e", 6)]
 
 
 @pytest.mark.skipif(not KLUE.is_dir(), reason=f"no KLUE files at {KLUE}")

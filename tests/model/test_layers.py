@@ -13,11 +13,9 @@ from model.layers import (
     Embeddings,
     Encoder,
     TwoTowers,
-    attend,
     initialise,
     initialise_mimetic,
     rotate,
-    sinusoids,
 )
 from model.masking import num_slots
 from model.plan import EncoderShape
@@ -95,19 +93,6 @@ def test_in_bf16_the_residual_stream_is_fp32_whatever_the_embedding_size(
     assert {*read, states.dtype} == {torch.float32}
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_dropout_of_attention_is_on_average_no_dropout(dtype: torch.dtype):
-    """And drops something: in both ways that attention is computed."""
-    generator = torch.Generator().manual_seed(2)
-    query, key, value = torch.randn(3, 1, 2, 6, 4, generator=generator).to(dtype)
-    torch.manual_seed(0)
-    many = [tensor.expand(4000, -1, -1, -1) for tensor in (query, key, value)]
-    dropped = attend(*many, None, 0.5).float()
-    expected = attend(query, key, value, None, 0.0).float()
-    assert (dropped[0] != dropped[1]).any()
-    torch.testing.assert_close(dropped.mean(0), expected[0], rtol=0, atol=0.06)
-
-
 # --- initial weights ------------------------------------------------------------------------------
 
 
@@ -160,18 +145,6 @@ def test_neighbours_are_attended_to_more_than_what_is_far():
     assert near[1] > near[4] > near[16:].mean()
     flat = attention_by_distance(initialised("paper"))
     assert flat[1] < 1.2 * flat[16:].mean()
-
-
-@pytest.mark.parametrize("shape", [(128, 96), (10, 7)])
-def test_sinusoids_are_alike_by_their_distance_alone(shape):
-    waves = sinusoids(*shape)
-    assert waves.shape == shape
-    if shape[1] % 2 == 0:
-        assert waves.square().mean(1) == pytest.approx(1.0, rel=1e-5)
-        products = waves @ waves.T
-        for distance in (1, 5):
-            assert torch.diagonal(products, distance).std() < 1e-3
-        assert torch.diagonal(products, 1).mean() > torch.diagonal(products, 5).mean()
 
 
 def test_every_objective_can_begin_so():

@@ -17,7 +17,7 @@ from model.electra import ElectraPretrainer
 from model.pretrain import Trainer, make_model
 from model.train.checkpoint import checkpoints
 from model.train.step import FastStep
-from tests.model.conftest import make_config
+from tests.model.conftest import MODERN, make_config
 
 
 def metrics_of(folder: Path) -> list[dict[str, object]]:
@@ -49,7 +49,9 @@ def train(config, folder: Path, stop_after: int | None = None, monkeypatch=None)
     monkeypatch.setattr(FastStep, "__call__", original)
 
 
-def test_killed_and_continued_ends_bit_identical(config, tmp_path, monkeypatch):
+@pytest.mark.parametrize("options", [{}, MODERN | {"optimizer": "muon"}], ids=["paper", "modern"])
+def test_killed_and_continued_ends_bit_identical(config, tmp_path, monkeypatch, options):
+    config = make_config(Path(config.output_dir), **options)
     train(config, tmp_path / "whole")
     for step in (1, 6, 11):
         train(config, tmp_path / "killed", step, monkeypatch)

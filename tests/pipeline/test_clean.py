@@ -1,10 +1,8 @@
 """The whole stage: what comes out, that nothing is lost on the way, and that it is always equal."""
 
-import errno
 import gzip
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,73 +14,35 @@ from pathlib import Path
 
 import pytest
 
-from electrify.config.load import parse_config
-from electrify.config.run import BeamConfig
 from pipeline import clean as clean_module
 from pipeline import passes
 from pipeline.clean import clean
 from pipeline.dedup import records
-from pipeline.documents import document_paths, read_rows
 from pipeline.sources import files as sources
-
-
-def _config(tmp_path, paths, source=None, **options):
-    source = {"kind": "jsonl", "language": "ko"} | (source or {})
-    return parse_config(
-        {
-            "name": "test",
-            "output_dir": str(tmp_path / "out"),
-            "clean": {"sources": [source | {"path": str(path)} for path in paths]} | options,
-        }
-    )
-
-
-def _write(path, texts, **fields):
-    rows = (json.dumps({"text": text} | fields, ensure_ascii=False) for text in texts)
-    path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def _sentence(number):
-    """Five words; the first tells it from others, as a number would not."""
-    return f"{chr(0xAC00 + number)}번째 문장은 다른 문장과 다르다."
-
-
-def _documents(folder, columns=None):
-    return list(read_rows(document_paths(folder), columns))
-
-
-def _removed(folder):
-    return list(read_rows(sorted(folder.glob("removed-*.parquet"))))
-
-
-def _contents(folder):
-    """Every file but the manifest, which tells times, and the digest it comes to."""
-    digest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["digest"]
-    files = {p.name: p.read_bytes() for p in folder.iterdir() if p.name != "manifest.json"}
-    return files, digest
-
-
-def _clean_afresh(config, options=()):
-    """Run the stage though it may be done already."""
-    folder = Path(config.output_dir) / "clean"
-    shutil.rmtree(folder, ignore_errors=True)
-    clean(config, options, overwrite=False)
-    return folder
+from tests.pipeline.builders import (
+    clean_afresh,
+    config_of,
+    contents,
+    documents,
+    removed,
+    sentence,
+    write_texts,
+)
 
 
 @pytest.fixture
 def corpus(tmp_path):
     """Three files with every kind of row; some rows repeat across files."""
     folder = tmp_path / "raw"
-    folder.mkdir()
-    _write(folder / "a.jsonl", [_sentence(i) for i in range(300)], source="첫째", licence="CC0-1.0")
-    texts = [f"<p>{_sentence(i)}</p> https://a.kr/{i}" for i in range(250, 500)]
-    _write(folder / "b.jsonl", [*texts, "짧다", "", "<br>", "\ufffd" * 50])
+    write_texts(
+        folder / "a.jsonl", [sentence(i) for i in range(300)], source="첫째", licence="CC0-1.0"
+    )
+    texts = [f"<p>{sentence(i)}</p> https://a.kr/{i}" for i in range(250, 500)]
+    write_texts(folder / "b.jsonl", [*texts, "짧다", "", "<br>", "\ufffd" * 50])
     with (folder / "b.jsonl").open("ab") as file:
         file.write(b'not json\n{"body": "x"}\n{"text": 5}\n{"text": "\xff"}\n')
     packed = gzip.compress(
-        "\n".join(json.dumps({"text": _sentence(i)}) for i in range(400, 1300)).encode()
+        "\n".join(json.dumps({"text": sentence(i)}) for i in range(400, 1300)).encode()
     )
     (folder / "c.jsonl.gz").write_bytes(packed[: len(packed) // 2])
     (folder / "d.jsonl").write_bytes(b"")
@@ -90,46 +50,45 @@ def corpus(tmp_path):
 
 
 def test_documents_removed_and_report(tmp_path, corpus):
-    clean(_config(tmp_path, [corpus / "*"], damaged_files="keep"), [], overwrite=False)
-    folder = tmp_path / "out" / "clean"
-    documents, removed = _documents(folder), _removed(folder)
+    folder = clean_afresh(config_of(tmp_path, [corpus / "*"], damaged_files="keep"))
+    kept, gone = documents(folder), removed(folder)
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
-    licences = Counter(document["licence"] for document in documents)
+    licences = Counter(document["licence"] for document in kept)
     assert report["licences"] == [
         {"licence": licence or "", "documents": licences[licence]} for licence in (None, "CC0-1.0")
     ]
     # each sentence once, from the first place where it stood, in order
-    assert documents[0] == {
+    assert kept[0] == {
         "id": "00-00000-000000001",
-        "text": _sentence(0),
+        "text": sentence(0),
         "language": "ko",
         "source": "첫째",
         "url": None,
         "licence": "CC0-1.0",
         "source_id": None,
     }
-    texts = [document["text"] for document in documents]
-    assert texts[:500] == [_sentence(i) for i in range(500)]
+    texts = [document["text"] for document in kept]
+    assert texts[:500] == [sentence(i) for i in range(500)]
     assert len(set(texts)) == len(texts)
-    ids = [document["id"] for document in documents]
+    ids = [document["id"] for document in kept]
     assert ids == sorted(ids)
 
-    reasons = Counter(row["reason"] for row in removed)
+    reasons = Counter(row["reason"] for row in gone)
     assert reasons["empty"] == 2
     assert reasons["too_short"] == 1
     assert reasons["undecodable"] == 1
     for fault in ("malformed_json", "missing_field", "wrong_type", "invalid_utf8"):
         assert reasons[fault] == 1
     assert reasons["unreadable_file"] == 1
-    duplicate = next(row for row in removed if row["reason"] == "duplicate")
+    duplicate = next(row for row in gone if row["reason"] == "duplicate")
     assert duplicate["detail"] == "of 00-00000-000000251"
     assert duplicate["id"] == "00-00001-000000001"
 
     totals = report["totals"]
     assert totals["documents_in"] == totals["documents_kept"] + totals["removed"]
-    assert totals["documents_kept"] == len(documents)
-    assert totals["removed"] + totals["malformed"] == len(removed)
+    assert totals["documents_kept"] == len(kept)
+    assert totals["removed"] + totals["malformed"] == len(gone)
     assert sum(row["documents"] for row in report["removed"]) == totals["removed"]
     assert sum(file["documents"] for file in report["files"]) == totals["documents_in"]
     assert report["files"][3]["documents"] == 0
@@ -139,7 +98,7 @@ def test_documents_removed_and_report(tmp_path, corpus):
     rules = ("html_removed", "url_removed", "whitespace_squeezed")
     assert report["altered"] == dict.fromkeys(rules, 200)
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["counts"]["documents"] == len(documents)
+    assert manifest["counts"]["documents"] == len(kept)
     assert sorted(p.name for p in folder.iterdir()) == [
         "documents-00000.parquet",
         "manifest.json",
@@ -152,54 +111,53 @@ def test_documents_removed_and_report(tmp_path, corpus):
 
 
 def test_an_emptied_corpus_is_an_error_that_says_why(tmp_path):
-    path = _write(tmp_path / "a.jsonl", ["짧다", "<b></b>", "짧다"])
+    path = write_texts(tmp_path / "a.jsonl", ["짧다", "<b></b>", "짧다"])
     path.write_bytes(path.read_bytes() + b"broken\n")
     message = (
         r"left no document of 4 in 1 file\(s\); removed: empty 1, too_short 2, malformed_json 1"
         r"(?s:.*)a\.jsonl:4: malformed_json"
     )
     with pytest.raises(ValueError, match=message):
-        clean(_config(tmp_path, [path]), [], overwrite=False)
+        clean(config_of(tmp_path, [path]), [], overwrite=False)
     assert not (tmp_path / "out" / "clean").exists()
 
 
 def test_workers_do_not_change_a_byte_nor_groups_a_document(tmp_path, corpus, monkeypatch):
     monkeypatch.setattr(sources, "GROUP_BYTES", 1)
-    config = _config(tmp_path, [corpus / "*"], damaged_files="keep")
-    folder = _clean_afresh(config, ["--direct_num_workers=1"])
-    alone, documents = _contents(folder), _documents(folder)
-    assert sum(name.startswith("documents-") for name in alone[0]) == 3
-    assert _contents(_clean_afresh(config, ["--direct_num_workers=2"])) == alone
+    config = config_of(tmp_path, [corpus / "*"], damaged_files="keep")
+    folder = clean_afresh(config, ["--direct_num_workers=1"])
+    alone, kept = contents(folder), documents(folder)
+    assert sum(name.startswith("documents-") for name in alone) == 3
+    assert contents(clean_afresh(config, ["--direct_num_workers=2"])) == alone
     monkeypatch.undo()
-    assert _documents(_clean_afresh(config)) == documents  # one group of files, one unit
+    assert documents(clean_afresh(config)) == kept  # one group of files, one unit
     monkeypatch.setattr(sources, "UNIT_CHARACTERS", 5000)
-    assert _documents(_clean_afresh(config)) == documents
+    assert documents(clean_afresh(config)) == kept
 
 
 def test_the_id_that_the_source_gives_stays_with_kept_and_removed_rows(tmp_path):
     rows = [
         {"id": f"글-{number}", "text": text}
-        for number, text in enumerate([_sentence(1), _sentence(1), "짧다", _long_text(2), None])
+        for number, text in enumerate([sentence(1), sentence(1), "짧다", long_text(2), None])
     ]
-    near = _long_text(2) + "\n" + _sentence(1100)
+    near = long_text(2) + "\n" + sentence(1100)
     rows += [
         {"id": 7, "text": near},
-        {"text": _sentence(3)},
-        {"id": "\ud800", "text": _sentence(4)},
+        {"text": sentence(3)},
+        {"id": "\ud800", "text": sentence(4)},
     ]
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     source = {"name": "책", "licence": "MIT"}
-    clean(_config(tmp_path, [path], source), [], overwrite=False)
-    folder = tmp_path / "out" / "clean"
-    assert {(row["source"], row["licence"]) for row in _documents(folder)} == {("책", "MIT")}
-    assert [(row["id"][-1], row["source_id"]) for row in _documents(folder)] == [
+    folder = clean_afresh(config_of(tmp_path, [path], source))
+    assert {(row["source"], row["licence"]) for row in documents(folder)} == {("책", "MIT")}
+    assert [(row["id"][-1], row["source_id"]) for row in documents(folder)] == [
         ("1", "글-0"),
         ("6", "7"),
         ("7", None),
         ("8", None),
     ]
-    assert [(row["reason"], row["source_id"]) for row in _removed(folder)] == [
+    assert [(row["reason"], row["source_id"]) for row in removed(folder)] == [
         ("duplicate", "글-1"),
         ("too_short", "글-2"),
         ("near_duplicate", "글-3"),
@@ -233,7 +191,7 @@ def test_the_portable_runner_with_processes_of_its_own_makes_the_same_bytes(
 ):
     """Two processes that share nothing with this one but a bucket."""
     monkeypatch.setattr(sources, "GROUP_BYTES", 1)
-    alone = _contents(_clean_afresh(_config(tmp_path, [corpus / "*"], damaged_files="keep")))
+    alone = contents(clean_afresh(config_of(tmp_path, [corpus / "*"], damaged_files="keep")))
     options = [
         "--runner=PortableRunner",
         "--job_endpoint=embed",
@@ -241,78 +199,59 @@ def test_the_portable_runner_with_processes_of_its_own_makes_the_same_bytes(
         f"--environment_config={worker_pool}",
         "--sdk_worker_parallelism=2",
     ]
-    config = _config(tmp_path, [corpus / "*"], damaged_files="keep")
-    config = config.model_copy(update={"beam": BeamConfig(work_dir="gs://corpus/tmp")})
-    assert _contents(_clean_afresh(config, options)) == alone
+    config = config_of(tmp_path, [corpus / "*"], work_dir="gs://corpus/tmp", damaged_files="keep")
+    assert contents(clean_afresh(config, options)) == alone
     assert bucket.find("corpus/tmp") == []
 
 
 def test_an_error_in_a_worker_process_is_the_same_error(tmp_path, capfd):
-    path = _write(tmp_path / "a.jsonl", [_sentence(1)])
+    path = write_texts(tmp_path / "a.jsonl", [sentence(1)])
     path.write_bytes(path.read_bytes() + b"broken\n")
     with pytest.raises(ValueError, match=r"a\.jsonl:2: malformed_json"):
-        clean(_config(tmp_path, [path], strict=True), ["--direct_num_workers=2"], overwrite=False)
+        clean(config_of(tmp_path, [path], strict=True), ["--direct_num_workers=2"], overwrite=False)
     assert not (tmp_path / "out" / "clean").exists()
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_what_an_earlier_attempt_has_left_half_done_says_nothing_of_this_one(tmp_path, monkeypatch):
-    def fail(pipeline):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("pipeline.clean.run_pipeline", fail)
-    config = _config(tmp_path, [_write(tmp_path / "a.jsonl", [_sentence(1)])])
-    left = ("error-000000.txt", "shuffle-1", "hashes-000000.0950", "cleaned-1.tmp")
-    for _ in range(2):
-        with pytest.raises(OSError, match="No space"):
-            clean(config, [], overwrite=False)
-        (work,) = (tmp_path / "out" / ".work").iterdir()
-        assert not any((work / name).exists() for name in left)
-        for name in left:
-            (work / name).touch()
-
-
 @pytest.mark.parametrize("exact_dedup", [True, False])
 def test_equal_documents_count_each_for_their_lines_if_all_stay(tmp_path, exact_dedup):
-    text = f"{_sentence(1)}\n{_sentence(2)}"
+    text = f"{sentence(1)}\n{sentence(2)}"
     settings = {"enabled": True, "min_characters": 10, "max_documents": 2}
-    config = _config(
+    config = config_of(
         tmp_path,
-        [_write(tmp_path / "a.jsonl", [text] * 4)],
+        [write_texts(tmp_path / "a.jsonl", [text] * 4)],
         exact_dedup=exact_dedup,
         line_dedup=settings,
         near_dedup={"enabled": False},
     )
-    clean(config, [], overwrite=False)
-    folder = tmp_path / "out" / "clean"
-    removed = [row["reason"] for row in _removed(folder)]
-    assert removed == (["duplicate"] * 3 if exact_dedup else ["repeated_lines"] * 2)
-    assert [row["text"] for row in _documents(folder)] == [text] * (4 - len(removed))
+    folder = clean_afresh(config)
+    reasons = [row["reason"] for row in removed(folder)]
+    assert reasons == (["duplicate"] * 3 if exact_dedup else ["repeated_lines"] * 2)
+    assert [row["text"] for row in documents(folder)] == [text] * (4 - len(reasons))
 
 
-def _long_text(number):
+def long_text(number):
     """Twelve lines that no other number has."""
-    return "\n".join(f"{_sentence(12 * number + i)} {_sentence(1100 - i)}" for i in range(12))
+    return "\n".join(f"{sentence(12 * number + i)} {sentence(1100 - i)}" for i in range(12))
 
 
 def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
     """Exact copies, a notice in every document and near copies, in three groups of files."""
     notice = "이 글의 저작권은 누리집에 있으며 옮겨 싣지 못한다."
-    texts = [f"{notice}\n{_long_text(i)}" for i in range(30)]
-    near = "\n".join([texts[3], *map(_sentence, range(1200, 1203))])  # the longer one
+    texts = [f"{notice}\n{long_text(i)}" for i in range(30)]
+    near = "\n".join([texts[3], *map(sentence, range(1200, 1203))])  # the longer one
     files = [texts[:10], [*texts[10:30], texts[5].upper()], [near, f"{notice}\n{notice}"]]
     for name, of_file in zip("abc", files, strict=True):
-        _write(tmp_path / f"{name}.jsonl", of_file)
+        write_texts(tmp_path / f"{name}.jsonl", of_file)
     monkeypatch.setattr(sources, "GROUP_BYTES", 1)
-    clean(_config(tmp_path, [tmp_path / "*.jsonl"]), [], overwrite=False)
-    folder = tmp_path / "out" / "clean"
+    folder = clean_afresh(config_of(tmp_path, [tmp_path / "*.jsonl"]))
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    assert [(r["id"], r["reason"], r["detail"]) for r in _removed(folder)] == [
+    assert [(r["id"], r["reason"], r["detail"]) for r in removed(folder)] == [
         ("00-00000-000000004", "near_duplicate", "of 00-00002-000000001, similarity 0.83"),
         ("00-00001-000000021", "duplicate", "of 00-00000-000000006"),
         ("00-00002-000000002", "repeated_lines", "2 lines, each in many documents"),
     ]
-    kept = [document["text"] for document in _documents(folder)]
+    kept = [document["text"] for document in documents(folder)]
     without = [text.removeprefix(f"{notice}\n") for text in [*texts[:3], *texts[4:], near]]
     assert kept == [*[f"{notice}\n{text}" for text in without[:19]], *without[19:]]
     assert report["altered"]["repeated_lines_removed"] == 11
@@ -329,25 +268,22 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
     monkeypatch.setattr(passes, "_WAITING_HASHES", 10)
     monkeypatch.setattr(records, "SHARD_BYTES", 2_000)
     monkeypatch.setattr(records, "ONE_WORKER_BYTES", 0)
-    alone = _contents(folder)
-    assert _contents(_clean_afresh(_config(tmp_path, [tmp_path / "*.jsonl"]))) == alone
+    alone = contents(folder)
+    assert contents(clean_afresh(config_of(tmp_path, [tmp_path / "*.jsonl"]))) == alone
 
 
 def test_benchmark_texts_are_removed(tmp_path):
     question = "가나다 왕이 세운 절의 이름은 무엇이며 지금 어느 고을에 남아 있는가?"
-    folder = tmp_path / "texts"
-    folder.mkdir()
-    row = {"task": "문답", "text": question}
-    (folder / "a.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-    path = _write(
-        tmp_path / "a.jsonl", [_long_text(1), f"{_sentence(0)} {question}", _long_text(2)]
+    folder = write_texts(tmp_path / "texts" / "a.jsonl", [question], task="문답").parent
+    path = write_texts(
+        tmp_path / "a.jsonl", [long_text(1), f"{sentence(0)} {question}", long_text(2)]
     )
-    config = _config(tmp_path, [path], decontaminate_against=["klue"])
+    config = config_of(tmp_path, [path], decontaminate_against=["klue"])
     with pytest.raises(ValueError, match="no folder with the texts"):
         clean(config, [], overwrite=False)
     clean(config, [], overwrite=False, benchmark_texts=folder)
     out = tmp_path / "out" / "clean"
-    assert [row["reason"] for row in _removed(out)] == ["contaminated"]
+    assert [row["reason"] for row in removed(out)] == ["contaminated"]
     assert not (out / "work").exists()
     report = json.loads((out / "report.json").read_text(encoding="utf-8"))
     assert {(row["task"], row["kind"]): row["count"] for row in report["contamination"]} == {
@@ -356,14 +292,12 @@ def test_benchmark_texts_are_removed(tmp_path):
     }
     assert report["benchmarks"] == [{"task": "문답", "texts": 1, "too_short": 0}]
     before = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["inputs"]
-    (folder / "a.jsonl").write_text(
-        json.dumps(row | {"text": _sentence(0)}) + "\n", encoding="utf-8"
-    )
+    write_texts(folder / "a.jsonl", [sentence(0)], task="문답")
     with pytest.raises(ValueError, match="overwrite"):  # other texts, other documents
         clean(config, [], overwrite=False, benchmark_texts=folder)
     assert "benchmark texts" in before
     clean(config, [], overwrite=True, benchmark_texts=folder)  # at the same path, in this process
-    assert [row["detail"] for row in _removed(out)] == [f"문답: sentence: {_sentence(0)[:-1]}"]
+    assert [row["detail"] for row in removed(out)] == [f"문답: sentence: {sentence(0)[:-1]}"]
 
 
 _DATA = ("hong@naver.com", "kim&#64;daum.net", "010-1234-5678", "010-2345-6789", "900101-1234567")
@@ -376,30 +310,30 @@ def with_personal_data(tmp_path):
     english = (
         "All of this is in English; write to kim&#64;daum.net or call <b>010-1234-5678</b> now."
     )
-    path = _write(tmp_path / "a.jsonl", [kept, kept, english, f"<p>{kept}</p> 010-2345-6789"])
+    path = write_texts(tmp_path / "a.jsonl", [kept, kept, english, f"<p>{kept}</p> 010-2345-6789"])
     path.write_bytes(path.read_bytes() + b'{"text": "900101-1234567')
     return path
 
 
 @pytest.mark.parametrize(
-    ("keep_removed", "mask_pii"), [(True, True), (False, True), ("masked", True), ("masked", False)]
+    ("keep_removed", "mask_pii"), [(True, True), (False, True), ("masked", False)]
 )
 def test_removed_texts_and_reports_show_no_personal_data(
     tmp_path, with_personal_data, keep_removed, mask_pii
 ):
     options = {"keep_removed": keep_removed, "mask_pii": mask_pii, "near_dedup": {"enabled": False}}
-    folder = _clean_afresh(_config(tmp_path, [with_personal_data], **options))
-    assert any("hong@naver.com" in row["text"] for row in _documents(folder)) != mask_pii
-    removed = {row["reason"]: row["text"] for row in _removed(folder)}
-    assert removed.keys() == {"duplicate", "foreign_language", "malformed_json"}
+    folder = clean_afresh(config_of(tmp_path, [with_personal_data], **options))
+    assert any("hong@naver.com" in row["text"] for row in documents(folder)) != mask_pii
+    gone = {row["reason"]: row["text"] for row in removed(folder)}
+    assert gone.keys() == {"duplicate", "foreign_language", "malformed_json"}
     if keep_removed is True:
-        assert "kim&#64;daum.net or call <b>010-1234-5678" in removed["foreign_language"]
+        assert "kim&#64;daum.net or call <b>010-1234-5678" in gone["foreign_language"]
     elif keep_removed == "masked":
-        assert "write to <email> or call <phone> now" in removed["foreign_language"]
-        assert removed["malformed_json"] == '{"text": "<rrn>'
-        assert not any(of in "".join(removed.values()) for of in _DATA)
+        assert "write to <email> or call <phone> now" in gone["foreign_language"]
+        assert gone["malformed_json"] == '{"text": "<rrn>'
+        assert not any(of in "".join(gone.values()) for of in _DATA)
     else:
-        assert set(removed.values()) == {""}
+        assert set(gone.values()) == {""}
 
     for name in ("report.json", "report.html"):
         text = (folder / name).read_text(encoding="utf-8")
@@ -418,12 +352,12 @@ def test_a_secret_of_an_address_is_written_nowhere(tmp_path, with_personal_data)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://user:word@127.0.0.1:{server.server_port}/a.jsonl"
-        folder = _clean_afresh(_config(tmp_path, [f"{address}?token=s3cr3t"]))
+        folder = clean_afresh(config_of(tmp_path, [f"{address}?token=s3cr3t"]))
         server.shutdown()
     for path in [*folder.parent.rglob("*.*")]:
         content = path.read_bytes() if path.is_file() else b""
         assert not any(secret in content for secret in (b"s3cr3t", b"user:", b":word@")), path
-    assert {row["source"] for row in _documents(folder)} == {"a"}
+    assert {row["source"] for row in documents(folder)} == {"a"}
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     assert report["files"][0]["path"] == address.replace("user:word@", "")
 
@@ -436,12 +370,12 @@ class _QuietHandler(SimpleHTTPRequestHandler):
 def test_a_folder_of_files_of_which_most_cannot_be_read_is_refused(tmp_path):
     for number in range(9):
         encoding = "cp949" if number < 5 else "utf-8"
-        (tmp_path / f"{number}.txt").write_bytes((_sentence(number) * 3).encode(encoding))
+        (tmp_path / f"{number}.txt").write_bytes((sentence(number) * 3).encode(encoding))
     source = {"kind": "text", "document": "file"}
-    config = _config(tmp_path, [tmp_path / "*.txt"], source)
+    config = config_of(tmp_path, [tmp_path / "*.txt"], source)
     with pytest.raises(ValueError, match="5 rows or files cannot be read of 9 in 9") as refused:
         clean(config, [], overwrite=False)
     assert "write encoding = 'cp949'" in str(refused.value)
     source["encoding"] = "cp949"
-    folder = _clean_afresh(_config(tmp_path, [tmp_path / "*.txt"], source))
-    assert len(_documents(folder)) == 9
+    folder = clean_afresh(config_of(tmp_path, [tmp_path / "*.txt"], source))
+    assert len(documents(folder)) == 9

@@ -28,7 +28,7 @@ def test_the_documented_command_makes_a_job_graph_of_each_stage(
     for source in SAMPLE.glob("ko_*.jsonl"):
         bucket.put(str(source), f"corpus/raw/{source.name}")
     Path("run.toml").write_text(
-        'name = "graph"\noutput_dir = "out"\n[clean]\nwork_dir = "gs://corpus/tmp"\n'
+        'name = "graph"\noutput_dir = "out"\nbeam.work_dir = "gs://corpus/tmp"\n[clean]\n'
         'sources = [{ kind = "jsonl", language = "ko", path = "gs://corpus/raw/*.jsonl" }]\n'
         "[vocab]\nsize = 4000\n[encode]\nvalid_fraction = 0.1\n"
         f'[evaluate]\nown_tasks = [{{ train = "{SAMPLE}/made-up-headlines.json" }}]\n',

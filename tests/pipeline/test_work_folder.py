@@ -3,21 +3,19 @@
 import errno
 import json
 import pickle
-import shutil
 
 import fsspec
 import pytest
 
-from electrify.config.load import parse_config
 from electrify.storage import folder as folders
 from electrify.storage.folder import Folder
 from pipeline import clean as clean_module
 from pipeline import work_folder as work_folders
-from pipeline.clean import clean
 from pipeline.pass_files import cleaned_batches
 from pipeline.runner import WorkerError
 from pipeline.sources import files as sources
 from pipeline.work_folder import work_folder
+from tests.pipeline.builders import clean_afresh, config_of, contents, write_texts
 
 ADDRESSES = ("local", "memory://runs", "gs://corpus/tmp")
 
@@ -95,16 +93,6 @@ def test_a_storage_that_fails_is_not_taken_for_an_empty_one(tmp_path, monkeypatc
         assert not failing
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path, bucket):
-    (tmp_path / "file").touch()
-    for address in (str(tmp_path / "file"), "gs://no-such-bucket/tmp", "nosuchscheme://a"):
-        with (
-            pytest.raises(ValueError, match=rf"folder {address}/.* cannot be .*beam\.work_dir"),
-            work_folder("clean", address, tmp_path, {}),
-        ):
-            pass
-
-
 def test_a_worker_that_does_not_see_the_files_says_so(tmp_path):
     with (
         work_folder("clean", None, tmp_path, {}) as work,
@@ -115,29 +103,25 @@ def test_a_worker_that_does_not_see_the_files_says_so(tmp_path):
         pickle.loads(pickle.dumps(work)).names()
 
 
-def test_a_worker_with_other_code_says_so(tmp_path, monkeypatch):
-    with work_folder("clean", None, tmp_path, {}) as work:
-        pickled = pickle.dumps(work)
-        here = work_folders.code_versions() | {"pyarrow": "1.0"}
-        monkeypatch.setattr(work_folders, "code_versions", lambda: here)
-        work_folders._open_in_worker.cache_clear()
-        opened = pickle.loads(pickled)
-        for folder in (opened, pickle.loads(pickle.dumps(opened))):
-            with pytest.raises(WorkerError, match=r"has pyarrow 1\.0, not \d.*install the wheel"):
-                folder.names()
-
-
-def test_a_worker_without_rights_says_so(tmp_path, bucket, monkeypatch):
+@pytest.mark.parametrize("has", ["other code", "no rights"])
+def test_a_worker_that_cannot_work_says_so(tmp_path, monkeypatch, has):
     def forbidden(*_):
         raise PermissionError("Forbidden: the account has no\nstorage.objects.create")
 
-    with work_folder("encode", "gs://corpus/tmp", tmp_path, {}) as work:
+    with work_folder("encode", "memory://rights", tmp_path, {}) as work:
         pickled = pickle.dumps(work)
-        monkeypatch.setattr(work_folders.WorkFolder, "write", forbidden)
+        if has == "no rights":
+            monkeypatch.setattr(work_folders.WorkFolder, "write", forbidden)
+            message = r"cannot read and write memory://.* the right to"
+        else:
+            here = work_folders.code_versions() | {"pyarrow": "1.0"}
+            monkeypatch.setattr(work_folders, "code_versions", lambda: here)
+            message = r"has pyarrow 1\.0, not \d.*install the wheel"
         work_folders._open_in_worker.cache_clear()
         opened = pickle.loads(pickled)
-        with pytest.raises(WorkerError, match=r"cannot read and write gs://corpus.* the right to"):
-            opened.names()
+        for folder in (opened, pickle.loads(pickle.dumps(opened))):
+            with pytest.raises(WorkerError, match=message):
+                folder.names()
 
 
 def _text(number):
@@ -145,69 +129,41 @@ def _text(number):
 
 
 @pytest.fixture
-def raw(tmp_path, monkeypatch):
-    """Three groups of files with copies and a benchmark text among them."""
+def run(tmp_path, monkeypatch):
+    """Cleans three groups of files with copies and a benchmark text among them."""
     monkeypatch.setattr(sources, "GROUP_BYTES", 1)
-    folder = tmp_path / "raw"
-    folder.mkdir()
     for start, name in ((0, "a"), (50, "b"), (120, "c")):
-        rows = [{"text": _text(i)} for i in range(start, start + 80)]
-        text = "".join(json.dumps(row) + "\n" for row in [*rows, {"text": ""}])
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
-    return folder
+        texts = map(_text, range(start, start + 80))
+        write_texts(tmp_path / "raw" / f"{name}.jsonl", [*texts, ""])
+    row = write_texts(tmp_path / "texts" / "a.jsonl", [_text(7)], task="t")
+
+    def run_stage(options=(), path=tmp_path / "raw", **settings):
+        settings = {"decontaminate_against": ["klue"]} | settings
+        config = config_of(tmp_path, [f"{path}/*.jsonl"], **settings)
+        return contents(clean_afresh(config, options, benchmark_texts=row.parent))
+
+    return run_stage
 
 
-@pytest.fixture
-def benchmark_texts(tmp_path):
-    folder = tmp_path / "texts"
-    folder.mkdir()
-    row = {"task": "문답", "split": "test", "text": _text(7)}
-    (folder / "a.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-    return folder
-
-
-def _clean(tmp_path, path, benchmark_texts, options=(), work_dir=None, **settings):
-    source = {"kind": "jsonl", "language": "ko", "path": f"{path}/*.jsonl"}
-    section = {"sources": [source], "decontaminate_against": ["klue"]} | settings
-    config = parse_config(
-        {
-            "name": "t",
-            "output_dir": str(tmp_path / "out"),
-            "beam": {"work_dir": work_dir},
-            "clean": section,
-        }
-    )
-    folder = tmp_path / "out" / "clean"
-    shutil.rmtree(folder, ignore_errors=True)
-    clean(config, options, overwrite=False, benchmark_texts=benchmark_texts)
-    digest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["digest"]
-    files = {p.name: p.read_bytes() for p in folder.iterdir() if p.name != "manifest.json"}
-    return files, digest
-
-
-def test_a_run_in_a_bucket_makes_the_bytes_of_a_local_one(tmp_path, raw, benchmark_texts, bucket):
+def test_a_run_in_a_bucket_makes_the_bytes_of_a_local_one(tmp_path, run, bucket):
     """Sources and work folder in a bucket, two worker processes; only the paths shown differ."""
-    local, _ = _clean(tmp_path, raw, benchmark_texts)
+    local, raw = run(), tmp_path / "raw"
     bucket.put(f"{raw}/", "corpus/raw/", recursive=True)
     options = ["--direct_num_workers=2"]
-    shared, _ = _clean(
-        tmp_path, "gs://corpus/raw", benchmark_texts, options, work_dir="gs://corpus/tmp/"
-    )
-    assert len(local) == 8
+    shared = run(options, "gs://corpus/raw", work_dir="gs://corpus/tmp/")
+    assert len(local) == 9
     assert shared.keys() == local.keys()
-    for name in shared.keys() - {"report.html"}:  # which breaks long paths into lines
+    for name in shared.keys() - {"report.html", "manifest.json"}:  # which has long paths in lines
         assert shared[name].replace(b"gs://corpus/raw", str(raw).encode()) == local[name]
     assert bucket.find("corpus/tmp") == []
 
 
-def test_what_runs_that_failed_have_left_is_gone_after_a_sound_one(
-    tmp_path, raw, benchmark_texts, monkeypatch
-):
+def test_what_runs_that_failed_have_left_is_gone_after_a_sound_one(tmp_path, run, monkeypatch):
     filesystem = fsspec.filesystem("memory")
     good = json.dumps({"text": "이 파일에는 읽을 수 없는 줄이 하나 있다."})
-    (raw / "b.jsonl").write_text(f"{good}\nbroken\n", encoding="utf-8")
+    (tmp_path / "raw" / "b.jsonl").write_text(f"{good}\nbroken\n", encoding="utf-8")
     with pytest.raises(ValueError, match="malformed_json"):
-        _clean(tmp_path, raw, benchmark_texts, strict=True, work_dir="memory://left")
+        run(strict=True, work_dir="memory://left")
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -215,18 +171,18 @@ def test_what_runs_that_failed_have_left_is_gone_after_a_sound_one(
     with monkeypatch.context() as patched:
         patched.setattr(clean_module, "run_pipeline", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            _clean(tmp_path, raw, benchmark_texts, work_dir="memory://left")
+            run(work_dir="memory://left")
     assert filesystem.find("/left") != []
-    _clean(tmp_path, raw, benchmark_texts, work_dir="memory://left")
+    run(work_dir="memory://left")
     assert filesystem.find("/left") == []
 
 
-def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bytes(
-    tmp_path, raw, benchmark_texts, monkeypatch, caplog
+def test_a_run_that_was_stopped_resumes_and_ends_with_the_same_bytes(
+    tmp_path, run, monkeypatch, caplog
 ):
     """In one process: nothing that is done is done again, and nothing is left behind."""
     options = ["--direct_running_mode=in_memory"]
-    whole, _ = _clean(tmp_path, raw, benchmark_texts, options)
+    whole = run(options)
     calls = []
 
     def stopped_at(number, function):
@@ -243,14 +199,14 @@ def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bytes(
     for name, function in functions.items():
         monkeypatch.setattr(clean_module, name, stopped_at(5, function))
     with pytest.raises(Exception, match="stopped here"):
-        _clean(tmp_path, raw, benchmark_texts, options)
+        run(options)
     done = calls[:4]
     assert done == ["clean_group"] * 3 + ["compare_unit"]
     calls.clear()
     for name, function in functions.items():
         monkeypatch.setattr(clean_module, name, stopped_at(0, function))
     caplog.set_level("INFO", "electrify")
-    again, _ = _clean(tmp_path, raw, benchmark_texts, options)
+    again = run(options)
     assert again == whole
     assert calls == ["compare_unit"] * 2
     assert "goes on with what an earlier attempt left" in caplog.text

@@ -8,6 +8,8 @@ import numpy as np
 
 from vocab.shards.files import ShardWriter, token_dtype, write_index
 
+SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
+
 
 def write_shards(
     folder: Path,

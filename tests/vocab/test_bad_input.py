@@ -2,40 +2,18 @@
 
 import random
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from electrify.config.vocab import VocabConfig
 from tests.vocab.conftest import batches_of, count_words
 from vocab.pretokenize import normalizer, pre_tokenizer
 from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer
-from vocab.train import train_vocab
 from vocab.wordpiece.learn import Training, train_wordpiece
 from vocab.wordpiece.merges import SPECIAL_TOKENS
-
-SCRIPTS = {
-    "Han": ("zh", "学生们在图书馆里看书直到中午才回家吃饭"),
-    "emoji": ("en", "🙂 🙃 👍🏻 👩\u200d👩\u200d👧 🇰🇷 ❤\ufe0f"),
-}
-
-
-@pytest.mark.parametrize("script", ["Han", "emoji"])
-def test_a_corpus_of_characters_that_make_no_words_names_the_size_in_reach(make_run, script):
-    language, text = SCRIPTS[script]
-    config = make_run([(language, text)]).model_copy(update=small())
-    with pytest.raises(ValueError, match=r"vocab\.size = 92, but the text yields \d\d pieces at"):
-        train_vocab(config, [], overwrite=False)
-    assert not (Path(config.output_dir) / "vocab").exists()
-
-
-def small(size=92):
-    """So few pieces that single characters are nearly all there is."""
-    return {"vocab": VocabConfig(size=size, min_frequency=1, pretokenizer="whitespace", surplus=0)}
 
 
 def test_lone_surrogates_are_refused_wherever_text_comes_in(tokenizer):
@@ -94,7 +72,7 @@ def tokenizer():
     return build_tokenizer(vocabulary.pieces, False)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200)
 @given(st.text(st.sampled_from(ALPHABET) | st.characters(exclude_categories=["Cs"]), max_size=30))
 @example("##한글 # #이")
 @example("👩\u200d👧 ❤\ufe0f👍🏻")
@@ -111,7 +89,7 @@ def test_ids_decode_to_the_words_of_the_normalised_text(tokenizer, text):
         assert encoded(tokenizer, " ".join(words)) == ids
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200)
 @given(st.text(st.sampled_from(ALPHABET) | st.characters(exclude_categories=["Cs"]), max_size=30))
 @example("한글이🦊한글 🦊🦊가각")
 def test_unknown_are_the_characters_without_a_piece_and_no_others(tokenizer, text):
@@ -128,7 +106,7 @@ FEW = st.sampled_from("ab가-]^\\[&😀")  # some mean something between bracket
 ANY_PIECES = st.lists(st.tuples(st.booleans(), st.text(FEW, max_size=3)))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200)
 @given(ANY_PIECES, st.lists(st.text(FEW, min_size=1, max_size=8), max_size=5))
 def test_with_any_pieces_known_words_stay_and_no_more_text_is_unknown(drawn, words):
     pieces = {"#" * 2 * continues + text for continues, text in drawn}

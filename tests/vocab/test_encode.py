@@ -37,7 +37,7 @@ def whole(tokenizer, text):
     return tokenizer.encode(text, add_special_tokens=False).ids
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(texts, max_size=6))
 def test_texts_looked_up_word_by_word_have_the_tokenizers_ids(tokenizer, listed):
     encoder = WordEncoder(tokenizer)
@@ -46,7 +46,7 @@ def test_texts_looked_up_word_by_word_have_the_tokenizers_ids(tokenizer, listed)
         assert found == [whole(tokenizer, text) for text in listed]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150)
 @given(texts)
 def test_sentences_join_to_the_text_and_their_ids_to_its_ids(tokenizer, text):
     cut = cut_sentences(text)

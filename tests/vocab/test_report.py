@@ -1,15 +1,12 @@
 import pytest
-from tokenizers import Tokenizer, models, pre_tokenizers
 
 from tests.vocab.conftest import batches_of, count_words
 from vocab.pretokenize import CUT, morphemes_of
 from vocab.report import (
     SampleText,
     WordFigures,
-    compare,
     report_page,
     sample_report,
-    script_of,
     vocab_report,
 )
 from vocab.tokenizer import build_tokenizer
@@ -60,30 +57,6 @@ def test_samples_are_measured_by_language_and_source(tokenizer):
     assert (blog["source"], blog["unk_piece_fraction"]) == ("blog", 1)
     assert news["num_words"] == 3
     assert news["pieces_per_word"] == pytest.approx(6 / 3, abs=1e-6)
-
-
-def test_every_tokenizer_is_measured_on_the_same_samples(tokenizer):
-    pieces = [("<unk>", -9.0), ("▁a", -1.0), ("b", -1.0)]
-    other = Tokenizer(models.Unigram(pieces, unk_id=0))  # has its own unknown piece
-    other.pre_tokenizer = pre_tokenizers.Metaspace()
-    ours, theirs = compare({"ours": tokenizer, "other": other}, [SampleText("en", "a", "ab a zz")])
-    assert (ours["tokenizer"], ours["language"], ours["pieces"]) == ("ours", "en", len(PIECES))
-    assert (theirs["tokenizer"], theirs["pieces"]) == ("other", 3)
-    assert theirs["unk_piece_fraction"] > 0
-
-
-def test_script_of_a_piece():
-    scripts = {
-        "Hangul": ("##에서", "ㅋㅋ"),
-        "Latin": ("##ab",),
-        "Han": ("漢",),
-        "Kana": ("##と", "カ"),
-        "digit": ("##12",),
-        "punctuation or symbol": ("…", "##", "[", ""),
-        "special token": ("[MASK]", "[unused3]"),
-    }
-    for script, pieces in scripts.items():
-        assert set(map(script_of, pieces)) == {script}
 
 
 def test_morphemes_beat_whitespace_at_the_particles(documents):

@@ -1,3 +1,4 @@
+import itertools
 import unicodedata
 from pathlib import Path
 
@@ -42,15 +43,13 @@ def folder(request, documents, tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("form", ["NFC", "NFD"])
-@pytest.mark.parametrize("text", TEXTS)
-def test_transformers_opens_the_folder_with_equal_ids(folder, text, form):
-    text = unicodedata.normalize(form, text)
+def test_transformers_opens_the_folder_with_equal_ids(folder):
     ours, theirs = load_tokenizer(folder), AutoTokenizer.from_pretrained(folder)
-    encoding = ours.encode(text)
-    assert theirs(text)["input_ids"] == encoding.ids
-    assert theirs.tokenize(text) == encoding.tokens[1:-1]
-    assert ours.encode(unicodedata.normalize("NFC", text)).ids == encoding.ids
+    for form, text in itertools.product(("NFC", "NFD"), TEXTS):
+        encoding = ours.encode(unicodedata.normalize(form, text))
+        assert theirs(unicodedata.normalize(form, text))["input_ids"] == encoding.ids
+        assert theirs.tokenize(text) == encoding.tokens[1:-1]
+        assert ours.encode(unicodedata.normalize("NFC", text)).ids == encoding.ids
 
 
 def test_transformers_knows_the_special_tokens_and_segments(folder):
@@ -77,25 +76,11 @@ def test_an_electra_model_folder_keeps_the_normaliser(folder, tmp_path):
     assert AutoTokenizer.from_pretrained(tmp_path / "again")(text)["input_ids"] == expected
 
 
-def test_vocab_txt_lists_the_pieces_by_id(folder):
-    lines = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
-    assert lines.pop() == ""
-    assert load_tokenizer(folder).get_vocab() == {piece: i for i, piece in enumerate(lines)}
-
-
 def test_pieces_of_the_covered_characters_are_never_unknown(tokenizer, documents):
     for text in [text for _, text in documents] + EXTRA:
         assert tokenizer.token_to_id("[UNK]") not in tokenizer.encode(text).ids
     # characters that were seen, in words that were not
     assert "[UNK]" not in tokenizer.encode("교학서에강바 다éÉ🙂k").tokens
-
-
-def test_a_missing_or_damaged_tokenizer_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"tokenizer\.json; run first: electrify train-vocab"):
-        load_tokenizer(tmp_path)
-    (tmp_path / "tokenizer.json").write_text('{"version": "1.0", "mod')
-    with pytest.raises(ValueError, match=r"tokenizer\.json is damaged"):
-        load_tokenizer(tmp_path)
 
 
 @pytest.mark.parametrize("part", ["discriminator", "generator"])

@@ -11,6 +11,7 @@ from electrify.stage.run import run_stage
 from pipeline import work_folder
 from pipeline.documents import document_paths
 from vocab.encode import check_repeats, encode, split_of
+from vocab.pretokenize import MASK_WORDS
 from vocab.shards.files import SPLITS, TokenShards
 from vocab.tokenizer import load_tokenizer, tokenizer_sha256
 from vocab.train import train_vocab
@@ -101,17 +102,6 @@ def test_shards_are_the_encoded_documents_in_order(finished, documents):
         assert all(size >= 1024 for size in sizes[:-1])
 
 
-def test_another_packing_or_length_or_mixture_needs_no_new_shards(finished, caplog):
-    options = ["pretrain.packing=sentence", "pretrain.sequence_length=64"]
-    config = load_config(finished / "test.toml", [*options, "pretrain.mixture.temperature=0.3"])
-    caplog.set_level("INFO", "electrify")
-    encode(config, [], overwrite=False)
-    assert "encode: done already" in caplog.text
-    config = load_config(finished / "test.toml", ["encode.shard_tokens=2048"])
-    with pytest.raises(ValueError, match="config shard_tokens changed from 1024 to 2048"):
-        encode(config, [], overwrite=False)
-
-
 def test_a_tokenizer_edited_by_hand_is_refused(finished, tmp_path):
     config = again(finished, tmp_path)
     path = tmp_path / "copy" / "vocab" / "tokenizer.json"
@@ -193,8 +183,29 @@ def test_equal_texts_fall_into_one_split_and_shares_hold():
     )
 
 
-def test_an_empty_valid_split_names_the_fraction_and_the_documents(finished, tmp_path):
-    config = again(finished, tmp_path, "encode.valid_fraction=1e-9")
-    with pytest.raises(ValueError, match=r"valid split: .* = 1e-09 of 1120 documents"):
-        encode(config, [], overwrite=False)
-    assert not (tmp_path / "copy" / "shards").exists()
+def test_an_old_vocabulary_is_kept_or_extended_on_other_text(
+    make_run_in, documents, tmp_path, caplog
+):
+    english = [(language, text) for language, text in corpus(documents, 20) if language == "en"]
+    sizes = {"old": 150, "kept": 150, "extended": 210}
+    folders = {name: tmp_path / name for name in sizes}
+    for name, size in sizes.items():
+        # the old one without pieces for masks of personal data, which kept ones must not need
+        options = [f"vocab.size={size}", f"clean.mask_pii={str(name != 'old').lower()}"]
+        if name != "old":
+            options.append(f"vocab.extend={folders['old'] / 'vocab'}")
+        make_run_in(folders[name], english if name == "old" else corpus(documents, 20))
+        caplog.clear()
+        train_vocab(load_config(folders[name] / "test.toml", options), [], overwrite=False)
+        assert ("ko text of test" in caplog.text) == (name != "old")
+    old, kept, extended = (
+        (folder / "vocab" / "tokenizer.json").read_bytes() for folder in folders.values()
+    )
+    assert kept == old
+    ids = {
+        name: json.loads(text)["model"]["vocab"]
+        for name, text in (("old", old), ("extended", extended))
+    }
+    assert ids["old"].items() <= ids["extended"].items()
+    assert len(ids["extended"]) == 210
+    assert set(MASK_WORDS) <= ids["extended"].keys() - ids["old"].keys()

@@ -12,7 +12,7 @@ import pytest
 
 import benchmarks.ablate.run as ablate_jobs
 from benchmarks.ablate.grid import load_grid, plan_runs
-from benchmarks.ablate.run import _link, execute, plan_of
+from benchmarks.ablate.run import _link, execute
 from electrify.system.progress import Stopped
 
 SCRATCH = Path("configs/scratch.toml").absolute()
@@ -70,27 +70,6 @@ def test_a_stopped_grid_waits_until_what_runs_has_saved(grid, monkeypatch, tmp_p
     assert not marks["half", 1].exists()  # was never started
 
 
-def test_runs_at_once_share_cores_and_gpus(grid, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    monkeypatch.setattr(ablate_jobs, "num_cores", lambda: 8)
-    for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"):
-        monkeypatch.delenv(name, raising=False)
-    run = plan_runs(grid, [f"output_dir='{tmp_path / 'demo'}'"])[0]
-    Path(run.config.output_dir).mkdir(parents=True)
-
-    started: list[dict[str, str]] = []
-    monkeypatch.setattr(subprocess, "Popen", lambda *_, env, **__: started.append(env))
-    for given, share in ((None, "4"), ("8", "4"), ("3", "3")):  # 8: of the command; 3: of a user
-        if given:
-            monkeypatch.setenv("OMP_NUM_THREADS", given)
-        for slot in range(3):
-            ablate_jobs.start(grid, run, slot, False)
-        assert [env["CUDA_VISIBLE_DEVICES"] for env in started] == ["0", "1", "0"]
-        assert {env["OMP_NUM_THREADS"] for env in started} == {share}
-        started.clear()
-
-
 def test_a_link_to_another_corpus_is_set_anew_and_a_folder_stays(tmp_path):
     """A variant whose vocabulary was edited must not go on reading the old one."""
     for name in ("first", "second", "run/shards"):
@@ -100,16 +79,3 @@ def test_a_link_to_another_corpus_is_set_anew_and_a_folder_stays(tmp_path):
         assert (tmp_path / "run" / "vocab").resolve() == tmp_path / name
     _link(tmp_path / "first", tmp_path / "run" / "shards")
     assert not (tmp_path / "run" / "shards").is_symlink()
-
-
-def test_the_plan_names_every_run_and_its_cost(grid, tmp_path):
-    text = plan_of(tmp_path / "grid.toml", [f"output_dir='{tmp_path / 'demo'}'"])
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[2:-1]]
-    runs = plan_runs(grid, [])
-    assert [row[:2] for row in rows] == [[run.variant, str(run.seed)] for run in runs]
-    flops = [float(row[4]) for row in rows]
-    assert max(flops) < 1.01 * min(flops)
-    per_step = runs[0].config.pretrain.batch_size * runs[0].config.pretrain.sequence_length
-    assert rows[0][3] == f"{runs[0].config.pretrain.num_steps * per_step:,}"
-    assert text.endswith("0 of 4 runs are finished and took 0.0 hours")
-    assert not (tmp_path / "ablation-tiny").exists()

@@ -2,10 +2,8 @@
 
 import io
 import json
-import math
 import re
 import shlex
-import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,21 +11,17 @@ import pytest
 import torch
 from transformers import ElectraForMaskedLM
 
-from benchmarks.analysis import inspect
 from benchmarks.analysis.inspect import (
     MAX_RELATIVE_ERROR,
     attribute,
-    examine,
     propose,
     read,
     replaced_probabilities,
-    script_of,
     threshold_chooser,
     thresholds_on,
 )
 from benchmarks.analysis.reader import Reader
 from electrify.cli import main
-from tests.benchmarks.conftest import text_of
 
 TEXT = "오늘 국회, 큰 반도체!"
 LONG = " ".join(["오늘 국회 큰 반도체 축구 내일 여행"] * 15)
@@ -55,29 +49,6 @@ def test_records_hold_what_was_printed(words, capsys, reader: Reader, monkeypatc
             assert abs(total - word["logit_difference"]) <= error + 1e-3
 
 
-def test_a_page_says_what_its_numbers_are(words, tmp_path: Path, capsys):
-    page = tmp_path / "page.html"
-    texts = ["오늘 <u>국회</u>", "큰 반도체"]
-    assert main([*words, *texts, "--html", str(page), "--threshold", "0.001"]) == 0
-    html = page.read_text(encoding="utf-8")
-    text = text_of(html)
-    assert "layer integrated gradients" in text
-    assert "as suspicious as its worst token" in text
-    assert "[큰] [반도체]" in text
-    assert "<u>" not in html
-    assert "<i class=hidden>marked </i>" in html
-
-
-def test_a_detector_without_a_generator_gives_less_and_says_so(model_folder, capsys):
-    options = ["--threshold", "0.001", "--no-attributions"]
-    assert main(["inspect", str(model_folder), "오늘 국회", *options]) == 0
-    printed = capsys.readouterr()
-    assert "no generator beside" in printed.err
-    assert "the generator would write" not in printed.out
-    assert "rests on" not in printed.out
-    assert "[오늘] [국회]" in printed.out
-
-
 def test_the_threshold_is_given_or_set_on_clean_text(reader: Reader, tmp_path: Path):
     assert threshold_chooser(reader, 0.3, None, 0.05)("가").probability == 0.3
     clean = tmp_path / "clean.txt"
@@ -89,14 +60,6 @@ def test_the_threshold_is_given_or_set_on_clean_text(reader: Reader, tmp_path: P
     assert bundled("가").source == "40 plain sentences in Hangul"
     assert "--clean FILE" in bundled("漢字").source
     assert bundled("漢字").probability == 0.5
-
-
-def test_words_are_those_of_the_tokenizer(reader: Reader):
-    reading = read(reader, TEXT)
-    assert [word.text for word in reading.words] == ["오늘", "국회", ",", "큰", "반도체", "!"]
-    assert all(TEXT[word.start : word.stop] == word.text for word in reading.words)
-    logit = reader.replaced_logits([reading.text.ids])[0][1]
-    assert reading.words[1].probability == pytest.approx(1 / (1 + math.exp(-logit)))
 
 
 def test_proposals_are_the_generators_without_the_piece_and_special_tokens(
@@ -185,35 +148,6 @@ def test_replaced_words_are_those_the_generator_changed(reader: Reader, plant):
     assert probabilities == replaced_probabilities(planted, "오늘 " * 60)
 
 
-def test_scripts():
-    """And the page has the same patterns."""
-    texts = {
-        "Hangul": ("AI가", unicodedata.normalize("NFD", "각"), "ㅋㅋ", "ﾡ"),
-        "Latin": ("Word 1", "ＡＢ", "é e"),
-        "": ("漢字", "12", "カナ"),
-    }
-    assert {name: {script_of(text) for text in of} for name, of in texts.items()} == {
-        name: {name} for name in texts
-    }
-    code = Path("benchmarks/analysis/browser/detector.js").read_text(encoding="utf-8")
-    for pattern in (inspect._HANGUL, inspect._LATIN):
-        assert f"/{pattern.pattern}/.test(text)" in code
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ([" "], "no text to inspect"),
-        (["가", "--threshold", "2"], "--threshold 2.0: give a number between 0 and 1"),
-        (["가", "--false-alarms", "0"], "--false-alarms 0.0"),
-        (["가", "--clean", "none.txt"], "none.txt"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(options, says, words, capsys):
-    assert main([*words, *options]) == 1
-    assert says in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp949", "utf-16"])
 def test_a_file_in_any_encoding_is_read(encoding, words, capsys, monkeypatch, tmp_path):
     text = "오늘 국회 큰 반도체 축구 여행 내일\r\n큰 반도체\r\n"
@@ -225,31 +159,6 @@ def test_a_file_in_any_encoding_is_read(encoding, words, capsys, monkeypatch, tm
     records = [json.loads(line) for line in printed.out.splitlines()]
     assert [record["text"] for record in records] == text.splitlines()
     assert ("is read as" in printed.err) == (not encoding.startswith("utf-8"))
-
-
-def test_bytes_that_are_no_text_are_refused_in_one_line(words, capsys, monkeypatch):
-    data = "오늘 국회\n".encode() * 50 + b"\xff\xff\n"
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data), "utf-8"))
-    assert main([*words, "--threshold", "0.5"]) == 1
-    assert "the input cannot be read: line 51" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_both_forms_of_unicode_have_one_threshold_and_verdict(form, reader: Reader):
-    text = "오늘 국회 큰 반도체"
-    choose = threshold_chooser(reader, None, None, 0.05)
-    typed = unicodedata.normalize(form, text)
-    assert choose(typed).source == "40 plain sentences in Hangul"
-    findings = [examine(reader, form, choose(form), False) for form in (typed, text)]
-    one, two = ((of.reading.text.text, of.reading.words, of.suspicions) for of in findings)
-    assert one == two
-
-
-def test_a_text_that_the_tokenizer_cannot_read_is_named(words, capsys):
-    assert main([*words, "오늘 국회", "the chef ate", "--no-attributions"]) == 0
-    printed = capsys.readouterr().err
-    assert printed.count("[UNK]") == 1
-    assert "'the chef ate': 100 % of 3 tokens are [UNK]" in printed
 
 
 def test_the_docs_show_what_is_printed(capsys):

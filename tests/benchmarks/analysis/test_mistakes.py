@@ -41,7 +41,7 @@ def figures():
 
 
 def test_the_one_that_knows(figures):
-    for metric in ("auc", "recall at 1%", "precision at 1%"):
+    for metric in ("auc", "recall at 1%"):
         row = figures["knowing", metric]
         assert (row.estimate.value, row.estimate.low, row.estimate.high) == (1, 1, 1)
         assert row.num_sentences == 60
@@ -51,14 +51,6 @@ def test_the_one_that_guesses(figures):
     estimate = figures["guessing", "auc"].estimate
     assert estimate.low < 0.5 < estimate.high
     assert figures["guessing", "recall at 1%"].estimate.value < 0.2
-    # one mistake among eight words
-    assert figures["guessing", "precision at 1%"].estimate.value < 0.5
-
-
-def test_differences(figures):
-    gap = figures["knowing - guessing", "auc"].estimate
-    assert gap.value == pytest.approx(1 - figures["guessing", "auc"].estimate.value)
-    assert gap.low > 0
 
 
 def test_a_mistake_has_the_highest_score_of_its_words():
@@ -113,14 +105,6 @@ def test_they_are_those_of_the_formula():
             assert found == pytest.approx(upper + discount * len(behind) / total * lower)
 
 
-def test_rarities_and_empty_text():
-    model = Bigrams(ROWS, NUM_IDS)
-    common, rare = model.rarities(np.array([1, 5]))
-    assert common < rare
-    with pytest.raises(ValueError, match="no pair of pieces"):
-        Bigrams([np.array([1])], NUM_IDS)
-
-
 SHIPPED = "model/shipped/ko-tiny/discriminator"
 
 
@@ -138,9 +122,3 @@ def test_the_shipped_encoder_finds_wrong_particles_and_misses_exchanged_words(li
     particles, words = fractions
     assert particles > 0.8
     assert words < 0.4
-
-
-def test_other_languages_have_the_threshold_or_nothing():
-    (line,) = marked_lines(SHIPPED, "en")
-    assert "in Latin" in line
-    assert marked_lines(SHIPPED, "ja") == []

@@ -17,7 +17,6 @@ from benchmarks.analysis import page as module
 from benchmarks.analysis.reader import Reader
 from electrify.cli import main
 
-SOURCE = module.SOURCE
 HOST = re.compile(r"(https?:|wss?:|ftp:)?//[\w.-]+\.\w+")
 
 
@@ -107,37 +106,6 @@ def test_settings_are_those_of_the_model(page: Path, model_folder: Path, reader:
     assert str(model_folder.parent) not in json.dumps(settings)
     for level in settings["levels"]:
         assert settings["thresholds"]["Hangul"][str(level)]["false_alarms"] <= level
-
-
-def test_all_is_said_in_both_languages_and_all_that_is_asked_for_is_there():
-    text = (SOURCE / "words.js").read_text(encoding="utf-8")
-    english, korean = text.split("\n  en: {")[1].split("\n  ko: {")
-    keys = [set(re.findall(r"^    (\w+):", part, re.M)) for part in (english, korean)]
-    assert keys[0] == keys[1]
-    html, script = ((SOURCE / name).read_text("utf-8") for name in ("index.html", "page.js"))
-    used = set(re.findall(r'data-say="(\w+)"', html)) | set(re.findall(r"\bsay\.(\w+)", script))
-    assert used == keys[0]
-    ids = set(re.findall(r'\bid="([\w-]+)"', html))
-    assert set(re.findall(r'\$\("([\w-]+)"\)', script)) <= ids
-    for tag, attrs in _Tags(html).tags:
-        for name in ("for", "aria-labelledby", "aria-describedby"):
-            assert attrs.get(name, "text") in ids, (tag, name)
-
-
-def test_what_cannot_be_built_is_refused_before_work(
-    model_folder: Path, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
-):
-    words = ["page", str(model_folder), "--output"]
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    assert main([*words, str(tmp_path / "new")]) == 1
-    assert "npm was not found" in capsys.readouterr().err
-    monkeypatch.setattr("shutil.which", lambda name: "false")
-    assert main([*words, str(tmp_path)]) == 1
-    assert f"--output {tmp_path} is there already" in capsys.readouterr().err
-    monkeypatch.setattr("shutil.which", lambda name: "false")  # a npm that fails
-    assert main([*words, str(tmp_path / "new")]) == 1
-    assert "npm ci failed" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_networks_that_int8_has_changed_make_no_page(reader: Reader) -> None:

@@ -10,8 +10,6 @@ from benchmarks.analysis.korean import (
     KoreanSentence,
     analyse,
     has_final_consonant,
-    korean_sentences,
-    letters_of,
     word_spans,
 )
 from benchmarks.analysis.plant import KINDS, edits, plant, plant_evenly, words_by_form
@@ -91,14 +89,6 @@ def test_a_rule_replaces_its_left_side_by_its_right_side():
         assert right != wrong
 
 
-def test_typos_change_one_letter_of_one_syllable(sentences: list[KoreanSentence]):
-    for mistake in planted_in("keyboard", sentences):
-        pairs = [(a, b) for a, b in zip(mistake.clean, mistake.text, strict=True) if a != b]
-        (pair,) = pairs
-        letters = zip(*map(letters_of, pair), strict=True)
-        assert sum(a != b for a, b in letters) == 1
-
-
 def test_exchanged_words_have_the_form_of_the_old_ones(sentences: list[KoreanSentence]):
     pool = {m.form: m.tag for s in sentences for m in s.morphemes}
     for mistake in planted_in("exchanged-word", sentences):
@@ -119,8 +109,3 @@ def test_rules_take_turns_and_the_seed_decides(sentences: list[KoreanSentence]):
     assert drawn[0] == drawn[1] != drawn[2]
     assert len({mistake.clean for mistake in drawn[0]}) == len(drawn[0]) == len(TEXTS)
     assert [mistake.rule for mistake in drawn[0]] == ["consonant", "vowel"] * 2
-
-
-def test_sentences_are_korean_and_of_some_length():
-    texts = ["짧은 글", "이것은  한국어로 쓴\n문장이다.", "this is no Korean text", "가 " * 100]
-    assert korean_sentences(texts, 100) == ["이것은 한국어로 쓴 문장이다."]

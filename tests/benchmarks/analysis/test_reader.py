@@ -9,18 +9,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import (
-    AutoModel,
     BertConfig,
     BertForMaskedLM,
     ElectraConfig,
     ElectraForMaskedLM,
     ElectraForPreTraining,
+    ModernBertConfig,
+    ModernBertForMaskedLM,
+    ModernBertForTokenClassification,
     RobertaConfig,
     RobertaForMaskedLM,
 )
 
 from benchmarks.analysis.reader import Reader, logits_at, open_reader, windows_of
-from tests.benchmarks.conftest import build_tokenizer
 
 TEXTS = ["국회 증시 새", "오늘 내일 여행, 축구", "큰"]
 LONG = " ".join(["오늘 국회 큰 반도체 축구 내일 여행"] * 15)  # of 105 pieces, a window has 30
@@ -33,6 +34,17 @@ def test_the_discriminators_logits(reader: Reader, model_folder: Path):
         with torch.no_grad():
             expected = model(**reader.source.tokenizer(text.text, return_tensors="pt")).logits[0]
         np.testing.assert_allclose(logits, expected[1:-1].numpy(), atol=1e-5)
+
+
+def test_the_logits_of_a_modern_discriminator(modern_folder: Path):
+    reader = open_reader(str(modern_folder))
+    model = ModernBertForTokenClassification.from_pretrained(modern_folder).eval()
+    cut = reader.cut(TEXTS)
+    for text, logits in zip(cut, reader.replaced_logits([t.ids for t in cut]), strict=True):
+        ids = reader.source.tokenizer(text.text, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            expected = model(input_ids=ids).logits[0, 1:-1, 0]
+        np.testing.assert_allclose(logits, expected.numpy(), atol=1e-5)
 
 
 def test_surprisals_are_those_of_each_piece_masked_alone_or_together(
@@ -59,6 +71,7 @@ def test_surprisals_are_those_of_each_piece_masked_alone_or_together(
         (BertForMaskedLM, BertConfig),
         (RobertaForMaskedLM, RobertaConfig),
         (ElectraForMaskedLM, ElectraConfig),
+        (ModernBertForMaskedLM, ModernBertConfig),
     ],
 )
 def test_the_head_at_some_places_gives_the_same_logits(kind, config):
@@ -113,17 +126,3 @@ def test_a_run_an_export_and_a_network_are_opened(
         assert networks(place) == (True, True)
     assert networks(model_folder) == (True, False)
     assert networks(generator_folder) == (False, True)
-
-
-def test_what_is_no_pair_is_refused(model_folder: Path, tmp_path: Path, tokenizer):
-    encoder = tmp_path / "encoder"
-    AutoModel.from_pretrained(model_folder).save_pretrained(encoder)
-    tokenizer.save_pretrained(encoder)
-    assert open_reader(str(encoder)).discriminator is None
-    with pytest.raises(ValueError, match="is no whole ElectraForMaskedLM: it lacks"):
-        open_reader(str(model_folder), str(model_folder))
-    with pytest.raises(ValueError, match="no model folder out/none"):
-        open_reader("out/none/discriminator")
-    build_tokenizer(("다른",)).save_pretrained(encoder)
-    with pytest.raises(ValueError, match="has another vocabulary"):
-        open_reader(str(model_folder), str(encoder))

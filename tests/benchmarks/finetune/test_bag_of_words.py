@@ -1,7 +1,5 @@
 """The TF-IDF baseline learns what texts say, chooses by the score it is given, and fits exactly."""
 
-import math
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -19,12 +17,7 @@ from benchmarks.finetune.bag_of_words import (
     Learner,
     bag_of_words,
 )
-from benchmarks.finetune.finetune import Split, TaskFeatures, score_bag_of_words
-from benchmarks.finetune.recipe import hyper_parameters
 from benchmarks.metrics.classification import macro_f1
-from benchmarks.tasks.registry import TASKS
-from benchmarks.tasks.task import Features
-from electrify.config.evaluate import EvaluateConfig
 
 WORDS = ["alpha", "beta", "gamma", "delta", "rho", "sigma", "tau", "phi", "chi", "psi"]
 
@@ -82,34 +75,6 @@ def test_the_metric_of_the_task_decides():
     assert learn(rows, labels, {}, 2, metric=macro_f1)[1].class_weight == "balanced"
 
 
-@pytest.mark.parametrize("better", [True, False])
-def test_the_headline_of_the_record_is_asked(better):
-    """`lower is better` turns the choice around."""
-    asked = []
-
-    def headline(gold, predicted):
-        asked.append(len(gold))
-        return float(len(asked))
-
-    task = replace(TASKS["klue-ynat"], metrics=(headline,), higher_is_better=better)
-    rng = np.random.default_rng(0)
-    words = ("가 나", "다 라")
-    rows = [
-        {"guid": str(n), "title": f"{words[n % 2]} {rng.integers(9)}", "label": task.labels[n % 2]}
-        for n in range(50)
-    ]
-    examples = tuple(task.from_rows("train", enumerate(rows), "rows"))
-    none = np.zeros(1, dtype=np.int32)
-    split = Split(examples, Features([none] * 50, [none] * 50, np.arange(50)))
-    data = TaskFeatures(task, split, {"dev": split})
-    settings = hyper_parameters(task, EvaluateConfig(), 128)
-    done = score_bag_of_words(data, 0, settings)
-    # scores rise from choice to choice
-    expected = Choice(list(ANALYZERS)[-1], WEIGHTS[-1], STRENGTHS[-1]) if better else CHOICES[0]
-    assert done.hyper_parameters == expected._asdict()
-    assert asked == [50] * 8
-
-
 @pytest.mark.parametrize("num_classes", [2, 4])
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_coordinates_in_the_span_of_the_rows_give_the_same_model(
@@ -156,11 +121,3 @@ def test_the_highest_score_is_chosen(number):
     assert asked == [True] * 8
     tried = [Choice(a, w, STRENGTHS[0]) for a, w in product(ANALYZERS, WEIGHTS)]
     assert chosen == [*tried, *(tried[0]._replace(C=c) for c in STRENGTHS[1:])][number]
-
-
-def test_a_score_that_is_no_number_is_the_worst():
-    rows, labels = [("a b",), ("c d",)] * 20, np.array([0, 1] * 20)
-    values = iter([math.nan] * 4 + [0.0] + [math.nan] * 3)
-    assert bag_of_words(rows, labels, {}, 2, 0, lambda *_: next(values))[1] == Choice(
-        list(ANALYZERS)[2], WEIGHTS[0], STRENGTHS[0]
-    )

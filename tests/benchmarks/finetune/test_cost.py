@@ -1,18 +1,13 @@
 """FLOPs and memory of a fine-tuning, against what the shapes say."""
 
-import mmap
-
 import numpy as np
 import pytest
-import torch
-from transformers import DebertaV2Config, DebertaV2Model
 
 from benchmarks.encoder import open_model
-from benchmarks.finetune.cost import fitted, peak_memory, probe_rows, start_memory
+from benchmarks.finetune.cost import fitted, probe_rows
 from benchmarks.finetune.finetune import finetune
 from benchmarks.finetune.jobs import prepare
 from benchmarks.tasks.data import load_data
-from electrify.system import memory as peaks
 from tests.benchmarks.records import YNAT
 
 LAYERS, HIDDEN, INTERMEDIATE, EMBEDDING = 2, 32, 64, 16  # of `model_folder`
@@ -71,40 +66,6 @@ def test_a_frozen_encoder_is_run_once(fit):
     assert fitted_model.train_flops < fit()[0].train_flops / 3
 
 
-def test_counting_changes_no_prediction(fit, monkeypatch):
-    counted, _ = fit()
-    monkeypatch.setattr("benchmarks.finetune.finetune.count_flops", lambda *_: (None, None))
-    uncounted, _ = fit()
-    assert uncounted.lines == counted.lines
-
-
-def test_weights_that_are_inputs_are_counted(
-    make_settings, ynat_folder, tokenizer, tmp_path, monkeypatch
-):
-    """DeBERTa's relative positions come on top of the products of BERT's layers."""
-    monkeypatch.setattr("benchmarks.finetune.cost.warn", pytest.fail)
-    config = DebertaV2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=HIDDEN,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=2,
-        intermediate_size=INTERMEDIATE,
-        max_position_embeddings=32,
-        relative_attention=True,
-        pos_att_type=["c2p", "p2c"],
-    )
-    DebertaV2Model(config).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    source = open_model(str(tmp_path))
-    options = make_settings(num_epochs=1, max_train_examples=14)
-    features = prepare(YNAT, load_data(YNAT, ynat_folder), source, options, [0])
-    found = finetune(features, source, "pretrained", 0, options)
-    lengths = features.predicted["dev-part"].features.lengths
-    products = np.mean([encoder_flops(int(length)) for length in lengths])
-    assert found.inference_flops > products
-    assert found.train_flops > 14 * 3 * encoder_flops(int(features.train.features.lengths.min()))
-
-
 def test_a_quadratic_goes_through_its_probes_and_beyond():
     lengths = np.array([9, 130, 64, 17, 512, 9])
     probes = lengths[probe_rows(lengths)]
@@ -113,19 +74,3 @@ def test_a_quadratic_goes_through_its_probes_and_beyond():
     assert cost(300) == pytest.approx(7 + 9e8 + 9e7, rel=1e-9)
     alike = np.array([8, 8, 8])
     assert fitted(alike[probe_rows(alike)], np.array([5.0]))(8) == pytest.approx(5.0)
-
-
-def test_peaks_are_of_the_job_and_the_manifest_keeps_the_highest():
-    device = torch.device("cpu")
-    start_memory(device)
-    before = peak_memory(device)
-    block = mmap.mmap(-1, 60 * 2**20)  # past the allocator, which may keep what is freed
-    block.write(b"1" * len(block))
-    assert peak_memory(device) >= before + 50
-    highest = peaks.peak_memory_mb()
-    assert highest >= before + 50
-    block.close()
-    start_memory(device)
-    assert peaks.peak_memory_mb() >= highest
-    if peaks._CLEAR.exists():
-        assert peak_memory(device) <= highest - 40

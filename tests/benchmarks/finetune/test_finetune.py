@@ -1,7 +1,6 @@
 """One fine-tuning: what it learns from, that the seed decides all of it, and its parts."""
 
 import itertools
-import json
 import random
 from collections import Counter
 from dataclasses import replace
@@ -11,19 +10,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
-from benchmarks.encoder import fitting_length, load_encoder, open_model, prepare_encoder
+from benchmarks.encoder import load_encoder, open_model
 from benchmarks.finetune.finetune import Split, TaskFeatures, finetune, low_shot_rows, training_rows
 from benchmarks.finetune.jobs import prepare
 from benchmarks.results.predictions import score_lines
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.kinds.classification import LabelExample
-from benchmarks.tasks.kinds.spans import GoldAnswer, QuestionExample
 from benchmarks.tasks.task import Example
-from tests.benchmarks.conftest import build_tokenizer
-from tests.benchmarks.records import MRPC, YNAT
+from tests.benchmarks.records import YNAT
 
 
 @pytest.fixture
@@ -80,17 +77,6 @@ def test_constant_predictions_are_flagged(features, model, make_settings):
     assert scores(fitted)["accuracy"] == pytest.approx(1 / 7)
 
 
-def test_a_sample_of_pairs_keeps_both_orders_of_each(tokenizer):
-    examples = [LabelExample(str(n), ("국회", "증시"), n % 2) for n in range(10)]
-    features = MRPC.featurize(examples, tokenizer, 8, train=True)
-    split = Split(tuple(examples), features)
-    rows = training_rows(split, 4, seed=0)
-    assert len(rows) == 8
-    assert (rows[4:] == rows[:4] + 10).all()
-    assert training_rows(split, None, seed=0).tolist() == list(range(20))
-    assert training_rows(split, 4, seed=1).tolist() != rows.tolist()
-
-
 def test_only_examples_that_a_seed_learns_from_are_tokenised(ynat_folder, model, make_settings):
     """And each seed learns from the same ones as if all had been."""
     data = load_data(YNAT, ynat_folder)
@@ -108,20 +94,6 @@ def test_only_examples_that_a_seed_learns_from_are_tokenised(ynat_folder, model,
     assert len(training_rows(prepared.train, None, 3)) == len(prepared.train.examples)
 
 
-def test_a_tokenizer_without_pieces_for_the_task_is_named(
-    ynat_folder, model, make_settings, caplog
-):
-    data = load_data(YNAT, ynat_folder)
-    prepare(YNAT, data, model, make_settings(), [0])
-    assert "[UNK]" not in caplog.text
-    foreign = replace(model, tokenizer=build_tokenizer(["the", "a"]))
-    features = prepare(YNAT, data, foreign, make_settings(), [0])
-    assert "klue-ynat" in caplog.text
-    assert "100 % of" in caplog.text
-    assert "do_lower_case = false, strip_accents = false" in caplog.text
-    assert set(np.concatenate(features.train.features.input_ids)) == {1, 2, 3}
-
-
 def test_the_encoder_has_the_saved_weights_and_the_control_has_not(model, model_folder):
     saved = load_file(model_folder / "model.safetensors")[
         "electra.embeddings.word_embeddings.weight"
@@ -130,34 +102,6 @@ def test_the_encoder_has_the_saved_weights_and_the_control_has_not(model, model_
     assert torch.equal(pretrained.embeddings.word_embeddings.weight, saved)
     assert not torch.equal(control.embeddings.word_embeddings.weight, saved)
     assert {p.dtype for p in control.parameters()} == {torch.float32}
-
-
-def test_a_folder_without_all_weights_is_refused(model_folder, tmp_path):
-    folder = tmp_path / "cut"
-    folder.mkdir()
-    for path in model_folder.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    weights = load_file(folder / "model.safetensors")
-    del weights["electra.encoder.layer.1.output.dense.weight"]
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    source = open_model(str(folder))
-    with pytest.raises(ValueError, match=r"lacks 1 weights, .*encoder\.layer\.1\.output\.dense"):
-        load_encoder(source, "pretrained", 0)
-
-
-def test_a_model_that_does_not_fit_is_refused(model_folder, tmp_path):
-    with pytest.raises(ValueError, match="max_sequence_length = 64 is more than the 32 positions"):
-        fitting_length(64, open_model(str(model_folder)), was_given=True)
-    with pytest.raises(ValueError, match="no model folder"):
-        open_model(str(tmp_path / "nowhere"))
-    with pytest.raises(ValueError, match=r"cannot read a model .*needed: config\.json"):
-        open_model(str(tmp_path))
-    for path in model_folder.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    config = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(config | {"vocab_size": 9}))
-    with pytest.raises(ValueError, match="has 18 ids, the model 9 embeddings"):
-        open_model(str(tmp_path))
 
 
 def test_mean_pooling_is_the_mean_over_real_tokens(model):
@@ -194,15 +138,6 @@ def test_parts_are_the_texts_of_a_pair_and_the_marked_entities(model):
     torch.testing.assert_close(head(states, marked)["logits"], head.linear(wanted))
 
 
-def test_dropout_is_set_where_asked_for(model_folder):
-    source = open_model(str(model_folder))
-    encoder = load_encoder(source, "pretrained", 0)
-    prepare_encoder(encoder, 0.25, torch.device("cpu"), "fp32")
-    assert {m.p for m in encoder.modules() if isinstance(m, torch.nn.Dropout)} == {0.25}
-    with pytest.raises(ValueError, match=r"evaluate\.dropout = 0.25: Linear has no dropout"):
-        prepare_encoder(torch.nn.Linear(1, 1), 0.25, torch.device("cpu"), "fp32")
-
-
 FRACTIONS = (0.01, 0.1, 0.3, 0.9, 1.0)
 
 
@@ -237,13 +172,3 @@ def test_rows_of_one_example_stay_together():
     chosen = set(example_of[rows].tolist())
     assert len(chosen) == 2
     assert rows.tolist() == [row for row in range(10) if example_of[row] in chosen]
-
-
-def test_questions_without_answers_have_their_share():
-    answer = (GoldAnswer("a", 0),)
-    examples = [
-        QuestionExample(str(n), ("a context", "why"), answers=() if n % 4 == 0 else answer)
-        for n in range(80)
-    ]
-    rows = low_shot_rows(examples, np.arange(80), np.arange(80), 0.1, seed=0)
-    assert Counter(bool(examples[row].answers) for row in rows) == {True: 6, False: 2}

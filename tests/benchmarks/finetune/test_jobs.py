@@ -95,9 +95,3 @@ def test_combinations_are_all_or_a_draw_and_fit_the_task():
     assert combinations(SearchOptions(pooling=("cls", "mean")), NER) == []
     with pytest.raises(ValidationError, match="no values"):
         SearchOptions(num_trials=3)
-
-
-@pytest.mark.parametrize("fractions", [[0.1, 1.0], [0.1]])
-def test_a_search_takes_the_whole_training_split(make_config, fractions):
-    with pytest.raises(ValueError, match="train_fractions"):
-        make_config(search={"num_epochs": [1.0]}, train_fractions=fractions)

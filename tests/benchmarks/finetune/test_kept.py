@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 from transformers import AutoModel, AutoModelForTokenClassification, AutoTokenizer
 
@@ -72,8 +71,3 @@ def test_a_tagger_is_the_class_of_transformers(
     np.testing.assert_array_equal(theirs, logits)
     np.testing.assert_array_equal(again, logits)
     assert tuple(tagger.config.id2label.values()) == NER.labels
-
-
-def test_a_folder_without_a_head_is_refused(model_folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"has no head\.json: it is no fine-tuned network"):
-        read_kept(model_folder)

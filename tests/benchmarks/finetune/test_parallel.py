@@ -4,25 +4,17 @@ import multiprocessing
 import os
 import signal
 import time
-import weakref
 
 import pytest
 import torch
 
 from benchmarks.evaluate import evaluate
-from benchmarks.finetune.parallel import gpu_of, num_workers, run_jobs
+from benchmarks.finetune.parallel import run_jobs
 from benchmarks.results.predictions import read_predictions
 from benchmarks.results.results import read_results
 from electrify.system.progress import Stopped
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-def test_every_gpu_has_a_job_and_a_cpu_as_many_as_asked_for(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
-    assert num_workers(1, torch.device("cuda")) == 4
-    assert num_workers(8, torch.device("cuda")) == 8
-    assert num_workers(2, torch.device("cpu")) == 2
 
 
 def double(number, report):
@@ -61,40 +53,12 @@ def test_results_and_steps_come_with_the_index_of_their_call(num_processes):
     assert rows == {0: 30, 1: 10, 2: 20}
 
 
-class Held:
-    """What a call holds and nobody else does."""
-
-
-def look(held, report):
-    return isinstance(held, Held)
-
-
-def test_what_a_call_holds_goes_once_it_is_done():
-    calls = [(Held(),) for _ in range(3)]
-    held = [weakref.ref(call[0]) for call in calls]
-    for index, found in run_jobs(look, calls, 1, lambda index, num_rows: None):
-        assert found
-        assert [ref() is None for ref in held] == [n <= index for n in range(3)]
-
-
 def meet(folder, name, report):
     """What this process may use, once as many are here as there are calls."""
     (folder / name).touch()
     while len(list(folder.iterdir())) < 2:
         time.sleep(0.01)
     return os.environ["CUDA_VISIBLE_DEVICES"], torch.get_num_threads()
-
-
-@pytest.mark.parametrize(
-    ("visible", "num_gpus", "expected"),
-    [(None, 3, ["0", "1", "2"]), ("5,2", 2, ["5", "2", "5"]), ("GPU-a", 1, ["GPU-a"] * 3)],
-)
-def test_gpus_are_taken_in_turn(monkeypatch, visible, num_gpus, expected):
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if visible:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: num_gpus)
-    assert [gpu_of(slot) for slot in range(3)] == expected
 
 
 def test_each_process_has_a_gpu_and_its_share_of_the_cores(tmp_path, monkeypatch):

@@ -4,7 +4,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from huggingface_hub.errors import LocalEntryNotFoundError
 from torch import nn
 from transformers import AutoModel, ElectraConfig, get_linear_schedule_with_warmup
 
@@ -18,12 +17,6 @@ from benchmarks.finetune.recipe import (
 from benchmarks.tasks.registry import TASKS
 from electrify.config.evaluate import EvaluateConfig
 from tests.benchmarks.records import COLA, RTE
-
-
-def test_schedule_is_warmup_times_decay():
-    values = [optim.schedule("product", step, 100, 10) for step in (0, 5, 10, 55, 99)]
-    assert values == pytest.approx([0.0, 0.5 * 0.95, 0.90, 0.45, 0.01])
-    assert optim.schedule("product", 0, 100, 0) == 1.0
 
 
 def electra_names():
@@ -68,12 +61,6 @@ def test_optimizer_groups_cover_every_parameter_once_and_spare_biases_from_decay
     assert rates[id(model.embeddings.word_embeddings.weight)] == (6.25e-5, 0.01)
 
 
-def test_steps_and_warm_up_are_counted_as_in_the_released_code():
-    settings = hyper_parameters(RTE, EvaluateConfig(), 1024)
-    record = settings.record(2490)
-    assert (record["num_steps"], record["warmup_steps"]) == (778, 77)  # int(10 x 2490 / 32)
-
-
 TABLE = [  # task, width, recipe: rate, layer decay, schedule, warm-up, epochs, batch, length
     ("glue-rte", 128, "auto", (3e-4, 0.8, "product", 0.1, 10, 32, 128)),
     ("squad-2.0", 256, "auto", (3e-4, 0.8, "product", 0.1, 2, 32, 512)),
@@ -116,19 +103,6 @@ def test_the_linear_schedule_is_that_of_transformers():
         theirs.step()
 
 
-def test_a_tasks_own_options_win_over_those_of_all_tasks_and_these_over_the_recipe():
-    options = EvaluateConfig(
-        learning_rate=1e-3,
-        batch_size=8,
-        num_epochs=0.5,
-        tasks_options={"glue-cola": {"batch_size": 4}},
-    )
-    cola, rte = (hyper_parameters(task, options, 256) for task in (COLA, RTE))
-    assert (cola.learning_rate, cola.batch_size) == (1e-3, 4)
-    assert [cola.num_steps(rows) for rows in (100, 1)] == [12, 1]
-    assert (rte.learning_rate, rte.batch_size, rte.layer_lr_decay) == (1e-3, 8, 0.8)
-
-
 def recommend(folder: Path, **settings: object) -> str:
     (folder / "finetuning.json").write_text(json.dumps(settings))
     return str(folder)
@@ -156,11 +130,6 @@ def test_what_an_encoder_recommends_stands_between_the_users_options_and_the_rec
         assert recommended_settings(model, EvaluateConfig(recipe=recipe)) == {}
 
 
-def test_what_the_encoder_cannot_know_is_not_taken(tmp_path):
-    model = recommend(tmp_path, seeds=[7], max_sequence_length=8, data_dir="x", recipe="auto")
-    assert recommended_settings(model, EvaluateConfig()) == {}
-
-
 @pytest.mark.parametrize(
     "text", ['{"learning_rat": 1}', '{"learning_rate": "fast"}', "[1]", "{", '{"num_epochs": NaN}']
 )
@@ -169,20 +138,6 @@ def test_a_damaged_recommendation_is_named_and_can_be_left_out(tmp_path, text):
     with pytest.raises(ValueError, match=r"(?s)finetuning\.json.*--set evaluate\.recipe=auto"):
         recommended_settings(str(tmp_path), EvaluateConfig())
     assert recommended_settings(str(tmp_path), EvaluateConfig(recipe="auto")) == {}
-
-
-def test_a_model_of_the_hub_may_recommend_nothing(tmp_path, monkeypatch):
-    def download(name: str, file: str) -> str:
-        path = tmp_path / name / file
-        if not path.exists():
-            raise LocalEntryNotFoundError("offline")
-        return str(path)
-
-    monkeypatch.setattr("benchmarks.finetune.recipe.hf_hub_download", download)
-    assert recommended_settings("klue/roberta-small", EvaluateConfig()) == {}
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    recommend(tmp_path / "a" / "b", learning_rate=1e-3)
-    assert recommended_settings("a/b", EvaluateConfig()) == {"learning_rate": 1e-3}
 
 
 def released_adam(start, gradients, rates, decay):

@@ -19,8 +19,6 @@ from benchmarks.finetune.training import (
     Selection,
     Trainer,
     _ahead,
-    in_fitting_parts,
-    is_out_of_memory,
 )
 from benchmarks.tasks.data import load_data, split_by_group
 from benchmarks.tasks.kinds.classification import LabelExample
@@ -167,24 +165,6 @@ def test_out_of_memory_halves_the_micro_batch_and_keeps_the_gradient(
     torch.testing.assert_close(halved, whole, rtol=1e-4, atol=1e-7)
 
 
-def test_only_an_end_of_memory_is_taken_for_one():
-    said = "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate"
-    assert is_out_of_memory(RuntimeError(said))
-    assert is_out_of_memory(MemoryError())
-    assert is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"))
-    assert not is_out_of_memory(RuntimeError("shape mismatch"))
-    for error, kind, said in (
-        (RuntimeError("shape mismatch"), RuntimeError, "shape mismatch"),
-        (torch.OutOfMemoryError(), ValueError, "a single row; lower"),
-    ):
-
-        def work(size, error=error):
-            raise error
-
-        with pytest.raises(kind, match=said):
-            in_fitting_parts(work, 4, "klue-ynat")
-
-
 class Counting:
     """Stands in for a trainer: one weight, which is the number of steps."""
 
@@ -225,33 +205,6 @@ def test_a_score_that_is_not_a_number_never_wins_over_one():
     found, selection = run(dict.fromkeys(range(2, 11, 2), math.nan))
     assert found == 2
     assert selection.described()["value"] is None
-
-
-def test_patience_ends_the_training():
-    found, selection = run({2: 0.5, 4: 0.4, 6: 0.3, 8: 0.9, 10: 1.0}, patience=2)
-    assert (found, selection.last_step) == (2, 6)
-
-
-def test_a_training_stopped_when_patience_was_at_an_end_does_not_go_on(
-    features, model, make_settings, tmp_path, monkeypatch
-):
-    flat = "benchmarks.finetune.finetune.score_lines"
-    monkeypatch.setattr(flat, lambda task, lines: {"macro_f1": 0.5})
-    options = make_settings(num_epochs=2.0, selection="best-on-a-split-of-train", patience=2)
-    options = replace(options, evaluations_per_epoch=4)
-    whole = finetune(features, model, "pretrained", 3, options)
-    state, steps = tmp_path / "state.pt", []
-
-    def stop(rows):
-        steps.append(rows)
-        if len(steps) == whole.selected["last_step"]:
-            raise Stopped("asked to")
-
-    with pytest.raises(Stopped):
-        finetune(features, model, "pretrained", 3, options, stop, unfinished=state)
-    resumed = finetune(features, model, "pretrained", 3, options, unfinished=state)
-    assert whole.selected["last_step"] < whole.hyper_parameters["num_steps"]
-    assert resumed.selected == whole.selected
 
 
 def test_reported_rows_choose_nothing(model, features, make_settings):
@@ -329,16 +282,3 @@ def test_one_gold_value_everywhere_is_a_doubt_and_no_failure(task, golds):
     assert doubt.startswith(f"the gold value of all 2 reported {task.row_name}s is ")
     assert task.constant(lines[:2]) == task.constant(lines[:2], "gold") is not None
     assert task.constant(lines, "gold") is None
-
-
-def test_doubts_name_exchanged_and_unlearnt_labels():
-    train = [LabelExample(str(n), ("a",), n) for n in range(3)]
-    names = YNAT.labels
-    turned = [{"gold": names[n % 3], "prediction": names[(n + 1) % 3]} for n in range(9)]
-    (doubt,) = YNAT.doubts(train, turned)
-    assert doubt.startswith("labels look exchanged: 0.0 % are right, and 100.0 % would be with")
-    assert f"{names[1]} as {names[0]}" in doubt
-    right = [line | {"prediction": line["gold"]} for line in turned]
-    assert YNAT.doubts(train, right) == []
-    (doubt,) = YNAT.doubts(train[:2], right)
-    assert doubt.startswith(f"{names[2]} among the reported rows is in no training row")

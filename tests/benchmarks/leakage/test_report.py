@@ -20,8 +20,6 @@ from electrify.stage.leakage_report import (
     SplitLeakage,
     TaskLeakage,
     TouchedLine,
-    read_report,
-    read_touched,
     touched_path,
 )
 from electrify.stage.run import run_stage
@@ -147,57 +145,6 @@ def test_the_report_shows_them_and_escapes_what_was_found(run):
     assert row["without the touched ones"] == percent(without.value)
 
 
-def test_a_run_of_which_nothing_was_looked_for_says_so(tmp_path):
-    _write_evaluation(tmp_path)
-    report([tmp_path])
-    assert "electrify leakage CONFIG" in text_of(
-        (tmp_path / "report.html").read_text(encoding="utf-8")
-    )
-    assert leakage_rows(read_run(tmp_path)) == []
-
-
-def test_where_nothing_was_found_scores_are_the_same(tmp_path):
-    _write_evaluation(tmp_path)
-    _write_leakage(tmp_path, set())
-    assert scores_without(read_run(tmp_path)) == ((), ())
-    report([tmp_path])
-    assert "scores without touched rows are the same" in text_of(
-        (tmp_path / "report.html").read_text("utf-8")
-    )
-    (row,) = leakage_rows(read_run(tmp_path))
-    assert row["without the touched ones"] == "the same"
-
-
-def test_scores_of_other_data_are_left_alone(tmp_path):
-    _write_evaluation(tmp_path)
-    _write_leakage(tmp_path, TOUCHED, data={"dev.json": "1" * 64})
-    scores, notes = scores_without(read_run(tmp_path))
-    assert scores == ()
-    assert notes == ("klue-ynat: its rows were not searched for",)
-    report([tmp_path])
-    assert "None of the scores is of rows" in (tmp_path / "report.html").read_text("utf-8")
-
-
-def test_a_damaged_report_is_named(run):
-    (run / LEAKAGE / REPORT).write_text('{"format_version": 1}')
-    with pytest.raises(ValueError, match=r"report\.json is damaged .* electrify leakage CONFIG"):
-        read_report(run / LEAKAGE)
-
-
-def test_a_line_cut_in_half_is_named(run):
-    path = touched_path(run / LEAKAGE, YNAT.name)
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text[: len(text) // 3 - 9], encoding="utf-8")
-    with pytest.raises(ValueError, match=r"touched-klue-ynat\.jsonl is damaged"):
-        list(read_touched(run / LEAKAGE, read_report(run / LEAKAGE).tasks[0]))
-    path.write_text("".join(text.splitlines(keepends=True)[:-3]), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"names 9 rows of dev, .* counts 12"):
-        report([run])
-    path.unlink()
-    with pytest.raises(ValueError, match=r"names 0 rows of dev"):
-        report([run])
-
-
 def test_items_are_the_reported_rows_with_the_ids_of_predictions(make_config, tmp_path):
     config = make_config(tasks=["klue-ynat", "klue-nli"])
     items = tmp_path / "items"
@@ -210,15 +157,3 @@ def test_items_are_the_reported_rows_with_the_ids_of_predictions(make_config, tm
     assert header["header"]["text_names"] == ["title"]
     assert [row["id"] for row in rows] == [f"dev-{number}" for number in range(42)]
     assert {row["split"] for row in rows} == {"dev-part"}
-
-
-def test_bad_data_are_not_taken_for_missing(make_config, tmp_path):
-    with pytest.raises(ValueError, match="no data: give --data-dir"):
-        write_items(make_config(data_dir=None), tmp_path)
-    with pytest.raises(ValueError, match=r"klue-nli-v1\.1_dev\.json"):
-        write_items(make_config(tasks=["klue-nli"]), tmp_path)
-    data = tmp_path / "data"
-    data.mkdir()
-    (data / "ynat-v1.1_dev.json").write_text('[{"guid": "1", "title": "t"}]')
-    with pytest.raises(ValueError, match="label"):
-        write_items(make_config(data_dir=str(data)), tmp_path)

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import precision_score, roc_auc_score
+from sklearn.metrics import roc_auc_score
 
 from benchmarks.metrics.detection import (
     auc,
-    precision_above,
     recall_above,
     threshold_at,
 )
@@ -52,20 +51,10 @@ def test_auc_with_several_positives_an_example(items, counts):
         assert score == pytest.approx(sum(wins) / row[owners].sum() ** 2)
 
 
-def test_recall_precision_and_pairs(items, counts):
-    positives, negatives, owners = items
-    for row, recall, precision in zip(
-        counts,
-        recall_above(positives, 1.0)(counts),
-        precision_above(*items, 1.0)(counts),
-        strict=True,
-    ):
-        weights = np.concatenate([row, row[owners]])
-        flagged = np.concatenate([positives, negatives]) > 1
-        labels = np.repeat([1, 0], [len(positives), len(negatives)])
+def test_recall_is_that_of_the_sample(items, counts):
+    positives, _, _ = items
+    for row, recall in zip(counts, recall_above(positives, 1.0)(counts), strict=True):
         assert recall == pytest.approx((row * (positives > 1)).sum() / row.sum())
-        assert precision == pytest.approx(precision_score(labels, flagged, sample_weight=weights))
-    assert np.isnan(precision_above(*items, 9.0)(counts)).all()
 
 
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.3])

@@ -1,13 +1,13 @@
 """A metric of counted examples is the metric of the examples repeated as often."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from benchmarks.metrics import classification, weighted
 from benchmarks.tasks.registry import TASKS
+from tests.benchmarks.records import lines_of
 
 NUM_EXAMPLES, NUM_SAMPLES = 23, 40
 
@@ -57,18 +57,6 @@ def test_correlations(name, offset, rng, counts):
     np.testing.assert_allclose(found, expected, rtol=1e-9, equal_nan=True)
 
 
-def test_correlations_with_a_constant_side_are_undefined(rng, counts):
-    for sides in (
-        ([1.0] * NUM_EXAMPLES, rng.normal(size=NUM_EXAMPLES)),
-        (
-            rng.normal(size=NUM_EXAMPLES),
-            [0.1 + 0.2] * NUM_EXAMPLES,
-        ),
-    ):
-        for metric in weighted.OF_VALUES.values():
-            assert np.isnan(metric(*sides)(counts)).all()
-
-
 def test_a_sample_without_examples_is_undefined():
     none = np.zeros((1, 4))
     labels = np.array([0, 1, 1, 0])
@@ -79,131 +67,16 @@ def test_a_sample_without_examples_is_undefined():
         assert np.isnan(metric(labels, labels)(none)).all()
 
 
-# --- every task -----------------------------------------------------------------------------------
-
-
-def lines_of(task, rng):
-    """Lines that are right here and there, as the task's kind writes them."""
-    name = type(task).__name__
-    make = {
-        "Classification": _labels,
-        "RelationExtraction": _labels,
-        "Regression": _numbers,
-        "CharacterTagging": _characters,
-        "WordTagging": _words,
-        "DependencyParsing": _arcs,
-        "DialogueStateTracking": _states,
-        "Spans": _answers,
-    }[name]
-    return [{"id": f"n{number}", **make(task, rng)} for number in range(NUM_EXAMPLES)]
-
-
-def _either(rng, gold, other):
-    return gold if rng.random() < 0.6 else other
-
-
-def _labels(task, rng):
-    gold, other = rng.choice(task.labels, 2).tolist()
-    shares = rng.dirichlet(np.ones(len(task.labels))).tolist()
-    return {"gold": gold, "prediction": _either(rng, gold, other), "probabilities": shares}
-
-
-def _numbers(task, rng):
-    gold = float(rng.integers(0, 6))
-    return {"gold": gold, "prediction": gold + float(rng.normal())}
-
-
-def _characters(task, rng):
-    tags = rng.choice(task.labels, (2, 12)).tolist()
-    gold = [tags[0][0] if i in (0, 3) else "O" if i == 2 else tags[0][i] for i in range(12)]
-    predicted = [_either(rng, gold[i], tags[1][i]) for i in range(12)]
-    return {
-        "text": "국회 에서는 회의를 연",
-        "gold": gold,
-        "prediction": predicted,
-        "frame": ["O", "O"],
-    }
-
-
-def _words(task, rng):
-    gold, other = rng.choice(task.labels, (2, 7)).tolist()
-    return {
-        "gold": gold,
-        "prediction": [_either(rng, *pair) for pair in zip(gold, other, strict=True)],
-    }
-
-
-def _arcs(task, rng):
-    heads, labels = rng.integers(0, 5, (2, 4)).tolist(), rng.choice(task.labels, (2, 4)).tolist()
-    gold = {"heads": heads[0], "labels": labels[0]}
-    predicted = {
-        "heads": [_either(rng, *p) for p in zip(*heads, strict=True)],
-        "labels": [_either(rng, *p) for p in zip(labels[0], [None, *labels[1][1:]], strict=True)],
-    }
-    return {"gold": gold, "prediction": predicted, "tree": predicted}
-
-
-def _states(task, rng):
-    gold = [f"{slot}-값" for slot in rng.choice(task.labels, 3, replace=False).tolist()]
-    return {"gold": gold, "prediction": _either(rng, gold, gold[:1])}
-
-
-def _answers(task, rng):
-    gold = ["the old town hall", "town hall"]
-    if task.has_unanswerable and rng.random() < 0.4:
-        gold = []
-    said = _either(rng, gold[0] if gold else "", "old hall of towns")
-    return {
-        "gold": gold,
-        "prediction": said,
-        "answer": said or "x",
-        "null_odds": float(rng.normal()),
-        "question_type": 1 if gold else 3,
-    }
-
-
 @pytest.mark.parametrize("name", TASKS)
 def test_the_headline_of_every_task_has_a_fast_way(name, rng, counts):
     task = TASKS[name]
-    lines = lines_of(task, rng)
+    lines = lines_of(task, rng, NUM_EXAMPLES)
     score = task.weighted_score(lines)
     found = score(counts[:8])
     for row, value in zip(counts, found, strict=False):
         drawn = [line for line, n in zip(lines, row, strict=True) for _ in range(int(n))]
         drawn = [{**line, "id": str(n)} for n, line in enumerate(drawn)]
         assert value == pytest.approx(task.score(drawn)[task.headline], rel=1e-9, nan_ok=True)
-
-
-def worst_label(gold, predicted):
-    """A metric that has no fast way."""
-    gold, predicted = np.asarray(gold), np.asarray(predicted)
-    return min(float(np.mean(predicted[gold == label] == label)) for label in np.unique(gold))
-
-
-def mean_error(gold, predicted):
-    return float(np.mean(np.abs(np.asarray(gold) - np.asarray(predicted))))
-
-
-def wrong_tags(gold, predicted, labels=()):
-    return float(np.mean(np.not_equal(gold, predicted)))
-
-
-@pytest.mark.parametrize(
-    ("name", "metric"),
-    [
-        ("klue-ynat", worst_label),
-        ("glue-stsb", mean_error),
-        ("klue-ner", wrong_tags),
-        ("korean-naver-ner", wrong_tags),
-    ],
-)
-def test_a_headline_needs_no_fast_way(name, metric, rng, counts):
-    task = replace(TASKS[name], metrics=(metric,))
-    lines = lines_of(task, rng)
-    found = task.weighted_score(lines)(counts[:8])
-    for row, value in zip(counts, found, strict=False):
-        drawn = [line for line, n in zip(lines, row, strict=True) for _ in range(int(n))]
-        assert value == pytest.approx(task.score(drawn)[metric.__name__], rel=1e-9, nan_ok=True)
 
 
 def test_an_entity_across_two_sentences_is_of_the_first():

@@ -12,17 +12,14 @@ from benchmarks.noise.robustness import (
     SPLIT,
     TABLE,
     Condition,
-    accepts,
     add_perturbed,
     write_conditions,
 )
 from benchmarks.noise.tables import read_csv
-from benchmarks.report.noise import robustness_sentence
-from benchmarks.results.predictions import plain, prediction_path, write_predictions
 from benchmarks.tasks.data import TaskData
 from benchmarks.tasks.kinds.classification import LabelExample
-from tests.benchmarks.conftest import FILLERS, TOPICS, make_result
-from tests.benchmarks.records import DP, NER, NLI, RE, STS, YNAT
+from tests.benchmarks.conftest import FILLERS, TOPICS, make_result, put_predictions
+from tests.benchmarks.records import YNAT
 
 NUM = 140
 WORDS = (*FILLERS, "사람들", "이야기", "소식", "전망", "발표", "계획")
@@ -83,8 +80,6 @@ def conditions_of(place: Path, *readers: Reader) -> list[Condition]:
     readers = readers * 2 if len(readers) == 1 else readers
     results = [make_result(seed=n, data_sha256=data.sha256) for n in range(len(readers))]
     for read, result in zip(readers, results, strict=True):
-        about = {"role": result.role, "data_sha256": result.data_sha256}
-        about |= {name: getattr(result, name) for name in ("task", "task_version", "seed")}
         for split, examples in data.predicted.items():
             lines = [
                 {
@@ -94,8 +89,7 @@ def conditions_of(place: Path, *readers: Reader) -> list[Condition]:
                 }
                 for row in examples
             ]
-            path = prediction_path(place, result, split if split == SPLIT else "")
-            write_predictions(path, {**about, "split": split}, plain(lines))
+            put_predictions(place, result, lines, split if split == SPLIT else "")
     write_conditions(place, [YNAT], {YNAT.name: data}, results, Source())
     return read_csv(place / TABLE, Condition)
 
@@ -137,44 +131,3 @@ def test_errors_that_do_not_come_from_the_perturbation_are_not_found(tmp_path):
     assert len(conditions) > 25
     assert not found(conditions)
     assert np.mean([c.flips for c in conditions]) > 0.1  # predictions do change
-
-
-def loses(share: float) -> Reader:
-    """Wrong on this share of the texts without spaces."""
-
-    def read(text: str, gold: int) -> int:
-        is_wrong = hashlib.sha256(text.encode()).digest()[0] < 256 * share
-        is_one_word = " " not in text and "&" not in text  # of an entity
-        return (gold + 1) % len(TOPICS) if is_wrong and is_one_word else gold
-
-    return read
-
-
-@pytest.mark.parametrize(("num_seeds", "is_shown"), [(3, False), (5, True)])
-def test_five_seeds_show_a_large_loss_that_three_leave_open(tmp_path, num_seeds, is_shown):
-    """22 points, with a standard deviation of 7 points between seeds."""
-    shares = (0.22, 0.14, 0.30, 0.17, 0.27)[:num_seeds]
-    conditions = conditions_of(tmp_path, *map(loses, shares))
-    [loss] = (c for c in conditions if not c.changes_nothing)
-    assert (loss.kind, loss.strength) == ("spacing-removed", 1.0)
-    assert loss.is_worse == is_shown
-    text = robustness_sentence(conditions)
-    assert text.startswith(f"{int(is_shown)} of {len(conditions)} perturbations are shown to lower")
-    assert f"{len(conditions) - 1} change no score" in text
-    assert ("1 are undecided" in text) != is_shown
-    assert f"by {100 * loss.drop:.1f} points" in text  # it is named all the same
-
-
-def test_the_same_rows_are_perturbed_whatever_their_order(monkeypatch):
-    monkeypatch.setattr("benchmarks.noise.robustness.NUM_ROWS", 20)
-    many = rows(30)
-    first = add_perturbed(YNAT, TaskData((), many, "dev", {}))
-    second = add_perturbed(YNAT, TaskData((), many[::-1], "dev", {}))
-    assert first.sha256 == second.sha256
-    assert first.split == "dev-sample"
-    assert first.parts["dev"] == (20, 30)
-    assert all(text.texts for text in first.further[SPLIT])
-
-
-def test_only_tasks_whose_gold_value_no_place_in_the_text_carries():
-    assert [accepts(task) for task in (YNAT, NLI, STS, RE, NER, DP)] == [True] * 3 + [False] * 3

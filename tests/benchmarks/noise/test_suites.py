@@ -15,10 +15,8 @@ from benchmarks.noise.fairness import (
     replaced_probabilities,
     word_log_probabilities,
 )
-from benchmarks.noise.suites import probe_options
-from benchmarks.report.report import card_sections, report
+from benchmarks.report.report import report
 from electrify.cli import main
-from electrify.config.evaluate import EvaluateConfig
 from tests.benchmarks.conftest import build_tokenizer, save_electra, text_of
 
 WORDS = ("여자", "남자", "친구", "##도", "온다", "간다", "안", "는")
@@ -34,12 +32,12 @@ def networks_folder(tmp_path_factory):
 
 
 @pytest.fixture
-def evaluated(tmp_path, networks_folder, ynat_folder, monkeypatch):
+def evaluated(tmp_path, networks_folder, monkeypatch):
     """Runs `electrify evaluate --model` with these words; the folder of its results."""
     monkeypatch.setattr("benchmarks.noise.robustness.NUM_ROWS", 14)
     monkeypatch.setattr("benchmarks.statistics.uncertainty.NUM_RESAMPLES", 50)
 
-    def run(*words: str, data_dir: Path = ynat_folder) -> Path:
+    def run(*words: str, data_dir: Path) -> Path:
         options = ["seeds=[0, 1]", "max_train_examples=28", "num_epochs=1", "num_processes=1"]
         options += ["max_sequence_length=16", 'device="cpu"', 'precision="fp32"']
         sets = [word for option in options for word in ("--set", f"evaluate.{option}")]
@@ -51,27 +49,7 @@ def evaluated(tmp_path, networks_folder, ynat_folder, monkeypatch):
     return run
 
 
-def test_robustness_from_the_command_to_the_page(evaluated):
-    folder = evaluated("--suite", "robustness", "--task", "klue-ynat")
-    assert {path.name for path in folder.iterdir() if path.is_dir()} == {"robustness"}
-    page = text_of(report([folder]).read_text(encoding="utf-8"))
-    markdown = (folder / "report.md").read_text(encoding="utf-8")
-    for text in (page, markdown):
-        assert "out, probes: " in text
-        assert "perturbations are shown to lower the score (klue-ynat)" in text
-        assert "spacing-removed" in text
-    assert "Probes" in page
-    other = folder.with_name("other")
-    shutil.copytree(folder, other)
-    beside = text_of(report([folder, other]).read_text(encoding="utf-8"))
-    assert "Probes side by side" in beside
-    assert "| kind | strength | out | out, pieces | other | other, pieces |" in beside
-    assert "spacing-removed" in "\n".join(
-        card_sections(folder)["Robustness and differences between groups"]
-    )
-
-
-def test_fairness_from_the_command_to_the_page(evaluated, tmp_path, monkeypatch):
+def test_both_suites_from_the_command_to_the_page(evaluated, ynat_folder, tmp_path, monkeypatch):
     templates = read_templates("ko")
     few = templates.model_copy(update={"pairs": templates.pairs[:3]})
     monkeypatch.setattr("benchmarks.noise.fairness.read_templates", lambda language: few)
@@ -85,7 +63,10 @@ def test_fairness_from_the_command_to_the_page(evaluated, tmp_path, monkeypatch)
         ]
         text = "\n".join(["comments\tcontain_gender_bias\tbias\thate", *rows]) + "\n"
         (data / f"{split}.tsv").write_text(text, encoding="utf-8")
-    folder = evaluated("--suite", "fairness", data_dir=tmp_path / "data")
+    shutil.copytree(ynat_folder / "ynat", tmp_path / "data" / "ynat")
+    suites = ("--suite", "robustness", "--suite", "fairness")
+    folder = evaluated(*suites, data_dir=tmp_path / "data")
+    assert {path.name for path in folder.iterdir() if path.is_dir()} == {"robustness", "fairness"}
     table = (folder / "fairness" / "fairness.csv").read_text(encoding="utf-8")
     for measure in ("P(bad label)", "P(replaced)", "log P(word)"):
         assert measure in table
@@ -93,28 +74,11 @@ def test_fairness_from_the_command_to_the_page(evaluated, tmp_path, monkeypatch)
     assert "gaps between groups are shown" in page
     assert "free of bias" in page
     assert "does not show" in page
-
-
-def test_which_tasks_a_suite_looks_at(ynat_folder):
-    def looked_at(**options):
-        config = EvaluateConfig(data_dir=str(ynat_folder), **options)
-        return probe_options(config, "robustness")
-
-    assert looked_at(suites=("robustness",)).tasks == ("klue-ynat",)  # of its own what has data
-    named = looked_at(suites=("robustness",), tasks=("klue-nli", "klue-ner"))
-    assert named.tasks == ("klue-nli",)
-    assert (named.recipe, len(named.seeds), named.max_train_examples) == ("electra", 5, 2000)
-    own = looked_at(tasks=("klue-nli",), recipe="klue", max_train_examples=10)
-    assert (own.recipe, own.max_train_examples, own.num_epochs) == ("klue", 10, None)
-    with pytest.raises(ValueError, match="robustness cannot look at klue-ner"):
-        looked_at(tasks=("klue-ner",))
-
-
-def test_a_config_scores_its_tasks_and_the_probes():
-    options = EvaluateConfig(suites=("klue", "fairness", "robustness"))
-    assert options.task_suites == ("klue",)
-    assert options.probe_suites == ("robustness", "fairness")
-    assert not EvaluateConfig(suites=("fairness",)).has_tasks
+    other = folder.with_name("other")
+    shutil.copytree(folder, other)
+    beside = text_of(report([folder, other]).read_text(encoding="utf-8"))
+    assert "| kind | strength | out | out, pieces | other | other, pieces |" in beside
+    assert "spacing-removed" in beside
 
 
 SENTENCES = [

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from huggingface_hub import metadata_load
 from onnx import numpy_helper
 
 from benchmarks.encoder import open_model
 from benchmarks.onnx import convert, gate
-from benchmarks.onnx.convert import Family, front_matter, write_card
+from benchmarks.onnx.convert import Family, write_card
 from benchmarks.onnx.export import REPLACED, VOCABULARY, Exported
 from benchmarks.onnx.gate import Benchmark, Loss, Subject, problems, token_benchmark
 from benchmarks.statistics.uncertainty import Estimate
@@ -63,15 +62,6 @@ def damaging(module: str) -> Callable[..., None]:
     return quantize_wrongly
 
 
-def test_a_sound_variant_is_written(family: Family) -> None:
-    judged = convert._judge(family, "int8", False)
-    assert judged.is_written
-    assert not judged.problems
-    for file in family.files.values():
-        size = file.with_name("model.int8.onnx").stat().st_size
-        assert size < file.stat().st_size
-
-
 @pytest.mark.parametrize("force", [False, True])
 def test_a_wrong_variant_is_written_only_by_force(
     force: bool,
@@ -96,17 +86,6 @@ def test_a_wrong_variant_is_written_only_by_force(
     assert ("written all the same" if force else "not written (--force") in caplog.text
 
 
-def test_the_card_has_the_licence_of_the_network(tmp_path: Path) -> None:
-    network, metadata = tmp_path / "shipped" / "generator", "---\nlicense: cc-by-sa-4.0\n---\n"
-    network.mkdir(parents=True)
-    assert front_matter(network) == ""
-    (network.parent / "README.md").write_text(f"{metadata}\n# text\n---\n", encoding="utf-8")
-    assert front_matter(network) == f"{metadata}\n"
-    write_card(network, "generator", front_matter(network), {}, [], "a")
-    assert metadata_load(str(network / "README.md")) == {"license": "cc-by-sa-4.0"}
-    assert "\n---\n\n# generator, ONNX\n" in (network / "README.md").read_text(encoding="utf-8")
-
-
 def test_the_layer_that_loses_is_found_and_kept(
     family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,15 +96,6 @@ def test_the_layer_that_loses_is_found_and_kept(
     assert judged.kept == ["dense_prediction"]
     assert judged.is_written
     assert judged.losses[0].agreement == 1
-
-
-def test_an_encoder_without_four_tasks_is_not_written(family: Family) -> None:
-    del family.files["four"]
-    judged = convert._judge(family, "int8", False)
-    assert judged.problems == ["it is scored on 3 tasks, 4 are needed"]
-    assert not judged.is_written
-    family.subjects, family.num_tasks_needed = [], 0
-    assert convert._judge(family, "int8", False).problems == ["it is scored on nothing"]
 
 
 def loss(**changes: Any) -> Loss:
@@ -198,16 +168,3 @@ def test_the_commands_write_a_folder_with_a_card(
     (tmp_path / "discriminator" / "more.txt").touch()
     assert main([*arguments, "--model", str(tmp_path / "discriminator")]) == 1
     assert "scores other weights than those to convert" in capsys.readouterr().err
-
-
-def test_what_does_not_fit_is_refused(
-    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = f"output_dir={tmp_path / 'out'}"
-    model = ["export", "--model", str(model_folder), "--set", output]
-    assert main(model) == 2
-    assert "goes with --onnx" in capsys.readouterr().err
-    assert main([*model, "--onnx", "--set", 'export.onnx.variants=["int9"]']) == 1
-    assert "did you mean int8" in capsys.readouterr().err
-    assert main(["export", "--onnx"]) == 2
-    assert "give a run's config" in capsys.readouterr().err

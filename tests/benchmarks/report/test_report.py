@@ -10,7 +10,6 @@ from scipy import stats
 
 from benchmarks.report.report import report
 from benchmarks.report.stages import config_toml
-from benchmarks.results.results import Result
 from benchmarks.results.run_folder import read_run
 from electrify.config.load import load_config, parse_config
 from electrify.config.run import RunConfig
@@ -30,35 +29,25 @@ from electrify.stage.plan import (
     vocab_stage,
 )
 from electrify.stage.run import run_stage
-from tests.benchmarks.conftest import make_result, put_predictions, t_half_width, text_of
-from tests.benchmarks.records import YNAT
+from tests.benchmarks.conftest import make_result, t_half_width, text_of
 
 PRETRAINED, UNTRAINED = (0.8101, 0.8172, 0.8043), (0.4312, 0.3977, 0.4101)
-KEPT = ("language", "source", "documents_in", "documents_kept", "characters_in", "characters_kept")
 CLEAN_REPORT = {
     "sources": [
-        dict(zip(KEPT, row, strict=True))
-        for row in (
-            ("ko", "위키백과", 700, 650, 400_000, 380_002),
-            ("ko", "댓글", 300, 267, 54_321, 20_001),
-            ("en", "sample-english", 200, 200, 200_000, 200_000),
-        )
+        {
+            "language": "ko",
+            "source": "위키백과",
+            "documents_in": 700,
+            "documents_kept": 650,
+            "characters_in": 400_000,
+            "characters_kept": 380_002,
+        }
     ],
-    "removed": [
-        {"reason": reason, "language": "ko", "source": source, "documents": n}
-        for reason, source, n in (
-            ("duplicate", "댓글", 13),
-            ("too_short", "댓글", 20),
-            ("too_short", "위키백과", 50),
-        )
-    ],
-    "malformed": [{"reason": "not_json", "language": "ko", "source": "댓글", "documents": 2}],
-    "altered": {"html": 41, "urls": 7},
+    "removed": [{"reason": "too_short", "language": "ko", "source": "위키백과", "documents": 50}],
+    "malformed": [],
+    "altered": {"html": 41},
 }
-VOCAB_REPORT = {
-    "vocab_size": 4000,
-    "languages": {"ko": {"pieces_per_word": 1.93}, "en": {"pieces_per_word": 1.41}},
-}
+VOCAB_REPORT = {"vocab_size": 4000, "languages": {"ko": {"pieces_per_word": 1.93}}}
 
 
 def put_results(run: Path, text: str) -> None:
@@ -92,36 +81,31 @@ def run_config(folder: Path, **changes: object) -> RunConfig:
             "evaluate": {
                 "tasks": ["klue-ynat"],
                 "seeds": [0, 1, 2],
-                "tasks_options": {
-                    "squad-1.1": {"num_epochs": 1.0}
-                },  # a name that TOML wants quoted
+                "tasks_options": {"squad-1.1": {"num_epochs": 1.0}},  # TOML wants it quoted
             },
         }
     )
 
 
-def metrics_lines(num_steps: int = 600) -> str:
+def metrics_lines() -> str:
     lines = []
-    for step in range(20, num_steps + 1, 20):
-        decay = math.exp(-step / 200)
-        record = {
+    for step in range(100, 601, 100):
+        figures = {
             "step": step,
             "tokens": step * 1024,
             "seconds": step / 5,
-            "loss": 14 + 4 * decay,
-            "generator_loss": 5 + 3 * decay + 0.1 * math.sin(step),
-            "generator_accuracy": 0.21 - 0.2 * decay,
-            "discriminator_loss": 0.3 + 0.2 * decay + 0.004 * math.sin(step),
-            "replaced_fraction": 0.13 - 0.01 * (1 - decay),
-            "rtd_accuracy": 0.89 - 0.02 * decay,
-            "rtd_auc": None if step == 20 else 0.76 - 0.2 * decay,
+            "loss": 14.0,
+            "generator_loss": 5 + 3 * math.exp(-step / 200),
+            "discriminator_loss": 0.3,
+            "replaced_fraction": 0.13,
+            "rtd_accuracy": 0.89,
+            "rtd_auc": 0.76,
             "rtd_precision": 0.7,
             "rtd_recall": 0.12,
         }
-        extra = {"learning_rate": 1e-3, "gradient_norm": 1.2, "tokens_per_second": 5100.0 + step}
-        lines.append(json.dumps({"kind": "train"} | record | extra))
-        if step % 100 == 0:
-            lines.append(json.dumps({"kind": "valid"} | record))
+        extra = {"learning_rate": 1e-3, "gradient_norm": 1.2, "tokens_per_second": 5100.0}
+        lines += [json.dumps({"kind": "train"} | figures | extra)]
+        lines += [json.dumps({"kind": "valid"} | figures)]
     return "\n".join(lines) + "\n"
 
 
@@ -208,23 +192,6 @@ def percents(values: tuple[float, ...]) -> str:
     return f"{100 * statistics.mean(values):.2f} ± {100 * statistics.stdev(values):.2f}"
 
 
-def add_predictions(run: Path) -> None:
-    """Files of predictions for the results of a run, each with about as many right."""
-    labels = YNAT.labels
-    for row in map(json.loads, (run / "evaluate/results.jsonl").read_text("utf-8").splitlines()):
-        num_right = round(row["value"] * row["num_examples"])
-        lines = [
-            {
-                "id": f"dev-{n}",
-                "gold": labels[n % 7],
-                "prediction": labels[(n + (n * 37 % row["num_examples"] >= num_right)) % 7],
-                "probabilities": [1.0] + [0.0] * 6,
-            }
-            for n in range(row["num_examples"])
-        ]
-        put_predictions(run / "evaluate", Result(**row), lines)
-
-
 def test_scores_are_mean_and_sample_sd_over_seeds(run):
     assert report([run], None) == run / "report.html"
     page, short = shown(run), (run / "report.md").read_text(encoding="utf-8")
@@ -254,10 +221,7 @@ def test_scores_are_mean_and_sample_sd_over_seeds(run):
     for text in (page, short):
         assert verdict in text
         assert cells(text, "ko-demo") == ["ko-demo", f"{100 * mean:.1f} ± 0.6"]
-        assert cells(text, "random initialisation") == [
-            "random initialisation",
-            f"{100 * control:.1f} ± 1.7",
-        ]
+        assert cells(text, "random initialisation")[1] == f"{100 * control:.1f} ± 1.7"
         assert "| mBERT-base | 81.5† |" in text  # its split is not stated
     assert len(short.splitlines()) <= 80
 
@@ -271,71 +235,6 @@ def test_the_same_folder_gives_the_same_report(run):
     report([run], None)  # reports of a folder are no part of it
     assert [(run / name).read_bytes() for name in names] == first
     assert not list(run.glob("*.tmp"))
-
-
-def test_every_part_of_the_run_is_told(run, with_plots):
-    report([run], None)
-    page = (run / "report.html").read_text(encoding="utf-8")
-    markdown = text_of(page)
-    for text in ("1,234,567", "2.46e+12", "Held-out text at step 600", "1.93", "0.0005"):
-        assert text in markdown, text
-    assert "614.4k tokens seen" in (run / "report.md").read_text(encoding="utf-8")
-    assert cells(markdown, "too short") == ["too short", "ko", "70"]
-    assert cells(markdown, "ko | 위키백과")[2:] == ["700", "650", "400,000", "380,002", "95.0 %"]
-    corpus = markdown[markdown.index("\nCorpus\n") :]
-    assert cells(corpus, "ko")[1:] == ["1,000", "917", "454,321", "400,003", "88.0 %"]
-    assert page.count("<svg") == 7  # differences, 6 of pretraining
-    # what the discriminator would score without looking: 1 - replaced_fraction
-    final = [json.loads(line) for line in metrics_lines().splitlines()][-1]
-    assert float(cells(markdown, "always 'original'")[1]) == pytest.approx(
-        1 - final["replaced_fraction"], abs=1e-4
-    )
-
-
-@pytest.mark.parametrize("last", ["clean", "pretrain"])
-def test_a_missing_stage_is_a_sentence(tmp_path, last):
-    run = make_run(tmp_path / "part", last)
-    report([run], None)
-    markdown = shown(run)
-    order = ["clean", "train-vocab", "encode", "pretrain", "export", "evaluate"]
-    done = ["clean", "vocab", "shards", "pretrain", "export"].index(last) + 1
-    for verb in ("clean", "train-vocab", "pretrain", "evaluate"):
-        told = f"Run: electrify {verb} CONFIG" in markdown
-        assert told == (order.index(verb) >= done), verb
-
-
-def test_unfinished_stages_show_what_is_there(tmp_path):
-    run = make_run(tmp_path / "part", "export")
-    partial = run / "evaluate.partial"
-    partial.mkdir()
-    lines = [json.dumps(r) + "\n" for r in results()]
-    (partial / "results.jsonl").write_text("".join(lines[:2]) + lines[2][:40], encoding="utf-8")
-    (run / "pretrain").rename(run / "pretrain.partial")
-    (run / "pretrain.partial" / "manifest.json").unlink()
-    (run / "pretrain.partial" / "summary.json").unlink()
-    torn = metrics_lines(200) + '{"kind": "tra'
-    (run / "pretrain.partial" / "metrics.jsonl").write_text(torn, encoding="utf-8")
-    report([run], None)
-    markdown = shown(run)
-    assert "pretrain is not finished; figures are those so far" in markdown
-    assert "evaluate is not finished" in markdown
-    assert "Held-out text at step 200" in markdown
-    assert cells(markdown, "klue-ynat | macro_f1")[3] == percents(PRETRAINED[:2])
-
-
-def test_an_undefined_score_is_nan_and_never_zero(run):
-    rows = results()
-    rows[1]["value"] = None
-    put_results(run, "".join(json.dumps(r) + "\n" for r in rows))
-    report([run], None)
-    markdown = shown(run)
-    row = cells(markdown, "klue-ynat | macro_f1 | export/discriminator")
-    assert row[3:5] == ["nan ± nan", "–"]
-    assert cells(markdown, "klue-ynat | export/discriminator | 1")[3] == "nan"
-    assert (
-        cells(markdown, "klue-ynat | random initialisation")[-1]
-        == "cannot tell apart: undefined scores"
-    )
 
 
 def test_several_runs_stand_side_by_side(tmp_path):
@@ -372,31 +271,6 @@ def welch(first: list[float] | tuple[float, ...], second: tuple[float, ...]) -> 
     return tuple(stats.ttest_ind(first, second, equal_var=False).confidence_interval())
 
 
-def test_predictions_add_what_the_examples_say(run):
-    add_predictions(run)
-    report([run], None)
-    markdown = shown(run)
-    row = cells(markdown, "klue-ynat | macro_f1 | export/discriminator")
-    low, high = (float(side) / 100 for side in row[4].split(" to "))
-    # 140 examples of which .81 are right: wider than the seeds alone, which differ by .006
-    assert high - low > 2 * t_half_width(PRETRAINED)
-    assert high - low == pytest.approx(2 * 1.96 * math.sqrt(0.81 * 0.19 / 140), rel=0.2)
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("pretrain/metrics.jsonl", '{"kind"'),
-        ("vocab/report.json", "[1]"),
-        ("evaluate/results.jsonl", "{}\n"),
-    ],
-)
-def test_a_file_that_changed_is_named(run, name, content):
-    (run / name).write_text(content, encoding="utf-8")
-    with pytest.raises(ValueError, match=f"{Path(name).name} has changed since it was made"):
-        report([run], None)
-
-
 def test_the_printed_config_is_the_runs_own(run):
     printed = run.parent / "printed.toml"
     printed.write_text(config_toml(read_run(run)), encoding="utf-8")
@@ -410,10 +284,6 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path, run):
         report([tmp_path / "empty"], None)
     with pytest.raises(ValueError, match=r"no folder .*nowhere; run first: electrify run"):
         report([tmp_path / "nowhere"], None)
-    with pytest.raises(ValueError, match="no run folder given"):
-        report([], None)
-    with pytest.raises(ValueError, match="named twice"):
-        report([run, run / ".." / run.name], None)
     with pytest.raises(ValueError, match="file is a file; give a folder"):
         report([run], tmp_path / "file")
     assert not list(tmp_path.rglob("report.md"))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.report.stages import add_pretraining, curve
+from benchmarks.report.stages import add_pretraining
 from benchmarks.results.run_folder import RunFolder
 from electrify.page.page import Page
 from tests.benchmarks.conftest import text_of
@@ -100,53 +100,3 @@ def test_an_objective_has_its_own_plots_and_no_empty_one(objective):
         figures.get("rtd_loss", 0.31) != figures["discriminator_loss"] and "rtd_loss" in figures
     )
     assert ("discriminator_loss" in rows) == ("Discriminator loss" in plots)
-
-
-def test_the_two_stages_are_drawn_each_where_it_is():
-    """The generator's stage has no detection yet."""
-    first = [r | {"step": r["step"] - 100} for r in records({"generator_loss": 6.0})]
-    figures, plots = OBJECTIVES["electra"]
-    document = shown(*first, *records(figures))
-    assert list(document.plots) == plots + ALWAYS
-    assert len(document.plots["Generator loss"]["valid"]) == 6
-    assert len(document.plots["Discriminator loss"]["valid"]) == 3
-
-
-def test_each_language_has_its_curve():
-    own = {
-        "ko": {"tokens": 900.0, "generator_loss": 4.0, "rtd_auc": 0.82, "rtd_loss": 0.2},
-        "ja": {"tokens": 100.0, "generator_loss": 6.5, "rtd_auc": None, "rtd_loss": 0.4},
-    }
-    metrics = records(OBJECTIVES["electra"][0], languages=own)
-    document = shown(*metrics)
-    assert document.plots["Generator loss by language, held-out text"] == {
-        "ko": [(10, 4.0), (20, 4.0), (30, 4.0)],
-        "ja": [(10, 6.5), (20, 6.5), (30, 6.5)],
-    }
-    assert list(document.plots["RTD AUC by language, held-out text"]) == ["ko"]
-    assert "Replaced tokens by language, held-out text" not in document.plots
-    assert "| ja | 100 | 6.5 | 0.4 | – |" in document.lines()
-    assert curve(run_of(*metrics), "train", "rtd_auc", language="ja") == []
-    # before the first validation, the training text's
-    training = shown(*(record for record in metrics if record["kind"] == "train"))
-    assert "Generator loss by language, training text" in training.plots
-
-
-def test_alarms_stand_with_their_end_and_their_meaning():
-    def alarm(step, name, state, **text):
-        place = {"kind": "alarm", "step": step, "tokens": 0, "seconds": 0}
-        return place | {"alarm": name, "state": state} | text
-
-    events = [
-        alarm(10, "majority-class", "raised", text="it guesses"),
-        alarm(20, "not-learning", "raised", text="it | stays"),
-        alarm(20, "majority-class", "over"),
-        alarm(30, "majority-class", "raised", text="again"),
-    ]
-    metrics = [*records(OBJECTIVES["mlm"][0]), *events]
-    text = shown(*metrics).lines()
-    assert "| majority-class | 10 | 20 | it guesses |" in text
-    assert "| not-learning | 20 | – | it | stays |" in text
-    assert "| majority-class | 30 | – | again |" in text
-    assert "No alarm" not in text
-    assert "No alarm was raised." in shown(*records(OBJECTIVES["mlm"][0])).lines()

@@ -6,18 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.encoder import open_model
 from benchmarks.evaluate import evaluate
-from benchmarks.results.predictions import read_predictions, rescore, scores_of, write_predictions
+from benchmarks.results.predictions import read_predictions, rescore, write_predictions
 from benchmarks.results.results import read_results
-from benchmarks.results.submission import (
-    GLUE_FILES,
-    glue_table,
-    write_glue_zip,
-)
-from benchmarks.tasks.registry import TASKS
 from electrify.cli import main
-from tests.benchmarks.records import MNLI, RTE, STSB, YNAT
+from tests.benchmarks.records import MNLI, YNAT
 
 
 @pytest.fixture(scope="module")
@@ -97,38 +90,6 @@ def test_predictions_that_are_not_whole_are_refused(copied, damage, message):
         rescore(copied)
 
 
-def test_missing_files_are_refused(copied, tmp_path):
-    prediction_files(copied)[1].unlink()
-    with pytest.raises(ValueError, match=r"pretrained-1\.jsonl: the predictions of a result are"):
-        rescore(copied)
-    with pytest.raises(ValueError, match=r"no results\.jsonl in .*nowhere"):
-        rescore(tmp_path / "nowhere")
-
-
-def test_the_leaderboards_table_counts_from_zero():
-    lines = [{"id": f"test-{n}", "prediction": value} for n, value in ((1, -0.2), (2, 3.14159))]
-    assert glue_table(STSB, lines) == "index\tprediction\n0\t0.000\n1\t3.142\n"
-    words = [{"id": "test-1", "prediction": "not_entailment"}]
-    assert glue_table(RTE, words) == "index\tprediction\n0\tnot_entailment\n"
-
-
-def test_the_zip_has_the_files_of_the_leaderboard(tmp_path, monkeypatch):
-    warnings: list[str] = []
-    monkeypatch.setattr("benchmarks.results.submission.warn", warnings.append)
-    lines = {key: [{"id": "x", "prediction": 1.0}] * 3 for key in GLUE_FILES.values()}
-    path = write_glue_zip(tmp_path / "glue.zip", lines)
-    with zipfile.ZipFile(path) as archive:
-        assert archive.namelist() == list(GLUE_FILES)
-        for name in archive.namelist():
-            rows = archive.read(name).decode().splitlines()
-            assert [row.split("\t")[0] for row in rows] == ["index", "0", "1", "2"]
-    assert not warnings
-    del lines[MNLI.name, "ax"]
-    again = write_glue_zip(tmp_path / "less.zip", lines)
-    assert again.read_bytes() != path.read_bytes()
-    assert "lacks AX.tsv" in warnings[0]
-
-
 def test_test_files_are_predicted_and_written(make_config, model_folder, tmp_path):
     """From the official files to the zip, AX and both sets of MNLI by one model."""
     data = tmp_path / "data"
@@ -166,68 +127,6 @@ def test_test_files_are_predicted_and_written(make_config, model_folder, tmp_pat
     assert [line["gold"] for line in read_predictions(path)[1]] == [None] * 12
 
 
-def test_what_was_not_predicted_is_said(make_config, model_folder, tmp_path, capsys):
-    """A test file that comes later changes no score, and nothing is done again by itself."""
-    sentences = "".join(f"x\t{n % 2}\t\t국회 오늘\n" for n in range(8))
-    for name in ("train", "dev"):
-        write(tmp_path / f"data/CoLA/{name}.tsv", sentences)
-    config = make_config(tasks=["glue-cola"], data_dir=str(tmp_path / "data"), num_epochs=1)
-    evaluate(config, str(model_folder), overwrite=False)
-    assert main(["submit", config.output_dir]) != 0
-    assert "has nothing to submit" in capsys.readouterr().err
-    write(tmp_path / "data/CoLA/test.tsv", "index\tsentence\n0\t국회\n1\t오늘 증시\n")
-    evaluate(config, str(model_folder), overwrite=False)
-    assert "no predictions of glue-cola test" in capsys.readouterr().err
-    (folder,) = Path(config.output_dir).iterdir()
-    shutil.rmtree(folder)
-    evaluate(config, str(model_folder), overwrite=False)
-    assert "no predictions" not in capsys.readouterr().err
-    assert main(["submit", config.output_dir]) == 0
-
-
 def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-
-
-LINES = [{"id": "a", "gold": "정치", "prediction": "경제"}]
-
-
-@pytest.mark.parametrize(
-    ("line", "text"),
-    [
-        (0, '{"header": 3}'),
-        (0, '{"header": {}}'),
-        (1, "[]"),
-        (1, '{"gold": "a"}'),
-        (1, '{"id": ["a"]}'),
-        (1, '{"id": "\\ud800"}'),
-        (1, "[" * 100_000),
-    ],
-)
-def test_predictions_of_another_form_are_refused(tmp_path, line, text):
-    path = tmp_path / "a.jsonl"
-    write_predictions(path, {"task": "klue-ynat"}, LINES)
-    lines = path.read_text(encoding="utf-8").split("\n")
-    lines[line] = text
-    path.write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"a\.jsonl"):
-        read_predictions(path)
-
-
-@pytest.mark.parametrize(
-    "line", [{"gold": "정치"}, {"gold": "정치", "prediction": "x"}, {"gold": [], "prediction": {}}]
-)
-def test_lines_that_are_none_of_the_task_name_the_place(tmp_path, line):
-    with pytest.raises(ValueError, match="its predictions do not fit klue-ynat"):
-        scores_of(TASKS["klue-ynat"], "dev", {"dev": [{"id": "a", **line}]}, tmp_path)
-
-
-@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
-@pytest.mark.parametrize("content", ["[]", "{"])
-def test_a_model_folder_with_a_damaged_file_is_named(model_folder, tmp_path, name, content):
-    for path in model_folder.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    (tmp_path / name).write_text(content)
-    with pytest.raises(ValueError, match=f"cannot read a model at {tmp_path}"):
-        open_model(str(tmp_path))

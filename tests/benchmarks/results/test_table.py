@@ -4,11 +4,8 @@ import csv
 import io
 import re
 
-import pytest
-
 from benchmarks.results.table import Table, markdown_text
-from electrify.page.page import Cell, Page
-from electrify.system.outcome import UserError
+from electrify.page.page import Page
 from tests.benchmarks.conftest import text_of
 
 TABLE = Table(["task", "score", "note"], [["a | b", 0.5, None], ["c", 12345, "x, y"]], "Scores")
@@ -34,21 +31,3 @@ def test_every_form_has_the_same_cells():
     assert TABLE.terminal() == ["task   score note", "a | b    0.5 –", "c     12,345 x, y"]
     rows = list(csv.reader(io.StringIO(TABLE.csv())))
     assert rows == [["task", "score", "note"], ["a | b", "0.5", ""], ["c", "12345", "x, y"]]
-
-
-def test_small_texts_stand_behind_their_cells():
-    table = Table([Cell(""), Cell("mean", "2 tasks")], [["ours", Cell("81.2", "± 0.4")]])
-    page = Page("t")
-    table.add_to(page)
-    assert "81.2 ± 0.4" in text_of(page.text())
-    assert table.markdown()[-1] == "| ours | 81.2 ± 0.4 |"
-    with pytest.raises(UserError, match="2 cells under 1 headers"):
-        Table(table.headers, [["ours", 1, 2]]).add_to(page)
-
-
-def test_no_rows_are_no_table():
-    page = Page("t")
-    empty = page.text()
-    Table.of([]).add_to(page)
-    assert page.text() == empty
-    assert Table.of([]).markdown() == []

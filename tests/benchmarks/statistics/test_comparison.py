@@ -8,19 +8,17 @@ import random
 import pytest
 
 from benchmarks.metrics.statistics import holm
-from benchmarks.report.scores import difference_table, score_lines
+from benchmarks.report.scores import score_lines
 from benchmarks.results.results import append_result, differing, read_results
 from benchmarks.results.run_folder import read_run
 from benchmarks.statistics.comparison import (
     Baseline,
     between,
     compare,
-    corrected,
-    resolve_baseline,
     verdict_sentence,
     within,
 )
-from benchmarks.statistics.scores import sample_of, scores_of, task_scores
+from benchmarks.statistics.scores import sample_of, scores_of
 from tests.benchmarks.conftest import make_result, put_predictions
 
 NUM_EXAMPLES = 200
@@ -86,17 +84,6 @@ def test_holm_is_the_closed_test_of_bonferroni():
     assert holm([0.01, math.nan]) == holm([0.01, 1.0])
 
 
-def test_a_family_asks_more_of_each_member():
-    values = (0.78, 0.80, 0.83), (0.75, 0.757, 0.77)
-    alone = compare(sample(*values[0]), sample(*values[1]), True, shares_seeds=True)
-    assert alone.outcome == "better"
-    even = compare(sample(0.5, 0.6, 0.7), sample(0.6, 0.5, 0.75), True)
-    family = corrected([alone, *[even] * 8])
-    assert family[0].outcome == "cannot tell apart"
-    assert family[0].difference == alone.difference
-    assert family[0].p_corrected == pytest.approx(min(1.0, 9 * alone.difference.p))
-
-
 @pytest.mark.parametrize(
     ("a", "b", "higher", "gain", "verdict"),
     [
@@ -140,16 +127,6 @@ def test_other_data_are_not_compared(changes):
     assert differing(result(**own), result(**own, task_version="b")) == "task version"
 
 
-def test_scores_have_draws_where_their_predictions_stand(tmp_path):
-    [score] = scores_of(read_run(write_evaluation(tmp_path / "a")))
-    assert score.note == ""
-    assert score.pretrained.estimate.over == "examples and seeds"
-    assert score.pretrained.range == (150 / NUM_EXAMPLES, 152 / NUM_EXAMPLES)
-    [bare] = scores_of(read_run(write_evaluation(tmp_path / "b", with_lines=False)))
-    assert bare.note == "no predictions of x, seed 0"
-    assert bare.pretrained.estimate.over == "seeds"
-
-
 def test_predictions_cut_in_half_are_named(tmp_path):
     run = read_run(write_evaluation(tmp_path / "a"))
     path = tmp_path / "a/evaluate/predictions/glue-sst2/random-init-2.jsonl"
@@ -160,14 +137,6 @@ def test_predictions_cut_in_half_are_named(tmp_path):
     path.write_text(whole.replace('"seed": 2', '"seed": 1'))
     with pytest.raises(ValueError, match=r"random-init-2.jsonl has seed 1, its result has 2"):
         scores_of(run)
-
-
-def test_records_of_two_protocols_make_no_mean():
-    other = {"task_version": "1.1", "data_sha256": {"dev.tsv": "b"}}
-    with pytest.raises(ValueError, match=r"results of glue-sst2 with task_version '1.0' and '1.1'"):
-        task_scores("evaluate", [result(), result(seed=1, **other)])
-    with pytest.raises(ValueError, match="two results of glue-sst2, pretrained, seed 0; remove"):
-        task_scores("evaluate", [result(), result()])
 
 
 @pytest.mark.parametrize(
@@ -198,38 +167,12 @@ def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
     assert "pretrained" not in "".join(table)
 
 
-def test_an_interval_of_several_is_called_one_alone(runs):
-    """The interval is that of a family of one, and p is corrected for the family."""
-    own, _ = within(runs[0], Baseline())
-    scored = own.score.by_role
-    alone = compare(scored["pretrained"], scored["random-init"], True, shares_seeds=True)
-    assert own.comparison.difference == alone.difference
-    assert own.comparison.p_corrected > alone.p_corrected
-    assert verdict_sentence(own).endswith(", Holm)")
-    headers = difference_table([own]).headers
-    assert {"95 % interval, each alone", "p, corrected"} <= set(headers)
-
-
 @pytest.fixture
 def runs(tmp_path):
     first = write_evaluation(tmp_path / "a")
     write_evaluation(first, "evaluate-bert", 130)
     second = write_evaluation(tmp_path / "b", num_right=180)
     return [read_run(first), read_run(second)]
-
-
-def test_the_baseline_is_found_by_name(runs):
-    names = ["a", "b"]
-    assert resolve_baseline(None, runs, names) == Baseline()
-    assert resolve_baseline("random-init", runs, names) == Baseline()
-    assert resolve_baseline("b", runs, names) == Baseline(run=1)
-    for name in ("bert", "evaluate-bert"):
-        assert resolve_baseline(name, runs, names) == Baseline(stage="evaluate-bert")
-    assert resolve_baseline("export", runs, names) == Baseline(stage="evaluate")
-    with pytest.raises(
-        ValueError, match=r"no baseline 'c' in these runs \(known: random-init, a, b"
-    ):
-        resolve_baseline("c", runs, names)
 
 
 def test_encoders_of_a_run_against_their_twins_or_one_another(runs):

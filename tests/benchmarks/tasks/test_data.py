@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
-import huggingface_hub
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from datasets.utils.logging import disable_progress_bar
@@ -17,7 +16,6 @@ from benchmarks.tasks.data import (
     check_data,
     has_data,
     load_data,
-    load_tasks,
 )
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.texts import dump_texts
@@ -26,12 +24,10 @@ from electrify.config.tasks import SUITE_TASKS
 from tests.benchmarks.records import (
     DP,
     MNLI,
-    MRPC,
     NAVER_NER,
     NER,
     NSMC,
     SQUAD_1,
-    STS,
     STSB,
     YNAT,
 )
@@ -69,37 +65,6 @@ def test_class_labels_are_taken_by_name(tmp_path):
     assert data.parts == {"train": (2, 45_678), "dev": (2, 9_107)}
 
 
-def test_names_of_the_hub_become_those_of_the_files(tmp_path):
-    features = {
-        "sentence1": TEXT,
-        "sentence2": TEXT,
-        "idx": Value("int32"),
-        "label": ClassLabel(names=["not_equivalent", "equivalent"]),
-    }
-    rows = [{"sentence1": f"a{n}", "sentence2": "b", "label": n, "idx": n} for n in (0, 1)]
-    unlabelled = [row | {"label": -1} for row in rows]
-    data = save(MRPC, tmp_path, features, train=rows, validation=rows, test=unlabelled)
-    assert [(e.texts, e.label) for e in data.train] == [(("a0", "b"), 0), (("a1", "b"), 1)]
-    assert [e.label for e in data.further["test"]] == [None, None]
-
-
-def test_numbers_and_fields_of_fields(tmp_path):
-    pair = {"sentence1": TEXT, "sentence2": TEXT}
-    row = {"sentence1": "a", "sentence2": "b"}
-    values = [row | {"label": 2.5}, row | {"label": 0.0}]
-    data = save(
-        STSB, tmp_path, {**pair, "label": Value("float32")}, train=values, validation=values
-    )
-    assert [e.value for e in data.reported] == [2.5, 0.0]
-    labels = {"label": Value("float64"), "real-label": Value("float64"), "binary-label": TEXT}
-    nested = [
-        row | {"guid": "g", "labels": {"label": 3.7, "real-label": 3.71, "binary-label": "1"}}
-    ]
-    features = {**pair, "guid": TEXT, "labels": labels}
-    data = save(STS, tmp_path, features, train=nested, validation=nested)
-    assert data.reported[0].value == 3.71
-
-
 def test_what_is_missing_or_other_is_named(tmp_path):
     other = YNAT_FEATURES | {"label": ClassLabel(names=["IT과학", "경제", "날씨"])}
     with pytest.raises(ValueError, match="has the labels IT과학, 경제, 날씨 in 'label'"):
@@ -112,15 +77,6 @@ def test_what_is_missing_or_other_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"korean-naver-ner is not on the hub.*nlp-challenge"):
         load_data(NAVER_NER, Path(HUB))
     assert not has_data(NAVER_NER, Path(HUB))
-
-
-def test_a_task_is_named_where_the_hub_cannot_be_read(monkeypatch):
-    def load_dataset(*arguments, **options):
-        raise Exception("Couldn't go on: the connection broke")  # httpx.HTTPError is no OSError
-
-    monkeypatch.setattr("datasets.load_dataset", load_dataset)
-    with pytest.raises(ValueError, match=r"klue-ynat: `datasets` cannot read klue/klue: Could"):
-        load_data(YNAT, Path(HUB))
 
 
 PAIR = {"sentence1": TEXT, "sentence2": TEXT}
@@ -300,18 +256,6 @@ def test_the_commit_of_the_rows_is_kept_wherever_they_come_from(hub, monkeypatch
         assert load_data(YNAT, tmp_path / commit).commits == {"klue/klue": commit}
 
 
-def test_rows_of_the_hub_have_the_version_that_they_were_made_from(hub, tmp_path, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    options = EvaluateConfig(tasks=("klue-ynat", "glue-mnli"), data_dir=HUB)
-    tasks, _ = load_tasks(options)
-    assert [task.version for task in tasks] == ["1.0", "1.0"]
-    assert (YNAT.version, MNLI.version) == ("1.1", "1.0")
-    write_topics(tmp_path)
-    tasks, data = load_tasks(EvaluateConfig(tasks=("klue-ynat",), data_dir=str(tmp_path)))
-    assert tasks == [YNAT]
-    assert data["klue-ynat"].commits == {}
-
-
 TEXTS = List(TEXT)
 CHARACTERS = {"tokens": list("국회 가"), "ner_tags": ["B-OG", "I-OG", "O", "O"]}
 WORDS = {
@@ -369,45 +313,3 @@ def test_a_suite_leaves_out_what_its_place_does_not_have(tmp_path, caplog):
         *SUITE_TASKS["klue"],
         *korean,
     ]
-
-
-def test_each_task_is_read_from_the_first_place_that_has_it(tmp_path, monkeypatch):
-    """A file, and the hub for what has none."""
-    write_topics(tmp_path)
-    asked = []
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr("datasets.load_dataset", lambda *place, **_: asked.append(place) or {})
-    options = EvaluateConfig(tasks=("klue-ynat", "glue-rte"), data_dir=(str(tmp_path), HUB))
-    with pytest.raises(ValueError, match="glue-rte: nyu-mll/glue rte has no split"):
-        load_tasks(options)
-    assert asked == [("nyu-mll/glue", "rte")]
-    options = EvaluateConfig(tasks=("korean-naver-ner",), data_dir=(str(tmp_path), HUB))
-    with pytest.raises(ValueError, match=f"'{tmp_path}' and 'hub' has no data of korean-naver-ner"):
-        load_tasks(options)
-
-
-def test_all_tasks_without_data_are_named_at_once(tmp_path, monkeypatch):
-    """The hub is tried once."""
-    options = EvaluateConfig(tasks=("klue-ynat", "glue-rte"), data_dir=str(tmp_path))
-    with pytest.raises(
-        ValueError, match=r"klue-ynat \(.*KLUE\); glue-rte \(RTE/train.tsv, .*tasks"
-    ):
-        load_tasks(options)
-
-    def refuse(*arguments, **options):
-        tried.append(arguments)
-        raise ConnectionError("nothing there")
-
-    tried = []
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.get_session", lambda: SimpleNamespace(head=refuse))
-    monkeypatch.setattr("datasets.load_dataset", refuse)
-    options = EvaluateConfig(tasks=("klue-ynat", "glue-rte"), data_dir=HUB)
-    with pytest.raises(ValueError, match=r"klue-ynat: .*\nglue-rte: `datasets` cannot read"):
-        load_tasks(options)
-    assert [arguments[0] for arguments in tried] == [
-        huggingface_hub.constants.ENDPOINT,
-        "klue/klue",
-        "nyu-mll/glue",
-    ]
-    assert huggingface_hub.constants.HF_HUB_OFFLINE  # `datasets` makes no request any more

@@ -1,13 +1,11 @@
 """The texts of evaluation rows, out of files in the official formats."""
 
 import json
-import logging
 import unicodedata
 
 import pytest
 
-from benchmarks.tasks.texts import check_benchmarks, dump_benchmarks, dump_texts, file_texts
-from electrify.config.load import parse_config
+from benchmarks.tasks.texts import dump_texts, file_texts
 from pipeline.decontaminate.index import read_letters
 
 
@@ -121,46 +119,6 @@ def test_what_is_not_there_is_named(data, tmp_path, monkeypatch, names, said):
     assert said in str(error.value)
 
 
-def test_of_several_folders_the_first_that_has_a_task_is_read(data, tmp_path):
-    other = tmp_path / "other"
-    other.mkdir()
-    for name in ("ynat-v1.1_dev.json", "klue-nli-v1.1_dev.json"):
-        (other / name).write_text(
-            json.dumps([{"title": "다른 제목", "premise": "가", "hypothesis": "나"}])
-        )
-    paths = dump_texts(("klue-ynat", "klue-nli"), [data, other], tmp_path / "texts")
-    assert [_texts(path) for path in paths] == [["항구 축제 열린다"], ["가", "나"]]
-
-
-def test_the_config_says_what_and_where(data, tmp_path):
-    clean = {"sources": [{"kind": "text", "language": "ko", "path": "x"}]}
-    config = {"name": "test", "output_dir": str(tmp_path / "out"), "clean": clean}
-    assert dump_benchmarks(parse_config(config)) is None
-    clean["decontaminate_against"] = ["korean-nsmc"]
-    clean["decontaminate_data_dir"] = str(data)
-    check_benchmarks(parse_config(config))
-    folder = dump_benchmarks(parse_config(config))
-    assert folder == tmp_path / "out" / "benchmark-texts"
-    assert [path.name for path in folder.iterdir()] == ["korean-nsmc.jsonl"]
-    clean["decontaminate_against"] = ["korean"]
-    with pytest.raises(ValueError, match="no evaluation file of 'korean-naver-ner'"):
-        check_benchmarks(parse_config(config))
-    assert [path.name for path in folder.iterdir()] == ["korean-nsmc.jsonl"]
-
-
-def test_of_a_suite_the_hub_is_searched_for_what_it_has(caplog, monkeypatch):
-    """It has no Naver NER, which is no fault of a config that names the suite."""
-    monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
-    clean = {
-        "sources": [{"kind": "text", "language": "ko", "path": "x"}],
-        "decontaminate_against": ["korean"],
-        "decontaminate_data_dir": "hub",
-    }
-    check_benchmarks(parse_config({"name": "test", "output_dir": "out", "clean": clean}))
-    assert "the hub does not have korean-naver-ner, whose texts stay in the corpus" in caplog.text
-    assert "searched are korean-nsmc, korean-paws-x" in caplog.text
-
-
 # Files of the user's own.
 
 SENTENCES = [
@@ -229,13 +187,6 @@ def test_every_sentence_of_a_file_is_found(tmp_path, name, encoding):
         text, encoding = unicodedata.normalize("NFD", text), "utf-8-sig"
     (tmp_path / name).write_bytes(text.encode(encoding))
     assert _letters(SENTENCES) <= _letters(file_texts(tmp_path / name))
-
-
-@pytest.mark.parametrize("name", ["tags.txt", "tokens.jsonl"])
-def test_words_and_tags_alone_are_no_texts(tmp_path, name):
-    (tmp_path / name).write_text(FORMS[name], encoding="utf-8")
-    texts = [text for text in file_texts(tmp_path / name) if text.strip()]
-    assert _letters(texts) == _letters(SENTENCES)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from model.train.trackers import (
-    FEWEST,
     GRACE_STEPS,
     RECENT,
     Alarm,
@@ -137,13 +136,6 @@ def test_a_discriminator_that_hardly_tells_is_named_in_runs_of_any_length(name, 
         assert part in alarm.text
 
 
-def test_single_odd_records_raise_none():
-    """Hard batches, and figures that are undefined."""
-    odd = {"generator_loss": 12.0, "rtd_loss": 0.9, "rtd_auc": None, "rtd_recall": None}
-    records = [r | (odd if i % 30 < 2 else {}) for i, r in enumerate(curve(9600))]
-    assert raised(records) == []
-
-
 STUCK = {"rtd_auc": 0.507, "rtd_recall": 0.0, "replaced_fraction": 0.14, "rtd_loss": entropy(0.14)}
 BROKEN = {"majority-class": STUCK, "not-learning": {"generator_loss": 7.28}}
 
@@ -158,21 +150,6 @@ def test_each_alarm_is_raised_once_and_ends_once(name):
     assert (ending.name, ending.state) == (name, "over")
     assert first < start <= first + RECENT * LOG_EVERY
     assert end < over <= end + RECENT * LOG_EVERY
-
-
-def test_an_adversarial_run_that_starts_as_a_language_model_is_told_so():
-    facts = facts_of(objective="electra-adversarial", mlm_steps_fraction=0.5)
-    broken = changed(curve(9600), lambda r: {"language_loss": 7.3}, 0)
-    assert [a.name for _, a in raised(broken, facts)] == ["not-learning"]
-
-
-def test_a_run_that_never_learned_is_told_after_the_grace():
-    broken = changed(curve(9600), lambda r: STUCK | {"generator_loss": 7.3}, 0)
-    found = raised(broken)
-    first = {"not-learning": LOG_EVERY, "majority-class": FEWEST * LOG_EVERY}
-    assert {a.name: step - GRACE_STEPS for step, a in found} == first
-    late = facts_of(warmup_steps=4000)
-    assert {a.name: step - 8000 for step, a in raised(broken, late)} == first
 
 
 @pytest.mark.parametrize("step", range(5500, 7500, 400))
@@ -198,15 +175,6 @@ def test_a_new_phase_is_not_set_against_the_one_before():
     assert {alarm.name for _, alarm in raised(change)} == {"majority-class", "not-learning"}
     phases = replace(FACTS, lengths_from=(0, 6000))
     assert raised(change, phases) == []
-
-
-@pytest.mark.parametrize("objective", ["electra-15", "electric", "replace-mlm", "mlm"])
-def test_objectives_without_that_figure_do_not_raise_it(objective):
-    facts = facts_of(objective=objective)
-    stuck = changed(curve(9600), lambda r: STUCK, 0)
-    assert "majority-class" not in {alarm.name for _, alarm in raised(stuck, facts)}
-    bare = [{k: r[k] for k in ("kind", "step", "replaced_fraction")} for r in curve(9600)]
-    assert raised(bare, facts) == []
 
 
 def test_the_entropy_of_the_pieces():

@@ -21,7 +21,6 @@ from model.train.checkpoint import (
     save_checkpoint,
 )
 from model.train.optim import AdamW, make_optimizers, set_learning_rate
-from model.train.trackers import _read_lines
 from tests.model.conftest import make_config
 
 STEPS = (4, 8)
@@ -116,16 +115,6 @@ def test_a_damaged_one_falls_back_to_the_one_before(config, data, saved, damage,
     assert "checkpoint-8 is damaged" in caplog.text
     update(again, other_optimizers)
     assert_equal(everything(model, optimizers), everything(again, other_optimizers))
-
-
-def test_weights_of_a_damaged_one_are_not_taken(saved):
-    """As export would: a bit that flipped leaves the size as it was."""
-    model, _, folder = saved
-    _flip(folder / "checkpoint-8" / "model.safetensors")
-    with pytest.raises(ValueError, match=r"checkpoint-8 is damaged \(checksum of model"):
-        load_model(folder / "checkpoint-8", model)
-    load_model(folder / "checkpoint-4", model)
-    assert newest_sound(folder) == 4
 
 
 def test_a_full_disk_ends_with_what_to_do(saved, monkeypatch):
@@ -238,11 +227,3 @@ def test_moments_of_no_parameter_are_refused(tmp_path, key, monkeypatch):
         ValueError, match=r"optimizer\.safetensors holds .* no moment of this model"
     ):
         load_latest(tmp_path, model, [optimizer])
-
-
-def test_lines_of_metrics_that_cannot_be_read_are_passed_over(tmp_path):
-    path = tmp_path / "metrics.jsonl"
-    good = '{"step": 1, "seconds": 2, "note": "a\u2028b"}'.encode()
-    bad = [b"\xff", b'{"step": "x", "seconds": 1}', b'{"step": 1%s}' % (b"0" * 400), b"[", b"3"]
-    path.write_bytes(b"\n".join([*bad, good, *bad]))
-    assert [line for line, _ in _read_lines(path)] == [good.decode()]

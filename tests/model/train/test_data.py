@@ -111,25 +111,6 @@ def test_micro_batches_are_the_steps_batch_in_pieces(folder: Path):
     assert [phase.first_step for phase in data.phases] == [0, 3, 5]
 
 
-def test_passes_are_those_of_each_length(folder: Path):
-    data = step_data(make_config(folder, **CURRICULUM))
-    short, long = (SequenceData(make_config(folder), "train", n).num_sequences for n in (16, 32))
-    assert data.num_epochs() == pytest.approx(3 * 12 / short + 7 * 6 / long)
-    (passes,) = data.passes().values()  # one language
-    assert passes == pytest.approx(data.num_epochs())
-
-
-def test_no_sequence_comes_twice_in_an_epoch_nor_any_draw_in_two_steps(folder: Path):
-    data = step_data(make_config(folder, num_steps=40))
-    steps = [joined(data.micro_batches(step)) for step in range(40)]
-    assert data.last.num_sequences >= 160
-    rows = torch.cat([step[0] for step in steps])
-    keys = {tuple(row) for row in rows.tolist()}
-    assert len(keys) > 150  # a few are alike in these documents
-    draws = torch.cat([step[4].flatten() for step in steps])
-    assert len(draws.unique()) == len(draws)
-
-
 @pytest.mark.parametrize("packing", ["full", "sentence"])
 @pytest.mark.parametrize("num_ranks", [2, 3])
 def test_ranks_together_have_the_rows_and_draws_of_one(folder: Path, num_ranks: int, packing: str):
@@ -174,14 +155,6 @@ def test_the_key_of_draws_is_another_at_each_step_and_seed():
 
 
 # --- generators without weights -------------------------------------------------------------------
-
-
-def test_uniform_noise_is_all_pieces_but_special_tokens(folder: Path):
-    config = make_config(folder)
-    data = SequenceData(config, "train")
-    table = noise_probabilities("uniform", TokenShards(folder / "shards"), data)
-    assert table.dtype == torch.float64
-    assert table.tolist() == [0.0] * 5 + [1 / 55] * 55
 
 
 def write_two_languages(folder: Path) -> dict[str, list[list[int]]]:
@@ -326,18 +299,3 @@ def test_a_loop_that_breaks_off_leaves_no_thread(error):
     read = len(source.asked)
     time.sleep(0.03)
     assert len(source.asked) == read <= 3
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="copies pinned memory to a GPU")
-def test_batches_on_a_gpu_are_those_of_the_host_however_far_the_host_runs_ahead(folder):
-    data = step_data(make_config(folder, num_steps=50))
-    work = torch.rand(4096, 4096, device="cuda")
-    found = []
-    with Loader(data, torch.device("cuda"), 0, 50) as loader:
-        for step in range(50):
-            found += loader.take(step)
-            work = (work @ work).clamp(0, 1)  # the copies queue up behind it
-    expected = [batch for step in range(50) for batch in data.micro_batches(step)]
-    for batch, other in zip(found, expected, strict=True):
-        assert batch.input_ids.is_cuda
-        assert_same(batch, other)

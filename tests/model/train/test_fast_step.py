@@ -130,19 +130,6 @@ def test_replays_do_what_steps_do_with_every_option(options: dict[str, object]):
     twins.assert_equal()
 
 
-def test_a_recording_goes_on_after_validation_and_a_new_window():
-    twins = Twins(TapeRecorder())
-    for number in range(8):
-        twins.run(number, [batch_of(twins.plain, number)])
-        if number == 5:
-            for model, window in zip((twins.plain, twins.fast), twins.windows, strict=True):
-                with torch.no_grad():
-                    model.eval()(model.mask(batch_of(model, 99, rows=2)))
-                model.train()
-                window.reset()
-    twins.assert_equal()
-
-
 class BrokenRecorder(TapeRecorder):
     """Breaks off in the middle, as CUDA does, and nothing is done."""
 
@@ -361,25 +348,3 @@ def test_on_a_gpu_steps_are_compiled_and_recorded_and_elsewhere_they_are_not():
             is_recorded(tiny(cuda_graph="on"), device, ranks)
     with pytest.raises(ValueError, match='device = "xla"'):
         is_compiled(tiny(compile="on"), xla)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="records a CUDA graph")
-@pytest.mark.filterwarnings("ignore")  # the compiler's own, of its card and of what it deprecates
-@pytest.mark.parametrize("choice", [{"compile": "off"}, {"compile": "on"}])
-def test_on_a_gpu_a_recorded_step_is_the_uncaptured_one(choice: dict[str, object]):
-    """The same weights from the same compiled code, but for atomic additions."""
-    found = []
-    for graph in ("off", "on"):
-        model = random_model(cuda_graph=graph, device="cuda", **DROPOUT, **choice).to(CUDA)
-        optimizers = make_optimizers(model, model.config)
-        window = MetricsWindow(["ko"], CUDA)
-        step = FastStep(model, optimizers, model.config, CUDA, window)
-        norms = [
-            float(step([batch_of(model, number).to(CUDA)], Step(number, 0))[1])
-            for number in range(NUM_STEPS)
-        ]
-        assert step.is_recorded == (graph == "on")
-        found.append((norms, window.read()))
-    assert found[0][0] == pytest.approx(found[1][0], rel=1e-2)
-    for name, value in found[0][1].items():
-        assert found[1][1][name] == pytest.approx(value, rel=1e-2, nan_ok=True), name

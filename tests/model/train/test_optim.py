@@ -211,7 +211,8 @@ def test_muon_has_the_matrices_of_the_layers_and_nothing_else(name: str):
         others = [names_of[id(p)] for g in optimizer.param_groups for p in g["params"]]
         assert all(".layers." in n and n.endswith("weight") for n in matrices)
         assert not any(".layers." in n and model.get_parameter(n).dim() == 2 for n in others)
-        assert {float(g["lr"]) for g in optimizer.matrix_groups} == {pytest.approx(4e-3)}
+        rates = [float(group["lr"]) for group in optimizer.matrix_groups]
+        assert rates == pytest.approx([4e-3] * len(rates))
         moved |= {*matrices, *others}
         for parameter in model.parameters():
             parameter.grad = torch.ones_like(parameter)
@@ -254,18 +255,6 @@ def test_each_clipped_part_has_the_norm_that_is_allowed(clipping: str):
     else:
         assert norm_of(others) == pytest.approx(0.5, rel=1e-4)
         assert norm_of(generator) < 0.5  # it was small, and stays as it is
-
-
-@pytest.mark.parametrize("clipping", ["together", "network"])
-def test_a_network_without_gradients_does_not_leave_the_device(clipping: str):
-    """As the generator while the main network is a language model: its norm is 0, and there."""
-    model, config = pretrainer("electra", clipping=clipping)
-    model.to("meta")
-    (optimizer,) = make_optimizers(model, config)
-    for parameter in model.discriminator.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    whole, divisors = clip(optimizer, config)
-    assert {tensor.device.type for tensor in (whole, *divisors)} == {"meta"}
 
 
 def test_a_generator_with_a_rate_of_its_own_moves_as_fast_as_that():

@@ -1,6 +1,5 @@
 """Figures of states equal their formulas; a probe finds what states hold, and no more."""
 
-import csv
 import json
 
 import numpy as np
@@ -8,19 +7,13 @@ import pytest
 import torch
 
 from electrify.config.pretrain import ProbeConfig
-from model.train.probe import Probe, pooled_states, probe_score, read_labelled, state_figures
+from model.train.probe import Probe, probe_score, read_labelled, state_figures
 from vocab.tokenizer import build_tokenizer, save_tokenizer
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 
 def figures(states, texts):
     return state_figures([(torch.as_tensor(states), torch.as_tensor(texts))])
-
-
-def test_one_state_for_all_is_a_share_of_one_and_no_variance():
-    found = figures(np.ones((2, 4, 8)), np.array([[0, 0, 1, 1], [0, 0, 0, -1]]))
-    assert found["mean_state_share"] == pytest.approx(1)
-    assert found["pooled_variance"] == pytest.approx(0)
 
 
 def test_texts_that_differ_alike_in_all_directions_have_the_ratio_of_their_number():
@@ -45,13 +38,6 @@ def test_padding_and_the_cut_into_batches_change_nothing():
         for s, t in zip(states, texts, strict=True)
     )
     assert parts == pytest.approx(whole)
-
-
-def test_pooled_states_are_means_over_tokens():
-    states = torch.arange(24.0).reshape(2, 3, 4)
-    tokens = torch.tensor([[True, True, False], [True, True, True]])
-    expected = [states[0, :2].mean(0).tolist(), states[1].mean(0).tolist()]
-    assert pooled_states(states, tokens).tolist() == expected
 
 
 def test_a_probe_scores_labels_that_states_hold_and_no_others():
@@ -111,16 +97,6 @@ def test_files_of_all_forms_hold_the_same_rows(tmp_path, name, content):
     assert read_labelled(options) == [(f"t{n}", str(n % 2)) for n in range(20)]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv"])
-def test_only_a_line_break_ends_a_row(tmp_path, suffix):
-    """Neither another of Unicode's line ends does, nor one between quotation marks."""
-    text = {"csv": "a\u2028b\nc\x85", "tsv": "a\u2028b\x85"}[suffix]
-    row = {"csv": f'"{text}",y\n', "tsv": f"{text}\ty\n"}[suffix]
-    path = tmp_path / f"rows.{suffix}"
-    path.write_text({"csv": "text,label\n", "tsv": "text\tlabel\n"}[suffix] + row * 20, "utf-8")
-    assert read_labelled(ProbeConfig(path=str(path))) == [(text, "y")] * 20
-
-
 @pytest.mark.parametrize(
     ("name", "content", "named"),
     [
@@ -137,21 +113,3 @@ def test_other_files_are_refused(tmp_path, name, content, named):
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=named):
         read_labelled(ProbeConfig(path=str(path)))
-
-
-def test_rows_of_one_label_are_refused(tmp_path, vocab):
-    path = tmp_path / "rows.tsv"
-    path.write_text("text\tlabel\n" + "a\tb\n" * 30, encoding="utf-8")
-    with pytest.raises(ValueError, match="one label"):
-        Probe(ProbeConfig(path=str(path)), vocab, 16)
-
-
-def test_a_cell_that_csv_finds_too_large_is_refused(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("text,label\n" + "a" * 2000)
-    limit = csv.field_size_limit(1000)
-    try:
-        with pytest.raises(ValueError, match=r"rows\.csv: field larger"):
-            read_labelled(ProbeConfig(path=str(path)))
-    finally:
-        csv.field_size_limit(limit)

@@ -165,31 +165,6 @@ def test_weights_and_biases_not_installed_is_an_error_at_the_start(monkeypatch):
         import_wandb("korean")
 
 
-def test_tensorboard_has_every_figure(tmp_path, monkeypatch):
-    drawn: list[tuple[object, ...]] = []
-    writer = SimpleNamespace(
-        add_scalar=lambda *a: drawn.append(a),
-        add_text=lambda *a: drawn.append(a),
-        close=lambda: drawn.append(("closed",)),
-    )
-    opened: list[tuple[str, int]] = []
-
-    def open_writer(folder, purge_step):
-        opened.append((folder, purge_step))
-        return writer
-
-    module = SimpleNamespace(SummaryWriter=open_writer)
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
-    metrics = trackers(tmp_path, 12)
-    metrics.write("train", place(13), {"loss": 0.5, "ko/loss": 0.25, "data_fingerprint": 7})
-    write_steps(metrics, 41, 45)
-    metrics.close()
-    assert opened == [(str(tmp_path / "tensorboard"), 13)]
-    assert drawn[:2] == [("train/loss", 0.5, 13), ("train/ko/loss", 0.25, 13)]
-    assert (drawn[-2][0], drawn[-2][2]) == ("alarm/majority-class", 45)
-    assert drawn[-1] == ("closed",)
-
-
 def test_speed_counts_training_alone(monkeypatch):
     """Between `pause` and `start` the clock runs for nobody."""
     clock = [100.0]

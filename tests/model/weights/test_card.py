@@ -18,8 +18,7 @@ from electrify.stage.run import run_stage
 from model.export import export
 from model.pretrain import pretrain
 from model.weights.card import add_sections
-from model.weights.origin import read_origin
-from tests.model.conftest import PIECES, make_config, make_run, with_pretrain
+from tests.model.conftest import PIECES, make_run
 
 DOMAIN = [*PIECES, "서울에", "##시에", "산"]
 SHORT = {"num_steps": 6, "warmup_steps": 1, "valid_every_steps": 3, "num_valid_batches": 1}
@@ -180,28 +179,6 @@ def test_an_export_is_adapted_to_a_domain_with_more_pieces(tmp_path):
         metadata = ModelCard(text).data
         assert (metadata.license, metadata.base_model) == ("cc-by-sa-4.0", "first")
     assert "pretrain.initial_model" in read_manifest(tmp_path / "second" / "pretrain")["inputs"]
-
-
-def test_positions_that_only_the_earlier_model_trained_are_called_its_own(tmp_path, caplog):
-    first = with_pretrain(cleaned_run(tmp_path / "first"), sequence_length=24)
-    pretrain(first)
-    export(first)
-    assert "Positions 24 to 39 were not trained here: they are as at the start." in "".join(
-        cards(first).values()
-    )
-    for place, kept in (("first/export", 36), ("first", 40)):  # of a folder, of a run
-        config = tmp_path / "first" / "export" / "discriminator" / "config.json"
-        config.write_text(config.read_text().replace('embeddings": 40', 'embeddings": 36'))
-        origin = read_origin(make_config(tmp_path / "second", initial_model=str(tmp_path / place)))
-        assert origin.positions == kept
-    second = cleaned_run(tmp_path / "second", initial_model=str(tmp_path / "first"))
-    second = with_pretrain(second, sequence_length=24)
-    pretrain(second)
-    caplog.clear()
-    export(second)
-    text = cards(second)["discriminator"]
-    assert "did not train positions 24 to 39: they are those of the earlier model." in text
-    assert "not trained" not in caplog.text
 
 
 def test_the_recipe_of_the_config_stands_beside_the_encoder(tmp_path):

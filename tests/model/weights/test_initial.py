@@ -13,7 +13,6 @@ from transformers import (
     ElectraConfig,
     ElectraForMaskedLM,
     ElectraForPreTraining,
-    ElectraModel,
 )
 
 from electrify.config.run import RunConfig
@@ -22,10 +21,19 @@ from electrify.stage.plan import pretrain_stage
 from model.electra import ElectraPretrainer
 from model.train.checkpoint import run_identity, save_checkpoint
 from model.train.data import SequenceData
-from model.weights import initial as initial_source
+from model.weights import source as initial_source
 from model.weights.initial import load_initial
 from model.weights.names import exported_networks, to_transformers, untie
-from tests.model.conftest import EQUAL, PIECES, VARIANTS, discriminate, generate, make_run, predict
+from tests.model.conftest import (
+    EQUAL,
+    MODERN,
+    PIECES,
+    VARIANTS,
+    discriminate,
+    generate,
+    make_run,
+    predict,
+)
 
 # another order, one piece gone, and new ones: of two parts, continuing, unspellable, special
 EXTENDED = [
@@ -144,10 +152,41 @@ def test_an_export_comes_back_without_loss(tmp_path, name, caplog):
     assert "but the initial generator" not in caplog.text
 
 
-def test_two_folders_are_as_good_as_an_export(tmp_path, earlier, export):
-    generator = {"initial_generator": str(export / "generator")}
-    model, _ = start(tmp_path / "later", export / "discriminator", **generator)
-    assert not lost(weights_of(earlier), weights_of(model))
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "options",
+    [
+        MODERN,  # the generator is as wide as the embeddings, and has no projection
+        MODERN | {"embedding_size": 8, "global_attn_every_n_layers": 2, "local_attention": 4},
+        MODERN | {"embedding_size": 8, "weight_sharing": "gdes"},
+        MODERN | {"weight_sharing": "none"},
+        MODERN | {"embedding_size": 32, "objective": "replace-mlm"},
+    ],
+    ids=str,
+)
+def test_an_export_of_a_modern_network_comes_back_as_the_same_functions(tmp_path, options):
+    """Its folded embedding matrices become again one that networks share, and projections."""
+    config = make_run(tmp_path / "run", **options)
+    earlier = make_model(config, 1)
+    export = save_export(earlier, config, tmp_path / "export")
+    model, _ = start(tmp_path / "later", export, **options)
+    ids = torch.randint(5, len(PIECES), (2, 12), generator=torch.Generator().manual_seed(0))
+    types = torch.zeros_like(ids)
+    for network in ("main", "generator"):
+        found = []
+        for of in (earlier.eval(), model.eval()):
+            hidden = getattr(of, f"{network}_states")(ids, types)
+            logits = of.generator_logits(hidden) if network == "generator" else hidden
+            found.append((hidden, logits))
+        torch.testing.assert_close(found[0], found[1], rtol=1e-3, atol=1e-3)
+
+
+def test_a_matrix_that_is_no_product_is_refused(tmp_path):
+    wide = MODERN | {"embedding_size": 32, "objective": "mlm"}
+    config = make_run(tmp_path / "run", **wide)
+    export = save_export(make_model(config, 1), config, tmp_path / "export")
+    with pytest.raises(ValueError, match=r"no product of one of width 8: .*embedding_size = 32"):
+        start(tmp_path / "later", export, **(wide | {"embedding_size": 8}))
 
 
 @pytest.mark.parametrize("sharing", ["embeddings", "none", "all", "gdes"])
@@ -168,27 +207,6 @@ def test_without_a_generator_only_what_is_shared_is_known(tmp_path, sharing, cap
     assert not lost(bodies if sharing == "all" else fresh, after, ("generator.",))
     assert ("generator (32), generator_head (5)" in caplog.text) == (sharing != "all")
     assert "but the initial generator" not in caplog.text
-
-
-@pytest.mark.parametrize(("lowers", "is_named"), [("true", True), ("false", False)])
-def test_a_model_of_lower_cased_text_is_named(tmp_path, export, caplog, lowers, is_named):
-    (export / "discriminator" / "tokenizer_config.json").write_text(
-        f'{{"do_lower_case": {lowers}}}'
-    )
-    start(tmp_path / "later", export)
-    assert ("do_lower_case = true, this run vocab.lowercase = false" in caplog.text) == is_named
-
-
-def test_a_bare_encoder_lacks_the_head(tmp_path, earlier, export, caplog):
-    caplog.set_level(logging.INFO)
-    bare = tmp_path / "bare"
-    ElectraModel.from_pretrained(export / "discriminator").save_pretrained(bare)
-    (bare / "vocab.txt").write_text("".join(f"{piece}\n" for piece in PIECES))
-    model, fresh = start(tmp_path / "later", bare)
-    after = weights_of(model)
-    assert not lost(weights_of(earlier), after, ("discriminator.",))
-    assert not lost(fresh, after, ("discriminator_head.",))
-    assert "discriminator_head (4)" in caplog.text
 
 
 @torch.no_grad()
@@ -380,15 +398,6 @@ def test_a_hub_name_is_fetched_from_the_hub(tmp_path, monkeypatch, earlier, expo
         start(tmp_path / "later", Path(f"{tmp_path.name}/nothing/at/all"))
 
 
-def test_rows_without_a_piece_count_for_nothing(tmp_path):
-    """Tables padded to a round number."""
-    padded = _write(tmp_path / "padded", ElectraForPreTraining, vocab_size=64)
-    model, _ = start(tmp_path / "later", padded, EXTENDED)
-    table = ElectraModel.from_pretrained(padded).embeddings.word_embeddings.weight
-    unspellable = model.embeddings.word.weight[EXTENDED.index("金")]
-    torch.testing.assert_close(unspellable, table[: len(PIECES)].mean(0), rtol=0, atol=1e-6)
-
-
 def test_initial_options_that_contradict_each_other_are_refused(tmp_path, saved, export):
     with pytest.raises(ValueError, match="has a generator of its own"):
         start(tmp_path / "run", saved, initial_generator=str(saved))
@@ -425,31 +434,3 @@ def test_a_run_can_start_from_a_checkpoint_of_one_that_still_trains(tmp_path, ea
     (checkpoint / "model.safetensors").write_bytes(b"torn")
     with pytest.raises(ValueError, match=r"checkpoint-4 is damaged .*name another checkpoint"):
         start(tmp_path / "run", checkpoint)
-
-
-def test_other_initial_weights_make_another_run(tmp_path, config, saved, export):
-    """Of a run, of a folder, of a generator's: the contents count; a card beside them does not."""
-    assert pretrain_stage(config).inputs.keys() == {"shards", "vocab"}
-    options = [
-        {"initial_model": str(saved)},
-        {"initial_model": str(export)},
-        {
-            "initial_model": str(export / "discriminator"),
-            "initial_generator": str(export / "generator"),
-        },
-    ]
-    plans = [pretrain_stage(make_run(tmp_path / "run", **o)) for o in options]
-    assert all(
-        name in plan.inputs
-        for plan, o in zip(plans, options, strict=True)
-        for name in (f"pretrain.{key}" for key in o)
-    )
-    (export / "discriminator" / "README.md").write_text("a card")
-    again = [pretrain_stage(make_run(tmp_path / "run", **o)) for o in options]
-    assert [plan.inputs for plan in again] == [plan.inputs for plan in plans]
-    save_run(make_model(config, 2), config)
-    save_export(make_model(config, 2), config, tmp_path / "export")
-    for plan, o in zip(plans, options, strict=True):
-        now = pretrain_stage(make_run(tmp_path / "run", **o)).inputs
-        changed = {name for name in now if now[name] != plan.inputs[name]}
-        assert changed == {f"pretrain.{key}" for key in o}

@@ -1,6 +1,12 @@
 """Texts in Korean and English letters that no two draws share."""
 
+import json
+from collections.abc import Iterable
+from pathlib import Path
 from random import Random
+
+from pipeline.decontaminate.index import write_index
+from pipeline.decontaminate.match import BenchmarkIndex
 
 SYLLABLES = "가나다라마바사아자차카타파하고노도로모보소오조초코토포호기니디리미비시이지치키티피히"
 WORDS = [
@@ -16,3 +22,13 @@ def korean(rng: Random, num_words: int) -> str:
 
 def english(rng: Random, num_words: int) -> str:
     return " ".join(rng.choices(WORDS, k=num_words))
+
+
+def index_of(folder: Path, items: Iterable[tuple[str, str]]) -> BenchmarkIndex:
+    """The index of (task, text) pairs; `folder` gets the files."""
+    folder.mkdir(exist_ok=True)
+    for task, text in items:
+        with (folder / f"{task}.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"task": task, "split": "dev", "text": text}) + "\n")
+    write_index(folder, folder / "index")
+    return BenchmarkIndex.load(folder / "index")

@@ -8,16 +8,13 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from electrify.config.load import parse_config
 from electrify.stage.leakage_report import LEAKAGE, read_report, read_touched
 from electrify.stage.plan import clean_stage
 from electrify.stage.run import run_stage
 from pipeline.decontaminate import leakage as leakage_module
-from pipeline.decontaminate.index import write_index
 from pipeline.decontaminate.leakage import find_leaks
-from pipeline.decontaminate.match import BenchmarkIndex
-from pipeline.documents import DOCUMENT_SCHEMA, ParquetParts
-from tests.pipeline.decontaminate.made_texts import english, korean
+from tests.pipeline.builders import config_of, write_documents
+from tests.pipeline.decontaminate.made_texts import english, index_of, korean
 
 RNG = random.Random(3)
 
@@ -42,34 +39,20 @@ class Run:
     """A run with made-up documents, and items to search for."""
 
     def __init__(self, folder: Path) -> None:
-        self.config = parse_config(
-            {
-                "name": "test",
-                "output_dir": str(folder / "out"),
-                "clean": {"sources": [{"kind": "text", "language": "en", "path": "none.txt"}]},
-            }
-        )
+        self.config = config_of(folder, ["none.jsonl"])
         self.folder, self.items = folder / "out" / LEAKAGE, folder / "items"
         self.items.mkdir(parents=True)
         (self.items / "missing.json").write_text("[]")
 
     def documents(self, texts, row_group_characters=None):
         def work(folder):
-            with ParquetParts(
-                folder, "documents", DOCUMENT_SCHEMA, row_group_characters=row_group_characters
-            ) as parts:
-                for number, text in enumerate(texts):
-                    values = (f"00-{number}", text, "en", "web", None, None, None)
-                    parts.write(dict(zip(DOCUMENT_SCHEMA.names, values, strict=True)))
+            rows = ({"text": text} for text in texts)
+            write_documents(folder, rows, row_group_characters=row_group_characters)
             return {}
 
         stage = clean_stage(self.config, {})
         shutil.rmtree(stage.folder, ignore_errors=True)
         run_stage(stage, work)
-
-    def work_in(self, work_dir):
-        beam = self.config.beam.model_copy(update={"work_dir": work_dir})
-        self.config = self.config.model_copy(update={"beam": beam})
 
     def task(self, name, rows, text_names=()):
         header = {"task": name, "task_version": "1", "data_sha256": {"dev": "f"}}
@@ -167,12 +150,8 @@ def _planted_corpus():
 
 def test_a_decontaminated_corpus_has_no_touched_row(run, tmp_path):
     rows, pages = _planted_corpus()
-    texts = tmp_path / "texts"
-    texts.mkdir()
-    lines = (json.dumps({"task": "t", "split": "dev", "text": text}) for (text,) in rows)
-    (texts / "t.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    write_index(texts, tmp_path / "index")
-    cleaned = BenchmarkIndex.load(tmp_path / "index").decontaminate_all(pages)
+    index = index_of(tmp_path / "texts", [("t", text) for (text,) in rows])
+    cleaned = index.decontaminate_all(pages)
     run.task("t", rows)
     run.documents(pages)
     assert run.find().tasks[0].splits[0].touched > 33
@@ -181,7 +160,9 @@ def test_a_decontaminated_corpus_has_no_touched_row(run, tmp_path):
 
 
 @pytest.mark.parametrize("work_dir", [None, "memory://leakage"])
-def test_a_stopped_search_resumes_and_row_groups_change_nothing(run, monkeypatch, work_dir):
+def test_a_stopped_search_resumes_and_row_groups_change_nothing(
+    run, tmp_path, monkeypatch, work_dir
+):
     rows, pages = _planted_corpus()
     run.task("t", rows)
     run.documents(pages)
@@ -197,7 +178,7 @@ def test_a_stopped_search_resumes_and_row_groups_change_nothing(run, monkeypatch
 
     monkeypatch.setattr(leakage_module, "_matches", failing)
     run.documents(pages, 8000)
-    run.work_in(work_dir)
+    run.config = config_of(tmp_path, ["none.jsonl"], work_dir=work_dir)
     with pytest.raises(RuntimeError, match="killed"):
         run.find(overwrite=True)
     first = list(searched)
@@ -212,11 +193,3 @@ def test_a_stopped_search_resumes_and_row_groups_change_nothing(run, monkeypatch
     ]
     assert not (run.folder.parent / ".work").exists()
     assert fsspec.filesystem("memory").find("/leakage") == []
-
-
-def test_what_is_missing_is_named(run):
-    with pytest.raises(ValueError, match="no \\*\\.jsonl of benchmark examples"):
-        run.find()
-    run.task("t", [["A text."]])
-    with pytest.raises(ValueError, match="electrify clean CONFIG"):
-        run.find()

@@ -1,14 +1,12 @@
 """Benchmark texts are found, whole or slightly edited; other texts stay as they are."""
 
 import html
-import json
-import logging
 import random
 import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.decontaminate.index import (
@@ -19,8 +17,8 @@ from pipeline.decontaminate.index import (
     read_statistics,
     write_index,
 )
-from pipeline.decontaminate.match import LONG_LETTERS, BenchmarkIndex
-from tests.pipeline.decontaminate.made_texts import english, korean
+from pipeline.decontaminate.match import LONG_LETTERS
+from tests.pipeline.decontaminate.made_texts import english, index_of, korean
 
 
 def _page(rng, make, num_sentences=40):
@@ -39,12 +37,8 @@ MAKERS = {"ko": korean, "en": english}
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("benchmarks")
-    for task, texts in ITEMS.items():
-        rows = (json.dumps({"task": task, "split": "dev", "text": text}) for text in texts)
-        (folder / f"{task}.jsonl").write_text("".join(f"{row}\n" for row in rows))
-    write_index(folder, folder / "index")
-    return BenchmarkIndex.load(folder / "index")
+    items = ((task, text) for task, texts in ITEMS.items() for text in texts)
+    return index_of(tmp_path_factory.mktemp("benchmarks"), items)
 
 
 def _planted(rng, language, sentence):
@@ -131,12 +125,8 @@ def test_a_sentence_within_a_line_goes_and_its_neighbours_stay(index):
     assert item not in found.text.lower()
 
 
-def test_a_phrase_within_another_sentence_stays(index, tmp_path):
-    (tmp_path / "a.jsonl").write_text(
-        json.dumps({"task": "a", "text": "I don't know what you're talking about."})
-    )
-    write_index(tmp_path, tmp_path / "index")
-    index = BenchmarkIndex.load(tmp_path / "index")
+def test_a_phrase_within_another_sentence_stays(tmp_path):
+    index = index_of(tmp_path, [("a", "I don't know what you're talking about.")])
     idiom = "She said that honestly I don't know what you're talking about today, my dear friend."
     assert index.decontaminate(idiom).matches == ()
     assert index.decontaminate("I don't know what you're talking about!").drop is not None
@@ -162,14 +152,6 @@ KOREAN = "오래된 항구의 등대는 밤마다 세 번씩 깜빡인다"
 ENGLISH = "The old lighthouse at the harbour blinks three times every night."
 
 
-def _write_texts(folder, rows):
-    folder.mkdir(exist_ok=True)
-    for task, text in rows:
-        with (folder / f"{task}.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"task": task, "split": "dev", "text": text}) + "\n")
-    return folder
-
-
 def test_short_texts_are_counted_and_not_looked_for(tmp_path):
     rows = [
         ("reviews", "재밌어요"),
@@ -180,9 +162,8 @@ def test_short_texts_are_counted_and_not_looked_for(tmp_path):
         ("words", ""),
         ("words", KOREAN),
     ]
-    write_index(_write_texts(tmp_path / "texts", rows), tmp_path / "index")
+    index = index_of(tmp_path, rows)
     assert read_statistics(tmp_path / "index") == [("reviews", 3, 2), ("words", 4, 2)]
-    index = BenchmarkIndex.load(tmp_path / "index")
     tasks = {text: [match.task for match in index.decontaminate(text).matches] for _, text in rows}
     assert {text for text in tasks if tasks[text]} == {KOREAN, ENGLISH}
     assert (tasks[KOREAN], tasks[ENGLISH]) == (["reviews", "words"], ["words"])
@@ -191,20 +172,9 @@ def test_short_texts_are_counted_and_not_looked_for(tmp_path):
 def test_a_template_in_hundreds_of_texts_does_not_hide_them(tmp_path):
     cities = [a + b for a in "가나다라마" for b in "강산들골천도리"]
     rows = [("rooms", f"{city} 근처에 있는 저렴한 숙소를 하나 추천해 주세요") for city in cities]
-    write_index(_write_texts(tmp_path / "texts", rows), tmp_path / "index")
-    index = BenchmarkIndex.load(tmp_path / "index")
+    index = index_of(tmp_path, rows)
     for _, text in rows:
         assert index.decontaminate(text).drop is not None
-
-
-def test_texts_that_cannot_be_looked_for_are_named(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(logging.getLogger("electrify"), "propagate", True)
-    folder = _write_texts(tmp_path / "texts", [("short.jsonl", "짧다"), ("long", KOREAN)])
-    write_index(folder, tmp_path / "index")
-    assert "none of the 1 texts of short.jsonl can be looked for" in caplog.text
-    (folder / "long.jsonl").unlink()
-    with pytest.raises(ValueError, match=r"none of the 1 texts of short\.jsonl"):
-        write_index(folder, tmp_path / "index")
 
 
 def test_no_texts_or_wrong_rows_are_named(tmp_path):
@@ -213,6 +183,8 @@ def test_no_texts_or_wrong_rows_are_named(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"task": "a", "text": "x"}\n{"text": "y"}\n')
     with pytest.raises(ValueError, match=r"a\.jsonl:2"):
         write_index(tmp_path, tmp_path / "index")
+    with pytest.raises(ValueError, match=r"none of the 1 texts of short can be looked for"):
+        index_of(tmp_path / "short", [("short", "짧다")])
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=200))
@@ -267,10 +239,7 @@ def test_every_form_of_a_text_has_the_same_letters_on_both_sides(tmp_path, form)
         assert (np.diff(places) >= 0).all()
         assert places.max() < len(other)
     for name, items, documents in (("a", texts, changed), ("b", changed, texts)):
-        write_index(
-            _write_texts(tmp_path / name, [("t", item) for item in items]), tmp_path / name / "i"
-        )
-        index = BenchmarkIndex.load(tmp_path / name / "i")
+        index = index_of(tmp_path / name, [("t", item) for item in items])
         assert all(found.drop is not None for found in index.decontaminate_all(documents))
 
 
@@ -292,17 +261,13 @@ SHORT_ITEMS = [
     ],
 )
 def test_an_item_is_found_in_a_row_of_a_table_between_ids_and_labels(tmp_path, row):
-    write_index(_write_texts(tmp_path, [("t", item) for item in SHORT_ITEMS]), tmp_path / "index")
-    index = BenchmarkIndex.load(tmp_path / "index")
+    index = index_of(tmp_path, [("t", item) for item in SHORT_ITEMS])
     assert [len(read_letters(item)[0]) for item in SHORT_ITEMS[:2]] == [12, 13]
     assert index.decontaminate(row.format(*SHORT_ITEMS)).drop is not None
-    if "{1}" not in row and "entailment" not in row:
-        assert index.decontaminate(row.format(SHORT_ITEMS[2])).drop is not None
     within = f"누군가 {SHORT_ITEMS[0]} 라고 했지만 나는 그렇게 생각하지 않는다"
     assert index.decontaminate(within).matches == ()
 
 
-@settings(deadline=None)  # the first call makes the table of letters
 @given(TEXTS)
 def test_letters_are_those_of_plain_python(text):
     letters, places = read_letters(text)

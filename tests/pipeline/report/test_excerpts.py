@@ -3,27 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from electrify.config.clean import CleanConfig, Source
-from pipeline.report.excerpts import WINDOW_CHARACTERS, excerpt, mask_excerpt, show_change
-from pipeline.rules.order import document_rules
-
-
-def test_what_is_shown_of_the_rules():
-    source = Source(kind="jsonl", language="ko", path="a")
-    rules = document_rules(source, CleanConfig(sources=(source,)))
-    text = "<p>문의는 hong@naver.com 으로 주십시오.</p>\n무단전재 및 재배포 금지"
-    changes = rules.clean(text).first_changes
-    assert {rule: show_change(rule, *change) for rule, change in changes.items()} == {
-        "html_removed": "<p>문의는 hong@naver.com 으로 주십시오.</p>⏎무단전재 및 재배포 금지"
-        "  →  ⏎문의는 hong@naver.com 으로 주십시오.⏎⏎무단전재 및 재배포 금지",
-        "whitespace_squeezed": "⏎문의는 hong@naver.com 으로 주십시오.⏎⏎무단전재 및 재배포 금지"
-        "  →  문의는 hong@naver.com 으로 주십시오.⏎⏎무단전재 및 재배포 금지",
-        "email_masked": "문의는 ho*** 으로 주십시오.⏎⏎무단전재 및 재배포 금지"
-        "  →  문의는 <email> 으로 주십시오.⏎⏎무단전재 및 재배포 금지",
-        "boilerplate_removed": "문의는 <email> 으로 주십시오.⏎⏎무단전재 및 재배포 금지"
-        "  →  문의는 <email> 으로 주십시오.",
-    }
-    assert not rules.clean("바뀔 것이 없는 글").first_changes
+from pipeline.report.excerpts import WINDOW_CHARACTERS, excerpt, mask_excerpt
 
 
 @given(st.text("ab \n"), st.text("ab \n"), st.text("ab \n", max_size=200))

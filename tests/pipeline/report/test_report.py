@@ -79,24 +79,6 @@ def _fill(tally, numbers):
             tally.count("clusters", kind="near", documents=n + 2, clusters=1)
 
 
-def _tally():
-    tally = Tally()
-    _fill(tally, range(400))
-    for size in (2, 3, 1000):
-        tally.count("clusters", kind="near", documents=size, clusters=1)
-    tally.count("clusters", kind="exact", documents=5, clusters=1)
-    tally.count("benchmarks", task="klue-ynat", texts=6375, too_short=204)
-    drop = Drop("contaminated", "glue-rte: near: x")
-    match = Match("glue-rte", "near", "x")
-    several = (match, Match("glue-wnli", "near", "y"))
-    tally.add_decontaminated(Decontaminated("x", drop, several), "en")
-    tally.add_decontaminated(Decontaminated("x", None, (match,), 3), "en")
-    tally.files.append({"path": "a.jsonl", "documents": 400, "malformed": 0})
-    tally.files.append({"path": "b.jsonl", "documents": 0, "malformed": 4})
-    tally.files.append({"path": "empty.jsonl", "documents": 0, "malformed": 0})
-    return tally
-
-
 def test_parts_add_up_to_the_whole():
     whole, merged = Tally(), Tally()
     _fill(whole, range(300))
@@ -117,13 +99,10 @@ def test_parts_add_up_to_the_whole():
         ("https://news.example.com/a/1?token=x", "news.example.com"),
         ("http://user:pw@Example.COM:8080/", "example.com"),
         ("s3://bucket/folder/file", "bucket"),
-        ("http://[2001:db8::1]/a", "[2001:db8::1]"),
         ("www.example.co.kr/a", "www.example.co.kr"),
         ("https://한국.kr/기사", "한국.kr"),
         ("HuggingFaceFW/fineweb-2", "HuggingFaceFW/fineweb-2"),
-        ("ko.wikipedia", "ko.wikipedia"),
         ("v1.2/part", "v1.2/part"),
-        ("나의 자료", "나의 자료"),
         ("", ""),
     ],
 )
@@ -168,7 +147,14 @@ def test_many_sources_make_few_groups_that_are_exact_in_any_division(num_parts):
 
 
 def test_every_document_of_the_report_is_counted_once():
-    report = report_json(_tally())
+    tally = Tally()
+    _fill(tally, range(400))
+    match = Match("glue-rte", "near", "x")
+    several = (match, Match("glue-wnli", "near", "y"))
+    drop = Drop("contaminated", "glue-rte: near: x")
+    tally.add_decontaminated(Decontaminated("x", drop, several), "en")
+    tally.add_decontaminated(Decontaminated("x", None, (match,), 3), "en")
+    report = report_json(tally)
     totals = report["totals"]
     assert totals["documents_in"] == totals["documents_kept"] + totals["removed"] == 400
     assert totals["characters_in"] == sum(range(401))
@@ -187,22 +173,6 @@ def test_every_document_of_the_report_is_counted_once():
         ("glue-wnli", "near"): 1,
         ("glue-wnli", "documents_removed"): 1,
     }
-
-
-def test_the_page_has_everything_and_is_always_equal(tmp_path):
-    pages = []
-    for name, tally in (("one", _tally()), ("two", _tally()), ("nothing", Tally())):
-        (tmp_path / name).mkdir()
-        write_report(tally, tmp_path / name)
-        pages.append((tmp_path / name / "report.html").read_text(encoding="utf-8"))
-    page = pages[0]
-    assert page == pages[1]
-    shown = ("klue-ynat", "bad_json", "too_short", "html_removed", "b.jsonl:0", "empty.jsonl")
-    for name in (*shown, "near_duplicate", "512-1,023"):
-        assert name in page
-    assert page.count("&lt;removed") == 80  # 20 of each of the four reasons
-    assert page.count("  →  ") == 20
-    assert page.count("<svg") >= 5
 
 
 HOSTILE = "<script>alert('가')</script><img src=x onerror=\"alert(1)\"> &lt; \x00\u202e"

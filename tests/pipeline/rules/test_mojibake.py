@@ -38,7 +38,7 @@ def test_utf8_read_as_latin_is_repaired(text, encoding):
 
 @given(st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3), min_size=4, max_size=40))
 @example("갠갠갠갠")  # ftfy leaves it
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_hangul_comes_back(text):
     assert repair_mojibake(text.encode("utf-8").decode("latin-1"), "ko") == text
 

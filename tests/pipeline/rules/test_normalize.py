@@ -23,15 +23,9 @@ from pipeline.rules.normalize import (
     squeeze_repeats,
     squeeze_whitespace,
 )
-from pipeline.rules.quality import Drop, too_short, undecodable
+from pipeline.rules.quality import undecodable
 
-
-def _chosen(language="ko", profile="none", **options):
-    source = Source(kind="jsonl", language=language, path="x", profile=profile)
-    return rules_for(CleanRules(**options), source)
-
-
-ALL_RULES = _chosen()
+ALL_RULES = rules_for(CleanRules(), Source(kind="jsonl", language="ko", path="x"))
 
 
 def test_names_of_the_rules_that_changed_a_text():
@@ -71,9 +65,8 @@ def test_joiners_stay_where_they_are_spelling():
     assert remove_control_characters("한\u200d국\u200c어 a\u200db") == "한국어 ab"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+CASES = {
+    remove_urls: [
         ("보기: https://a.kr/x?y=1&z=%20#top.", "보기: ."),
         ("http://example.com에서 봅니다", "에서 봅니다"),
         ("https://www.law.go.kr/법령/민법 참고", " 참고"),
@@ -103,14 +96,7 @@ def test_joiners_stay_where_they_are_spelling():
         ("xhttp://a.kr", "xhttp://a.kr"),
         ("www. 는 셋", "www. 는 셋"),
     ],
-)
-def test_urls(text, expected):
-    assert remove_urls(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+    remove_csv_quotes: [
         ('"가수, ""새 노래"" 내다"', '가수, "새 노래" 내다'),
         ('"""끝"" 이라고 했다"', '"끝" 이라고 했다'),
         ('"따온 말"', '"따온 말"'),
@@ -121,27 +107,74 @@ def test_urls(text, expected):
         ('x = ""', 'x = ""'),
         ("", ""),
     ],
-)
-def test_quotes_of_a_csv_file(text, expected):
-    assert remove_csv_quotes(text) == expected
+    normalise_hangul: [
+        ("\u1112\u1161\u11ab\u1100\u1173\u11af", "한글"),
+        ("ᄏᄏᄏ", "ㅋㅋㅋ"),
+        ("가\u11a8\u11a8", "각ㄱ"),
+        ("ᄀ\u1160", "ㄱ"),  # with the filler of the missing vowel
+        ("ＡＢＣ１２３ﾡￜ", "ABC123ㄱㅣ"),
+        ("안녕！！ 정말？", "안녕!! 정말?"),
+        ("시ㆍ도지사 3ㆍ1운동", "시·도지사 3·1운동"),
+        ("국어・영어‧수학", "국어·영어·수학"),
+        ("가\u3164나 가\u2800나", "가 나 가 나"),
+        ("１０월 Ａ형 （Ａ） 한・미", "10월 A형 （A） 한·미"),
+        ("가" + 16 * "！", "가" + 16 * "!"),
+        *(
+            (same, same)
+            for same in [
+                "ᄒᆞᆫ글",  # Old Korean: a vowel that has no syllable
+                "ㅎㆍㄴ",  # the same in compatibility letters: no dot
+                "你好！，？",
+                "カラオケ・バー",
+                "句読点、。！？",
+                "plain text",
+            ]
+        ),
+    ],
+    drop_hanja: [
+        ("법률(法律)에", "법률에"),
+        ("이순신(李舜臣, 1545~1598)", "이순신(1545~1598)"),
+        ("大韓民國 만세", " 만세"),
+        ("한글(가나)만", "한글(가나)만"),
+        ("정의 (正義)", "정의"),
+        ("豈", ""),  # a compatibility ideograph
+    ],
+    squeeze_repeats(4): [
+        ("ㅋㅋㅋㅋㅋㅋㅋ 웃겨!!!!!!!!", "ㅋㅋㅋㅋ 웃겨!!!!"),
+        ("하하하하하하하", "하하하하"),
+        ("ㅋㅎㅋㅎㅋㅎㅋㅎㅋㅎㅋㅎ", "ㅋㅎㅋㅎㅋㅎㅋㅎ"),
+        ("글쎄........", "글쎄..."),
+        ("---------- 1 ==========", "--- 1 ==="),
+        ("*****시 *** 씨 ** 동", "****시 *** 씨 ** 동"),
+        ("👍👍👍👍👍👍", "👍👍👍👍"),
+        ("와아아아아아아 대박대박대박대박대박", "와아아아아 대박대박대박대박"),
+        *(
+            (few, few)
+            for few in ("0000000", "wwwwww zzzzzz", "((((((", "一一一一一一", "ㅋㅋㅋㅋ", "a === b")
+        ),
+    ],
+    clean_comment: [
+        ("진짜 OOO 같은 놈", "진짜  같은 놈"),
+        ("@홍길동 맞아요", " 맞아요"),
+        ("中國 사람 яб", "  사람  "),
+        ("mail@a.kr 주세요", "mail@a.kr 주세요"),
+        *(
+            (same, same)
+            for same in [
+                "ㅠㅠ 좋아요 Good 10점!!",
+                "최고 👍🏽❤️ 👨‍👩‍👧",
+                "“말” — 『책』 ～ ★ 5,000₩ 25℃",
+                "BOOOK, OO",
+                "café",
+            ]
+        ),
+    ],
+}
 
 
-def test_too_short():
-    assert too_short("가" * 10, min_characters=10) is None
-    drop = too_short("가" * 9, min_characters=10)
-    assert drop == Drop("too_short", "9 characters; clean.min_characters = 10")
-    empty = too_short("", min_characters=0)
-    assert empty is not None
-    assert empty.reason == "empty"
-
-
-def test_undecodable():
-    assert undecodable("") is None
-    assert undecodable("가" * 199 + "\ufffd") is None
-    assert undecodable("가" * 9 + "\ud83d") == Drop(
-        "undecodable", "1 of 10 characters are lost (U+FFFD)"
-    )
-    assert undecodable("\ufffd" * 3) is not None
+@pytest.mark.parametrize("rule", CASES, ids=lambda rule: rule.__qualname__)
+def test_what_a_rule_makes_of_a_text(rule):
+    assert {text: rule(text) for text, _ in CASES[rule]} == dict(CASES[rule])
 
 
 _CHARACTERS = st.sampled_from(
@@ -164,56 +197,6 @@ def test_twice_is_once_and_composed(text):
         assert unicodedata.normalize("NFKC", once) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("\u1112\u1161\u11ab\u1100\u1173\u11af", "한글"),
-        ("ᄏᄏᄏ", "ㅋㅋㅋ"),
-        ("가\u11a8\u11a8", "각ㄱ"),
-        ("ᄀ\u1160", "ㄱ"),  # with the filler of the missing vowel
-        ("ＡＢＣ１２３ﾡￜ", "ABC123ㄱㅣ"),
-        ("안녕！！ 정말？", "안녕!! 정말?"),
-        ("시ㆍ도지사 3ㆍ1운동", "시·도지사 3·1운동"),
-        ("국어・영어‧수학", "국어·영어·수학"),
-        ("가\u3164나 가\u2800나", "가 나 가 나"),
-        ("１０월 Ａ형 （Ａ） 한・미", "10월 A형 （A） 한·미"),
-        ("가" + 16 * "！", "가" + 16 * "!"),
-    ],
-)
-def test_one_form(text, expected):
-    assert normalise_hangul(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "ᄒᆞᆫ글",  # Old Korean: a vowel that has no syllable
-        "ㅎㆍㄴ",  # the same in compatibility letters: no dot
-        "你好！，？",
-        "カラオケ・バー",
-        "句読点、。！？",
-        "plain text",
-    ],
-)
-def test_hangul_stays(text):
-    assert normalise_hangul(text) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("법률(法律)에", "법률에"),
-        ("이순신(李舜臣, 1545~1598)", "이순신(1545~1598)"),
-        ("大韓民國 만세", " 만세"),
-        ("한글(가나)만", "한글(가나)만"),
-        ("정의 (正義)", "정의"),
-        ("豈", ""),  # a compatibility ideograph
-    ],
-)
-def test_hanja(text, expected):
-    assert drop_hanja(text) == expected
-
-
 _REPEATS = st.text(st.sampled_from("ㅋㅎ하아!~.a0-= \n👍漢"), max_size=60)
 
 
@@ -227,62 +210,7 @@ def test_no_run_is_longer_and_nothing_but_repeats_goes(text, n):
     assert len({*map(frozenset, runs)}) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("ㅋㅋㅋㅋㅋㅋㅋ 웃겨!!!!!!!!", "ㅋㅋㅋㅋ 웃겨!!!!"),
-        ("하하하하하하하", "하하하하"),
-        ("ㅋㅎㅋㅎㅋㅎㅋㅎㅋㅎㅋㅎ", "ㅋㅎㅋㅎㅋㅎㅋㅎ"),
-        ("글쎄........", "글쎄..."),
-        ("---------- 1 ==========", "--- 1 ==="),
-        ("*****시 *** 씨 ** 동", "****시 *** 씨 ** 동"),
-        ("👍👍👍👍👍👍", "👍👍👍👍"),
-        ("와아아아아아아 대박대박대박대박대박", "와아아아아 대박대박대박대박"),
-    ],
-)
-def test_four_repeats(text, expected):
-    assert squeeze_repeats(4)(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text", ["0000000", "wwwwww zzzzzz", "((((((", "一一一一一一", "ㅋㅋㅋㅋ", "a === b", ""]
-)
-def test_a_few_repeats_stay(text):
-    assert squeeze_repeats(4)(text) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("진짜 OOO 같은 놈", "진짜  같은 놈"),
-        ("@홍길동 맞아요", " 맞아요"),
-        ("中國 사람 яб", "  사람  "),
-        ("mail@a.kr 주세요", "mail@a.kr 주세요"),
-    ],
-)
-def test_what_goes(text, expected):
-    assert clean_comment(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "ㅠㅠ 좋아요 Good 10점!!",
-        "최고 👍🏽❤️ 👨‍👩‍👧",
-        "“말” — 『책』 ～ ★ 5,000₩ 25℃",
-        "BOOOK, OO",
-        "café",
-    ],
-)
-def test_what_stays(text):
-    assert clean_comment(text) == text
-
-
-def test_the_profile_chooses_it_with_two_repeats():
-    source = Source(kind="jsonl", language="ko", path="x", profile="comments")
-    text = "ㅋㅋㅋㅋㅋㅋ 대박!!!!! 中..... OOO"
-    assert clean_text(text, rules_for(CleanRules(), source)).text == "ㅋㅋ 대박!! .."
-    gloss = clean_text("한국(韓國)의 말", rules_for(CleanRules(), source)).text
-    assert gloss == "한국의 말"
-    kept = clean_text(text, rules_for(CleanRules(max_repeats=1), source)).text
-    assert kept == "ㅋ 대박! ."
+def test_a_text_with_more_than_one_lost_character_of_a_hundred_is_undecodable():
+    assert undecodable("") is None
+    assert undecodable("가" * 199 + "\ufffd") is None
+    assert undecodable("가" * 9 + "\ud83d").reason == "undecodable"

@@ -1,9 +1,15 @@
 """Rows of raw files as the readers give them."""
 
+import csv
+import json
 import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 
 from electrify.config.clean import Source
 from pipeline.sources.files import expand_sources
@@ -19,6 +25,30 @@ def source_of(
     kind: Any = "jsonl", path: object = "*", language: str = "ko", **options: Any
 ) -> Source:
     return Source(kind=kind, language=language, path=str(path), **options)
+
+
+def write_rows(path: Path, kind: str, rows: Sequence[dict[str, Any]]) -> Source:
+    """Write the rows as a file or data set of a kind; the source that reads it."""
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    elif kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif kind in ("csv", "tsv"):
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, delimiter="," if kind == "csv" else "\t")
+            writer.writerows([rows[0], *(row.values() for row in rows)])
+    else:  # "saved" by `datasets`, or a folder of "files"
+        datasets = pytest.importorskip("datasets")
+        datasets.disable_progress_bars()
+        path.mkdir(parents=True)
+        table = datasets.Dataset.from_list(rows)
+        if kind == "saved":
+            table.save_to_disk(path, num_shards=2)
+        else:
+            for part in range(2):
+                table.shard(2, part, contiguous=True).to_parquet(path / f"part-{part}.parquet")
+        kind = "huggingface"
+    return source_of(kind, path)
 
 
 def read_path(

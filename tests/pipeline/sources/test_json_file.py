@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.sources.files import line_parts, split_file
 from pipeline.sources.input_file import InputFile
-from pipeline.sources.json_file import head_values, text_path
+from pipeline.sources.json_file import text_path
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
 from tests.pipeline.sources.reading import LINE_BYTES, read_path, source_of, with_peak
@@ -46,24 +46,15 @@ def test_every_form_gives_the_same_documents(tmp_path, form, encoding):
     assert rows == sorted({*rows})
 
 
-@pytest.mark.parametrize("form", OBJECT_A_LINE)
-def test_an_object_a_line_is_read_in_parts(tmp_path, form):
+@pytest.mark.parametrize("form", [*OBJECT_A_LINE, *OVER_LINES])
+def test_an_object_a_line_is_read_in_parts_and_others_are_not_divided(tmp_path, form):
     path = tmp_path / "a.json"
-    path.write_text(OBJECT_A_LINE[form], encoding="utf-8", newline="")
+    path.write_text((OBJECT_A_LINE | OVER_LINES)[form], encoding="utf-8", newline="")
     file = InputFile(str(path), path.stat().st_size, 0, 0)
     parts = split_file(file, source_of(), part_bytes=100)
-    assert len(parts) > 10
-    assert parts == line_parts(file, 100)
+    assert parts == (line_parts(file, 100) if form in OBJECT_A_LINE else [file])
     items = [item for part in parts for item in read_file(part, source_of(), LINE_BYTES)]
     assert [item.text for item in items] == TEXTS
-
-
-@pytest.mark.parametrize("form", OVER_LINES)
-def test_objects_over_lines_are_not_divided(tmp_path, form):
-    path = tmp_path / "a.json"
-    path.write_text(OVER_LINES[form], encoding="utf-8")
-    file = InputFile(str(path), path.stat().st_size, 0, 0)
-    assert split_file(file, source_of(), part_bytes=100) == [file]
 
 
 def test_bad_lines_of_a_list_are_faults_of_their_own(tmp_path):
@@ -141,20 +132,14 @@ def test_a_large_object_is_read_document_by_document(tmp_path):
         row = json.dumps({"text": "가" * 10_000})  # 60,000 bytes
         file.write(",".join([row] * 300))
         file.write("]}")
-    items, peak = with_peak(
-        lambda: list(map(len, map(_text, read_path(path, text_field="data[].text"))))
-    )
-    assert items == [10_000] * 300
+    items, peak = with_peak(lambda: read_path(path, text_field="data[].text"))
+    assert [len(item.text) for item in items] == [10_000] * 300
     assert peak < 18_000_000
     (fault,) = read_path(path, text_field="data.text", max_line_bytes=100_000)
     assert fault.reason == "line_too_long"
     path.write_text(path.read_text().replace(",", ",\n"))
     (fault,) = read_path(path, text_field="data.text", max_line_bytes=100_000)
     assert "a JSON value of more than clean.max_line_bytes = 100,000" in fault.detail
-
-
-def _text(item):
-    return item.text
 
 
 def test_what_comes_before_a_fault_between_objects_stands(tmp_path):
@@ -182,13 +167,3 @@ def test_what_comes_before_a_fault_between_objects_stands(tmp_path):
 )
 def test_the_path_with_most_letters(value, is_file, expected):
     assert text_path([value], is_file) == expected
-
-
-def test_the_head_of_a_file_tells_what_is_in_it():
-    assert head_values(json.dumps(NIKL).encode()) == ([NIKL], True)
-    assert head_values("\n".join(LINES).encode()) == (ROWS, False)
-    assert head_values(json.dumps(ROWS[:2]).encode()) == (ROWS[:2], False)
-    cut = json.dumps({"data": [{"text": "가" * 1000} for _ in range(300)]}).encode()[: 1 << 20]
-    values, is_one = head_values(cut)
-    assert is_one
-    assert values[0]["data"][0] == {"text": "가" * 1000}

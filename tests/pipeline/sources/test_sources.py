@@ -21,7 +21,7 @@ from pipeline.sources.files import (
 )
 from pipeline.sources.input_file import InputFile, document_id
 from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
-from pipeline.sources.raw import Fault, Raw, TooLong
+from pipeline.sources.raw import Fault, TooLong
 from pipeline.sources.readers import read_file
 from tests.pipeline.sources.reading import read_source, source_of
 
@@ -85,50 +85,10 @@ def test_a_glob_without_files_is_an_error(tmp_path):
         expand_sources([source_of("text", "nope://a")])
     with pytest.raises(ValueError, match=r"it is a folder: write .*/\*"):
         expand_sources([source_of("text", tmp_path)])
-
-
-@pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("a.csv.gz", 'kind = "csv"'),
-        ("A.TSV", 'kind = "tsv"'),
-        ("a.xlsx", "save the sheet as CSV"),
-        ("a.docx", "pandoc"),
-        ("a.hwp", "hwp5txt"),
-        ("a.hwpx", "Hancom Office"),
-        ("a.pdf", "pdftotext"),
-        ("a.zip", "unpack it"),
-    ],
-)
-def test_what_no_kind_reads_is_refused_with_what_to_do(tmp_path, name, advice):
-    (tmp_path / "a.txt").write_text("글")
-    (tmp_path / name).write_bytes(b"x,y")
-    source = source_of("text", tmp_path / "*")
-    with pytest.raises(ValueError, match=rf"sources\[0\].*cannot read .*{name}, .*{advice}"):
-        expand_sources([source])
-
-
-def test_a_table_is_read_as_its_refusal_says(tmp_path):
-    (tmp_path / "a.csv").write_text('id,text\n가1,"글, 하나"\n', encoding="utf-8")
-    source = source_of("csv", tmp_path / "*")
-    assert read_source(source) == [Raw(2, "글, 하나", source_id="가1")]
-    (tmp_path / "a.csv").write_text("id\ttext\n1\t글, 하나\n", encoding="utf-8")
-    assert read_source(source_of("tsv", tmp_path / "*")) == [Raw(2, "글, 하나", source_id="1")]
-
-
-def test_a_folder_of_small_files_is_one_unit_of_work_with_a_document_a_file(tmp_path):
-    texts = [f"글 {number}\n\n둘째 문단" for number in range(300)]
-    for number, text in enumerate(texts):
-        (tmp_path / f"{number:03}.txt").write_text(text, encoding="utf-8")
-    source = source_of("text", tmp_path / "*.txt", document="file")
-    (group,) = group_files(expand_sources([source]))
-    documents = [
-        (document_id(file.first_rank + item.row), item.text)
-        for file in group.files
-        for item in read_file(file, source, 1000)
-    ]
-    ids = [f"00-{number:05}-000000001" for number in range(300)]
-    assert documents == list(zip(ids, texts, strict=True))
+    for name, advice in (("a.csv.gz", 'kind = "csv"'), ("b.hwp", "hwp5txt")):
+        (tmp_path / name).write_bytes(b"x,y")
+        with pytest.raises(ValueError, match=rf"sources\[0\].*cannot read .*{name}, .*{advice}"):
+            expand_sources([source_of("text", tmp_path / f"{name[0]}.*")])
 
 
 def test_ids_name_source_file_and_row_and_sort_as_ranks():
@@ -150,20 +110,17 @@ def test_groups_keep_the_order_and_are_of_bounded_size():
     assert [group.index for group in groups] == list(range(len(groups)))
     assert [len(group.files) for group in groups] == [2, 1, 1, 2]
     assert group_files([]) == []
-
-
-@pytest.mark.parametrize("num_files", [MAX_GROUPS // 2, 40 * MAX_GROUPS])
-def test_there_are_no_more_groups_of_a_big_corpus(num_files):
-    """Groups times shards, the number of elements that are shuffled, stays linear in the size."""
-    groups = group_files([InputFile("a.txt", GROUP_BYTES, 0, i) for i in range(num_files)])
-    assert len(groups) == min(num_files, MAX_GROUPS)
+    # groups times shards, the number of elements that are shuffled, stays linear in the size
+    for num in (MAX_GROUPS // 2, 40 * MAX_GROUPS):
+        many = group_files([InputFile("a.txt", GROUP_BYTES, 0, i) for i in range(num)])
+        assert len(many) == min(num, MAX_GROUPS)
 
 
 def _file(path):
     return InputFile(str(path), path.stat().st_size, 0, 0)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 30), max_size=20), st.booleans(), st.integers(1, 60))
 def test_parts_give_the_lines_of_the_whole_file_once_and_in_order(
     tmp_path, lengths, ends_with_newline, part_bytes

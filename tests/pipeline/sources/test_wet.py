@@ -99,15 +99,11 @@ def test_a_file_that_ends_within_a_record(tmp_path):
     assert (first.text, fault.reason) == ("첫", "unreadable_file")
 
 
-@pytest.mark.parametrize("num_records", [1, 500])
-def test_a_warc_in_place_of_a_wet_is_named(read, num_records):
+def test_a_warc_in_place_of_a_wet_is_named(read):
     """Pages as the server sent them, requests and their headers: no text."""
     kinds = (b"response", b"request", b"metadata")
-    records = [
-        _record("<html>").replace(b"conversion", kind) for kind in kinds for _ in range(num_records)
-    ]
+    records = [_record("<html>").replace(b"conversion", kind) for kind in kinds * 99]
     (fault,) = read(_record("about").replace(b"conversion", b"warcinfo"), *records)
     assert fault.reason == "unreadable_file"
-    assert f"{min(num_records, 99)} of kind response" in fault.detail
     assert "give the WET file" in fault.detail
-    assert fault.row <= 102
+    assert fault.row <= 102  # the file is not read to its end

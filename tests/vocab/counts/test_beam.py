@@ -85,7 +85,6 @@ def table_of(counts):
     return pa.table([list(counts), list(counts.values())], schema=COUNTED)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["ko", "en"]), COUNTS), max_size=5))
 def test_packed_words_sum_to_what_was_written(written):
     expected = {"ko": Counter(), "en": Counter()}
@@ -136,18 +135,6 @@ def test_a_stopped_count_resumes_with_what_was_counted(
     assert calls == []
 
 
-def test_counts_that_are_not_there_are_named(documents, write_documents, tmp_path, monkeypatch):
-    paths = write_documents(tmp_path / "clean", documents)
-    write = word_counts._write_shard
-
-    def elsewhere(words, *rest):
-        return write(words, *rest) if words[0] != 5 else None
-
-    monkeypatch.setattr(word_counts, "_write_shard", elsewhere)
-    with pytest.raises(ValueError, match=r"1 of 64 files .*00005\.parquet"):
-        count(paths, tmp_path / "counts.parquet")
-
-
 # Plain strings, and all that is none: other spaces, controls, accents, jamo, ligatures, emoji
 PARTS = [
     *"aZß학교에ㅋ가각9漢か.,·“[",
@@ -156,7 +143,7 @@ PARTS = [
 ]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from(PARTS), max_size=25).map("".join), st.booleans(), st.booleans())
 def test_words_are_what_normaliser_and_pretokenizer_make_of_the_whole_text(text, lower, digits):
     normalized = normalizer(lower).normalize_str(text)
@@ -165,8 +152,7 @@ def test_words_are_what_normaliser_and_pretokenizer_make_of_the_whole_text(text,
     assert count_words([text], lower, digits) == expected
 
 
-@pytest.mark.parametrize("lowercase", [False, True])
-@pytest.mark.parametrize("split_digits", [False, True])
+@pytest.mark.parametrize(("lowercase", "split_digits"), [(False, True), (True, False)])
 def test_every_plain_character_is_left_as_it_is(lowercase, split_digits):
     plain = PlainWords(lowercase, split_digits)
     normalize, cut = normalizer(lowercase).normalize_str, pre_tokenizer(split_digits)

@@ -39,13 +39,6 @@ def test_weighted_counts_follow_the_temperature():
     assert found == {"가": 9000, "나": 999, "다": 1, "a": 9000, "b": 1000}
 
 
-def test_one_language_and_temperature_one_change_nothing():
-    words = {"ko": {"가": 2**40, "나": 1}}
-    for temperature in (0.0, 1.0):
-        totals, _ = language_totals(reweighted(words, temperature))
-        assert totals == {"ko": 2**40 + 1}
-
-
 def test_sums_beyond_double_precision_are_scaled_down():
     words = {"ko": {"가": 2**60, "나": 1}, "en": {"a": 5}}
     totals, _ = language_totals(reweighted(words, 0.5))

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.vocab.shard_files import SPECIAL
 from vocab.shards.files import Shard, TokenStream
 from vocab.shards.pack import PackedSequences, hash_pair, make_key, permute, uniform
 
-SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
 CLS, SEP = 2, 3
 KEY = (5, "ko")
 
@@ -66,7 +66,7 @@ def framed(first, second, length):
 lengths = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=25), min_size=1, max_size=25)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lengths, st.sampled_from([8, 16, 33, 64]), st.integers(0, 10))
 def test_sentence_packing_fills_sequences_sentence_by_sentence(documents, length, first_shard):
     room, expected = length - 2, []
@@ -84,9 +84,9 @@ def test_sentence_packing_fills_sequences_sentence_by_sentence(documents, length
     assert list(zip(ids, types, strict=True)) == [framed(e, [], length) for e in expected]
 
 
-@pytest.mark.parametrize("length", [8, 9, 64, 128])
-@pytest.mark.parametrize("num_tokens", [200, 1001, 4093])
-@pytest.mark.parametrize("shards", [[], [1], [1, 2, 1]])
+@pytest.mark.parametrize("length", [8, 9, 128])
+@pytest.mark.parametrize("num_tokens", [200, 4093])
+@pytest.mark.parametrize("shards", [[], [1, 2, 1]])
 def test_full_packing_holds_every_token_in_order(num_tokens, length, shards):
     documents = [[num_tokens // 5 - 1]] * 4 + [[num_tokens - 4 * (num_tokens // 5) - 1]]
     stream = make_stream(documents, shards)
@@ -114,7 +114,7 @@ def test_one_in_ten_full_sequences_is_a_single_segment():
 maybe_empty = st.lists(st.lists(st.integers(0, 30), max_size=12), min_size=1, max_size=25)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(maybe_empty, st.sampled_from(["full", "sentence"]), st.sampled_from([8, 33]))
 def test_tokens_in_are_tokens_kept_and_dropped(documents, packing, length):
     stream = make_stream(documents, [3])
@@ -154,21 +154,13 @@ def test_a_batch_does_not_depend_on_order_or_neighbours(packing):
     assert none.shape == (0, 16)
 
 
-def test_a_sequence_outside_the_epoch_is_an_error():
-    with pytest.raises(IndexError, match="sequence 5000 of"):
-        packed(make_stream([[99]]), "full").batch(np.array([5000]))
-
-
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 8, 9, 100, 1000, 4097])
 def test_permute_is_a_permutation(size):
     for seed in range(5):
         order = permute(make_key(seed), np.arange(size), size)
         assert sorted(order.tolist()) == list(range(size))
-
-
-def test_permute_of_a_part_is_that_part():
-    whole = permute(9, np.arange(1000), 1000)
-    assert (permute(9, np.array([5, 999, 3]), 1000) == whole[[5, 999, 3]]).all()
+        part = np.arange(size)[::3]
+        assert (permute(make_key(seed), part, size) == order[part]).all()
 
 
 def test_every_place_is_as_likely_and_keys_differ():

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from electrify.config.pretrain import MixtureConfig, SequenceConfig
-from tests.vocab.shard_files import write_shards
+from tests.vocab.shard_files import SPECIAL, write_shards
 from vocab.shards.files import TokenShards
 from vocab.shards.reader import (
     PERIOD,
@@ -14,7 +14,6 @@ from vocab.shards.reader import (
     share_out,
 )
 
-SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
 FIRST_ID = {"ko": 10, "en": 110, "fr": 210}  # a language's tokens start here
 PACKINGS = ("full", "sentence")
 
@@ -100,14 +99,12 @@ def test_a_language_shorter_than_a_sequence_is_left_out_and_named(folder, caplog
     assert set(languages_of(found, 200)) == {"en", "ko"}
     account = found.accounting()["fr"]
     assert account.dropped == {"less than one sequence": account.tokens}
-    assert "dropped (less than one sequence)" in account.line()
     assert found.passes(1000)["fr"] == 0
 
 
 def test_too_little_text_names_numbers_and_what_to_change(folder, tmp_path):
-    write_shards(
-        tmp_path, {("train", "ko"): [[9] * 60 + [3]], ("valid", "ko"): []}, 400, "0", SPECIAL
-    )
+    documents = {("train", "ko"): [[9] * 60 + [3]], ("valid", "ko"): []}
+    write_shards(tmp_path, documents, 400, "0", SPECIAL)
     with pytest.raises(ValueError, match=r"61 tokens of the train split do not .* = 64 \(62 tok"):
         reader(tmp_path, length=64)
     with pytest.raises(ValueError, match=r"larger encode\.valid_fraction"):

@@ -15,9 +15,6 @@ from benchmarks.tasks.heads.dialogue import MAX_VALUE_PIECES
 from benchmarks.tasks.kinds.dialogue import (
     GATES,
     GENERATED,
-    recovered_state,
-    slot_values,
-    value_text,
 )
 from tests.benchmarks.conftest import words_of
 from tests.benchmarks.records import WOS
@@ -80,44 +77,8 @@ def head_on(encoder, tokenizer, seed=0):
     return make_head(TASK, encoder, tokenizer, torch.Generator().manual_seed(seed))
 
 
-def test_a_value_may_hold_hyphens_and_the_last_of_a_slot_counts():
-    state = ["식당-이름-미담", "식당-이름-A-B", "식당-주차 가능-no"]
-    assert slot_values(state) == {"식당-이름": "A-B", "식당-주차 가능": "no"}
-
-
 def ids(*pieces):
     return [WORDS.index(piece) for piece in pieces]
-
-
-@pytest.mark.parametrize(
-    ("pieces", "text"),
-    [
-        (["미", "##담"], "미담"),
-        (["나", "=", "미"], "나 = 미"),  # what the tokenizer cut stays apart
-        (["1", "##2", ":", "3", "4"], "12:3 4"),
-        (["나", ",", "미"], "나, 미"),
-        (["##담", "미"], "담 미"),
-        (["don", "'", "t"], "don't"),
-        ([], ""),
-    ],
-)
-def test_generated_pieces_become_text_as_in_the_official_code(tokenizer, pieces, text):
-    assert value_text(ids(*pieces), tokenizer) == text
-
-
-def test_a_state_is_what_gates_and_values_say(tokenizer):
-    slots = ["a-b", "a-c", "a-d", "a-e", "a-f", "a-g"]
-    gates = ["none", "dontcare", "yes", "ptr", "ptr", "ptr"]
-    generated = [
-        ids("미"),
-        ids("미"),
-        ids("미"),
-        ids("미", "##담", "[SEP]", "나"),
-        ids("none", "[SEP]"),  # a generated none is none
-        ids("[UNK]", "미"),  # ends before it begins
-    ]
-    state = recovered_state(slots, gates, generated, tokenizer)
-    assert state == ["a-c-dontcare", "a-d-yes", "a-e-미담", "a-g-"]
 
 
 def test_turns_become_features(examples, tokenizer):

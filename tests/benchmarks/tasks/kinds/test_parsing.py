@@ -59,20 +59,6 @@ def test_pieces_belong_to_the_word_of_their_last_character(words, spans, expecte
     assert word_positions(words.split(" "), spans) == expected
 
 
-def test_sentences_become_one_batch(examples):
-    features = DP.featurize(examples, TOKENIZER, 32, train=True)
-    pieces = TOKENIZER.convert_ids_to_tokens(features.input_ids[0].tolist())
-    assert pieces == ["[CLS]", "민", "##수", "##는", "서울", "##에", "산다", ".", "[SEP]"]
-    batch = DP.label_arrays(features, np.arange(2), 9)
-    assert batch["first"].tolist() == [[1, 4, 6], [1, 0, 0]]
-    assert batch["last"].tolist() == [[3, 5, 7], [1, 0, 0]]
-    assert batch["heads"].tolist() == [[3, 3, 0], [0, NO_WORD, NO_WORD]]
-    assert batch["arc_labels"].tolist() == [[3, 1, 2], [2, NO_WORD, NO_WORD]]
-    tags = [DP.pos_tags.index(tag) for tag in ("JX", "JKB", "SF", "EF")]
-    assert batch["pos"].tolist() == [[45, *tags[:3]], [45, tags[3], 45, 45]]
-    assert batch["num_words"].tolist() == [3, 1]
-
-
 def test_words_that_are_cut_off_are_never_right(examples):
     features = DP.featurize(examples, TOKENIZER, 7, train=True)
     assert TOKENIZER.convert_ids_to_tokens(features.input_ids[0].tolist())[-2:] == ["##에", "[SEP]"]
@@ -176,14 +162,3 @@ def test_the_best_tree_is_that_of_an_exhaustive_search():
 )
 def test_a_tree_has_one_root_and_no_cycle(heads, expected):
     assert is_tree(np.array(heads, dtype=np.int64)) is expected
-
-
-def test_scores_come_from_lines_alone():
-    gold, wrong = ({"heads": heads, "labels": ["NP", "VP"]} for heads in ([2, 0], [0, 0]))
-    line = {"id": "a", "gold": gold, "prediction": wrong, "tree": gold}
-    scores = DP.score([line])
-    assert scores["uas_micro_f1"] == scores["las"] == 0.5
-    assert scores["uas_micro_f1_tree"] == scores["las_macro_f1_tree"] == 1.0
-    assert DP.constant([line]) == "heads: 0"
-    assert DP.constant([line | {"prediction": gold}]) is None
-    assert DP.constant([line], "gold") is None

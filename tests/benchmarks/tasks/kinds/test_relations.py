@@ -1,7 +1,5 @@
 """Marked sentences of KLUE-RE: markers, the repair behind them, features and scores."""
 
-import math
-
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertTokenizer, PreTrainedTokenizerFast
@@ -11,7 +9,6 @@ from benchmarks.tasks.kinds.relations import (
     RelationExample,
     closed,
     entity_inputs,
-    marked,
     repaired,
 )
 from tests.benchmarks.conftest import words_of
@@ -27,36 +24,6 @@ def tokenizer():
     tokenizer = BertTokenizer(vocab=vocabulary, do_lower_case=False)
     tokenizer.add_special_tokens({"additional_special_tokens": list(MARKERS)})
     return tokenizer
-
-
-def test_markers_stand_in_the_order_of_the_text():
-    sentence = "민수는 서울에 산다"
-    assert marked(sentence, (0, 1), (4, 5)) == TEXT
-    assert marked(sentence, (4, 5), (0, 1)) == "<obj>민수</obj>는 <subj>서울</subj>에 산다"
-
-
-@pytest.mark.parametrize(
-    ("text", "max_length", "expected"),
-    [
-        (TEXT, 32, "<subj> 민 ##수 </subj> ##는 <obj> 서울 </obj> ##에 산다"),
-        # a blank before the rest, and a rest that is no Hangul
-        (
-            "<subj>민수</subj> 는 <obj>서울</obj>A 산다",
-            32,
-            "<subj> 민 ##수 </subj> 는 <obj> 서울 </obj> A 산다",
-        ),
-        # the repaired piece is not in the vocabulary
-        (
-            "<subj>민수</subj>산다 <obj>서울</obj> 에",
-            32,
-            "<subj> 민 ##수 </subj> [UNK] <obj> 서울 </obj> 에",
-        ),
-        (TEXT, 8, "<subj> 민 ##수 </subj> ##는 <obj>"),
-    ],
-)
-def test_the_rest_of_a_word_goes_on_behind_a_marker(tokenizer, text, max_length, expected):
-    (ids,) = entity_inputs([text], tokenizer, max_length)
-    assert tokenizer.convert_ids_to_tokens(ids) == ["[CLS]", *expected.split(), "[SEP]"]
 
 
 def test_a_text_may_end_behind_a_marker(tokenizer):
@@ -87,16 +54,3 @@ def test_sentences_become_features(tokenizer):
     assert [len(ids) for ids in features.input_ids] == [11, 10]
     assert features.num_truncated == 1
     assert features.labels["labels"] == [0, 1]
-
-
-def line(gold, probabilities):
-    best = RE.labels[max(range(30), key=probabilities.__getitem__)]
-    return {"id": gold, "gold": gold, "prediction": best, "probabilities": probabilities}
-
-
-def test_scores_come_from_lines_alone():
-    right = [0.0] * 30
-    right[RE.labels.index("per:title")] = 1.0
-    scores = RE.score([line("per:title", right), line("no_relation", [1.0, *[0.0] * 29])])
-    assert scores["micro_f1"] == scores["auprc_without_no_relation"] == 1.0
-    assert math.isnan(scores["auprc"])

@@ -1,7 +1,6 @@
 """Windows of contexts, answers by offsets, and from scores; beside loops and special cases."""
 
 import itertools
-import json
 import random
 import unicodedata
 from dataclasses import replace
@@ -28,7 +27,6 @@ from benchmarks.tasks.kinds.spans import (
     best_positions,
     electra_answer,
     find_answer,
-    fitted_lengths,
     klue_answer,
     max_context,
     pair_template,
@@ -36,11 +34,10 @@ from benchmarks.tasks.kinds.spans import (
     split_texts,
     window_bounds,
     window_rows,
-    write_squad_files,
 )
 from benchmarks.tasks.rows import GoldAnswer
 from tests.benchmarks.conftest import build_tokenizer
-from tests.benchmarks.records import KORQUAD_1, MRC, SQUAD_1, SQUAD_2, SQUAD_2_SPAN
+from tests.benchmarks.records import KORQUAD_1, MRC, SQUAD_2, SQUAD_2_SPAN
 
 CONTEXT = (
     "The Café Lumière (opened 1932) stands in Seoul; 한강연구소(HRI)와 《바람의 언덕》이 협약을 "
@@ -116,26 +113,6 @@ def test_windows_cover_the_context_and_each_piece_has_one_largest(seed):
         assert owners == [best]
 
 
-def test_lengths_are_the_official_ones_and_shrink_with_the_model():
-    for length in (512, 510, 384):
-        assert fitted_lengths(length, 64, 128) == (length, 64, 128)
-    assert fitted_lengths(128, 64, 128) == (128, 64, 42)
-    assert fitted_lengths(32, 64, 128) == (32, 16, 10)
-    with pytest.raises(ValueError, match="rows of 15 tokens cannot hold a question"):
-        fitted_lengths(15, 64, 128)
-
-
-def test_tokenizers_without_offsets_or_first_token_are_refused():
-    with pytest.raises(ValueError, match="object gives no character offsets"):
-        pair_template(object())
-    bare = word_piece()
-    bare.post_processor = processors.TemplateProcessing(
-        single="$A", pair="$A $B", special_tokens=[]
-    )
-    with pytest.raises(ValueError, match=r"encodes a pair as \[0, 1\]"):
-        pair_template(fast(bare))
-
-
 def test_answers_are_found_back_by_offsets(tokenizer):
     """From the answer's characters to pieces, and from these to the text that contains it."""
     pieces = split_texts([CONTEXT], tokenizer)[CONTEXT]
@@ -198,19 +175,6 @@ def test_every_window_is_a_row_and_only_those_with_the_answer_have_its_place(tok
         assert (
             features.input_ids[row][shift : shift + end - start].tolist() == ids[start:end].tolist()
         )
-
-
-def test_the_mask_holds_the_context_and_the_first_position(tokenizer):
-    features, _ = window_rows([question(None)], tokenizer, Lengths(40, 8, 20), train=False)
-    rows = np.arange(len(features.input_ids))
-    length = 50
-    mask = SQUAD_1.label_arrays(features, rows, length)["answer_mask"]
-    for row in rows:
-        context = np.flatnonzero(mask[row])[1:]
-        ids = features.input_ids[row][context]
-        assert mask[row, 0]
-        assert not set(ids.tolist()) & {0, 2, 3}
-        assert len(context) == len(features.details["offsets"][row])
 
 
 @pytest.mark.parametrize("text", ["각의 세금이, é훌륭 1가", "ㄱ각é", ""])
@@ -280,28 +244,6 @@ def test_spans_are_those_of_a_loop(seed):
     assert best_positions(np.array(start), n_best_size).tolist() == ranked[0]
 
 
-def test_the_best_of_all_windows_and_each_text_once():
-    spans = [table([0, 3, 1], [0, 0, 2]), table([0, 4, 1], [0, 0, 1], number=1)]
-    answer = electra_answer(spans, text_of, 20, None)
-    assert (answer.text, answer.null_odds) == ("0:1-2", None)
-    scores = [candidate.score for candidate in answer.candidates]
-    assert scores == sorted(scores, reverse=True)
-    assert len(scores) == 6
-    weights = np.exp(scores)
-    assert answer.probabilities == pytest.approx(weights / weights.sum())
-    once = electra_answer(spans, lambda *_: "same", 20, None)
-    assert [candidate.score for candidate in once.candidates] == [5.0]
-    assert len(electra_answer(spans, text_of, 3, None).candidates) == 3
-    blank = electra_answer(spans, lambda _, start, end: "" if start == 1 else "word", 20, [0])
-    assert blank.text == "word"  # an empty text is no answer
-
-
-def test_electra_takes_the_least_sure_window_for_no_answer():
-    spans = [table([0, 3, 1], [0, 0, 2]), table([0, 1, 1], [0, 0, 1], number=1)]
-    answer = electra_answer(spans, text_of, 20, [7.0, 6.5])
-    assert (answer.null_odds, answer.text) == (6.5, "0:1-2")  # the threshold is not applied here
-
-
 def test_without_any_valid_span_the_answer_is_the_official_one():
     nothing = table([9, 0, 0], [9, 0, 0], Window(1, np.zeros(2, dtype=bool)))
     answer = electra_answer([nothing], text_of, 20, [1.5])
@@ -364,12 +306,3 @@ def test_scores_are_made_of_lines_alone():
     assert "exact_match_type1" not in MRC.score([*typed[:2], lines[2]])
     short = [{"id": "q", "gold": ["서울"], "prediction": "서울시"}]
     assert KORQUAD_1.score(short)["f1"] == pytest.approx(2 * 2 / 5)
-
-
-def test_files_for_the_official_scripts(tmp_path):
-    lines = [line("q1", ["red"], "red", -3.0), line("q2", [], "blue", 2.0)]
-    paths = write_squad_files(lines, tmp_path / "squad", with_odds=True)
-    assert [path.name for path in paths] == ["predictions.json", "null_odds.json"]
-    predictions, odds = (json.loads(path.read_text(encoding="utf-8")) for path in paths)
-    assert predictions == {"q1": "red", "q2": "blue"}
-    assert odds == {"q1": -3.0, "q2": 2.0}

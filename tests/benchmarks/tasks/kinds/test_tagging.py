@@ -6,12 +6,6 @@ import torch
 from benchmarks.encoder import load_encoder, open_model
 from benchmarks.metrics.tagging import (
     NER_LABELS,
-    character_macro_f1,
-    character_tags,
-    framed,
-    inside_labels,
-    official_character_labels,
-    piece_tags,
 )
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
@@ -20,21 +14,6 @@ from tests.benchmarks.records import NER
 
 O = NER_LABELS.index("O")  # noqa: E741
 B_PS, I_PS, B_LC, I_LC = (NER_LABELS.index(name) for name in ("B-PS", "I-PS", "B-LC", "I-LC"))
-
-
-def test_pieces_learn_the_label_of_their_first_character():
-    spans = [(0, 0), (0, 2), (2, 3), (4, 5), (0, 0)]  # [CLS] 국회 의 의 [SEP]
-    assert piece_tags([B_LC, I_LC, O, O, B_PS], spans, O).tolist() == [O, B_LC, O, B_PS, O]
-
-
-def test_a_piece_begins_an_entity_with_its_first_character_only():
-    inside = inside_labels(NER_LABELS)
-    tags = character_tags([O, B_PS, I_PS, B_LC], [(0, 0), (0, 3), (3, 4), (5, 7)], 8, inside)
-    assert tags.tolist() == [B_PS, I_PS, I_PS, I_PS, O, B_LC, I_LC, O]
-
-
-def test_blanks_are_not_scored_and_a_sentence_is_framed():
-    assert framed(np.array([1, 2, 3]), "가 나", 7, 8).tolist() == [7, 1, 3, 8]
 
 
 def tagged_lines(tokenizer, text, tags, piece_labels, max_length=16, last=O):
@@ -47,15 +26,6 @@ def tagged_lines(tokenizer, text, tags, piece_labels, max_length=16, last=O):
     return NER.lines([example], features, [{"logits": logits}])
 
 
-def test_without_unknown_pieces_both_alignments_are_one(tokenizer):
-    # [CLS] 국회 오늘 [SEP]
-    (line,) = tagged_lines(tokenizer, "국회 오늘", [B_LC, I_LC, O, O, O], [O, B_LC, O, O])
-    assert "official" not in line
-    assert line["prediction"] == line["gold"] == ["B-LC", "I-LC", "O", "O", "O"]
-    scores = NER.score([line])
-    assert scores["entity_macro_f1"] == scores["entity_macro_f1_by_offsets"] == 1.0
-
-
 def test_characters_cut_off_are_not_scored_officially_and_count_as_o_otherwise(tokenizer):
     tags = [O, O, O, B_LC, I_LC]
     (line,) = tagged_lines(tokenizer, "오늘 국회", tags, [O, O, O], max_length=3)
@@ -63,23 +33,6 @@ def test_characters_cut_off_are_not_scored_officially_and_count_as_o_otherwise(t
     scores = NER.score([line])
     assert np.isnan(scores["entity_macro_f1"])
     assert scores["entity_macro_f1_by_offsets"] == 0.0
-
-
-def test_the_official_alignment_stands_beside_an_unknown_piece(tokenizer):
-    """국회 and ! are one word: a known piece of two characters beside an [UNK]."""
-    text, tags, labels = "국회! 오늘", [B_LC, I_LC, O, O, O, O], [O, B_LC, O, O, O]
-    (line,) = tagged_lines(tokenizer, text, tags, labels)
-    words = {"국회!": ["국회", "[UNK]"], "오늘": ["오늘"]}
-    predicted, gold = official_character_labels(text, tags, labels, words.get, NER_LABELS)
-    assert line["official"] == {
-        "gold": [NER_LABELS[n] for n in gold],
-        "prediction": [NER_LABELS[n] for n in predicted],
-    }
-    assert line["prediction"] == [NER_LABELS[n] for n in tags]
-    scores = NER.score([line])
-    assert scores["character_macro_f1"] == character_macro_f1(gold, predicted)
-    assert scores["character_macro_f1_by_offsets"] == 1.0
-    assert scores["character_macro_f1"] < 1.0
 
 
 def test_labels_of_the_frame_count_in_the_official_scores_alone(tokenizer):

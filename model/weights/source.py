@@ -1,0 +1,300 @@
+"""The weights of an earlier model: a run's checkpoint, or folders of `transformers`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import snapshot_download
+from torch import Tensor
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    ElectraConfig,
+    ElectraForMaskedLM,
+    ElectraForPreTraining,
+    ModernBertConfig,
+    ModernBertForMaskedLM,
+    ModernBertForTokenClassification,
+)
+from transformers.utils import logging as transformers_logging
+
+from electrify.config.pretrain import PretrainConfig
+from electrify.stage.plan import NETWORKS, check_initial, initial_checkpoint, run_folder
+from electrify.storage.files import read_json
+from electrify.system.outcome import UserError
+from model.plan import EncoderShape, discriminator_shape, generator_shape
+from model.train.checkpoint import DAMAGES, read_checkpoint, trained_options
+from model.weights.names import (
+    DETECTOR,
+    GENERATOR,
+    LANGUAGE_MODEL,
+    OUTPUT_TABLE,
+    PREDICTOR,
+    WORD_TABLE,
+    Network,
+    from_modern,
+    name_pairs,
+    renamed,
+    to_our_names,
+    untie,
+)
+from vocab.tokenizer import TOKENIZER_FILE, is_lowercase, read_pieces, tokenizer_sha256
+
+_HUB_FILES = ["*.json", "*.txt", "*.safetensors", "*.bin"]
+Weights = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Weights of each network by itself, under the names of `model.electra`."""
+
+    place: str
+    weights: Weights
+    shape: EncoderShape  # of the main network
+    generator_shape: EncoderShape | None  # None: there is no generator
+    tokenizer_sha256: str | None  # of a run
+    pieces: Sequence[str] | None  # None: no vocabulary lies beside the weights
+    is_lowercase: bool | None  # its text; None: nothing says so
+
+
+def read_source(config: PretrainConfig) -> Source:
+    """What `initial_model` and `initial_generator` name; `UserError` if it cannot be read."""
+    check_initial(config)
+    place, generator = config.initial_model, config.initial_generator
+    assert place is not None
+    checkpoint = initial_checkpoint(place)
+    if checkpoint is None:
+        return _from_transformers(place, generator)
+    if generator is not None:
+        raise UserError(
+            f"pretrain.initial_generator = {generator!r} beside the run {place!r}, which has a "
+            f"generator of its own: leave it out, or give initial_model = {place}/export/"
+            "discriminator"
+        )
+    return _from_checkpoint(place, checkpoint)
+
+
+def _from_checkpoint(place: str, path: Path) -> Source:
+    try:
+        checkpoint = read_checkpoint(path)
+        config = trained_options(checkpoint.identity)
+        vocab_size = int(checkpoint.identity["vocab_size"])
+        sha256 = str(checkpoint.identity["tokenizer_sha256"])
+    except DAMAGES as error:
+        raise UserError(
+            f"pretrain.initial_model = {place!r}: {path} is damaged ({error}); name another "
+            "checkpoint folder of that run"
+        ) from None
+    vocab, pieces = run_folder(path) / "vocab", None
+    if (vocab / TOKENIZER_FILE).is_file():
+        if tokenizer_sha256(vocab) != sha256:
+            raise UserError(
+                f"{vocab} is not the vocabulary that {path} was trained with: put that one back"
+            )
+        pieces = read_pieces(vocab)
+    return Source(
+        place,
+        untie(checkpoint.model, config),
+        discriminator_shape(config, vocab_size),
+        generator_shape(config, vocab_size) if config.has_generator else None,
+        sha256,
+        pieces,
+        is_lowercase(vocab),
+    )
+
+
+def _from_transformers(place: str, generator: str | None) -> Source:
+    main = _folder(place, "initial_model")
+    extra: list[tuple[Path, Network]] = []
+    if not (main / "config.json").is_file() and (main / "discriminator").is_dir():
+        # a run's export: all of it
+        networks = (LANGUAGE_MODEL,) if generator else (GENERATOR, LANGUAGE_MODEL)
+        extra = [(main / n.folder, n) for n in networks if (main / n.folder).is_dir()]
+        main = main / "discriminator"
+    if generator is not None:
+        extra.append((_folder(generator, "initial_generator"), GENERATOR))
+    given = read_given(main)
+    weights = _read_weights(given, PREDICTOR if given.predicts_tokens else DETECTOR)
+    pieces, shape_of_generator = read_pieces(main), None
+    if len(pieces) > given.shape.vocab_size:
+        raise UserError(
+            f"{main} has {len(pieces)} pieces, but vocab_size = {given.shape.vocab_size} in its "
+            "config.json: they are not of one model"
+        )
+    for folder, network in extra:
+        own = read_given(folder)
+        if read_pieces(folder) != pieces:
+            raise UserError(f"{folder} has another vocabulary than {main}: give networks of one")
+        added = _read_weights(own, network)
+        if network is GENERATOR:
+            shape_of_generator = own.shape
+        else:  # the main network again, with its other head
+            added = {n: t for n, t in added.items() if n.startswith(f"{network.head}.")}
+        weights |= added
+    lowercase = is_lowercase(main)
+    return Source(place, weights, given.shape, shape_of_generator, None, pieces, lowercase)
+
+
+def _folder(name: str, option: str) -> Path:
+    """A folder, or the copy of a model of the Hugging Face hub; `check_initial` has been asked."""
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    try:
+        return Path(snapshot_download(name, allow_patterns=_HUB_FILES))
+    except Exception as error:  # network, rights, no such model: the hub's own errors say which
+        raise UserError(
+            f"pretrain.{option} = {name!r} is not a folder, and the hub does not give it: {error}"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Given:
+    """A folder of `transformers` whose network can be trained on."""
+
+    folder: Path
+    kind: str  # model_type
+    shape: EncoderShape
+    predicts_tokens: bool  # whether it is a masked language model
+
+
+# of `transformers`, whose networks can be trained on here: the class of a config, what it must say
+_COMMON: Mapping[str, object] = {
+    "hidden_act": "gelu",
+    "type_vocab_size": 2,
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "position_embedding_type": "absolute",
+}
+_MODERN: Mapping[str, object] = {
+    "hidden_activation": "gelu",
+    "classifier_activation": "gelu",
+    "norm_bias": False,
+    "mlp_bias": False,
+    "classifier_bias": False,
+    "decoder_bias": True,
+    "tie_word_embeddings": True,
+}
+_KINDS: Mapping[str, tuple[Any, Mapping[str, object]]] = {
+    "electra": (ElectraConfig, _COMMON),
+    "bert": (BertConfig, _COMMON),
+    "modernbert": (ModernBertConfig, _MODERN),
+}
+# an ELECTRA whose embeddings are as wide as its hidden states is a BERT: theirs, ELECTRA's
+_BERT_NAMES = (
+    ("bert.", "electra."),
+    ("cls.predictions.transform.", "generator_predictions."),
+    ("cls.predictions.decoder.weight", OUTPUT_TABLE),
+    ("cls.predictions.bias", "generator_lm_head.bias"),
+)
+
+
+def read_given(folder: Path) -> Given:
+    """What `config.json` says; `UserError` if its model is none that can be trained on here."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise UserError(
+            f"{folder} holds neither a checkpoint of ours nor a config.json of transformers; in "
+            f"an export these are {', '.join(NETWORKS)}"
+        )
+    options = read_json(path)
+    kind = options.get("model_type") if isinstance(options, dict) else None
+    if kind not in _KINDS:
+        raise UserError(
+            f"{path}: model_type = {kind!r}; only {', '.join(map(repr, _KINDS))} can be trained on"
+        )
+    of_config, wanted = _KINDS[kind]
+    try:
+        config = of_config.from_pretrained(folder)
+    except Exception as error:  # transformers has sorts of its own for a value of another type
+        raise UserError(f"{path} is no config of {kind}: {error}") from None
+    for name, value in wanted.items():
+        if (there := getattr(config, name, value)) != value:
+            raise UserError(f"{path}: {name} = {there!r}; only {value!r} can be trained on")
+    names = config.architectures or []
+    predicts = kind == "bert" or any(name.endswith("ForMaskedLM") for name in names)
+    if kind == "electra":
+        shape = EncoderShape.of(config)
+    elif kind == "bert":
+        shape = EncoderShape.of(config, embedding_size=config.hidden_size)
+    else:
+        shape = _modern_shape(config, path)
+    return Given(folder, kind, shape, predicts)
+
+
+def _modern_shape(config: Any, path: Path) -> EncoderShape:
+    is_local = [kind == "sliding_attention" for kind in config.layer_types]
+    every = next(
+        (
+            n
+            for n in range(1, len(is_local) + 1)
+            if is_local == [i % n > 0 for i, _ in enumerate(is_local)]
+        ),
+        None,
+    )
+    rope = config.rope_parameters
+    if every is None or any(of["rope_type"] != "default" for of in rope.values()):
+        raise UserError(
+            f"{path}: layer_types or rope_parameters are none that can be trained on: every nth "
+            "layer must be global, and positions of the type default"
+        )
+    return EncoderShape(
+        vocab_size=config.vocab_size,
+        embedding_size=config.hidden_size,
+        hidden_size=config.hidden_size,
+        num_hidden_layers=config.num_hidden_layers,
+        num_attention_heads=config.num_attention_heads,
+        intermediate_size=config.intermediate_size,
+        max_position_embeddings=config.max_position_embeddings,
+        hidden_dropout_prob=config.mlp_dropout,
+        attention_probs_dropout_prob=config.attention_dropout,
+        layer_norm_eps=config.norm_eps,
+        architecture="modern",
+        global_attn_every_n_layers=every,
+        local_attention=config.local_attention,
+        global_rope_theta=rope["full_attention"]["rope_theta"],
+        local_rope_theta=rope["sliding_attention"]["rope_theta"],
+    )
+
+
+def _read_weights(given: Given, network: Network) -> Weights:
+    """Under our names; a head that is not there is left out."""
+    folder, is_bert, is_modern = given.folder, given.kind == "bert", given.kind == "modernbert"
+    kind: Any = ElectraForMaskedLM if network.predicts_tokens else ElectraForPreTraining
+    if is_bert:
+        kind = BertForMaskedLM
+    elif is_modern:
+        detector = ModernBertForTokenClassification
+        kind = ModernBertForMaskedLM if network.predicts_tokens else detector
+    quiet: Any = transformers_logging  # the log names missing heads in our words; files are small
+    quiet.set_verbosity_error()
+    quiet.disable_progress_bar()
+    try:
+        model, report = kind.from_pretrained(
+            folder, output_loading_info=True, dtype=torch.float32, weights_only=True
+        )
+    except Exception as error:  # safetensors, zip and pickle have sorts of their own
+        raise UserError(f"{folder} cannot be read as {kind.__name__}: {error}") from None
+    missing = set(report["missing_keys"])
+    theirs = {n: t.detach() for n, t in model.state_dict().items() if n not in missing}
+    encoder = f"{kind.base_model_prefix}."
+    if lacking := sorted(name for name in missing if name.startswith(encoder)):
+        raise UserError(
+            f"{folder} is not a whole model: it lacks {len(lacking)} weights of the encoder, the "
+            f"first {lacking[0]}"
+        )
+    if is_modern:
+        if not network.predicts_tokens and model.config.num_labels != 1:  # of another task
+            theirs = {n: t for n, t in theirs.items() if n.startswith(encoder)}
+        return from_modern(theirs, network, given.shape)
+    if is_bert:
+        theirs = renamed(theirs, _BERT_NAMES)
+    output = theirs.get(OUTPUT_TABLE)
+    if output is not None and not torch.equal(output, theirs[WORD_TABLE]):
+        raise UserError(
+            f"{folder}: {OUTPUT_TABLE} is not the embedding matrix; only tied ones can be trained "
+            "on"
+        )
+    return to_our_names(theirs, name_pairs(network, given.shape.num_hidden_layers))

@@ -1,0 +1,78 @@
+"""Raw text, configs and runs of the corpus stage, for tests of several modules."""
+
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from electrify.config.load import parse_config
+from electrify.config.run import RunConfig
+from pipeline.clean import clean
+from pipeline.documents import DOCUMENT_SCHEMA, ParquetParts, document_paths, read_rows
+
+Row = dict[str, Any]
+
+
+def config_of(
+    tmp_path: Path,
+    paths: Iterable[object],
+    source: Row | None = None,
+    work_dir: str | None = None,
+    **options: Any,
+) -> RunConfig:
+    source = {"kind": "jsonl", "language": "ko"} | (source or {})
+    return parse_config(
+        {
+            "name": "test",
+            "output_dir": str(tmp_path / "out"),
+            "beam": {"work_dir": work_dir},
+            "clean": {"sources": [source | {"path": str(path)} for path in paths]} | options,
+        }
+    )
+
+
+def write_texts(path: Path, texts: Iterable[str], **fields: str) -> Path:
+    """JSON lines, each with a text and the fields."""
+    rows = (json.dumps({"text": text} | fields, ensure_ascii=False) for text in texts)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def sentence(number: int) -> str:
+    """Five words; the first tells it from others, as a number would not."""
+    return f"{chr(0xAC00 + number)}번째 문장은 다른 문장과 다르다."
+
+
+def clean_afresh(config: RunConfig, options: Sequence[str] = (), **more: Any) -> Path:
+    """Run the stage though it may be done already; its folder."""
+    folder = Path(config.output_dir) / "clean"
+    shutil.rmtree(folder, ignore_errors=True)
+    clean(config, options, overwrite=False, **more)
+    return folder
+
+
+def write_documents(folder: Path, rows: Iterable[Row], **options: Any) -> list[Path]:
+    """Files as the corpus stage leaves them; a row needs no more than its text."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with ParquetParts(folder, "documents", DOCUMENT_SCHEMA, **options) as parts:
+        for number, row in enumerate(rows):
+            plain = {"id": f"00-{number}", "language": "ko", "source": "test"}
+            parts.write(dict.fromkeys(DOCUMENT_SCHEMA.names) | plain | row)
+    return parts.paths
+
+
+def documents(folder: Path) -> list[Row]:
+    return list(read_rows(document_paths(folder)))
+
+
+def removed(folder: Path) -> list[Row]:
+    return list(read_rows(sorted(folder.glob("removed-*.parquet"))))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file, and of the manifest, which tells times, the digest."""
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    files["manifest.json"] = json.loads(files["manifest.json"])["digest"].encode()
+    return files
