@@ -248,7 +248,8 @@ def modern_config(
         "sliding_attention": shape.local_rope_theta,
     }
     rope = {kind: {"rope_type": "default", "rope_theta": theta} for kind, theta in thetas.items()}
-    config = ModernBertConfig(
+    kind: Any = ModernBertConfig  # partly typed
+    config: ModernBertConfig = kind(
         vocab_size=shape.vocab_size,
         hidden_size=shape.hidden_size,
         intermediate_size=shape.intermediate_size,

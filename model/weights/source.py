@@ -201,7 +201,7 @@ def read_given(folder: Path) -> Given:
         )
     options = read_json(path)
     kind = options.get("model_type") if isinstance(options, dict) else None
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise UserError(
             f"{path}: model_type = {kind!r}; only {', '.join(map(repr, _KINDS))} can be trained on"
         )
