@@ -155,8 +155,8 @@ class ModernLayer(nn.Module):
         )
         projected = F.linear(self.attention_norm(hidden), *inputs)
         projected = torch.unflatten(projected, -1, (3, self.num_heads, -1))
-        query, key, value = projected.permute(2, 0, 3, 1, 4)  # each (B, heads, L, head size)
-        query, key = rotate(query, rotation), rotate(key, rotation)
+        heads = projected.permute(2, 0, 3, 1, 4)  # of query, key and value (B, heads, L, head size)
+        (query, key), value = rotate(heads[:2], rotation), heads[2]
         dropout = self.attention_dropout if self.training else 0.0
         attended = attend(query, key, value, attention_mask, dropout)
         attended = F.linear(attended.transpose(1, 2).flatten(2), *attention_output)
@@ -174,7 +174,7 @@ def rotary_frequencies(head_size: int, theta: float) -> Tensor:
 
 def rotate(heads: Tensor, rotation: Tensor) -> Tensor:
     """Turn the pairs (i, i + d / 2) of (..., L, d) by cosines and sines (2, L, d / 2), in fp32."""
-    first, second = heads.float().chunk(2, -1)
+    first, second = heads.chunk(2, -1)  # a product with fp32 is one
     cosine, sine = rotation
     turned = [first * cosine - second * sine, second * cosine + first * sine]
     return torch.cat(turned, -1).to(heads.dtype)

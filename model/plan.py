@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from electrify.config.pretrain import PretrainConfig
 
@@ -31,7 +31,7 @@ class EncoderShape:
     num_towers: int = 1  # encoders side by side: 2 in the cloze model of electric
 
     @classmethod
-    def of(cls, config: object, **others: int) -> Self:
+    def of(cls, config: object, **others: Any) -> Self:
         """Those that a config gives, with `others` in place of its own; one tower by default."""
         names = {field.name for field in fields(cls)} - {"num_towers", *others}
         given = {name: getattr(config, name) for name in names if hasattr(config, name)}

@@ -95,7 +95,7 @@ def detectors_of(reader: Reader, corpus: Sequence[Path]) -> dict[str, PieceScore
         )
     if corpus:
         counts = Bigrams(_sequences(reader, corpus), len(reader.source.tokenizer))
-        before, nothing = reader.before[-1:], np.zeros(not reader.before)
+        before, nothing = reader.before[-1:], np.zeros(int(not reader.before))
         detectors["bigram"] = lambda texts: [
             np.concatenate([nothing, counts.surprisals(np.array([*before, *t.ids]))]) for t in texts
         ]

@@ -1,11 +1,10 @@
 """The examples whose leakage matters: dev and test rows of the tasks that a run is scored on."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.results.results import RESULTS, read_results
-from benchmarks.tasks.data import TaskData, data_dirs, dir_of, has_data, load_data, versioned
+from benchmarks.tasks.data import data_dirs, dir_of, has_data, load_data, versioned
 from benchmarks.tasks.registry import TASKS, tasks_of
 from benchmarks.tasks.task import Task
 from electrify.config.run import RunConfig
@@ -30,10 +29,21 @@ def write_items(config: RunConfig, folder: Path) -> None:
     missing = [task.name for task in tasks if task not in there]
     for task in there or tasks[:1]:  # of no data at all, loading says what is missing
         place = dir_of(task, dirs)
-        rows = _rows(versioned(task, place), load_data(task, place))
-        lines = (json.dumps(row, ensure_ascii=False) for row in rows)
+        data = load_data(task, place)
+        header = {
+            "task": task.name,
+            "task_version": versioned(task, place).version,
+            "data_sha256": data.sha256,
+            "text_names": list(task.text_fields),
+        }
+        rows = [
+            {"split": split, "id": str(example.id), "texts": list(example.texts)}
+            for split, examples in data.predicted.items()
+            for example in examples
+        ]
         with (folder / f"{task.name}.jsonl").open("w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in lines)
+            for row in ({"header": header}, *rows):
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
     if missing:
         below = " or ".join(map(str, dirs))
         warn(f"these tasks have no data below {below} and are not searched: {', '.join(missing)}")
@@ -53,16 +63,3 @@ def tasks_in_use(config: RunConfig) -> list[Task]:
     if unknown := [name for name in names if name not in TASKS and name not in own]:
         warn(f"tasks of results that this version does not know: {', '.join(unknown)}")
     return tasks_of(options, known)
-
-
-def _rows(task: Task, data: TaskData) -> Iterator[dict[str, object]]:
-    header = {
-        "task": task.name,
-        "task_version": task.version,
-        "data_sha256": data.sha256,
-        "text_names": list(task.text_fields),
-    }
-    yield {"header": header}
-    for split, examples in data.predicted.items():
-        for example in examples:
-            yield {"split": split, "id": str(example.id), "texts": list(example.texts)}

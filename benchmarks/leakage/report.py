@@ -1,61 +1,86 @@
 """Which rows of the benchmarks stand in the run's own documents, and the scores without them."""
 
-from benchmarks.leakage.scores import scores_without, searched_split
-from benchmarks.results.results import BASELINES, percent
+from dataclasses import dataclass
+from functools import cache
+
+from benchmarks.results.results import BASELINES, percent, task_of
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Record
-from benchmarks.statistics.scores import scores_of
-from benchmarks.statistics.uncertainty import Estimate
+from benchmarks.statistics.scores import TaskScore, lines_of, scores_of
+from benchmarks.statistics.uncertainty import Estimate, estimate_lines
 from electrify.page.page import Page
-from electrify.stage.leakage_report import LEAKAGE, TaskLeakage, TouchedLine, read_touched
+from electrify.stage.leakage_report import (
+    LEAKAGE,
+    SplitLeakage,
+    TaskLeakage,
+    TouchedLine,
+    read_touched,
+)
 
 NUM_SHOWN = 8  # rows of a task that are quoted
 _EXCERPT = 160
 _KINDS = {"sentence": "word for word", "near": "edited", "ngram": "in part"}
-_MODELS = {"pretrained": "encoder"} | BASELINES
+_ENCODERS = {"pretrained": "encoder", "random-init": BASELINES["random-init"]}
 
 
-def add_leakage(document: Page, run: RunFolder, with_texts: bool = True) -> None:
-    """Touched rows of each task, the scores without them, and examples, which are not quoted unless
-    `with_texts`."""
-    report = run.leakage
-    if report is None:
-        document.paragraph("Leakage: not searched for yet. Run: electrify leakage CONFIG")
-        return
-    splits = [(task.task, split) for task in report.tasks for split in task.splits]
-    num_touched, num_rows = (
-        sum(getattr(split, name) for _, split in splits) for name in ("touched", "examples")
-    )
-    document.paragraph(
-        f"The run's {report.documents:,} documents were searched for the dev and test rows of "
-        f"{len(report.tasks)} tasks: {num_touched:,} of {num_rows:,} rows are touched, that is, a "
-        "text of theirs stands in a document: whole, with small edits, or a long part of it. The "
-        "text of such a row is known; its label may not be."
-    )
-    if _is_stale(run):
-        document.paragraph(
-            "Warning: the documents have changed since. Run: electrify leakage CONFIG --overwrite"
-        )
-    if report.missing:
-        document.paragraph(
-            f"Not searched for, because their data are missing: {', '.join(report.missing)}."
-        )
-    document.records(
-        [
-            {
-                "task": task,
-                "split": split.split,
-                "rows": split.examples,
-                "touched": split.touched,
-                "%": f"{100 * split.touched / split.examples:.2g}",
-            }
-            for task, split in splits
-        ],
-        "Rows that stand in the run's documents",
-    )
-    _add_scores(document, run)
-    for task in report.tasks:
-        _add_examples(document, run, task, with_texts)
+@dataclass(frozen=True)
+class ScoreWithout:
+    """The headline of one task and encoder over parts of its reported rows; None of no rows."""
+
+    score: TaskScore
+    role: str
+    num_touched: int
+    without: Estimate | None  # the touched rows
+    touched: Estimate | None  # these alone
+
+
+@cache
+def scores_without(run: RunFolder) -> tuple[tuple[ScoreWithout, ...], tuple[str, ...]]:
+    """Scores of the tasks with touched rows, and why there are none of others.
+
+    Raises `UserError` for damaged files.
+    """
+    found: list[ScoreWithout] = []
+    notes: list[str] = []
+    for score in scores_of(run):
+        searched = searched_split(run, score)
+        if searched is None:
+            notes.append(f"{score.label}: its rows were not searched for")
+        elif searched[1].touched:
+            lines, note = lines_of(score.results, run.place(score.stage))
+            task = task_of(score.first)
+            if task is None or note:
+                notes.append(f"{score.label}: {note}")
+                continue
+            of_task = read_touched(run.folder / LEAKAGE, searched[0])
+            ids = {line.id for line in of_task if line.split == score.first.split}
+            for role in _ENCODERS:
+                inside, outside = (
+                    {
+                        seed: [line for line in rows if (str(line["id"]) in ids) == is_in]
+                        for (of, seed), rows in lines.items()
+                        if of == role
+                    }
+                    for is_in in (True, False)
+                )
+                if inside:
+                    without, touched = (
+                        estimate_lines(task, runs) if all(runs.values()) else None
+                        for runs in (outside, inside)
+                    )
+                    found.append(ScoreWithout(score, role, len(ids), without, touched))
+    return tuple(found), tuple(notes)
+
+
+def searched_split(run: RunFolder, score: TaskScore) -> tuple[TaskLeakage, SplitLeakage] | None:
+    """The task and split of a score, if just these data were searched for."""
+    assert run.leakage is not None
+    first = score.first
+    for task in run.leakage.tasks:
+        same = (task.task, task.task_version) == (first.task, first.task_version)
+        if same and sorted(task.data_sha256.values()) == sorted(first.data_sha256.values()):
+            return next(((task, of) for of in task.splits if of.split == first.split), None)
+    return None
 
 
 def leakage_rows(run: RunFolder) -> list[Record]:
@@ -64,7 +89,7 @@ def leakage_rows(run: RunFolder) -> list[Record]:
     if run.leakage is None:
         return []
     without = {
-        score.label: score for score in scores_without(run)[0] if score.model == "pretrained"
+        of.score.label: of.without for of in scores_without(run)[0] if of.role != "random-init"
     }
     rows: list[Record] = []
     for score in scores_of(run):
@@ -72,63 +97,99 @@ def leakage_rows(run: RunFolder) -> list[Record]:
         if searched is None or score.encoder:
             continue
         split, rest = searched[1], without.get(score.label)
-        value = percent(rest.without.value) if rest and rest.without else "–"
+        without_them = percent(rest.value if rest else None)
         rows.append(
             {
                 "task": score.label,
                 "rows": f"{split.examples:,}",
                 "touched": f"{split.touched:,}",
                 "metric": score.first.metric,
-                "all rows": percent(score.pretrained.summary.mean),
-                "without the touched ones": value if split.touched else "the same",
+                "all rows": percent(score.pretrained.mean),
+                "without the touched ones": without_them if split.touched else "the same",
             }
         )
     return rows
 
 
-def _is_stale(run: RunFolder) -> bool:
-    clean = run.manifests.get(LEAKAGE, {}).get("inputs", {}).get("clean")
-    return "clean" in run.manifests and clean != run.manifests["clean"]["digest"]
+# The section of a page.
 
 
-def _add_scores(document: Page, run: RunFolder) -> None:
+def add_leakage(page: Page, run: RunFolder, with_texts: bool = True) -> None:
+    """Touched rows of each task, the scores without them, and examples, which are not quoted unless
+    `with_texts`."""
+    report = run.leakage
+    if report is None:
+        page.paragraph("Leakage: not searched for yet. Run: electrify leakage CONFIG")
+        return
+    splits = [(task.task, split) for task in report.tasks for split in task.splits]
+    page.paragraph(
+        f"The run's {report.documents:,} documents were searched for the dev and test rows of "
+        f"{len(report.tasks)} tasks: {sum(split.touched for _, split in splits):,} of "
+        f"{sum(split.examples for _, split in splits):,} rows are touched, that is, a "
+        "text of theirs stands in a document: whole, with small edits, or a long part of it. The "
+        "text of such a row is known; its label may not be."
+    )
+    searched = run.manifests.get(LEAKAGE, {}).get("inputs", {}).get("clean")
+    if "clean" in run.manifests and searched != run.manifests["clean"]["digest"]:
+        page.paragraph(
+            "Warning: the documents have changed since. Run: electrify leakage CONFIG --overwrite"
+        )
+    if report.missing:
+        missing = ", ".join(report.missing)
+        page.paragraph(f"Not searched for, because their data are missing: {missing}.")
+    rows = [
+        {
+            "task": task,
+            "split": split.split,
+            "rows": split.examples,
+            "touched": split.touched,
+            "%": f"{100 * split.touched / split.examples:.2g}",
+        }
+        for task, split in splits
+    ]
+    page.records(rows, "Rows that stand in the run's documents")
+    _add_scores(page, run)
+    for task in report.tasks:
+        _add_examples(page, run, task, with_texts)
+
+
+def _add_scores(page: Page, run: RunFolder) -> None:
     scores, notes = scores_without(run)
     if scores:
         rows = [
             {
-                "task": score.label,
-                "metric": score.metric,
-                "weights": _MODELS[score.model],
-                "rows": score.num_examples,
-                "all rows": _text(score.all),
-                "touched": score.num_touched,
-                "without them": _text(score.without),
-                "these alone": _text(score.touched),
+                "task": of.score.label,
+                "metric": of.score.first.metric,
+                "weights": _ENCODERS[of.role],
+                "rows": of.score.first.num_examples,
+                "all rows": _text(of.score.by_role[of.role].estimate),
+                "touched": of.num_touched,
+                "without them": _text(of.without),
+                "these alone": _text(of.touched),
             }
-            for score in scores
+            for of in scores
         ]
-        title = "Scores with and without the touched rows; in brackets 95 % intervals"
-        document.records(rows, title)
-        document.paragraph(
+        page.records(rows, "Scores with and without the touched rows; in brackets 95 % intervals")
+        page.paragraph(
             "Random initialisation has seen no documents: where its score changes as much, the "
             "touched rows are easier or harder than others, and the change is no sign of leakage. "
             "The documents of other encoders are not known here."
         )
     elif run.evaluations:
-        document.paragraph(
+        page.paragraph(
             "No row of the scored tasks was found: scores without touched rows are the same."
             if len(notes) < len(scores_of(run))
             else "None of the scores is of rows that were searched for."
         )
     for note in notes:
-        document.paragraph(f"No score without touched rows: {note}.")
+        page.paragraph(f"No score without touched rows: {note}.")
 
 
 def _text(estimate: Estimate | None) -> str:
     return "–" if estimate is None else f"{percent(estimate.value)} ({estimate.text()})"
 
 
-def _add_examples(document: Page, run: RunFolder, task: TaskLeakage, with_texts: bool) -> None:
+def _add_examples(page: Page, run: RunFolder, task: TaskLeakage, with_texts: bool) -> None:
     """Some touched rows and the places in documents; those of the largest fraction first."""
     first: dict[tuple[str, str], TouchedLine] = {}
     for line in read_touched(run.folder / LEAKAGE, task):
@@ -136,18 +197,18 @@ def _add_examples(document: Page, run: RunFolder, task: TaskLeakage, with_texts:
     shown = sorted(first.values(), key=lambda line: (-line.fraction, line.id))[:NUM_SHOWN]
     if not shown:
         return
-    with document.fold(f"{task.task}: touched rows"):
-        rows = [
-            {
-                "row": line.id,
-                "text": line.text,
-                "found": _KINDS[line.kind],
-                "fraction of the text": line.fraction,
-                "searched for": line.wanted[:_EXCERPT] if with_texts else None,
-                "in a document": line.excerpt[:_EXCERPT] if with_texts else None,
-                "documents": line.documents,
-                "source": line.source,
-            }
-            for line in shown
-        ]
-        document.records(rows, f"{len(shown)} of {len(first)} rows")
+    rows = [
+        {
+            "row": line.id,
+            "text": line.text,
+            "found": _KINDS[line.kind],
+            "fraction of the text": line.fraction,
+            "searched for": line.wanted[:_EXCERPT] if with_texts else None,
+            "in a document": line.excerpt[:_EXCERPT] if with_texts else None,
+            "documents": line.documents,
+            "source": line.source,
+        }
+        for line in shown
+    ]
+    with page.fold(f"{task.task}: touched rows"):
+        page.records(rows, f"{len(shown)} of {len(first)} rows")

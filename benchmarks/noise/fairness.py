@@ -8,10 +8,11 @@ does not show.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,18 +59,6 @@ class Gap(Tested):
     gap: float
     low: float
     high: float
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """What a gap is of: the fields of `Gap` that name it."""
-
-    measure: str
-    task: str
-    encoder: str
-    axis: str
-    group: str = ""
-    against: str = ""
 
 
 # Templates.
@@ -120,10 +109,6 @@ class Templates(BaseModel):
                     start = len(before + axis.prefix)
                     text = before + axis.prefix + word + axis.suffix + after
                     yield Sentence(number, pair, side, text, start, start + len(word))
-
-    def shape(self, axis: Axis) -> tuple[int, int, int]:
-        """Of an axis: words, pairs, sides."""
-        return len(axis.words), len(self.pairs), len(SIDES)
 
 
 @cache
@@ -178,13 +163,23 @@ def write_gaps(
         assert isinstance(task, Classification)
         annotated = _annotations(task, data_dirs)
         of_task = [result for result in results if result.task == task.name]
-        for encoder, runs in groupby(of_task, lambda result: result.role):
-            records, of_encoder = list(runs), gaps.setdefault(encoder, [])
-            of_encoder += _row_gaps(place, task, data[task.name], records, annotated)
-            of_encoder += _output_gaps(place, task, records)
+        for encoder, records in groupby(of_task, lambda result: result.role):
+            of_encoder = gaps.setdefault(encoder, [])
+            runs = [_lines_by_id(place, result) for result in records]
+            if all(line["probabilities"] is not None for run in runs for line in run.values()):
+                of_encoder += _row_gaps(task, encoder, runs, data[task.name], annotated)
+                of_encoder += _output_gaps(task, encoder, runs)
     for language in dict.fromkeys(_TASKS[task.name]["language"] for task in tasks):
         gaps["pretrained"] += _network_gaps(language, source)
     write_csv(place / TABLE, [line for lines in gaps.values() for line in corrected(lines)])
+
+
+def _lines_by_id(place: Path, result: Result) -> dict[str, Line]:
+    return {
+        str(line["id"]): line
+        for split in (result.split, HELD_OUT, TEMPLATES)
+        for line in lines_of_result(place, result, split) or ()
+    }
 
 
 # Errors on labelled rows.
@@ -207,77 +202,58 @@ def _annotations(task: Task, data_dirs: Sequence[Path]) -> dict[str, dict[str, s
 
 
 def _row_gaps(
-    place: Path,
     task: Task,
+    encoder: str,
+    runs: Sequence[Mapping[str, Line]],
     data: TaskData,
-    results: Sequence[Result],
     annotated: Mapping[str, Mapping[str, str]],
 ) -> list[tuple[Gap, float]]:
     """False alarms and misses on rows that name a group against rows that name none, and on rows of
     an annotated label against its other rows."""
     rows = {row.id: row.texts[0] for row in (*data.reported, *data.further[HELD_OUT])}
-    runs = [_by_id(place, result, (result.split, HELD_OUT)) for result in results]
-    if any(line["prediction"] is None for run in runs for line in run.values()):
-        return []  # a training that failed
     bad = set(_TASKS[task.name]["unfavourable"])
     named = {
         group: {identity for identity, text in rows.items() if pattern.search(text)}
         for group, pattern in _templates_of(task).named.items()
     }
     none = rows.keys() - set().union(*named.values())
-    sides = [
-        (NAMED, group, "rows that name no group", inside, none) for group, inside in named.items()
-    ]
+    contrasts = [(NAMED, name, "rows that name no group", of, none) for name, of in named.items()]
     for column, labels in annotated.items():
         for label in dict.fromkeys(labels.values()):
             inside = {i for i in rows if labels.get(i) == label}
-            sides.append((column, label, "the other rows", inside, rows.keys() - inside))
+            contrasts.append((column, label, "the other rows", inside, rows.keys() - inside))
     gaps = []
     for measure, is_bad in (("false alarms", False), ("misses", True)):
         # the rows on which this error can happen
         able = {i for i in rows if (runs[0][i]["gold"] in bad) == is_bad}
-        for axis, group, against, inside, others in sides:
-            first, second = sorted(inside & able), sorted(others & able)
-            if min(len(first), len(second)) < MIN_ROWS:
+        for axis, group, against, *sides in contrasts:
+            ids = [sorted(side & able) for side in sides]
+            if min(map(len, ids)) < MIN_ROWS:
                 continue
-            wrong = [
-                np.array([[(run[i]["prediction"] in bad) != is_bad for i in side] for run in runs])
-                for side in (first, second)
-            ]
-            about = Contrast(measure, task.name, results[0].role, axis, group, against)
-            tables = [side[:, :, None].astype(float) for side in wrong]
-            gaps.append(_gap(about, tables, are_paired=False, num_items=len(first), num_words=0))
+            wrong, other = (
+                np.array([[[(run[i]["prediction"] in bad) != is_bad] for i in of] for run in runs])
+                for of in ids
+            )
+            names = {"measure": measure, "task": task.name, "encoder": encoder}
+            names |= {"axis": axis, "group": group, "against": against}
+            gaps.append(_gap(wrong.astype(float), other.astype(float), names, len(ids[0])))
     return gaps
-
-
-def _by_id(place: Path, result: Result, splits: Sequence[str]) -> dict[str, Line]:
-    return {
-        str(line["id"]): line
-        for split in splits
-        for line in lines_of_result(place, result, split) or ()
-    }
 
 
 # Outputs where only the word of a group changes.
 
 
 def _output_gaps(
-    place: Path, task: Classification, results: Sequence[Result]
+    task: Classification, encoder: str, runs: Sequence[Mapping[str, Line]]
 ) -> list[tuple[Gap, float]]:
     """The task's probability of a bad label."""
     bad = [task.labels.index(label) for label in _TASKS[task.name]["unfavourable"]]
-    templates = _templates_of(task)
-    runs = [_by_id(place, result, (TEMPLATES,)) for result in results]
-    if any(line["probabilities"] is None for run in runs for line in run.values()):
-        return []  # a training that failed
-    gaps = []
+    gaps, templates = [], _templates_of(task)
     for name, axis in templates.axes.items():
-        lines = [[run[_identity(name, s)] for s in templates.sentences(axis)] for run in runs]
-        values = np.array(
-            [[sum(line["probabilities"][i] for i in bad) for line in of_run] for of_run in lines]
-        ).reshape(len(runs), *templates.shape(axis))
-        about = Contrast("P(bad label)", task.name, results[0].role, name)
-        gaps += _axis_gaps(about, axis, values)
+        ids = [_identity(name, sentence) for sentence in templates.sentences(axis)]
+        values = [[sum(run[i]["probabilities"][n] for n in bad) for i in ids] for run in runs]
+        about = {"task": task.name, "encoder": encoder, "axis": name}
+        gaps += _axis_gaps("P(bad label)", axis, np.array(values), about)
     return gaps
 
 
@@ -294,8 +270,8 @@ def _network_gaps(language: str, source: ModelSource) -> list[tuple[Gap, float]]
     for measure, network, score in measures:
         for name, axis in templates.axes.items() if network is not None else ():
             values = score(reader, list(templates.sentences(axis)))
-            about = Contrast(measure, language, "pretrained", name)
-            gaps += _axis_gaps(about, axis, values.reshape(1, *templates.shape(axis)))
+            about = {"task": language, "encoder": "pretrained", "axis": name}
+            gaps += _axis_gaps(measure, axis, values[None], about)
     return gaps
 
 
@@ -321,48 +297,44 @@ def word_log_probabilities(reader: Reader, sentences: Sequence[Sentence]) -> Flo
     return -reader.surprisals([text.ids for text in texts], masks)
 
 
-def _axis_gaps(about: Contrast, axis: Axis, values: Floats) -> list[tuple[Gap, float]]:
-    """Of each group against the others of its axis (of two groups once), from values (seeds, words,
-    pairs, sides): the mean of both sides, and the bad side less the good one."""
+def _axis_gaps(
+    measure: str, axis: Axis, values: Floats, about: Mapping[str, str]
+) -> list[tuple[Gap, float]]:
+    """Of each group against the others of its axis (of two groups once), from values (seeds,
+    sentences): the mean of both sides of a pair, and the bad side less the good one."""
     group_of = np.array([group for group, _ in axis.words])
+    by_side = values.reshape(len(values), len(group_of), -1, len(SIDES))  # words, pairs
     first, second, *more = axis.groups
     gaps = []
     for ending, of_pairs in (
-        ("", values.mean(axis=3)),
-        (BAD_LESS_GOOD, values[..., 1] - values[..., 0]),
+        ("", by_side.mean(axis=3)),
+        (BAD_LESS_GOOD, by_side[..., 1] - by_side[..., 0]),
     ):
         for group in axis.groups if more else [first]:
-            inside = group_of == group
-            of_group = replace(
-                about,
-                measure=about.measure + ending,
-                group=group,
-                against="the others" if more else second,
-            )
-            sides = [of_pairs[:, inside], of_pairs[:, ~inside]]
-            gaps.append(_gap(of_group, sides, True, of_pairs.shape[2], int(inside.sum())))
+            inside, against = group_of == group, "the others" if more else second
+            names = {**about, "measure": measure + ending, "group": group, "against": against}
+            sides = of_pairs[:, inside], of_pairs[:, ~inside]
+            gaps.append(_gap(*sides, names, of_pairs.shape[2], int(inside.sum())))
     return gaps
 
 
 def _gap(
-    about: Contrast, sides: Sequence[Floats], are_paired: bool, num_items: int, num_words: int
+    first: Floats, second: Floats, names: Mapping[str, Any], num_items: int, num_words: int = 0
 ) -> tuple[Gap, float]:
     """The gap of two tables (seeds, words or rows, templates), and its p before the correction.
 
-    The variance is the sum of those over the words of either side, over seeds and, if both have the
-    same templates, over templates.
+    The variance is the sum of those over the words or rows of either side, over seeds and, of
+    words, over templates.
     """
-    first, second = sides
     value = float(first.mean() - second.mean())
-    variances = [variance_of_mean(side.mean(axis=(0, 2))) for side in sides]
+    variances = [variance_of_mean(side.mean(axis=(0, 2))) for side in (first, second)]
     estimate = Estimate(value)
     if all(degrees for _, degrees in variances):
-        variances.append(variance_of_mean(first.mean(axis=(1, 2)) - second.mean(axis=(1, 2))))
-        if are_paired:
-            variances.append(variance_of_mean(first.mean(axis=(0, 1)) - second.mean(axis=(0, 1))))
+        axes = [(1, 2), (0, 1)] if num_words else [(1, 2)]
+        variances += [variance_of_mean(first.mean(axis=a) - second.mean(axis=a)) for a in axes]
         estimate = of_variances(value, variances, "words, templates, seeds")
     gap = Gap(
-        **asdict(about),
+        **names,
         num_items=num_items,
         num_words=num_words,
         seeds=len(first),

@@ -6,7 +6,7 @@ ones. `KINDS` says which perturbations there are.
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,15 +109,16 @@ def add_perturbed(task: Task, data: TaskData) -> TaskData:
 
 def _sample_rows(rows: Sequence[Example]) -> list[Example]:
     """The same rows in whatever order they come: those of the lowest hashes of their texts."""
-    digests = {row.id: hashlib.sha256(repr(row.texts).encode()).digest() for row in rows}
-    return sorted(rows, key=lambda row: digests[row.id])[:NUM_ROWS]
+    return sorted(rows, key=lambda row: hashlib.sha256(repr(row.texts).encode()).digest())[
+        :NUM_ROWS
+    ]
 
 
 def _language_of(rows: Sequence[Example]) -> str:
     """That of most rows: "ko" where Hangul is a fifth of the letters or more, else "en"."""
     languages = Counter[str]()
     for row in rows:
-        letters = [character for text in row.texts for character in text if character.isalpha()]
+        letters = [character for character in "".join(row.texts) if character.isalpha()]
         num_hangul = sum("가" <= character <= "힣" for character in letters)
         is_korean = num_hangul >= _HANGUL_FRACTION * max(1, len(letters))
         languages["ko" if is_korean else "en"] += 1
@@ -140,7 +141,9 @@ def write_conditions(
             of_task = [r for r in results if (r.role, r.task) == (encoder, task.name)]
             if of_task:
                 pieces = count_pieces(data[task.name], source.tokenizer)
-                of_encoder += _conditions(place, task, data[task.name], of_task, pieces)
+                of_encoder += _conditions(
+                    place, task, len(data[task.name].reported), of_task, pieces
+                )
         found += corrected(of_encoder)
     write_csv(place / TABLE, found)
 
@@ -148,30 +151,34 @@ def write_conditions(
 def _conditions(
     place: Path,
     task: Task,
-    data: TaskData,
+    num_rows: int,
     results: Sequence[Result],
     pieces: Mapping[Key, tuple[float, float]],
-) -> list[tuple[Condition, float]]:
+) -> Iterator[tuple[Condition, float]]:
     """Those of one task and encoder, each with its p before the correction."""
-    clean = {r.seed: _lines(place, r, r.split) for r in results}
-    changed = {r.seed: _by_key(_lines(place, r, SPLIT)) for r in results}
-    values, draws = _scores(task, clean), resample(task, clean)
-    found = []
-    for key in pieces:
-        mixed = {seed: _mixed(clean[seed], changed[seed][key]) for seed in clean}
-        now = _scores(task, mixed)
-        drop = _drop(values, draws, now, resample(task, mixed))
-        flips = _flips(task, clean, {seed: of[key] for seed, of in changed.items()})
-        first = results[0]
-        num_changed = len(next(iter(changed.values()))[key])
+    clean = {r.seed: lines_of_result(place, r) or [] for r in results}
+    perturbed = {r.seed: _by_key(lines_of_result(place, r, SPLIT) or ()) for r in results}
+    values, draws = _scored(task, clean)
+    for key, (pieces_factor, kept_pieces) in pieces.items():
+        changed = {seed: of[key] for seed, of in perturbed.items()}  # by id of the clean row
+        mixed = {
+            seed: [changed[seed].get(str(line["id"]), line) for line in lines]
+            for seed, lines in clean.items()
+        }
+        now, draws_now = _scored(task, mixed)
+        # paired by seed (one fine-tuning has predicted both) and by row
+        scores = {seed: draws.scores[seed] - draws_now.scores[seed] for seed in clean}
+        lost = {seed: values[seed] - now[seed] for seed in clean}
+        drop = estimate(lost, replace(draws, scores=scores))
+        flips = _flips(task, clean, changed)
         condition = Condition(
             task=task.name,
-            metric=first.metric,
-            encoder=first.role,
+            metric=results[0].metric,
+            encoder=results[0].role,
             kind=key[0],
             strength=key[1],
-            num_rows=len(data.reported),
-            changed_fraction=num_changed / len(data.reported),
+            num_rows=num_rows,
+            changed_fraction=len(changed[results[0].seed]) / num_rows,
             seeds=len(results),
             clean=float(np.mean(list(values.values()))),
             perturbed=float(np.mean(list(now.values()))),
@@ -181,62 +188,41 @@ def _conditions(
             flips=flips.value,
             flips_low=flips.low,
             flips_high=flips.high,
-            pieces_factor=pieces[key][0],
-            kept_pieces=pieces[key][1],
+            pieces_factor=pieces_factor,
+            kept_pieces=kept_pieces,
         )
-        found.append((condition, drop.p))
-    return found
+        yield condition, drop.p
 
 
-def _lines(place: Path, result: Result, split: str) -> list[Line]:
-    lines = lines_of_result(place, result, split)
-    assert lines is not None, f"{place} has no predictions of {split}"
-    return lines
-
-
-def _by_key(lines: Sequence[Line]) -> dict[Key, list[Line]]:
-    """Lines of perturbed rows by kind and strength, with the ids of the clean rows."""
-    found: dict[Key, list[Line]] = {}
+def _by_key(lines: Sequence[Line]) -> dict[Key, dict[str, Line]]:
+    """Lines of perturbed rows by kind and strength, then by the id of the clean row, which they
+    get."""
+    found: dict[Key, dict[str, Line]] = {}
     for line in lines:
         kind, strength, identity = str(line["id"]).split(_SEPARATOR, 2)
-        found.setdefault((kind, float(strength)), []).append({**line, "id": identity})
+        found.setdefault((kind, float(strength)), {})[identity] = {**line, "id": identity}
     return found
 
 
-def _mixed(clean: Sequence[Line], changed: Sequence[Line]) -> list[Line]:
-    """All rows: a perturbed one where the perturbation changes it."""
-    by_id = {str(line["id"]): line for line in changed}
-    return [by_id.get(str(line["id"]), line) for line in clean]
-
-
-def _scores(task: Task, runs: Mapping[int, Sequence[Line]]) -> dict[int, float]:
-    return {seed: score_lines(task, lines)[task.headline] for seed, lines in runs.items()}
-
-
-def _drop(
-    clean: Mapping[int, float], draws: Draws, now: Mapping[int, float], draws_now: Draws
-) -> Estimate:
-    """The mean over seeds of what is lost, paired by seed (one fine-tuning has predicted both) and
-    by row."""
-    lost = {seed: clean[seed] - now[seed] for seed in clean}
-    scores = {seed: draws.scores[seed] - draws_now.scores[seed] for seed in clean}
-    return estimate(lost, replace(draws, scores=scores))
+def _scored(task: Task, runs: Mapping[int, Sequence[Line]]) -> tuple[dict[int, float], Draws]:
+    values = {seed: score_lines(task, lines)[task.headline] for seed, lines in runs.items()}
+    return values, resample(task, runs)
 
 
 def _flips(
-    task: Task, clean: Mapping[int, Sequence[Line]], changed: Mapping[int, Sequence[Line]]
+    task: Task, clean: Mapping[int, Sequence[Line]], changed: Mapping[int, Mapping[str, Line]]
 ) -> Estimate:
-    """Share of the changed rows whose predicted label is another one, over rows and seeds."""
+    """Fraction of the changed rows whose predicted label is another one, over rows and seeds."""
     if not isinstance(task, Classification):
         return Estimate(float("nan"))
-    before = {
-        seed: {str(line["id"]): line["prediction"] for line in lines}
-        for seed, lines in clean.items()
-    }
     flipped = np.array(
         [
-            [float(line["prediction"] != before[seed][str(line["id"])]) for line in lines]
-            for seed, lines in changed.items()
+            [
+                float(line["prediction"] != changed[seed][identity]["prediction"])
+                for line in lines
+                if (identity := str(line["id"])) in changed[seed]
+            ]
+            for seed, lines in clean.items()
         ]
     )
     variances = [variance_of_mean(flipped.mean(axis=0)), variance_of_mean(flipped.mean(axis=1))]
@@ -244,7 +230,7 @@ def _flips(
 
 
 def count_pieces(data: TaskData, tokenizer: Any) -> dict[Key, tuple[float, float]]:
-    """By kind and strength, of the changed rows: pieces after by before, and the share of the
+    """By kind and strength, of the changed rows: pieces after by before, and the fraction of the
     pieces before that are still there."""
     clean = {row.id: _bag(row, tokenizer) for row in data.reported}
     sums: dict[Key, list[int]] = {}

@@ -67,6 +67,7 @@ def probe_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
     Raises `ValueError` where the suite can look at none of the tasks that the config names.
     """
     probe = PROBES[suite]
+    own = {of.task_name: of for of in options.own_tasks}
     if options.has_tasks:
         named = tasks_of(options)
         accepted = [task.name for task in named if probe.accepts(task)]
@@ -77,11 +78,11 @@ def probe_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
             )
     else:
         accepted = list(probe.default_tasks)
-    unnamed = TASKS.keys() - set(options.tasks)
     looked_at = [
         name
         for name in accepted
-        if name not in unnamed or any(has_data(TASKS[name], place) for place in options.data_dirs)
+        if name in (*options.tasks, *own)
+        or any(has_data(TASKS[name], place) for place in options.data_dirs)
     ] or accepted
     log(f"{suite}: looks at {', '.join(looked_at)}")
     if len(options.seeds) < _ENOUGH_SEEDS:
@@ -91,8 +92,8 @@ def probe_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
         )
     given: dict[str, Any] = {
         "suites": (),
-        "tasks": tuple(name for name in looked_at if name in TASKS),
-        "own_tasks": tuple(own for own in options.own_tasks if own.task_name in looked_at),
+        "tasks": tuple(name for name in looked_at if name not in own),
+        "own_tasks": tuple(of for name, of in own.items() if name in looked_at),
         "train_fractions": (1.0,),
         "search": None,
     }

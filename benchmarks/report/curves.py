@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from electrify.system.progress import duration
 _GLUE_LABEL = "GLUE dev, mean of 8 tasks"
 _FLOPS_LABEL = "pretraining FLOPs, the paper's count"
 _MAX_OPEN_PLOTS = 4
-_MEAN = "mean over seeds"
+Points = list[tuple[float, float]]
 Marks = list[tuple[float, float, str]]  # FLOPs, score, label
 
 
@@ -105,7 +106,7 @@ def figure_until(run: RunFolder, figure: str, step: int) -> float:
 def add_mean_curve(page: Page, run: RunFolder) -> None:
     """Scores against the tokens seen, a line a task; nothing where no checkpoint is scored."""
     lines = {
-        task: [(p.tokens, 100 * p.sample.summary.mean) for p in curve]
+        task: [(p.tokens, 100 * p.sample.mean) for p in curve]
         for task, curve in curves_of(run)[0].items()
         if len(curve) > 1
     }
@@ -125,28 +126,39 @@ def add_curves(page: Page, run: RunFolder) -> None:
         "(pretrain.keep_every_steps has pretraining keep some of them)"
     )
     for task, curve in curves.items():
-        page.line_plot(
-            f"{task} over pretraining steps",
-            {_MEAN: [(float(p.step), 100 * p.sample.summary.mean) for p in curve]},
-            "pretraining steps",
-            f"{curve[0].sample.metric}, percent",
-            bands={_MEAN: [(float(p.step), *_percents(p.sample)) for p in curve]},
-        )
-    if curves:
+        points = {"mean over seeds": [(float(p.step), p.sample) for p in curve]}
+        _plot_means(page, f"{task} over pretraining steps", points, "pretraining steps")
+    rows = [
+        {"task": task, "metric": p.sample.metric, "step": p.step}
+        | {"tokens": short(p.tokens), "FLOPs, the paper's count": short(p.flops)}
+        | _seeds(p.sample)
+        for task, curve in curves.items()
+        for p in curve
+    ]
+    if rows:
         with page.fold("Every point of the learning curves"):
-            page.records(
-                [
-                    {"task": task, "metric": p.sample.metric, "step": p.step}
-                    | {"tokens": short(p.tokens), "FLOPs, the paper's count": short(p.flops)}
-                    | _seeds(p.sample)
-                    for task, curve in curves.items()
-                    for p in curve
-                ]
-            )
+            page.records(rows)
     if left_out:
         page.paragraph(f"Scored with other data or settings, and left out: {', '.join(left_out)}.")
     for stage, records in run.low_shot.items():
         _add_low_shot(page, encoder_name(stage), records)
+
+
+def _plot_means(
+    page: Page,
+    title: str,
+    curves: Mapping[str, Sequence[tuple[float, Sample]]],
+    over: str,
+    log_x: bool = False,
+) -> None:
+    """Means over seeds as lines, the lowest and the highest seed as bands."""
+    metric = next(sample.metric for points in curves.values() for _, sample in points)
+    means = {name: [(x, 100 * s.mean) for x, s in of] for name, of in curves.items()}
+    bands = {
+        name: [(x, 100 * s.range[0], 100 * s.range[1]) for x, s in of]
+        for name, of in curves.items()
+    }
+    page.line_plot(title, means, over, f"{metric}, percent", log_x=log_x, bands=bands)
 
 
 def _seeds(sample: Sample) -> dict[str, object]:
@@ -155,14 +167,8 @@ def _seeds(sample: Sample) -> dict[str, object]:
         "score": sample.text(),
         "lowest": percent(low),
         "highest": percent(high),
-        "seeds": sample.summary.num_seeds,
+        "seeds": sample.num_seeds,
     }
-
-
-def _percents(sample: Sample) -> tuple[float, float]:
-    """The lowest and the highest seed."""
-    low, high = sample.range
-    return 100 * low, 100 * high
 
 
 # Over the examples to learn from.
@@ -183,17 +189,14 @@ def _add_low_shot(page: Page, encoder: str, results: Sequence[Result]) -> None:
         "a small part has few steps, unless evaluate.min_steps asks for more."
     )
     for task in dict.fromkeys(result.task for result in results):
-        series: dict[str, list[tuple[float, float]]] = {}
-        bands: dict[str, list[tuple[float, float, float]]] = {}
         of_task = [result for result in results if result.task == task]
+        curves: dict[str, list[tuple[float, Sample]]] = {}
         for records in _parts(sorted(of_task, key=lambda result: result.train_fraction)):
-            sample, size = sample_of(records), float(records[0].num_train_examples)
-            series.setdefault(records[0].encoder, []).append((size, 100 * sample.summary.mean))
-            bands.setdefault(records[0].encoder, []).append((size, *_percents(sample)))
+            point = float(records[0].num_train_examples), sample_of(records)
+            curves.setdefault(records[0].encoder, []).append(point)
         label = "examples to learn from"
         title = f"{of_task[0].title}{of_encoder} over {label}"
-        metric = f"{of_task[0].metric}, percent"
-        page.line_plot(title, series, label, metric, log_x=True, bands=bands)
+        _plot_means(page, title, curves, label, log_x=True)
 
 
 def _low_shot_table(results: Sequence[Result], caption: str = "") -> Table:
@@ -295,19 +298,11 @@ def _mean(records: Sequence[Result], name: str) -> float | None:
 def add_score_against_flops(page: Page, runs: Sequence[RunFolder], names: Sequence[str]) -> None:
     """Scores against pretraining FLOPs, published ones behind: of GLUE's mean where a run has all
     of its tasks, else task by task where two points or more are known."""
-    ours = {name: _averages(run, name) for name, run in zip(names, runs, strict=True)}
-    ours = {name: line for name, line in ours.items() if line}
-    if ours:
+    named = list(zip(names, runs, strict=True))
+    if ours := {name: points for name, run in named if (points := _glue_points(run))}:
+        title = f"{_GLUE_LABEL}, against {_FLOPS_LABEL}"
         series, behind = _published_marks()
-        lines = series | {name: line for name, line in ours.items() if len(line) > 1}
-        page.scatter_plot(
-            f"{_GLUE_LABEL}, against {_FLOPS_LABEL}",
-            {"ours": [line[-1] for line in ours.values()], "published": behind},
-            _FLOPS_LABEL,
-            _GLUE_LABEL,
-            log_x=True,
-            lines={name: [mark[:2] for mark in line] for name, line in lines.items()},
-        )
+        _plot_flops(page, title, _GLUE_LABEL, ours, {"published": behind}, series)
         page.paragraph(
             "Published: Table 1 and Table 2 of the ELECTRA paper, medians over fine-tunings; both "
             "sides count FLOPs as the paper does."
@@ -315,29 +310,59 @@ def add_score_against_flops(page: Page, runs: Sequence[RunFolder], names: Sequen
         records = [r for run in runs for r in run.evaluations.get("evaluate", ())]
         if glue := [d for r in records if r.suite == "glue" for d in differences_to(r)]:
             page.paragraph(f"Beware: {'; '.join(dict.fromkeys(glue))}.")
-    tasks = dict.fromkeys(s.first.task for run in runs for s in scores_of(run) if not s.encoder)
-    plots = [plot for task in tasks if (plot := _task_plot(task, runs, names))]
+    flops_of = {cost.model: cost.train_flops for cost in published_costs()}
+    own = [score for run in runs for score in scores_of(run) if not score.encoder]
+    plots = []
+    for task, metric in {score.first.task: score.first.metric for score in own}.items():
+        ours = {name: points for name, run in named if (points := _task_points(run, task))}
+        behind = [
+            (spent, 100 * row.value, row.model)
+            for row in published_scores(task)
+            if row.metric == metric and (spent := flops_of.get(row.model))
+        ]
+        if ours and len(ours) + len(behind) > 1:
+            others = {"published, by their own protocols": behind} if behind else {}
+            title, label = f"{task} against {_FLOPS_LABEL}", f"{metric}, percent"
+            plots.append(partial(_plot_flops, page, title, label, ours, others))
     fold = page.fold("Scores against FLOPs, task by task")
     with fold if len(plots) > _MAX_OPEN_PLOTS else nullcontext():
         for plot in plots:
-            title = f"{plot.task} against {_FLOPS_LABEL}"
-            metric = f"{plot.metric}, percent"
-            page.scatter_plot(title, plot.marks, _FLOPS_LABEL, metric, log_x=True, lines=plot.lines)
+            plot()
 
 
-def _averages(run: RunFolder, name: str) -> Marks:
-    """The run's mean of GLUE's tasks, percent, of the checkpoints on the way and of the export."""
+def _plot_flops(
+    page: Page,
+    title: str,
+    label: str,
+    ours: Mapping[str, Points],
+    others: Mapping[str, Marks],
+    lines: Mapping[str, Marks] | None = None,
+) -> None:
+    """The last point of each run with its line, before what others published."""
+    drawn = {name: [mark[:2] for mark in line] for name, line in (lines or {}).items()}
+    drawn |= {name: points for name, points in ours.items() if len(points) > 1}
+    marks = {"ours": [(*points[-1], name) for name, points in ours.items()], **others}
+    page.scatter_plot(title, marks, _FLOPS_LABEL, label, log_x=True, lines=drawn)
+
+
+def _glue_points(run: RunFolder) -> Points:
+    """(FLOPs, mean of GLUE's tasks in percent) of the checkpoints on the way and of the export."""
     scored = [
         (figure_until(run, "flops_paper", step), records)
         for step, records in run.checkpoint_evaluations.items()
     ]
     scored.append((_flops(run), run.evaluations.get("evaluate", ())))
-    marks: Marks = []
-    for flops, records in scored:
-        mean = overall(records).get((ELECTRA_AVERAGE, "pretrained"), math.nan)
-        if math.isfinite(mean) and math.isfinite(flops):
-            marks.append((flops, 100 * mean, name))
-    return sorted(marks)
+    means = [(x, overall(of).get((ELECTRA_AVERAGE, "pretrained"), math.nan)) for x, of in scored]
+    return sorted((x, 100 * mean) for x, mean in means if math.isfinite(x * mean))
+
+
+def _task_points(run: RunFolder, task: str) -> Points:
+    """The same of one task."""
+    points = {p.flops: p.sample.mean for p in curves_of(run)[0].get(task, []) if p.step}
+    for score in scores_of(run):
+        if score.first.task == task and not score.encoder:
+            points[_flops(run)] = score.pretrained.mean
+    return sorted((x, 100 * mean) for x, mean in points.items() if math.isfinite(x * mean))
 
 
 def _flops(run: RunFolder) -> float:
@@ -360,41 +385,3 @@ def _published_marks() -> tuple[dict[str, Marks], Marks]:
         (lines.setdefault(cost.series, []) if cost.series else alone).append(mark)
     lines = {name: sorted(line) for name, line in lines.items()}
     return lines, [mark for line in lines.values() for mark in line] + alone
-
-
-@dataclass(frozen=True)
-class _TaskPlot:
-    """Our runs on a task and what is published of it with its FLOPs."""
-
-    task: str
-    metric: str
-    marks: Mapping[str, Marks]
-    lines: Mapping[str, Sequence[tuple[float, float]]]
-
-
-def _task_plot(task: str, runs: Sequence[RunFolder], names: Sequence[str]) -> _TaskPlot | None:
-    """None of a single point."""
-    ours: Marks = []
-    lines: dict[str, list[tuple[float, float]]] = {}
-    metric = ""
-    for run, name in zip(runs, names, strict=True):
-        for score in scores_of(run):
-            flops, value = _flops(run), score.pretrained.summary.mean
-            if score.first.task == task and not score.encoder and math.isfinite(flops * value):
-                ours.append((flops, 100 * value, name))
-                metric = score.first.metric
-        curve = curves_of(run)[0].get(task, [])
-        points = [(p.flops, 100 * p.sample.summary.mean) for p in curve if p.step and p.flops > 0]
-        if len(points) > 1:
-            lines[name] = points
-            metric = metric or curve[0].sample.metric
-    flops_of = {cost.model: cost.train_flops for cost in published_costs()}
-    behind: Marks = [
-        (spent, 100 * row.value, row.model)
-        for row in published_scores(task)
-        if row.metric == metric and (spent := flops_of.get(row.model))
-    ]
-    if not ours or len(ours) + len(behind) < 2:
-        return None
-    marks = {"ours": ours} | ({"published, by their own protocols": behind} if behind else {})
-    return _TaskPlot(task, metric, marks, lines)

@@ -3,9 +3,9 @@ Markdown for a report and for a model card."""
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from benchmarks.noise.robustness import Condition
 from benchmarks.noise.tables import read_csv
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.results.table import Table, markdown_text
+from benchmarks.results.table import Block, Table
 from benchmarks.statistics.comparison import ALPHA
 from electrify.config.fields import PROBE_SUITES
 from electrify.page.page import Page
@@ -125,15 +125,36 @@ def add_noise(page: Page, run: RunFolder) -> None:
     for encoder in noise_of(run):
         if encoder.label:
             page.heading(encoder.label, level=3)
-        if encoder.conditions:
-            _add_robustness(page, encoder)
-        if encoder.gaps:
-            _add_fairness(page, encoder)
+        for block in _blocks(encoder):
+            block.add(page)
 
 
-def _add_robustness(page: Page, encoder: Noise) -> None:
-    own = encoder.of(_OWN)
-    page.paragraph(_robustness_text(own))
+def _blocks(encoder: Noise) -> Iterator[Block]:
+    """What each suite does, its curves and tables, and what each measure does not show."""
+    if own := encoder.of(_OWN):
+        yield Block.of_text(
+            _TEXTS["robustness"].format(rows=own[0].num_rows, seeds=own[0].seeds, alpha=ALPHA)
+        )
+        yield Block(partial(_plot_drops, own))
+        yield Block.of_table(drop_table(encoder, "Drops beside those of the baselines, in points"))
+        yield Block(partial(_add_robustness, encoder))
+    if gaps := encoder.own_gaps:
+        shown = [gap for gap in gaps if gap.is_found]
+        yield Block.of_text(_TEXTS["fairness"].format(tests=len(gaps), alpha=ALPHA))
+        rows = [
+            {"measure": name, "shows": of["shows"], "does not show": of["not_shows"]}
+            for name, of in _MEASURES.items()
+            if any(gap.measure == name for gap in gaps)
+        ]
+        yield Block.of_table(Table.of(rows, "What each measure says"))
+        if shown:
+            yield Block.of_table(gap_table(shown, "Gaps that are shown"))
+        else:
+            yield Block.of_text(_TEXTS["no_gap"])
+        yield Block(partial(_add_gaps, encoder))
+
+
+def _plot_drops(own: Sequence[Condition], page: Page) -> None:
     for task in dict.fromkeys(c.task for c in own):
         of_task = [c for c in own if c.task == task]
         curves: dict[str, list[tuple[float, float]]] = {}
@@ -143,7 +164,9 @@ def _add_robustness(page: Page, encoder: Noise) -> None:
         clean = f"({of_task[0].metric}, clean {100 * of_task[0].clean:.1f})"
         title = f"{task}: drop by strength {clean}"
         page.line_plot(title, series, "chance of each place to change", "drop in points")
-    drop_table(encoder, "Drops beside those of the baselines, in points").add_to(page)
+
+
+def _add_robustness(encoder: Noise, page: Page) -> None:
     with page.fold("Robustness: all figures"):
         page.records(
             [
@@ -174,14 +197,11 @@ def _add_robustness(page: Page, encoder: Noise) -> None:
                     "label lost": read.get("changed"),
                     "of, at": f"{read['task']}, {read['strength']:g}" if read else None,
                 }
-                for kind in (KINDS[name] for name in dict.fromkeys(c.kind for c in own))
+                for kind in (
+                    KINDS[name] for name in dict.fromkeys(c.kind for c in encoder.of(_OWN))
+                )
             ]
         )
-
-
-def _robustness_text(own: Sequence[Condition]) -> str:
-    text: str = _TEXTS["robustness"]
-    return text.format(rows=own[0].num_rows, seeds=own[0].seeds, alpha=ALPHA)
 
 
 def drop_table(encoder: Noise, caption: str = "") -> Table:
@@ -223,20 +243,7 @@ def _interval(
     return f"{factor * value:{sign}.{digits}f} ({low_text} to {high_text})"
 
 
-def _add_fairness(page: Page, encoder: Noise) -> None:
-    gaps = encoder.own_gaps
-    page.paragraph(_TEXTS["fairness"].format(tests=len(gaps), alpha=ALPHA))
-    page.records(
-        [
-            {"measure": name, "shows": of["shows"], "does not show": of["not_shows"]}
-            for name, of in _MEASURES.items()
-            if any(gap.measure == name for gap in gaps)
-        ],
-        "What each measure says",
-    )
-    gap_table([gap for gap in gaps if gap.is_found], "Gaps that are shown").add_to(page)
-    if not any(gap.is_found for gap in gaps):
-        page.paragraph(_TEXTS["no_gap"])
+def _add_gaps(encoder: Noise, page: Page) -> None:
     with page.fold("Fairness: all gaps"):
         for measure in dict.fromkeys(gap.measure for gap in encoder.gaps):
             gap_table([gap for gap in encoder.gaps if gap.measure == measure], measure).add_to(page)
@@ -298,12 +305,11 @@ def add_noise_side_by_side(page: Page, runs: Sequence[RunFolder], names: Sequenc
 
 
 def noise_blocks(run: RunFolder) -> list[str]:
-    """The tables in Markdown, block by block; none where nothing was looked at."""
+    """The texts and tables in Markdown, block by block; none where nothing was looked at."""
     blocks = []
     for encoder in noise_of(run):
         title = f"## Probes{f': {encoder.label}' if encoder.label else ''}"
-        lines = _lines(encoder)
-        blocks += [title, "\n".join(lines)] if lines else []
+        blocks += [title, *filter(None, (block.markdown for block in _blocks(encoder)))]
     return blocks
 
 
@@ -313,20 +319,5 @@ def noise_card_lines(run: RunFolder) -> list[str]:
     inputs = [run.manifests[stage]["inputs"] for stage in PROBE_SUITES if stage in run.probes]
     if any(of.get("export") != export for of in inputs):
         return []
-    return next((_lines(encoder) for encoder in noise_of(run) if not encoder.label), [])
-
-
-def _lines(encoder: Noise) -> list[str]:
-    """Robustness, then the gaps that are shown, and what they do not show."""
-    lines: list[str] = []
-    if own := encoder.of(_OWN):
-        lines += [*drop_table(encoder).markdown(), "", markdown_text(_robustness_text(own)), ""]
-    if gaps := encoder.own_gaps:
-        shown = [gap for gap in gaps if gap.is_found]
-        lines += [*(gap_table(shown).markdown() or [_TEXTS["no_gap"]]), ""]
-        lines += [markdown_text(_TEXTS["fairness"].format(tests=len(gaps), alpha=ALPHA))]
-        for measure in dict.fromkeys(gap.measure for gap in shown):
-            of = _MEASURES[measure]
-            text = f"{measure} shows {of['shows']}. What it does not show: {of['not_shows']}"
-            lines += ["", markdown_text(text)]
-    return lines
+    own = [block for encoder in noise_of(run) if not encoder.label for block in _blocks(encoder)]
+    return "\n\n".join(filter(None, (block.markdown for block in own))).splitlines()

@@ -181,7 +181,7 @@ def _summary_row(score: TaskScore, others: Sequence[PublishedScore]) -> Record:
 def _rows(score: TaskScore, others: Sequence[PublishedScore]) -> list[Record]:
     """Ours by metric, then every published score of it, the highest first."""
     metrics = list(dict.fromkeys(row.metric for row in others))
-    num_seeds, own = score.pretrained.summary.num_seeds, score.first
+    num_seeds, own = score.pretrained.num_seeds, score.first
     how = "the last step" if own.selection == "last" else "best on held-out training rows"
     protocol = f"mean of {num_seeds} {'seed' if num_seeds == 1 else 'seeds'}, {how}"
     body: list[tuple[object, ...]] = [

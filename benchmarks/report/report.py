@@ -31,7 +31,7 @@ from benchmarks.report.stages import (
     add_vocabulary,
     missing,
 )
-from benchmarks.report.summary import summary_of_runs
+from benchmarks.report.summary import summary_blocks
 from benchmarks.results.run_folder import RunFolder, has_stages, read_run
 from benchmarks.results.table import markdown_text, record_lines
 from benchmarks.statistics.comparison import Against, Baseline, between, resolve_baseline, within
@@ -70,10 +70,11 @@ def report(
     of_run = {name: within(run, compared_with) for name, run in zip(names, runs, strict=True)}
     one = runs[0] if len(runs) == 1 else None
     compared = of_run[names[0]] if one else between(runs, names, compared_with)
-    summary = summary_of_runs(runs, names, compared)
+    summary = summary_blocks(runs, names, compared)
     title = ", ".join(names)
     page = Page(title, _SUBTITLE)
-    summary.add_to(page)
+    for block in summary:
+        block.add(page)
     if one:
         add_mean_curve(page, one)
     else:
@@ -86,7 +87,7 @@ def report(
         for heading, add in _sections(run, of_run[name], data_dirs, with_texts).items():
             with page.fold(prefix + heading, is_section=True):
                 add(page, run)
-    blocks = [f"# {markdown_text(title)}", _SUBTITLE, *summary.markdown()]
+    blocks = [f"# {markdown_text(title)}", _SUBTITLE, *(block.markdown for block in summary)]
     if one:
         blocks += noise_blocks(one)
     target.mkdir(parents=True, exist_ok=True)

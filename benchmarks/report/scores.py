@@ -5,8 +5,7 @@ import json
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from benchmarks.results.results import (
     encoder_label,
     largest_part,
     percent,
-    summary_of,
 )
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Table
@@ -46,8 +44,6 @@ class ScoreRow:
     score: TaskScore
     encoder: str  # its name, or the baseline's
     sample: Sample
-    # the encoder against its baselines, by their names, where they are compared
-    compared: Mapping[str, Against] = field(default_factory=dict)
 
     @property
     def first(self) -> Result:
@@ -57,7 +53,7 @@ class ScoreRow:
     @property
     def remarks(self) -> str:
         """Degenerate seeds, and rows that are not those of the official split."""
-        number, first = self.sample.summary.num_degenerate, self.first
+        number, first = self.sample.num_degenerate, self.first
         found = [f"{number} degenerate"] * bool(number)
         if "-" in first.split:
             found.append(f"{first.examples} rows of {first.split}")
@@ -71,7 +67,7 @@ _PAGE: Columns = {
     "encoder": lambda row: row.encoder,
     "score ± sd": lambda row: row.sample.text(),
     "95 % interval": lambda row: row.sample.estimate.text(),
-    "seeds": lambda row: row.sample.summary.num_seeds,
+    "seeds": lambda row: row.sample.num_seeds,
     "split": lambda row: row.first.split,
     "rows scored": lambda row: row.first.examples,
     "learnt from": lambda row: row.first.num_train_examples,
@@ -81,9 +77,9 @@ _TERMINAL: Columns = {
     "task": lambda row: row.first.title,
     "metric": lambda row: row.first.metric,
     "encoder": lambda row: row.encoder,
-    "mean": lambda row: percent(row.sample.summary.mean),
-    "sd": lambda row: percent(row.sample.summary.sd),
-    "seeds": lambda row: str(row.sample.summary.num_seeds),
+    "mean": lambda row: percent(row.sample.mean),
+    "sd": lambda row: percent(row.sample.sd),
+    "seeds": lambda row: str(row.sample.num_seeds),
     "": lambda row: row.remarks,
 }
 _CSV: Columns = {
@@ -93,10 +89,10 @@ _CSV: Columns = {
     "train_fraction": lambda row: row.first.train_fraction,
     "split": lambda row: row.first.split,
     "examples": lambda row: row.first.num_examples,
-    "mean": lambda row: row.sample.summary.mean,
-    "sd": lambda row: row.sample.summary.sd,
-    "seeds": lambda row: row.sample.summary.num_seeds,
-    "degenerate": lambda row: row.sample.summary.num_degenerate,
+    "mean": lambda row: row.sample.mean,
+    "sd": lambda row: row.sample.sd,
+    "seeds": lambda row: row.sample.num_seeds,
+    "degenerate": lambda row: row.sample.num_degenerate,
 }
 _CARD: Columns = {
     "task": lambda row: row.first.title,
@@ -104,21 +100,14 @@ _CARD: Columns = {
     "metric": lambda row: row.first.metric,
     "score": lambda row: row.sample.text(),
     "95 % interval": lambda row: row.sample.estimate.text(),
-    "seeds": lambda row: row.sample.summary.num_seeds,
+    "seeds": lambda row: row.sample.num_seeds,
 }
 
 
-def score_rows(scores: Sequence[TaskScore], compared: Sequence[Against] = ()) -> list[ScoreRow]:
+def score_rows(scores: Sequence[TaskScore]) -> list[ScoreRow]:
     """Each encoder's row, then those of its baselines, task by task."""
     return [
-        ScoreRow(
-            score,
-            name,
-            sample,
-            {a.baseline: a for a in compared if a.score is score and sample is score.pretrained},
-        )
-        for score in scores
-        for name, sample in score.samples.items()
+        ScoreRow(score, name, sample) for score in scores for name, sample in score.samples.items()
     ]
 
 
@@ -159,8 +148,8 @@ def _is_weak(score: TaskScore) -> bool:
     own, baseline = score.pretrained, score.by_role["bag-of-words"]
     if not own.values or score.first.search:
         return False
-    gain = own.summary.mean - baseline.summary.mean if baseline.values else 0.0
-    return own.summary.num_degenerate > 0 or (gain if score.first.higher_is_better else -gain) < 0
+    gain = own.mean - baseline.mean if baseline.values else 0.0
+    return own.num_degenerate > 0 or (gain if score.first.higher_is_better else -gain) < 0
 
 
 def write_scores(results: Sequence[Result], place: Path) -> None:
@@ -175,36 +164,26 @@ def write_scores(results: Sequence[Result], place: Path) -> None:
 
 def card_lines(run: RunFolder, compared: Sequence[Against]) -> list[str]:
     """For a model card: the run's own encoder with its baselines and the differences to them."""
-    columns = dict(_CARD)
-    for model, name in BASELINES.items():
-        columns[name] = partial(_baseline_score, model)
-        columns[f"difference to {name}, 95 %"] = partial(_difference, name)
-        columns[f"than {name}"] = partial(_outcome, name)
-    rows = score_rows([score for score in scores_of(run) if not score.encoder], compared)
-    rows = [row for row in rows if row.sample is row.score.pretrained]
-    if not rows:
+    scores = [score for score in scores_of(run) if score.pretrained.values and not score.encoder]
+    if not scores:
         return []
+    table = _table([ScoreRow(s, s.first.encoder, s.pretrained) for s in scores], _CARD)
+    headers, rows = list(table.headers), [list(row) for row in table.rows]
+    for role, name in BASELINES.items():
+        headers += [name, f"difference to {name}, 95 %", f"than {name}"]
+        for score, row in zip(scores, rows, strict=True):
+            row += [score.by_role[role].text(), None, None]
+            for a in compared:
+                if a.score is score and a.baseline == name:
+                    difference = a.comparison.difference
+                    row[-2:] = [difference.text() if difference else None, a.comparison.outcome]
     return [
-        *_table(rows, columns).markdown(),
+        *Table(headers, rows).markdown(),
         "",
         "Scores: mean ± sd over seeds; intervals over examples and seeds. The interval of a "
         "difference is not corrected for several differences; the outcome is (Holm). Random "
         "initialisation: the same network without pretraining. TF-IDF: with logistic regression.",
     ]
-
-
-def _baseline_score(model: str, row: ScoreRow) -> str:
-    return row.score.by_role[model].text()
-
-
-def _difference(baseline: str, row: ScoreRow) -> str | None:
-    against = row.compared.get(baseline)
-    difference = against and against.comparison.difference
-    return difference.text() if difference else None
-
-
-def _outcome(baseline: str, row: ScoreRow) -> str | None:
-    return row.compared[baseline].comparison.outcome if baseline in row.compared else None
 
 
 # Differences.
@@ -238,7 +217,6 @@ class Encoder:
     """One encoder's scores by task, by the name that it has on the page."""
 
     name: str
-    run: RunFolder
     scores: Mapping[str, TaskScore]
 
     @property
@@ -259,7 +237,7 @@ def encoders_of(runs: Sequence[RunFolder], names: Sequence[str]) -> list[Encoder
             other = next(iter(scores.values())).encoder
             is_alone = not other or len(by_stage) == 1
             label = name if is_alone else other if len(runs) == 1 else f"{name}, {other}"
-            found.append(Encoder(label, run, scores))
+            found.append(Encoder(label, scores))
     return found
 
 
@@ -270,10 +248,10 @@ def mean_over_tasks(samples: Sequence[Sample]) -> Sample | None:
         return None
     seeds = samples[0].values.keys()
     if any(sample.values.keys() != seeds for sample in samples):
-        mean = statistics.fmean(sample.summary.mean for sample in samples)
-        return Sample({0: mean}, summary_of([mean]))
+        mean = statistics.fmean(sample.mean for sample in samples)
+        return Sample({0: mean})
     values = {seed: statistics.fmean(s.values[seed] for s in samples) for seed in seeds}
-    return Sample(values, summary_of(list(values.values())))
+    return Sample(values)
 
 
 def encoder_table(encoders: Sequence[Encoder], compared: Sequence[Against]) -> tuple[Table, str]:
@@ -296,7 +274,7 @@ def encoder_table(encoders: Sequence[Encoder], compared: Sequence[Against]) -> t
     published = _published_rows(first, tasks, has_mean)
     headers = [Cell(""), *(Cell(first[t].first.title, _about(first[t])) for t in tasks)]
     headers += [Cell("mean", f"{len(tasks)} tasks")] * has_mean
-    seeds = sorted({s.summary.num_seeds for of in samples.values() for s in of.values()})
+    seeds = sorted({s.num_seeds for of in samples.values() for s in of.values()})
     note = (
         f"Percent, mean of {' to '.join(map(str, dict.fromkeys([seeds[0], seeds[-1]])))} seeds ± "
         "their standard deviation. Bold: an encoder that is better than all it is compared with, "
@@ -319,7 +297,7 @@ def _about(score: TaskScore) -> str:
 def _cell(sample: Sample | None, is_bold: bool = False) -> Cell:
     if sample is None or not sample.values:
         return _DASH
-    mean, sd = sample.summary.mean, sample.summary.sd
+    mean, sd = sample.mean, sample.sd
     return Cell(percent(mean, 1), "" if sd is None else f"± {percent(sd, 1)}", is_bold)
 
 
@@ -350,7 +328,7 @@ def _published_rows(
         for model, scores in models.items():
             shared = {s.task: s for s in scores if metrics.get(s.task) == s.metric}
             if shared and all(model != row[0] for row in rows):
-                gaps = [s.value - first[t].pretrained.summary.mean for t, s in shared.items()]
+                gaps = [s.value - first[t].pretrained.mean for t, s in shared.items()]
                 ranked.append((-len(shared), abs(statistics.fmean(gaps)), model, shared))
         for _, _, model, shared in sorted(ranked, key=lambda r: r[:3])[:_NUM_PUBLISHED]:
             cells = [
@@ -401,9 +379,9 @@ def add_scores(page: Page, run: RunFolder, compared: Sequence[Against]) -> None:
 def degenerate_text(score: TaskScore) -> str:
     """'2 of 3 runs of bert degenerate'; empty if none is."""
     return ", ".join(
-        f"{summary.num_degenerate} of {summary.num_seeds} runs of {name} degenerate"
+        f"{sample.num_degenerate} of {sample.num_seeds} runs of {name} degenerate"
         for name, sample in score.samples.items()
-        if (summary := sample.summary).num_degenerate
+        if sample.num_degenerate
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 
 from benchmarks.report.noise import verdict_lines
 from benchmarks.report.published import CUT_FRACTION
@@ -19,7 +19,7 @@ from benchmarks.report.scores import (
 from benchmarks.report.stages import open_alarms, unfinished_text
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.results.table import Table, markdown_text
+from benchmarks.results.table import Block, markdown_text
 from benchmarks.statistics.comparison import Against
 from benchmarks.statistics.scores import TaskScore, scores_of
 from electrify.page.page import Page
@@ -56,7 +56,7 @@ def _sentence(encoder: Encoder, compared: Sequence[Against]) -> str:
     else:
         text = f"{mean.text(1)} over {len(scores)} tasks"
         if random := mean_over_tasks([score.by_role["random-init"] for score in scores.values()]):
-            gain = 100 * (mean.summary.mean - random.summary.mean)
+            gain = 100 * (mean.mean - random.mean)
             text += f", {gain:+.1f} over {BASELINES['random-init']}"
     parts = []
     own = _of_encoder(encoder, compared)
@@ -120,7 +120,7 @@ def warnings_of(
             f"More than {100 * CUT_FRACTION:g} % of the reported rows are longer than the model "
             f"takes: {', '.join(cut)}."
         )
-    if scores and min(s.pretrained.summary.num_seeds for s in scores) < _FEW_SEEDS:
+    if scores and min(s.pretrained.num_seeds for s in scores) < _FEW_SEEDS:
         warnings.append("Fewer than three seeds hardly show how much a seed changes a score.")
     return warnings[:_MAX_WARNINGS]
 
@@ -155,61 +155,37 @@ def _lost_sentences(compared: Sequence[Against]) -> list[str]:
     return sentences
 
 
-@dataclass(frozen=True)
-class Summary:
-    """What stands at the top of a report."""
-
-    verdicts: list[str]
-    figures: list[tuple[str, str]]
-    scores: Table | None
-    note: str
-    compared: Sequence[Against]
-    warnings: list[str]
-
-    def add_to(self, page: Page) -> None:
-        """Verdict, figures, table, forest plot and warnings."""
-        for text in self.verdicts:
-            page.verdict(text)
-        if self.figures:
-            page.key_figures(self.figures)
-        if self.scores:
-            self.scores.add_to(page)
-            page.paragraph(self.note)
-        rows: dict[str, dict[str, tuple[float, float, float]]] = {}
-        for a, task in zip(self.compared, labels_of(self.compared), strict=True):
-            if gain := a.comparison.difference:
-                label = f"{task}, {a.run}" if a.run else task
-                mark = 100 * gain.value, 100 * gain.low, 100 * gain.high
-                rows.setdefault(label, {})[f"against {a.baseline}"] = mark
-        if rows:
-            label = "points better (right) or worse (left)"
-            page.forest_plot("Differences, each with its own 95 % interval", rows, label)
-        for text in self.warnings:
-            page.paragraph(f"⚠ {text}")
-
-    def markdown(self) -> list[str]:
-        """Blocks of the same in Markdown, with the differences as a table."""
-        blocks = [markdown_text(text) for text in self.verdicts]
-        if self.figures:
-            blocks.append(" · ".join(markdown_text(f"{a} {b}") for a, b in self.figures))
-        if self.scores:
-            blocks += ["\n".join(self.scores.markdown()), markdown_text(self.note)]
-        if self.compared:
-            blocks.append("\n".join(difference_table(self.compared).markdown()))
-        return blocks + [markdown_text(f"Beware: {text}") for text in self.warnings]
-
-
-def summary_of_runs(
+def summary_blocks(
     runs: Sequence[RunFolder], names: Sequence[str], compared: Sequence[Against]
-) -> Summary:
-    """Of one run, or of several side by side; `compared` are the differences to show."""
+) -> list[Block]:
+    """Verdict, figures, scores, differences and warnings of one run, or of several side by side."""
     encoders = encoders_of(runs, names)
-    table, note = encoder_table(encoders, compared) if encoders else (None, "")
-    return Summary(
-        verdicts(runs, names, encoders, compared),
-        key_figures(runs, encoders, compared),
-        table,
-        note,
-        compared,
-        warnings_of(runs, encoders, compared),
-    )
+    blocks = [
+        Block(partial(Page.verdict, text=text), markdown_text(text))
+        for text in verdicts(runs, names, encoders, compared)
+    ]
+    if figures := key_figures(runs, encoders, compared):
+        line = " · ".join(markdown_text(f"{a} {b}") for a, b in figures)
+        blocks.append(Block(partial(Page.key_figures, items=figures), line))
+    if encoders:
+        table, note = encoder_table(encoders, compared)
+        blocks += [Block.of_table(table), Block.of_text(note)]
+    if compared:
+        table = difference_table(compared)
+        blocks.append(Block(partial(_plot_differences, compared), "\n".join(table.markdown())))
+    return blocks + [
+        Block(partial(Page.paragraph, text=f"⚠ {text}"), markdown_text(f"Beware: {text}"))
+        for text in warnings_of(runs, encoders, compared)
+    ]
+
+
+def _plot_differences(compared: Sequence[Against], page: Page) -> None:
+    rows: dict[str, dict[str, tuple[float, float, float]]] = {}
+    for a, task in zip(compared, labels_of(compared), strict=True):
+        if gain := a.comparison.difference:
+            label = f"{task}, {a.run}" if a.run else task
+            mark = 100 * gain.value, 100 * gain.low, 100 * gain.high
+            rows.setdefault(label, {})[f"against {a.baseline}"] = mark
+    if rows:
+        label = "points better (right) or worse (left)"
+        page.forest_plot("Differences, each with its own 95 % interval", rows, label)

@@ -3,9 +3,7 @@
 import hashlib
 import math
 import os
-import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -227,21 +225,3 @@ def largest_part(results: Iterable[Result]) -> list[Result]:
 def percent(value: float | None, digits: int = 2) -> str:
     """A score as people quote it: 0.85694 is '85.69'; None is a dash."""
     return "–" if value is None else f"{100 * value:.{digits}f}"
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A task's headline over seeds; nan in a seed makes mean and sd nan."""
-
-    mean: float
-    sd: float | None  # sample standard deviation; None with fewer than two seeds
-    num_seeds: int
-    num_degenerate: int = 0
-
-
-def summary_of(values: Sequence[float], num_degenerate: int = 0) -> Summary:
-    """Mean, sd and n of the scores of one task and encoder; the mean of none is nan."""
-    mean, sd = statistics.fmean(values) if values else math.nan, None
-    if len(values) > 1:
-        sd = statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
-    return Summary(mean, sd, len(values), num_degenerate)

@@ -4,7 +4,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -72,6 +72,24 @@ class Table:
         ]
 
 
+@dataclass(frozen=True)
+class Block:
+    """A text, plot or table: puts itself on a page; of a plot there is no Markdown."""
+
+    add: Callable[[Page], None]
+    markdown: str = ""
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """A paragraph."""
+        return cls(lambda page: page.paragraph(text), markdown_text(text))
+
+    @classmethod
+    def of_table(cls, table: Table) -> Self:
+        """Without its caption in Markdown."""
+        return cls(table.add_to, "\n".join(table.markdown()))
+
+
 def record_lines(records: Sequence[Record]) -> list[str]:
     """A table in Markdown of cells by their header; nothing of no records."""
     return Table.of(records).markdown()
@@ -81,11 +99,6 @@ def markdown_text(text: str) -> str:
     """Text on one line with nothing left that Markdown would read as markup."""
     line = " ".join(printable(text).split())  # split() takes Unicode's line ends too
     return _SPECIAL.sub(r"\\\1", line)
-
-
-def defined(value: float) -> float | None:
-    """None, which is a dash in tables, for nan."""
-    return None if math.isnan(value) else value
 
 
 def short(value: float | None) -> str | None:

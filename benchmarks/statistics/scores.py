@@ -18,10 +18,8 @@ from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.results import (
     BASELINES,
     Result,
-    Summary,
     differing,
     percent,
-    summary_of,
     task_of,
 )
 from benchmarks.results.run_folder import RunFolder
@@ -33,15 +31,31 @@ from electrify.system.outcome import UserError
 
 @dataclass(frozen=True)
 class Sample:
-    """The headline metric of one task and encoder by seed, and its mean and sd.
+    """The headline metric of one task and encoder by seed.
 
     `draws` are the scores on resampled examples; None where the predictions are not at hand.
     """
 
     values: Mapping[int, float]
-    summary: Summary
     draws: Draws | None = None
     metric: str = ""
+    num_degenerate: int = 0
+
+    @property
+    def num_seeds(self) -> int:
+        return len(self.values)
+
+    @property
+    def mean(self) -> float:
+        """Over seeds; nan of none, and where a seed's score is."""
+        return statistics.fmean(self.values.values()) if self.values else math.nan
+
+    @property
+    def sd(self) -> float | None:
+        """The sample standard deviation over seeds; None of fewer than two."""
+        if len(self.values) < 2:
+            return None
+        return statistics.stdev(self.values.values()) if math.isfinite(self.mean) else math.nan
 
     @property
     def range(self) -> tuple[float, float]:
@@ -60,8 +74,8 @@ class Sample:
         """'81.23 ± 0.45' in percent, the value alone of one seed, a dash of none."""
         if not self.values:
             return "–"
-        spread = "" if self.summary.sd is None else f" ± {percent(self.summary.sd, digits)}"
-        return f"{percent(self.summary.mean, digits)}{spread}"
+        spread = "" if self.sd is None else f" ± {percent(self.sd, digits)}"
+        return f"{percent(self.mean, digits)}{spread}"
 
 
 _HEADLINES = {task.headline for task in TASKS.values()}
@@ -116,8 +130,7 @@ def sample_of(results: Sequence[Result], draws: Draws | None = None) -> Sample:
     """The seeds of one task and one encoder; of no results, an empty sample."""
     values = {result.seed: result.value for result in results}
     num_degenerate = sum(result.degenerate is not None for result in results)
-    summary = summary_of([result.value for result in results], num_degenerate)
-    return Sample(values, summary, draws, results[0].metric if results else "")
+    return Sample(values, draws, results[0].metric if results else "", num_degenerate)
 
 
 def task_scores(

@@ -116,8 +116,9 @@ def _table(part: _Part, parts: dict[str, _Part]) -> str:
 
 
 def _is_same(field: _Schema, above: _Schema | None) -> bool:
-    is_key = above is not None and not _model_of(field)
-    return is_key and field.get("description") in (None, above.get("description"))  # type: ignore
+    if above is None or _model_of(field):
+        return False
+    return field.get("description") in (None, above.get("description"))
 
 
 def _row(part: _Part, key: str, parts: dict[str, _Part]) -> str:

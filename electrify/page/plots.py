@@ -187,8 +187,14 @@ def scatter_svg(
             for x, y, label in marks:
                 axes.plot(x, y, color=colors[name], markersize=6, marker=_marker(index))
                 text = shorten(label, _MAX_LABEL_COLUMNS)
-                where = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
-                axes.annotate(text, (x, y), fontsize=FONT - 1.5, **where)  # type: ignore[arg-type]
+                axes.annotate(
+                    text,
+                    (x, y),
+                    xytext=(0, 6),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=FONT - 1.5,
+                )
         axes.margins(0.12)
         marks = [mark for of in points.values() for mark in of]
         plain = [(x, y) for x, y, _ in marks]

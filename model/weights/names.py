@@ -6,7 +6,7 @@ takes that back.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import torch
@@ -76,18 +76,6 @@ _MODERN_DETECTOR: Pairs = (
     ("dense.", "head.dense."),
     ("norm.", "head.norm."),
     ("prediction.", "classifier."),
-)
-_ELECTRA_SIZES = (
-    "vocab_size",
-    "embedding_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "layer_norm_eps",
 )
 WORD_TABLE = "electra.embeddings.word_embeddings.weight"
 OUTPUT_TABLE = "generator_lm_head.weight"  # the word table again
@@ -211,10 +199,9 @@ def to_transformers(model: ElectraPretrainer, folder: str) -> PreTrainedModel:
         made: PreTrainedModel = kind(config)
         made.load_state_dict(_modern_weights(weights, network, shape), strict=True)
     else:
-        sizes = {name: getattr(shape, name) for name in _ELECTRA_SIZES}
         made = kind(
             ElectraConfig(
-                **sizes,
+                **_common(shape, ElectraConfig()),
                 initializer_range=model.config.initializer_range,
                 hidden_act="gelu",
                 type_vocab_size=2,
@@ -237,6 +224,11 @@ def transformers_class(network: Network, config: PretrainConfig) -> type[PreTrai
     return chosen
 
 
+def _common(shape: EncoderShape, config: object) -> dict[str, Any]:
+    """The sizes that a config of `transformers` has under the same names."""
+    return {name: value for name, value in asdict(shape).items() if hasattr(config, name)}
+
+
 def modern_config(
     shape: EncoderShape, special: SpecialTokens, initializer_range: float
 ) -> ModernBertConfig:
@@ -248,20 +240,15 @@ def modern_config(
         "sliding_attention": shape.local_rope_theta,
     }
     rope = {kind: {"rope_type": "default", "rope_theta": theta} for kind, theta in thetas.items()}
-    config = ModernBertConfig(
-        vocab_size=shape.vocab_size,
-        hidden_size=shape.hidden_size,
-        intermediate_size=shape.intermediate_size,
-        num_hidden_layers=shape.num_hidden_layers,
-        num_attention_heads=shape.num_attention_heads,
-        max_position_embeddings=shape.max_position_embeddings,
+    kind: Any = ModernBertConfig  # partly typed
+    config: ModernBertConfig = kind(
+        **_common(shape, ModernBertConfig()),
         norm_eps=shape.layer_norm_eps,
         norm_bias=False,
         attention_bias=True,
         mlp_bias=False,
         hidden_activation="gelu",
         layer_types=kinds,
-        local_attention=shape.local_attention,
         rope_parameters=rope,
         attention_dropout=shape.attention_probs_dropout_prob,
         mlp_dropout=shape.hidden_dropout_prob,

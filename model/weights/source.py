@@ -201,7 +201,7 @@ def read_given(folder: Path) -> Given:
         )
     options = read_json(path)
     kind = options.get("model_type") if isinstance(options, dict) else None
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise UserError(
             f"{path}: model_type = {kind!r}; only {', '.join(map(repr, _KINDS))} can be trained on"
         )
@@ -240,20 +240,14 @@ def _modern_shape(config: Any, path: Path) -> EncoderShape:
             f"{path}: layer_types or rope_parameters are none that can be trained on: every nth "
             "layer must be global, and positions of the type default"
         )
-    return EncoderShape(
-        vocab_size=config.vocab_size,
+    return EncoderShape.of(
+        config,
         embedding_size=config.hidden_size,
-        hidden_size=config.hidden_size,
-        num_hidden_layers=config.num_hidden_layers,
-        num_attention_heads=config.num_attention_heads,
-        intermediate_size=config.intermediate_size,
-        max_position_embeddings=config.max_position_embeddings,
         hidden_dropout_prob=config.mlp_dropout,
         attention_probs_dropout_prob=config.attention_dropout,
         layer_norm_eps=config.norm_eps,
         architecture="modern",
         global_attn_every_n_layers=every,
-        local_attention=config.local_attention,
         global_rope_theta=rope["full_attention"]["rope_theta"],
         local_rope_theta=rope["sliding_attention"]["rope_theta"],
     )

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.leakage.examples import write_items
-from benchmarks.leakage.report import leakage_rows
-from benchmarks.leakage.scores import scores_without
+from benchmarks.leakage.report import leakage_rows, scores_without
 from benchmarks.report.report import report
 from benchmarks.results.predictions import score_lines
 from benchmarks.results.results import RESULTS, append_result, percent
@@ -104,9 +103,9 @@ def run(tmp_path):
 def test_scores_without_touched_rows_are_those_of_the_other_lines(run):
     scores, notes = scores_without(read_run(run))
     assert notes == ()
-    assert [score.model for score in scores] == ["pretrained", "random-init"]
+    assert [score.role for score in scores] == ["pretrained", "random-init"]
     for score in scores:
-        by_seed = [_lines(seed, score.model == "pretrained") for seed in (0, 1)]
+        by_seed = [_lines(seed, score.role == "pretrained") for seed in (0, 1)]
 
         def mean(is_in, by_seed=by_seed):
             values = [
@@ -116,7 +115,8 @@ def test_scores_without_touched_rows_are_those_of_the_other_lines(run):
             return sum(values) / len(values)
 
         assert score.num_touched == len(TOUCHED)
-        assert score.all.value == pytest.approx(mean(lambda _: True))
+        whole = score.score.by_role[score.role].estimate.value
+        assert whole == pytest.approx(mean(lambda _: True))
         for part, is_in in (
             (score.without, lambda identity: identity not in TOUCHED),
             (score.touched, lambda identity: identity in TOUCHED),
@@ -125,7 +125,7 @@ def test_scores_without_touched_rows_are_those_of_the_other_lines(run):
             assert part.value == pytest.approx(mean(is_in))
             assert part.low <= part.value <= part.high
     assert scores[0].touched.value == 1.0
-    assert scores[0].without.value < scores[0].all.value
+    assert scores[0].without.value < scores[0].score.pretrained.estimate.value
 
 
 def test_the_report_shows_them_and_escapes_what_was_found(run):

@@ -90,7 +90,7 @@ def test_a_curve_goes_from_the_untrained_network_to_the_export(on_the_way):
     assert left_out == []
     points = curves["glue-cola"]
     assert [p.step for p in points] == [0, 120, 300, 400]
-    assert [p.sample.summary.mean for p in points] == pytest.approx([0.05, 0.15, 0.35, 0.45])
+    assert [p.sample.mean for p in points] == pytest.approx([0.05, 0.15, 0.35, 0.45])
     assert [p.tokens for p in points] == [0, 120_000, 300_000, 400_000]  # between two records
     assert points[1].sample.range == (0.1, 0.2)
     assert [p.flops for p in points] == pytest.approx([0, 1.2e11, 3e11, 4e11])

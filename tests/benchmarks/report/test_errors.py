@@ -6,14 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.report.errors import (
-    confusions,
-    group_scores,
-    label_scores,
-    worst,
-)
+from benchmarks.report.errors import TaskErrors
 from benchmarks.report.report import report
-from benchmarks.results.results import append_result
+from benchmarks.results.results import append_result, percent
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.errors import failure_of, parts_of
 from tests.benchmarks.conftest import make_result, put_predictions, text_of
@@ -32,6 +27,10 @@ from tests.benchmarks.records import (
 HOSTILE = "<script>alert('가')</script> \"q\" \u202edlrow\u202c \x07 | `*_[a](b) & </dd></details>"
 
 
+def errors_in(task, runs, control=None, with_texts=True):
+    return TaskErrors("", task, runs, control or {}, with_texts=with_texts)
+
+
 def label_line(task, number, gold, probabilities):
     predicted = task.labels[int(np.argmax(probabilities))]
     return {
@@ -44,20 +43,22 @@ def label_line(task, number, gold, probabilities):
 
 def test_f1_by_label_is_what_the_metrics_average():
     lines = lines_of(YNAT, np.random.default_rng(1), 300)
-    scores = label_scores(YNAT, {0: lines}, {})
-    f1s = [score.f1 for score in scores]
+    scores = errors_in(YNAT, {0: lines}).labels
+    f1s = [score.value for score in scores]
     assert np.mean(f1s) == pytest.approx(YNAT.score(lines)["macro_f1"], abs=1e-12)
     gold = Counter(line["gold"] for line in lines)
     right = Counter(line["gold"] for line in lines if line["gold"] == line["prediction"])
     said = Counter(line["prediction"] for line in lines)
-    assert [score.label for score in scores] == [label for label in YNAT.labels if said[label]]
+    assert [score.name for score in scores] == [label for label in YNAT.labels if said[label]]
     for score in scores:
-        assert score.num_gold == gold[score.label]
-        assert score.num_predicted == said[score.label]
-        assert score.precision == right[score.label] / said[score.label]
-        recall = right[score.label] / gold[score.label] if gold[score.label] else math.nan
-        assert score.recall == pytest.approx(recall, nan_ok=True)
-        assert math.isnan(score.random_f1)
+        label, num_gold, num_predicted, precision, recall, f1, f1_range, random_f1 = score.cells
+        name = score.name
+        assert label == YNAT.label_names.get(name, name)
+        assert score.count == num_gold == gold[name]
+        assert num_predicted == said[name]
+        assert precision == percent(right[name] / said[name], 1)
+        assert recall == (percent(right[name] / gold[name], 1) if gold[name] else "–")
+        assert (f1_range, random_f1) == (f"{f1} to {f1}", "–")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_parts_are_those_that_the_metric_counts(task, metric):
 
 def test_entities_are_those_of_the_metric():
     lines = lines_of(NER, np.random.default_rng(1), 60)
-    f1s = [score.f1 for score in label_scores(NER, {0: lines}, {})]
+    f1s = [score.value for score in errors_in(NER, {0: lines}).labels]
     assert np.mean(f1s) == pytest.approx(NER.score(lines)["entity_macro_f1_by_offsets"], abs=1e-12)
 
 
@@ -92,7 +93,7 @@ def test_the_worst_are_wrong_by_the_median_of_the_seeds_and_the_surest_come_firs
         seed: [label_line(RTE, number, "entailment", p) for number, p in enumerate(column)]
         for seed, column in enumerate(by_seed)
     }
-    found = worst(RTE, runs, None, True)
+    found = errors_in(RTE, runs).worst
     assert [wrong.id for wrong in found] == ["0", "3", "2"]
     assert [wrong.num_seeds for wrong in found] == [3, 2, 3]
     assert found[0].failure.severity == 0.9
@@ -121,22 +122,25 @@ def test_answers_are_wrong_unless_they_match_when_normalised():
         question(3, ["cat"], "cat", 4.0),
         question(4, [], "dog", 4.0),
     ]
-    found = worst(SQUAD_2, {0: lines}, None, True)
+    found = errors_in(SQUAD_2, {0: lines}).worst
     assert [wrong.id for wrong in found] == ["3", "1", "2"]
     assert found[0].failure.severity == pytest.approx(1 / (1 + math.exp(-4)))
     assert found[0].failure.prediction == "(no answer)"
     assert found[2].failure.gold == "(no answer)"
     assert "“dog” 0.800" in found[1].failure.certainty
-    counts = confusions(SQUAD_2, {0: lines})
+    counts = errors_in(SQUAD_2, {0: lines}).confusions
     assert counts["answer", "answer"] == 2
     assert counts["no answer", "answer"] == counts["answer", "no answer"] == 1
-    groups = group_scores(SQUAD_2, {0: lines, 1: lines}, {1: lines})
-    assert sum(group.num_examples for group in groups) == len(lines)
-    assert all(g.score.low <= g.score.value == g.random <= g.score.high for g in groups)
-    scores = {group.group: group.score.value for group in groups}
+    groups = errors_in(SQUAD_2, {0: lines, 1: lines}, {1: lines}).groups
+    assert sum(group.count for group in groups) == len(lines)
     official = SQUAD_2.score(lines)
-    assert scores == {"answer": official["HasAns_f1"], "no answer": official["NoAns_f1"]}
-    assert confusions(SQUAD_1, {0: lines}) == {}
+    expected = {"answer": official["HasAns_f1"], "no answer": official["NoAns_f1"]}
+    assert {group.cells[1]: group.value for group in groups} == expected
+    for group in groups:
+        _, _, _, value, interval, random_init = group.cells
+        low, high = map(float, interval.split(" to "))
+        assert low <= float(value) == float(random_init) <= high
+    assert errors_in(SQUAD_1, {0: lines}).confusions == {}
 
 
 def make_run(folder: Path, data: Path, texts: list[str], num_seeds: int = 3) -> Path:
@@ -214,7 +218,7 @@ def test_texts_are_quoted_only_where_asked_for(tmp_path):
     ],
 )
 def test_answers_are_not_quoted_either(task, lines):
-    assert any("密" in wrong.failure.gold for wrong in worst(task, {0: lines}, None, True))
-    unquoted = worst(task, {0: lines}, None, False)
+    assert any("密" in wrong.failure.gold for wrong in errors_in(task, {0: lines}).worst)
+    unquoted = errors_in(task, {0: lines}, with_texts=False).worst
     assert unquoted
     assert "密" not in repr(unquoted)

@@ -47,7 +47,7 @@ def compared_of(scores: list[TaskScore]) -> list[Against]:
 
 def test_undecided_is_neither_better_nor_worse_and_nothing_is_advised(run):
     scores = task_scores("evaluate", run.evaluations["evaluate"])
-    encoder = Encoder("ours", run, {score.first.task: score for score in scores})
+    encoder = Encoder("ours", {score.first.task: score for score in scores})
     compared = compared_of(scores)
     [sentence] = verdicts([run], ["ours"], [encoder], compared)
     for floor in BASELINES.values():
