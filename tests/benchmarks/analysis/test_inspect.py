@@ -78,8 +78,9 @@ def test_proposals_are_the_generators_without_the_piece_and_special_tokens(
         if token != "국회" and token[0] != "["
     }
     wanted = sorted(others.items(), key=lambda pair: -pair[1])[:5]
-    assert [(each.token, each.word) for each in proposals.others] == [(t, t) for t, _ in wanted]
-    assert [each.probability for each in proposals.others] == pytest.approx([p for _, p in wanted])
+    tokens, proposed, probabilities = zip(*proposals.others, strict=True)
+    assert list(tokens) == list(proposed) == [token for token, _ in wanted]
+    assert probabilities == pytest.approx([p for _, p in wanted])
 
 
 def test_a_planted_word_is_flagged_and_its_parts_are_those_planted(plant):

@@ -18,9 +18,6 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def double(number, report):
-    if multiprocessing.parent_process():
-        # a signal to the whole group, as of a closed terminal, must leave the parent time to save
-        assert all(signal.getsignal(number) is signal.SIG_IGN for number in SIGNALS)
     for _ in range(number):
         report(10)
     return 2 * number
@@ -41,33 +38,37 @@ def die(report):
     os._exit(1)
 
 
-@pytest.mark.parametrize("num_processes", [1, 2])
-def test_results_and_steps_come_with_the_index_of_their_call(num_processes):
+def test_results_and_steps_come_with_the_index_of_their_call():
     rows = {0: 0, 1: 0, 2: 0}
 
     def on_step(index, num_rows):
         rows[index] += num_rows
 
-    found = dict(run_jobs(double, [(3,), (1,), (2,)], num_processes, on_step))
-    assert found == {0: 6, 1: 2, 2: 4}
+    assert dict(run_jobs(double, [(3,), (1,), (2,)], 1, on_step)) == {0: 6, 1: 2, 2: 4}
     assert rows == {0: 30, 1: 10, 2: 20}
 
 
-def meet(folder, name, report):
+def meet(folder, number, report):
     """What this process may use, once as many are here as there are calls."""
-    (folder / name).touch()
+    # a signal to the whole group, as of a closed terminal, must leave the parent time to save
+    assert all(signal.getsignal(of) is signal.SIG_IGN for of in SIGNALS)
+    (folder / str(number)).touch()
     while len(list(folder.iterdir())) < 2:
         time.sleep(0.01)
-    return os.environ["CUDA_VISIBLE_DEVICES"], torch.get_num_threads()
+    report(10 + number)
+    return number, os.environ["CUDA_VISIBLE_DEVICES"], torch.get_num_threads()
 
 
 def test_each_process_has_a_gpu_and_its_share_of_the_cores(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,2")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr("benchmarks.finetune.parallel.num_cores", lambda: 7)
-    calls = [(tmp_path, str(number)) for number in range(2)]
-    found = [result for _, result in run_jobs(meet, calls, 2, lambda index, num_rows: None)]
-    assert sorted(found) == [("2", 3), ("5", 3)]
+    rows = {}
+    calls = [(tmp_path, number) for number in range(2)]
+    found = dict(run_jobs(meet, calls, 2, rows.__setitem__))
+    assert {index: number for index, (number, *_) in found.items()} == {0: 0, 1: 1}
+    assert rows == {0: 10, 1: 11}
+    assert sorted(of for _, *of in found.values()) == [["2", 3], ["5", 3]]
 
 
 @pytest.mark.slow
