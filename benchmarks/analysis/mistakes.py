@@ -226,7 +226,8 @@ def marked_lines(model: str, language: str) -> list[str]:
     analysed = analyse(sentences) if language == "ko" else []
     words = words_by_form(analysed)
     for kind, title in _SHOWN.items() if analysed else ():
-        marked, missed = [], []  # lines of a mistake each
+        marked: list[str] = []  # lines of a mistake each
+        missed: list[str] = []
         for planted in plant_evenly(kind, analysed, words, len(analysed), seed=0):
             finding = examine(reader, planted.text, threshold, has_attributions=False)
             start, stop = planted.after

@@ -176,7 +176,7 @@ class Reader:
             columns = torch.tensor([place for i in batch for place in places[i]])
             inputs["input_ids"][at, columns] = self.source.tokenizer.mask_token_id
             logits = logits_at(self.generator, inputs, at, columns).cpu()
-            yield from zip(batch, logits.split(counts), strict=True)
+            yield from zip(batch, torch.split(logits, counts), strict=True)
 
     def surprisals(
         self, texts: Sequence[Ids], masks: Sequence[tuple[int, Sequence[int]]]

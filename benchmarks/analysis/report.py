@@ -87,7 +87,8 @@ def read_figures(record: Json) -> Figures:
 
 
 def _estimate(record: Json) -> Estimate:
-    return Estimate(**{name: math.nan if of is None else of for name, of in record.items()})
+    values: Json = {name: math.nan if of is None else of for name, of in record.items()}
+    return Estimate(**values)
 
 
 Part = str | Table | Callable[[Page], None]  # a paragraph, a table or a plot

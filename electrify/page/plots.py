@@ -162,7 +162,8 @@ def line_svg(
                 *zip(*points, strict=True), color=color, ls=style, marker=marker, markersize=3.5
             )
             if band := bands.get(name):
-                axes.fill_between(*zip(*band, strict=True), color=color, alpha=0.2, linewidth=0)
+                xs, lows, highs = zip(*band, strict=True)
+                axes.fill_between(xs, lows, highs, color=color, alpha=0.2, linewidth=0)
         _scale_axes(axes, [point for points in series.values() for point in points], log_x, log_y)
     return _svg_text(svg, prefix, f"{y_label} over {x_label}: {', '.join(series)}")
 
@@ -290,10 +291,11 @@ def _scale_axes(axes: "Axes", points: Points, log_x: bool, log_y: bool) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter
 
     values = [x for x, _ in points], [y for _, y in points]
-    for axis, is_log, along in zip((axes.xaxis, axes.yaxis), (log_x, log_y), values, strict=True):
+    sides = ("x", axes.xaxis, log_x), ("y", axes.yaxis, log_y)
+    for (name, axis, is_log), along in zip(sides, values, strict=True):
         positive = [value for value in along if value > 0] if is_log else []
         if positive:
-            axes.set(**{f"{axis.axis_name}scale": "log"})
+            axes.set(**{f"{name}scale": "log"})
             axis.set_minor_formatter(NullFormatter())
         _few_ticks(axis)
         # in less than a power of ten a logarithmic locator might have no tick in sight

@@ -151,8 +151,8 @@ def fetch(run: Path) -> None:
         new = folder.with_name(stage + _FETCHED)
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
-        for marker in (_SENT, NOT_COPIED):
-            (new / marker).touch()
+        for name in (_SENT, NOT_COPIED):
+            (new / name).touch()
         (new / MANIFEST).write_bytes(content)
         new.replace(folder)
         log(f"{stage}: finished at {url}")

@@ -390,12 +390,11 @@ _CHECKS: dict[str, Callable[[_Number], bool]] = {
         *(_is_national, _is_ipv4, _is_public),
     )
 }
-_FORMS = [
-    _Form(
-        **{key: _filled(value) if isinstance(value, str) else value for key, value in row.items()}
-    )
+_ROWS: list[dict[str, Any]] = [
+    {key: _filled(value) if isinstance(value, str) else value for key, value in row.items()}
     for row in _WORDS["forms"]
 ]
+_FORMS = [_Form(**row) for row in _ROWS]
 _PATTERNS = [re.compile(form.pattern) for form in _FORMS]
 _PLACES = [place for place, one in enumerate(_PATTERNS) if one not in _PATTERNS[:place]]
 _ANY_FORM = re.compile("|".join(f"({_PATTERNS[place].pattern})" for place in _PLACES))
