@@ -226,8 +226,8 @@ def marked_lines(model: str, language: str) -> list[str]:
     analysed = analyse(sentences) if language == "ko" else []
     words = words_by_form(analysed)
     for kind, title in _SHOWN.items() if analysed else ():
-        marked: list[str] = []  # lines of a mistake each
-        missed: list[str] = []
+        marked: list[tuple[str, str]] = []  # example and line of a mistake
+        missed: list[tuple[str, str]] = []
         for planted in plant_evenly(kind, analysed, words, len(analysed), seed=0):
             finding = examine(reader, planted.text, threshold, has_attributions=False)
             start, stop = planted.after
