@@ -50,13 +50,13 @@ def test_a_second_run_makes_the_same_bytes(demo: Path, tmp_path: Path):
         assert first["digest"] == second["digest"], stage
     scores = [
         [
-            (record["task"], record["model"], record["seed"], record["value"])
+            (record["task"], record["role"], record["seed"], record["value"])
             for record in map(json.loads, read_lines(folder / "evaluate" / "results.jsonl"))
         ]
         for folder in (demo, tmp_path / "second")
     ]
     assert scores[0] == scores[1]
-    assert {model for _, model, _, _ in scores[0]} == {"pretrained", "random-init", "bag-of-words"}
+    assert {role for _, role, _, _ in scores[0]} == {"pretrained", "random-init", "bag-of-words"}
 
 
 def test_run_again_does_nothing(demo: Path, capsys: pytest.CaptureFixture[str]):
@@ -66,7 +66,7 @@ def test_run_again_does_nothing(demo: Path, capsys: pytest.CaptureFixture[str]):
     assert {p: p.stat().st_mtime_ns for p in demo.rglob("manifest.json")} == before
     out, log = capsys.readouterr()
     assert "report:" in out
-    assert log.count("random initialisation: ") == 1  # the table of scores
+    assert log.count("over random initialisation (") == 1  # the verdict
     assert "wrong forms of particles are marked" in out
 
 

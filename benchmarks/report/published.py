@@ -1,6 +1,6 @@
 """Published scores beside ours, with what keeps the two from being compared.
 
-Published scores and costs are read from `benchmarks/published/*.json`. Each figure has its model,
+Published scores and costs are read from `benchmarks/report/figures/*.json`. Each figure has its model,
 split, protocol and source as far as they are stated; what is not stated says so. Figures are
 percent, as printed.
 """
@@ -19,7 +19,7 @@ from benchmarks.tasks.data import PART, SPLIT_EVAL
 from electrify.page.page import Page
 from electrify.storage.files import read_json
 
-FOLDER = Path(__file__).parents[1] / "published"
+FOLDER = Path(__file__).parent / "figures"
 CUT_FRACTION = 0.05  # of the reported rows, beyond which cutting them is named
 
 
@@ -101,7 +101,7 @@ def add_published(page: Page, run: RunFolder) -> None:
     beside = [(score, rows) for score, rows in beside if rows]
     if not beside:
         page.paragraph(
-            "No published score of these tasks is known here (benchmarks/published)."
+            "No published score of these tasks is known here (benchmarks/report/figures)."
             if without
             else "Nothing is scored yet that published scores could stand beside."
         )

@@ -213,9 +213,9 @@ def test_ticks_are_short(value, text):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda p: p.table(["a", "b"], [[1, 2], [1]]), ""),
-        (lambda p: p.table(["a"], [[1, 2]]), ""),
-        (lambda p: p.bar_plot("t", ["a"], {"s": [1, 2]}, "y"), ""),
+        (lambda p: p.table(["a", "b"], [[1, 2], [1]]), "zip()"),
+        (lambda p: p.table(["a"], [[1, 2]]), "zip()"),
+        (lambda p: p.bar_plot("t", ["a"], {"s": [1, 2]}, "y"), "zip()"),
         (lambda p: p.tokens("t", [("가", 1.5, True)]), "1.5 of '가' not in 0..1"),
         (lambda p: p.tokens("t", [("가", math.nan, True)]), "nan of '가' not in 0..1"),
     ],
