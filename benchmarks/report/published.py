@@ -1,7 +1,7 @@
 """Published scores beside ours, with what keeps the two from being compared.
 
-Published scores and costs are read from `benchmarks/report/figures/*.json`. Each figure has its model,
-split, protocol and source as far as they are stated; what is not stated says so. Figures are
+Published scores and costs are read from `benchmarks/report/figures/*.json`. Each figure has its
+model, split, protocol and source as far as they are stated; what is not stated says so. Figures are
 percent, as printed.
 """
 
