@@ -85,9 +85,9 @@ class Progress:
         self.total, self.done, self.initial = total, initial, initial
         on_terminal = sys.stderr.isatty()
         self._is_logged = is_main_process() and not on_terminal
-        line = "{desc}: {n_fmt}{unit}, {rate_fmt}{postfix}"
+        line = "{desc}: {n:,.0f}{unit}, {rate_fmt}{postfix}"
         if total:
-            line = "{desc}: {n_fmt}/{total_fmt}{unit} ({percentage:.0f} %), {rate_fmt}, "
+            line = "{desc}: {n:,.0f}/{total:,.0f}{unit} ({percentage:.0f} %), {rate_fmt}, "
             line += "{remaining} left{postfix}"
         self._bar: tqdm[None] = tqdm(
             total=total,
