@@ -165,7 +165,7 @@ def remove_control_characters(text: str) -> str:
     return _JOINERS.sub("", text) if held & JOINER else text
 
 
-_CSV_FIELD = re.compile(r'"((?:[^"]++|"")*+)"')
+_CSV_FIELD = re.compile(r'"((?>(?:[^"]++|"")*))"')
 
 
 def remove_csv_quotes(text: str) -> str:
@@ -217,8 +217,8 @@ def drop_hanja(text: str) -> str:
 # Hangul belongs to a URL behind / = _ % and -, as do brackets behind _ ("wiki/가람_(강)"). Other
 # scripts never do: without spaces nobody knows where such an address ends. Possessive: linear time.
 _URL_TAIL = (
-    r"(?:[A-Za-z0-9\-._~:/?#@!$&*+,;=%]++|\([A-Za-z0-9\-._~/%,]*+\)|(?<=_)\([^\s()]*+\)"
-    r"|(?<=[/=_%\-])[가-힣]++(?:[0-9]++[가-힣]++)*+)*+"
+    r"(?>(?:[A-Za-z0-9\-._~:/?#@!$&*+,;=%]++|\([A-Za-z0-9\-._~/%,]*+\)|(?<=_)\([^\s()]*+\)"
+    r"|(?<=[/=_%\-])[가-힣]++(?>(?:[0-9]++[가-힣]++)*))*)"
 )
 _URL = rf"(?:(?:[Hh][Tt][Tt][Pp][Ss]?|[Ff][Tt][Pp])://|[Ww]{{3}}\.(?=[A-Za-z0-9])){_URL_TAIL}"
 _URL_MARKS = ("://", "www.", "WWW.", "Www.")

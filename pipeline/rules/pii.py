@@ -84,7 +84,7 @@ def _count(counts: dict[str, int], kind: str) -> str:
 
 _ATOM = r"[A-Za-z0-9_%+\-]{1,64}+"
 _EMAIL = re.compile(
-    rf"(?<![A-Za-z0-9_@])(?=[A-Za-z0-9_]){_ATOM}(?:\.{_ATOM}){{0,9}}+\.?@"
+    rf"(?<![A-Za-z0-9_@])(?=[A-Za-z0-9_]){_ATOM}(?>(?:\.{_ATOM}){{0,9}})\.?@"
     r"((?:[A-Za-z0-9][A-Za-z0-9\-]{0,62}+\.){1,6}[A-Za-z]{2,24}+(?!@)"
     r"|(?:네이버|다음|한메일|지메일|네이트)(?:닷컴|\.com|\.net)?)"
 )

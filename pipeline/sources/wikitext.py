@@ -183,7 +183,7 @@ class _Scan:
             return
         if not namespace.strip() and colon:  # [[:Category:X]] is a link to see
             target = page
-        elif colon and not bar and re.fullmatch(r"[a-z]{2,3}(?:-[a-z]{2,12})*+", namespace):
+        elif colon and not bar and re.fullmatch(r"[a-z]{2,3}(?>(?:-[a-z]{2,12})*)", namespace):
             return  # the page in another language
         shown = label if label.strip() else target
         if self._count["{{"]:  # its marks are not those of the template's arguments

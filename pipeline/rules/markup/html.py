@@ -38,7 +38,7 @@ _BOOLEAN = (
 # (1) slash, (2) name, (3) attributes: an = somewhere, or words that need none. Behind a backslash
 # or backtick it is Markdown that speaks of the tag.
 _TAG = re.compile(
-    rf"<(?<![\\`]<)(/?)([a-z][a-z0-9]*+)((?:\s[^<>=]*+=[^<>]*+|(?:\s+(?:{_BOOLEAN}))++\s*+/?)?)\s*+/?>",
+    rf"<(?<![\\`]<)(/?)([a-z][a-z0-9]*+)((?:\s[^<>=]*+=[^<>]*+|(?>(?:\s+(?:{_BOOLEAN}))+)\s*+/?)?)\s*+/?>",
     re.IGNORECASE,
 )
 # behind a backtick that closes code: "`a`<br/>"

@@ -100,7 +100,7 @@ _HIDDEN = re.compile(r"\*{4}|\*{3}(?<![^\s(]\*{3})(?![^\s,.)])")
 # between them, or one word of letters that names and chat do not have, or as prose writes it
 _UNDERSCORES = re.compile(
     rf"_(?<![\w{_SIGNS}\\`*]_)(?=_?[\"'“‘«¿¡(]{{0,2}}[^\W_])(_?)"
-    rf"([\"'“‘«¿¡(]{{0,2}}[^\W_](?:[^\W_]|[{_SIGNS}])*+"
+    rf"([\"'“‘«¿¡(]{{0,2}}[^\W_](?>(?:[^\W_]|[{_SIGNS}])*)"
     rf"(?:(?=[ .,:;!?'\"’”…)\-])[\w{_SIGNS} .,:;!?'\"“”‘’«»…()/%&`\-–—،؛؟।]{{0,300}}?"
     rf"(?:[^\W_]|[{_SIGNS}.,;!?:)\"'”’»…`।]))?)_\1(?![A-Za-z0-9_`])"
 )
@@ -176,8 +176,8 @@ def _without_escape(angle: re.Match[str]) -> str:
 
 # text of a link: at most one pair of brackets in it
 _LINK = re.compile(
-    r"(?:!\[|\[)((?:[^\[\]]|\[[^\[\]\n]{0,100}\]){0,400}+)\]"
-    r"\([ \t]*(<[^<>\n]*>|[^\s()<>]*+(?:\([^\s()]*+\)[^\s()<>]*+)*+)"
+    r"(?:!\[|\[)((?>(?:[^\[\]]|\[[^\[\]\n]{0,100}\]){0,400}))\]"
+    r"\([ \t]*(<[^<>\n]*>|[^\s()<>]*+(?>(?:\([^\s()]*+\)[^\s()<>]*+)*))"
     r"([ \t\n]+(?:\"[^\"]{0,500}\"|'[^']{0,500}'))?[ \t]*\)"
 )
 # as _LINK, but long: of a picture told to the blind, or with quotes in the quoted title
@@ -246,7 +246,9 @@ def remove_references(text: str) -> str:
     return text
 
 
-_FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n((?:(?!\1)[^\n]*+\n){1,500}+)\1[ \t]*(?:\n|\Z)")
+_FRONT_MATTER = re.compile(
+    r"\A(---|\+\+\+)[ \t]*\n((?>(?:(?!\1)[^\n]*+\n){1,500}))\1[ \t]*(?:\n|\Z)"
+)
 _FRONT_LINE = re.compile(
     r"[\w.\-/]{1,60}(?: [\w.\-/]{1,30})?[ \t]*[:=](?:\s|$)|[ \t]|-(?:\s|$)|[#\]\[}{]"
 )
@@ -255,7 +257,7 @@ _TITLE = re.compile(
 )
 # data, not language; a few lines are an example of the text around them
 _JSON_BLOCK = re.compile(
-    r"^[ \t]*+```+jsonc?\b[^\n`]*\n(?:(?![ \t]*+```)[^\n]*\n){8,}+[ \t]*+```+", re.M
+    r"^[ \t]*+```+jsonc?\b[^\n`]*\n(?>(?:(?![ \t]*+```)[^\n]*\n){8,})[ \t]*+```+", re.M
 )
 _TITLE_END = re.compile(
     r"\s*[|–-]\s*(?:Microsoft\s(?:Docs|Learn|문서)|Документ(?:ация|ы) Майкрософт|MDN)\b[^\n]*$",
@@ -303,7 +305,8 @@ def _folded(words: str) -> str:
 
 _MARKS = frozenset("`>#|-=*_:~^+.[ \t")
 _QUOTE = re.compile(
-    r"(?:>[ \t]*(?=\[!|>)|>[ \t]+(?:(?=-[ \t]+\S)|(?![<_\-=.>]))|>(?=[A-Za-z\u00c0-\u024f]{2}))++"
+    r"(?>(?:>[ \t]*(?=\[!|>)|>[ \t]+(?:(?=-[ \t]+\S)|(?![<_\-=.>]))"
+    r"|>(?=[A-Za-z\u00c0-\u024f]{2}))+)"
 )
 _QUOTED_WORDS = re.compile(r">[ \t]?[^\W\d_]")
 _TAG_AT_END = re.compile(r"<[/A-Za-z][^<>]*\Z")
@@ -324,7 +327,7 @@ _CELL_EDGE = re.compile(r"[ \t]*(?<!\\)\|[ \t]*")
 # a table whose rows have no | at their beginning: told by the line below its head
 _OPEN_TABLE = re.compile(
     r"^([^|\n]+\|[^\n]*\n)[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?[ \t]*"
-    r"((?:\n[^|\n]*+\|[^\n]*+)*+)",
+    r"((?>(?:\n[^|\n]*+\|[^\n]*+)*))",
     re.MULTILINE,
 )
 

@@ -21,7 +21,7 @@ _HIDDEN = MEDIA | CATEGORY
 _BRACES = re.compile(r"\{\{\{|\}\}\}")
 _MAX_DEPTH = 16
 _BLOCK = re.compile(
-    r"#!wiki(?:\s+[\w\-]+=\"[^\"\n]*\")*+[ \t]*\n?|#!(?P<dropped>style|latex)\b|#!html\s*"
+    r"#!wiki(?>(?:\s+[\w\-]+=\"[^\"\n]*\")*)[ \t]*\n?|#!(?P<dropped>style|latex)\b|#!html\s*"
     r"|#!folding[ \t]*(?P<title>[^\n]*)|#!if\b[^\n]*\n?|(?P<code>#!syntax\b[ \t]*\S*\s?)"
     rf"|[+-][1-5][ \n]|{_TABLE['colour']}",
     re.IGNORECASE,
@@ -29,20 +29,20 @@ _BLOCK = re.compile(
 _BUTTON = re.compile(r"[\[\]\s·/|-]*(?:(?:펼치기|접기|열기|닫기|보기)[\[\]\s·/|-]*)+")
 _LITERAL = "\x01"  # between two marks of code, so that they are none
 _DOUBLE = re.compile(r"([|~\-_^,\[])(?=\1|\*)")
-_LINK = re.compile(r"\[\[((?:[^\[\]\n]|\[[^\[\]\n]*+\])*+)\]\]")
-_ARGUMENTS = r"\((?:[^()\n]++|\([^()\n]*+\))*+\)"
+_LINK = re.compile(r"\[\[((?>(?:[^\[\]\n]|\[[^\[\]\n]*+\])*))\]\]")
+_ARGUMENTS = r"\((?>(?:[^()\n]++|\([^()\n]*+\))*)\)"
 _MACRO = re.compile(
-    rf"\[(?:(?P<br>br)|ruby\((?P<ruby>(?:[^(),\n]|\([^()\n]*+\))++)(?:,[^()\n]*+)?\)"
+    rf"\[(?:(?P<br>br)|ruby\((?P<ruby>(?>(?:[^(),\n]|\([^()\n]*+\))+))(?:,[^()\n]*+)?\)"
     rf"|(?:include|anchor|youtube|kakaotv|nicovideo|navertv|vimeo|tvpot|age|dday|math){_ARGUMENTS}"
     rf"|(?:목차|각주|tableofcontents|footnote|clearfix|date|datetime|pagecount)(?:{_ARGUMENTS})?)\]",
     re.IGNORECASE,
 )
-_NOTE = re.compile(r"\[\*[^\s\[\]]*+(?:\s((?:[^\[\]]|\[[^\[\]\n]*+\])*+))?\]")
+_NOTE = re.compile(r"\[\*[^\s\[\]]*+(?:\s((?>(?:[^\[\]]|\[[^\[\]\n]*+\])*)))?\]")
 _HEADING = re.compile(r"^(={1,6})#? ?(\S(?:.*?\S)?) ?#?\1$", re.MULTILINE)
 _COMMENT = re.compile(r"^##[^\n]*\n?", re.MULTILINE)
 _QUOTE = re.compile(r"^>+ ?", re.MULTILINE)
 _STYLES = [re.compile(pattern) for pattern in _TABLE["styles"]]
-_CELL = re.compile(r"(?:\|\|)+(?:<[^<>\n]{1,80}>)*+")
+_CELL = re.compile(r"(?:\|\|)+(?>(?:<[^<>\n]{1,80}>)*)")
 _CAPTION = re.compile(r"\A\|([^|\n]+)\|")
 
 

@@ -73,10 +73,10 @@ HOLE = "\x00"  # stands where markup without words was removed
 _SIGNS = r"[\s,;:，；、·/]*+"
 _AROUND = re.compile(
     # brackets and quotation marks with nothing but holes and signs in them
-    rf" ?[(（]{_SIGNS}(?:\x00{_SIGNS})++[)）]|[\"“‘「『《〈]\x00++[\"”’」』》〉]"
+    rf" ?[(（]{_SIGNS}(?>(?:\x00{_SIGNS})+)[)）]|[\"“‘「『《〈]\x00++[\"”’」』》〉]"
     # signs between a bracket and a hole
-    rf"|(?<=[(（]){_SIGNS}(?:\x00{_SIGNS})++"
-    rf"|(?<![\s,;:，；、·/\x00]){_SIGNS}(?:\x00{_SIGNS})++(?=[)）])"
+    rf"|(?<=[(（]){_SIGNS}(?>(?:\x00{_SIGNS})+)"
+    rf"|(?<![\s,;:，；、·/\x00]){_SIGNS}(?>(?:\x00{_SIGNS})+)(?=[)）])"
 )
 _GAP = re.compile(
     r"(?:([,;，；、·])|(?<![ \x00]))[ ]*+\x00[ \x00]*+([,.;:!?。、，；：！？…)\]）」』》·]?)"
