@@ -87,8 +87,9 @@ class Progress:
         self._is_logged = is_main_process() and not on_terminal
         line = "{desc}: {n:,.0f}{unit}, {rate_fmt}{postfix}"
         if total:
-            line = "{desc}: {n:,.0f}/{total:,.0f}{unit} ({percentage:.0f} %), {rate_fmt}, "
-            line += "{remaining} left{postfix}"
+            # written out: tqdm forgets a total that was passed
+            line = f"{{desc}}: {{n:,.0f}}/{total:,.0f}{{unit}} "
+            line += "({percentage:.0f} %), {rate_fmt}, {remaining} left{postfix}"
         self._bar: tqdm[None] = tqdm(
             total=total,
             initial=initial,
