@@ -22,8 +22,6 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 
 Pooling = Literal["cls", "mean", "parts"]
-PooledNorm = Literal["none", "layer", "batch"]
-HeadInitialization = Literal["bert", "glorot"]
 HEAD_DROPOUT = 0.1
 MetricFunction = Callable[..., float]  # of what the kind's `sides` gives
 # "id", "gold", "prediction" and what the kind adds; undefined values are None
