@@ -78,7 +78,7 @@ class RunConfig(EvaluationRun):
                 f"pretrain.max_position_embeddings = {positions}"
             )
         for phase in self.pretrain.curriculum:
-            if phase.sequence_length > positions:
+            if (phase.sequence_length or length) > positions:
                 raise UserError(
                     f"pretrain.curriculum: sequence_length = {phase.sequence_length} is more than "
                     f"pretrain.max_position_embeddings = {positions}"

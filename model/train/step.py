@@ -240,7 +240,10 @@ class FastStep:
     def __call__(self, batches: Sequence[Batch], step: Step) -> Result:
         """`train_step`, on batches that lie on the device."""
         stages = stages_of(self._config, step.number)
-        form = stages, *((batch.input_ids.shape, batch.packed) for batch in batches)
+        form = (
+            stages,
+            *((batch.input_ids.shape, batch.packed, batch.mask_fraction) for batch in batches),
+        )
         if form != self._form:
             self._begin(form, batches)
         if self._recorder is not None:
