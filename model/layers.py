@@ -185,7 +185,8 @@ def rotate(heads: Tensor, rotation: Tensor) -> Tensor:
     cosine, sine = rotation
     first, second = heads.chunk(2, -1)
     # a product with fp32 is one
-    return (heads * cosine + torch.cat([second, first], -1) * sine).to(heads.dtype)
+    turned: Tensor = heads * cosine + torch.cat([second, first], -1) * sine
+    return turned.to(heads.dtype)
 
 
 def _products(hidden: Tensor, *products: Sequence[nn.Linear]) -> list[tuple[Tensor, Tensor | None]]:
