@@ -12,12 +12,12 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
+from benchmarks.tasks.files import named_value
 from benchmarks.tasks.own import describe, files_of, without_texts_of
 from benchmarks.tasks.registry import SUITES, TASKS, official_tasks, tasks_of
 from benchmarks.tasks.rows import Row, nested
@@ -34,7 +34,6 @@ SPLIT_EVAL, PART, ENLARGED = "-split-eval", "-part", "-enlarged"
 # by data set of the hub the commit that is read, or a name that is resolved
 REVISIONS: Mapping[str, str] = read_toml(Path(__file__).with_name("suites") / "hub.toml")
 _SAVED = "dataset_dict.json"  # of `DatasetDict.save_to_disk`
-_TIMEOUT = 10.0  # seconds
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _IN_ADDRESS = re.compile(rf"[@/]({_COMMIT.pattern})/")
 
@@ -145,14 +144,14 @@ def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]
         try_hub()
     tasks = [versioned(task, places[task.name]) for task in tasks]
     data: dict[str, TaskData] = {}
-    unreadable = []
+    problems = []
     for task in tasks:
         try:
             data[task.name] = load_data(task, places[task.name])
-        except UnreadableError as error:
-            unreadable.append(str(error))
-    if unreadable:
-        raise UserError("\n".join(unreadable))
+        except UserError as error:
+            problems.append(str(error))
+    if problems:
+        raise UserError("\n".join(problems))
     return tasks, data
 
 
@@ -257,12 +256,12 @@ def _read(
     """The rows by split, and the commits of those that `datasets` reads."""
     wanted = [split for split in task.all_splits if splits is None or split in splits]
     if is_read_by_datasets(task, data_dir):
-        of_hub = hub_rows(task, data_dir, wanted)
+        found, commits = hub_rows(task, data_dir, wanted)
         rows = {
-            split: tuple(task.from_rows(split, enumerate(found, 1), f"{of_hub.where} {split}"))
-            for split, found in of_hub.splits.items()
+            split: tuple(task.from_rows(split, numbered, where))
+            for split, (where, numbered) in found.items()
         }
-        return rows, of_hub.commits
+        return rows, commits
     if task.suite != OWN and not data_dir.is_dir():
         raise UserError(f"no data folder {data_dir}; give --data-dir a folder that exists")
     paths = {split: find_files(task, split, data_dir) for split in wanted if split in task.files}
@@ -277,9 +276,9 @@ def _read(
             f"({' or '.join(names)}){where}"
         )
     rows = {
-        split: tuple(example for path in found for example in task.read(split, path))
-        for split, found in paths.items()
-        if found
+        split: tuple(example for path in files for example in task.read(split, path))
+        for split, files in paths.items()
+        if files
     }
     return rows, {}
 
@@ -333,19 +332,6 @@ def files_below(data_dir: Path) -> list[Path]:
 # By `datasets`: from the hub, or from a folder that `save_to_disk` wrote.
 
 
-class UnreadableError(ValueError):
-    """`datasets` cannot read a task."""
-
-
-@dataclass(frozen=True)
-class HubRows:
-    """The rows of those of our splits that are there, with our names; `commits` by data set."""
-
-    where: str
-    splits: Mapping[str, Iterator[Row]]
-    commits: Mapping[str, str]
-
-
 def is_read_by_datasets(task: Task, data_dir: Path) -> bool:
     """Whether the data are the hub, or hold the task's `save_to_disk` folder, named as the task;
     the user's own tasks are never read so."""
@@ -379,8 +365,11 @@ def try_hub() -> None:
         constants.HF_HUB_OFFLINE = True
 
 
-def hub_rows(task: Task, data_dir: Path, splits: Sequence[str]) -> HubRows:
-    """The rows of our `splits`.
+def hub_rows(
+    task: Task, data_dir: Path, splits: Sequence[str]
+) -> tuple[dict[str, tuple[str, Iterator[tuple[int, Row]]]], dict[str, str]]:
+    """Of those of our `splits` that are there, the place in words and the numbered rows with our
+    names of fields; and the commit of each data set.
 
     Raises `ValueError` for a task or a reported split that is not there, and class labels that are
     not the task's.
@@ -405,13 +394,14 @@ def hub_rows(task: Task, data_dir: Path, splits: Sequence[str]) -> HubRows:
                 commits[path] = commit
         if theirs in sets[path, name]:
             _check_labels(task, hub, sets[path, name][theirs].features, where)
-            rows[split] = _named_rows(hub, sets[path, name][theirs])
+            numbered = enumerate(_named_rows(hub, sets[path, name][theirs]), start=1)
+            rows[split] = f"{where} {split}", numbered
     if task.reported in splits and task.reported not in rows:
         raise UserError(
             f"{task.name}: {where} has no split {places[task.reported][2]} (of its splits there "
             f"are: {', '.join(rows) or 'none'})"
         )
-    return HubRows(where, rows, commits)
+    return rows, commits
 
 
 def _whence(task: Task) -> str:
@@ -421,31 +411,17 @@ def _whence(task: Task) -> str:
 
 
 def _load(task: Task, path: str, name: str | None, folder: Path | None) -> Any:
-    """A `DatasetDict`; `UnreadableError` where there is none."""
+    """A `DatasetDict`; `ValueError` where there is none."""
     datasets: Any = importlib.import_module("datasets")  # slow to import, and seldom wanted
     try:
         if folder:
             return datasets.load_from_disk(str(folder))
-        return datasets.load_dataset(path, name, revision=_revision(path))
+        return datasets.load_dataset(path, name, revision=REVISIONS[path])
     except Exception as error:  # of HTTP, Arrow or `datasets`, which has classes of its own
-        raise UnreadableError(
+        raise UserError(
             f"{task.name}: `datasets` cannot read {folder or path}: {first_line(error)}; or "
             f"give --data-dir a folder with the official files of {_whence(task)}"
         ) from error
-
-
-@cache
-def _revision(path: str) -> str:
-    """The commit of a data set to read, the same for all tasks of this process; the name that is to
-    be resolved where the hub does not answer."""
-    name = REVISIONS[path]
-    if _COMMIT.fullmatch(name):
-        return name
-    hub: Any = importlib.import_module("huggingface_hub")
-    try:
-        return str(hub.HfApi().dataset_info(path, revision=name, timeout=_TIMEOUT).sha)
-    except Exception:  # `datasets` tries, and says what is wrong
-        return name
 
 
 def _commit(path: str, sets: Any, is_of_hub: bool) -> str | None:
@@ -458,7 +434,7 @@ def _commit(path: str, sets: Any, is_of_hub: bool) -> str | None:
     if len(said) != 1:
         return UNKNOWN if is_of_hub else None
     (commit,) = said
-    asked = _revision(path) if is_of_hub else commit
+    asked = REVISIONS[path] if is_of_hub else commit
     if _COMMIT.fullmatch(asked) and commit != asked:
         warn(f"{path}: the cache of `datasets` has commit {commit}, which is read for {asked}")
     return str(commit)
@@ -478,22 +454,6 @@ def _check_labels(task: Task, hub: HubSource, features: Mapping[str, Any], where
 
 def _named_rows(hub: HubSource, dataset: Any) -> Iterator[Row]:
     """The rows by our names of fields, class ids as the task's names for them and -1 as None."""
-    features = dataset.features
     for row in dataset:
-        found = {name: _named(features[name], value, hub.labels) for name, value in row.items()}
-        yield found | {ours: nested(found, theirs) for ours, theirs in hub.fields.items()}
-
-
-def _named(feature: Any, value: Any, labels: Mapping[str, str]) -> Any:
-    if value is None:
-        return None
-    if isinstance(feature, Mapping):
-        return {name: _named(feature[name], entry, labels) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [_named(feature.feature, entry, labels) for entry in value]
-    if not hasattr(feature, "int2str"):
-        return value
-    if value < 0:
-        return None
-    name = feature.int2str(value)
-    return labels.get(name, name)
+        named = named_value(dataset.features, row, hub.labels)
+        yield named | {ours: nested(named, theirs) for ours, theirs in hub.fields.items()}

@@ -193,7 +193,7 @@ class Task(ABC):
         `ValueError` names the place of what is of another form.
         """
         if self.suite == OWN:
-            yield from read_own(path).rows
+            yield from read_own(path)[0]
             return
         is_labelled = split not in self.unlabelled
         needed = (*self.text_fields, *([self.label_field] if is_labelled else []))

@@ -98,10 +98,7 @@ def texts_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitT
         path = Path(name).expanduser()
         found = {path.name: [("file", text.strip()) for text in file_texts(path) if text.strip()]}
     else:
-        found = {
-            task: list(_task_texts(TASKS[task], files_below(data_dir), data_dir))
-            for task, data_dir in tasks.items()
-        }
+        found = {task: list(_task_texts(TASKS[task], place)) for task, place in tasks.items()}
     if empty := [task for task, texts in found.items() if not texts]:
         raise UserError(f"clean.decontaminate_against: there is no text in {', '.join(empty)}")
     return found
@@ -154,32 +151,30 @@ def _tasks_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
 def _has_texts(task: Task, below: Sequence[Path], data_dir: Path) -> bool:
     if is_read_by_datasets(task, data_dir):
         return task.hub is not None
-    return any(files_named(name, below) for _, name in _names_by_split(task))
+    return bool(_evaluation_files(task, below))
 
 
-def _names_by_split(task: Task) -> list[tuple[str, str]]:
-    """(split, name) of every file of evaluation rows."""
+def _evaluation_files(task: Task, below: Sequence[Path]) -> list[tuple[str, Path]]:
+    """(split, path) of every file of evaluation rows."""
     return [
-        (split, name)
+        (split, path)
         for split in task.all_splits
         if split != "train"
         for name in (*official_names(task, split), *task.other_texts.get(split, ()))
+        for path in files_named(name, below)
     ]
 
 
-def _task_texts(task: Task, below: Sequence[Path], data_dir: Path) -> Iterator[SplitText]:
+def _task_texts(task: Task, data_dir: Path) -> Iterator[SplitText]:
     """By `datasets` where the task is there, else of all its files."""
-    found: Iterable[tuple[str, str, Iterable[tuple[int, Row]]]]
+    found: Iterable[tuple[str, tuple[str, Iterable[tuple[int, Row]]]]]
     if is_read_by_datasets(task, data_dir):
-        of_hub = hub_rows(task, data_dir, [split for split in task.all_splits if split != "train"])
-        found = ((s, f"{of_hub.where} {s}", enumerate(r, 1)) for s, r in of_hub.splits.items())
+        splits = [split for split in task.all_splits if split != "train"]
+        found = hub_rows(task, data_dir, splits)[0].items()
     else:
-        found = (
-            (split, str(path), task.rows(split, path))
-            for split, name in _names_by_split(task)
-            for path in files_named(name, below)
-        )
-    for split, where, rows in found:
+        files = _evaluation_files(task, files_below(data_dir))
+        found = ((split, (str(path), task.rows(split, path))) for split, path in files)
+    for split, (where, rows) in found:
         for number, row in rows:
             for text in task.texts(row, f"{where} {task.row_name} {number}"):
                 if text.strip():

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
@@ -12,7 +11,6 @@ from benchmarks.tasks.data import (
     HUB,
     REVISIONS,
     UNKNOWN,
-    _revision,
     check_data,
     has_data,
     load_data,
@@ -203,23 +201,7 @@ def test_a_corpus_is_compared_with_texts_of_the_hub(hub, tmp_path):
         dump_texts(("korean-naver-ner",), [Path(HUB)], tmp_path / "texts")
 
 
-@pytest.fixture
-def fresh(monkeypatch):
-    """No commit is resolved yet; the names that are, in order."""
-    resolved = []
-
-    def dataset_info(api, path, revision, timeout):
-        resolved.append((path, revision))
-        return SimpleNamespace(sha="c" * 40)
-
-    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", dataset_info)
-    _revision.cache_clear()
-    yield resolved
-    _revision.cache_clear()
-
-
-def test_every_data_set_of_the_hub_is_read_at_one_commit(monkeypatch, fresh):
-    """The pinned one, or the one that a name stands for when it is asked for first."""
+def test_every_data_set_of_the_hub_is_read_at_the_named_commit(monkeypatch):
     sources = [task.hub for task in TASKS.values() if task.hub]
     others = [path for hub in sources for path, *_ in hub.elsewhere.values()]
     assert {*REVISIONS} == {hub.path for hub in sources} | set(others)
@@ -227,14 +209,13 @@ def test_every_data_set_of_the_hub_is_read_at_one_commit(monkeypatch, fresh):
     monkeypatch.setattr(
         "datasets.load_dataset", lambda *place, **options: asked.append((place, options)) or {}
     )
-    for task in (NSMC, NSMC, YNAT):
+    for task in (NSMC, YNAT):
         with pytest.raises(ValueError, match="has no split"):
             load_data(task, Path(HUB))
     assert asked == [
-        *[(("e9t/nsmc", None), {"revision": "c" * 40})] * 2,
+        (("e9t/nsmc", None), {"revision": "refs/convert/parquet"}),
         (("klue/klue", "ynat"), {"revision": "349481ec73fff722f88e0453ca05c77a447d967c"}),
     ]
-    assert fresh == [("e9t/nsmc", "refs/convert/parquet")]
 
 
 def test_the_commit_of_the_rows_is_kept_wherever_they_come_from(hub, monkeypatch, tmp_path, caplog):
