@@ -9,6 +9,7 @@ of the best ROUGE-W.
 import re
 from collections.abc import Callable, Mapping
 from difflib import SequenceMatcher
+from functools import partial
 
 from benchmarks.metrics.squad import (
     DELETE_PUNCTUATION,
@@ -77,31 +78,31 @@ def klue_exact_match(prediction: str, answer: str) -> float:
     return float(normalize_klue(prediction) == normalize_klue(answer))
 
 
-def rouge_w(prediction: str, answer: str) -> float:
+def rouge_w(
+    prediction: str,
+    answer: str,
+    normalize: Callable[[str], str] = normalize_klue,
+    autojunk: bool = True,
+) -> float:
     """F1 of the longest common substring of characters, which KLUE calls ROUGE-W.
 
     Found by `difflib` with its rule for junk: of a gold answer of 200 characters or more, those
     that make up over 1 % of it are not looked for, so that the longest substring may be missed.
     Beside an empty gold answer only an empty prediction is right.
     """
-    return _substring_f1(normalize_klue(prediction), normalize_klue(answer), autojunk=True)
-
-
-def rouge_w_without_autojunk(prediction: str, answer: str) -> float:
-    """`rouge_w` with the longest common substring that there is, however long the answer."""
-    return _substring_f1(normalize_klue(prediction), normalize_klue(answer), autojunk=False)
-
-
-def rouge_w_without_brackets(prediction: str, answer: str) -> float:
-    """`rouge_w_without_autojunk` with brackets and quotes as blanks."""
-    prediction, answer = normalize_korquad(prediction), normalize_korquad(answer)
-    return _substring_f1(prediction, answer, autojunk=False)
+    prediction, answer = normalize(prediction), normalize(answer)
+    if not prediction or not answer:
+        return float(prediction == answer)
+    matcher = SequenceMatcher(None, prediction, answer, autojunk=autojunk)
+    size = matcher.find_longest_match(0, len(prediction), 0, len(answer)).size
+    return 2 * size / (len(prediction) + len(answer))
 
 
 _OFFICIAL: dict[str, _Score] = {"rouge_w": rouge_w, "exact_match": klue_exact_match}
 _CORRECTED: dict[str, _Score] = {
-    "rouge_w_without_autojunk": rouge_w_without_autojunk,
-    "rouge_w_without_brackets": rouge_w_without_brackets,
+    # the longest common substring that there is, however long the answer
+    "rouge_w_without_autojunk": partial(rouge_w, autojunk=False),
+    "rouge_w_without_brackets": partial(rouge_w, normalize=normalize_korquad, autojunk=False),
     # brackets and quotes as blanks: KLUE's pattern is KorQuAD's, and was meant for that
     "exact_match_without_brackets": korquad_exact_match,
 }
@@ -141,11 +142,3 @@ def _best(gold: Answers, predictions: Predictions, score: _Score) -> dict[str, f
         question: max(score(predictions[question], answer) for answer in answers or ("",))
         for question, answers in gold.items()
     }
-
-
-def _substring_f1(prediction: str, answer: str, autojunk: bool) -> float:
-    if not prediction or not answer:
-        return float(prediction == answer)
-    matcher = SequenceMatcher(None, prediction, answer, autojunk=autojunk)
-    size = matcher.find_longest_match(0, len(prediction), 0, len(answer)).size
-    return 2 * size / (len(prediction) + len(answer))

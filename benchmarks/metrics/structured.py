@@ -56,8 +56,7 @@ def las_classes(gold: Arcs, predicted: Arcs) -> tuple[Classes, Classes]:
 
 def las_micro_f1(gold: Arcs, predicted: Arcs) -> float:
     """Share of words with the right head and the right label, labels merged as above (:156)."""
-    merged = _marked_wrong(gold, predicted, _merged(predicted.labels))
-    return _share(_merged(gold.labels), merged)
+    return _share(*las_classes(gold, predicted))
 
 
 def las(gold: Arcs, predicted: Arcs) -> float:
@@ -67,9 +66,7 @@ def las(gold: Arcs, predicted: Arcs) -> float:
 
 def las_macro_f1_without_wrong_head_class(gold: Arcs, predicted: Arcs) -> float:
     """`las_macro_f1` over the real classes alone; a word with a wrong head is a miss of its own."""
-    return _macro_f1_without_wrong(
-        _merged(gold.labels), _marked_wrong(gold, predicted, _merged(predicted.labels))
-    )
+    return _macro_f1_without_wrong(*las_classes(gold, predicted))
 
 
 def las_macro_f1_unmerged(gold: Arcs, predicted: Arcs) -> float:

@@ -68,15 +68,9 @@ def f1(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
     return micro_f1_of(*(sums[:, [1]] for sums in class_sums(gold, predicted, num_classes)))
 
 
-def mean_of_accuracy_and_f1(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
-    """The one number the GLUE leaderboard makes of MRPC and QQP."""
-    parts = [metric(gold, predicted, num_classes) for metric in (accuracy, f1)]
-    return lambda counts: (parts[0](counts) + parts[1](counts)) / 2
-
-
 # by the name of the metric of which they are
 OF_LABELS: Mapping[str, Callable[[Labels, Labels, int], Weighted]] = {
-    metric.__name__: metric for metric in (accuracy, macro_f1, mcc, f1, mean_of_accuracy_and_f1)
+    metric.__name__: metric for metric in (accuracy, macro_f1, mcc, f1)
 }
 
 
@@ -164,7 +158,6 @@ def entity_f1(
 OF_ENTITIES: Mapping[str, tuple[Reading, Callable[[Floats, Floats], Weighted]]] = {
     "entity_macro_f1": (entities, macro_f1_of),
     "entity_micro_f1": (entities, micro_f1_of),
-    "seqeval_macro_f1": (lenient_entities, macro_f1_of),
     "seqeval_micro_f1": (lenient_entities, micro_f1_of),
 }
 
@@ -174,36 +167,26 @@ def pearson(gold: Sequence[float] | Floats, predicted: Sequence[float] | Floats)
     sides = [np.asarray(side, dtype=np.float64) for side in (gold, predicted)]
     # sums of squares lose digits far from 0
     centred = [side - side.mean() for side in sides]
-
-    def score(counts: Floats) -> Floats:
-        found = _correlation(counts, [np.broadcast_to(side, counts.shape) for side in centred])
-        return np.where(_vary(counts, sides), found, math.nan)
-
-    return score
+    return lambda counts: np.where(
+        _vary(counts, sides),
+        _correlation(counts, [np.broadcast_to(side, counts.shape) for side in centred]),
+        math.nan,
+    )
 
 
 def spearman(gold: Sequence[float] | Floats, predicted: Sequence[float] | Floats) -> Weighted:
     """Pearson's correlation of the ranks that the examples have in a sample."""
     sides = [np.asarray(side, dtype=np.float64) for side in (gold, predicted)]
     is_defined = not any(np.isnan(side).any() for side in sides)
-
-    def score(counts: Floats) -> Floats:
-        found = _correlation(counts, [_ranks(counts, side) for side in sides])
-        return np.where(_vary(counts, sides) & is_defined, found, math.nan)
-
-    return score
-
-
-def mean_of_pearson_and_spearman(
-    gold: Sequence[float] | Floats, predicted: Sequence[float] | Floats
-) -> Weighted:
-    """The one number the GLUE leaderboard makes of STS-B."""
-    parts = pearson(gold, predicted), spearman(gold, predicted)
-    return lambda counts: (parts[0](counts) + parts[1](counts)) / 2
+    return lambda counts: np.where(
+        _vary(counts, sides) & is_defined,
+        _correlation(counts, [_ranks(counts, side) for side in sides]),
+        math.nan,
+    )
 
 
 OF_VALUES: Mapping[str, Callable[[Any, Any], Weighted]] = {
-    metric.__name__: metric for metric in (pearson, spearman, mean_of_pearson_and_spearman)
+    metric.__name__: metric for metric in (pearson, spearman)
 }
 
 

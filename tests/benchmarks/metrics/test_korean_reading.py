@@ -29,7 +29,7 @@ def test_rouge_w_is_the_f1_of_the_longest_common_substring():
         size = longest_common(a, b)
         expected = 2 * size / (len(a) + len(b)) if a and b else float(a == b)
         assert korean_reading.rouge_w(first, second) == pytest.approx(expected)
-        assert korean_reading.rouge_w_without_autojunk(first, second) == pytest.approx(expected)
+        assert korean_reading.rouge_w(first, second, autojunk=False) == pytest.approx(expected)
 
 
 def test_of_long_answers_frequent_characters_are_not_looked_for():
@@ -37,7 +37,7 @@ def test_of_long_answers_frequent_characters_are_not_looked_for():
     prediction = text[40:210]  # a substring of 170 characters
     assert korean_reading.rouge_w(prediction, text) == 0.0
     expected = 2 * 170 / (170 + 250)
-    assert korean_reading.rouge_w_without_autojunk(prediction, text) == pytest.approx(expected)
+    assert korean_reading.rouge_w(prediction, text, autojunk=False) == pytest.approx(expected)
     # one character less than 200, and it is found
     assert korean_reading.rouge_w(prediction, text[40:239]) == pytest.approx(2 * 170 / (170 + 199))
 
