@@ -114,10 +114,7 @@ def kept_folder(results: Path, result: Result) -> Path:
 
 
 def kept_folders(results: Path) -> list[Path]:
-    """The kept networks of a folder of results, one a task: of the first seed.
-
-    Of those that the last `evaluate` asked for: older ones may be of other hyper-parameters.
-    """
+    """The kept networks that the last `evaluate` asked for, one a task: of the first seed."""
     folders: dict[str, Path] = {}
     for result in sorted(largest_part(current_results(results)), key=lambda each: each.seed):
         if (place := kept_folder(results, result)).is_dir():

@@ -15,13 +15,7 @@ from benchmarks.metrics.glue import (
     glue_9_tasks,
 )
 from benchmarks.results.predictions import lines_of_result
-from benchmarks.results.results import (
-    BASELINES,
-    Result,
-    differing,
-    percent,
-    task_of,
-)
+from benchmarks.results.results import BASELINES, Result, differing, percent, task_of
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.uncertainty import Draws, Estimate, estimate, resample, score_bounds
 from benchmarks.tasks.registry import TASKS
