@@ -10,7 +10,7 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -367,7 +367,7 @@ def try_hub() -> None:
 
 def hub_rows(
     task: Task, data_dir: Path, splits: Sequence[str]
-) -> tuple[dict[str, tuple[str, Iterator[tuple[int, Row]]]], dict[str, str]]:
+) -> tuple[Mapping[str, tuple[str, Iterable[tuple[int, Row]]]], dict[str, str]]:
     """Of those of our `splits` that are there, the place in words and the numbered rows with our
     names of fields; and the commit of each data set.
 

@@ -34,7 +34,7 @@ from electrify.config.evaluate import OwnTask
 from electrify.config.load import toml_value
 from electrify.stage.folder import digest_of
 from electrify.system.outcome import UserError, nearest
-from electrify.system.progress import log, warn
+from electrify.system.progress import log
 
 Kind = Literal["classification", "regression", "tagging", "entities", "reading"]
 # the first metric stands for the task unless another is asked for
@@ -411,13 +411,6 @@ def _classes(label: str, values: Values) -> tuple[str, ...]:
         raise UserError(
             f"column {label!r} has {len(names):,} different values in {len(values):,} rows: it is "
             'no label; name the column (label = "..."), or say kind = "regression"'
-        )
-    groups: dict[str, list[str]] = {}
-    for name in sorted(names):
-        groups.setdefault("".join(name.casefold().split()), []).append(name)
-    if near := [" and ".join(map(repr, group)) for group in groups.values() if len(group) > 1]:
-        warn(
-            f"column {label!r}: {listed(near)} differ in case or blanks alone: are they one label?"
         )
     are_numbers = not any(math.isnan(number_of(name)) for name in names)
     return tuple(sorted(names, key=lambda name: (number_of(name) if are_numbers else 0.0, name)))

@@ -1,17 +1,14 @@
 """Questions whose answer is a piece of a context: SQuAD, KorQuAD, XQuAD and KLUE-MRC.
 
 A long context has a row a window, cut as google-research/electra finetune/qa/qa_tasks.py
-`featurize` does, on the offsets of any fast tokenizer in place of words split at blanks. From the
-scores of starts and ends to an answer goes the official post-processing: ELECTRA's (qa_metrics.py
-`write_predictions`) or that of `transformers` 3.5.1 (squad_metrics.py
+`featurize` does, on the offsets of a fast tokenizer. The post-processing is ELECTRA's
+(qa_metrics.py `write_predictions`) or that of `transformers` 3.5.1 (squad_metrics.py
 `compute_predictions_logits`), which KLUE-baseline calls. Both rank the spans of all windows of a
 question by start score + end score and keep each text once; they differ in where "no answer"
-stands. The answer is the text of the context between the first character of its first piece and
-the last of its last; the official code goes back to words by comparing texts, which is the same
-wherever it finds the pieces again.
+stands. The answer is the text of the context from the first character of its first piece to the
+last of its last; the official code goes back to words by comparing texts.
 """
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +25,6 @@ from benchmarks.tasks.files import questions_of
 from benchmarks.tasks.kinds import whole_characters
 from benchmarks.tasks.rows import GoldAnswer, Row, placed_answers, places_of, spelt_answers
 from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
-from electrify.stage.folder import write_text
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
@@ -203,32 +199,36 @@ class Spans(Task):
             offsets, first = details["offsets"][rows[window]], windows[window].first
             return example.context[offsets[start - first][0] : offsets[end - first][1]].strip()
 
+        if self.head == "joint":
+            tables = [
+                spans_of_beam(
+                    window,
+                    number,
+                    outputs[row]["start_index"],
+                    outputs[row]["end_index"],
+                    outputs[row]["start_log_probs"],
+                    outputs[row]["end_log_probs"],
+                    self.max_answer_length,
+                )
+                for number, (window, row) in enumerate(zip(windows, rows, strict=True))
+            ]
+            odds = None
+            if self.has_unanswerable:
+                odds = [float(outputs[row]["impossible_logit"]) for row in rows]
+            return electra_answer(tables, text_of, self.n_best_size, odds)
         tables, nulls = [], []
         for number, (window, row) in enumerate(zip(windows, rows, strict=True)):
-            output = outputs[row]
-            longest = self.max_answer_length
-            if self.head == "joint":
-                starts, ends = output["start_index"], output["end_index"]
-                scores = output["start_log_probs"], output["end_log_probs"]
-                tables.append(spans_of_beam(window, number, starts, ends, *scores, longest))
-                continue
-            # as the row alone would be: behind it there is the padding of its batch
-            length = len(features.input_ids[row])
-            start, end = (output[f"{side}_logits"][:length] for side in ("start", "end"))
+            length = len(features.input_ids[row])  # behind it there is the padding of its batch
+            start, end = (outputs[row][f"{side}_logits"][:length] for side in ("start", "end"))
             nulls.append((float(start[0]), float(end[0])))
-            best = self.n_best_size
-            tables.append(spans_of_logits(window, number, start, end, best, longest))
-        has_null = self.has_unanswerable
-        if self.head == "joint":
-            odds = [float(outputs[row]["impossible_logit"]) for row in rows] if has_null else None
-            return electra_answer(tables, text_of, self.n_best_size, odds)
-        return klue_answer(tables, text_of, self.n_best_size, nulls if has_null else None)
+            sizes = self.n_best_size, self.max_answer_length
+            tables.append(spans_of_logits(window, number, start, end, *sizes))
+        return klue_answer(
+            tables, text_of, self.n_best_size, nulls if self.has_unanswerable else None
+        )
 
     def score(self, lines: Sequence[Line]) -> dict[str, float]:
         """Every value of the task's official script, and corrected ones beside."""
-        if not lines:
-            names = self.score(_ONE_OF_EACH[: 2 if self.has_unanswerable else 1])
-            return dict.fromkeys(names, math.nan)
         keys = ("gold", "prediction", "answer", "null_odds", "question_type")
         gold, predictions, answers, odds, types = (
             {line["id"]: line[key] for line in lines if key in line} for key in keys
@@ -261,28 +261,6 @@ class OwnReading(Spans):
         return placed_answers(row, place)
 
 
-# a line with an answer and one without: by their scores the names of all metrics are known
-_ONE_OF_EACH: Sequence[Line] = [
-    {"id": n, "gold": gold, "prediction": "a", "answer": "a", "null_odds": 0.0, "question_type": 1}
-    for n, gold in (("0", ["a"]), ("1", []))
-]
-
-
-def write_squad_files(lines: Sequence[Line], folder: Path, with_odds: bool) -> list[Path]:
-    """Write `predictions.json` by question id, "" where there is no answer; give the paths.
-
-    With odds, for SQuAD 2.0, the predictions are texts throughout and `null_odds.json` stands
-    beside them: `--na-prob-file null_odds.json --na-prob-thresh T`.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    fields = {"predictions.json": "answer", "null_odds.json": "null_odds"}
-    fields = fields if with_odds else {"predictions.json": "prediction"}
-    for name, key in fields.items():
-        content = {line["id"]: line[key] for line in lines}
-        write_text(folder / name, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
-    return [folder / name for name in fields]
-
-
 # contexts to windows
 
 
@@ -290,7 +268,7 @@ class Lengths(NamedTuple):
     """How rows are cut, in pieces."""
 
     row: int  # special tokens included
-    question: int  # what is longer is cut off at the end
+    question: int  # the end of a longer one is cut off
     stride: int  # from the start of one window to the start of the next
 
 
@@ -420,8 +398,7 @@ def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
     """The characters of an answer: first, and behind the last; white space at its ends left out.
 
     Where the text does not stand at `start` (escaped characters shift the starts of some sets), the
-    nearest place is taken; None if it stands nowhere. The official code leaves such a question out
-    of training at once.
+    nearest place is taken; None if it stands nowhere.
     """
     kept = text.strip()
     if not kept:
