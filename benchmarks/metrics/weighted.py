@@ -2,8 +2,7 @@
 
 A sample says how often each example is in it: `counts` (samples, examples) of whole numbers >= 0.
 Every function here gives what the metric of its name gives on the examples repeated so often, from
-sums over examples in place of the examples themselves; of a sample without examples, nan. A metric
-that has no function here is computed from the repeated examples (`repeated`): right, but slower.
+sums over examples in place of the examples themselves; of a sample without examples, nan.
 """
 
 import math
@@ -24,17 +23,6 @@ Weighted = Callable[[Floats], Floats]  # counts (R, n) to scores (R,)
 def mean_of(items: Floats) -> Weighted:
     """The mean of the items (n,), such as whether each prediction is right."""
     return lambda counts: _ratio(counts @ items, counts.sum(axis=1), math.nan)
-
-
-def repeated(metric: Callable[[list[Any]], float], examples: Sequence[Any]) -> Weighted:
-    """Any metric of a list of examples."""
-    places = np.arange(len(examples))
-
-    def score(counts: Floats) -> Floats:
-        drawn = (np.repeat(places, of_row).tolist() for of_row in counts.astype(np.int64))
-        return np.array([metric([examples[place] for place in of_row]) for of_row in drawn])
-
-    return score
 
 
 def accuracy(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:

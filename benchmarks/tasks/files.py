@@ -168,6 +168,9 @@ def _json_rows(text: str, path: Path, are_lines: bool = False) -> Numbered:
     """Of a list, of lines that are objects, or of SQuAD's JSON."""
     rows = json_values(text, path, are_lines)
     if isinstance(rows, list):
+        for number, row in rows:
+            if not isinstance(row, dict):
+                raise UserError(f"{path} row {number}: {row!r:.80} is not an object")
         return rows
     if isinstance(rows, dict) and "data" in rows:
         return list(questions_of(rows, path))

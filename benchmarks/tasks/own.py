@@ -237,9 +237,6 @@ def _rows(options: OwnTask, path: Path) -> list[tuple[int, Row]]:
     if not path.is_file():
         raise UserError(f"{options.task_name}: no file {path}; give one that is there")
     rows, notes = read_own(path)
-    for number, row in rows:
-        if not isinstance(row, Mapping):
-            raise UserError(f"{path} row {number}: {row!r:.80} is not an object")
     if not rows:
         raise UserError(f"{path} has no rows")
     for note in notes:

@@ -86,8 +86,6 @@ class Classification(Task):
         return self.ids_of(gold), self.ids_of(predicted)
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        if self.headline not in weighted.OF_LABELS:
-            return super().weighted_score(lines)
         return weighted.OF_LABELS[self.headline](*self.sides(lines), len(self.labels))
 
     def doubts(self, train: Sequence[LabelExample], lines: Sequence[Line]) -> list[str]:
@@ -190,6 +188,4 @@ class Regression(Task):
         return super().score(lines if len(lines) > 1 else [])
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        if self.headline not in weighted.OF_VALUES:
-            return super().weighted_score(lines)
         return weighted.OF_VALUES[self.headline](*self.sides(lines))
