@@ -93,7 +93,7 @@ def squad_v2(
     are counts. Gold texts that normalise to nothing are not compared with.
 
     With `na_probs` there are also `best_exact`, `best_f1` and their thresholds (found on the very
-    rows they are of), and average precisions (`pr_exact_ap`, ...). `..._reachable` is ours.
+    rows they are of), and average precisions (`pr_exact_ap`, ...).
 
     Raises `ValueError` where predictions or `na_probs` have not the ids of the questions. Over no
     questions every value is nan.
@@ -182,9 +182,6 @@ def _over_thresholds(
     for name, scores in raw.items():
         best, threshold = _best_threshold(order, scores, predictions, na_probs, has_answer)
         result |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
-    for name, scores in raw.items():
-        best, threshold = _best_reachable(order, scores, na_probs, has_answer)
-        result |= {f"best_{name}_reachable": best, f"best_{name}_reachable_thresh": threshold}
     if any(has_answer.values()):
         oracle = {question: float(has) for question, has in has_answer.items()}
         for name, scores in (*raw.items(), ("oracle", oracle)):
@@ -215,22 +212,6 @@ def _best_threshold(
             score -= 1
         if score > best:
             best, threshold = score, na_probs[question]
-    return best / len(scores), threshold
-
-
-def _best_reachable(
-    order: Sequence[str],
-    scores: Mapping[str, float],
-    na_probs: NoAnswerValues,
-    has_answer: Mapping[str, bool],
-) -> tuple[float, float]:
-    """The best mean score that some threshold gives, and the threshold (the lowest of the best)."""
-    score = best = float(sum(not has for has in has_answer.values()))
-    threshold = math.nextafter(na_probs[order[0]], -math.inf)
-    for value, questions in itertools.groupby(order, key=na_probs.__getitem__):
-        score += sum(scores[question] - (not has_answer[question]) for question in questions)
-        if score > best:
-            best, threshold = score, value
     return best / len(scores), threshold
 
 

@@ -87,7 +87,7 @@ def _arcs(task, rng):
         "heads": [_either(rng, *p) for p in zip(*heads, strict=True)],
         "labels": [_either(rng, *p) for p in zip(labels[0], [None, *labels[1][1:]], strict=True)],
     }
-    return {"gold": gold, "prediction": predicted, "tree": predicted}
+    return {"gold": gold, "prediction": predicted}
 
 
 def _states(task, rng):

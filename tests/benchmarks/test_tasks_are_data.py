@@ -5,16 +5,8 @@ import subprocess
 import sys
 
 # what learns and scores; of these the corpus stage has transformers, datasets and scipy
-_LEARNING = (
-    "torch",
-    "transformers",
-    "datasets",
-    "sklearn",
-    "scipy",
-    "networkx",
-    "matplotlib",
-)
-_NOT_OF_THE_CORPUS_STAGE = ("torch", "sklearn", "networkx", "safetensors", "tensorboard")
+_LEARNING = ("torch", "transformers", "datasets", "sklearn", "scipy", "matplotlib")
+_NOT_OF_THE_CORPUS_STAGE = ("torch", "sklearn", "safetensors", "tensorboard")
 
 
 def run(program: str) -> str:

@@ -39,16 +39,11 @@ def questions(rng: random.Random) -> tuple[dict, dict, dict]:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_sweeps_are_those_of_every_threshold_tried(seed):
+def test_average_precision_is_that_of_every_threshold_tried(seed):
     gold, predictions, odds = questions(random.Random(seed))
     scores = squad_v2(gold, predictions, odds)
     answerable = [name for name, answers in gold.items() if answers]
     for metric in ("exact", "f1"):
-        thresholds = (-1e9, *odds.values())
-        tried = [squad_v2(gold, predictions, odds, of)[metric] for of in thresholds]
-        assert scores[f"best_{metric}_reachable"] == pytest.approx(max(tried))
-        at = scores[f"best_{metric}_reachable_thresh"]
-        assert squad_v2(gold, predictions, odds, at)[metric] == pytest.approx(max(tried))
         right = {name: squad_v2({name: gold[name]}, predictions)[metric] for name in answerable}
         area, recall = 0.0, 0.0
         for threshold in sorted(set(odds.values())):
