@@ -80,7 +80,6 @@ class Finetuned:
 
     @property
     def record(self) -> dict[str, Any]:
-        """All but the predictions."""
         return {name: value for name, value in vars(self).items() if name != "lines"}
 
 
@@ -197,7 +196,6 @@ def build_network(
 def _selection(
     data: TaskFeatures, settings: HyperParameters, steps_per_epoch: float
 ) -> Selection | None:
-    """What chooses the model; None for that of the last step."""
     task, split = data.task, data.selection
     if split is None or settings.evaluations_per_epoch is None:
         return None

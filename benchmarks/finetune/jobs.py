@@ -72,7 +72,6 @@ class Job:
 
     @property
     def label(self) -> str:
-        """As it stands in log lines."""
         part = "" if self.train_fraction == 1.0 else f" on {100 * self.train_fraction:g} %"
         name = encoder_label(self.role, self.encoder)
         trial = f", {self.trial}" if self.trial else ""
@@ -265,7 +264,6 @@ def prepare(
 
 
 def num_rows(job: Job, features: TaskFeatures) -> int:
-    """Rows a job trains on, over all epochs."""
     rows = learnt_rows(features, job.settings.max_train_examples, job.seed, job.train_fraction)
     if job.role == "bag-of-words":
         return len(rows)
@@ -338,7 +336,6 @@ def run_job(
 def _doubts(
     job: Job, data: TaskData, features: TaskFeatures, source: ModelSource, fitted: Finetuned
 ) -> list[str]:
-    """What looks wrong although nothing failed."""
     doubts = []
     if not fitted.degenerate:
         doubts += job.task.doubts(data.train, fitted.lines[data.split])

@@ -99,7 +99,6 @@ _OF_THE_TASK = ("num_epochs", "max_sequence_length")
 
 
 def size_of(hidden_size: int) -> Size:
-    """The paper's sizes are 256, 768 and 1024 wide."""
     if hidden_size <= 256:
         return "small"
     return "base" if hidden_size < 1024 else "large"

@@ -26,7 +26,6 @@ def mean_of(items: Floats) -> Weighted:
 
 
 def accuracy(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
-    """Share of equal labels."""
     return mean_of(np.equal(*checked(gold, predicted)).astype(np.float64))
 
 
@@ -52,7 +51,6 @@ def mcc(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
 
 
 def f1(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
-    """F1 of label 1; 0 where neither side of a sample has it."""
     return micro_f1_of(*(sums[:, [1]] for sums in class_sums(gold, predicted, num_classes)))
 
 

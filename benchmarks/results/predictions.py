@@ -65,7 +65,6 @@ def prediction_path(folder: Path, result: Result, split: str = "") -> Path:
 
 
 def write_lines(folder: Path, result: Result, lines: Mapping[str, Sequence[Line]]) -> None:
-    """A file of predictions for each split."""
     about = {name: getattr(result, name) for name in _HEADER}
     for split, of_split in lines.items():
         path = prediction_path(folder, result, split)

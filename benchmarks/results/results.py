@@ -84,7 +84,6 @@ class Result(BaseModel):
 
     @property
     def title(self) -> str:
-        """The task as it stands beside scores (`Task.title`)."""
         return titled(self.task, str((self.own_task or {}).get("note", "")))
 
     @property
@@ -95,7 +94,6 @@ class Result(BaseModel):
 
     @property
     def encoder(self) -> str:
-        """What was scored, for readers."""
         return encoder_label(self.role, self.model_path)
 
 

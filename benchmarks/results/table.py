@@ -51,7 +51,6 @@ class Table:
         return [_line(headers), "|" + " --- |" * len(headers), *map(_line, self.rows)]
 
     def csv(self) -> str:
-        """Values in full; None is empty."""
         file = io.StringIO()
         table = csv.writer(file, lineterminator="\n")
         table.writerows([self.headers, *self.rows])
@@ -81,7 +80,6 @@ class Block:
 
     @classmethod
     def of_text(cls, text: str) -> Self:
-        """A paragraph."""
         return cls(lambda page: page.paragraph(text), markdown_text(text))
 
     @classmethod

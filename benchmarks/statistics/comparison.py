@@ -45,7 +45,6 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """The outcome, with the reason where there is one to give."""
         return f"{self.outcome}: {self.why}" if self.why else self.outcome
 
 

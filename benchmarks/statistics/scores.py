@@ -53,14 +53,12 @@ class Sample:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The lowest and the highest seed; nan of none, and where a seed's is."""
         if not self.values or not all(map(math.isfinite, self.values.values())):
             return math.nan, math.nan
         return min(self.values.values()), max(self.values.values())
 
     @cached_property
     def estimate(self) -> Estimate:
-        """The mean with its interval."""
         bounds = score_bounds(self.metric) if self.metric in _HEADLINES else (-math.inf, math.inf)
         return estimate(self.values, self.draws, bounds)
 
@@ -89,7 +87,6 @@ class TaskScore:
 
     @property
     def pretrained(self) -> Sample:
-        """The encoder as it was given."""
         return self.by_role["pretrained"]
 
     @property
@@ -105,7 +102,6 @@ class TaskScore:
 
     @property
     def encoder(self) -> str:
-        """The encoder where it is not the run's own export, else empty."""
         return encoder_name(self.stage)
 
     @property

@@ -40,7 +40,6 @@ class Draws:
     scores: Mapping[int, Floats]  # by seed, (resamples,); nan where undefined
 
     def mean(self, seeds: Sequence[int]) -> Floats:
-        """Over seeds, of every resample."""
         return np.asarray(np.mean([self.scores[seed] for seed in seeds], axis=0))
 
 
@@ -126,7 +125,6 @@ class Estimate:
 
 
 def score_bounds(metric: str) -> tuple[float, float]:
-    """What a headline can be: no interval goes beyond."""
     return (-1.0 if metric in _CORRELATIONS else 0.0), 1.0
 
 

@@ -246,7 +246,6 @@ def split_by_group(
 def read_splits(
     task: Task, data_dir: Path, splits: Collection[str] | None = None
 ) -> dict[str, tuple[Example, ...]]:
-    """The rows of a task by split, of `splits` or of all; `ValueError` names what is wrong."""
     return _read(task, data_dir, splits)[0]
 
 
@@ -411,7 +410,6 @@ def _whence(task: Task) -> str:
 
 
 def _load(task: Task, path: str, name: str | None, folder: Path | None) -> Any:
-    """A `DatasetDict`; `ValueError` where there is none."""
     datasets: Any = importlib.import_module("datasets")  # slow to import, and seldom wanted
     try:
         if folder:

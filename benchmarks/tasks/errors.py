@@ -93,7 +93,6 @@ def parts_of(task: Task, line: Line, example: Any = None) -> list[Part]:
 
 
 def _entities(task: Tagging, line: Line, example: Any) -> list[Part]:
-    """A part for each span that holds an entity on either side."""
     gold, said = (
         {(start, end): kind for kind, start, end in task.entities_of(line, side)}
         for side in ("gold", "prediction")
@@ -108,7 +107,6 @@ def _entities(task: Tagging, line: Line, example: Any) -> list[Part]:
 
 
 def _slots(gold: dict[str, str], said: dict[str, str]) -> list[Part]:
-    """A part for each slot that has a value on either side."""
     parts = []
     for slot in dict.fromkeys([*gold, *said]):
         right = gold.get(slot) == said.get(slot)
@@ -126,7 +124,6 @@ def _words(line: Line, example: Any) -> list[Part]:
         return example.words[number - 1].form if example else f"word {number}"
 
     def text(number: int, head: int, label: str | None) -> str:
-        """'간다 → ROOT (VP)'."""
         if label is None:
             return f"{name(number)} cut off"
         return f"{name(number)} → {name(head) if head else 'ROOT'} ({label})"

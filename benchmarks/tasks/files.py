@@ -165,7 +165,6 @@ def read_own(path: Path) -> tuple[Numbered, list[str]]:
 
 
 def _json_rows(text: str, path: Path, are_lines: bool = False) -> Numbered:
-    """Of a list, of lines that are objects, or of SQuAD's JSON."""
     rows = json_values(text, path, are_lines)
     if isinstance(rows, list):
         for number, row in rows:
@@ -192,7 +191,6 @@ def json_values(text: str, path: Path, are_lines: bool = False) -> Any:
 
 
 def parquet_table(path: Path) -> Any:
-    """As `pyarrow` reads it; `ValueError` for a file that is none."""
     parquet: Any = importlib.import_module("pyarrow.parquet")  # slow to import, and seldom wanted
     try:
         return parquet.ParquetFile(path).read()

@@ -101,7 +101,6 @@ class SlotGenerator(Head):
         return values, gates
 
     def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
-        """Pieces and gates."""
         return int((batch["values"] != self.pad_id).sum()), batch["gates"].numel()
 
     def _learn(
@@ -175,7 +174,6 @@ class SlotGenerator(Head):
         return widened
 
     def _best(self, scores: Tensor, step: _Step, input_ids: Tensor) -> Tensor:
-        """The most probable piece, (B, J)."""
         generate = step.generate.sigmoid()
         probabilities = generate * scores.softmax(dim=2)
         copied = ((1 - generate) * step.attention).to(probabilities.dtype)

@@ -88,7 +88,6 @@ class Parser(Head):
             return outputs | {"label_scores": gold.transpose(1, 2)}
 
     def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
-        """Cross-entropy of heads plus that of labels, each the mean over words."""
         arcs = F.cross_entropy(
             outputs["arc_scores"].flatten(0, 1),
             batch["heads"].flatten(),
@@ -104,7 +103,6 @@ class Parser(Head):
         return (arcs + labels) / max(*self.counts(batch), 1)
 
     def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
-        """Words with a head to learn."""
         return (int((batch["heads"] != NO_WORD).sum()),)
 
     def _vectors(self, states: Tensor, batch: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:

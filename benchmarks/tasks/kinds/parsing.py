@@ -171,7 +171,6 @@ class DependencyParsing(Task):
         return lines
 
     def sides(self, lines: Sequence[Line]) -> tuple[Arcs, Arcs]:
-        """The arcs of all words in one chain."""
         gold, predicted = super().sides(lines)
         return self._chained(gold), self._chained(predicted)
 
@@ -188,7 +187,6 @@ class DependencyParsing(Task):
         )
 
     def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
-        """The one label, or the one head, of all words."""
         for key in ("labels", "heads"):
             values = {value for line in lines if line[side] for value in line[side][key]}
             if len(values) == 1:
@@ -206,7 +204,6 @@ def _head_number(head: Any, num_words: int, place: str) -> int:
 
 
 def _cut(values: Sequence[int], max_length: int) -> Sequence[int]:
-    """A row without what is too much before its last piece, [SEP]."""
     return values if len(values) <= max_length else [*values[: max_length - 1], values[-1]]
 
 

@@ -125,7 +125,6 @@ class RelationExtraction(Classification):
 
     @property
     def has_parts(self) -> bool:
-        """The two entities, between their markers."""
         return True
 
     def examples(
@@ -144,7 +143,6 @@ class RelationExtraction(Classification):
         yield RelationExample(identity, texts, self._label(row, place, is_labelled), text)
 
     def plain_texts(self, example: Example) -> tuple[str, ...]:
-        """The sentence with its entities marked, as an encoder reads it."""
         assert isinstance(example, RelationExample)
         return (example.marked,)
 

@@ -56,12 +56,10 @@ class QuestionExample(Example):
 
     @property
     def context(self) -> str:
-        """What the answer is looked for in."""
         return self.texts[0]
 
     @property
     def question(self) -> str:
-        """What is asked."""
         return self.texts[1]
 
 
@@ -89,12 +87,10 @@ class Spans(Task):
 
     @property
     def headline(self) -> str:
-        """Of the values of the task's script."""
         return "rouge_w" if self.scorer == "klue-mrc" else "f1"
 
     @property
     def has_unanswerable(self) -> bool:
-        """Whether there are questions without an answer."""
         return self.scorer in ("squad-2.0", "klue-mrc")
 
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
@@ -119,7 +115,6 @@ class Spans(Task):
         yield QuestionExample(identity, self.texts(row, place), answers, question_type)
 
     def gold_answers(self, row: Row, place: str) -> tuple[GoldAnswer, ...]:
-        """Of a file a list of answers, of the hub a list a field."""
         answers = []
         for text, start in spelt_answers(row, place):
             if start is None:
@@ -228,7 +223,6 @@ class Spans(Task):
         )
 
     def score(self, lines: Sequence[Line]) -> dict[str, float]:
-        """Every value of the task's official script, and corrected ones beside."""
         keys = ("gold", "prediction", "answer", "null_odds", "question_type")
         gold, predictions, answers, odds, types = (
             {line["id"]: line[key] for line in lines if key in line} for key in keys
@@ -246,7 +240,6 @@ class Spans(Task):
         return {self.headline: values[self.headline], **values}
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        """Every script reports the mean over questions."""
         return weighted.mean_of(np.array([self.score([line])[self.headline] for line in lines]))
 
 
@@ -498,7 +491,6 @@ class Candidate(NamedTuple):
 
     @property
     def score(self) -> float:
-        """What candidates are ranked by."""
         return self.start_score + self.end_score
 
 
@@ -525,7 +517,6 @@ class Best:
 
     @property
     def probabilities(self) -> list[float]:
-        """Softmax over the scores of the candidates."""
         scores = [candidate.score for candidate in self.candidates]
         weights = [math.exp(score - max(scores)) for score in scores]
         return [weight / sum(weights) for weight in weights]
@@ -638,5 +629,4 @@ def _distinct(tables: Sequence[SpanTable], text_of: TextOf, count: int) -> list[
 
 
 def best_text(candidates: Sequence[Candidate]) -> Candidate:
-    """The first candidate with a text."""
     return next((c for c in candidates if c.text), Candidate(NO_SPAN, 0.0, 0.0))

@@ -53,8 +53,6 @@ _CORRECTED = (character_macro_f1_without_o, character_macro_f1_present, seqeval_
 
 
 class Tagging(Task):
-    """A linear layer on every piece."""
-
     @abstractmethod
     def entities_of(self, line: Line, side: str) -> set[Entity]:
         """Entities of "gold" or "prediction"."""
@@ -79,12 +77,10 @@ class Tagging(Task):
         return self.labels
 
     def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
-        """The one label of all words or characters."""
         labels = {str(label) for line in lines for label in line[side]}
         return labels.pop() if len(labels) == 1 else None
 
     def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
-        """Words or characters of a row and the label id of each."""
         tokens, names = list_field(row, TOKENS, place), list_field(row, TAGS, place)
         if len(tokens) != len(names) or not tokens:
             raise UserError(f"{place}: {len(tokens)} {TOKENS} and {len(names)} labels")
@@ -146,7 +142,6 @@ class WordTagging(Tagging):
     def lines(
         self, examples: Sequence[WordsExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
-        """Gold and predicted label of every word."""
         lines = []
         rows = zip(examples, features.details["firsts"], outputs, strict=True)
         for example, first, output in rows:
@@ -170,7 +165,6 @@ class WordTagging(Tagging):
         return gold, predicted, self.tag_names
 
     def entities_of(self, line: Line, side: str) -> set[Entity]:
-        """As seqeval reads labels by default, as places among the words."""
         return lenient_entities([_prefixed(label) for label in line[side]])
 
     def text_between(self, line: Line, example: WordsExample | None, start: int, end: int) -> str:
@@ -179,7 +173,6 @@ class WordTagging(Tagging):
 
 
 def _first_pieces(word_ids: Sequence[int | None]) -> dict[int, int]:
-    """Position of the first piece of each word."""
     first: dict[int, int] = {}
     for position, word in enumerate(word_ids):
         if word is not None:
@@ -194,8 +187,6 @@ def _prefixed(label: str) -> str:
 
 
 class OwnWordTagging(WordTagging):
-    """Words in the column of the task's text field, tags in that of its label field."""
-
     row_name = "row"
     rows = Task.rows
 
@@ -283,7 +274,6 @@ class CharacterTagging(Tagging):
     def lines(
         self, examples: Sequence[TaggedExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
-        """Labels of all characters, and those of the first and last position ("frame")."""
         inside, details = inside_labels(self.labels), features.details
         lines = []
         rows = zip(examples, details["spans"], details["pieces"], outputs, strict=True)
@@ -345,7 +335,6 @@ class CharacterTagging(Tagging):
         return scores if lines else dict.fromkeys(scores, math.nan)
 
     def entities_of(self, line: Line, side: str) -> set[Entity]:
-        """By the tokenizer's offsets, strict IOB2, blanks left out."""
         return text_entities(line[side], line["text"])
 
     def text_between(self, line: Line, example: TaggedExample | None, start: int, end: int) -> str:
@@ -353,8 +342,6 @@ class CharacterTagging(Tagging):
 
 
 class OwnEntityTagging(CharacterTagging):
-    """Spans of characters with a type, in the column of the task's label field."""
-
     row_name = "row"
     rows, texts = Task.rows, Task.texts
 
@@ -371,7 +358,6 @@ class OwnEntityTagging(CharacterTagging):
     def lines(
         self, examples: Sequence[TaggedExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
-        """As of any tagging by characters; what stands at [CLS] and [PAD] does not count."""
         frame = [OUTSIDE, OUTSIDE]
         return [{**line, "frame": frame} for line in super().lines(examples, features, outputs)]
 
