@@ -56,20 +56,9 @@ def keep(
     with quiet_transformers():
         _for_transformers(network, task).save_pretrained(folder)
     with_added_tokens(source.tokenizer, task.added_tokens).save_pretrained(folder)
-    _let_older_releases_read(folder / "tokenizer_config.json")
     save_file({name: of.cpu() for name, of in network.head.state_dict().items()}, folder / _HEAD)
     about = {"task": task.name, "own_task": record_of(task), "settings": asdict(settings)}
     write_json(folder / ABOUT, about)
-
-
-def _let_older_releases_read(tokenizer_config: Path) -> None:
-    """`save_pretrained` of transformers 5 names a class, and writes a list of tokens under a key,
-    that transformers 4 does not know."""
-    options = read_json(tokenizer_config)
-    if options.get("tokenizer_class") == "TokenizersBackend":
-        options["tokenizer_class"] = "PreTrainedTokenizerFast"
-        options["additional_special_tokens"] = options.pop("extra_special_tokens", [])
-        write_json(tokenizer_config, options)
 
 
 def _for_transformers(network: EncoderWithHead, task: Task) -> Any:

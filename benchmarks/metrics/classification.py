@@ -132,16 +132,6 @@ def _areas(gold: Labels, probabilities: Probabilities) -> NDArray[np.float64]:
     from sklearn.metrics import auc, precision_recall_curve
 
     labels, scores = np.asarray(gold), np.asarray(probabilities, dtype=np.float64)
-    if labels.ndim != 1 or scores.ndim != 2 or len(labels) != len(scores):
-        raise UserError(
-            f"gold labels have shape {labels.shape} and probabilities {scores.shape}; "
-            "give a row of probabilities, one a label, for each gold label"
-        )
-    if len(labels) and not 0 <= labels.min() <= labels.max() < scores.shape[1]:
-        raise UserError(
-            f"gold labels go from {labels.min()} to {labels.max()}, probabilities are of "
-            f"{scores.shape[1]} labels; give the ids of one list of labels"
-        )
     areas = np.full(scores.shape[1], math.nan)
     for label in np.unique(labels):
         if np.isfinite(scores[:, label]).all():

@@ -6,12 +6,14 @@ finetune/qa/squad_official_eval.py up to reading and writing). Gold answers, pre
 no-answer values are mappings by question id; the order of the gold mapping is that of the file.
 """
 
-import itertools
 import math
 import re
 import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from electrify.system.outcome import UserError
 
@@ -177,61 +179,45 @@ def _over_thresholds(
     na_probs: NoAnswerValues,
     has_answer: Mapping[str, bool],
 ) -> dict[str, float]:
-    order = sorted(na_probs, key=na_probs.__getitem__)  # stable: equal values in file order
-    result: dict[str, float] = {}
-    for name, scores in raw.items():
-        best, threshold = _best_threshold(order, scores, predictions, na_probs, has_answer)
-        result |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
-    if any(has_answer.values()):
-        oracle = {question: float(has) for question, has in has_answer.items()}
-        for name, scores in (*raw.items(), ("oracle", oracle)):
-            result[f"pr_{name}_ap"] = _average_precision(order, scores, na_probs, has_answer)
-    return result
-
-
-def _best_threshold(
-    order: Sequence[str],
-    scores: Mapping[str, float],
-    predictions: Predictions,
-    na_probs: NoAnswerValues,
-    has_answer: Mapping[str, bool],
-) -> tuple[float, float]:
-    """The best mean score by the official sweep, and its threshold.
+    """The best mean scores by the official sweep with their thresholds, and average precisions.
 
     From nothing answered, which is given the threshold 0.0 whatever the values are, one question
     after the other is answered, the lowest value first. The sweep may stop between questions of
     one value, where no threshold can; an answer to an unanswerable question costs 1 even if it
     normalises to nothing and so counts as right.
     """
-    score = best = float(sum(not has for has in has_answer.values()))
-    threshold = 0.0
-    for question in order:
-        if has_answer[question]:
-            score += scores[question]
-        elif predictions[question]:
-            score -= 1
-        if score > best:
-            best, threshold = score, na_probs[question]
-    return best / len(scores), threshold
+    order = sorted(na_probs, key=na_probs.__getitem__)  # stable: equal values in file order
+    values = [na_probs[question] for question in order]
+    is_answerable = np.array([has_answer[question] for question in order])
+    num_unanswerable = int(np.sum(~is_answerable))
+    costs = np.array([-float(bool(predictions[question])) for question in order])
+    by_name = {
+        name: np.array([scores[question] for question in order]) for name, scores in raw.items()
+    }
+    result: dict[str, float] = {}
+    for name, scores in by_name.items():
+        gains = np.where(is_answerable, scores, costs)
+        totals = np.cumsum([num_unanswerable, *gains])
+        best = int(np.argmax(totals))  # the first of equals
+        result[f"best_{name}"] = float(totals[best]) / len(order)
+        result[f"best_{name}_thresh"] = values[best - 1] if best else 0.0
+    if is_answerable.any():
+        for name, scores in {**by_name, "oracle": np.ones(len(order))}.items():
+            right = np.where(is_answerable, scores, 0.0)
+            result[f"pr_{name}_ap"] = _average_precision(values, right, int(is_answerable.sum()))
+    return result
 
 
 def _average_precision(
-    order: Sequence[str],
-    scores: Mapping[str, float],
-    na_probs: NoAnswerValues,
-    has_answer: Mapping[str, bool],
+    values: Sequence[float], right: NDArray[np.float64], num_answerable: int
 ) -> float:
-    """Area under the precision-recall curve of answering, by steps at each distinct value.
+    """Area under the precision-recall curve of answering, by steps at each distinct value; the
+    values in rising order.
 
     A right answer is a partly true positive where its score is between 0 and 1; recall is over the
     questions that have an answer.
     """
-    num_answerable = sum(has_answer.values())
-    num_answered, num_right, recall, area = 0, 0.0, 0.0, 0.0
-    for _, questions in itertools.groupby(order, key=na_probs.__getitem__):
-        for question in questions:
-            num_answered += 1
-            num_right += scores[question] if has_answer[question] else 0.0
-        area += num_right / num_answered * (num_right / num_answerable - recall)
-        recall = num_right / num_answerable
-    return area
+    ends = np.flatnonzero(np.diff(values, append=math.inf))  # the last question of each value
+    num_right = np.cumsum(right)[ends]
+    steps = np.diff(num_right / num_answerable, prepend=0.0)
+    return float(np.cumsum(num_right / (ends + 1) * steps)[-1])

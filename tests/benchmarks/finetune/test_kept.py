@@ -1,6 +1,5 @@
 """A kept network predicts as the fine-tuning it comes from; `transformers` opens its folder."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -59,9 +58,6 @@ def test_a_tagger_is_the_class_of_transformers(
     keep(tmp_path / "ner", network, NER, source, settings)
     tagger = AutoModelForTokenClassification.from_pretrained(tmp_path / "ner").eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "ner")
-    options = json.loads((tmp_path / "ner/tokenizer_config.json").read_text())
-    assert options["tokenizer_class"] == "PreTrainedTokenizerFast"  # as transformers 4 knows it
-    assert "extra_special_tokens" not in options
     texts = ["오늘 국회", "큰 증시 새 여행"]
     rows = tokenizer(texts, padding=True, return_token_type_ids=True, return_tensors="pt")
     with torch.inference_mode():
