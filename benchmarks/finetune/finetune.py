@@ -104,7 +104,7 @@ def finetune(
     """
     device, task = choose_device(device_name), data.task
     settings = replace(settings, precision=choose_precision(settings.precision, device))
-    rows = learnt_rows(data, settings.max_train_examples, seed, train_fraction)
+    rows = training_rows(data.train, settings.max_train_examples, seed, train_fraction)
     selection = _selection(data, settings, len(rows) / settings.batch_size)
     label = f"{task.name}, {encoder_label(role, model.name)}, seed {seed}"
     start_memory(device)
@@ -145,7 +145,7 @@ def score_bag_of_words(
     task = data.task
     assert isinstance(task, Classification)
     start = time.monotonic()
-    rows = learnt_rows(data, settings.max_train_examples, seed, train_fraction)
+    rows = training_rows(data.train, settings.max_train_examples, seed, train_fraction)
     learnt = [data.train.examples[i] for i in np.unique(data.train.features.example_of[rows])]
 
     def logits(probabilities: NDArray[np.float64]) -> list[Outputs]:
@@ -288,15 +288,6 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
             np.random.set_state(numpy_state)
 
 
-def learnt_rows(
-    data: TaskFeatures, max_train_examples: int | None, seed: int, train_fraction: float
-) -> NDArray[np.int64]:
-    """The rows that a job trains on: those of `training_rows`, or a part of them."""
-    rows = training_rows(data.train, max_train_examples, seed)
-    example_of = data.train.features.example_of
-    return low_shot_rows(data.train.examples, example_of, rows, train_fraction, seed)
-
-
 def sampled_examples(
     num_examples: int, max_train_examples: int | None, seed: int
 ) -> NDArray[np.int64]:
@@ -307,14 +298,18 @@ def sampled_examples(
     return np.sort(rng.choice(num_examples, max_train_examples, replace=False))
 
 
-def training_rows(split: Split, max_train_examples: int | None, seed: int) -> NDArray[np.int64]:
-    """Rows to train on: those of `sampled_examples`, of which a reading task may have none."""
-    example_of = split.features.example_of
+def training_rows(
+    split: Split, max_train_examples: int | None, seed: int, fraction: float = 1.0
+) -> NDArray[np.int64]:
+    """Rows to train on: those of `sampled_examples`, of which a reading task may have none, or of
+    the fraction of them that `low_shot_rows` takes."""
+    row_of = example_of = split.features.example_of
     if split.positions is not None:
         example_of = split.positions[example_of]
     num_examples = split.num_in_whole or len(split.examples)
     chosen = sampled_examples(num_examples, max_train_examples, seed)
-    return np.flatnonzero(np.isin(example_of, chosen))
+    rows = np.flatnonzero(np.isin(example_of, chosen))
+    return low_shot_rows(split.examples, row_of, rows, fraction, seed)
 
 
 def low_shot_rows(

@@ -25,9 +25,9 @@ from benchmarks.finetune.finetune import (
     Split,
     TaskFeatures,
     finetune,
-    learnt_rows,
     sampled_examples,
     score_bag_of_words,
+    training_rows,
 )
 from benchmarks.finetune.kept import keep
 from benchmarks.finetune.recipe import (
@@ -264,7 +264,8 @@ def prepare(
 
 
 def num_rows(job: Job, features: TaskFeatures) -> int:
-    rows = learnt_rows(features, job.settings.max_train_examples, job.seed, job.train_fraction)
+    most = job.settings.max_train_examples
+    rows = training_rows(features.train, most, job.seed, job.train_fraction)
     if job.role == "bag-of-words":
         return len(rows)
     return job.settings.num_steps(len(rows)) * job.settings.batch_size
