@@ -11,6 +11,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,7 @@ def read_own(path: Path) -> tuple[Numbered, list[str]]:
     notes = [] if is_utf8(encoding) else [f"read as {encoding}"]
     if kind in JSON_SUFFIXES:
         return _json_rows(text, path, are_lines=kind in _LINES), notes
-    if tagged := None if kind == ".csv" else _sentences(text, path):
+    if tagged := None if kind == ".csv" else _tagged_rows(text, path):
         rows, columns = tagged
         return rows, [*notes, f"{len(rows):,} sentences, {columns}"]
     if kind in _TAGGED:
@@ -277,9 +278,30 @@ def _check_names(names: Sequence[str], path: Path) -> None:
             raise UserError(f"{path}: {count} columns {name!r}; rename all but one")
 
 
-def _sentences(text: str, path: Path) -> tuple[Numbered, str] | None:
+def _tagged_rows(text: str, path: Path) -> tuple[Numbered, str] | None:
     """A row a sentence of CoNLL, numbered by its first line, and which columns were read; None for
-    a text of another form.
+    a text of another form."""
+    if (found := tagged_sentences(text)) is None:
+        return None
+    sentences, columns = found
+    for number, word, _ in chain.from_iterable(sentences):
+        if not word.strip():
+            raise UserError(
+                f"{path} line {number}: a tag without a word; where every character has a tag, "
+                "write JSON lines with the text and its spans (kind = entities)"
+            )
+    if all(mark_and_type(tag) == (OUTSIDE, "") for *_, tag in chain.from_iterable(sentences)):
+        return None
+    rows = []
+    for sentence in sentences:
+        numbers, words, tags = zip(*sentence, strict=True)
+        rows.append((numbers[0], {TOKENS: list(words), TAGS: list(tags)}))
+    return rows, columns
+
+
+def tagged_sentences(text: str) -> tuple[list[list[tuple[int, str, str]]], str] | None:
+    """Line number, word and tag of each word by sentence, and which columns these are; None for a
+    text of another form.
 
     Lines of columns between tabs or blanks, the last one a tag, sentences parted by an empty line.
     The word stands first; or behind its number, and then the tag right behind it. A header, lines
@@ -304,15 +326,5 @@ def _sentences(text: str, path: Path) -> tuple[Numbered, str] | None:
         cells[0] == str(n) for block in blocks for n, (_, cells) in enumerate(block, start=1)
     )
     word, tag = (1, 2) if is_numbered else (0, width - 1)
-    if without := [number for block in blocks for number, c in block if not c[word].strip()]:
-        raise UserError(
-            f"{path} line {without[0]}: a tag without a word; where every character has a tag, "
-            "write JSON lines with the text and its spans (kind = entities)"
-        )
-    if all(mark_and_type(c[tag]) == (OUTSIDE, "") for block in blocks for _, c in block):
-        return None
-    rows: Numbered = [
-        (block[0][0], {TOKENS: [c[word] for _, c in block], TAGS: [c[tag] for _, c in block]})
-        for block in blocks
-    ]
-    return rows, f"words of column {word + 1} and tags of column {tag + 1} of {width}"
+    sentences = [[(number, c[word], c[tag]) for number, c in block] for block in blocks]
+    return sentences, f"words of column {word + 1} and tags of column {tag + 1} of {width}"
