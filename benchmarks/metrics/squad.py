@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from electrify.system.outcome import UserError
-
 Answers = Mapping[str, Sequence[str]]  # question id -> the texts of its gold answers
 Predictions = Mapping[str, str]  # question id -> answer; "" says that there is none
 NoAnswerValues = Mapping[str, float]  # question id -> the higher, the less there is an answer
@@ -45,7 +43,7 @@ def squad_v1(gold: Answers, predictions: Predictions) -> dict[str, float]:
 
     A question without prediction counts 0, other predicted ids are ignored. Two answers of which
     nothing is left when normalised match exactly but have F1 0; `f1_empty_as_match`, not of the
-    official script, counts them 1. Raises `ValueError` for a question without gold answer.
+    official script, counts them 1.
     """
     return best_over_answers(
         gold,
@@ -61,14 +59,8 @@ def best_over_answers(
 ) -> dict[str, float]:
     """Mean over questions of each `function(prediction, answer)`, the best over the gold answers.
 
-    A question without prediction counts 0. Raises `ValueError` for one without gold answer.
+    A question without prediction counts 0.
     """
-    for question, answers in gold.items():
-        if not answers:
-            raise UserError(
-                f"question {question!r} has no gold answer; score a set with unanswerable "
-                "questions as SQuAD 2.0"
-            )
     return {
         name: mean(
             [
@@ -97,10 +89,8 @@ def squad_v2(
     With `na_probs` there are also `best_exact`, `best_f1` and their thresholds (found on the very
     rows they are of), and average precisions (`pr_exact_ap`, ...).
 
-    Raises `ValueError` where predictions or `na_probs` have not the ids of the questions. Over no
-    questions every value is nan.
+    Over no questions every value is nan.
     """
-    _check_ids(gold, predictions, na_probs)
     if not gold:
         return dict.fromkeys(("exact", "f1", "total"), math.nan)
     has_answer = {question: bool(answers) for question, answers in gold.items()}
@@ -130,27 +120,6 @@ def squad_v2(
 def mean(values: Sequence[float]) -> float:
     """nan over nothing."""
     return sum(values) / len(values) if values else math.nan
-
-
-def check_predicted(gold: Answers, predictions: Mapping[str, object], what: str) -> None:
-    """Raise `ValueError` if a question of `gold` is not in `predictions`."""
-    if missing := [question for question in gold if question not in predictions]:
-        raise UserError(
-            f"{len(missing)} of {len(gold)} questions have no {what}, such as {missing[0]!r}; "
-            "give one for every question"
-        )
-
-
-def _check_ids(gold: Answers, predictions: Predictions, na_probs: NoAnswerValues | None) -> None:
-    check_predicted(gold, predictions, "prediction")
-    if na_probs is None:
-        return
-    check_predicted(gold, na_probs, "no-answer value")
-    if unknown := [question for question in na_probs if question not in gold]:
-        raise UserError(
-            f"{len(unknown)} no-answer values are of no question, such as {unknown[0]!r}; "
-            "give one for every question and no other"
-        )
 
 
 def _exact(prediction: str, answer: str) -> float:

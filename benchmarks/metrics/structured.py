@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics.classification import Labels, accuracy, checked, macro_f1, mean_f1
-from electrify.system.outcome import UserError
 
 FIRST_MERGED_LABEL = 15  # VP_CMP, the first of the rare ones in `get_dep_labels`
 _MERGED, _WRONG_HEAD = -3, -2
@@ -102,7 +101,7 @@ State = Sequence[str]  # "domain-slot-value", a list a user turn
 
 def joint_goal_acc(gold: Sequence[State], predicted: Sequence[State]) -> float:
     """Share of turns whose states are equal as sets; 0 over no turns."""
-    turns = _turns(gold, predicted)
+    turns = list(zip(gold, predicted, strict=True))
     return sum(set(a) == set(b) for a, b in turns) / len(turns) if turns else 0.0
 
 
@@ -112,7 +111,7 @@ def slot_micro_f1(gold: Sequence[State], predicted: Sequence[State]) -> float:
     Two empty states have F1 1, an empty gold state and a predicted one 0. What stands twice in a
     state counts twice.
     """
-    turns = _turns(gold, predicted)
+    turns = list(zip(gold, predicted, strict=True))
     return sum(_turn_f1(a, b) for a, b in turns) / len(turns) if turns else 0.0
 
 
@@ -121,7 +120,7 @@ def pooled_slot_f1(gold: Sequence[State], predicted: Sequence[State]) -> float:
 
     1 where no turn has a value on either side, nan over no turns.
     """
-    turns = [(set(a), set(b)) for a, b in _turns(gold, predicted)]
+    turns = [(set(a), set(b)) for a, b in zip(gold, predicted, strict=True)]
     if not turns:
         return float("nan")
     num_right = sum(len(a & b) for a, b in turns)
@@ -138,11 +137,3 @@ def _turn_f1(gold: State, predicted: State) -> float:
         return 0.0
     precision, recall = num_found / (num_found + num_false), num_found / len(gold)
     return 2 * precision * recall / (precision + recall)
-
-
-def _turns(gold: Sequence[State], predicted: Sequence[State]) -> list[tuple[State, State]]:
-    if len(gold) != len(predicted):
-        raise UserError(
-            f"{len(gold)} gold states and {len(predicted)} predicted ones; give one a turn in both"
-        )
-    return list(zip(gold, predicted, strict=True))

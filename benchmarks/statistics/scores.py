@@ -234,7 +234,7 @@ def overall(results: Iterable[Result]) -> dict[tuple[str, str], float]:
         }
         is_official = all(r.split == "dev" and "dev_mismatched" not in r.parts for r in records)
         for name, mean in _MEANS.items():
-            with suppress(ValueError):  # a task is missing
+            with suppress(KeyError):  # a task is missing
                 ending = "" if is_official else ", not on the official rows"
                 scores[name + ending, role] = mean(means)
     return scores

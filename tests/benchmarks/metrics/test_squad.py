@@ -8,19 +8,6 @@ import pytest
 from benchmarks.metrics.squad import squad_v2
 
 
-@pytest.mark.parametrize(
-    ("predictions", "odds", "message"),
-    [
-        ({"q1": "x"}, None, "1 of 2 questions have no prediction, such as 'q2'"),
-        ({"q1": "x", "q2": ""}, {"q1": 0.0}, "1 of 2 questions have no no-answer value"),
-        ({"q1": "x", "q2": ""}, {"q1": 0.0, "q2": 1.0, "q9": 0.0}, "of no question, such as 'q9'"),
-    ],
-)
-def test_ids_that_do_not_fit_are_refused(predictions, odds, message):
-    with pytest.raises(ValueError, match=message):
-        squad_v2({"q1": ["x"], "q2": []}, predictions, odds)
-
-
 def test_extra_predictions_are_ignored_and_nothing_is_nan():
     assert squad_v2({"q1": ["x"]}, {"q1": "x", "q9": "y"})["exact"] == 1.0
     assert math.isnan(squad_v2({}, {})["f1"])
