@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ from benchmarks.finetune.finetune import (
 )
 from benchmarks.finetune.kept import keep
 from benchmarks.finetune.recipe import (
-    GONE,
     HyperParameters,
     hyper_parameters,
     options_for,
@@ -93,10 +92,9 @@ def plan_jobs(
     for task in tasks:
         settings, seeds = settings_for(task, options, source), seeds_for(task, options)
         for fraction, role, seed in product(fractions, _roles(options, task), seeds):
-            decides: list[object] = [_weights_of(role, weights, source), settings.identity]
+            decides: list[object] = [_weights_of(role, weights, source), asdict(settings)]
             if options.search:
-                search = options.search.model_dump(mode="json")
-                decides.append([{**dict.fromkeys(GONE, ()), **search}, seeds[0]])
+                decides.append([options.search.model_dump(mode="json"), seeds[0]])
             if role == "bag-of-words":
                 decides = [settings.max_train_examples, settings.selection_fraction, CHOICES]
             is_kept = options.keep_models and role == "pretrained"
@@ -150,7 +148,7 @@ def plan_trials(
         for role, (number, changes) in product(_roles(options), enumerate(tried, start=1)):
             changed = replace(settings, **changes)
             comes_from = _weights_of(role, weights, source), data[task.name].sha256
-            content = [task.name, task.version, comes_from, changed.identity]
+            content = [task.name, task.version, comes_from, asdict(changed)]
             key = digest_of([*content, search.held_out_fraction, role, seed])[:16]
             words = ", ".join(f"{name} {json.dumps(value)}" for name, value in changes.items())
             trial = f"trial {number} of {len(tried)} ({words})"

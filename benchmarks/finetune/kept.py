@@ -89,7 +89,7 @@ def read_kept(folder: Path) -> Kept:
     about = read_json(folder / ABOUT)
     own = about["own_task"]
     task = task_of_record(own) if own else TASKS[about["task"]]
-    settings = HyperParameters.read(about["settings"])
+    settings = HyperParameters(**about["settings"])
     source = open_model(str(folder))
     exact = replace(settings, precision="fp32")
     network = build_network(task, source, "pretrained", 0, exact, torch.device("cpu"))

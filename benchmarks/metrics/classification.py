@@ -32,7 +32,7 @@ _AREA_WITHOUT_GOLD = 0.5
 
 
 def accuracy(gold: Labels, predicted: Labels) -> float:
-    """Share of equal labels."""
+    """Fraction of equal labels."""
     gold, predicted = checked(gold, predicted)
     return float(np.mean(gold == predicted)) if len(gold) else math.nan
 

@@ -34,7 +34,7 @@ def uas_macro_f1(gold: Arcs, predicted: Arcs) -> float:
 
 
 def uas_micro_f1(gold: Arcs, predicted: Arcs) -> float:
-    """Share of words with the right head (:102), the usual UAS; 0 over no words."""
+    """Fraction of words with the right head (:102), the usual UAS; 0 over no words."""
     return _share(gold.heads, predicted.heads)
 
 
@@ -54,12 +54,12 @@ def las_classes(gold: Arcs, predicted: Arcs) -> tuple[Classes, Classes]:
 
 
 def las_micro_f1(gold: Arcs, predicted: Arcs) -> float:
-    """Share of words with the right head and the right label, labels merged as above (:156)."""
+    """Fraction of words with the right head and the right label, labels merged as above (:156)."""
     return _share(*las_classes(gold, predicted))
 
 
 def las(gold: Arcs, predicted: Arcs) -> float:
-    """Share of words with the right head and exactly the right label: the usual LAS."""
+    """Fraction of words with the right head and exactly the right label: the usual LAS."""
     return _share(gold.labels, _marked_wrong(gold, predicted, np.asarray(predicted.labels)))
 
 
@@ -100,7 +100,7 @@ State = Sequence[str]  # "domain-slot-value", a list a user turn
 
 
 def joint_goal_acc(gold: Sequence[State], predicted: Sequence[State]) -> float:
-    """Share of turns whose states are equal as sets; 0 over no turns."""
+    """Fraction of turns whose states are equal as sets; 0 over no turns."""
     turns = list(zip(gold, predicted, strict=True))
     return sum(set(a) == set(b) for a, b in turns) / len(turns) if turns else 0.0
 

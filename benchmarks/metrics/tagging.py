@@ -37,7 +37,7 @@ def piece_tags(tags: Sequence[int], spans: Sequence[Span], outside: int) -> Tags
 def character_tags(
     predicted: Sequence[int], spans: Sequence[Span], num_characters: int, inside: Sequence[int]
 ) -> Tags:
-    """Labels of the characters from those of the pieces; `inside[label]` goes on with a label.
+    """Labels of the characters from those of the pieces; `inside[label]` continues a label.
 
     The last of `inside` is the label of characters that no piece covers.
     """
@@ -50,7 +50,7 @@ def character_tags(
 
 
 def inside_labels(labels: Sequence[str]) -> list[int]:
-    """For each label the one that goes on with it: B-PS and I-PS give I-PS, O gives O.
+    """For each label the one that continues it: B-PS and I-PS give I-PS, O gives O.
 
     The last entry is that of O, which stands last among the labels.
     """
@@ -236,7 +236,7 @@ def _spread_unknown(
     inside: Sequence[int],
     found: list[int],
 ) -> int:
-    """Append the labels of a word with an [UNK] to `found`; gives the position to go on from.
+    """Append the labels of a word with an [UNK] to `found`; gives the next position.
 
     The position stays behind [UNK]s: that of an [UNK] is passed only when a known piece follows
     in the word, and that piece's own is then read twice.
@@ -261,10 +261,10 @@ def _spread_unknown(
 
 
 def _slots(word: str, pieces: Sequence[str]) -> list[str]:
-    """The word's entries: an [UNK] goes on until the text comes to the next piece's first mark.
+    """The word's entries: an [UNK] lasts until the text comes to the next piece's first mark.
 
     A known piece is one entry whatever its length (the mistake); an [UNK] before another [UNK] is
-    one character; the last piece goes on to the end of the word.
+    one character; the last piece lasts to the end of the word.
     """
     slots: list[str] = []
     index, num_read, goes_on, last = 0, 0, False, len(pieces) - 1

@@ -23,7 +23,7 @@ from electrify.system.outcome import UserError
 
 NUM_RESAMPLES = 2000
 AT_ONCE = 2**22  # numbers of a table of draws: 32 MB
-MAX_UNDEFINED = 0.05  # share of resamples without a score beyond which there is no interval
+MAX_UNDEFINED = 0.05  # fraction of resamples without a score beyond which there is no interval
 _ROUNDING = 1e-20  # of a variance of scores
 _FIT_ROUNDING = 1e-24  # of a sum of squares of scores
 _CORRELATIONS = ("mcc", "pearson", "spearman", "mean_of_pearson_and_spearman")

@@ -201,7 +201,7 @@ def _wrong_answer(task: Spans, line: Line) -> Failure | None:
     normalize, said, odds = NORMALIZE[task.scorer], line["prediction"], line.get("null_odds")
     if normalize(said) in {normalize(answer) for answer in line["gold"] or [""]}:
         return None
-    sure = next((float(share) for text, share in line["n_best"] if text == said), 0.0)
+    sure = next((float(probability) for text, probability in line["n_best"] if text == said), 0.0)
     if not said and odds is not None:
         sure = 1 / (1 + math.exp(-max(-500.0, odds)))
     parts = [f"“{text}” {probability:.3f}" for text, probability in line["n_best"][:3]]

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from benchmarks.tasks.heads.linear import Head
 from benchmarks.tasks.kinds.dialogue import GATES, GENERATED
 
-TEACHER_FORCING = 0.5  # share of training batches in which the gold pieces go in
+TEACHER_FORCING = 0.5  # fraction of training batches in which the gold pieces go in
 MAX_VALUE_PIECES = 10  # generated of a value; longer gold values cannot be found
 DROPOUT = 0.1
 INITIALIZER_RANGE = 0.02

@@ -139,7 +139,7 @@ class DialogueStateTracking(Task):
         num_truncated = 0
         for example in examples:
             # [SEP] before each turn. The first alone has two: an oddity of the official code, which
-            # takes the system turn before it as empty and leaves it out once the dialogue goes on
+            # takes the system turn before it as empty and leaves it out once the dialogue continues
             ids = [separator] if len(example.texts) == 1 else []
             for text in example.texts:
                 ids += [separator, *pieces(text)]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import benchmarks.finetune.training
-from benchmarks.encoder import freeze, load_encoder, open_model
+from benchmarks.encoder import freeze, load_encoder
 from benchmarks.finetune.finetune import (
     Split,
     TaskFeatures,
@@ -26,11 +26,6 @@ from benchmarks.tasks.kinds.dialogue import TurnExample
 from benchmarks.tasks.kinds.tagging import TaggedExample
 from electrify.system.progress import Stopped
 from tests.benchmarks.records import NAVER_NER, NER, SQUAD_2, STSB, WOS, YNAT
-
-
-@pytest.fixture
-def model(model_folder):
-    return open_model(str(model_folder))
 
 
 @pytest.fixture
