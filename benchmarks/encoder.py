@@ -226,10 +226,8 @@ def load_network(path: str, kind: Any, **options: Any) -> Any:
 def prepare_encoder(
     encoder: nn.Module, dropout: float | None, device: torch.device, precision: str
 ) -> None:
-    """Set what fine-tuning sets in place of the model's config.
-
-    Raises `ValueError` for a `dropout` where the encoder has no dropout modules to take it.
-    """
+    """Set what fine-tuning sets in place of the model's config. Raises `ValueError` for a `dropout`
+    where the encoder has no dropout modules to take it."""
     if dropout is not None:
         modules = [module for module in encoder.modules() if isinstance(module, nn.Dropout)]
         if not modules:

@@ -216,10 +216,8 @@ def prepare(
     settings: HyperParameters,
     seeds: Sequence[int],
 ) -> TaskFeatures:
-    """The task's splits in pieces, with a warning for each in which something is cut.
-
-    Of the training split the examples that one of `seeds` learns from.
-    """
+    """The task's splits in pieces, with a warning for each in which something is cut. Of the
+    training split the examples that one of `seeds` learns from."""
     length = settings.max_sequence_length
     tokenizer = with_added_tokens(source.tokenizer, task.added_tokens)
 

@@ -114,10 +114,7 @@ def hyper_parameters(
     recommended: Mapping[str, Any] = MappingProxyType({}),
 ) -> HyperParameters:
     """What a job is done with: the task's own options, else those of all tasks, else what the
-    encoder recommends, else the recipe's.
-
-    The one place where this is decided.
-    """
+    encoder recommends, else the recipe's. The one place where this is decided."""
     given = {**recommended, **options_for(task, options)}
     del given["seeds"]
     name = given.pop("recipe", options.recipe)

@@ -24,10 +24,8 @@ _QUOTES_AND_BRACKETS = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", 
 
 
 def normalize_korquad(text: str) -> str:
-    """Korean and ASCII quotes and brackets as blanks, lower case, no other ASCII punctuation.
-
-    White space is squeezed. There are no articles to drop, and particles stay.
-    """
+    """Korean and ASCII quotes and brackets as blanks, lower case, no other ASCII punctuation. White
+    space is squeezed. There are no articles to drop, and particles stay."""
     text = text.translate(_QUOTES_AND_BRACKETS).lower().translate(DELETE_PUNCTUATION)
     return " ".join(text.split())
 
@@ -62,11 +60,8 @@ _Score = Callable[[str, str], float]
 
 
 def normalize_klue(text: str) -> str:
-    """Lower case, no ASCII punctuation, single blanks.
-
-    The pattern meant to blank Korean brackets and quotes matches no text that people write, so
-    they stay.
-    """
+    """Lower case, no ASCII punctuation, single blanks. The pattern meant to blank Korean brackets
+    and quotes matches no text that people write, so they stay."""
     text = _PATTERN.sub(" ", text.lower())
     return " ".join(text.translate(DELETE_PUNCTUATION).split())
 

@@ -25,9 +25,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 def normalize_answer(text: str) -> str:
     """Lower case, without ASCII punctuation (no blank in its place) and a/an/the, single blanks.
-
-    Curly quotes, full-width marks and accents stay.
-    """
+    Curly quotes, full-width marks and accents stay."""
     text = text.lower().translate(DELETE_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", text).split())
 
@@ -57,10 +55,8 @@ def best_over_answers(
     predictions: Predictions,
     functions: Mapping[str, Callable[[str, str], float]],
 ) -> dict[str, float]:
-    """Mean over questions of each `function(prediction, answer)`, the best over the gold answers.
-
-    A question without prediction counts 0.
-    """
+    """Mean over questions of each `function(prediction, answer)`, the best over the gold answers. A
+    question without prediction counts 0."""
     return {
         name: mean(
             [

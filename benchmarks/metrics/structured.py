@@ -26,10 +26,8 @@ class Arcs(NamedTuple):
 
 
 def uas_macro_f1(gold: Arcs, predicted: Arcs) -> float:
-    """Macro F1 with the number of the head word taken as a class (functional.py:86).
-
-    A head that is predicted but nowhere gold adds a class of F1 0 to the mean.
-    """
+    """Macro F1 with the number of the head word taken as a class (functional.py:86). A head that is
+    predicted but nowhere gold adds a class of F1 0 to the mean."""
     return macro_f1(gold.heads, predicted.heads)
 
 
@@ -116,10 +114,8 @@ def slot_micro_f1(gold: Sequence[State], predicted: Sequence[State]) -> float:
 
 
 def pooled_slot_f1(gold: Sequence[State], predicted: Sequence[State]) -> float:
-    """F1 over the slot values of all turns together, each once a turn: the real micro average.
-
-    1 where no turn has a value on either side, nan over no turns.
-    """
+    """F1 over the slot values of all turns together, each once a turn: the real micro average. 1
+    where no turn has a value on either side, nan over no turns."""
     turns = [(set(a), set(b)) for a, b in zip(gold, predicted, strict=True)]
     if not turns:
         return float("nan")

@@ -94,10 +94,8 @@ def las_macro_f1(gold: Arcs, predicted: Arcs, example_of: Labels) -> Weighted:
 
 
 def macro_f1_of(right: Floats, occurrences: Floats) -> Weighted:
-    """Mean over classes of 2 right / occurrences, from the sums of `class_sums`.
-
-    A class that is not in a sample is left out; nan where none is in.
-    """
+    """Mean over classes of 2 right / occurrences, from the sums of `class_sums`. A class that is
+    not in a sample is left out; nan where none is in."""
 
     def score(counts: Floats) -> Floats:
         scores = _ratio(2 * (counts @ right), counts @ occurrences, math.nan)

@@ -119,9 +119,7 @@ def read_predictions(path: Path) -> tuple[Header, list[Line]]:
 
 def lines_of_result(folder: Path, result: Result, split: str = "") -> list[Line] | None:
     """The predicted rows of a split, by default the reported one; None where there is no file.
-
-    Raises `ValueError` for a file that is damaged or of another result.
-    """
+    Raises `ValueError` for a file that is damaged or of another result."""
     path = prediction_path(folder, result, split)
     if not path.is_file():
         return None

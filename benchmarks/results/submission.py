@@ -41,10 +41,8 @@ _ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same predictions are the same bytes
 
 
 def write_submissions(place: Path) -> list[Path]:
-    """Write `submission/pretrained-<seed>/` into each folder of results; what was written.
-
-    Raises `ValueError` for a folder without results, and for damaged predictions.
-    """
+    """Write `submission/pretrained-<seed>/` into each folder of results; what was written. Raises
+    `ValueError` for a folder without results, and for damaged predictions."""
     written: list[Path] = []
     for folder in evaluation_folders(place):
         by_seed: dict[int, list[Result]] = {}

@@ -18,9 +18,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|$~])")
 @dataclass(frozen=True)
 class Table:
     """Headers and rows of cells: texts, numbers, None (a dash), a `Cell` with a small second text.
-
-    Rows whose first cell is in `grey` are soft on a page.
-    """
+    Rows whose first cell is in `grey` are soft on a page."""
 
     headers: Sequence[str | Cell]
     rows: Sequence[Sequence[object]]

@@ -25,10 +25,8 @@ from electrify.system.outcome import UserError
 
 @dataclass(frozen=True)
 class Sample:
-    """The headline metric of one task and encoder by seed.
-
-    `draws` are the scores on resampled examples; None where the predictions are not at hand.
-    """
+    """The headline metric of one task and encoder by seed. `draws` are the scores on resampled
+    examples; None where the predictions are not at hand."""
 
     values: Mapping[int, float]
     draws: Draws | None = None
@@ -75,10 +73,8 @@ _HEADLINES = {task.headline for task in TASKS.values()}
 
 @dataclass(frozen=True)
 class TaskScore:
-    """All results of one task and one encoder, with those of its baselines.
-
-    `note` says why there are no scores on resampled examples, where there are none.
-    """
+    """All results of one task and one encoder, with those of its baselines. `note` says why there
+    are no scores on resampled examples, where there are none."""
 
     stage: str
     results: tuple[Result, ...]
@@ -213,10 +209,8 @@ _MISMATCHED = "dev_mismatched_"
 
 
 def overall(results: Iterable[Result]) -> dict[tuple[str, str], float]:
-    """By (name, role): the overall scores whose tasks are all there, of means over seeds.
-
-    Where a task is not scored on the official rows, the name says so.
-    """
+    """By (name, role): the overall scores whose tasks are all there, of means over seeds. Where a
+    task is not scored on the official rows, the name says so."""
     by_role: dict[str, list[Result]] = {}
     for result in results:
         if result.suite == "glue":

@@ -131,10 +131,8 @@ def score_bounds(metric: str) -> tuple[float, float]:
 def estimate(
     values: Values, draws: Draws | None, bounds: tuple[float, float] = (-math.inf, math.inf)
 ) -> Estimate:
-    """The mean over seeds with its interval; one seed without draws has none.
-
-    An undefined score makes both undefined.
-    """
+    """The mean over seeds with its interval; one seed without draws has none. An undefined score
+    makes both undefined."""
     value = statistics.fmean(values.values()) if values else math.nan
     scores = None if draws is None else draws.mean(list(values))
     mean = _interval(value, scores, draws, [variance_of_mean(values.values())])

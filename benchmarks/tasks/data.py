@@ -66,10 +66,8 @@ class TaskData:
 
 
 def data_dirs(options: EvaluateConfig, tasks: Sequence[Task]) -> tuple[Path, ...]:
-    """`evaluate.data_dir`; `ValueError` names the files that it should hold if it is not given.
-
-    The user's own tasks need none.
-    """
+    """`evaluate.data_dir`; `ValueError` names the files that it should hold if it is not given. The
+    user's own tasks need none."""
     tasks = [task for task in tasks if task.suite != OWN]
     if not options.data_dirs and tasks:
         names = [" or ".join(task.files[task.reported]) for task in tasks]
@@ -89,9 +87,7 @@ def dir_of(task: Task, data_dirs: Sequence[Path]) -> Path:
 
 def check_data(options: EvaluateConfig) -> list[Task]:
     """The tasks of the config that have data. Of a suite, others are left out with a warning.
-
-    `ValueError` names all that the config names and all of a suite that has none with data.
-    """
+    `ValueError` names all that the config names and all of a suite that has none with data."""
     official = official_tasks(options)
     dirs = data_dirs(options, official)
     lacking = [task for task in official if not has_data(task, dir_of(task, dirs))]
@@ -165,9 +161,7 @@ def has_data(task: Task, data_dir: Path) -> bool:
 
 def load_data(task: Task, data_dir: Path) -> TaskData:
     """The rows of all splits as a task's data; without "train" the reported rows are divided.
-
-    Raises `ValueError` as `read_splits`, and where nothing is left to learn from or to report.
-    """
+    Raises `ValueError` as `read_splits`, and where nothing is left to learn from or to report."""
     rows, commits = _read(task, data_dir, None)
     reported, split = rows[task.reported], task.reported
     further = {n: of for n, of in rows.items() if of and n not in (task.reported, "train")}
@@ -205,9 +199,7 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
 
 def rows_digest(examples: Sequence[Example]) -> str:
     """SHA-256 of texts and gold values in their order; ids differ between files and the hub.
-
-    Numbers count in single precision: the hub has no more of STS-B.
-    """
+    Numbers count in single precision: the hub has no more of STS-B."""
     digest = hashlib.sha256()
     for example in examples:
         values = [
@@ -288,10 +280,8 @@ def official_names(task: Task, split: str) -> tuple[str, ...]:
 
 
 def find_files(task: Task, split: str, data_dir: Path) -> list[Path]:
-    """The split's file under its first name that is there, else those of its parts.
-
-    Two files of one name are an error.
-    """
+    """The split's file under its first name that is there, else those of its parts. Two files of
+    one name are an error."""
     if task.suite == OWN:
         return [path for name in task.files[split] if (path := Path(name)).is_file()]
     below, parts = files_below(data_dir), list[Path]()
@@ -346,10 +336,8 @@ def versioned(task: Task, data_dir: Path) -> Task:
 
 
 def try_hub() -> None:
-    """One request to the hub; where it fails, the cache alone is read from then on.
-
-    `datasets` would try six times for each task, 26 s in all.
-    """
+    """One request to the hub; where it fails, the cache alone is read from then on. `datasets`
+    would try six times for each task, 26 s in all."""
     hub: Any = importlib.import_module("huggingface_hub")
     constants: Any = importlib.import_module("huggingface_hub.constants")
     if constants.HF_HUB_OFFLINE:

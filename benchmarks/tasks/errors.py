@@ -38,10 +38,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Failure:
-    """An example that most runs have wrong: what was asked for, what they said, how sure.
-
-    The higher the `severity`, the worse. Its unit is the kind's: failures of one task compare.
-    """
+    """An example that most runs have wrong: what was asked for, what they said, how sure. The
+    higher the `severity`, the worse. Its unit is the kind's: failures of one task compare."""
 
     severity: float
     gold: str

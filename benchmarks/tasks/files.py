@@ -53,10 +53,8 @@ def official_rows(
     needed: Collection[str],
     skip_malformed: bool,
 ) -> Iterator[tuple[int, Row]]:
-    """(number from 1, row) of a JSON list or a table; a header does not count.
-
-    `columns` are those of a table without a header. Raises `ValueError` for a file of another form.
-    """
+    """(number from 1, row) of a JSON list or a table; a header does not count. `columns` are those
+    of a table without a header. Raises `ValueError` for a file of another form."""
     if path.suffix == ".json":
         yield from _json_rows(read_text(path), path)
         return
@@ -85,11 +83,8 @@ def official_rows(
 
 
 def _table_cells(path: Path) -> list[list[str]]:
-    """The cells of each row.
-
-    In TSV a quotation mark is a character like any other, and lines end at \\n only: a form feed or
-    U+2028 inside a sentence does not end it.
-    """
+    """The cells of each row. In TSV a quotation mark is a character like any other, and lines end
+    at \\n only: a form feed or U+2028 inside a sentence does not end it."""
     text = read_text(path)
     if path.suffix == ".csv":
         csv.field_size_limit(2**31 - 1)  # a cell may be a whole document

@@ -187,9 +187,7 @@ class Task(ABC):
 
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
         """(number, row) of an official file in its order; fields named as the hub's rows.
-
-        `ValueError` names the place of what is of another form.
-        """
+        `ValueError` names the place of what is of another form."""
         if self.suite == OWN:
             yield from read_own(path)[0]
             return
@@ -215,9 +213,7 @@ class Task(ABC):
         self, split: str, rows: Iterable[tuple[int, Row]], where: str, row_name: str = "row"
     ) -> Iterator[Example]:
         """The examples of rows of a file or of the hub; in `unlabelled` splits without gold values.
-
-        Raises `ValueError` for a row that does not fit and for two of one id.
-        """
+        Raises `ValueError` for a row that does not fit and for two of one id."""
         is_labelled = split not in self.unlabelled
         seen: dict[str, int] = {}
         num_empty = 0
@@ -250,17 +246,13 @@ class Task(ABC):
     def featurize(
         self, examples: Sequence[Any], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
-        """Token ids and labels; `train` says whether rows are for learning or for predicting.
-
-        What had to be cut is counted. `tokenizer` has the kind's `added_tokens`.
-        """
+        """Token ids and labels; `train` says whether rows are for learning or for predicting. What
+        had to be cut is counted. `tokenizer` has the kind's `added_tokens`."""
 
     @abstractmethod
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """What the head reads and learns from, of rows padded to `length`: each (B, ...).
-
-        Predicting asks for them too, also where gold values are None.
-        """
+        Predicting asks for them too, also where gold values are None."""
 
     @abstractmethod
     def lines(

@@ -39,10 +39,8 @@ _WORD_CHARACTERS = 11  # what is longer may be a sentence of a language without 
 
 
 def dump_benchmarks(config: RunConfig) -> Path | None:
-    """Dump what `clean.decontaminate_against` names into `<output_dir>/benchmark-texts`.
-
-    The folder, or None if it names nothing.
-    """
+    """Dump what `clean.decontaminate_against` names into `<output_dir>/benchmark-texts`. The
+    folder, or None if it names nothing."""
     names = config.clean.decontaminate_against
     if not names:
         return None
@@ -103,10 +101,8 @@ def texts_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitT
 
 
 def _tasks_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
-    """The tasks of a suite, or one, with the data folder that has each; none of a file.
-
-    What the hub does not have is left out with a warning. Raises `ValueError` as `dump_texts`.
-    """
+    """The tasks of a suite, or one, with the data folder that has each; none of a file. What the
+    hub does not have is left out with a warning. Raises `ValueError` as `dump_texts`."""
     if name not in TEXT_NAMES:
         if not Path(name).expanduser().is_file():
             raise UserError(f"clean.decontaminate_against: {unknown_texts(name)}")

@@ -107,9 +107,7 @@ class Parser(Head):
 
     def _vectors(self, states: Tensor, batch: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """The root and the words as heads (B, W + 1, 2 L), and the words looking for one (B, W, L).
-
-        Packing asks for the lengths on the CPU: one synchronisation a batch.
-        """
+        Packing asks for the lengths on the CPU: one synchronisation a batch."""
         rows = torch.arange(len(states), device=states.device)[:, None]
         root = states[:, :1]
         pieces = torch.cat((states[rows, batch["first"]], states[rows, batch["last"]]), dim=2)

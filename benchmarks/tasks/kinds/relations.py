@@ -78,7 +78,9 @@ def repaired(text: str, pieces: Sequence[str], tokenizer: Any) -> list[str]:
     for marker in (SUBJECT[1], OBJECT[1]):
         behind = text.find(marker) + len(marker)
         if behind >= len(text):
-            raise UserError(f"the text ends in {marker}: no character says whether a word continues")
+            raise UserError(
+                f"the text ends in {marker}: no character says whether a word continues"
+            )
         if text[behind] == " " or marker not in found:  # cut off by the maximum length
             continue
         position = found.index(marker) + 1

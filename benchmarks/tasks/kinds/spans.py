@@ -47,9 +47,7 @@ NO_SPAN = "empty"  # the official answer where a question has no valid span at a
 @dataclass(frozen=True)
 class QuestionExample(Example):
     """A question; `texts` are the context and the question, so that a split goes by contexts.
-
-    `answers` are empty where there is none in the context, and None where they are not known.
-    """
+    `answers` are empty where there is none in the context, and None where they are not known."""
 
     answers: tuple[GoldAnswer, ...] | None = None
     question_type: int | None = None  # KLUE-MRC: 1, 2 or 3
@@ -305,17 +303,13 @@ def pair_template(tokenizer: Any) -> PairTemplate:
     Raises `ValueError` for a tokenizer without offsets, or one that begins a pair without a special
     token: the first position is where heads say that there is no answer.
     """
-    if not getattr(tokenizer, "is_fast", False):
-        raise UserError(
-            f"{type(tokenizer).__name__} gives no character offsets, which reading comprehension "
-            "needs; use a model with a fast tokenizer (tokenizer.json)"
-        )
     encoded = tokenizer("0", "0", return_token_type_ids=True)
-    sides = encoded.sequence_ids(0)
+    sides = encoded.sequence_ids(0) if getattr(tokenizer, "is_fast", False) else []
     if not sides or sides[0] is not None or 0 not in sides or 1 not in sides:
         raise UserError(
-            f"{type(tokenizer).__name__} encodes a pair as {sides} (None: a special token); "
-            "needed: a special token, the question, special tokens, the context"
+            f"{type(tokenizer).__name__} cannot encode a question and a context for reading "
+            "comprehension; use a model with a fast tokenizer (tokenizer.json) that puts special "
+            "tokens before, between and behind two texts"
         )
     first, second = ([n for n, side in enumerate(sides) if side == text] for text in (0, 1))
     cuts = (0, first[0], first[-1] + 1, second[0], second[-1] + 1, len(sides))
@@ -482,18 +476,6 @@ class Window(NamedTuple):
     is_max_context: NDArray[np.bool_]
 
 
-class Candidate(NamedTuple):
-    """A text that may be the answer."""
-
-    text: str
-    start_score: float
-    end_score: float
-
-    @property
-    def score(self) -> float:
-        return self.start_score + self.end_score
-
-
 class SpanTable(NamedTuple):
     """Spans of a question, one an element; position 0 for both ends says "no answer"."""
 
@@ -504,12 +486,26 @@ class SpanTable(NamedTuple):
     end_score: NDArray[Any]
 
 
+class Candidate(NamedTuple):
+    """A text that may be the answer."""
+
+    text: str
+    start_score: float
+    end_score: float
+
+    @property
+    def score(self) -> float:
+        """What candidates are ranked by."""
+        return self.start_score + self.end_score
+
+
+NO_CANDIDATE = Candidate(NO_SPAN, 0.0, 0.0)
+
+
 @dataclass(frozen=True)
 class Best:
-    """What a question is answered with, if it is.
-
-    `null_odds` is the higher, the less there is an answer; None where every question has one.
-    """
+    """What a question is answered with, if it is. `null_odds` is the higher, the less there is an
+    answer; None where every question has one."""
 
     text: str
     null_odds: float | None
@@ -517,6 +513,7 @@ class Best:
 
     @property
     def probabilities(self) -> list[float]:
+        """Softmax over the scores of the candidates."""
         scores = [candidate.score for candidate in self.candidates]
         weights = [math.exp(score - max(scores)) for score in scores]
         return [weight / sum(weights) for weight in weights]
@@ -577,7 +574,7 @@ def electra_answer(
     `null_odds` are those of "no answer" in each window, of which the lowest stand for the question;
     None where every question has an answer. The text is never "": the threshold decides.
     """
-    candidates = _distinct(tables, text_of, n_best_size) or [Candidate(NO_SPAN, 0.0, 0.0)]
+    candidates = _distinct(tables, text_of, n_best_size) or [NO_CANDIDATE]
     if null_odds is None:
         return Best(candidates[0].text, None, candidates)
     return Best(best_text(candidates).text, min(null_odds), candidates)
@@ -604,7 +601,7 @@ def klue_answer(
     if all(candidate.text for candidate in candidates):
         candidates.append(null)
     if len(candidates) == 1:
-        candidates.insert(0, Candidate(NO_SPAN, 0.0, 0.0))
+        candidates.insert(0, NO_CANDIDATE)
     best = best_text(candidates)
     return Best(best.text, null.score - best.start_score - best.end_score, candidates)
 
@@ -629,4 +626,4 @@ def _distinct(tables: Sequence[SpanTable], text_of: TextOf, count: int) -> list[
 
 
 def best_text(candidates: Sequence[Candidate]) -> Candidate:
-    return next((c for c in candidates if c.text), Candidate(NO_SPAN, 0.0, 0.0))
+    return next((candidate for candidate in candidates if candidate.text), NO_CANDIDATE)
