@@ -5,7 +5,6 @@ Protocols: `last`, a fixed number of steps and the model of the last one; and
 reported rows are not looked at before.
 """
 
-import random
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -274,18 +273,11 @@ def settle_precision(asked: str, device_name: str, before: str | None) -> str:
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed Python, NumPy and torch, and put their states back afterwards."""
-    python_state, numpy_state = random.getstate(), np.random.get_state()
+    """Seed torch, and put its state back afterwards."""
     devices = [device.index or 0] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
-        random.seed(seed)
-        np.random.seed(seed % 2**32)
         torch.manual_seed(seed)
-        try:
-            yield
-        finally:
-            random.setstate(python_state)
-            np.random.set_state(numpy_state)
+        yield
 
 
 def sampled_examples(

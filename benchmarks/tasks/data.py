@@ -259,12 +259,9 @@ def _read(
     if task.reported in paths and not paths[task.reported]:
         if task.suite == OWN:
             raise UserError(f"{task.name}: no file {task.files[task.reported][0]}; put it back")
-        names = (n for s in ("train", task.reported) for n in official_names(task, s))
-        where = f", from {task.homepage}" if task.homepage else ""
         raise UserError(
             f"{task.name}: no {' or '.join(task.files[task.reported])} below "
-            f"{data_dir.absolute()}; put the official files of the task there "
-            f"({' or '.join(names)}){where}"
+            f"{data_dir.absolute()}; put the official files there of {_whence(task)}"
         )
     rows = {
         split: tuple(example for path in files for example in task.read(split, path))
