@@ -28,6 +28,7 @@ from tests.benchmarks.records import (
     SQUAD_1,
     STSB,
     YNAT,
+    write,
 )
 
 disable_progress_bar()
@@ -80,18 +81,14 @@ def test_what_is_missing_or_other_is_named(tmp_path):
 PAIR = {"sentence1": TEXT, "sentence2": TEXT}
 
 
-def write_table(path, header, *rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join("\t".join(row) + "\n" for row in (header, *rows)), encoding="utf-8")
-
-
 def test_equal_rows_have_one_hash_wherever_they_come_from(tmp_path):
     """Also numbers that the hub has in single precision."""
     numbers = ["3.800", "4.57142857142857", "5.000"]
     header = ("index", "sentence1", "sentence2", "score")
     for split in ("train", "dev"):
         rows = [(str(n), f"a{n}", "b", number) for n, number in enumerate(numbers)]
-        write_table(tmp_path / f"files/STS-B/{split}.tsv", header, *rows)
+        table = "".join("\t".join(row) + "\n" for row in (header, *rows))
+        write(tmp_path / f"files/STS-B/{split}.tsv", table)
     saved = [
         {"sentence1": f"a{n}", "sentence2": "b", "label": float(number)}
         for n, number in enumerate(numbers)
@@ -272,7 +269,7 @@ def test_a_sentence_is_one_example_in_files_and_on_the_hub(tmp_path, task, row, 
 def write_topics(folder, count=3):
     for split in ("train", "dev"):
         rows = [{"guid": f"{split}-{n}", "title": f"t{n}", "label": "정치"} for n in range(count)]
-        (folder / f"ynat-v1.1_{split}.json").write_text(json.dumps(rows), encoding="utf-8")
+        write(folder / f"ynat-v1.1_{split}.json", rows)
 
 
 def test_a_suite_leaves_out_what_its_place_does_not_have(tmp_path, caplog):

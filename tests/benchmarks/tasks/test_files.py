@@ -90,16 +90,6 @@ def test_what_cannot_be_read_is_named(tmp_path, name, text, message):
         read(tmp_path, name, text)
 
 
-def test_json_in_other_encodings(tmp_path):
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in as_rows(ROWS))
-    whole = json.dumps(as_rows(ROWS), ensure_ascii=False)
-    for encoding in ("utf-8", "utf-8-sig", "cp949", "utf-16"):
-        listed = "[\n" + lines.strip().replace("}\n{", "},\n{") + "\n]\n"
-        forms = [("a.jsonl", lines), ("a.JSON", whole), ("b.json", lines), ("b.jsonl", listed)]
-        for name, text in forms:
-            assert [row for _, row in read(tmp_path, name, text.encode(encoding))] == as_rows(ROWS)
-
-
 def test_numbers_of_a_class_label_are_its_names(tmp_path):
     """As `Dataset.to_parquet` writes them; other numbers stay."""
     label = {"names": ["neg", "pos"], "_type": "ClassLabel"}
