@@ -17,13 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.encoder import (
-    ModelSource,
-    freeze,
-    load_encoder,
-    prepare_encoder,
-    with_added_tokens,
-)
+from benchmarks.encoder import ModelSource, freeze, load_encoder, prepare_encoder, with_added_tokens
 from benchmarks.finetune.bag_of_words import bag_of_words
 from benchmarks.finetune.cost import count_flops, peak_memory, start_memory
 from benchmarks.finetune.recipe import HyperParameters

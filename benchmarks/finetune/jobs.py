@@ -30,12 +30,7 @@ from benchmarks.finetune.finetune import (
     training_rows,
 )
 from benchmarks.finetune.kept import keep
-from benchmarks.finetune.recipe import (
-    HyperParameters,
-    hyper_parameters,
-    options_for,
-    seeds_for,
-)
+from benchmarks.finetune.recipe import HyperParameters, hyper_parameters, options_for, seeds_for
 from benchmarks.finetune.training import OnStep
 from benchmarks.results.predictions import score_splits
 from benchmarks.results.results import Result, encoder_label

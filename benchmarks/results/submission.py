@@ -9,12 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.results.predictions import lines_of_result
-from benchmarks.results.results import (
-    Result,
-    current_results,
-    evaluation_folders,
-    largest_part,
-)
+from benchmarks.results.results import Result, current_results, evaluation_folders, largest_part
 from benchmarks.tasks.kinds.classification import Regression
 from benchmarks.tasks.kinds.spans import Scorer, Spans
 from benchmarks.tasks.registry import TASKS

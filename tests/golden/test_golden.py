@@ -9,12 +9,7 @@ import pytest
 
 from electrify.storage.files import read_json
 from tests.benchmarks.records import RE, WOS
-from tests.golden.check import (
-    ADAPTERS,
-    check_file,
-    check_metrics,
-    find_adapter,
-)
+from tests.golden.check import ADAPTERS, check_file, check_metrics, find_adapter
 
 OWN = Path(__file__).parent / "vectors"
 SHARED = Path(__file__).parents[3] / "shared" / "golden" / "metrics"

@@ -39,12 +39,7 @@ from benchmarks.metrics.tagging import (
     text_entities,
 )
 from benchmarks.tasks.files import TAGS, TOKENS, read_text, sentence_blocks
-from benchmarks.tasks.kinds import (
-    IGNORED_LABEL,
-    continuation_prefix,
-    encode_texts,
-    padded,
-)
+from benchmarks.tasks.kinds import IGNORED_LABEL, continuation_prefix, encode_texts, padded
 from benchmarks.tasks.rows import Row, entity_spans, iob2, label_ids, list_field
 from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
 from electrify.system.outcome import UserError

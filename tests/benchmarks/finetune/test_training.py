@@ -9,17 +9,8 @@ import torch
 
 import benchmarks.finetune.training
 from benchmarks.encoder import freeze, load_encoder
-from benchmarks.finetune.finetune import (
-    Split,
-    TaskFeatures,
-    build_network,
-    finetune,
-)
-from benchmarks.finetune.training import (
-    Selection,
-    Trainer,
-    _ahead,
-)
+from benchmarks.finetune.finetune import Split, TaskFeatures, build_network, finetune
+from benchmarks.finetune.training import Selection, Trainer, _ahead
 from benchmarks.tasks.data import load_data, split_by_group
 from benchmarks.tasks.kinds.classification import LabelExample
 from benchmarks.tasks.kinds.dialogue import TurnExample

@@ -7,29 +7,12 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from datasets.utils.logging import disable_progress_bar
 
-from benchmarks.tasks.data import (
-    HUB,
-    REVISIONS,
-    UNKNOWN,
-    check_data,
-    has_data,
-    load_data,
-)
+from benchmarks.tasks.data import HUB, REVISIONS, UNKNOWN, check_data, has_data, load_data
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.texts import dump_texts
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.fields import SUITE_TASKS
-from tests.benchmarks.records import (
-    DP,
-    MNLI,
-    NAVER_NER,
-    NER,
-    NSMC,
-    SQUAD_1,
-    STSB,
-    YNAT,
-    write,
-)
+from tests.benchmarks.records import DP, MNLI, NAVER_NER, NER, NSMC, SQUAD_1, STSB, YNAT, write
 
 disable_progress_bar()
 
