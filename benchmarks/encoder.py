@@ -30,14 +30,13 @@ from electrify.system.progress import warn
 # partly typed: as Any they are the same to the type checker in every version of transformers
 _AUTO_MODEL: Any = AutoModel
 _TRANSFORMERS_LOGGING: Any = logging
-
-
+# positions are counted from behind the padding id, so two embeddings are never used
+_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "longformer")
 # "layer.3.", "layers.3.", "h.3.", "block.3." of the encoders of `transformers`
 _LAYER = re.compile(r"(?:^|[._])(?:layers?|h|blocks?)\.(\d+)\.")
 
 
 def num_layers(encoder_names: Iterable[str]) -> int:
-    """How many layers the parameters of these names make."""
     found = [int(match[1]) for name in encoder_names if (match := _LAYER.search(name))]
     return max(found, default=-1) + 1
 
@@ -52,7 +51,7 @@ def layer_depth(name: str, num_layers: int) -> int:
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A model folder (or hub name) whose config and tokenizer are read; weights come a job."""
+    """A model folder (or hub name) whose config and tokenizer are read; each job loads weights."""
 
     path: str
     config: Any
@@ -63,7 +62,7 @@ class ModelSource:
 
     @cached_property
     def shape(self) -> str:
-        """A digest of all that decides an untrained twin: the config and the tokenizer."""
+        """A digest of all that decides a random initialisation: the config and the tokenizer."""
         options = self.config.to_dict()
         for name in ("_name_or_path", "architectures", "dtype", "transformers_version"):
             options.pop(name, None)
@@ -81,10 +80,6 @@ class ModelSource:
         return min(limits, default=None)
 
 
-# positions are counted from behind the padding id, so two embeddings are never used
-_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "longformer")
-
-
 def check_place(path: str) -> None:
     """`ValueError` for a folder that is not there; a hub name is not looked up."""
     if not Path(path).is_dir() and not is_hub_name(path):
@@ -92,9 +87,8 @@ def check_place(path: str) -> None:
 
 
 def open_model(path: str, name: str | None = None) -> ModelSource:
-    """Read config and tokenizer of a model folder or hub name, and check that they fit.
-
-    `name` is what records call it.
+    """Read config and tokenizer of a model folder or hub name, and check that they fit; `name` is
+    what records call it.
 
     Raises `ValueError` for a folder that is no model, a tokenizer with more ids than the model has
     embeddings, one without padding token and one with a [CLS] that it does not put first.
@@ -140,13 +134,11 @@ def is_language_model(model: ModelSource) -> bool:
 
 
 def generator_of(path: str) -> str | None:
-    """The generator of a discriminator: the same name with "generator" for "discriminator".
-
-    None of another name, and of a folder without such a folder beside it.
-    """
+    """The generator of a discriminator, "generator" in its name for "discriminator"; None where the
+    name has no such word, or there is no such folder beside a folder."""
     place = Path(path).absolute() if Path(path).is_dir() else Path(path)
     beside = place.with_name(place.name.replace("discriminator", "generator"))
-    is_there = beside.is_dir() if place.is_dir() else True
+    is_there = beside.is_dir() or not place.is_dir()
     return str(beside) if is_there and beside != place else None
 
 
@@ -164,11 +156,8 @@ def check_tokenizer(tokenizer: Any) -> None:
 
 
 def fitting_length(wanted: int, model: ModelSource, was_given: bool) -> int:
-    """The maximum length, where the model has that many positions.
-
-    A length that the user asked for and the model has not is refused (`ValueError`); the usual one
-    of a task is lowered with a warning.
-    """
+    """The maximum length, lowered with a warning to the positions of the model; `ValueError` where
+    the user asked for more than these."""
     positions = model.max_positions
     if positions is None or wanted <= positions:
         return wanted
@@ -237,10 +226,8 @@ def load_network(path: str, kind: Any, **options: Any) -> Any:
 def prepare_encoder(
     encoder: nn.Module, dropout: float | None, device: torch.device, precision: str
 ) -> None:
-    """Set what fine-tuning sets in place of the model's config.
-
-    Raises `ValueError` for a `dropout` where the encoder has no dropout modules to take it.
-    """
+    """Set what fine-tuning sets in place of the model's config. Raises `ValueError` for a `dropout`
+    where the encoder has no dropout modules to take it."""
     if dropout is not None:
         modules = [module for module in encoder.modules() if isinstance(module, nn.Dropout)]
         if not modules:
@@ -257,22 +244,18 @@ def prepare_encoder(
 
 
 def freeze(encoder: nn.Module, what: Literal["none", "encoder"] | int) -> None:
-    """Keep weights as they are: none, all of them, or all but those of the last `what` layers.
-
-    What stands on top of the layers is learnt with them. Raises `ValueError` for more layers than
-    the encoder has.
-    """
+    """Keep weights as they are: none, all of them, or all but those of the last `what` layers and
+    of what stands on top of them. Raises `ValueError` for more layers than the encoder has."""
     if what == "none":
         return
-    names = [name for name, _ in encoder.named_parameters()]
-    layers = num_layers(names)
-    learnt = 0 if what == "encoder" else what
-    assert isinstance(learnt, int)
-    if learnt > layers:
-        raise UserError(f"evaluate.freeze = {learnt}: the encoder has {layers} layers")
+    if what == "encoder":
+        encoder.requires_grad_(False)
+        return
+    layers = num_layers(name for name, _ in encoder.named_parameters())
+    if what > layers:
+        raise UserError(f"evaluate.freeze = {what}: the encoder has {layers} layers")
     for name, parameter in encoder.named_parameters():
-        is_learnt = what != "encoder" and layer_depth(name, layers) > layers - learnt
-        parameter.requires_grad_(is_learnt)
+        parameter.requires_grad_(layer_depth(name, layers) > layers - what)
 
 
 def accepted_inputs(encoder: nn.Module) -> tuple[str, ...]:
@@ -297,10 +280,7 @@ def encode(encoder: nn.Module, batch: Mapping[str, Tensor], inputs: Sequence[str
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Without its bars and load report (the head of the pre-training task is left out on purpose).
-
-    What is missing is checked by `load_encoder` itself.
-    """
+    """Without its bars and load report: `load_network` checks what is missing."""
     verbosity = _TRANSFORMERS_LOGGING.get_verbosity()
     had_bar = _TRANSFORMERS_LOGGING.is_progress_bar_enabled()
     _TRANSFORMERS_LOGGING.set_verbosity_error()

@@ -8,12 +8,11 @@ from functools import cached_property
 from pathlib import Path
 
 from benchmarks.ablate.grid import RANDOM, Claim, Experiment, Grid, Run, column_groups
-from benchmarks.metrics.statistics import holm
 from benchmarks.report.stages import final_valid
 from benchmarks.results.results import Result, differing, percent
 from benchmarks.results.run_folder import Json, read_run
 from benchmarks.results.table import Record, Table, markdown_text
-from benchmarks.statistics.comparison import ALPHA
+from benchmarks.statistics.comparison import ALPHA, holm
 from benchmarks.statistics.uncertainty import Estimate, Fit, p_text
 from electrify.page.page import Page
 from electrify.stage.folder import remove_torn, write_text

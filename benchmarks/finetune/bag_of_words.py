@@ -91,10 +91,8 @@ def _chosen(
     num_labels: int,
     score: Score,
 ) -> Choice:
-    """The n-grams and weights with the highest score on held-out fifths, then C for them.
-
-    The first choice where no score is a number.
-    """
+    """The n-grams and weights with the highest score on held-out fifths, then C for them. The first
+    choice where no score is a number."""
     size = max(1, round(len(order) * _HELD_OUT_FRACTION))
     num_folds = min(-(-_ENOUGH_HELD_OUT // size), len(order) // size)
     scored = order[: num_folds * size].reshape(num_folds, size)

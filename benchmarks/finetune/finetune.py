@@ -5,7 +5,6 @@ Protocols: `last`, a fixed number of steps and the model of the last one; and
 reported rows are not looked at before.
 """
 
-import random
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,13 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.encoder import (
-    ModelSource,
-    freeze,
-    load_encoder,
-    prepare_encoder,
-    with_added_tokens,
-)
+from benchmarks.encoder import ModelSource, freeze, load_encoder, prepare_encoder, with_added_tokens
 from benchmarks.finetune.bag_of_words import bag_of_words
 from benchmarks.finetune.cost import count_flops, peak_memory, start_memory
 from benchmarks.finetune.recipe import HyperParameters
@@ -80,7 +73,6 @@ class Finetuned:
 
     @property
     def record(self) -> dict[str, Any]:
-        """All but the predictions."""
         return {name: value for name, value in vars(self).items() if name != "lines"}
 
 
@@ -105,7 +97,7 @@ def finetune(
     """
     device, task = choose_device(device_name), data.task
     settings = replace(settings, precision=choose_precision(settings.precision, device))
-    rows = learnt_rows(data, settings.max_train_examples, seed, train_fraction)
+    rows = training_rows(data.train, settings.max_train_examples, seed, train_fraction)
     selection = _selection(data, settings, len(rows) / settings.batch_size)
     label = f"{task.name}, {encoder_label(role, model.name)}, seed {seed}"
     start_memory(device)
@@ -146,7 +138,7 @@ def score_bag_of_words(
     task = data.task
     assert isinstance(task, Classification)
     start = time.monotonic()
-    rows = learnt_rows(data, settings.max_train_examples, seed, train_fraction)
+    rows = training_rows(data.train, settings.max_train_examples, seed, train_fraction)
     learnt = [data.train.examples[i] for i in np.unique(data.train.features.example_of[rows])]
 
     def logits(probabilities: NDArray[np.float64]) -> list[Outputs]:
@@ -197,7 +189,6 @@ def build_network(
 def _selection(
     data: TaskFeatures, settings: HyperParameters, steps_per_epoch: float
 ) -> Selection | None:
-    """What chooses the model; None for that of the last step."""
     task, split = data.task, data.selection
     if split is None or settings.evaluations_per_epoch is None:
         return None
@@ -276,27 +267,11 @@ def settle_precision(asked: str, device_name: str, before: str | None) -> str:
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed Python, NumPy and torch, and put their states back afterwards."""
-    python_state, numpy_state = random.getstate(), np.random.get_state()
+    """Seed torch, and put its state back afterwards."""
     devices = [device.index or 0] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
-        random.seed(seed)
-        np.random.seed(seed % 2**32)
         torch.manual_seed(seed)
-        try:
-            yield
-        finally:
-            random.setstate(python_state)
-            np.random.set_state(numpy_state)
-
-
-def learnt_rows(
-    data: TaskFeatures, max_train_examples: int | None, seed: int, train_fraction: float
-) -> NDArray[np.int64]:
-    """The rows that a job trains on: those of `training_rows`, or a part of them."""
-    rows = training_rows(data.train, max_train_examples, seed)
-    example_of = data.train.features.example_of
-    return low_shot_rows(data.train.examples, example_of, rows, train_fraction, seed)
+        yield
 
 
 def sampled_examples(
@@ -309,14 +284,18 @@ def sampled_examples(
     return np.sort(rng.choice(num_examples, max_train_examples, replace=False))
 
 
-def training_rows(split: Split, max_train_examples: int | None, seed: int) -> NDArray[np.int64]:
-    """Rows to train on: those of `sampled_examples`, of which a reading task may have none."""
-    example_of = split.features.example_of
+def training_rows(
+    split: Split, max_train_examples: int | None, seed: int, fraction: float = 1.0
+) -> NDArray[np.int64]:
+    """Rows to train on: those of `sampled_examples`, of which a reading task may have none, or of
+    the fraction of them that `low_shot_rows` takes."""
+    row_of = example_of = split.features.example_of
     if split.positions is not None:
         example_of = split.positions[example_of]
     num_examples = split.num_in_whole or len(split.examples)
     chosen = sampled_examples(num_examples, max_train_examples, seed)
-    return np.flatnonzero(np.isin(example_of, chosen))
+    rows = np.flatnonzero(np.isin(example_of, chosen))
+    return low_shot_rows(split.examples, row_of, rows, fraction, seed)
 
 
 def low_shot_rows(

@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
@@ -25,18 +25,12 @@ from benchmarks.finetune.finetune import (
     Split,
     TaskFeatures,
     finetune,
-    learnt_rows,
     sampled_examples,
     score_bag_of_words,
+    training_rows,
 )
 from benchmarks.finetune.kept import keep
-from benchmarks.finetune.recipe import (
-    GONE,
-    HyperParameters,
-    hyper_parameters,
-    options_for,
-    seeds_for,
-)
+from benchmarks.finetune.recipe import HyperParameters, hyper_parameters, options_for, seeds_for
 from benchmarks.finetune.training import OnStep
 from benchmarks.results.predictions import score_splits
 from benchmarks.results.results import Result, encoder_label
@@ -72,7 +66,6 @@ class Job:
 
     @property
     def label(self) -> str:
-        """As it stands in log lines."""
         part = "" if self.train_fraction == 1.0 else f" on {100 * self.train_fraction:g} %"
         name = encoder_label(self.role, self.encoder)
         trial = f", {self.trial}" if self.trial else ""
@@ -94,10 +87,9 @@ def plan_jobs(
     for task in tasks:
         settings, seeds = settings_for(task, options, source), seeds_for(task, options)
         for fraction, role, seed in product(fractions, _roles(options, task), seeds):
-            decides: list[object] = [_weights_of(role, weights, source), settings.identity]
+            decides: list[object] = [_weights_of(role, weights, source), asdict(settings)]
             if options.search:
-                search = options.search.model_dump(mode="json")
-                decides.append([{**dict.fromkeys(GONE, ()), **search}, seeds[0]])
+                decides.append([options.search.model_dump(mode="json"), seeds[0]])
             if role == "bag-of-words":
                 decides = [settings.max_train_examples, settings.selection_fraction, CHOICES]
             is_kept = options.keep_models and role == "pretrained"
@@ -151,7 +143,7 @@ def plan_trials(
         for role, (number, changes) in product(_roles(options), enumerate(tried, start=1)):
             changed = replace(settings, **changes)
             comes_from = _weights_of(role, weights, source), data[task.name].sha256
-            content = [task.name, task.version, comes_from, changed.identity]
+            content = [task.name, task.version, comes_from, asdict(changed)]
             key = digest_of([*content, search.held_out_fraction, role, seed])[:16]
             words = ", ".join(f"{name} {json.dumps(value)}" for name, value in changes.items())
             trial = f"trial {number} of {len(tried)} ({words})"
@@ -219,10 +211,8 @@ def prepare(
     settings: HyperParameters,
     seeds: Sequence[int],
 ) -> TaskFeatures:
-    """The task's splits in pieces, with a warning for each in which something is cut.
-
-    Of the training split the examples that one of `seeds` learns from.
-    """
+    """The task's splits in pieces, with a warning for each in which something is cut. Of the
+    training split the examples that one of `seeds` learns from."""
     length = settings.max_sequence_length
     tokenizer = with_added_tokens(source.tokenizer, task.added_tokens)
 
@@ -265,8 +255,8 @@ def prepare(
 
 
 def num_rows(job: Job, features: TaskFeatures) -> int:
-    """Rows a job trains on, over all epochs."""
-    rows = learnt_rows(features, job.settings.max_train_examples, job.seed, job.train_fraction)
+    most = job.settings.max_train_examples
+    rows = training_rows(features.train, most, job.seed, job.train_fraction)
     if job.role == "bag-of-words":
         return len(rows)
     return job.settings.num_steps(len(rows)) * job.settings.batch_size
@@ -338,7 +328,6 @@ def run_job(
 def _doubts(
     job: Job, data: TaskData, features: TaskFeatures, source: ModelSource, fitted: Finetuned
 ) -> list[str]:
-    """What looks wrong although nothing failed."""
     doubts = []
     if not fitted.degenerate:
         doubts += job.task.doubts(data.train, fitted.lines[data.split])

@@ -7,15 +7,12 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
-from transformers import AutoModelForTokenClassification
 
 from benchmarks.encoder import ModelSource, open_model, quiet_transformers, with_added_tokens
 from benchmarks.finetune.finetune import build_network
 from benchmarks.finetune.recipe import HyperParameters
 from benchmarks.results.results import Result, current_results, largest_part
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.kinds.tagging import Tagging
 from benchmarks.tasks.own import record_of, task_of_record
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Task
@@ -26,7 +23,6 @@ from electrify.system.outcome import UserError
 MODELS = "models"  # in a folder of results
 ABOUT = "head.json"
 _HEAD = "head.safetensors"
-_ANY_TAGGER: Any = AutoModelForTokenClassification
 
 
 @dataclass(frozen=True)
@@ -46,49 +42,16 @@ def keep(
     source: ModelSource,
     settings: HyperParameters,
 ) -> None:
-    """Write what `read_kept` reads, in place of what is in `folder`.
-
-    `AutoModel` opens the folder as the encoder; of a tagging task it is the very network as
-    `AutoModelForTokenClassification`. For every other head `transformers` has no class with the
-    same layers.
-    """
+    """Write what `read_kept` reads, in place of what is in `folder`; `AutoModel` opens the folder
+    as the encoder."""
+    encoder: Any = network.encoder
     shutil.rmtree(folder, ignore_errors=True)
     with quiet_transformers():
-        _for_transformers(network, task).save_pretrained(folder)
+        encoder.save_pretrained(folder)
     with_added_tokens(source.tokenizer, task.added_tokens).save_pretrained(folder)
-    _let_older_releases_read(folder / "tokenizer_config.json")
     save_file({name: of.cpu() for name, of in network.head.state_dict().items()}, folder / _HEAD)
     about = {"task": task.name, "own_task": record_of(task), "settings": asdict(settings)}
     write_json(folder / ABOUT, about)
-
-
-def _let_older_releases_read(tokenizer_config: Path) -> None:
-    """`save_pretrained` of transformers 5 names a class, and writes a list of tokens under a key,
-    that transformers 4 does not know."""
-    options = read_json(tokenizer_config)
-    if options.get("tokenizer_class") == "TokenizersBackend":
-        options["tokenizer_class"] = "PreTrainedTokenizerFast"
-        options["additional_special_tokens"] = options.pop("extra_special_tokens", [])
-        write_json(tokenizer_config, options)
-
-
-def _for_transformers(network: EncoderWithHead, task: Task) -> Any:
-    encoder: Any = network.encoder
-    if not isinstance(task, Tagging):
-        return encoder
-    config = type(encoder.config).from_dict(encoder.config.to_dict())
-    config.id2label = dict(enumerate(task.labels))
-    config.label2id = {label: number for number, label in enumerate(task.labels)}
-    try:
-        with torch.device("meta"):
-            tagger = _ANY_TAGGER.from_config(config)
-    except ValueError:  # no such class for this encoder
-        return encoder
-    if not isinstance(getattr(tagger, "classifier", None), nn.Linear):
-        return encoder
-    setattr(tagger, tagger.base_model_prefix, encoder)
-    tagger.classifier = network.head.linear
-    return tagger
 
 
 def read_kept(folder: Path) -> Kept:
@@ -100,7 +63,7 @@ def read_kept(folder: Path) -> Kept:
     about = read_json(folder / ABOUT)
     own = about["own_task"]
     task = task_of_record(own) if own else TASKS[about["task"]]
-    settings = HyperParameters.read(about["settings"])
+    settings = HyperParameters(**about["settings"])
     source = open_model(str(folder))
     exact = replace(settings, precision="fp32")
     network = build_network(task, source, "pretrained", 0, exact, torch.device("cpu"))
@@ -114,10 +77,7 @@ def kept_folder(results: Path, result: Result) -> Path:
 
 
 def kept_folders(results: Path) -> list[Path]:
-    """The kept networks of a folder of results, one a task: of the first seed.
-
-    Of those that the last `evaluate` asked for: older ones may be of other hyper-parameters.
-    """
+    """The kept networks that the last `evaluate` asked for, one a task: of the first seed."""
     folders: dict[str, Path] = {}
     for result in sorted(largest_part(current_results(results)), key=lambda each: each.seed):
         if (place := kept_folder(results, result)).is_dir():

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
@@ -66,19 +66,6 @@ class HyperParameters:
         """int(epochs x rows / batch), at least `min_steps`, as in the released code."""
         return max(self.min_steps, int(self.num_epochs * num_train_rows / self.batch_size))
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What a record's key is made of: with options that are gone, at what is done now."""
-        return {**GONE, **asdict(self)}
-
-    @classmethod
-    def read(cls, settings: Mapping[str, Any]) -> Self:
-        """What `asdict` wrote, here or in an older version."""
-        for name, value in GONE.items():
-            if settings.get(name, value) != value:
-                raise UserError(f"{name} = {settings[name]!r} is an option of older versions alone")
-        return cls(**{name: value for name, value in settings.items() if name not in GONE})
-
     def record(self, num_train_rows: int) -> dict[str, Any]:
         """As a result states it, with the number of steps over so many rows."""
         num_steps = self.num_steps(num_train_rows)
@@ -86,20 +73,11 @@ class HyperParameters:
         return asdict(self) | {"num_steps": num_steps, "warmup_steps": warmup_steps}
 
 
-# options of older versions, at what is done now
-GONE: Mapping[str, Any] = {
-    "num_layers": None,
-    "layer_states": "last",
-    "reinitialized_layers": 0,
-    "pooled_norm": "none",
-    "head_initialization": "bert",
-}
 _TABLES = read_toml(Path(__file__).with_suffix(".toml"))
 _OF_THE_TASK = ("num_epochs", "max_sequence_length")
 
 
 def size_of(hidden_size: int) -> Size:
-    """The paper's sizes are 256, 768 and 1024 wide."""
     if hidden_size <= 256:
         return "small"
     return "base" if hidden_size < 1024 else "large"
@@ -136,10 +114,7 @@ def hyper_parameters(
     recommended: Mapping[str, Any] = MappingProxyType({}),
 ) -> HyperParameters:
     """What a job is done with: the task's own options, else those of all tasks, else what the
-    encoder recommends, else the recipe's.
-
-    The one place where this is decided.
-    """
+    encoder recommends, else the recipe's. The one place where this is decided."""
     given = {**recommended, **options_for(task, options)}
     del given["seeds"]
     name = given.pop("recipe", options.recipe)

@@ -66,7 +66,6 @@ def in_fitting_parts(
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory is at an end."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return any(message in str(error) for message in _MESSAGES)
@@ -346,7 +345,6 @@ class Selection:
     weights: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def state(self) -> dict[str, Any]:
-        """What changes in a training."""
         fixed = ("score", "every_steps", "patience", "higher_is_better")
         return {name: value for name, value in vars(self).items() if name not in fixed}
 
@@ -365,7 +363,6 @@ class Selection:
         return self.patience is not None and self.num_worse >= self.patience
 
     def look(self, step: int, trainer: Trainer) -> None:
-        """Evaluate where it is time."""
         self.last_step = step
         if step % self.every_steps == 0:
             self._evaluate(trainer)

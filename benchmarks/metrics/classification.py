@@ -32,16 +32,14 @@ _AREA_WITHOUT_GOLD = 0.5
 
 
 def accuracy(gold: Labels, predicted: Labels) -> float:
-    """Share of equal labels."""
+    """Fraction of equal labels."""
     gold, predicted = checked(gold, predicted)
     return float(np.mean(gold == predicted)) if len(gold) else math.nan
 
 
 def macro_f1(gold: Labels, predicted: Labels) -> float:
-    """Mean F1 over the classes that occur in gold or predictions (KLUE functional.py:23).
-
-    A class in neither is left out of the mean; one that is predicted but never gold counts 0.
-    """
+    """Mean F1 over the classes that occur in gold or predictions (KLUE functional.py:23). A class
+    in neither is left out of the mean; one that is predicted but never gold counts 0."""
     return mean_f1(gold, predicted, np.union1d(gold, predicted))
 
 
@@ -69,10 +67,8 @@ def mcc(gold: Labels, predicted: Labels) -> float:
 
 
 def f1(gold: Labels, predicted: Labels) -> float:
-    """F1 of label 1, which GLUE reports for MRPC and QQP; 0 without any true positive.
-
-    Not the `F1Scorer` of the ELECTRA code, which counts gold positives as predicted ones.
-    """
+    """F1 of label 1, which GLUE reports for MRPC and QQP; 0 without any true positive. Not the
+    `F1Scorer` of the ELECTRA code, which counts gold positives as predicted ones."""
     return mean_f1(gold, predicted, [1])
 
 
@@ -82,10 +78,8 @@ def mean_of_accuracy_and_f1(gold: Labels, predicted: Labels) -> float:
 
 
 def micro_f1(gold: Labels, predicted: Labels, no_relation: int = 0) -> float:
-    """KLUE-RE: micro F1 over the relations, `no_relation` left out of both sides (:66).
-
-    0 where neither gold nor predictions have a relation, and over no rows, as scikit-learn says.
-    """
+    """KLUE-RE: micro F1 over the relations, `no_relation` left out of both sides (:66). 0 where
+    neither gold nor predictions have a relation, and over no rows, as scikit-learn says."""
     from sklearn.metrics import f1_score
 
     gold, predicted = checked(gold, predicted)
@@ -115,10 +109,8 @@ def auprc_absent_as_half(gold: Labels, probabilities: Probabilities) -> float:
 def auprc_without_no_relation(
     gold: Labels, probabilities: Probabilities, no_relation: int = 0
 ) -> float:
-    """The mean area over the relations that have gold rows; nan where none has.
-
-    Of the rows that micro F1 speaks of, and defined on a split that lacks a rare relation.
-    """
+    """The mean area over the relations that have gold rows; nan where none has. Of the rows that
+    micro F1 speaks of, and defined on a split that lacks a rare relation."""
     areas = np.delete(_areas(gold, probabilities), no_relation)
     return _mean(areas[~np.isnan(areas)])
 
@@ -132,16 +124,6 @@ def _areas(gold: Labels, probabilities: Probabilities) -> NDArray[np.float64]:
     from sklearn.metrics import auc, precision_recall_curve
 
     labels, scores = np.asarray(gold), np.asarray(probabilities, dtype=np.float64)
-    if labels.ndim != 1 or scores.ndim != 2 or len(labels) != len(scores):
-        raise UserError(
-            f"gold labels have shape {labels.shape} and probabilities {scores.shape}; "
-            "give a row of probabilities, one a label, for each gold label"
-        )
-    if len(labels) and not 0 <= labels.min() <= labels.max() < scores.shape[1]:
-        raise UserError(
-            f"gold labels go from {labels.min()} to {labels.max()}, probabilities are of "
-            f"{scores.shape[1]} labels; give the ids of one list of labels"
-        )
     areas = np.full(scores.shape[1], math.nan)
     for label in np.unique(labels):
         if np.isfinite(scores[:, label]).all():
@@ -179,10 +161,8 @@ def mean_of_pearson_and_spearman(gold: Values, predicted: Values) -> float:
 
 
 def f1_at_3(gold: Values, predicted: Values) -> float:
-    """KLUE-STS: F1 of the pairs of 3 or more, both sides cut there (functional.py:35).
-
-    Not the file's `binary-label`. 0 where neither side has such a pair.
-    """
+    """KLUE-STS: F1 of the pairs of 3 or more, both sides cut there (functional.py:35). Not the
+    file's `binary-label`. 0 where neither side has such a pair."""
     first, second = _numbers(gold, predicted)
     return f1(
         (first >= PARAPHRASE_THRESHOLD).astype(np.int64),

@@ -40,10 +40,10 @@ def auc(
 
 
 def threshold_at(negatives: Floats, false_alarm_fraction: float) -> float:
-    """A score above which stands this share of the negative items; less where they are tied."""
+    """A score above which stands this fraction of the negative items; less where they are tied."""
     return float(np.quantile(negatives, 1 - false_alarm_fraction, method="higher"))
 
 
 def recall_above(positives: Floats, threshold: float) -> Weighted:
-    """The share of positive items with a score above the threshold."""
+    """The fraction of positive items with a score above the threshold."""
     return mean_of((positives > threshold).astype(np.float64))

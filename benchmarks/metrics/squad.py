@@ -6,14 +6,14 @@ finetune/qa/squad_official_eval.py up to reading and writing). Gold answers, pre
 no-answer values are mappings by question id; the order of the gold mapping is that of the file.
 """
 
-import itertools
 import math
 import re
 import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from electrify.system.outcome import UserError
+import numpy as np
+from numpy.typing import NDArray
 
 Answers = Mapping[str, Sequence[str]]  # question id -> the texts of its gold answers
 Predictions = Mapping[str, str]  # question id -> answer; "" says that there is none
@@ -25,9 +25,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 def normalize_answer(text: str) -> str:
     """Lower case, without ASCII punctuation (no blank in its place) and a/an/the, single blanks.
-
-    Curly quotes, full-width marks and accents stay.
-    """
+    Curly quotes, full-width marks and accents stay."""
     text = text.lower().translate(DELETE_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", text).split())
 
@@ -43,7 +41,7 @@ def squad_v1(gold: Answers, predictions: Predictions) -> dict[str, float]:
 
     A question without prediction counts 0, other predicted ids are ignored. Two answers of which
     nothing is left when normalised match exactly but have F1 0; `f1_empty_as_match`, not of the
-    official script, counts them 1. Raises `ValueError` for a question without gold answer.
+    official script, counts them 1.
     """
     return best_over_answers(
         gold,
@@ -57,16 +55,8 @@ def best_over_answers(
     predictions: Predictions,
     functions: Mapping[str, Callable[[str, str], float]],
 ) -> dict[str, float]:
-    """Mean over questions of each `function(prediction, answer)`, the best over the gold answers.
-
-    A question without prediction counts 0. Raises `ValueError` for one without gold answer.
-    """
-    for question, answers in gold.items():
-        if not answers:
-            raise UserError(
-                f"question {question!r} has no gold answer; score a set with unanswerable "
-                "questions as SQuAD 2.0"
-            )
+    """Mean over questions of each `function(prediction, answer)`, the best over the gold answers. A
+    question without prediction counts 0."""
     return {
         name: mean(
             [
@@ -93,12 +83,10 @@ def squad_v2(
     are counts. Gold texts that normalise to nothing are not compared with.
 
     With `na_probs` there are also `best_exact`, `best_f1` and their thresholds (found on the very
-    rows they are of), and average precisions (`pr_exact_ap`, ...). `..._reachable` is ours.
+    rows they are of), and average precisions (`pr_exact_ap`, ...).
 
-    Raises `ValueError` where predictions or `na_probs` have not the ids of the questions. Over no
-    questions every value is nan.
+    Over no questions every value is nan.
     """
-    _check_ids(gold, predictions, na_probs)
     if not gold:
         return dict.fromkeys(("exact", "f1", "total"), math.nan)
     has_answer = {question: bool(answers) for question, answers in gold.items()}
@@ -130,27 +118,6 @@ def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else math.nan
 
 
-def check_predicted(gold: Answers, predictions: Mapping[str, object], what: str) -> None:
-    """Raise `ValueError` if a question of `gold` is not in `predictions`."""
-    if missing := [question for question in gold if question not in predictions]:
-        raise UserError(
-            f"{len(missing)} of {len(gold)} questions have no {what}, such as {missing[0]!r}; "
-            "give one for every question"
-        )
-
-
-def _check_ids(gold: Answers, predictions: Predictions, na_probs: NoAnswerValues | None) -> None:
-    check_predicted(gold, predictions, "prediction")
-    if na_probs is None:
-        return
-    check_predicted(gold, na_probs, "no-answer value")
-    if unknown := [question for question in na_probs if question not in gold]:
-        raise UserError(
-            f"{len(unknown)} no-answer values are of no question, such as {unknown[0]!r}; "
-            "give one for every question and no other"
-        )
-
-
 def _exact(prediction: str, answer: str) -> float:
     return float(normalize_answer(prediction) == normalize_answer(answer))
 
@@ -177,80 +144,45 @@ def _over_thresholds(
     na_probs: NoAnswerValues,
     has_answer: Mapping[str, bool],
 ) -> dict[str, float]:
-    order = sorted(na_probs, key=na_probs.__getitem__)  # stable: equal values in file order
-    result: dict[str, float] = {}
-    for name, scores in raw.items():
-        best, threshold = _best_threshold(order, scores, predictions, na_probs, has_answer)
-        result |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
-    for name, scores in raw.items():
-        best, threshold = _best_reachable(order, scores, na_probs, has_answer)
-        result |= {f"best_{name}_reachable": best, f"best_{name}_reachable_thresh": threshold}
-    if any(has_answer.values()):
-        oracle = {question: float(has) for question, has in has_answer.items()}
-        for name, scores in (*raw.items(), ("oracle", oracle)):
-            result[f"pr_{name}_ap"] = _average_precision(order, scores, na_probs, has_answer)
-    return result
-
-
-def _best_threshold(
-    order: Sequence[str],
-    scores: Mapping[str, float],
-    predictions: Predictions,
-    na_probs: NoAnswerValues,
-    has_answer: Mapping[str, bool],
-) -> tuple[float, float]:
-    """The best mean score by the official sweep, and its threshold.
+    """The best mean scores by the official sweep with their thresholds, and average precisions.
 
     From nothing answered, which is given the threshold 0.0 whatever the values are, one question
     after the other is answered, the lowest value first. The sweep may stop between questions of
     one value, where no threshold can; an answer to an unanswerable question costs 1 even if it
     normalises to nothing and so counts as right.
     """
-    score = best = float(sum(not has for has in has_answer.values()))
-    threshold = 0.0
-    for question in order:
-        if has_answer[question]:
-            score += scores[question]
-        elif predictions[question]:
-            score -= 1
-        if score > best:
-            best, threshold = score, na_probs[question]
-    return best / len(scores), threshold
-
-
-def _best_reachable(
-    order: Sequence[str],
-    scores: Mapping[str, float],
-    na_probs: NoAnswerValues,
-    has_answer: Mapping[str, bool],
-) -> tuple[float, float]:
-    """The best mean score that some threshold gives, and the threshold (the lowest of the best)."""
-    score = best = float(sum(not has for has in has_answer.values()))
-    threshold = math.nextafter(na_probs[order[0]], -math.inf)
-    for value, questions in itertools.groupby(order, key=na_probs.__getitem__):
-        score += sum(scores[question] - (not has_answer[question]) for question in questions)
-        if score > best:
-            best, threshold = score, value
-    return best / len(scores), threshold
+    order = sorted(na_probs, key=na_probs.__getitem__)  # stable: equal values in file order
+    values = [na_probs[question] for question in order]
+    is_answerable = np.array([has_answer[question] for question in order])
+    num_unanswerable = int(np.sum(~is_answerable))
+    costs = np.array([-float(bool(predictions[question])) for question in order])
+    by_name = {
+        name: np.array([scores[question] for question in order]) for name, scores in raw.items()
+    }
+    result: dict[str, float] = {}
+    for name, scores in by_name.items():
+        gains = np.where(is_answerable, scores, costs)
+        totals = np.cumsum([num_unanswerable, *gains])
+        best = int(np.argmax(totals))  # the first of equals
+        result[f"best_{name}"] = float(totals[best]) / len(order)
+        result[f"best_{name}_thresh"] = values[best - 1] if best else 0.0
+    if is_answerable.any():
+        for name, scores in {**by_name, "oracle": np.ones(len(order))}.items():
+            right = np.where(is_answerable, scores, 0.0)
+            result[f"pr_{name}_ap"] = _average_precision(values, right, int(is_answerable.sum()))
+    return result
 
 
 def _average_precision(
-    order: Sequence[str],
-    scores: Mapping[str, float],
-    na_probs: NoAnswerValues,
-    has_answer: Mapping[str, bool],
+    values: Sequence[float], right: NDArray[np.float64], num_answerable: int
 ) -> float:
-    """Area under the precision-recall curve of answering, by steps at each distinct value.
+    """Area under the precision-recall curve of answering, by steps at each distinct value; the
+    values in rising order.
 
     A right answer is a partly true positive where its score is between 0 and 1; recall is over the
     questions that have an answer.
     """
-    num_answerable = sum(has_answer.values())
-    num_answered, num_right, recall, area = 0, 0.0, 0.0, 0.0
-    for _, questions in itertools.groupby(order, key=na_probs.__getitem__):
-        for question in questions:
-            num_answered += 1
-            num_right += scores[question] if has_answer[question] else 0.0
-        area += num_right / num_answered * (num_right / num_answerable - recall)
-        recall = num_right / num_answerable
-    return area
+    ends = np.flatnonzero(np.diff(values, append=math.inf))  # the last question of each value
+    num_right = np.cumsum(right)[ends]
+    steps = np.diff(num_right / num_answerable, prepend=0.0)
+    return float(np.cumsum(num_right / (ends + 1) * steps)[-1])

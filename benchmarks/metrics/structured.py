@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics.classification import Labels, accuracy, checked, macro_f1, mean_f1
-from electrify.system.outcome import UserError
 
 FIRST_MERGED_LABEL = 15  # VP_CMP, the first of the rare ones in `get_dep_labels`
 _MERGED, _WRONG_HEAD = -3, -2
@@ -27,15 +26,13 @@ class Arcs(NamedTuple):
 
 
 def uas_macro_f1(gold: Arcs, predicted: Arcs) -> float:
-    """Macro F1 with the number of the head word taken as a class (functional.py:86).
-
-    A head that is predicted but nowhere gold adds a class of F1 0 to the mean.
-    """
+    """Macro F1 with the number of the head word taken as a class (functional.py:86). A head that is
+    predicted but nowhere gold adds a class of F1 0 to the mean."""
     return macro_f1(gold.heads, predicted.heads)
 
 
 def uas_micro_f1(gold: Arcs, predicted: Arcs) -> float:
-    """Share of words with the right head (:102), the usual UAS; 0 over no words."""
+    """Fraction of words with the right head (:102), the usual UAS; 0 over no words."""
     return _share(gold.heads, predicted.heads)
 
 
@@ -55,21 +52,18 @@ def las_classes(gold: Arcs, predicted: Arcs) -> tuple[Classes, Classes]:
 
 
 def las_micro_f1(gold: Arcs, predicted: Arcs) -> float:
-    """Share of words with the right head and the right label, labels merged as above (:156)."""
-    merged = _marked_wrong(gold, predicted, _merged(predicted.labels))
-    return _share(_merged(gold.labels), merged)
+    """Fraction of words with the right head and the right label, labels merged as above (:156)."""
+    return _share(*las_classes(gold, predicted))
 
 
 def las(gold: Arcs, predicted: Arcs) -> float:
-    """Share of words with the right head and exactly the right label: the usual LAS."""
+    """Fraction of words with the right head and exactly the right label: the usual LAS."""
     return _share(gold.labels, _marked_wrong(gold, predicted, np.asarray(predicted.labels)))
 
 
 def las_macro_f1_without_wrong_head_class(gold: Arcs, predicted: Arcs) -> float:
     """`las_macro_f1` over the real classes alone; a word with a wrong head is a miss of its own."""
-    return _macro_f1_without_wrong(
-        _merged(gold.labels), _marked_wrong(gold, predicted, _merged(predicted.labels))
-    )
+    return _macro_f1_without_wrong(*las_classes(gold, predicted))
 
 
 def las_macro_f1_unmerged(gold: Arcs, predicted: Arcs) -> float:
@@ -104,8 +98,8 @@ State = Sequence[str]  # "domain-slot-value", a list a user turn
 
 
 def joint_goal_acc(gold: Sequence[State], predicted: Sequence[State]) -> float:
-    """Share of turns whose states are equal as sets; 0 over no turns."""
-    turns = _turns(gold, predicted)
+    """Fraction of turns whose states are equal as sets; 0 over no turns."""
+    turns = list(zip(gold, predicted, strict=True))
     return sum(set(a) == set(b) for a, b in turns) / len(turns) if turns else 0.0
 
 
@@ -115,16 +109,14 @@ def slot_micro_f1(gold: Sequence[State], predicted: Sequence[State]) -> float:
     Two empty states have F1 1, an empty gold state and a predicted one 0. What stands twice in a
     state counts twice.
     """
-    turns = _turns(gold, predicted)
+    turns = list(zip(gold, predicted, strict=True))
     return sum(_turn_f1(a, b) for a, b in turns) / len(turns) if turns else 0.0
 
 
 def pooled_slot_f1(gold: Sequence[State], predicted: Sequence[State]) -> float:
-    """F1 over the slot values of all turns together, each once a turn: the real micro average.
-
-    1 where no turn has a value on either side, nan over no turns.
-    """
-    turns = [(set(a), set(b)) for a, b in _turns(gold, predicted)]
+    """F1 over the slot values of all turns together, each once a turn: the real micro average. 1
+    where no turn has a value on either side, nan over no turns."""
+    turns = [(set(a), set(b)) for a, b in zip(gold, predicted, strict=True)]
     if not turns:
         return float("nan")
     num_right = sum(len(a & b) for a, b in turns)
@@ -141,11 +133,3 @@ def _turn_f1(gold: State, predicted: State) -> float:
         return 0.0
     precision, recall = num_found / (num_found + num_false), num_found / len(gold)
     return 2 * precision * recall / (precision + recall)
-
-
-def _turns(gold: Sequence[State], predicted: Sequence[State]) -> list[tuple[State, State]]:
-    if len(gold) != len(predicted):
-        raise UserError(
-            f"{len(gold)} gold states and {len(predicted)} predicted ones; give one a turn in both"
-        )
-    return list(zip(gold, predicted, strict=True))

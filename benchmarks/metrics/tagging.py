@@ -37,10 +37,8 @@ def piece_tags(tags: Sequence[int], spans: Sequence[Span], outside: int) -> Tags
 def character_tags(
     predicted: Sequence[int], spans: Sequence[Span], num_characters: int, inside: Sequence[int]
 ) -> Tags:
-    """Labels of the characters from those of the pieces; `inside[label]` goes on with a label.
-
-    The last of `inside` is the label of characters that no piece covers.
-    """
+    """Labels of the characters from those of the pieces; `inside[label]` continues a label. The
+    last of `inside` is the label of characters that no piece covers."""
     tags = np.full(num_characters, inside[-1], dtype=np.int64)
     for label, (first, last) in zip(predicted, spans, strict=True):
         if last > first:
@@ -50,10 +48,8 @@ def character_tags(
 
 
 def inside_labels(labels: Sequence[str]) -> list[int]:
-    """For each label the one that goes on with it: B-PS and I-PS give I-PS, O gives O.
-
-    The last entry is that of O, which stands last among the labels.
-    """
+    """For each label the one that continues it: B-PS and I-PS give I-PS, O gives O. The last entry
+    is that of O, which stands last among the labels."""
     return [
         labels.index("I" + label[1:]) if label[0] == "B" else n for n, label in enumerate(labels)
     ]
@@ -103,10 +99,8 @@ Reading = Callable[[Sequence[str]], set[Entity]]  # of a chain of labels
 
 
 def entity_macro_f1(gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS) -> float:
-    """KLUE-NER: mean over entity types of the F1 of whole entities, strict IOB2.
-
-    Types in neither gold nor predictions are left out; `nan` if there are none at all.
-    """
+    """KLUE-NER: mean over entity types of the F1 of whole entities, strict IOB2. Types in neither
+    gold nor predictions are left out; `nan` if there are none at all."""
     return _mean_by_type(gold, predicted, labels, entities)
 
 
@@ -116,10 +110,8 @@ def seqeval_macro_f1(gold: Labels, predicted: Labels, labels: Sequence[str] = NE
 
 
 def seqeval_micro_f1(gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS) -> float:
-    """F1 of all entities together, read as `lenient_entities` does; 0 if there are none at all.
-
-    An I- where a B- should be is forgiven: the score may be 98 where strict reading finds 0.
-    """
+    """F1 of all entities together, read as `lenient_entities` does; 0 if there are none at all. An
+    I- where a B- should be is forgiven: the score may be 98 where strict reading finds 0."""
     return _micro(gold, predicted, labels, lenient_entities)
 
 
@@ -132,9 +124,7 @@ def character_macro_f1(
     gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS
 ) -> float:
     """KLUE-NER: mean F1 over all 13 labels of characters, O too, one that is in neither side as 1.
-
-    The paper says without O; this is what the official code does (KLUE-baseline pull request 7).
-    """
+    The paper says without O; this is what the official code does (KLUE-baseline pull request 7)."""
     return mean_f1(gold, predicted, range(len(labels)), absent=1.0)
 
 
@@ -236,7 +226,7 @@ def _spread_unknown(
     inside: Sequence[int],
     found: list[int],
 ) -> int:
-    """Append the labels of a word with an [UNK] to `found`; gives the position to go on from.
+    """Append the labels of a word with an [UNK] to `found`; gives the next position.
 
     The position stays behind [UNK]s: that of an [UNK] is passed only when a known piece follows
     in the word, and that piece's own is then read twice.
@@ -261,10 +251,10 @@ def _spread_unknown(
 
 
 def _slots(word: str, pieces: Sequence[str]) -> list[str]:
-    """The word's entries: an [UNK] goes on until the text comes to the next piece's first mark.
+    """The word's entries: an [UNK] lasts until the text comes to the next piece's first mark.
 
     A known piece is one entry whatever its length (the mistake); an [UNK] before another [UNK] is
-    one character; the last piece goes on to the end of the word.
+    one character; the last piece lasts to the end of the word.
     """
     slots: list[str] = []
     index, num_read, goes_on, last = 0, 0, False, len(pieces) - 1

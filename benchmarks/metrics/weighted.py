@@ -2,8 +2,7 @@
 
 A sample says how often each example is in it: `counts` (samples, examples) of whole numbers >= 0.
 Every function here gives what the metric of its name gives on the examples repeated so often, from
-sums over examples in place of the examples themselves; of a sample without examples, nan. A metric
-that has no function here is computed from the repeated examples (`repeated`): right, but slower.
+sums over examples in place of the examples themselves; of a sample without examples, nan.
 """
 
 import math
@@ -26,19 +25,7 @@ def mean_of(items: Floats) -> Weighted:
     return lambda counts: _ratio(counts @ items, counts.sum(axis=1), math.nan)
 
 
-def repeated(metric: Callable[[list[Any]], float], examples: Sequence[Any]) -> Weighted:
-    """Any metric of a list of examples."""
-    places = np.arange(len(examples))
-
-    def score(counts: Floats) -> Floats:
-        drawn = (np.repeat(places, of_row).tolist() for of_row in counts.astype(np.int64))
-        return np.array([metric([examples[place] for place in of_row]) for of_row in drawn])
-
-    return score
-
-
 def accuracy(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
-    """Share of equal labels."""
     return mean_of(np.equal(*checked(gold, predicted)).astype(np.float64))
 
 
@@ -64,19 +51,12 @@ def mcc(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
 
 
 def f1(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
-    """F1 of label 1; 0 where neither side of a sample has it."""
     return micro_f1_of(*(sums[:, [1]] for sums in class_sums(gold, predicted, num_classes)))
-
-
-def mean_of_accuracy_and_f1(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
-    """The one number the GLUE leaderboard makes of MRPC and QQP."""
-    parts = [metric(gold, predicted, num_classes) for metric in (accuracy, f1)]
-    return lambda counts: (parts[0](counts) + parts[1](counts)) / 2
 
 
 # by the name of the metric of which they are
 OF_LABELS: Mapping[str, Callable[[Labels, Labels, int], Weighted]] = {
-    metric.__name__: metric for metric in (accuracy, macro_f1, mcc, f1, mean_of_accuracy_and_f1)
+    metric.__name__: metric for metric in (accuracy, macro_f1, mcc, f1)
 }
 
 
@@ -114,10 +94,8 @@ def las_macro_f1(gold: Arcs, predicted: Arcs, example_of: Labels) -> Weighted:
 
 
 def macro_f1_of(right: Floats, occurrences: Floats) -> Weighted:
-    """Mean over classes of 2 right / occurrences, from the sums of `class_sums`.
-
-    A class that is not in a sample is left out; nan where none is in.
-    """
+    """Mean over classes of 2 right / occurrences, from the sums of `class_sums`. A class that is
+    not in a sample is left out; nan where none is in."""
 
     def score(counts: Floats) -> Floats:
         scores = _ratio(2 * (counts @ right), counts @ occurrences, math.nan)
@@ -164,7 +142,6 @@ def entity_f1(
 OF_ENTITIES: Mapping[str, tuple[Reading, Callable[[Floats, Floats], Weighted]]] = {
     "entity_macro_f1": (entities, macro_f1_of),
     "entity_micro_f1": (entities, micro_f1_of),
-    "seqeval_macro_f1": (lenient_entities, macro_f1_of),
     "seqeval_micro_f1": (lenient_entities, micro_f1_of),
 }
 
@@ -174,36 +151,26 @@ def pearson(gold: Sequence[float] | Floats, predicted: Sequence[float] | Floats)
     sides = [np.asarray(side, dtype=np.float64) for side in (gold, predicted)]
     # sums of squares lose digits far from 0
     centred = [side - side.mean() for side in sides]
-
-    def score(counts: Floats) -> Floats:
-        found = _correlation(counts, [np.broadcast_to(side, counts.shape) for side in centred])
-        return np.where(_vary(counts, sides), found, math.nan)
-
-    return score
+    return lambda counts: np.where(
+        _vary(counts, sides),
+        _correlation(counts, [np.broadcast_to(side, counts.shape) for side in centred]),
+        math.nan,
+    )
 
 
 def spearman(gold: Sequence[float] | Floats, predicted: Sequence[float] | Floats) -> Weighted:
     """Pearson's correlation of the ranks that the examples have in a sample."""
     sides = [np.asarray(side, dtype=np.float64) for side in (gold, predicted)]
     is_defined = not any(np.isnan(side).any() for side in sides)
-
-    def score(counts: Floats) -> Floats:
-        found = _correlation(counts, [_ranks(counts, side) for side in sides])
-        return np.where(_vary(counts, sides) & is_defined, found, math.nan)
-
-    return score
-
-
-def mean_of_pearson_and_spearman(
-    gold: Sequence[float] | Floats, predicted: Sequence[float] | Floats
-) -> Weighted:
-    """The one number the GLUE leaderboard makes of STS-B."""
-    parts = pearson(gold, predicted), spearman(gold, predicted)
-    return lambda counts: (parts[0](counts) + parts[1](counts)) / 2
+    return lambda counts: np.where(
+        _vary(counts, sides) & is_defined,
+        _correlation(counts, [_ranks(counts, side) for side in sides]),
+        math.nan,
+    )
 
 
 OF_VALUES: Mapping[str, Callable[[Any, Any], Weighted]] = {
-    metric.__name__: metric for metric in (pearson, spearman, mean_of_pearson_and_spearman)
+    metric.__name__: metric for metric in (pearson, spearman)
 }
 
 

@@ -8,9 +8,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from benchmarks.metrics.statistics import holm
 from benchmarks.results.table import Table
-from benchmarks.statistics.comparison import ALPHA
+from benchmarks.statistics.comparison import ALPHA, holm
 from electrify.stage.folder import write_text
 
 

@@ -10,13 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results.results import (
-    RESULTS,
-    Result,
-    evaluation_folders,
-    read_results,
-    task_of,
-)
+import numpy as np
+
+from benchmarks.results.results import RESULTS, Result, evaluation_folders, read_results, task_of
 from benchmarks.tasks.task import Line, Task
 from electrify.stage.folder import write_text
 from electrify.storage.files import parse_json
@@ -25,7 +21,7 @@ from electrify.system.outcome import UserError
 Header = Mapping[str, Any]
 PREDICTIONS = "predictions"  # in a folder of results
 AGAIN = "evaluate again with --overwrite"
-_SCHEMA = 2  # 1 had no digest of the lines
+_SCHEMA = 2
 # what a header says of its result, and what of it is compared
 _IDENTITY = ("task", "task_version", "role", "seed", "data_sha256")
 _HEADER = ("suite", *_IDENTITY, "model_path", "train_fraction")
@@ -69,12 +65,10 @@ def prediction_path(folder: Path, result: Result, split: str = "") -> Path:
 
 
 def write_lines(folder: Path, result: Result, lines: Mapping[str, Sequence[Line]]) -> None:
-    """A file of predictions for each split."""
     about = {name: getattr(result, name) for name in _HEADER}
     for split, of_split in lines.items():
-        write_predictions(
-            prediction_path(folder, result, split), about | {"split": split}, of_split
-        )
+        path = prediction_path(folder, result, split)
+        write_predictions(path, about | {"split": split}, of_split)
 
 
 def write_predictions(path: Path, header: Header, lines: Sequence[Line]) -> None:
@@ -104,7 +98,7 @@ def read_predictions(path: Path) -> tuple[Header, list[Line]]:
         for number, line in enumerate([first, *texts], start=1)
     ]
     header = rows[0].get("header") if isinstance(rows[0], dict) else None
-    if not isinstance(header, dict) or not {"num_examples", "ids"} <= header.keys():
+    if not isinstance(header, dict) or not {"num_examples", "ids", "sha256"} <= header.keys():
         raise UserError(f"{path} does not begin with a header; it is no file of predictions")
     lines = rows[1:]
     for number, line in enumerate(lines, start=2):
@@ -118,21 +112,18 @@ def read_predictions(path: Path) -> tuple[Header, list[Line]]:
         )
     if _ids_digest(lines) != header["ids"]:
         raise UserError(f"{path} has changed: its ids are not those of its header; {AGAIN}")
-    if header.get("schema") != 1 and header.get("sha256") != _digest(b"\n".join(texts)):
+    if header["sha256"] != _digest(b"\n".join(texts)):
         raise UserError(f"{path} has changed: its checksum differs; {AGAIN}")
     return header, lines
 
 
 def lines_of_result(folder: Path, result: Result, split: str = "") -> list[Line] | None:
     """The predicted rows of a split, by default the reported one; None where there is no file.
-
-    Raises `ValueError` for a file that is damaged or of another result.
-    """
+    Raises `ValueError` for a file that is damaged or of another result."""
     path = prediction_path(folder, result, split)
     if not path.is_file():
         return None
     header, lines = read_predictions(path)
-    header = {"role": header.get("variant"), **header}  # as older files call it
     for name in _IDENTITY:
         if header.get(name) != (value := getattr(result, name)):
             raise UserError(f"{path} has {name} {header.get(name)!r}, its result has {value!r}")
@@ -172,11 +163,11 @@ def rescore(place: Path) -> int:
 def _scores(folder: Path, result: Result) -> dict[str, float]:
     if (task := task_of(result)) is None:
         raise UserError(f"unknown task {result.task!r} in {RESULTS}; it was made by other code")
-    splits = {
-        split: lines_of_result(folder, result, split)
+    lines = {
+        split: of_split
         for split in (result.split, *task.also_reported)
+        if (of_split := lines_of_result(folder, result, split)) is not None
     }
-    lines = {split: of_split for split, of_split in splits.items() if of_split is not None}
     if result.split not in lines:
         path = prediction_path(folder, result)
         raise UserError(f"no {path}: the predictions of a result are missing; {AGAIN}")
@@ -198,6 +189,4 @@ def scores_of(
 def _equal(written: float | None, computed: float | None) -> bool:
     if written is None or computed is None:
         return False
-    if math.isnan(written) or math.isnan(computed):
-        return math.isnan(written) and math.isnan(computed)
-    return math.isclose(written, computed, rel_tol=1e-9, abs_tol=1e-12)
+    return bool(np.isclose(written, computed, rtol=1e-9, atol=1e-12, equal_nan=True))

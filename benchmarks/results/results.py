@@ -7,14 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from benchmarks.tasks.own import task_of_record
 from benchmarks.tasks.registry import TASKS
@@ -23,11 +16,6 @@ from electrify.config.evaluate import Role
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
-
-
-def _undefined(value: Any) -> Any:
-    return math.nan if value is None else value
-
 
 _CHECKSUM = b',"sha256":"'  # stands last in a line
 RESULTS = "results.jsonl"  # in a folder of results
@@ -38,7 +26,7 @@ BASELINES = {"random-init": "random initialisation", "bag-of-words": "TF-IDF"}
 MEASURED = ("seconds", "train_seconds", "peak_memory_mb")  # what differs when it is done again
 
 # nan is written as null (JSON has no nan) and never as 0
-Score = Annotated[float, BeforeValidator(_undefined)]
+Score = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
 
 
 class Result(BaseModel):
@@ -52,7 +40,7 @@ class Result(BaseModel):
     task: str
     task_version: str
     own_task: dict[str, Any] | None = None  # what a task of the user's own is (`task_of_record`)
-    role: Role = Field(validation_alias=AliasChoices("role", "model"))  # older records: model
+    role: Role
     model_path: str  # of the encoder; of a baseline, of the encoder that it stands beside
     seed: int
     metric: str  # the headline; `value` is its value
@@ -96,7 +84,6 @@ class Result(BaseModel):
 
     @property
     def title(self) -> str:
-        """The task as it stands beside scores (`Task.title`)."""
         return titled(self.task, str((self.own_task or {}).get("note", "")))
 
     @property
@@ -107,7 +94,6 @@ class Result(BaseModel):
 
     @property
     def encoder(self) -> str:
-        """What was scored, for readers."""
         return encoder_label(self.role, self.model_path)
 
 
@@ -166,7 +152,7 @@ def read_results(path: Path) -> list[Result]:
     results = []
     for number, line in enumerate(lines, start=1):
         try:
-            results.append(Result.model_validate_json(_sound(line)))
+            results.append(Result.model_validate_json(_checked(line)))
         except ValueError as error:
             what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             raise UserError(
@@ -198,13 +184,11 @@ def evaluation_folders(place: Path) -> list[Path]:
     return folders
 
 
-def _sound(line: bytes) -> bytes:
-    """The record of a line; `ValueError` if its checksum, which older ones lack, is another."""
+def _checked(line: bytes) -> bytes:
+    """The record of a line; `ValueError` if its checksum, where it has one, is another."""
     body, mark, end = line.rpartition(_CHECKSUM)
-    if not mark:
-        return line
-    record = body + b"}"
-    if end != _checksum(record) + b'"}':
+    record = body + b"}" if mark else line
+    if mark and end != _checksum(record) + b'"}':
         raise UserError("its checksum differs")
     return record
 
@@ -216,9 +200,10 @@ def _checksum(record: bytes) -> bytes:
 def largest_part(results: Iterable[Result]) -> list[Result]:
     """The headline's records: of each task those that learnt from most of the training split."""
     records = list(results)
-    largest: dict[str, float] = {}
-    for result in records:
-        largest[result.task] = max(largest.get(result.task, 0.0), result.train_fraction)
+    largest = {
+        task: max(result.train_fraction for result in records if result.task == task)
+        for task in {result.task for result in records}
+    }
     return [result for result in records if result.train_fraction == largest[result.task]]
 
 

@@ -6,13 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results.results import (
-    JOBS,
-    RESULTS,
-    Result,
-    current_results,
-    largest_part,
-)
+from benchmarks.results.results import JOBS, RESULTS, Result, current_results, largest_part
 from electrify.config.fields import PROBE_SUITES
 from electrify.stage.folder import MANIFEST, fingerprint, read_manifest
 from electrify.stage.leakage_report import LEAKAGE, LeakageReport

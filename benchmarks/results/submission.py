@@ -3,21 +3,18 @@
 Both are made from the lines of predictions alone.
 """
 
+import json
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.results.predictions import lines_of_result
-from benchmarks.results.results import (
-    Result,
-    current_results,
-    evaluation_folders,
-    largest_part,
-)
+from benchmarks.results.results import Result, current_results, evaluation_folders, largest_part
 from benchmarks.tasks.kinds.classification import Regression
-from benchmarks.tasks.kinds.spans import Spans, write_squad_files
+from benchmarks.tasks.kinds.spans import Scorer, Spans
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Line, Task
+from electrify.stage.folder import write_text
 from electrify.system.progress import log, warn
 
 FOLDER = "submission"
@@ -39,10 +36,8 @@ _ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same predictions are the same bytes
 
 
 def write_submissions(place: Path) -> list[Path]:
-    """Write `submission/pretrained-<seed>/` into each folder of results; what was written.
-
-    Raises `ValueError` for a folder without results, and for damaged predictions.
-    """
+    """Write `submission/pretrained-<seed>/` into each folder of results; what was written. Raises
+    `ValueError` for a folder without results, and for damaged predictions."""
     written: list[Path] = []
     for folder in evaluation_folders(place):
         by_seed: dict[int, list[Result]] = {}
@@ -68,13 +63,28 @@ def _write_run(folder: Path, target: Path, results: Sequence[Result]) -> list[Pa
             if any(line["prediction"] is None for line in lines):
                 warn(f"{task.name} {split}: its training failed, so nothing is written")
             elif isinstance(task, Spans):
-                with_odds = task.scorer == "squad-2.0"
-                written += write_squad_files(lines, target / f"{task.name}.{split}", with_odds)
+                written += _write_squad(lines, target / f"{task.name}.{split}", task.scorer)
             elif task.suite == "glue" and split in task.unlabelled:
                 glue[task.name, split] = lines
     if glue:
         written.append(write_glue_zip(target / "glue.zip", glue))
     return written
+
+
+def _write_squad(lines: Sequence[Line], folder: Path, scorer: Scorer) -> list[Path]:
+    """Write `predictions.json` by question id, "" where there is no answer; give the paths.
+
+    For SQuAD 2.0 the predictions are texts throughout and `null_odds.json` stands beside them:
+    `--na-prob-file null_odds.json --na-prob-thresh T`.
+    """
+    fields = {"predictions.json": "prediction"}
+    if scorer == "squad-2.0":
+        fields = {"predictions.json": "answer", "null_odds.json": "null_odds"}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, key in fields.items():
+        content = {line["id"]: line[key] for line in lines}
+        write_text(folder / name, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+    return [folder / name for name in fields]
 
 
 def write_glue_zip(path: Path, lines: Mapping[tuple[str, str], Sequence[Line]]) -> Path:

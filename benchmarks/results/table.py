@@ -18,9 +18,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|$~])")
 @dataclass(frozen=True)
 class Table:
     """Headers and rows of cells: texts, numbers, None (a dash), a `Cell` with a small second text.
-
-    Rows whose first cell is in `grey` are soft on a page.
-    """
+    Rows whose first cell is in `grey` are soft on a page."""
 
     headers: Sequence[str | Cell]
     rows: Sequence[Sequence[object]]
@@ -51,7 +49,6 @@ class Table:
         return [_line(headers), "|" + " --- |" * len(headers), *map(_line, self.rows)]
 
     def csv(self) -> str:
-        """Values in full; None is empty."""
         file = io.StringIO()
         table = csv.writer(file, lineterminator="\n")
         table.writerows([self.headers, *self.rows])
@@ -81,7 +78,6 @@ class Block:
 
     @classmethod
     def of_text(cls, text: str) -> Self:
-        """A paragraph."""
         return cls(lambda page: page.paragraph(text), markdown_text(text))
 
     @classmethod

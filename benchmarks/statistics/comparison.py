@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from benchmarks.metrics.statistics import holm
 from benchmarks.results.results import BASELINES, differing
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import Sample, TaskScore, encoder_name, scores_by_task, scores_of
@@ -46,7 +45,6 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """The outcome, with the reason where there is one to give."""
         return f"{self.outcome}: {self.why}" if self.why else self.outcome
 
 
@@ -68,6 +66,20 @@ def compare(
     elif math.isnan(gain.p):
         why = "most resamples have no score"
     return corrected([Comparison("cannot tell apart", why, gain)])[0]
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values of a family of tests, in the order given (Holm 1979).
+
+    The k-th smallest of m is multiplied by m - k + 1, and is no smaller than those before it. A p
+    that is not known (nan) counts as 1.
+    """
+    p_values = [1.0 if math.isnan(p) else p for p in p_values]
+    adjusted, largest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted
 
 
 def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:

@@ -15,13 +15,7 @@ from benchmarks.metrics.glue import (
     glue_9_tasks,
 )
 from benchmarks.results.predictions import lines_of_result
-from benchmarks.results.results import (
-    BASELINES,
-    Result,
-    differing,
-    percent,
-    task_of,
-)
+from benchmarks.results.results import BASELINES, Result, differing, percent, task_of
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.uncertainty import Draws, Estimate, estimate, resample, score_bounds
 from benchmarks.tasks.registry import TASKS
@@ -31,10 +25,8 @@ from electrify.system.outcome import UserError
 
 @dataclass(frozen=True)
 class Sample:
-    """The headline metric of one task and encoder by seed.
-
-    `draws` are the scores on resampled examples; None where the predictions are not at hand.
-    """
+    """The headline metric of one task and encoder by seed. `draws` are the scores on resampled
+    examples; None where the predictions are not at hand."""
 
     values: Mapping[int, float]
     draws: Draws | None = None
@@ -59,14 +51,12 @@ class Sample:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The lowest and the highest seed; nan of none, and where a seed's is."""
         if not self.values or not all(map(math.isfinite, self.values.values())):
             return math.nan, math.nan
         return min(self.values.values()), max(self.values.values())
 
     @cached_property
     def estimate(self) -> Estimate:
-        """The mean with its interval."""
         bounds = score_bounds(self.metric) if self.metric in _HEADLINES else (-math.inf, math.inf)
         return estimate(self.values, self.draws, bounds)
 
@@ -83,10 +73,8 @@ _HEADLINES = {task.headline for task in TASKS.values()}
 
 @dataclass(frozen=True)
 class TaskScore:
-    """All results of one task and one encoder, with those of its baselines.
-
-    `note` says why there are no scores on resampled examples, where there are none.
-    """
+    """All results of one task and one encoder, with those of its baselines. `note` says why there
+    are no scores on resampled examples, where there are none."""
 
     stage: str
     results: tuple[Result, ...]
@@ -95,7 +83,6 @@ class TaskScore:
 
     @property
     def pretrained(self) -> Sample:
-        """The encoder as it was given."""
         return self.by_role["pretrained"]
 
     @property
@@ -111,7 +98,6 @@ class TaskScore:
 
     @property
     def encoder(self) -> str:
-        """The encoder where it is not the run's own export, else empty."""
         return encoder_name(self.stage)
 
     @property
@@ -223,10 +209,8 @@ _MISMATCHED = "dev_mismatched_"
 
 
 def overall(results: Iterable[Result]) -> dict[tuple[str, str], float]:
-    """By (name, role): the overall scores whose tasks are all there, of means over seeds.
-
-    Where a task is not scored on the official rows, the name says so.
-    """
+    """By (name, role): the overall scores whose tasks are all there, of means over seeds. Where a
+    task is not scored on the official rows, the name says so."""
     by_role: dict[str, list[Result]] = {}
     for result in results:
         if result.suite == "glue":
@@ -244,7 +228,7 @@ def overall(results: Iterable[Result]) -> dict[tuple[str, str], float]:
         }
         is_official = all(r.split == "dev" and "dev_mismatched" not in r.parts for r in records)
         for name, mean in _MEANS.items():
-            with suppress(ValueError):  # a task is missing
+            with suppress(KeyError):  # a task is missing
                 ending = "" if is_official else ", not on the official rows"
                 scores[name + ending, role] = mean(means)
     return scores

@@ -23,7 +23,7 @@ from electrify.system.outcome import UserError
 
 NUM_RESAMPLES = 2000
 AT_ONCE = 2**22  # numbers of a table of draws: 32 MB
-MAX_UNDEFINED = 0.05  # share of resamples without a score beyond which there is no interval
+MAX_UNDEFINED = 0.05  # fraction of resamples without a score beyond which there is no interval
 _ROUNDING = 1e-20  # of a variance of scores
 _FIT_ROUNDING = 1e-24  # of a sum of squares of scores
 _CORRELATIONS = ("mcc", "pearson", "spearman", "mean_of_pearson_and_spearman")
@@ -40,7 +40,6 @@ class Draws:
     scores: Mapping[int, Floats]  # by seed, (resamples,); nan where undefined
 
     def mean(self, seeds: Sequence[int]) -> Floats:
-        """Over seeds, of every resample."""
         return np.asarray(np.mean([self.scores[seed] for seed in seeds], axis=0))
 
 
@@ -126,17 +125,14 @@ class Estimate:
 
 
 def score_bounds(metric: str) -> tuple[float, float]:
-    """What a headline can be: no interval goes beyond."""
     return (-1.0 if metric in _CORRELATIONS else 0.0), 1.0
 
 
 def estimate(
     values: Values, draws: Draws | None, bounds: tuple[float, float] = (-math.inf, math.inf)
 ) -> Estimate:
-    """The mean over seeds with its interval; one seed without draws has none.
-
-    An undefined score makes both undefined.
-    """
+    """The mean over seeds with its interval; one seed without draws has none. An undefined score
+    makes both undefined."""
     value = statistics.fmean(values.values()) if values else math.nan
     scores = None if draws is None else draws.mean(list(values))
     mean = _interval(value, scores, draws, [variance_of_mean(values.values())])

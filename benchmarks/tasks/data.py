@@ -10,14 +10,14 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
+from benchmarks.tasks.files import named_value
 from benchmarks.tasks.own import describe, files_of, without_texts_of
 from benchmarks.tasks.registry import SUITES, TASKS, official_tasks, tasks_of
 from benchmarks.tasks.rows import Row, nested
@@ -34,7 +34,6 @@ SPLIT_EVAL, PART, ENLARGED = "-split-eval", "-part", "-enlarged"
 # by data set of the hub the commit that is read, or a name that is resolved
 REVISIONS: Mapping[str, str] = read_toml(Path(__file__).with_name("suites") / "hub.toml")
 _SAVED = "dataset_dict.json"  # of `DatasetDict.save_to_disk`
-_TIMEOUT = 10.0  # seconds
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _IN_ADDRESS = re.compile(rf"[@/]({_COMMIT.pattern})/")
 
@@ -67,10 +66,8 @@ class TaskData:
 
 
 def data_dirs(options: EvaluateConfig, tasks: Sequence[Task]) -> tuple[Path, ...]:
-    """`evaluate.data_dir`; `ValueError` names the files that it should hold if it is not given.
-
-    The user's own tasks need none.
-    """
+    """`evaluate.data_dir`; `ValueError` names the files that it should hold if it is not given. The
+    user's own tasks need none."""
     tasks = [task for task in tasks if task.suite != OWN]
     if not options.data_dirs and tasks:
         names = [" or ".join(task.files[task.reported]) for task in tasks]
@@ -90,9 +87,7 @@ def dir_of(task: Task, data_dirs: Sequence[Path]) -> Path:
 
 def check_data(options: EvaluateConfig) -> list[Task]:
     """The tasks of the config that have data. Of a suite, others are left out with a warning.
-
-    `ValueError` names all that the config names and all of a suite that has none with data.
-    """
+    `ValueError` names all that the config names and all of a suite that has none with data."""
     official = official_tasks(options)
     dirs = data_dirs(options, official)
     lacking = [task for task in official if not has_data(task, dir_of(task, dirs))]
@@ -145,14 +140,14 @@ def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]
         try_hub()
     tasks = [versioned(task, places[task.name]) for task in tasks]
     data: dict[str, TaskData] = {}
-    unreadable = []
+    problems = []
     for task in tasks:
         try:
             data[task.name] = load_data(task, places[task.name])
-        except UnreadableError as error:
-            unreadable.append(str(error))
-    if unreadable:
-        raise UserError("\n".join(unreadable))
+        except UserError as error:
+            problems.append(str(error))
+    if problems:
+        raise UserError("\n".join(problems))
     return tasks, data
 
 
@@ -166,9 +161,7 @@ def has_data(task: Task, data_dir: Path) -> bool:
 
 def load_data(task: Task, data_dir: Path) -> TaskData:
     """The rows of all splits as a task's data; without "train" the reported rows are divided.
-
-    Raises `ValueError` as `read_splits`, and where nothing is left to learn from or to report.
-    """
+    Raises `ValueError` as `read_splits`, and where nothing is left to learn from or to report."""
     rows, commits = _read(task, data_dir, None)
     reported, split = rows[task.reported], task.reported
     further = {n: of for n, of in rows.items() if of and n not in (task.reported, "train")}
@@ -206,9 +199,7 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
 
 def rows_digest(examples: Sequence[Example]) -> str:
     """SHA-256 of texts and gold values in their order; ids differ between files and the hub.
-
-    Numbers count in single precision: the hub has no more of STS-B.
-    """
+    Numbers count in single precision: the hub has no more of STS-B."""
     digest = hashlib.sha256()
     for example in examples:
         values = [
@@ -247,7 +238,6 @@ def split_by_group(
 def read_splits(
     task: Task, data_dir: Path, splits: Collection[str] | None = None
 ) -> dict[str, tuple[Example, ...]]:
-    """The rows of a task by split, of `splits` or of all; `ValueError` names what is wrong."""
     return _read(task, data_dir, splits)[0]
 
 
@@ -257,29 +247,26 @@ def _read(
     """The rows by split, and the commits of those that `datasets` reads."""
     wanted = [split for split in task.all_splits if splits is None or split in splits]
     if is_read_by_datasets(task, data_dir):
-        of_hub = hub_rows(task, data_dir, wanted)
+        found, commits = hub_rows(task, data_dir, wanted)
         rows = {
-            split: tuple(task.from_rows(split, enumerate(found, 1), f"{of_hub.where} {split}"))
-            for split, found in of_hub.splits.items()
+            split: tuple(task.from_rows(split, numbered, where))
+            for split, (where, numbered) in found.items()
         }
-        return rows, of_hub.commits
+        return rows, commits
     if task.suite != OWN and not data_dir.is_dir():
         raise UserError(f"no data folder {data_dir}; give --data-dir a folder that exists")
     paths = {split: find_files(task, split, data_dir) for split in wanted if split in task.files}
     if task.reported in paths and not paths[task.reported]:
         if task.suite == OWN:
             raise UserError(f"{task.name}: no file {task.files[task.reported][0]}; put it back")
-        names = (n for s in ("train", task.reported) for n in official_names(task, s))
-        where = f", from {task.homepage}" if task.homepage else ""
         raise UserError(
             f"{task.name}: no {' or '.join(task.files[task.reported])} below "
-            f"{data_dir.absolute()}; put the official files of the task there "
-            f"({' or '.join(names)}){where}"
+            f"{data_dir.absolute()}; put the official files there of {_whence(task)}"
         )
     rows = {
-        split: tuple(example for path in found for example in task.read(split, path))
-        for split, found in paths.items()
-        if found
+        split: tuple(example for path in files for example in task.read(split, path))
+        for split, files in paths.items()
+        if files
     }
     return rows, {}
 
@@ -290,10 +277,8 @@ def official_names(task: Task, split: str) -> tuple[str, ...]:
 
 
 def find_files(task: Task, split: str, data_dir: Path) -> list[Path]:
-    """The split's file under its first name that is there, else those of its parts.
-
-    Two files of one name are an error.
-    """
+    """The split's file under its first name that is there, else those of its parts. Two files of
+    one name are an error."""
     if task.suite == OWN:
         return [path for name in task.files[split] if (path := Path(name)).is_file()]
     below, parts = files_below(data_dir), list[Path]()
@@ -333,19 +318,6 @@ def files_below(data_dir: Path) -> list[Path]:
 # By `datasets`: from the hub, or from a folder that `save_to_disk` wrote.
 
 
-class UnreadableError(ValueError):
-    """`datasets` cannot read a task."""
-
-
-@dataclass(frozen=True)
-class HubRows:
-    """The rows of those of our splits that are there, with our names; `commits` by data set."""
-
-    where: str
-    splits: Mapping[str, Iterator[Row]]
-    commits: Mapping[str, str]
-
-
 def is_read_by_datasets(task: Task, data_dir: Path) -> bool:
     """Whether the data are the hub, or hold the task's `save_to_disk` folder, named as the task;
     the user's own tasks are never read so."""
@@ -361,10 +333,8 @@ def versioned(task: Task, data_dir: Path) -> Task:
 
 
 def try_hub() -> None:
-    """One request to the hub; where it fails, the cache alone is read from then on.
-
-    `datasets` would try six times for each task, 26 s in all.
-    """
+    """One request to the hub; where it fails, the cache alone is read from then on. `datasets`
+    would try six times for each task, 26 s in all."""
     hub: Any = importlib.import_module("huggingface_hub")
     constants: Any = importlib.import_module("huggingface_hub.constants")
     if constants.HF_HUB_OFFLINE:
@@ -379,8 +349,11 @@ def try_hub() -> None:
         constants.HF_HUB_OFFLINE = True
 
 
-def hub_rows(task: Task, data_dir: Path, splits: Sequence[str]) -> HubRows:
-    """The rows of our `splits`.
+def hub_rows(
+    task: Task, data_dir: Path, splits: Sequence[str]
+) -> tuple[Mapping[str, tuple[str, Iterable[tuple[int, Row]]]], dict[str, str]]:
+    """Of those of our `splits` that are there, the place in words and the numbered rows with our
+    names of fields; and the commit of each data set.
 
     Raises `ValueError` for a task or a reported split that is not there, and class labels that are
     not the task's.
@@ -405,13 +378,14 @@ def hub_rows(task: Task, data_dir: Path, splits: Sequence[str]) -> HubRows:
                 commits[path] = commit
         if theirs in sets[path, name]:
             _check_labels(task, hub, sets[path, name][theirs].features, where)
-            rows[split] = _named_rows(hub, sets[path, name][theirs])
+            numbered = enumerate(_named_rows(hub, sets[path, name][theirs]), start=1)
+            rows[split] = f"{where} {split}", numbered
     if task.reported in splits and task.reported not in rows:
         raise UserError(
             f"{task.name}: {where} has no split {places[task.reported][2]} (of its splits there "
             f"are: {', '.join(rows) or 'none'})"
         )
-    return HubRows(where, rows, commits)
+    return rows, commits
 
 
 def _whence(task: Task) -> str:
@@ -421,31 +395,16 @@ def _whence(task: Task) -> str:
 
 
 def _load(task: Task, path: str, name: str | None, folder: Path | None) -> Any:
-    """A `DatasetDict`; `UnreadableError` where there is none."""
     datasets: Any = importlib.import_module("datasets")  # slow to import, and seldom wanted
     try:
         if folder:
             return datasets.load_from_disk(str(folder))
-        return datasets.load_dataset(path, name, revision=_revision(path))
+        return datasets.load_dataset(path, name, revision=REVISIONS[path])
     except Exception as error:  # of HTTP, Arrow or `datasets`, which has classes of its own
-        raise UnreadableError(
+        raise UserError(
             f"{task.name}: `datasets` cannot read {folder or path}: {first_line(error)}; or "
             f"give --data-dir a folder with the official files of {_whence(task)}"
         ) from error
-
-
-@cache
-def _revision(path: str) -> str:
-    """The commit of a data set to read, the same for all tasks of this process; the name that is to
-    be resolved where the hub does not answer."""
-    name = REVISIONS[path]
-    if _COMMIT.fullmatch(name):
-        return name
-    hub: Any = importlib.import_module("huggingface_hub")
-    try:
-        return str(hub.HfApi().dataset_info(path, revision=name, timeout=_TIMEOUT).sha)
-    except Exception:  # `datasets` tries, and says what is wrong
-        return name
 
 
 def _commit(path: str, sets: Any, is_of_hub: bool) -> str | None:
@@ -458,7 +417,7 @@ def _commit(path: str, sets: Any, is_of_hub: bool) -> str | None:
     if len(said) != 1:
         return UNKNOWN if is_of_hub else None
     (commit,) = said
-    asked = _revision(path) if is_of_hub else commit
+    asked = REVISIONS[path] if is_of_hub else commit
     if _COMMIT.fullmatch(asked) and commit != asked:
         warn(f"{path}: the cache of `datasets` has commit {commit}, which is read for {asked}")
     return str(commit)
@@ -478,22 +437,6 @@ def _check_labels(task: Task, hub: HubSource, features: Mapping[str, Any], where
 
 def _named_rows(hub: HubSource, dataset: Any) -> Iterator[Row]:
     """The rows by our names of fields, class ids as the task's names for them and -1 as None."""
-    features = dataset.features
     for row in dataset:
-        found = {name: _named(features[name], value, hub.labels) for name, value in row.items()}
-        yield found | {ours: nested(found, theirs) for ours, theirs in hub.fields.items()}
-
-
-def _named(feature: Any, value: Any, labels: Mapping[str, str]) -> Any:
-    if value is None:
-        return None
-    if isinstance(feature, Mapping):
-        return {name: _named(feature[name], entry, labels) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [_named(feature.feature, entry, labels) for entry in value]
-    if not hasattr(feature, "int2str"):
-        return value
-    if value < 0:
-        return None
-    name = feature.int2str(value)
-    return labels.get(name, name)
+        named = named_value(dataset.features, row, hub.labels)
+        yield named | {ours: nested(named, theirs) for ours, theirs in hub.fields.items()}

@@ -38,10 +38,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Failure:
-    """An example that most runs have wrong: what was asked for, what they said, how sure.
-
-    The higher the `severity`, the worse. Its unit is the kind's: failures of one task compare.
-    """
+    """An example that most runs have wrong: what was asked for, what they said, how sure. The
+    higher the `severity`, the worse. Its unit is the kind's: failures of one task compare."""
 
     severity: float
     gold: str
@@ -93,7 +91,6 @@ def parts_of(task: Task, line: Line, example: Any = None) -> list[Part]:
 
 
 def _entities(task: Tagging, line: Line, example: Any) -> list[Part]:
-    """A part for each span that holds an entity on either side."""
     gold, said = (
         {(start, end): kind for kind, start, end in task.entities_of(line, side)}
         for side in ("gold", "prediction")
@@ -108,7 +105,6 @@ def _entities(task: Tagging, line: Line, example: Any) -> list[Part]:
 
 
 def _slots(gold: dict[str, str], said: dict[str, str]) -> list[Part]:
-    """A part for each slot that has a value on either side."""
     parts = []
     for slot in dict.fromkeys([*gold, *said]):
         right = gold.get(slot) == said.get(slot)
@@ -126,7 +122,6 @@ def _words(line: Line, example: Any) -> list[Part]:
         return example.words[number - 1].form if example else f"word {number}"
 
     def text(number: int, head: int, label: str | None) -> str:
-        """'간다 → ROOT (VP)'."""
         if label is None:
             return f"{name(number)} cut off"
         return f"{name(number)} → {name(head) if head else 'ROOT'} ({label})"
@@ -204,7 +199,7 @@ def _wrong_answer(task: Spans, line: Line) -> Failure | None:
     normalize, said, odds = NORMALIZE[task.scorer], line["prediction"], line.get("null_odds")
     if normalize(said) in {normalize(answer) for answer in line["gold"] or [""]}:
         return None
-    sure = next((float(share) for text, share in line["n_best"] if text == said), 0.0)
+    sure = next((float(probability) for text, probability in line["n_best"] if text == said), 0.0)
     if not said and odds is not None:
         sure = 1 / (1 + math.exp(-max(-500.0, odds)))
     parts = [f"“{text}” {probability:.3f}" for text, probability in line["n_best"][:3]]

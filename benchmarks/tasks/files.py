@@ -8,11 +8,10 @@ its place. Of the user's files the encoding and what separates cells are recogni
 import csv
 import importlib
 import io
-import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +53,8 @@ def official_rows(
     needed: Collection[str],
     skip_malformed: bool,
 ) -> Iterator[tuple[int, Row]]:
-    """(number from 1, row) of a JSON list or a table; a header does not count.
-
-    `columns` are those of a table without a header. Raises `ValueError` for a file of another form.
-    """
+    """(number from 1, row) of a JSON list or a table; a header does not count. `columns` are those
+    of a table without a header. Raises `ValueError` for a file of another form."""
     if path.suffix == ".json":
         yield from _json_rows(read_text(path), path)
         return
@@ -86,11 +83,8 @@ def official_rows(
 
 
 def _table_cells(path: Path) -> list[list[str]]:
-    """The cells of each row.
-
-    In TSV a quotation mark is a character like any other, and lines end at \\n only: a form feed or
-    U+2028 inside a sentence does not end it.
-    """
+    """The cells of each row. In TSV a quotation mark is a character like any other, and lines end
+    at \\n only: a form feed or U+2028 inside a sentence does not end it."""
     text = read_text(path)
     if path.suffix == ".csv":
         csv.field_size_limit(2**31 - 1)  # a cell may be a whole document
@@ -140,42 +134,38 @@ def sentence_blocks(path: Path) -> Iterator[tuple[int, str, list[tuple[int, str]
 # Files of the user's own.
 
 
-@dataclass(frozen=True)
-class OwnFile:
-    """Numbered rows, and what was recognised."""
-
-    rows: Numbered
-    notes: tuple[str, ...] = ()
-
-
-def read_own(path: Path) -> OwnFile:
-    """The rows of a file of the user's; `ValueError` names what of it cannot be read."""
+def read_own(path: Path) -> tuple[Numbered, list[str]]:
+    """The numbered rows of a file of the user's, and what was recognised in words; `ValueError`
+    names what of it cannot be read."""
     kind = path.suffix.lower()
     if kind not in SUFFIXES:
         raise UserError(f"{path}: a task is read from {', '.join(SUFFIXES)}; save it as one")
     if kind == ".parquet":
-        return OwnFile(_parquet_rows(path))
+        return _parquet_rows(path), []
     try:
         text, encoding = decode_file(path.read_bytes())
     except ValueError as error:
         raise UserError(f"{path}: {error}; save it as UTF-8") from None
-    notes = () if is_utf8(encoding) else (f"read as {encoding}",)
+    notes = [] if is_utf8(encoding) else [f"read as {encoding}"]
     if kind in JSON_SUFFIXES:
-        return OwnFile(_json_rows(text, path, are_lines=kind in _LINES), notes)
-    if tagged := None if kind == ".csv" else _sentences(text, path):
-        return OwnFile(tagged.rows, (*notes, *tagged.notes))
+        return _json_rows(text, path, are_lines=kind in _LINES), notes
+    if tagged := None if kind == ".csv" else _tagged_rows(text, path):
+        rows, columns = tagged
+        return rows, [*notes, f"{len(rows):,} sentences, {columns}"]
     if kind in _TAGGED:
         raise UserError(
             f"{path}: not every line is words and a tag such as B-PER, the same number of columns "
             "in each, sentences parted by an empty line"
         )
-    return OwnFile(_table_rows(text, path, "," if kind == ".csv" else "\t"), notes)
+    return _table_rows(text, path, "," if kind == ".csv" else "\t"), notes
 
 
 def _json_rows(text: str, path: Path, are_lines: bool = False) -> Numbered:
-    """Of a list, of lines that are objects, or of SQuAD's JSON."""
     rows = json_values(text, path, are_lines)
     if isinstance(rows, list):
+        for number, row in rows:
+            if not isinstance(row, dict):
+                raise UserError(f"{path} row {number}: {row!r:.80} is not an object")
         return rows
     if isinstance(rows, dict) and "data" in rows:
         return list(questions_of(rows, path))
@@ -197,7 +187,6 @@ def json_values(text: str, path: Path, are_lines: bool = False) -> Any:
 
 
 def parquet_table(path: Path) -> Any:
-    """As `pyarrow` reads it; `ValueError` for a file that is none."""
     parquet: Any = importlib.import_module("pyarrow.parquet")  # slow to import, and seldom wanted
     try:
         return parquet.ParquetFile(path).read()
@@ -209,26 +198,30 @@ def _parquet_rows(path: Path) -> Numbered:
     """Rows in which the numbers of a hub's `ClassLabel` are its names, and -1 is null."""
     table = parquet_table(path)
     _check_names(table.schema.names, path)
-    said = (table.schema.metadata or {}).get(b"huggingface")
-    features = json.loads(said)["info"]["features"] if said else {}
-    names = {column: of for column, feature in features.items() if (of := _class_names(feature))}
-    rows = ({c: _named(v, names.get(c)) for c, v in row.items()} for row in table.to_pylist())
+    rows = table.to_pylist()
+    if b"huggingface" in (table.schema.metadata or {}):
+        datasets: Any = importlib.import_module("datasets")
+        features = datasets.Features.from_arrow_schema(table.schema)
+        rows = [named_value(features, row, {}) for row in rows]
     return list(enumerate(rows, start=1))
 
 
-def _class_names(feature: Any) -> Sequence[str] | None:
-    """Of a column of class labels, or of lists of them."""
-    inner = feature[0] if isinstance(feature, list) else feature
-    inner = inner.get("feature", inner) if isinstance(inner, Mapping) else {}
-    return inner["names"] if inner.get("_type") == "ClassLabel" else None
-
-
-def _named(value: Any, names: Sequence[str] | None) -> Any:
-    if names is None or value is None:
-        return value
+def named_value(feature: Any, value: Any, labels: Mapping[str, str]) -> Any:
+    """A value of a `datasets` feature with class ids as their names, -1 as None; `labels` are our
+    names for the feature's, where they differ."""
+    if value is None:
+        return None
+    if isinstance(feature, Mapping):
+        return {name: named_value(feature[name], entry, labels) for name, entry in value.items()}
     if isinstance(value, list):
-        return [_named(entry, names) for entry in value]
-    return names[value] if 0 <= value < len(names) else None
+        inner = feature[0] if isinstance(feature, list) else feature.feature
+        return [named_value(inner, entry, labels) for entry in value]
+    if not hasattr(feature, "int2str"):
+        return value
+    if value < 0:
+        return None
+    name = feature.int2str(value)
+    return labels.get(name, name)
 
 
 def _table_rows(text: str, path: Path, default: str) -> Numbered:
@@ -280,8 +273,30 @@ def _check_names(names: Sequence[str], path: Path) -> None:
             raise UserError(f"{path}: {count} columns {name!r}; rename all but one")
 
 
-def _sentences(text: str, path: Path) -> OwnFile | None:
-    """A row a sentence of CoNLL, numbered by its first line; None for a text of another form.
+def _tagged_rows(text: str, path: Path) -> tuple[Numbered, str] | None:
+    """A row a sentence of CoNLL, numbered by its first line, and which columns were read; None for
+    a text of another form."""
+    if (found := tagged_sentences(text)) is None:
+        return None
+    sentences, columns = found
+    for number, word, _ in chain.from_iterable(sentences):
+        if not word.strip():
+            raise UserError(
+                f"{path} line {number}: a tag without a word; where every character has a tag, "
+                "write JSON lines with the text and its spans (kind = entities)"
+            )
+    if all(mark_and_type(tag) == (OUTSIDE, "") for *_, tag in chain.from_iterable(sentences)):
+        return None
+    rows = []
+    for sentence in sentences:
+        numbers, words, tags = zip(*sentence, strict=True)
+        rows.append((numbers[0], {TOKENS: list(words), TAGS: list(tags)}))
+    return rows, columns
+
+
+def tagged_sentences(text: str) -> tuple[list[list[tuple[int, str, str]]], str] | None:
+    """Line number, word and tag of each word by sentence, and which columns these are; None for a
+    text of another form.
 
     Lines of columns between tabs or blanks, the last one a tag, sentences parted by an empty line.
     The word stands first; or behind its number, and then the tag right behind it. A header, lines
@@ -306,16 +321,5 @@ def _sentences(text: str, path: Path) -> OwnFile | None:
         cells[0] == str(n) for block in blocks for n, (_, cells) in enumerate(block, start=1)
     )
     word, tag = (1, 2) if is_numbered else (0, width - 1)
-    if without := [number for block in blocks for number, c in block if not c[word].strip()]:
-        raise UserError(
-            f"{path} line {without[0]}: a tag without a word; where every character has a tag, "
-            "write JSON lines with the text and its spans (kind = entities)"
-        )
-    if all(mark_and_type(c[tag]) == (OUTSIDE, "") for block in blocks for _, c in block):
-        return None
-    rows: Numbered = [
-        (block[0][0], {TOKENS: [c[word] for _, c in block], TAGS: [c[tag] for _, c in block]})
-        for block in blocks
-    ]
-    columns = f"words of column {word + 1} and tags of column {tag + 1} of {width}"
-    return OwnFile(rows, (f"{len(rows):,} sentences, {columns}",))
+    sentences = [[(number, c[word], c[tag]) for number, c in block] for block in blocks]
+    return sentences, f"words of column {word + 1} and tags of column {tag + 1} of {width}"

@@ -34,7 +34,7 @@ from electrify.config.evaluate import OwnTask
 from electrify.config.load import toml_value
 from electrify.stage.folder import digest_of
 from electrify.system.outcome import UserError, nearest
-from electrify.system.progress import log, warn
+from electrify.system.progress import log
 
 Kind = Literal["classification", "regression", "tagging", "entities", "reading"]
 # the first metric stands for the task unless another is asked for
@@ -236,15 +236,12 @@ def describe(
 def _rows(options: OwnTask, path: Path) -> list[tuple[int, Row]]:
     if not path.is_file():
         raise UserError(f"{options.task_name}: no file {path}; give one that is there")
-    file = read_own(path)
-    for number, row in file.rows:
-        if not isinstance(row, Mapping):
-            raise UserError(f"{path} row {number}: {row!r:.80} is not an object")
-    if not file.rows:
+    rows, notes = read_own(path)
+    if not rows:
         raise UserError(f"{path} has no rows")
-    for note in file.notes:
+    for note in notes:
         log(f"{path}: {note}")
-    return file.rows
+    return rows
 
 
 def _listed(places: Sequence[str]) -> str:
@@ -360,17 +357,10 @@ def _no_numbers(values: Values) -> Values:
 
 def _scorer(options: OwnTask, rows: Placed) -> Scorer:
     """SQuAD 2.0's where questions are without an answer."""
-    moved: list[str] = []
-    answers = [placed_answers(row, place, moved) for place, row in rows]
+    answers = [placed_answers(row, place) for place, row in rows]
     if not any(answers):
         raise UserError(f"{options.train}: no question has an answer: nothing to learn")
-    _warn_of_moved(moved, "an answer")
     return "squad-1.1" if all(answers) else "squad-2.0"
-
-
-def _warn_of_moved(places: Sequence[str], what: str) -> None:
-    if places:
-        warn(f"{_listed(places)}: {what} does not stand where it says; its only place is taken")
 
 
 def _range(label: str, values: Values) -> tuple[float, float]:
@@ -396,15 +386,13 @@ def _labels(kind: Kind, label: str, texts: Sequence[str], rows: Placed) -> tuple
 
 def _types(label: str, text: str, rows: Placed) -> tuple[str, ...]:
     """B- and I- of each type in the order of letters, then O."""
-    moved: list[str] = []
     kinds = {
         kind
         for place, row in rows
-        for *_, kind in entity_spans(row, label, str(nested(row, text)), place, moved)
+        for *_, kind in entity_spans(row, label, str(nested(row, text)), place)
     }
     if not kinds:
         raise UserError(f"column {label!r} has no span in any row: nothing to learn")
-    _warn_of_moved(moved, "a span")
     return (*(f"{mark}-{kind}" for kind in sorted(kinds) for mark in "BI"), OUTSIDE)
 
 
@@ -420,13 +408,6 @@ def _classes(label: str, values: Values) -> tuple[str, ...]:
         raise UserError(
             f"column {label!r} has {len(names):,} different values in {len(values):,} rows: it is "
             'no label; name the column (label = "..."), or say kind = "regression"'
-        )
-    groups: dict[str, list[str]] = {}
-    for name in sorted(names):
-        groups.setdefault("".join(name.casefold().split()), []).append(name)
-    if near := [" and ".join(map(repr, group)) for group in groups.values() if len(group) > 1]:
-        warn(
-            f"column {label!r}: {listed(near)} differ in case or blanks alone: are they one label?"
         )
     are_numbers = not any(math.isnan(number_of(name)) for name in names)
     return tuple(sorted(names, key=lambda name: (number_of(name) if are_numbers else 0.0, name)))

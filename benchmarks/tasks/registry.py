@@ -36,9 +36,7 @@ _METRICS = {**vars(classification), **vars(structured), **vars(tagging)}
 
 def read_suite(path: Path) -> dict[str, Task]:
     """The tasks of a file: fields of `Task` and of its kind, metrics by the name of the function.
-
-    What a task does not say is as in `[shared]`, or as in the task that it is `like`.
-    """
+    What a task does not say is as in `[shared]`, or as in the task that it is `like`."""
     table = read_toml(path)
     records: dict[str, dict[str, Any]] = {}
     for name, record in table["tasks"].items():
@@ -75,10 +73,8 @@ SUITES: dict[str, tuple[Task, ...]] = {
 
 
 def resolve_tasks(suites: Sequence[str], tasks: Sequence[str]) -> list[Task]:
-    """The tasks of the named suites, then the single ones, each once.
-
-    Raises `ValueError` for an unknown name (with the nearest) and where nothing is named.
-    """
+    """The tasks of the named suites, then the single ones, each once. Raises `ValueError` for an
+    unknown name (with the nearest) and where nothing is named."""
     if not suites and not tasks:
         raise UserError(
             f"no tasks to evaluate: give --suite ({', '.join(SUITES)}) or --task, or set "
@@ -97,8 +93,6 @@ def official_tasks(options: EvaluateConfig, more: Sequence[str] = ()) -> list[Ta
 
 
 def tasks_of(options: EvaluateConfig, more: Sequence[str] = ()) -> list[Task]:
-    """The tasks that a config and `more` name, then the user's own.
-
-    Raises `ValueError` as `resolve_tasks` and `own_task`.
-    """
+    """The tasks that a config and `more` name, then the user's own. Raises `ValueError` as
+    `resolve_tasks` and `own_task`."""
     return [*official_tasks(options, more), *map(own_task, options.own_tasks)]

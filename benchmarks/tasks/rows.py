@@ -20,7 +20,6 @@ _UNSEEN = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufe0e\ufe0f\ufeff]"
 )
 _NOT_GIVEN = ("", "nan", "<na>", "nat", "#n/a")  # as pandas and spreadsheets write it
-_YES, _NO = (1, "1", "true", "yes", "y"), (0, "0", "false", "no", "n")
 _BEGINNING, _ENDING = "BSUW", "ESULW"  # of entities, in IOB, BIOES, BILOU, BMES and BMEWO
 _OUTSIDE = (OUTSIDE, "-", "_")
 _PREFIXED, _SUFFIXED = re.compile(r"([BIMESLUW])[-_](.+)"), re.compile(r"(.+)[-_]([BIMESLUW])")
@@ -60,17 +59,6 @@ def list_field(row: Any, name: str, place: str) -> list[Any]:
 
 def _shown(value: Any) -> str:
     return "missing" if value is None else f"{value!r:.80}"
-
-
-def flag_field(row: Row, name: str, place: str) -> bool | None:
-    """A field that says yes or no; None where it is missing, null or empty."""
-    value = row.get(name)
-    if value is None or value != value or value == "":
-        return None
-    said = value.strip().lower() if isinstance(value, str) else value
-    if said not in (*_YES, *_NO):
-        raise UserError(f"{place}: {name} is {value!r:.80}; write true or false")
-    return said in _YES
 
 
 def number_of(value: Any) -> float:
@@ -152,8 +140,7 @@ def iob2(tags: Sequence[Any]) -> list[str]:
     return names
 
 
-# Spans and answers. Where a text does not stand where it is said to, its only place is taken, and
-# `moved` gets the place of the row.
+# Spans and answers. Where a text does not stand where it is said to, its only place is taken.
 
 
 def places_of(text: str, context: str) -> list[int]:
@@ -175,9 +162,7 @@ def _start_of(text: str, start: int | None, context: str, what: str) -> int:
     return places[0]
 
 
-def entity_spans(
-    row: Row, name: str, text: str, place: str, moved: list[str] | None = None
-) -> list[tuple[int, int, str]]:
+def entity_spans(row: Row, name: str, text: str, place: str) -> list[tuple[int, int, str]]:
     """(first character, the one behind the last, type) of each span of a row: an object with
     start (or begin), end and label (or type), and perhaps its text, or a list of the three."""
     spans = []
@@ -196,8 +181,6 @@ def entity_spans(
         if isinstance(form, str) and form and text[start:end] != form:
             start = _start_of(form, start, text, f"{place}: the span")
             end = start + len(form)
-            if moved is not None:
-                moved.append(place)
         spans.append((start, end, folded(kind)))
     return spans
 
@@ -213,7 +196,7 @@ class GoldAnswer(NamedTuple):
     start: int  # character
 
 
-def placed_answers(row: Row, place: str, moved: list[str] | None = None) -> tuple[GoldAnswer, ...]:
+def placed_answers(row: Row, place: str) -> tuple[GoldAnswer, ...]:
     """The answers of a row at the places where their texts stand in its context; `ValueError` if
     one stands nowhere or in several, or the row says that there is an answer and has none."""
     context, answers = text_field(row, "context", place), []
@@ -221,16 +204,14 @@ def placed_answers(row: Row, place: str, moved: list[str] | None = None) -> tupl
         kept = text.strip()
         said = None if start is None else start + len(text) - len(text.lstrip())
         answers.append(GoldAnswer(kept, _start_of(kept, said, context, f"{place}: the answer")))
-        if moved is not None and answers[-1].start != said:
-            moved.append(place)
-    if not answers and flag_field(row, "is_impossible", place) is False:
+    if not answers and row.get("is_impossible") not in (None, True):
         raise UserError(f"{place}: is_impossible is false, and there is no answer")
     return tuple(answers)
 
 
 def spelt_answers(row: Row, place: str) -> list[tuple[str, int | None]]:
-    """Text and start of each answer: of a list of objects or texts, of one of them, or of an object
-    of lists as the hub has it.
+    """Text and start of each answer: of a list of objects, or of an object of lists as the hub has
+    it.
 
     There is none where `is_impossible` says so, as files and the hub may have KLUE's plausible
     answers then, where the field is null or an empty list, and where all texts are empty. A start
@@ -238,19 +219,21 @@ def spelt_answers(row: Row, place: str) -> list[tuple[str, int | None]]:
     """
     if "answers" not in row:
         raise UserError(f"{place}: field 'answers' is missing")
-    entries = row["answers"]
-    if isinstance(entries, Mapping) and isinstance(entries.get("text"), list):
-        texts = entries["text"]
-        starts = entries.get("answer_start", [None] * len(texts))
-        if not isinstance(starts, list) or len(starts) != len(texts):
-            raise UserError(f"{place}: {len(texts)} answers have answer_start {starts!r:.80}")
-        entries = [{"text": text, "answer_start": n} for text, n in zip(texts, starts, strict=True)]
-    answers: list[tuple[str, int | None]] = []
-    for entry in entries if isinstance(entries, list) else [] if entries is None else [entries]:
-        answer = {"text": entry} if isinstance(entry, str) else entry
-        text = text_field(answer, "text", place)
-        answers.append((text, _start(answer.get("answer_start"), place)))
-    if flag_field(row, "is_impossible", place):
+    if row.get("is_impossible") not in (None, True, False):
+        said = row["is_impossible"]
+        raise UserError(f"{place}: is_impossible is {said!r:.80}; write true or false")
+    entries = row["answers"] or []
+    if isinstance(entries, Mapping):
+        texts, starts = (list_field(entries, name, place) for name in ("text", "answer_start"))
+        if len(texts) != len(starts):
+            raise UserError(f"{place}: {len(texts)} answers have {len(starts)} answer_start")
+        pairs = zip(texts, starts, strict=True)
+        entries = [{"text": text, "answer_start": start} for text, start in pairs]
+    answers = [
+        (text_field(entry, "text", place), _start(entry.get("answer_start"), place))
+        for entry in entries
+    ]
+    if row.get("is_impossible"):
         return []
     given = [(text, start) for text, start in answers if text.strip()]
     if given and len(given) < len(answers):
@@ -261,7 +244,6 @@ def spelt_answers(row: Row, place: str) -> list[tuple[str, int | None]]:
 def _start(value: Any, place: str) -> int | None:
     if value is None or value != value:
         return None
-    text = str(value).strip().removesuffix(".0")  # pandas' numbers of a column with a gap
-    if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,9}", text):
+    if not isinstance(value, int | float) or not float(value).is_integer():
         raise UserError(f"{place}: answer_start is {value!r:.80}, no whole number")
-    return None if int(text) < 0 else int(text)
+    return None if value < 0 else int(value)

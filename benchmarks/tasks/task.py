@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics.weighted import Weighted, repeated
+from benchmarks.metrics.weighted import Weighted
 from benchmarks.tasks.files import official_rows, read_own
 from benchmarks.tasks.rows import Row, text_field
 from electrify.system.outcome import UserError
@@ -23,7 +23,7 @@ from electrify.system.progress import warn
 
 Pooling = Literal["cls", "mean", "parts"]
 HEAD_DROPOUT = 0.1
-MetricFunction = Callable[..., float]  # of what the kind's `sides` gives
+MetricFunction = Callable[..., float]  # of what the kind's `sides` returns
 # "id", "gold", "prediction" and what the kind adds; undefined values are None
 Line = dict[str, Any]
 Outputs = Mapping[str, NDArray[Any]]  # of one row; padded to the longest row of its batch
@@ -47,10 +47,8 @@ def listed(parts: Sequence[str], separator: str = "; ") -> str:
 
 @dataclass(frozen=True)
 class Example:
-    """One item of a task; each kind adds its gold value, None where it is not known.
-
-    The first text decides which side of a split an example falls on (`data.split_by_group`).
-    """
+    """One item of a task; each kind adds its gold value, None where it is not known. The first
+    text decides on which side of a split it is (`data.split_by_group`)."""
 
     id: str
     texts: tuple[str, ...]
@@ -85,7 +83,7 @@ class Features:
 
 @dataclass(frozen=True, kw_only=True)
 class HubSource:
-    """Where `datasets` has a task, and how its rows are named; `tables.toml` has the commits."""
+    """Where `datasets` has a task, and how its rows are named; `hub.toml` has the commits."""
 
     path: str  # "nyu-mll/glue"
     name: str | None = None  # of the configuration: "cola"
@@ -156,7 +154,7 @@ class Task(ABC):
 
     @property
     def headline(self) -> str:
-        """Name of the metric that stands for the task."""
+        """Name of the first metric, whose value is the task's score."""
         return self.metrics[0].__name__
 
     @property
@@ -189,11 +187,9 @@ class Task(ABC):
 
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
         """(number, row) of an official file in its order; fields named as the hub's rows.
-
-        `ValueError` names the place of what is of another form.
-        """
+        `ValueError` names the place of what is of another form."""
         if self.suite == OWN:
-            yield from read_own(path).rows
+            yield from read_own(path)[0]
             return
         is_labelled = split not in self.unlabelled
         needed = (*self.text_fields, *([self.label_field] if is_labelled else []))
@@ -217,16 +213,12 @@ class Task(ABC):
         self, split: str, rows: Iterable[tuple[int, Row]], where: str, row_name: str = "row"
     ) -> Iterator[Example]:
         """The examples of rows of a file or of the hub; in `unlabelled` splits without gold values.
-
-        Raises `ValueError` for a row that does not fit and for two of one id.
-        """
+        Raises `ValueError` for a row that does not fit and for two of one id."""
         is_labelled = split not in self.unlabelled
         seen: dict[str, int] = {}
         num_empty = 0
         for number, row in rows:
             place = f"{where} {row_name} {number}"
-            if not isinstance(row, Mapping):
-                raise UserError(f"{place}: {row!r:.80} is not an object")
             if self.skip_empty and is_labelled:
                 is_null = any(row.get(name, "") is None for name in self.text_fields)
                 if is_null or not all(self.texts(row, place)):
@@ -254,17 +246,13 @@ class Task(ABC):
     def featurize(
         self, examples: Sequence[Any], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
-        """Token ids and labels; `train` says whether rows are for learning or for predicting.
-
-        What had to be cut is counted. `tokenizer` has the kind's `added_tokens`.
-        """
+        """Token ids and labels; `train` says whether rows are for learning or for predicting. What
+        had to be cut is counted. `tokenizer` has the kind's `added_tokens`."""
 
     @abstractmethod
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """What the head reads and learns from, of rows padded to `length`: each (B, ...).
-
-        Predicting asks for them too, also where gold values are None.
-        """
+        Predicting asks for them too, also where gold values are None."""
 
     @abstractmethod
     def lines(
@@ -287,18 +275,10 @@ class Task(ABC):
         sides = self.sides(lines)
         return {m.__name__: m(*sides) if lines else float("nan") for m in self.metrics}
 
+    @abstractmethod
     def weighted_score(self, lines: Sequence[Line]) -> Weighted:
-        """The headline of many samples of the lines, which `metrics.weighted` explains.
-
-        Equal to `score` of the lines repeated. A kind whose metric is one of sums over examples has
-        a faster way.
-        """
-
-        def score(drawn: list[Line]) -> float:
-            rows = [{**line, "id": str(number)} for number, line in enumerate(drawn)]
-            return self.score(rows)[self.headline]
-
-        return repeated(score, lines)
+        """The headline of many samples of the lines, which `metrics.weighted` explains: equal to
+        `score` of the lines repeated."""
 
     def ids_of(self, labels: Iterable[str]) -> Positions:
         """Labels as their positions in the task's."""
@@ -309,8 +289,7 @@ class Task(ABC):
 
     def doubts(self, train: Sequence[Any], lines: Sequence[Line]) -> list[str]:
         """What looks wrong with labels or data although nothing failed, each in words."""
-        gold = self.constant(lines, "gold")
-        if gold is None:
+        if (gold := self.constant(lines, "gold")) is None:
             return []
         return [
             f"the gold value of all {len(lines):,} reported {self.row_name}s is {gold}: a constant "

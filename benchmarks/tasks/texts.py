@@ -21,9 +21,9 @@ from benchmarks.tasks.data import (
     is_read_by_datasets,
     official_names,
 )
-from benchmarks.tasks.files import JSON_SUFFIXES, json_values, parquet_table
+from benchmarks.tasks.files import JSON_SUFFIXES, json_values, parquet_table, tagged_sentences
 from benchmarks.tasks.registry import SUITES, TASKS
-from benchmarks.tasks.rows import Row
+from benchmarks.tasks.rows import Row, mark_and_type
 from benchmarks.tasks.task import Task
 from electrify.config.fields import TEXT_NAMES, unknown_texts
 from electrify.config.run import RunConfig
@@ -35,16 +35,12 @@ from electrify.system.progress import log, warn
 
 SplitText = tuple[str, str]
 _ENDING = ".jsonl"
-_TAG = re.compile(r"[-+]?\d+|_|O|[BIESLUMPX][-_].+|.+[-_][BIESLUMPX]|[A-Z]{1,6}([-+$][A-Z]+)*")
-_MAX_WORDS = 300  # of a sentence
 _WORD_CHARACTERS = 11  # what is longer may be a sentence of a language without spaces
 
 
 def dump_benchmarks(config: RunConfig) -> Path | None:
-    """Dump what `clean.decontaminate_against` names into `<output_dir>/benchmark-texts`.
-
-    The folder, or None if it names nothing.
-    """
+    """Dump what `clean.decontaminate_against` names into `<output_dir>/benchmark-texts`. The
+    folder, or None if it names nothing."""
     names = config.clean.decontaminate_against
     if not names:
         return None
@@ -98,20 +94,15 @@ def texts_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitT
         path = Path(name).expanduser()
         found = {path.name: [("file", text.strip()) for text in file_texts(path) if text.strip()]}
     else:
-        found = {
-            task: list(_task_texts(TASKS[task], files_below(data_dir), data_dir))
-            for task, data_dir in tasks.items()
-        }
+        found = {task: list(_task_texts(TASKS[task], place)) for task, place in tasks.items()}
     if empty := [task for task, texts in found.items() if not texts]:
         raise UserError(f"clean.decontaminate_against: there is no text in {', '.join(empty)}")
     return found
 
 
 def _tasks_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
-    """The tasks of a suite, or one, with the data folder that has each; none of a file.
-
-    What the hub does not have is left out with a warning. Raises `ValueError` as `dump_texts`.
-    """
+    """The tasks of a suite, or one, with the data folder that has each; none of a file. What the
+    hub does not have is left out with a warning. Raises `ValueError` as `dump_texts`."""
     if name not in TEXT_NAMES:
         if not Path(name).expanduser().is_file():
             raise UserError(f"clean.decontaminate_against: {unknown_texts(name)}")
@@ -154,32 +145,30 @@ def _tasks_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
 def _has_texts(task: Task, below: Sequence[Path], data_dir: Path) -> bool:
     if is_read_by_datasets(task, data_dir):
         return task.hub is not None
-    return any(files_named(name, below) for _, name in _names_by_split(task))
+    return bool(_evaluation_files(task, below))
 
 
-def _names_by_split(task: Task) -> list[tuple[str, str]]:
-    """(split, name) of every file of evaluation rows."""
+def _evaluation_files(task: Task, below: Sequence[Path]) -> list[tuple[str, Path]]:
+    """(split, path) of every file of evaluation rows."""
     return [
-        (split, name)
+        (split, path)
         for split in task.all_splits
         if split != "train"
         for name in (*official_names(task, split), *task.other_texts.get(split, ()))
+        for path in files_named(name, below)
     ]
 
 
-def _task_texts(task: Task, below: Sequence[Path], data_dir: Path) -> Iterator[SplitText]:
+def _task_texts(task: Task, data_dir: Path) -> Iterator[SplitText]:
     """By `datasets` where the task is there, else of all its files."""
-    found: Iterable[tuple[str, str, Iterable[tuple[int, Row]]]]
+    found: Iterable[tuple[str, tuple[str, Iterable[tuple[int, Row]]]]]
     if is_read_by_datasets(task, data_dir):
-        of_hub = hub_rows(task, data_dir, [split for split in task.all_splits if split != "train"])
-        found = ((s, f"{of_hub.where} {s}", enumerate(r, 1)) for s, r in of_hub.splits.items())
+        splits = [split for split in task.all_splits if split != "train"]
+        found = hub_rows(task, data_dir, splits)[0].items()
     else:
-        found = (
-            (split, str(path), task.rows(split, path))
-            for split, name in _names_by_split(task)
-            for path in files_named(name, below)
-        )
-    for split, where, rows in found:
+        files = _evaluation_files(task, files_below(data_dir))
+        found = ((split, (str(path), task.rows(split, path))) for split, path in files)
+    for split, (where, rows) in found:
         for number, row in rows:
             for text in task.texts(row, f"{where} {task.row_name} {number}"):
                 if text.strip():
@@ -218,11 +207,9 @@ def file_texts(path: Path) -> Iterator[str]:
     if ending in JSON_SUFFIXES:
         rows = json_values(text, path)
         yield from _values([value for _, value in rows] if isinstance(rows, list) else rows)
-    elif ending != ".csv" and (blocks := _word_blocks(text)):
-        for block in blocks:
-            yield from (" ".join(row[1:]).removeprefix("text = ") for row in block if _is_note(row))
-            for column in zip(*(row for row in block if not _is_note(row)), strict=False):
-                yield from _joined(column)
+    elif ending != ".csv" and (tagged := tagged_sentences(text)):
+        for sentence in tagged[0]:
+            yield from _joined([word for _, word, _ in sentence])
     elif ending in (".csv", ".tsv"):
         for cells in read_table(path):
             yield from cells
@@ -231,42 +218,22 @@ def file_texts(path: Path) -> Iterator[str]:
 
 
 def _values(value: Any) -> Iterator[str]:
-    """Texts at any depth, keys left out; words of one list together."""
+    """Texts at any depth, keys left out; words of one list together, and nothing of tags."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, list) and value and _are_words(value):
-        yield from _joined(value)
+    elif isinstance(value, list) and value and all(map(_is_word, value)):
+        if not all(map(mark_and_type, value)):
+            yield from _joined(value)
     elif isinstance(value, list | dict):
         for entry in value if isinstance(value, list) else value.values():
             yield from _values(entry)
 
 
-def _are_words(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, str) and len(value.split()) < 2 for value in values)
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and len(value.split()) < 2
 
 
 def _joined(words: Sequence[str]) -> Iterator[str]:
-    """The sentence of some words; nothing of tags."""
-    if _are_words(words) and not all(_TAG.fullmatch(w.strip()) for w in words if w.strip()):
-        yield " ".join(words)
-        yield from (word for word in words if len(word) > _WORD_CHARACTERS)
-
-
-def _is_note(row: Sequence[str]) -> bool:
-    return row[0].startswith(("#", "-DOCSTART-"))
-
-
-def _word_blocks(text: str) -> list[list[list[str]]]:
-    """The rows of each sentence of a file with a word and its tags a line; none of other files."""
-    blocks = [
-        [line.split("\t") if "\t" in line else line.split() or [""] for line in block.split("\n")]
-        for block in re.split(r"\n(?:[ \t]*\n)+", text.strip("\n"))
-    ]
-    rows = [row for block in blocks for row in block if not _is_note(row)]
-    if len({*map(len, rows)}) != 1 or not 2 <= len(rows) / len(blocks) <= _MAX_WORDS:
-        return []
-    are_tags = [
-        all(_TAG.fullmatch(c.strip()) for c in column) for column in zip(*rows, strict=True)
-    ]
-    first = are_tags.index(False) if False in are_tags else 0
-    return blocks if any(are_tags[1:]) and _are_words([row[first] for row in rows]) else []
+    """The sentence of some words, and the words that may be one."""
+    yield " ".join(words)
+    yield from (word for word in words if len(word) > _WORD_CHARACTERS)

@@ -20,6 +20,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from benchmarks.encoder import ModelSource, open_model
 from benchmarks.finetune.recipe import HyperParameters, hyper_parameters
 from benchmarks.results.predictions import plain, prediction_path, write_predictions
 from benchmarks.results.results import Result
@@ -185,6 +186,11 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_electra(
         tmp_path_factory.mktemp("model") / "discriminator", ElectraForPreTraining, 11
     )
+
+
+@pytest.fixture
+def model(model_folder: Path) -> ModelSource:
+    return open_model(str(model_folder))
 
 
 @pytest.fixture(scope="session")

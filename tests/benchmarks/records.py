@@ -1,4 +1,8 @@
-"""Tasks by short names, and random lines of predictions of every kind of task."""
+"""Tasks by short names, their files, and random lines of predictions of every kind of task."""
+
+import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +31,14 @@ KORQUAD_1 = TASKS["korean-korquad"]
 SQUAD_1 = TASKS["squad-1.1"]
 SQUAD_2 = TASKS["squad-2.0"]
 SQUAD_2_SPAN = TASKS["squad-2.0-span"]
+
+
+def write(path: Path, content: Any) -> Path:
+    """A file of a text, or of a value as JSON, with the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    path.write_text(text, encoding="utf-8")
+    return path
 
 
 def lines_of(task, rng: np.random.Generator, count: int):
@@ -87,7 +99,7 @@ def _arcs(task, rng):
         "heads": [_either(rng, *p) for p in zip(*heads, strict=True)],
         "labels": [_either(rng, *p) for p in zip(labels[0], [None, *labels[1][1:]], strict=True)],
     }
-    return {"gold": gold, "prediction": predicted, "tree": predicted}
+    return {"gold": gold, "prediction": predicted}
 
 
 def _states(task, rng):

@@ -1,20 +1,13 @@
 """Tasks are listed, checked and read where nothing is installed but what cleans text."""
 
-import json
 import subprocess
 import sys
 
+from tests.benchmarks.records import write
+
 # what learns and scores; of these the corpus stage has transformers, datasets and scipy
-_LEARNING = (
-    "torch",
-    "transformers",
-    "datasets",
-    "sklearn",
-    "scipy",
-    "networkx",
-    "matplotlib",
-)
-_NOT_OF_THE_CORPUS_STAGE = ("torch", "sklearn", "networkx", "safetensors", "tensorboard")
+_LEARNING = ("torch", "transformers", "datasets", "sklearn", "scipy", "matplotlib")
+_NOT_OF_THE_CORPUS_STAGE = ("torch", "sklearn", "safetensors", "tensorboard")
 
 
 def run(program: str) -> str:
@@ -44,14 +37,13 @@ def test_texts_of_every_kind_of_task_are_read_without_what_learns(tmp_path):
         "klue-re-v1.1_dev.json": [{"sentence": "영희는 작가다."}],
         "dev-v2.0.json": {"data": [{"paragraphs": [paragraph]}]},
     }
-    plain = {name: json.dumps(value, ensure_ascii=False) for name, value in rows.items()}
-    plain["klue-ner-v1.1_dev.tsv"] = "## n1\n국\tB-OG\n회\tI-OG\n"
-    plain["naver-ner/test.tsv"] = "국회 가\tORG-B O\n"
-    plain["klue-dp-v1.1_dev.tsv"] = "## d1\t간다\n1\t간다\t가 ㄴ다\tVV+EF\t0\tVP\n\n"
-    for name, text in plain.items():
-        path = data / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    tables = {
+        "klue-ner-v1.1_dev.tsv": "## n1\n국\tB-OG\n회\tI-OG\n",
+        "naver-ner/test.tsv": "국회 가\tORG-B O\n",
+        "klue-dp-v1.1_dev.tsv": "## d1\t간다\n1\t간다\t가 ㄴ다\tVV+EF\t0\tVP\n\n",
+    }
+    for name, content in {**rows, **tables}.items():
+        write(data / name, content)
     names = ("klue-ynat", "klue-ner", "klue-re", "klue-dp", "squad-2.0", "korean-naver-ner")
     out = run(
         f"import sys\nfor name in {_NOT_OF_THE_CORPUS_STAGE}: sys.modules[name] = None\n"

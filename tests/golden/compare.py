@@ -64,7 +64,7 @@ def compare_cases(cases: Mapping[str, Any], compute: Callable[[str], Any]) -> It
     """Every value of one block of cases beside `compute(case)`.
 
     That is a mapping by name (values of it may be `Refused`) where the file has one, else the value
-    itself; a `ValueError` of `compute` refuses the whole case.
+    itself; a `ValueError` or `KeyError` of `compute` refuses the whole case.
     """
     for case, expected in cases.items():
         computed = attempt(compute, case)
@@ -79,10 +79,10 @@ def compare_cases(cases: Mapping[str, Any], compute: Callable[[str], Any]) -> It
 
 
 def attempt(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The value of a function, or `Refused` where it raises `ValueError`."""
+    """The value of a function, or `Refused` where it raises `ValueError` or `KeyError`."""
     try:
         return function(*arguments)
-    except ValueError as error:
+    except (ValueError, KeyError) as error:
         return Refused(str(error))
 
 

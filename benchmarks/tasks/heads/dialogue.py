@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from benchmarks.tasks.heads.linear import Head
 from benchmarks.tasks.kinds.dialogue import GATES, GENERATED
 
-TEACHER_FORCING = 0.5  # share of training batches in which the gold pieces go in
+TEACHER_FORCING = 0.5  # fraction of training batches in which the gold pieces go in
 MAX_VALUE_PIECES = 10  # generated of a value; longer gold values cannot be found
 DROPOUT = 0.1
 INITIALIZER_RANGE = 0.02
@@ -101,7 +101,6 @@ class SlotGenerator(Head):
         return values, gates
 
     def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
-        """Pieces and gates."""
         return int((batch["values"] != self.pad_id).sum()), batch["gates"].numel()
 
     def _learn(
@@ -175,7 +174,6 @@ class SlotGenerator(Head):
         return widened
 
     def _best(self, scores: Tensor, step: _Step, input_ids: Tensor) -> Tensor:
-        """The most probable piece, (B, J)."""
         generate = step.generate.sigmoid()
         probabilities = generate * scores.softmax(dim=2)
         copied = ((1 - generate) * step.attention).to(probabilities.dtype)

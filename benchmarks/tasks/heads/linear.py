@@ -35,7 +35,6 @@ class Head(nn.Module, ABC):
         return (self.loss(outputs, batch),)
 
     def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
-        """Of each of `terms` what it is the mean over, by which micro-batches are weighed."""
         return (len(batch["input_ids"]),)
 
 
@@ -85,7 +84,6 @@ class LinearHead(Head):
         return torch.cat([mean, first, second, (first - second).abs(), first * second], dim=-1)
 
     def _parts(self, batch: Mapping[str, Tensor]) -> list[Tensor]:
-        """Two masks (B, T): the tokens of each part."""
         real = batch["attention_mask"].bool()
         if not self.markers:
             return [real & (batch["token_type_ids"] == part) for part in (0, 1)]
@@ -101,7 +99,6 @@ class LinearHead(Head):
         return F.cross_entropy(logits, batch["labels"].flatten(), ignore_index=IGNORED_LABEL)
 
     def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
-        """Labels."""
         return (int((batch["labels"] != IGNORED_LABEL).sum()),)
 
 
@@ -119,13 +116,10 @@ class RegressionHead(LinearHead):
         return F.mse_loss(outputs["logits"].float().squeeze(-1), batch["values"])
 
     def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
-        """Rows."""
         return (len(batch["values"]),)
 
 
 class EncoderWithHead(nn.Module):
-    """What is fine-tuned."""
-
     def __init__(self, encoder: nn.Module, head: Head) -> None:
         super().__init__()
         self.encoder = encoder
@@ -151,14 +145,12 @@ class EncoderWithHead(nn.Module):
 
     @property
     def hidden_size(self) -> int:
-        """Width of the encoder's states."""
         config: Any = self.encoder.config
         size: int = config.hidden_size
         return size
 
     @property
     def device(self) -> torch.device:
-        """Where its weights are."""
         return next(self.parameters()).device
 
 

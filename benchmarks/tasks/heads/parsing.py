@@ -88,7 +88,6 @@ class Parser(Head):
             return outputs | {"label_scores": gold.transpose(1, 2)}
 
     def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
-        """Cross-entropy of heads plus that of labels, each the mean over words."""
         arcs = F.cross_entropy(
             outputs["arc_scores"].flatten(0, 1),
             batch["heads"].flatten(),
@@ -104,14 +103,11 @@ class Parser(Head):
         return (arcs + labels) / max(*self.counts(batch), 1)
 
     def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
-        """Words with a head to learn."""
         return (int((batch["heads"] != NO_WORD).sum()),)
 
     def _vectors(self, states: Tensor, batch: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """The root and the words as heads (B, W + 1, 2 L), and the words looking for one (B, W, L).
-
-        Packing asks for the lengths on the CPU: one synchronisation a batch.
-        """
+        Packing asks for the lengths on the CPU: one synchronisation a batch."""
         rows = torch.arange(len(states), device=states.device)[:, None]
         root = states[:, :1]
         pieces = torch.cat((states[rows, batch["first"]], states[rows, batch["last"]]), dim=2)

@@ -107,10 +107,8 @@ class JointHead(Head):
         return loss
 
     def _end_logits(self, states: Tensor, starts: Tensor) -> Tensor:
-        """Logits (B, K, T) of every end, given each of the start positions (B, K).
-
-        The hidden layer is linear in the two states, so each is multiplied once, not K x T pairs.
-        """
+        """Logits (B, K, T) of every end, given each of the start positions (B, K). The hidden layer
+        is linear in the two states, so each is multiplied once, not K x T pairs."""
         size = states.shape[-1]
         of_starts, of_ends = torch.split(self.end_hidden.weight, size, dim=1)
         start_states = states.gather(1, starts.unsqueeze(-1).expand(-1, -1, size))

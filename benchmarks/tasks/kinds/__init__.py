@@ -16,11 +16,8 @@ IGNORED_LABEL = -100  # of padding, which has no part in the loss
 def encode_texts(
     texts: Sequence[tuple[str, ...]], tokenizer: Any, max_length: int, with_spans: bool = False
 ) -> Features:
-    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP] of each row, the longer text cut first.
-
-    With spans the detail `spans` has the characters of each piece, (T, 2): the first, and behind
-    the last.
-    """
+    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP] of each row, the longer text cut first. With spans the
+    detail `spans` has the characters of each piece, (T, 2): the first, and behind the last."""
     if not texts:
         return Features.of_rows([], details={"spans": []})
     columns = [list(column) for column in zip(*texts, strict=True)]
@@ -81,9 +78,7 @@ def encode_rows(
     both_orders: bool,
 ) -> Features:
     """Features of one row an example; with both orders row i + n is example i the other way round.
-
-    `labels` holds a value an example, which both rows get.
-    """
+    `labels` holds a value an example, which both rows get."""
     num_orders = 2 if both_orders else 1
     rows = [*texts, *(pair[::-1] for pair in texts)] if both_orders else texts
     encoded = encode_texts(rows, tokenizer, max_length)

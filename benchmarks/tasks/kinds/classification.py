@@ -46,7 +46,6 @@ class Classification(Task):
     def featurize(
         self, examples: Sequence[LabelExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
-        """One row an example, or two where the task learns both orders."""
         labels = {"labels": [example.label for example in examples]}
         texts = [example.texts for example in examples]
         return encode_rows(texts, labels, tokenizer, max_length, train and self.train_both_orders)
@@ -60,7 +59,6 @@ class Classification(Task):
     def lines(
         self, examples: Sequence[LabelExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
-        """Gold label, the most probable one (the first of equals) and all probabilities."""
         from scipy.special import softmax
 
         lines = []
@@ -77,17 +75,13 @@ class Classification(Task):
         return lines
 
     def rounded(self, probability: float) -> float:
-        """As it is written into a line."""
         return round(probability, 6)
 
     def sides(self, lines: Sequence[Line]) -> tuple[Positions, Positions]:
-        """Label ids."""
         gold, predicted = super().sides(lines)
         return self.ids_of(gold), self.ids_of(predicted)
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        if self.headline not in weighted.OF_LABELS:
-            return super().weighted_score(lines)
         return weighted.OF_LABELS[self.headline](*self.sides(lines), len(self.labels))
 
     def doubts(self, train: Sequence[LabelExample], lines: Sequence[Line]) -> list[str]:
@@ -155,7 +149,6 @@ class Regression(Task):
     def featurize(
         self, examples: Sequence[ValueExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
-        """One row an example, or two where the task learns both orders."""
         low, high = self.value_range
         values = [math.nan if e.value is None else (e.value - low) / (high - low) for e in examples]
         texts, both = [e.texts for e in examples], train and self.train_both_orders
@@ -169,7 +162,6 @@ class Regression(Task):
     def lines(
         self, examples: Sequence[ValueExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
-        """Gold and predicted value, both in the task's range."""
         low, high = self.value_range
         return [
             {
@@ -181,15 +173,11 @@ class Regression(Task):
         ]
 
     def sides(self, lines: Sequence[Line]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Values."""
         gold, predicted = (np.array(side, dtype=np.float64) for side in super().sides(lines))
         return gold, predicted
 
     def score(self, lines: Sequence[Line]) -> dict[str, float]:
-        """The task's metrics over values; nan of less than two rows."""
         return super().score(lines if len(lines) > 1 else [])
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        if self.headline not in weighted.OF_VALUES:
-            return super().weighted_score(lines)
         return weighted.OF_VALUES[self.headline](*self.sides(lines))

@@ -96,7 +96,6 @@ class DialogueStateTracking(Task):
     row_name = "dialogue"
 
     def texts(self, row: Row, place: str) -> tuple[str, ...]:
-        """What is said in each turn."""
         turns = list_field(row, "dialogue", place)
         if not turns:
             raise UserError(f"{place}: no turns in the field 'dialogue'")
@@ -119,7 +118,6 @@ class DialogueStateTracking(Task):
             yield TurnExample(f"{identity}-{count}", tuple(texts), gold)
 
     def count_rows(self, examples: Sequence[TurnExample]) -> int:
-        """Dialogues."""
         return len({example.id.rpartition("-")[0] for example in examples})
 
     def featurize(
@@ -141,7 +139,7 @@ class DialogueStateTracking(Task):
         num_truncated = 0
         for example in examples:
             # [SEP] before each turn. The first alone has two: an oddity of the official code, which
-            # takes the system turn before it as empty and leaves it out once the dialogue goes on
+            # takes the system turn before it as empty and leaves it out once the dialogue continues
             ids = [separator] if len(example.texts) == 1 else []
             for text in example.texts:
                 ids += [separator, *pieces(text)]
@@ -190,7 +188,6 @@ class DialogueStateTracking(Task):
         return lines
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        """A mean over turns."""
         return weighted.mean_of(
             np.array([slot_micro_f1([line["gold"]], [line["prediction"]]) for line in lines])
         )

@@ -10,17 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.metrics import weighted
-from benchmarks.metrics.structured import (
-    Arcs,
-    las,
-    las_macro_f1,
-    las_micro_f1,
-    uas_macro_f1,
-    uas_micro_f1,
-)
+from benchmarks.metrics.structured import Arcs
 from benchmarks.tasks.files import sentence_blocks
 from benchmarks.tasks.kinds import padded
 from benchmarks.tasks.rows import Row, label_ids, list_field
@@ -30,10 +22,6 @@ from electrify.system.outcome import UserError
 NO_WORD = -1  # head and label where there is no word, or none that could be predicted
 _MAX_DIGITS = 9  # of the number of a word
 _COLUMNS = ("word_form", "pos", "head", "deprel")  # of a row: a list each
-_OF_TREES = (las_macro_f1, uas_macro_f1, las_micro_f1, uas_micro_f1, las)
-TREE = "_tree"  # ends the names of metrics of the best tree, which is not how KLUE decodes
-
-Scores = NDArray[np.floating[Any]]  # (words, words + 1): of every head of a word, 0 is the root
 
 
 @dataclass(frozen=True)
@@ -57,6 +45,7 @@ class SentenceExample(Example):
 class DependencyParsing(Task):
     """Words from pieces, a parser on them, the best head of each word and its best label.
 
+    As KLUE-baseline decodes, every word takes its head on its own, so that cycles may come of it.
     Without `use_pos` the parser does not see the POS tags, which the files give by hand: scores of
     the two are of different tasks.
     """
@@ -162,48 +151,28 @@ class DependencyParsing(Task):
     def lines(
         self, examples: Sequence[SentenceExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
-        """Heads and labels of all words: gold, the best of each word, and those of the best tree.
-
-        Words that were cut off have head -1 and label None.
-        """
+        """Gold and predicted heads and labels of all words; words that were cut off have head -1
+        and label None."""
         lines = []
         for row, (example, output) in enumerate(zip(examples, outputs, strict=True)):
             words, num_kept = example.words, len(features.labels["heads"][row])
-            scores = output["arc_scores"][:num_kept, : num_kept + 1]
+            heads = output["arc_scores"][:num_kept, : num_kept + 1].argmax(axis=1)
+            labels = output["best_labels"][np.arange(num_kept), heads]
+            num_cut = len(words) - num_kept
             gold = {"heads": [w.head for w in words], "labels": [w.label for w in words]}
+            predicted = {
+                "heads": heads.tolist() + [NO_WORD] * num_cut,
+                "labels": [self.labels[label] for label in labels] + [None] * num_cut,
+            }
+            is_known = words[0].head is not None
             lines.append(
-                {
-                    "id": example.id,
-                    "gold": None if words[0].head is None else gold,
-                    "prediction": self._arcs(best_heads(scores), output, len(words)),
-                    "tree": self._arcs(best_tree(scores), output, len(words)),
-                }
+                {"id": example.id, "gold": gold if is_known else None, "prediction": predicted}
             )
         return lines
 
-    def _arcs(self, heads: Positions, output: Outputs, num_words: int) -> dict[str, Any]:
-        ids = output["best_labels"][np.arange(len(heads)), heads]
-        num_cut = num_words - len(heads)
-        return {
-            "heads": heads.tolist() + [NO_WORD] * num_cut,
-            "labels": [self.labels[label] for label in ids] + [None] * num_cut,
-        }
-
     def sides(self, lines: Sequence[Line]) -> tuple[Arcs, Arcs]:
-        """The arcs of all words in one chain."""
         gold, predicted = super().sides(lines)
         return self._chained(gold), self._chained(predicted)
-
-    def score(self, lines: Sequence[Line]) -> dict[str, float]:
-        """KLUE's metrics and corrected ones, then KLUE's of the best tree."""
-        gold, trees = (
-            self._chained([r["gold"] for r in lines]),
-            self._chained([r["tree"] for r in lines]),
-        )
-        of_trees = {
-            f"{m.__name__}{TREE}": m(gold, trees) if lines else float("nan") for m in _OF_TREES
-        }
-        return super().score(lines) | of_trees
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         sentences = np.repeat(np.arange(len(lines)), [len(line["gold"]["heads"]) for line in lines])
@@ -218,7 +187,6 @@ class DependencyParsing(Task):
         )
 
     def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
-        """The one label, or the one head, of all words."""
         for key in ("labels", "heads"):
             values = {value for line in lines if line[side] for value in line[side][key]}
             if len(values) == 1:
@@ -236,7 +204,6 @@ def _head_number(head: Any, num_words: int, place: str) -> int:
 
 
 def _cut(values: Sequence[int], max_length: int) -> Sequence[int]:
-    """A row without what is too much before its last piece, [SEP]."""
     return values if len(values) <= max_length else [*values[: max_length - 1], values[-1]]
 
 
@@ -255,46 +222,3 @@ def word_positions(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> li
             start, _ = positions[word]
             positions[word] = (start or piece, piece)
     return positions
-
-
-def best_heads(scores: Scores) -> Positions:
-    """The best head of each word on its own, as KLUE-baseline decodes: cycles may come of it."""
-    return np.asarray(scores.argmax(axis=1), dtype=np.int64)
-
-
-def best_tree(scores: Scores) -> Positions:
-    """The heads of the tree of the highest total score in which one word hangs on the root.
-
-    Chu-Liu/Edmonds; only where the best heads of the words are no such tree. Scores that are not
-    numbers (of a failed training) leave the best heads as they are.
-    """
-    heads = best_heads(scores)
-    if not len(heads) or is_tree(heads) or not np.isfinite(scores).all():
-        return heads
-    import networkx  # type: ignore[import-untyped]  # sentences are read without it
-
-    num_words = len(scores)
-    weights = scores.astype(np.float64)
-    # a second arc from the root would cost more than all the others can gain
-    weights[:, 0] -= (num_words + 1) * (np.ptp(weights) + 1.0)
-    graph = networkx.DiGraph()
-    graph.add_weighted_edges_from(
-        (head, word + 1, weights[word, head])
-        for word in range(num_words)
-        for head in range(num_words + 1)
-        if head != word + 1
-    )
-    heads = np.zeros(num_words, dtype=np.int64)
-    for head, word in networkx.maximum_spanning_arborescence(graph).edges:
-        heads[word - 1] = head
-    return heads
-
-
-def is_tree(heads: Positions) -> bool:
-    """Whether one word hangs on the root and all others, over others, on that one."""
-    if np.count_nonzero(heads == 0) != 1:
-        return False
-    reached = np.array([0, *heads])
-    for _ in range(len(heads)):  # every step a head further up; a cycle never gets to the root
-        reached = reached[reached]
-    return not reached.any()

@@ -78,7 +78,9 @@ def repaired(text: str, pieces: Sequence[str], tokenizer: Any) -> list[str]:
     for marker in (SUBJECT[1], OBJECT[1]):
         behind = text.find(marker) + len(marker)
         if behind >= len(text):
-            raise UserError(f"the text ends in {marker}: no character says whether a word goes on")
+            raise UserError(
+                f"the text ends in {marker}: no character says whether a word continues"
+            )
         if text[behind] == " " or marker not in found:  # cut off by the maximum length
             continue
         position = found.index(marker) + 1
@@ -125,7 +127,6 @@ class RelationExtraction(Classification):
 
     @property
     def has_parts(self) -> bool:
-        """The two entities, between their markers."""
         return True
 
     def examples(
@@ -144,7 +145,6 @@ class RelationExtraction(Classification):
         yield RelationExample(identity, texts, self._label(row, place, is_labelled), text)
 
     def plain_texts(self, example: Example) -> tuple[str, ...]:
-        """The sentence with its entities marked, as an encoder reads it."""
         assert isinstance(example, RelationExample)
         return (example.marked,)
 

@@ -1,17 +1,14 @@
 """Questions whose answer is a piece of a context: SQuAD, KorQuAD, XQuAD and KLUE-MRC.
 
 A long context has a row a window, cut as google-research/electra finetune/qa/qa_tasks.py
-`featurize` does, on the offsets of any fast tokenizer in place of words split at blanks. From the
-scores of starts and ends to an answer goes the official post-processing: ELECTRA's (qa_metrics.py
-`write_predictions`) or that of `transformers` 3.5.1 (squad_metrics.py
+`featurize` does, on the offsets of a fast tokenizer. The post-processing is ELECTRA's
+(qa_metrics.py `write_predictions`) or that of `transformers` 3.5.1 (squad_metrics.py
 `compute_predictions_logits`), which KLUE-baseline calls. Both rank the spans of all windows of a
 question by start score + end score and keep each text once; they differ in where "no answer"
-stands. The answer is the text of the context between the first character of its first piece and
-the last of its last; the official code goes back to words by comparing texts, which is the same
-wherever it finds the pieces again.
+stands. The answer is the text of the context from the first character of its first piece to the
+last of its last; the official code goes back to words by comparing texts.
 """
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +25,6 @@ from benchmarks.tasks.files import questions_of
 from benchmarks.tasks.kinds import whole_characters
 from benchmarks.tasks.rows import GoldAnswer, Row, placed_answers, places_of, spelt_answers
 from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
-from electrify.stage.folder import write_text
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
@@ -51,21 +47,17 @@ NO_SPAN = "empty"  # the official answer where a question has no valid span at a
 @dataclass(frozen=True)
 class QuestionExample(Example):
     """A question; `texts` are the context and the question, so that a split goes by contexts.
-
-    `answers` are empty where there is none in the context, and None where they are not known.
-    """
+    `answers` are empty where there is none in the context, and None where they are not known."""
 
     answers: tuple[GoldAnswer, ...] | None = None
     question_type: int | None = None  # KLUE-MRC: 1, 2 or 3
 
     @property
     def context(self) -> str:
-        """What the answer is looked for in."""
         return self.texts[0]
 
     @property
     def question(self) -> str:
-        """What is asked."""
         return self.texts[1]
 
 
@@ -93,12 +85,10 @@ class Spans(Task):
 
     @property
     def headline(self) -> str:
-        """Of the values of the task's script."""
         return "rouge_w" if self.scorer == "klue-mrc" else "f1"
 
     @property
     def has_unanswerable(self) -> bool:
-        """Whether there are questions without an answer."""
         return self.scorer in ("squad-2.0", "klue-mrc")
 
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
@@ -123,7 +113,6 @@ class Spans(Task):
         yield QuestionExample(identity, self.texts(row, place), answers, question_type)
 
     def gold_answers(self, row: Row, place: str) -> tuple[GoldAnswer, ...]:
-        """Of a file a list of answers, of the hub a list a field."""
         answers = []
         for text, start in spelt_answers(row, place):
             if start is None:
@@ -203,32 +192,35 @@ class Spans(Task):
             offsets, first = details["offsets"][rows[window]], windows[window].first
             return example.context[offsets[start - first][0] : offsets[end - first][1]].strip()
 
+        if self.head == "joint":
+            tables = [
+                spans_of_beam(
+                    window,
+                    number,
+                    outputs[row]["start_index"],
+                    outputs[row]["end_index"],
+                    outputs[row]["start_log_probs"],
+                    outputs[row]["end_log_probs"],
+                    self.max_answer_length,
+                )
+                for number, (window, row) in enumerate(zip(windows, rows, strict=True))
+            ]
+            odds = None
+            if self.has_unanswerable:
+                odds = [float(outputs[row]["impossible_logit"]) for row in rows]
+            return electra_answer(tables, text_of, self.n_best_size, odds)
         tables, nulls = [], []
         for number, (window, row) in enumerate(zip(windows, rows, strict=True)):
-            output = outputs[row]
-            longest = self.max_answer_length
-            if self.head == "joint":
-                starts, ends = output["start_index"], output["end_index"]
-                scores = output["start_log_probs"], output["end_log_probs"]
-                tables.append(spans_of_beam(window, number, starts, ends, *scores, longest))
-                continue
-            # as the row alone would be: behind it there is the padding of its batch
-            length = len(features.input_ids[row])
-            start, end = (output[f"{side}_logits"][:length] for side in ("start", "end"))
+            length = len(features.input_ids[row])  # behind it there is the padding of its batch
+            start, end = (outputs[row][f"{side}_logits"][:length] for side in ("start", "end"))
             nulls.append((float(start[0]), float(end[0])))
-            best = self.n_best_size
-            tables.append(spans_of_logits(window, number, start, end, best, longest))
-        has_null = self.has_unanswerable
-        if self.head == "joint":
-            odds = [float(outputs[row]["impossible_logit"]) for row in rows] if has_null else None
-            return electra_answer(tables, text_of, self.n_best_size, odds)
-        return klue_answer(tables, text_of, self.n_best_size, nulls if has_null else None)
+            sizes = self.n_best_size, self.max_answer_length
+            tables.append(spans_of_logits(window, number, start, end, *sizes))
+        return klue_answer(
+            tables, text_of, self.n_best_size, nulls if self.has_unanswerable else None
+        )
 
     def score(self, lines: Sequence[Line]) -> dict[str, float]:
-        """Every value of the task's official script, and corrected ones beside."""
-        if not lines:
-            names = self.score(_ONE_OF_EACH[: 2 if self.has_unanswerable else 1])
-            return dict.fromkeys(names, math.nan)
         keys = ("gold", "prediction", "answer", "null_odds", "question_type")
         gold, predictions, answers, odds, types = (
             {line["id"]: line[key] for line in lines if key in line} for key in keys
@@ -246,7 +238,6 @@ class Spans(Task):
         return {self.headline: values[self.headline], **values}
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        """Every script reports the mean over questions."""
         return weighted.mean_of(np.array([self.score([line])[self.headline] for line in lines]))
 
 
@@ -261,28 +252,6 @@ class OwnReading(Spans):
         return placed_answers(row, place)
 
 
-# a line with an answer and one without: by their scores the names of all metrics are known
-_ONE_OF_EACH: Sequence[Line] = [
-    {"id": n, "gold": gold, "prediction": "a", "answer": "a", "null_odds": 0.0, "question_type": 1}
-    for n, gold in (("0", ["a"]), ("1", []))
-]
-
-
-def write_squad_files(lines: Sequence[Line], folder: Path, with_odds: bool) -> list[Path]:
-    """Write `predictions.json` by question id, "" where there is no answer; give the paths.
-
-    With odds, for SQuAD 2.0, the predictions are texts throughout and `null_odds.json` stands
-    beside them: `--na-prob-file null_odds.json --na-prob-thresh T`.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    fields = {"predictions.json": "answer", "null_odds.json": "null_odds"}
-    fields = fields if with_odds else {"predictions.json": "prediction"}
-    for name, key in fields.items():
-        content = {line["id"]: line[key] for line in lines}
-        write_text(folder / name, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
-    return [folder / name for name in fields]
-
-
 # contexts to windows
 
 
@@ -290,7 +259,7 @@ class Lengths(NamedTuple):
     """How rows are cut, in pieces."""
 
     row: int  # special tokens included
-    question: int  # what is longer is cut off at the end
+    question: int  # the end of a longer one is cut off
     stride: int  # from the start of one window to the start of the next
 
 
@@ -334,17 +303,13 @@ def pair_template(tokenizer: Any) -> PairTemplate:
     Raises `ValueError` for a tokenizer without offsets, or one that begins a pair without a special
     token: the first position is where heads say that there is no answer.
     """
-    if not getattr(tokenizer, "is_fast", False):
-        raise UserError(
-            f"{type(tokenizer).__name__} gives no character offsets, which reading comprehension "
-            "needs; use a model with a fast tokenizer (tokenizer.json)"
-        )
     encoded = tokenizer("0", "0", return_token_type_ids=True)
-    sides = encoded.sequence_ids(0)
+    sides = encoded.sequence_ids(0) if getattr(tokenizer, "is_fast", False) else []
     if not sides or sides[0] is not None or 0 not in sides or 1 not in sides:
         raise UserError(
-            f"{type(tokenizer).__name__} encodes a pair as {sides} (None: a special token); "
-            "needed: a special token, the question, special tokens, the context"
+            f"{type(tokenizer).__name__} cannot encode a question and a context for reading "
+            "comprehension; use a model with a fast tokenizer (tokenizer.json) that puts special "
+            "tokens before, between and behind two texts"
         )
     first, second = ([n for n, side in enumerate(sides) if side == text] for text in (0, 1))
     cuts = (0, first[0], first[-1] + 1, second[0], second[-1] + 1, len(sides))
@@ -420,8 +385,7 @@ def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
     """The characters of an answer: first, and behind the last; white space at its ends left out.
 
     Where the text does not stand at `start` (escaped characters shift the starts of some sets), the
-    nearest place is taken; None if it stands nowhere. The official code leaves such a question out
-    of training at once.
+    nearest place is taken; None if it stands nowhere.
     """
     kept = text.strip()
     if not kept:
@@ -512,6 +476,16 @@ class Window(NamedTuple):
     is_max_context: NDArray[np.bool_]
 
 
+class SpanTable(NamedTuple):
+    """Spans of a question, one an element; position 0 for both ends says "no answer"."""
+
+    window: NDArray[Any]  # its number
+    start: NDArray[Any]  # position in the row
+    end: NDArray[Any]  # position of the last piece
+    start_score: NDArray[Any]
+    end_score: NDArray[Any]
+
+
 class Candidate(NamedTuple):
     """A text that may be the answer."""
 
@@ -525,22 +499,13 @@ class Candidate(NamedTuple):
         return self.start_score + self.end_score
 
 
-class SpanTable(NamedTuple):
-    """Spans of a question, one an element; position 0 for both ends says "no answer"."""
-
-    window: NDArray[Any]  # its number
-    start: NDArray[Any]  # position in the row
-    end: NDArray[Any]  # position of the last piece
-    start_score: NDArray[Any]
-    end_score: NDArray[Any]
+NO_CANDIDATE = Candidate(NO_SPAN, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class Best:
-    """What a question is answered with, if it is.
-
-    `null_odds` is the higher, the less there is an answer; None where every question has one.
-    """
+    """What a question is answered with, if it is. `null_odds` is the higher, the less there is an
+    answer; None where every question has one."""
 
     text: str
     null_odds: float | None
@@ -609,7 +574,7 @@ def electra_answer(
     `null_odds` are those of "no answer" in each window, of which the lowest stand for the question;
     None where every question has an answer. The text is never "": the threshold decides.
     """
-    candidates = _distinct(tables, text_of, n_best_size) or [Candidate(NO_SPAN, 0.0, 0.0)]
+    candidates = _distinct(tables, text_of, n_best_size) or [NO_CANDIDATE]
     if null_odds is None:
         return Best(candidates[0].text, None, candidates)
     return Best(best_text(candidates).text, min(null_odds), candidates)
@@ -636,7 +601,7 @@ def klue_answer(
     if all(candidate.text for candidate in candidates):
         candidates.append(null)
     if len(candidates) == 1:
-        candidates.insert(0, Candidate(NO_SPAN, 0.0, 0.0))
+        candidates.insert(0, NO_CANDIDATE)
     best = best_text(candidates)
     return Best(best.text, null.score - best.start_score - best.end_score, candidates)
 
@@ -661,5 +626,4 @@ def _distinct(tables: Sequence[SpanTable], text_of: TextOf, count: int) -> list[
 
 
 def best_text(candidates: Sequence[Candidate]) -> Candidate:
-    """The first candidate with a text."""
-    return next((c for c in candidates if c.text), Candidate(NO_SPAN, 0.0, 0.0))
+    return next((candidate for candidate in candidates if candidate.text), NO_CANDIDATE)

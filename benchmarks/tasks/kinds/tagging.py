@@ -39,12 +39,7 @@ from benchmarks.metrics.tagging import (
     text_entities,
 )
 from benchmarks.tasks.files import TAGS, TOKENS, read_text, sentence_blocks
-from benchmarks.tasks.kinds import (
-    IGNORED_LABEL,
-    continuation_prefix,
-    encode_texts,
-    padded,
-)
+from benchmarks.tasks.kinds import IGNORED_LABEL, continuation_prefix, encode_texts, padded
 from benchmarks.tasks.rows import Row, entity_spans, iob2, label_ids, list_field
 from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
 from electrify.system.outcome import UserError
@@ -53,8 +48,6 @@ _CORRECTED = (character_macro_f1_without_o, character_macro_f1_present, seqeval_
 
 
 class Tagging(Task):
-    """A linear layer on every piece."""
-
     @abstractmethod
     def entities_of(self, line: Line, side: str) -> set[Entity]:
         """Entities of "gold" or "prediction"."""
@@ -69,8 +62,6 @@ class Tagging(Task):
         return {"labels": padded(labels, length, IGNORED_LABEL, np.int64)}
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
-        if self.headline not in weighted.OF_ENTITIES:
-            return super().weighted_score(lines)
         gold, predicted = self.sides(lines)[:2]
         sentences = np.repeat(np.arange(len(lines)), [len(self.sides([ln])[0]) for ln in lines])
         return weighted.entity_f1(gold, predicted, self.tag_names, sentences, self.headline)
@@ -81,12 +72,10 @@ class Tagging(Task):
         return self.labels
 
     def constant(self, lines: Sequence[Line], side: str = "prediction") -> str | None:
-        """The one label of all words or characters."""
         labels = {str(label) for line in lines for label in line[side]}
         return labels.pop() if len(labels) == 1 else None
 
     def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
-        """Words or characters of a row and the label id of each."""
         tokens, names = list_field(row, TOKENS, place), list_field(row, TAGS, place)
         if len(tokens) != len(names) or not tokens:
             raise UserError(f"{place}: {len(tokens)} {TOKENS} and {len(names)} labels")
@@ -148,7 +137,6 @@ class WordTagging(Tagging):
     def lines(
         self, examples: Sequence[WordsExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
-        """Gold and predicted label of every word."""
         lines = []
         rows = zip(examples, features.details["firsts"], outputs, strict=True)
         for example, first, output in rows:
@@ -172,7 +160,6 @@ class WordTagging(Tagging):
         return gold, predicted, self.tag_names
 
     def entities_of(self, line: Line, side: str) -> set[Entity]:
-        """As seqeval reads labels by default, as places among the words."""
         return lenient_entities([_prefixed(label) for label in line[side]])
 
     def text_between(self, line: Line, example: WordsExample | None, start: int, end: int) -> str:
@@ -181,7 +168,6 @@ class WordTagging(Tagging):
 
 
 def _first_pieces(word_ids: Sequence[int | None]) -> dict[int, int]:
-    """Position of the first piece of each word."""
     first: dict[int, int] = {}
     for position, word in enumerate(word_ids):
         if word is not None:
@@ -196,8 +182,6 @@ def _prefixed(label: str) -> str:
 
 
 class OwnWordTagging(WordTagging):
-    """Words in the column of the task's text field, tags in that of its label field."""
-
     row_name = "row"
     rows = Task.rows
 
@@ -285,7 +269,6 @@ class CharacterTagging(Tagging):
     def lines(
         self, examples: Sequence[TaggedExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
-        """Labels of all characters, and those of the first and last position ("frame")."""
         inside, details = inside_labels(self.labels), features.details
         lines = []
         rows = zip(examples, details["spans"], details["pieces"], outputs, strict=True)
@@ -347,7 +330,6 @@ class CharacterTagging(Tagging):
         return scores if lines else dict.fromkeys(scores, math.nan)
 
     def entities_of(self, line: Line, side: str) -> set[Entity]:
-        """By the tokenizer's offsets, strict IOB2, blanks left out."""
         return text_entities(line[side], line["text"])
 
     def text_between(self, line: Line, example: TaggedExample | None, start: int, end: int) -> str:
@@ -355,8 +337,6 @@ class CharacterTagging(Tagging):
 
 
 class OwnEntityTagging(CharacterTagging):
-    """Spans of characters with a type, in the column of the task's label field."""
-
     row_name = "row"
     rows, texts = Task.rows, Task.texts
 
@@ -373,7 +353,6 @@ class OwnEntityTagging(CharacterTagging):
     def lines(
         self, examples: Sequence[TaggedExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
-        """As of any tagging by characters; what stands at [CLS] and [PAD] does not count."""
         frame = [OUTSIDE, OUTSIDE]
         return [{**line, "frame": frame} for line in super().lines(examples, features, outputs)]
 

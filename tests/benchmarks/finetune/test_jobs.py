@@ -19,13 +19,13 @@ RATES = [1e-9, 5e-3]
 
 @pytest.fixture
 def rates(monkeypatch):
-    """Seed, variant and rate of every fine-tuning, in the order they were started."""
+    """Seed, role and rate of every fine-tuning, in the order they were started."""
     seen = []
     real = benchmarks.finetune.jobs.finetune
 
-    def finetune(features, model, variant, seed, settings, *rest):
-        seen.append((variant, seed, settings.learning_rate))
-        return real(features, model, variant, seed, settings, *rest)
+    def finetune(features, model, role, seed, settings, *rest):
+        seen.append((role, seed, settings.learning_rate))
+        return real(features, model, role, seed, settings, *rest)
 
     monkeypatch.setattr(benchmarks.finetune.jobs, "finetune", finetune)
     return seen
@@ -36,22 +36,22 @@ def test_each_encoder_takes_the_best_of_the_same_trials(make_config, model_folde
     given = {"random_init_control": True, "num_epochs": 8, "search": search}
     config = make_config(seeds=[3, 4], **given)
     evaluate(config, str(model_folder), overwrite=False)
-    variants = ("pretrained", "random-init")
-    trials = [(variant, 3, rate) for variant in variants for rate in RATES]
+    roles = ("pretrained", "random-init")
+    trials = [(role, 3, rate) for role in roles for rate in RATES]
     assert rates[:4] == trials
     folder = folder_of(config)
     records = read_results(folder / TRIALS)
     assert [r.hyper_parameters["learning_rate"] for r in records] == RATES * 2
     best = {}  # of each encoder, by the score on held-out rows; the first of equals
-    for variant in variants:
-        usable = [r for r in records if r.role == variant and not r.degenerate]
-        best[variant] = max(usable, key=lambda r: r.value)
+    for role in roles:
+        usable = [r for r in records if r.role == role and not r.degenerate]
+        best[role] = max(usable, key=lambda r: r.value)
     assert best["pretrained"].hyper_parameters["learning_rate"] == 5e-3
     results = current_results(folder)
-    for result, (variant, seed, rate) in zip(results, rates[4:], strict=True):
-        assert (result.role, result.seed) == (variant, seed)
-        assert rate == best[variant].hyper_parameters["learning_rate"]
-        assert result.search["value"] == best[variant].value
+    for result, (role, seed, rate) in zip(results, rates[4:], strict=True):
+        assert (result.role, result.seed) == (role, seed)
+        assert rate == best[role].hyper_parameters["learning_rate"]
+        assert result.search["value"] == best[role].value
         assert result.split == "dev-part"
     assert len(list((folder / "predictions").rglob("*.jsonl"))) == 4  # none of a trial
 

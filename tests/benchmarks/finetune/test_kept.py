@@ -1,24 +1,17 @@
 """A kept network predicts as the fine-tuning it comes from; `transformers` opens its folder."""
 
-import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
-from transformers import AutoModel, AutoModelForTokenClassification, AutoTokenizer
+from transformers import AutoModel
 
-from benchmarks.encoder import open_model
 from benchmarks.evaluate import evaluate
-from benchmarks.finetune.finetune import build_network
-from benchmarks.finetune.kept import keep, kept_folders, read_kept
-from benchmarks.finetune.recipe import HyperParameters
+from benchmarks.finetune.kept import kept_folders, read_kept
 from benchmarks.finetune.training import Trainer
 from benchmarks.results.predictions import plain, read_predictions
 from benchmarks.tasks.data import load_data
 from electrify.config.run import RunConfig
-from tests.benchmarks.records import NER
 
 
 def test_a_kept_network_predicts_what_was_scored(
@@ -49,25 +42,3 @@ def test_a_kept_network_predicts_what_was_scored(
     evaluate(config, str(model_folder), overwrite=False, name="one")  # of the first again
     assert kept_folders(folder) == [place]
     assert read_kept(place).settings == kept.settings
-
-
-def test_a_tagger_is_the_class_of_transformers(
-    tmp_path: Path, model_folder: Path, make_settings: Callable[..., HyperParameters]
-) -> None:
-    source, settings = open_model(str(model_folder)), replace(make_settings(), recipe="klue")
-    network = build_network(NER, source, "pretrained", 1, settings, torch.device("cpu")).eval()
-    keep(tmp_path / "ner", network, NER, source, settings)
-    tagger = AutoModelForTokenClassification.from_pretrained(tmp_path / "ner").eval()
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "ner")
-    options = json.loads((tmp_path / "ner/tokenizer_config.json").read_text())
-    assert options["tokenizer_class"] == "PreTrainedTokenizerFast"  # as transformers 4 knows it
-    assert "extra_special_tokens" not in options
-    texts = ["오늘 국회", "큰 증시 새 여행"]
-    rows = tokenizer(texts, padding=True, return_token_type_ids=True, return_tensors="pt")
-    with torch.inference_mode():
-        logits = network(rows)["logits"]
-        again = read_kept(tmp_path / "ner").network(rows)["logits"]
-        theirs = tagger(**rows).logits
-    np.testing.assert_array_equal(theirs, logits)
-    np.testing.assert_array_equal(again, logits)
-    assert tuple(tagger.config.id2label.values()) == NER.labels

@@ -8,12 +8,7 @@ from torch import nn
 from transformers import AutoModel, ElectraConfig, get_linear_schedule_with_warmup
 
 from benchmarks.finetune import optim
-from benchmarks.finetune.recipe import (
-    HyperParameters,
-    hyper_parameters,
-    recipe_for,
-    recommended_settings,
-)
+from benchmarks.finetune.recipe import hyper_parameters, recipe_for, recommended_settings
 from benchmarks.tasks.registry import TASKS
 from electrify.config.evaluate import EvaluateConfig
 from tests.benchmarks.records import COLA, RTE
@@ -175,12 +170,3 @@ def test_steps_without_bias_correction_are_the_released_ones(is_corrected):
         assert np.abs(found - expected).max() > 0.1  # the corrected steps are much smaller
     else:
         np.testing.assert_allclose(found, expected, atol=2e-6)
-
-
-def test_settings_of_older_versions_are_read_where_they_did_what_is_done_now():
-    settings = recipe_for(RTE, 256)
-    older = json.loads(json.dumps(settings.identity))
-    assert older["layer_states"] == "last"
-    assert HyperParameters.read(older) == settings
-    with pytest.raises(ValueError, match="num_layers = 3 is an option of older versions"):
-        HyperParameters.read(older | {"num_layers": 3})

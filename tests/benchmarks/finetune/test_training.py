@@ -8,29 +8,15 @@ import pytest
 import torch
 
 import benchmarks.finetune.training
-from benchmarks.encoder import freeze, load_encoder, open_model
-from benchmarks.finetune.finetune import (
-    Split,
-    TaskFeatures,
-    build_network,
-    finetune,
-)
-from benchmarks.finetune.training import (
-    Selection,
-    Trainer,
-    _ahead,
-)
+from benchmarks.encoder import freeze, load_encoder
+from benchmarks.finetune.finetune import Split, TaskFeatures, build_network, finetune
+from benchmarks.finetune.training import Selection, Trainer, _ahead
 from benchmarks.tasks.data import load_data, split_by_group
 from benchmarks.tasks.kinds.classification import LabelExample
 from benchmarks.tasks.kinds.dialogue import TurnExample
 from benchmarks.tasks.kinds.tagging import TaggedExample
 from electrify.system.progress import Stopped
 from tests.benchmarks.records import NAVER_NER, NER, SQUAD_2, STSB, WOS, YNAT
-
-
-@pytest.fixture
-def model(model_folder):
-    return open_model(str(model_folder))
 
 
 @pytest.fixture

@@ -8,19 +8,6 @@ import pytest
 from benchmarks.metrics.squad import squad_v2
 
 
-@pytest.mark.parametrize(
-    ("predictions", "odds", "message"),
-    [
-        ({"q1": "x"}, None, "1 of 2 questions have no prediction, such as 'q2'"),
-        ({"q1": "x", "q2": ""}, {"q1": 0.0}, "1 of 2 questions have no no-answer value"),
-        ({"q1": "x", "q2": ""}, {"q1": 0.0, "q2": 1.0, "q9": 0.0}, "of no question, such as 'q9'"),
-    ],
-)
-def test_ids_that_do_not_fit_are_refused(predictions, odds, message):
-    with pytest.raises(ValueError, match=message):
-        squad_v2({"q1": ["x"], "q2": []}, predictions, odds)
-
-
 def test_extra_predictions_are_ignored_and_nothing_is_nan():
     assert squad_v2({"q1": ["x"]}, {"q1": "x", "q9": "y"})["exact"] == 1.0
     assert math.isnan(squad_v2({}, {})["f1"])
@@ -39,16 +26,11 @@ def questions(rng: random.Random) -> tuple[dict, dict, dict]:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_sweeps_are_those_of_every_threshold_tried(seed):
+def test_average_precision_is_that_of_every_threshold_tried(seed):
     gold, predictions, odds = questions(random.Random(seed))
     scores = squad_v2(gold, predictions, odds)
     answerable = [name for name, answers in gold.items() if answers]
     for metric in ("exact", "f1"):
-        thresholds = (-1e9, *odds.values())
-        tried = [squad_v2(gold, predictions, odds, of)[metric] for of in thresholds]
-        assert scores[f"best_{metric}_reachable"] == pytest.approx(max(tried))
-        at = scores[f"best_{metric}_reachable_thresh"]
-        assert squad_v2(gold, predictions, odds, at)[metric] == pytest.approx(max(tried))
         right = {name: squad_v2({name: gold[name]}, predictions)[metric] for name in answerable}
         area, recall = 0.0, 0.0
         for threshold in sorted(set(odds.values())):

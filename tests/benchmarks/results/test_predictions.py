@@ -10,7 +10,7 @@ from benchmarks.evaluate import evaluate
 from benchmarks.results.predictions import read_predictions, rescore, write_predictions
 from benchmarks.results.results import read_results
 from electrify.cli import main
-from tests.benchmarks.records import MNLI, YNAT
+from tests.benchmarks.records import MNLI, YNAT, write
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +125,3 @@ def test_test_files_are_predicted_and_written(make_config, model_folder, tmp_pat
     assert rescore(folder) == 0
     path = folder / "predictions/glue-mnli/pretrained-0.ax.jsonl"
     assert [line["gold"] for line in read_predictions(path)[1]] == [None] * 12
-
-
-def write(path, text):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")

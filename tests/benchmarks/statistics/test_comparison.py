@@ -7,7 +7,6 @@ import random
 
 import pytest
 
-from benchmarks.metrics.statistics import holm
 from benchmarks.report.scores import score_lines
 from benchmarks.results.results import append_result, differing, read_results
 from benchmarks.results.run_folder import read_run
@@ -15,6 +14,7 @@ from benchmarks.statistics.comparison import (
     Baseline,
     between,
     compare,
+    holm,
     verdict_sentence,
     within,
 )

@@ -1,12 +1,7 @@
 import numpy as np
 import torch
 
-from benchmarks.tasks.heads import (
-    POOL_BATCHES,
-    collate,
-    prediction_batches,
-    training_batches,
-)
+from benchmarks.tasks.heads import POOL_BATCHES, collate, prediction_batches, training_batches
 from benchmarks.tasks.kinds.classification import LabelExample
 from tests.benchmarks.records import MRPC, NLI, YNAT
 

@@ -30,7 +30,7 @@ def table(rows, delimiter, quoting=csv.QUOTE_MINIMAL, header=("본문", "라벨"
 def read(tmp_path, name, data):
     path = tmp_path / name
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return read_own(path).rows
+    return read_own(path)[0]
 
 
 def as_rows(rows):
@@ -44,7 +44,7 @@ def test_a_table_in_every_form_has_the_same_rows(tmp_path, name, delimiter, enco
     rows = read(tmp_path, name, table(ROWS, delimiter).encode(encoding))
     assert [row for _, row in rows] == as_rows(ROWS)
     assert [number for number, _ in rows] == list(range(1, len(ROWS) + 1))
-    said = read_own(tmp_path / name).notes
+    said = read_own(tmp_path / name)[1]
     assert bool(said) == (encoding not in ("utf-8", "utf-8-sig"))
 
 
@@ -90,16 +90,6 @@ def test_what_cannot_be_read_is_named(tmp_path, name, text, message):
         read(tmp_path, name, text)
 
 
-def test_json_in_other_encodings(tmp_path):
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in as_rows(ROWS))
-    whole = json.dumps(as_rows(ROWS), ensure_ascii=False)
-    for encoding in ("utf-8", "utf-8-sig", "cp949", "utf-16"):
-        listed = "[\n" + lines.strip().replace("}\n{", "},\n{") + "\n]\n"
-        forms = [("a.jsonl", lines), ("a.JSON", whole), ("b.json", lines), ("b.jsonl", listed)]
-        for name, text in forms:
-            assert [row for _, row in read(tmp_path, name, text.encode(encoding))] == as_rows(ROWS)
-
-
 def test_numbers_of_a_class_label_are_its_names(tmp_path):
     """As `Dataset.to_parquet` writes them; other numbers stay."""
     label = {"names": ["neg", "pos"], "_type": "ClassLabel"}
@@ -114,7 +104,7 @@ def test_numbers_of_a_class_label_are_its_names(tmp_path):
         metadata = {"huggingface": json.dumps({"info": {"features": features}})}
         made = pa.Table.from_pylist(rows).replace_schema_metadata(metadata)
         pq.write_table(made, tmp_path / "a.parquet")
-        assert [row for _, row in read_own(tmp_path / "a.parquet").rows] == [
+        assert [row for _, row in read_own(tmp_path / "a.parquet")[0]] == [
             {"label": "pos", "ner_tags": ["B-PER", "O"], "n": 1},
             {"label": None, "ner_tags": [], "n": None},
         ]
@@ -149,7 +139,7 @@ def test_words_and_tags_of_conll(tmp_path, name, line):
     ):
         rows = [row for _, row in read(tmp_path, name, text)]
         assert rows == [{"tokens": words, "ner_tags": tags} for words, tags in SENTENCES]
-    assert "2 sentences, words of column" in read_own(tmp_path / name).notes[0]
+    assert "2 sentences, words of column" in read_own(tmp_path / name)[1][0]
 
 
 def test_blank_last_lines_and_cells_as_long_as_documents_are_no_fault(tmp_path):

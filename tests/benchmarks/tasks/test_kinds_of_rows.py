@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.tasks.data import load_data
-from tests.benchmarks.records import NAVER_NER, STSB
-
-
-def write(path, text):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-
+from tests.benchmarks.records import NAVER_NER, STSB, write
 
 SCORES = "index\tsentence1\tsentence2\tscore\n"
 

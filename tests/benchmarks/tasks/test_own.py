@@ -181,7 +181,9 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
         ([{"text": "a", "Label": "0", "label": "1"}] * 9, {}, "which column is the label"),
         (questions([{"text": "castle", "answer_start": 0}]), {},
          "row 1: .*'castle' has start 0, and stands 0 times"),
-        (questions(["mill"]), {}, "'mill' has no start, and stands 2 times"),
+        (questions([{"text": "mill"}]), {}, "'mill' has no start, and stands 2 times"),
+        (questions([{"text": "bridge", "answer_start": "13"}]), {}, "'13', no whole number"),
+        (questions([], is_impossible="yes"), {}, "is_impossible is 'yes'; write true or false"),
         (questions({"text": ["bridge", ""], "answer_start": [BRIDGE, -1]}), {},
          "one answer is empty"),
         (questions([], is_impossible=False), {}, "is_impossible is false, and there is no answer"),
@@ -217,22 +219,21 @@ def test_tags_of_every_scheme_are_one_task(tmp_path, tags):
     ("span", "message"),
     [
         ({"start": 0, "end": 3, "label": "PER", "text": "Ann"}, ""),
-        ({"begin": 0, "end": 2, "type": "PER", "form": "Ann"}, "a span does not stand where"),
-        ({"start": 1, "end": 4, "label": "PER", "word": "Ann"}, "a span does not stand where"),
+        ({"begin": 0, "end": 2, "type": "PER", "form": "Ann"}, ""),
+        ({"start": 1, "end": 4, "label": "PER", "word": "Ann"}, ""),
         ({"start": 0, "end": 3, "label": "PER", "text": "Bob"}, "row 1: the span 'Bob' has start"),
         ({"start": 3, "end": 4, "label": "PER", "text": "n"}, "row 1: .* stands 3 times"),
     ],
 )
-def test_a_span_holds_the_text_that_it_has(tmp_path, caplog, span, message):
+def test_a_span_holds_the_text_that_it_has(tmp_path, span, message):
     rows = [{"text": f"Ann in {n}", "entities": [span]} for n in range(20)]
     options = OwnTask(train=write(tmp_path / "mine.jsonl", rows))
-    if message.startswith("row"):
+    if message:
         with pytest.raises(ValueError, match=message):
             own_task(options)
         return
     task, data = load(tmp_path, options)
     assert [task.labels[tag] for tag in data.train[0].tags[:4]] == ["B-PER", "I-PER", "I-PER", "O"]
-    assert ("a span does not stand where it says" in caplog.text) == bool(message)
 
 
 @pytest.mark.parametrize(
@@ -242,10 +243,8 @@ def test_a_span_holds_the_text_that_it_has(tmp_path, caplog, span, message):
         (None, {}),
         ({"text": [""], "answer_start": [-1]}, {}),
         ([{"text": " ", "answer_start": 0}], {}),
-        ({"text": "", "answer_start": None}, {}),
-        ([{"text": "bridge", "answer_start": BRIDGE}], {"is_impossible": "TRUE"}),
+        ([{"text": "bridge", "answer_start": BRIDGE}], {"is_impossible": True}),
         ([{"text": "bridge", "answer_start": BRIDGE}], {"is_impossible": 1.0}),
-        ([], {"is_impossible": "yes"}),
         ([], {"is_impossible": None}),
     ],
 )
@@ -257,26 +256,23 @@ def test_a_question_without_an_answer_however_that_is_spelt(tmp_path, answers, m
 
 
 @pytest.mark.parametrize(
-    ("answers", "more", "is_moved"),
+    ("answers", "more"),
     [
-        ([{"text": "bridge", "answer_start": BRIDGE}], {"is_impossible": "false"}, False),
-        ({"text": ["bridge"], "answer_start": [str(BRIDGE)]}, {"is_impossible": "0"}, False),
-        ({"text": "bridge", "answer_start": float(BRIDGE)}, {"is_impossible": "no"}, False),
-        ({"text": [" bridge"], "answer_start": [BRIDGE - 1]}, {"is_impossible": 0}, False),
-        ({"text": ["bridge"], "answer_start": [-1]}, {}, True),
-        ({"text": ["bridge"], "answer_start": [3]}, {"is_impossible": ""}, True),
-        ([{"text": "bridge"}], {}, True),
-        (["bridge"], {}, True),
+        ([{"text": "bridge", "answer_start": BRIDGE}], {"is_impossible": False}),
+        ({"text": ["bridge"], "answer_start": [float(BRIDGE)]}, {"is_impossible": 0}),
+        ({"text": [" bridge"], "answer_start": [BRIDGE - 1]}, {}),
+        ({"text": ["bridge"], "answer_start": [-1]}, {}),
+        ({"text": ["bridge"], "answer_start": [3]}, {"is_impossible": None}),
+        ([{"text": "bridge"}], {}),
     ],
 )
-def test_an_answer_however_it_is_spelt(tmp_path, caplog, answers, more, is_moved):
+def test_an_answer_however_it_is_spelt(tmp_path, answers, more):
     rows = questions(answers, **more)
     task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows)))
     assert not task.has_unanswerable
     found = {e.answers for e in (*data.train, *data.reported)}
     assert {("bridge", BRIDGE)} in [set(of) for of in found]
     assert len(found) == 2
-    assert ("row 1 and 9 more" in caplog.text) == is_moved
 
 
 def test_files_of_other_tools(tmp_path, caplog):

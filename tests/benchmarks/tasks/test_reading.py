@@ -27,6 +27,7 @@ from tests.benchmarks.records import (
     STSB,
     WOS,
     YNAT,
+    write,
 )
 
 ROW = {"guid": "a", "title": "코스피 상승", "label": "경제"}
@@ -76,13 +77,6 @@ FILES = {
     SQUAD_2.name: ("dev-v2.0.json", squad()),
     MRC.name: ("klue-mrc-v1.1_dev.json", squad(guid="g", question_type=2)),
 }
-
-
-def write(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def read(task, folder, old="", new="", split=None):
@@ -267,17 +261,3 @@ def test_rows_of_another_number_than_the_official_one_have_a_name_of_their_own(
     write(tmp_path / "ynat-v1.1_dev.json", [ROW | {"guid": str(number)} for number in range(3)])
     data = load_data(replace(YNAT, num_rows=official), tmp_path)
     assert (data.split, data.parts) == (split, parts)
-
-
-def test_the_hash_is_of_texts_and_gold_values_in_their_order(tmp_path):
-    def digest(rows, name):
-        write(tmp_path / name / "ynat-v1.1_train.json", [ROW])
-        write(tmp_path / name / "ynat-v1.1_dev.json", rows)
-        return load_data(YNAT, tmp_path / name).sha256["dev"]
-
-    rows = [ROW, ROW | {"guid": "b", "title": "개막"}]
-    first = digest(rows, "first")
-    assert digest([row | {"guid": row["guid"] * 2, "url": "x"} for row in rows], "ids") == first
-    assert digest(rows[::-1], "order") != first
-    assert digest([ROW, rows[1] | {"label": "사회"}], "label") != first
-    assert digest([ROW, rows[1] | {"title": "개막 "}], "text") != first

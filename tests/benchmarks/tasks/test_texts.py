@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.tasks.texts import dump_texts, file_texts
 from pipeline.decontaminate.index import read_letters
+from tests.benchmarks.records import write
 
 
 def _rows(path):
@@ -65,12 +66,8 @@ def data(tmp_path):
         "GLUE/CoLA/train.tsv": "x3\t1\t\tTo be learnt.\n",
         "nsmc/ratings_test.txt": "id\tdocument\tlabel\n1\t재밌게 봤다\t1\n2\t\t0\n",
     }
-    for name, value in files.items():
-        plain[name] = json.dumps(value, ensure_ascii=False)
-    for name, text in plain.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode())
+    for name, content in {**files, **plain}.items():
+        write(folder / name, content)
     return folder
 
 

@@ -12,10 +12,7 @@ from transformers import BertTokenizer, ElectraConfig, ElectraModel
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads import dialogue as dialogue_head
 from benchmarks.tasks.heads.dialogue import MAX_VALUE_PIECES
-from benchmarks.tasks.kinds.dialogue import (
-    GATES,
-    GENERATED,
-)
+from benchmarks.tasks.kinds.dialogue import GATES, GENERATED
 from tests.benchmarks.conftest import words_of
 from tests.benchmarks.records import WOS
 

@@ -1,4 +1,4 @@
-"""Sentences of KLUE-DP: reading, pieces of words, the parser and the best tree."""
+"""Sentences of KLUE-DP: reading, pieces of words, and the parser."""
 
 import itertools
 
@@ -10,12 +10,7 @@ from torch import nn
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads import parsing as parsing_head
 from benchmarks.tasks.heads.parsing import Biaffine, Parser
-from benchmarks.tasks.kinds.parsing import (
-    NO_WORD,
-    best_tree,
-    is_tree,
-    word_positions,
-)
+from benchmarks.tasks.kinds.parsing import NO_WORD, word_positions
 from benchmarks.tasks.task import Features
 from tests.benchmarks.conftest import build_tokenizer
 from tests.benchmarks.records import DP, DP_WITHOUT_POS
@@ -140,25 +135,3 @@ def test_without_tags_the_parser_does_not_see_them(examples):
         first = head(states, both)["arc_scores"]
         second = head(states, both | {"pos": torch.zeros_like(both["pos"])})["arc_scores"]
     assert torch.equal(first, second)
-
-
-def test_the_best_tree_is_that_of_an_exhaustive_search():
-    rng = np.random.default_rng(6)
-    for num_words in (1, 2, 3, 4):
-        trees = [
-            np.array(heads)
-            for heads in itertools.product(range(num_words + 1), repeat=num_words)
-            if is_tree(np.array(heads))
-        ]
-        for _ in range(20):
-            scores = rng.normal(size=(num_words, num_words + 1))
-            totals = [scores[np.arange(num_words), heads].sum() for heads in trees]
-            assert best_tree(scores).tolist() == trees[int(np.argmax(totals))].tolist()
-
-
-@pytest.mark.parametrize(
-    ("heads", "expected"),
-    [([0], True), ([2, 0], True), ([0, 0], False), ([2, 1], False), ([1, 0], False), ([], False)],
-)
-def test_a_tree_has_one_root_and_no_cycle(heads, expected):
-    assert is_tree(np.array(heads, dtype=np.int64)) is expected

@@ -4,9 +4,7 @@ import numpy as np
 import torch
 
 from benchmarks.encoder import load_encoder, open_model
-from benchmarks.metrics.tagging import (
-    NER_LABELS,
-)
+from benchmarks.metrics.tagging import NER_LABELS
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.kinds.tagging import TaggedExample
