@@ -636,13 +636,9 @@ def _local_folders(folders: Sequence[Path], own_tasks: Sequence[object] = ()) ->
 
 def _run_folder(name: str) -> Path:
     """A run's folder as the user names it; of an address the local one, with what is small."""
-    from electrify.stage.remote import is_address, open_address, pull_figures
+    from electrify.stage.remote import is_address, open_address
 
-    if not is_address(name):
-        return Path(name)
-    folder = open_address(name.rstrip("/"))
-    pull_figures(folder)
-    return folder
+    return open_address(name.rstrip("/")) if is_address(name) else Path(name)
 
 
 def _update_cards(run: Any) -> None:

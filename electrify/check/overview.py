@@ -12,7 +12,7 @@ from electrify.config.fields import PROBE_SUITES
 from electrify.config.load import load_config, toml_key, toml_value
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest
-from electrify.stage.remote import address_of, is_address, local_folders, names_below
+from electrify.stage.remote import is_address, names_below
 from electrify.system.machine import (
     describe_precision,
     load_warning,
@@ -138,8 +138,7 @@ def list_runs(configs: Path, runs: Path, address: str | None = None) -> list[str
     """Configs with what they are, then run folders with the stages done, then runs at addresses.
 
     Of a grid of runs there is a line for each variant, with the last stage of each seed. Of runs at
-    addresses there are those that work in folders of this machine, as far as it knows, and all
-    below `address`. `ValueError` if that cannot be read.
+    addresses there are those below `address`. `ValueError` if that cannot be read.
     """
     lines = ["configs"]
     for path in sorted(configs.glob("*.toml")):
@@ -152,10 +151,6 @@ def list_runs(configs: Path, runs: Path, address: str | None = None) -> list[str
     lines += ["", "runs"]
     for run in sorted(p for p in runs.glob("*") if p.is_dir()):
         lines += _grid_lines(run) or _run_lines(run, str(run))
-    for run in sorted(local_folders().glob("*/*")):
-        run_address = address_of(run)
-        if run_address and any(_stages_of(run)):  # not one mistyped
-            lines += _run_lines(run, run_address)
     return [*lines, *(_lines_below(address) if address else ())]
 
 

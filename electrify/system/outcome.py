@@ -14,7 +14,7 @@ from types import FrameType
 
 from electrify.system.progress import Stopped, drop_unread, handle_stop_signals, log
 
-_AGAIN = "the same command goes on"
+_AGAIN = "the same command resumes"
 _ADVICE = {
     errno.ENOSPC: f"make room there; {_AGAIN}",
     errno.EDQUOT: f"make room there, or have the quota raised; {_AGAIN}",

@@ -29,7 +29,6 @@ from electrify.stage.remote import (
     open_address,
     open_run,
     pull,
-    pull_figures,
     push_rewritten,
 )
 from electrify.stage.run import run_stage
@@ -139,8 +138,6 @@ def test_another_machine_goes_on_where_one_has_ended(tmp_path, address, monkeypa
     assert whole(address)
     second = machine("two", tmp_path, address, monkeypatch)
     assert status(clean(second)).state == "done"
-    assert {p.name for p in (second / "clean").iterdir()} == {".sent", NOT_COPIED, MANIFEST}
-    pull_figures(second)
     small = {".sent", NOT_COPIED, MANIFEST, "README.md", "report.json"}  # no data
     assert {p.name for p in (second / "clean").iterdir()} == small
     assert run_stage(clean(second), refuse) is False
@@ -317,7 +314,7 @@ def test_a_storage_that_fails_loses_doubles_and_tears_nothing(tmp_path, gs, stor
 @pytest.mark.parametrize(
     ("code", "words", "is_asked_again"),
     [
-        (503, "the same command goes on", True),
+        (503, "the same command resumes", True),
         (403, "account the right to read", False),
         (404, "bucket", False),
     ],
@@ -377,4 +374,4 @@ def test_a_config_works_in_a_folder_and_mirrors_its_checkpoints(memory, tmp_path
 def test_runs_at_an_address_are_listed(memory, tmp_path, monkeypatch):
     make(clean(machine("one", tmp_path, memory, monkeypatch)))
     lines = list_runs(Path("configs"), tmp_path / "none", memory.removesuffix("/run"))
-    assert lines.count(f"  {memory}  clean") == 2  # that this machine works on, and found there
+    assert f"  {memory}  clean" in lines
