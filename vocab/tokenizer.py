@@ -59,15 +59,10 @@ def build_tokenizer(
         special_tokens=[(CLS, vocabulary[CLS]), (SEP, vocabulary[SEP])],
     )
     tokenizer.decoder = decoders.WordPiece(prefix=PREFIX, cleanup=False)
-    tokenizer.add_special_tokens(
-        [
-            AddedToken(token, special=True, normalized=False)
-            for token in (*SPECIAL_TOKENS, *additional_special_tokens)
-        ]
-    )
-    tokenizer.add_tokens(
-        [AddedToken(word, normalized=False) for word in MASK_WORDS if word in vocabulary]
-    )
+    special = (*SPECIAL_TOKENS, *additional_special_tokens)
+    tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in special])
+    words = [word for word in MASK_WORDS if word in vocabulary]
+    tokenizer.add_tokens([AddedToken(word, normalized=False) for word in words])
     return tokenizer
 
 
@@ -152,10 +147,6 @@ def is_special(piece: str) -> bool:
     return len(piece) > 2 and piece[0] == "[" and piece[-1] == "]"
 
 
-def special_token_ids(tokenizer: Any) -> dict[str, int]:
-    return {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
-
-
 def pieces_of(tokenizer: Any) -> list[str]:
     """The pieces of a `tokenizers.Tokenizer`, by id."""
     return [tokenizer.id_to_token(index) for index in range(tokenizer.get_vocab_size())]
@@ -229,12 +220,10 @@ def _vocab_txt(path: Path) -> Path:
 
 def _from_text(file: Path) -> list[str]:
     try:
-        lines = file.read_bytes().decode("utf-8").split("\n")
+        text = file.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{file} is not UTF-8: {error}; give a vocabulary of text") from None
-    if lines and not lines[-1]:
-        lines.pop()
-    return [line.rstrip("\r") for line in lines]
+    return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 def _from_json(file: Path) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 
 from electrify.config.load import load_config
 from electrify.config.run import RunConfig
+from electrify.config.vocab import VocabConfig
 from electrify.stage.folder import Stage
 from electrify.stage.run import run_stage
 from vocab.counts.beam import WordCounter
@@ -92,6 +93,12 @@ def make_run(tmp_path, make_run_in):
         return make_run_in(tmp_path / "run", documents, **options)
 
     return make
+
+
+def vocab_options(size: int, min_frequency: int = 1, **options) -> VocabConfig:
+    """Not checked, so that a vocabulary may be small."""
+    defaults = {"surplus": 0.0, "limit_alphabet": 6000} | options
+    return VocabConfig.model_construct(size=size, min_frequency=min_frequency, **defaults)
 
 
 def count_words(texts: Iterable[str], lowercase: bool, split_digits: bool = False) -> Counter[str]:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.vocab.conftest import batches_of, count_words
+from tests.vocab.conftest import batches_of, count_words, vocab_options
 from vocab.pretokenize import normalizer, pre_tokenizer
 from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer
-from vocab.wordpiece.learn import Training, train_wordpiece
+from vocab.wordpiece.learn import train_wordpiece
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 
@@ -68,7 +68,7 @@ ALPHABET = (
 def tokenizer():
     text = " ".join(ALPHABET) + " 한글 한글이 가각 aZé ㅋㅋㅋ #1.1 漢a 👩\u200d👧"
     words = count_words([text + "".join(ALPHABET)], lowercase=False)
-    vocabulary = train_wordpiece(batches_of(words), Training(90, 1, surplus=0))
+    vocabulary = train_wordpiece(batches_of(words), vocab_options(90))
     return build_tokenizer(vocabulary.pieces, False)
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, pre_tokenizers
 
+from electrify.config.vocab import EncodeConfig
 from pipeline.work_folder import WorkFolder
 from vocab.encode import EncodedDocuments, cut_sentences, join_parts
 from vocab.shards.word_encoder import WordEncoder
@@ -121,7 +122,9 @@ def test_documents_without_tokens_are_counted_not_written(tmp_path):
     for name in names:
         with (tmp_path / name).open("wb") as file:
             np.savez(file, **arrays)
-    entries, counts = join_parts(WorkFolder(str(tmp_path)), names, tmp_path / "out", 100, 1000)
+    entries, counts = join_parts(
+        WorkFolder(str(tmp_path)), names, tmp_path / "out", 100, EncodeConfig()
+    )
     assert counts["train", "ko"] == {"num_unknown_tokens": 2, "num_documents_without_tokens": 4}
     assert counts["valid", "ko"] == {"num_unknown_tokens": 0, "num_documents_without_tokens": 2}
     (entry,) = entries["train", "ko"]

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.vocab.conftest import batches_of, count_words
+from tests.vocab.conftest import batches_of, count_words, vocab_options
 from vocab.pretokenize import CUT, morphemes_of
 from vocab.report import (
     SampleText,
@@ -10,7 +10,7 @@ from vocab.report import (
     vocab_report,
 )
 from vocab.tokenizer import build_tokenizer
-from vocab.wordpiece.learn import Training, train_wordpiece
+from vocab.wordpiece.learn import train_wordpiece
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 PIECES = [*SPECIAL_TOKENS, "학교", "##에서", "책", "##을", "a", "##b", "."]
@@ -37,10 +37,10 @@ def test_figures_of_a_language_are_weighted_by_count():
     assert report["unk_word_fraction"] == pytest.approx(0.1)
 
 
-def test_borders_that_pieces_miss_are_counted():
+def test_boundaries_that_pieces_miss_are_counted():
     # 학교|에서 and 책|을 are cut at their particle; 학교|를 is [UNK]: one piece, no border
     words = {f"학교{CUT}에서": 5, f"책{CUT}을": 2, f"학교{CUT}를": 3, "책": 90}
-    report = figures(words).borders()
+    report = figures(words).boundaries()
     assert report["num_distinct_words"] == 3
     assert report["boundary_fraction"] == pytest.approx(0.7)
     assert report["aligned_fraction"] == pytest.approx(0.7)
@@ -66,7 +66,7 @@ def test_morphemes_beat_whitespace_at_the_particles(documents):
     marked = {CUT.join(p): words[word] for word, p in zip(listed, parts, strict=True)}
     share = {}
     for name, trained in (("whitespace", words), ("kiwi", marked)):
-        pieces = train_wordpiece(batches_of(trained), Training(600, 1, surplus=0.0)).pieces
+        pieces = train_wordpiece(batches_of(trained), vocab_options(600)).pieces
         tokenizer = build_tokenizer(pieces, lowercase=False)
         share[name] = vocab_report(tokenizer, batches_of(marked, "ko"), [])["borders"]
     assert share["kiwi"]["boundary_fraction"] > 0.95

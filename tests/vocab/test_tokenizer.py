@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from tests.vocab.conftest import batches_of, count_words
+from tests.vocab.conftest import batches_of, count_words, vocab_options
 from vocab.pretokenize import CUT, morphemes_of
 from vocab.tokenizer import build_tokenizer, load_tokenizer, read_pieces, save_tokenizer
-from vocab.wordpiece.learn import Training, train_wordpiece
+from vocab.wordpiece.learn import train_wordpiece
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 EXTRA = ["École café CAFÉ", "漢字と한글 「가」", "좋아요👍🏻 🙂🙂가", "₩100 50% a_b"]
@@ -26,7 +26,7 @@ def build(documents, lowercase=False):
     listed = sorted(words)
     parts = morphemes_of(listed, "all")
     marked = {CUT.join(p): words[word] for word, p in zip(listed, parts, strict=True)}
-    training = Training(640, 1, surplus=0, lowercase=lowercase)
+    training = vocab_options(640, lowercase=lowercase)
     vocabulary = train_wordpiece(batches_of(marked), training)
     return build_tokenizer(vocabulary.pieces, lowercase)
 

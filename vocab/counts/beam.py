@@ -61,8 +61,8 @@ def write_word_counts(
 
     Each distinct word is cut into its parts once, by the worker that sums its counts. The bytes do
     not depend on the runner or on the order in which row groups are read. An attempt that was
-    stopped goes on if the stage's `plan` is the same. `ValueError` if counts are missing where this
-    process reads them.
+    stopped is resumed if the stage's `plan` is the same. `ValueError` if counts are missing where
+    this process reads them.
     """
     with work_folder("train-vocab", options.work_dir, output.parent, plan) as work:
         groups = share_documents(work, options.work_dir, documents)
@@ -116,17 +116,9 @@ def _count(
 
 
 def _packed_counts(group: RowGroup, rules: WordRules) -> Iterator[dict[int, bytes]]:
-    for language, words in count_row_group(group, rules):
-        if len(words):
-            yield pack_words(language, words)
-
-
-def count_row_group(
-    group: RowGroup, rules: WordRules, max_strings: int = MAX_STRINGS
-) -> Iterator[tuple[str, pa.Table]]:
     """Words of one row group with their counts, by language.
 
-    Handed out whenever `max_strings` strings are remembered, so a word may come again.
+    Handed out whenever `MAX_STRINGS` strings are remembered, so a word may come again.
     """
     counters: dict[str, WordCounter] = {}
     for batch in read_columns(group, ["text", "language"], _BATCH_BYTES):
@@ -135,15 +127,16 @@ def count_row_group(
             if language not in counters:
                 counters[language] = WordCounter(rules.lowercase, rules.split_digits)
             counters[language].add(texts.filter(pc.equal(languages, language)))
-            if counters[language].num_strings > max_strings:
-                yield language, counters.pop(language).words()
-    while counters:
-        language, counter = counters.popitem()
-        yield language, counter.words()
+            if counters[language].num_strings > MAX_STRINGS:
+                yield pack_words(language, counters.pop(language).words())
+    for language, counter in counters.items():
+        yield pack_words(language, counter.words())
 
 
 def pack_words(language: str, words: pa.Table) -> dict[int, bytes]:
     """Words with their counts by shard, as Arrow streams with a column of the language."""
+    if not len(words):
+        return {}
     words = words.combine_chunks()
     shards = shards_of(words["word"].chunk(0))
     order = np.argsort(shards, kind="stable")
@@ -174,8 +167,7 @@ def _serialized(words: pa.Table) -> bytes:
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
     with pa.ipc.new_stream(sink, words.schema, options=options) as stream:
         stream.write_table(words)
-    blob: bytes = sink.getvalue().to_pybytes()
-    return blob
+    return bytes(sink.getvalue())
 
 
 def sum_words(packed: Iterable[bytes]) -> pa.Table:

@@ -122,7 +122,7 @@ class SentenceMode:
     def __init__(self, stream: TokenStream, length: int, key: object) -> None:
         del key  # nothing is drawn
         tables = [_sentence_table(shard, length - 2) for shard in stream.shards]
-        starts = [of[0] + base for of, base in zip(tables, stream.token_starts, strict=False)]
+        starts = [of[0] + base for of, base in zip(tables, stream.tokens.starts, strict=False)]
         self._starts = np.concatenate([np.zeros(0, np.int64), *starts])
         self._lengths = np.concatenate([np.zeros(0, np.int32), *(of[1] for of in tables)])
         self.num_sequences = len(self._starts)

@@ -92,7 +92,7 @@ def test_packed_words_sum_to_what_was_written(written):
     packed = {}
     for language, counts in written:
         expected[language].update(counts)
-        for shard, words in pack_words(language, table_of(counts)).items() if counts else ():
+        for shard, words in pack_words(language, table_of(counts)).items():
             packed.setdefault(shard, []).append(words)
     for shard, streams in packed.items():
         table = sum_words(streams)
@@ -110,7 +110,7 @@ def test_a_stopped_count_resumes_with_what_was_counted(
 ):
     paths = write_documents(tmp_path / "clean", documents, 2, 5)
     whole = count(paths, tmp_path / "whole.parquet").read_bytes()
-    counted, write, calls = word_counts.count_row_group, word_counts._write_shard, []
+    counted, write, calls = word_counts._packed_counts, word_counts._write_shard, []
 
     def noted(group, rules):
         calls.append(group.number)
@@ -122,7 +122,7 @@ def test_a_stopped_count_resumes_with_what_was_counted(
             raise OSError("stopped here")
         return write(words, *rest)
 
-    monkeypatch.setattr(word_counts, "count_row_group", noted)
+    monkeypatch.setattr(word_counts, "_packed_counts", noted)
     monkeypatch.setattr(word_counts, "_write_shard", stopped)
     beam = BeamConfig(work_dir=work_dir)
     arguments = (paths, tmp_path / "again.parquet", NOMINAL, {}, beam)
