@@ -181,6 +181,8 @@ def scatter_svg(
     A line has the colour of the points of its name. Labels stand above their marks.
     """
     colors = {name: _color(index) for index, name in enumerate({**points, **lines})}
+    above: dict[str, Any] = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
+    every = [mark for marks in points.values() for mark in marks]
     with _new_axes(300.0, x_label, y_label) as (axes, svg):
         for name, line in lines.items():
             axes.plot(*zip(*line, strict=True), color=colors[name], linewidth=1.2, alpha=0.7)
@@ -188,19 +190,11 @@ def scatter_svg(
             for x, y, label in marks:
                 axes.plot(x, y, color=colors[name], markersize=6, marker=_marker(index))
                 text = shorten(label, _MAX_LABEL_COLUMNS)
-                axes.annotate(
-                    text,
-                    (x, y),
-                    xytext=(0, 6),
-                    textcoords="offset points",
-                    ha="center",
-                    fontsize=FONT - 1.5,
-                )
+                axes.annotate(text, (x, y), fontsize=FONT - 1.5, **above)
         axes.margins(0.12)
-        marks = [mark for of in points.values() for mark in of]
-        plain = [(x, y) for x, y, _ in marks]
-        _scale_axes(axes, [*plain, *(p for line in lines.values() for p in line)], log_x, False)
-    texts = [f"{label} ({tick_text(x)}, {tick_text(y)})" for x, y, label in marks]
+        places = [(x, y) for x, y, _ in every] + [p for line in lines.values() for p in line]
+        _scale_axes(axes, places, log_x, False)
+    texts = [f"{label} ({tick_text(x)}, {tick_text(y)})" for x, y, label in every]
     return _svg_text(svg, prefix, f"{y_label} against {x_label}: {', '.join(texts)}")
 
 
@@ -245,13 +239,12 @@ def bar_svg(
     height = max(90.0, 46.0 + len(shown) * (10.0 + 14.0 * len(series)))
     with _new_axes(height, "", y_label, shown) as (axes, svg):
         for index, (name, values) in enumerate(series.items()):
+            below = (index - (len(series) - 1) / 2) * size
             bars = axes.barh(
-                [i + (index - (len(series) - 1) / 2) * size for i in range(len(shown))],
-                [
-                    v if isfinite(v) else 0.0 for _, v in zip(shown, values, strict=True)
-                ],  # no bar, and "n/a"
+                [place + below for place, _ in enumerate(zip(shown, values, strict=True))],
+                _drawn_lengths(values),
                 height=size * 0.92,
-                xerr=[e if isfinite(e) else 0.0 for e in errors[name]] if name in errors else None,
+                xerr=_drawn_lengths(errors[name]) if name in errors else None,
                 color=_color(index),
                 error_kw={"ecolor": INK, "capsize": 3, "elinewidth": 1},
             )
@@ -260,6 +253,11 @@ def bar_svg(
         axes.set_xmargin(0.12)  # room for the values
         _name_places(axes, shown)
     return _svg_text(svg, prefix, f"{y_label}: {', '.join(labels)}")
+
+
+def _drawn_lengths(values: Sequence[float]) -> list[float]:
+    """Of bars; where there is none, "n/a" says so."""
+    return [value if isfinite(value) else 0.0 for value in values]
 
 
 def _color(index: int) -> str:

@@ -1,4 +1,4 @@
-"""How a command ends: what stopped it in a line that says how to go on, and its exit status."""
+"""How a command ends: what stopped it, the next step, and its exit status."""
 
 import difflib
 import errno
