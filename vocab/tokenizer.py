@@ -16,15 +16,9 @@ from tokenizers.models import WordPiece
 from electrify.stage.folder import file_sha256, write_json, write_text
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError, panics_as_errors
-from vocab.pretokenize import (
-    MASK_WORDS,
-    MAX_WORD_CHARACTERS,
-    PlainWords,
-    normalizer,
-    pre_tokenizer,
-)
+from vocab.pretokenize import MASK_WORDS, PlainWords, normalizer, pre_tokenizer
 from vocab.wordpiece.merges import PREFIX, SPECIAL_TOKENS
-from vocab.wordpiece.segment import isolated_pattern
+from vocab.wordpiece.segment import isolated_pattern, wordpiece_model
 
 TOKENIZER_FILE = "tokenizer.json"
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS
@@ -44,13 +38,7 @@ def build_tokenizer(
     assert set(pieces) >= {*SPECIAL_TOKENS, *additional_special_tokens}
     vocabulary = {piece: index for index, piece in enumerate(pieces)}
     assert len(vocabulary) == len(pieces), "a piece stands twice"
-    model = WordPiece(
-        vocabulary,
-        unk_token=UNK,
-        max_input_chars_per_word=MAX_WORD_CHARACTERS,
-        continuing_subword_prefix=PREFIX,
-    )
-    tokenizer = Tokenizer(model)
+    tokenizer = Tokenizer(wordpiece_model(vocabulary))
     tokenizer.normalizer = normalizer(lowercase)
     tokenizer.pre_tokenizer = pre_tokenizer(split_digits, _isolated(pieces))
     tokenizer.post_processor = processors.TemplateProcessing(
