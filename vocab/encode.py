@@ -216,7 +216,6 @@ def _check_splits(entries: Mapping[Key, Sequence[ShardEntry]], valid_fraction: f
 
 
 def _log_packing(config: RunConfig, folder: Path) -> None:
-    """Say what the config's packing will make of the tokens."""
     options, shards = config.pretrain, TokenShards(folder)
     for split in SPLITS:
         try:

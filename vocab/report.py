@@ -61,8 +61,6 @@ NUM_CROSSED = 20  # boundaries named in the report
 
 
 class SampleText(NamedTuple):
-    """A document for the report."""
-
     language: str
     source: str
     text: str

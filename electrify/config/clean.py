@@ -205,7 +205,6 @@ class CleanConfig(CleanRules):
     """`stop` at a damaged file, or `keep` its readable rows."""
 
     def rules_for(self, language: str) -> CleanRules:
-        """The rules of one language."""
         common = self.model_dump(include=set(CleanRules.model_fields), exclude_none=True)
         given = self.language.get(language)
         own = given.model_dump(exclude_none=True) if given else {}

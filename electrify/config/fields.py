@@ -84,7 +84,6 @@ def check_texts(name: str) -> str:
 
 
 def unknown_texts(name: str) -> UserError:
-    """The error for what is neither a suite or task nor a file."""
     return UserError(f"{name!r} is no suite, task or file{nearest(name, TEXT_NAMES)}")
 
 

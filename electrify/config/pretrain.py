@@ -229,12 +229,10 @@ class PretrainConfig(SequenceConfig):
 
     @property
     def generator_hidden_size(self) -> int:
-        """Width of the generator."""
         return round(self.hidden_size * self.generator_hidden_fraction)
 
     @property
     def generator_num_hidden_layers(self) -> int:
-        """Depth of the generator."""
         return max(1, round(self.num_hidden_layers * self.generator_layers_fraction))
 
     @property
@@ -257,7 +255,6 @@ class PretrainConfig(SequenceConfig):
 
     @property
     def has_generator(self) -> bool:
-        """Whether a generator network is trained."""
         return self.objective != "mlm" and self.generator == "learned"
 
     @property
@@ -275,12 +272,10 @@ class PretrainConfig(SequenceConfig):
 
     @property
     def has_language_head(self) -> bool:
-        """Whether the main network predicts tokens."""
         return self.objective in _PREDICTS_TOKENS
 
     @property
     def main_weight(self) -> float:
-        """The factor of the main network's loss."""
         if self.discriminator_weight is not None:
             return self.discriminator_weight
         return 1.0 if self.has_language_head else 50.0
@@ -304,7 +299,6 @@ class PretrainConfig(SequenceConfig):
 
     @property
     def curriculum_ends(self) -> tuple[int, ...]:
-        """The step at which each phase of the curriculum ends."""
         fractions = accumulate(phase.steps_fraction for phase in self.curriculum)
         return tuple(round(self.num_steps * fraction) for fraction in fractions)
 

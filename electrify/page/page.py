@@ -94,7 +94,6 @@ class Page:
         self._add("heading", text=text, level=level, anchor=level == 2 and len(self._headings))
 
     def paragraph(self, text: str) -> None:
-        """Plain text."""
         self._add("paragraph", text=text)
 
     def verdict(self, text: str) -> None:
@@ -267,13 +266,11 @@ class Page:
         self._add("plot", title=title, svg=svg, keys=keys)
 
     def text(self) -> str:
-        """The page as HTML."""
         return _template().render(
             title=self.title, subtitle=self.subtitle, headings=self._headings, parts=self._parts
         )
 
     def write(self, path: Path) -> None:
-        """Write the page whole or not at all."""
         write_text(path, self.text())
 
     def _add(self, kind: str, **values: Any) -> None:
@@ -302,7 +299,6 @@ def _template() -> Template:
 
 
 def _cell(value: object, is_right: bool) -> tuple[str, str]:
-    """Class and text."""
     text = format_number(value)
     return "num" if is_right else "short" if len(text) <= _SHORT_CHARACTERS else "long", text
 

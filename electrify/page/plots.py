@@ -58,7 +58,6 @@ _UNPRINTABLE = re.compile(
 
 
 def series_color(index: int) -> str:
-    """CSS colour of the series at `index`."""
     return f"var(--series-{index % len(PALETTE)})"
 
 
@@ -278,7 +277,6 @@ def _name_places(axes: "Axes", labels: Sequence[str]) -> None:
 
 
 def _few_ticks(axis: "Axis") -> None:
-    """About five short ticks."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis.set_major_locator(MaxNLocator(5, steps=(1, 2, 2.5, 5, 10)))

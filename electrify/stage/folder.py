@@ -58,7 +58,6 @@ class Stage:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """Everything that decides the result."""
         return {"stage": self.name, "config": dict(self.config), "inputs": dict(self.inputs)}
 
 
@@ -228,7 +227,6 @@ def fingerprint(path: str) -> str:
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -308,7 +306,6 @@ def plan_difference(content: bytes, stage: Stage) -> str | None:
 
 
 def other_work(place: object, change: str) -> UserError:
-    """The error for unfinished work of another plan."""
     return UserError(
         f"{place} is the unfinished work of another config or other inputs: {change}. Give the run "
         "another output_dir, or --overwrite to drop that work"

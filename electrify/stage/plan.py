@@ -116,7 +116,6 @@ def pretrain_stage(config: RunConfig) -> Stage:
 
 
 def pretrain_options(config: RunConfig) -> dict[str, Any]:
-    """The options that decide what pretraining results in."""
     options = _options(config.pretrain, leave_out=set(KEEPING_OPTIONS))
     return options | {"seed": config.seed}
 
@@ -128,7 +127,6 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def checkpoint_step(path: Path) -> int:
-    """Of a folder `checkpoint-<step>`."""
     return int(path.name.split("-")[-1])
 
 

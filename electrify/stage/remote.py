@@ -276,7 +276,6 @@ def push_rewritten(folder: Path) -> None:
 
 
 def push_report(run: Path) -> None:
-    """Put the report of a run at its address."""
     _push_files(run, [name for name in REPORTS if (run / name).is_file()])
 
 

@@ -62,7 +62,6 @@ class Folder:
         return Folder, (self.address,)
 
     def url(self, name: str) -> str:
-        """The address of a file."""
         return f"{self.address}/{name}"
 
     def files(self, below: str = "") -> dict[str, int]:
@@ -83,15 +82,12 @@ class Folder:
         return sorted(path.rstrip("/").rpartition("/")[2] for path in paths)
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file or folder of that name."""
         return self._ask("reading", name, self._exists)
 
     def read(self, name: str) -> bytes:
-        """The content of a small file."""
         return bytes(self._ask("reading", name, self._fs.cat_file))
 
     def read_all(self, names: Sequence[str]) -> list[bytes]:
-        """`read` several files at once."""
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             return [*threads.map(self.read, names)]
 
@@ -149,7 +145,6 @@ class Folder:
         return sum(sizes.values())
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
         with suppress(FileNotFoundError):  # or the answer to the first request was lost
             self._ask("removing", name, self._fs.rm_file)
 

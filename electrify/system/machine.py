@@ -102,7 +102,6 @@ def bf16_flag() -> str | None:
 
 
 def _cpuinfo(field: str) -> str:
-    """A field of the first core; empty where the system has none."""
     lines = _CPUINFO.read_text(encoding="utf-8").splitlines() if _CPUINFO.is_file() else []
     fields = (line.partition(":") for line in lines)
     return next((value.strip() for name, _, value in fields if name.strip() == field), "")

@@ -37,12 +37,10 @@ def setup_logging() -> None:
 
 
 def log(message: str) -> None:
-    """Write one line for the user."""
     _LOG.info(message)
 
 
 def warn(message: str) -> None:
-    """Write one line that the user should act on."""
     _LOG.warning("warning: %s", message)
 
 

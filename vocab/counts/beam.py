@@ -276,7 +276,6 @@ class WordCounter:
 
 
 def sum_counts(tables: list[pa.Table]) -> pa.Table:
-    """Each word once, with the sum of its counts."""
     summed = pa.concat_tables([COUNTED.empty_table(), *tables]).group_by("word", use_threads=False)
     return summed.aggregate([("count", "sum")]).rename_columns(COUNTED.names)
 

@@ -330,7 +330,6 @@ class TokenShards:
         return sorted(self.index["splits"].get(split, {}))
 
     def stream(self, split: str, language: str) -> TokenStream:
-        """All tokens of a split in one of its languages."""
         return TokenStream(self._shards[split, language], self.dtype)
 
     def _open(self, folder: Path, shard: Mapping[str, Any]) -> Shard:

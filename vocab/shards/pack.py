@@ -246,7 +246,6 @@ class PackedSequences:
         return ids, types.view(np.uint8)
 
     def accounting(self) -> Accounting:
-        """Count the tokens of all sequences."""
         stream, total = self._stream, self.num_sequences
         filled = special = 0
         for start in range(0, total, _CHUNK):
