@@ -207,8 +207,12 @@ def clean(
     beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
 ) -> None:
     """Clean and deduplicate raw text."""
+    from electrify.check.inputs import check_corpus
+
     _spare_address_space()
-    _clean(_load(config, overrides, is_cleaned=True), beam.obj, overwrite)
+    run = _load(config, overrides)
+    check_corpus(run)
+    _clean(run, beam.obj, overwrite)
 
 
 @_verb(f"train-vocab {DEMO}")
@@ -252,10 +256,6 @@ def export(
     overwrite: Overwrite = False,
 ) -> None:
     """Write the last checkpoint for `transformers`, and as ONNX."""
-    from electrify.check.inputs import check_output
-    from electrify.config.load import evaluation_of
-    from electrify.stage.remote import open_run
-
     changes = [*(["export.onnx.force=true"] if force else []), *overrides, *_data_dir(data_dir)]
     if model is None and config is None:
         raise UsageError("give a run's config, electrify export configs/NAME.toml, or --model")
@@ -263,8 +263,7 @@ def export(
         raise UsageError(f"--model {model} goes with --onnx, and without a config")
     run: EvaluationRun
     if model:
-        run = open_run(evaluation_of(model, changes))
-        check_output(run)
+        run = _evaluation(model, None, changes)
     else:
         from model.export import export
 
@@ -590,16 +589,14 @@ def doctor() -> int:
 # --- what verbs share -----------------------------------------------------------------------------
 
 
-def _load(config: str, changes: Sequence[str], is_cleaned: bool = False) -> "RunConfig":
-    """The config of a verb, checked before any work: `is_cleaned`, its sources, too."""
-    from electrify.check.inputs import check_corpus, check_output
+def _load(config: str, changes: Sequence[str]) -> "RunConfig":
+    """The config of a verb; its output is checked before any work."""
+    from electrify.check.inputs import check_output
     from electrify.config.load import load_config
     from electrify.stage.remote import open_run
 
     run = open_run(load_config(config, changes))
     check_output(run)
-    if is_cleaned:
-        check_corpus(run)
     return run
 
 

@@ -81,7 +81,7 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
         write_json(folder / "report.json", report)
         report_page(report, f"{config.name}: vocabulary").write(folder / "report.html")
         _log_report(report)
-        _warn_of_unknown(report["sources"], options, tokenizer)
+        _warn_of_unknown(report["sources"], options)
         return counts
 
     run_stage(stage, work, overwrite)
@@ -167,9 +167,7 @@ def _log_report(report: Mapping[str, Any]) -> None:
         log(f"{language}: {fertility:.2f} pieces a word, {unknown:.3f} % of words have [UNK]")
 
 
-def _warn_of_unknown(
-    sources: Sequence[Mapping[str, Any]], options: VocabConfig, tokenizer: Any
-) -> None:
+def _warn_of_unknown(sources: Sequence[Mapping[str, Any]], options: VocabConfig) -> None:
     given = f"vocab.extend = {options.extend!r}, " if options.extend else ""
     advice = f"Set vocab.size above {options.size:,}: part of the new pieces are characters"
     if options.extend:
@@ -177,4 +175,4 @@ def _warn_of_unknown(
     for of in sources:
         coverage = Coverage(of["num_pieces"], of["num_unknown_pieces"])
         what = f"{given}{of['language']} text of {of['source']}"
-        warn_of_unknown(coverage, what, tokenizer, advice)
+        warn_of_unknown(coverage, what, advice)
