@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterable
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from electrify.config.fields import PROBE_SUITES
-from electrify.config.load import load_config, toml_key, toml_value
+from electrify.config.load import flatten, load_config, toml_value
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest
 from electrify.stage.remote import is_address, names_below
@@ -47,7 +47,7 @@ def describe_config(config: RunConfig) -> list[str]:
     """
     return [
         f"# {key} is not set" if value is None else f"{key} = {toml_value(value)}"
-        for key, value in _flatten(config.model_dump(mode="json"), "")
+        for key, value in flatten(config.model_dump(mode="json"))
     ]
 
 
@@ -213,18 +213,6 @@ def _lines_below(address: str) -> list[str]:
     done = {run: _ordered(stages) for run, stages in sorted(runs.items())}
     lines = [f"  {place}{run}  {', '.join(stages)}" for run, stages in done.items() if stages]
     return ["", f"runs at {place}", *(lines or ["  none"])]
-
-
-def _flatten(value: Any, prefix: str) -> list[tuple[str, Any]]:
-    if isinstance(value, dict):
-        return [
-            pair
-            for key, inner in value.items()
-            for pair in _flatten(inner, f"{prefix}.{toml_key(key)}" if prefix else key)
-        ]
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return [pair for i, inner in enumerate(value) for pair in _flatten(inner, f"{prefix}[{i}]")]
-    return [(prefix, value)]
 
 
 def check_machine() -> tuple[list[str], bool]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
+from electrify.config.load import flatten
 from electrify.stage.lock import recover, replace_folder
 from electrify.storage.files import inner_path, parse_json
 from electrify.system.machine import git_commit, peak_memory_mb, versions
@@ -82,35 +83,14 @@ def difference(made: Mapping[str, Any], stage: Stage) -> str | None:
     """The first input or option of a plan or manifest that is not the stage's; of an option both
     values. None if there is none."""
     plan = canonical(stage.plan)
-    before, after = made["inputs"], plan["inputs"]
-    for name in sorted({*before, *after}):
-        if before.get(name) != after.get(name):
+    for name in sorted({*made["inputs"], *plan["inputs"]}):
+        if made["inputs"].get(name) != plan["inputs"].get(name):
             return f"inputs {name} changed"
-    return _difference(made["config"], plan["config"], "config")
-
-
-def _difference(before: Any, after: Any, name: str) -> str | None:
-    if isinstance(before, dict) and isinstance(after, dict):
-        mark = " " if name == "config" else "."
-        parts = [
-            (before.get(key), after.get(key), f"{name}{mark}{key}")
-            for key in sorted({*before, *after})
-        ]
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        pairs = zip(before, after, strict=True)
-        parts = [(old, new, f"{name}[{i}]") for i, (old, new) in enumerate(pairs)]
-    else:
-        if before == after:
-            return None
-        return f"{name} changed from {_given(before)!r} to {_given(after)!r}"
-    return next(filter(None, (_difference(*part) for part in parts)), None)
-
-
-def _given(value: Any) -> Any:
-    """Of a section what is set."""
-    if not isinstance(value, dict):
-        return value
-    return {name: of for name, of in value.items() if of is not None}
+    before, after = dict(flatten(made["config"])), dict(flatten(plan["config"]))
+    for key in sorted({*before, *after}):
+        if before.get(key) != after.get(key):
+            return f"config {key} changed from {before.get(key)!r} to {after.get(key)!r}"
+    return None
 
 
 def is_whole(stage: Stage) -> bool:

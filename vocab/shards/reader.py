@@ -1,13 +1,12 @@
 """Batches of packed sequences from a folder of shards, each from its position alone.
 
-The position is all there is to save: a run that goes on at step s reads on at position s times the
+The position is all there is to save: a run that resumes at step s reads on at position s times the
 batch size, bit for bit, and batch size or number of ranks may change without a loader state.
 
-The order of sequences is endless: languages in their shares, each in shuffled epochs of its own.
+The order of sequences is endless: languages by their fractions, each in shuffled epochs of its own.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,9 +112,6 @@ def _table(quotas: Int64s, key: int) -> tuple[Int64s, Int64s]:
     return language[order], nth[order]
 
 
-_STRETCH = 4096  # positions whose order is computed at once
-
-
 class SequenceReader:
     """One split of a shards folder as an endless, shuffled run of sequences of L tokens."""
 
@@ -127,7 +123,10 @@ class SequenceReader:
         seed: int,
         sequence_length: int | None = None,
     ) -> None:
-        """As the options say, but for another length."""
+        """As the options say, but for another length.
+
+        `UserError` if no language fills a sequence.
+        """
         length = sequence_length or options.sequence_length
         self.languages = shards.languages(split)
         streams = [shards.stream(split, language) for language in self.languages]
@@ -138,15 +137,25 @@ class SequenceReader:
             for language, stream in zip(self.languages, streams, strict=True)
         ]
         sizes = [packed.num_sequences for packed in self._packed]
-        num_tokens = [stream.num_tokens for stream in streams]
-        _check_sizes(split, length, self.languages, num_tokens, sizes)
+        if not sum(sizes):
+            raise UserError(
+                f"the {sum(stream.num_tokens for stream in streams):,} tokens of the {split} split "
+                f"do not fill one sequence of pretrain.sequence_length = {length} ({length - 2} "
+                "tokens of one language needed): give more text, a "
+                f"{'larger' if split == 'valid' else 'smaller'} encode.valid_fraction or a shorter "
+                'pretrain.sequence_length, or pretrain.packing = "sentence", which pads'
+            )
+        for language, stream, size in zip(self.languages, streams, sizes, strict=True):
+            if not size:
+                warn(
+                    f"{language} is left out of the {split} split: its {stream.num_tokens:,} "
+                    f"tokens do not fill one sequence of {length}"
+                )
         self.num_sequences = sum(sizes)  # of one pass over everything
         self.sequence_length = length
         self.is_full = all(packed.mode.is_full for packed in self._packed)
         self.schedule = Schedule(sizes, options.mixture.temperature, make_key(seed, split))
         self._dtype = shards.dtype
-        # a batch of 128 by itself takes 0.5 ms, in calls of NumPy on short arrays
-        self._stretch = lru_cache(maxsize=2)(self._order)
 
     def indices(self, first: int, count: int, rank: int = 0, num_ranks: int = 1) -> Int64s:
         """The sequences at positions first ... first + count of the endless order.
@@ -154,31 +163,18 @@ class SequenceReader:
         Rank r of R gets every R-th of them, from the r-th on: together the ranks get what one alone
         would.
         """
-        stop = first + count
-        numbers = range(first // _STRETCH, -(-stop // _STRETCH))
-        stretches = [
-            self._stretch(number)[max(first - number * _STRETCH, 0) : stop - number * _STRETCH]
-            for number in numbers
-        ]
-        return np.concatenate(stretches)[rank::num_ranks] if stretches else np.zeros(0, np.int64)
+        return self.schedule.indices(np.arange(first + rank, first + count, num_ranks))
 
     def sequences(self, indices: Int64s) -> tuple[Tokens, NDArray[np.uint8]]:
         """Sequences by number, 0 ... `num_sequences`, language after language: ids [n, L] as narrow
         as the shards, types [n, L] uint8."""
         language, local = self.schedule.locate(indices)
-        present: list[int] = np.unique(language).tolist()
-        if len(present) == 1:
-            return self._packed[present[0]].batch(local)
         shape = len(indices), self.sequence_length
         ids, types = np.empty(shape, self._dtype), np.empty(shape, np.uint8)
-        for number in present:
+        for number in np.unique(language).tolist():
             rows = np.flatnonzero(language == number)
             ids[rows], types[rows] = self._packed[number].batch(local[rows])
         return ids, types
-
-    def _order(self, number: int) -> Int64s:
-        """The sequences at `_STRETCH` positions, the `number`-th so many."""
-        return self.schedule.indices(np.arange(_STRETCH) + number * _STRETCH)
 
     def language_numbers(self, indices: Int64s) -> Int64s:
         """The place in `languages` of the language of each of these sequences."""
@@ -191,26 +187,3 @@ class SequenceReader:
     def passes(self, num_sequences: int) -> dict[str, float]:
         """How often each language's text is read in so many sequences."""
         return dict(zip(self.languages, self.schedule.passes(num_sequences), strict=True))
-
-
-def _check_sizes(
-    split: str,
-    sequence_length: int,
-    languages: Sequence[str],
-    num_tokens: Sequence[int],
-    sizes: Sequence[int],
-) -> None:
-    if not sum(sizes):
-        raise UserError(
-            f"the {sum(num_tokens):,} tokens of the {split} split do not fill one sequence of "
-            f"pretrain.sequence_length = {sequence_length} ({sequence_length - 2} tokens of one "
-            "language needed): give more text, a "
-            f"{'larger' if split == 'valid' else 'smaller'} encode.valid_fraction or a shorter "
-            'pretrain.sequence_length, or pretrain.packing = "sentence", which pads'
-        )
-    for language, tokens, size in zip(languages, num_tokens, sizes, strict=True):
-        if not size:
-            warn(
-                f"{language} is left out of the {split} split: its {tokens:,} tokens do not fill "
-                f"one sequence of {sequence_length}"
-            )

@@ -81,18 +81,6 @@ def test_reading_goes_on_from_a_number_alone_and_ranks_get_what_one_would(folder
     assert (batch(reader(folder, packing, 0.3, seed=1), 0, 400)[0] != whole[0]).any()
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.3])
-def test_a_batch_is_a_stretch_of_the_order_wherever_it_begins(folder, temperature):
-    """The order is computed in stretches of 4,096, which no batch needs to keep to."""
-    found = reader(folder, temperature=temperature)
-    for first, count in [(0, 1), (4090, 20), (4096, 4096), (100_000, 9000), (5, 0), (8192, 0)]:
-        for rank, num_ranks in [(0, 1), (2, 3)]:
-            positions = np.arange(first + rank, first + count, num_ranks)
-            indices = found.indices(first, count, rank, num_ranks)
-            assert (indices == found.schedule.indices(positions)).all()
-            assert len(indices) == len(positions)
-
-
 def test_a_language_shorter_than_a_sequence_is_left_out_and_named(folder, caplog):
     found = reader(folder, "full", 0.3, length=510)
     assert "fr is left out of the train split" in caplog.text
