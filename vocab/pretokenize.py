@@ -165,16 +165,16 @@ def nominal_pieces(word: str, morphemes: Iterable[Morpheme], cuts: Cuts) -> list
 
     A morpheme that shares a syllable with the one before cannot be cut off.
     """
-    borders, reached, previous = {0, len(word)}, 0, ""
+    boundaries, reached, previous = {0, len(word)}, 0, ""
     for morpheme in morphemes:
-        if reached <= morpheme.start < len(word) and _is_border(previous, morpheme.tag, cuts):
-            borders.add(morpheme.start)
+        if reached <= morpheme.start < len(word) and _is_boundary(previous, morpheme.tag, cuts):
+            boundaries.add(morpheme.start)
         reached = max(reached, morpheme.start + morpheme.len)
         previous = morpheme.tag
-    return [word[start:stop] for start, stop in pairwise(sorted(borders))]
+    return [word[start:stop] for start, stop in pairwise(sorted(boundaries))]
 
 
-def _is_border(previous: str, tag: str, cuts: Cuts) -> bool:
+def _is_boundary(previous: str, tag: str, cuts: Cuts) -> bool:
     # Sejong tags: J particles, VCP copula, N nouns, X affixes, S and W symbols, E endings
     if cuts == "particles":
         return tag.startswith(("J", "VCP"))

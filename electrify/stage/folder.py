@@ -255,7 +255,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 def open_partial(stage: Stage, overwrite: bool) -> None:
-    """Make the partial folder, or go on with the one that is there if it is of the same plan.
+    """Make the partial folder, or resume the one that is there if it is of the same plan.
 
     `ValueError` if it is the resumable work of another plan, unless `overwrite`.
     """
@@ -270,7 +270,7 @@ def open_partial(stage: Stage, overwrite: bool) -> None:
                 return
             if not overwrite:
                 raise other_work(stage.partial, change)
-        # the plan first: without it nobody goes on with what a kill leaves of the folder
+        # the plan first: without it nobody resumes what a kill leaves of the folder
         plan_path.unlink(missing_ok=True)
         shutil.rmtree(stage.partial)
     stage.partial.mkdir(parents=True)

@@ -47,7 +47,7 @@ def marked_encoding(head: bytes) -> str | None:
 
 @cache
 def reads_lines_alone(encoding: str) -> bool:
-    """Whether a line can be decoded without the others: ASCII is ASCII, and no state goes on."""
+    """Whether a line can be decoded without the others: ASCII is ASCII, and there is no state."""
     name = codecs.lookup(encoding).name
     if name.startswith(("utf-7", "hz", "iso2022")):
         return False

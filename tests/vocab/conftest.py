@@ -16,6 +16,7 @@ from electrify.stage.folder import Stage
 from electrify.stage.run import run_stage
 from vocab.counts.beam import WordCounter
 from vocab.counts.words import BATCH_WORDS, Batches, WordBatch
+from vocab.pretokenize import CUT, morphemes_of
 
 SENTENCES = Path(__file__).parents[1] / "fixtures" / "sentences.tsv"
 CONFIG = """
@@ -107,6 +108,12 @@ def count_words(texts: Iterable[str], lowercase: bool, split_digits: bool = Fals
     counter.add(pa.array(texts, pa.string()))
     found = counter.words()
     return Counter(dict(zip(found["word"].to_pylist(), found["count"].to_pylist(), strict=True)))
+
+
+def marked(words: Mapping[str, int], cuts: str = "all") -> dict[str, int]:
+    """The words with CUT between their parts."""
+    parts = morphemes_of(sorted(words), cuts)
+    return {CUT.join(of): words[word] for word, of in zip(sorted(words), parts, strict=True)}
 
 
 def batches_of(words: Mapping[str, int], language: str = "") -> Batches:

@@ -1,7 +1,7 @@
 import pytest
 
-from tests.vocab.conftest import batches_of, count_words, vocab_options
-from vocab.pretokenize import CUT, morphemes_of
+from tests.vocab.conftest import batches_of, count_words, marked, vocab_options
+from vocab.pretokenize import CUT
 from vocab.report import (
     SampleText,
     WordFigures,
@@ -61,16 +61,13 @@ def test_samples_are_measured_by_language_and_source(tokenizer):
 
 def test_morphemes_beat_whitespace_at_the_particles(documents):
     words = count_words([text for _, text in documents], lowercase=False)
-    listed = sorted(words)
-    parts = morphemes_of(listed, "nominal")
-    marked = {CUT.join(p): words[word] for word, p in zip(listed, parts, strict=True)}
-    share = {}
-    for name, trained in (("whitespace", words), ("kiwi", marked)):
+    cut, figures = marked(words, "nominal"), {}
+    for name, trained in (("whitespace", words), ("kiwi", cut)):
         pieces = train_wordpiece(batches_of(trained), vocab_options(600)).pieces
         tokenizer = build_tokenizer(pieces, lowercase=False)
-        share[name] = vocab_report(tokenizer, batches_of(marked, "ko"), [])["borders"]
-    assert share["kiwi"]["boundary_fraction"] > 0.95
-    assert share["kiwi"]["aligned_fraction"] > share["whitespace"]["aligned_fraction"]
+        figures[name] = vocab_report(tokenizer, batches_of(cut, "ko"), [])["borders"]
+    assert figures["kiwi"]["boundary_fraction"] > 0.95
+    assert figures["kiwi"]["aligned_fraction"] > figures["whitespace"]["aligned_fraction"]
 
 
 def test_markup_in_words_and_sentences_stays_text():

@@ -113,7 +113,7 @@ class FullMode:
 class SentenceMode:
     """As many consecutive sentences of one document as fit into L - 2 tokens, in one segment.
 
-    A sentence that is longer is cut into pieces of L - 2; its last piece goes on with the next
+    A sentence that is longer is cut into pieces of L - 2; its last piece is joined by the next
     sentences. The document's last [SEP] is left out: the sequence has its own.
     """
 

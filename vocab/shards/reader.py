@@ -25,8 +25,8 @@ class Schedule:
 
     Languages with n sequences are drawn in proportion to n ** temperature. At 1 there is one
     shuffle over all sequences, and every epoch holds each exactly once. Below 1 a small language
-    is drawn more often than it has text: a table of `PERIOD` positions, in which every stretch has
-    each language's share to within two, says whose turn it is, and each language goes through
+    is drawn more often than it has text: a table of `PERIOD` positions says whose turn it is. Every
+    stretch of it has each language by its fraction, to within two. Each language goes through
     shuffles of its own, a new one each time it has been read through.
     """
 
@@ -35,15 +35,15 @@ class Schedule:
         self.sizes, self._seed = tuple(sizes), seed
         self._firsts = np.cumsum([0, *sizes])[:-1]
         if temperature == 1.0 or sum(size > 0 for size in sizes) == 1:
-            self.shares = [size / sum(sizes) for size in sizes]
+            self.fractions = [size / sum(sizes) for size in sizes]
             self._group_sizes, self._group_firsts = np.array([sum(sizes)]), np.array([0])
             self._quotas = np.array([PERIOD])
         else:
             named = {str(number): float(size) for number, size in enumerate(sizes)}
-            shares = np.array(list(sampling_fractions(named, temperature).values()))
+            fractions = np.array(list(sampling_fractions(named, temperature).values()))
             self._group_sizes, self._group_firsts = np.array(sizes), self._firsts
-            self._quotas = share_out(shares, PERIOD)
-            self.shares = [int(quota) / PERIOD for quota in self._quotas]
+            self._quotas = whole_quotas(fractions, PERIOD)
+            self.fractions = [int(quota) / PERIOD for quota in self._quotas]
         self._turn, self._nth = _table(self._quotas, make_key(seed, "schedule"))
 
     def indices(self, positions: Int64s) -> Int64s:
@@ -67,8 +67,8 @@ class Schedule:
 
     def passes(self, num_positions: int) -> list[float]:
         """How often each language's text is read in so many positions."""
-        pairs = zip(self.shares, self.sizes, strict=True)
-        return [share * num_positions / size if size else 0.0 for share, size in pairs]
+        pairs = zip(self.fractions, self.sizes, strict=True)
+        return [fraction * num_positions / size if size else 0.0 for fraction, size in pairs]
 
 
 def sampling_fractions(sizes: Mapping[str, float], temperature: float) -> dict[str, float]:
@@ -84,16 +84,16 @@ def sampling_fractions(sizes: Mapping[str, float], temperature: float) -> dict[s
     return {name: power / total for name, power in powers.items()} if total else dict(powers)
 
 
-def share_out(shares: NDArray[np.float64], total: int) -> Int64s:
-    """Whole numbers in proportion to the shares, which sum to `total`: by largest remainder.
+def whole_quotas(fractions: NDArray[np.float64], total: int) -> Int64s:
+    """Whole numbers in proportion to the fractions, which sum to `total`: by largest remainder.
 
-    At least 1 where the share is above 0.
+    At least 1 where the fraction is above 0.
     """
-    exact = shares / shares.sum() * total
-    quotas: Int64s = np.maximum(np.floor(exact), shares > 0).astype(np.int64)
+    exact = fractions / fractions.sum() * total
+    quotas: Int64s = np.maximum(np.floor(exact), fractions > 0).astype(np.int64)
     while quotas.sum() != total:
         step = 1 if quotas.sum() < total else -1
-        gap = np.where((shares > 0) & (quotas + step > 0), step * (exact - quotas), -np.inf)
+        gap = np.where((fractions > 0) & (quotas + step > 0), step * (exact - quotas), -np.inf)
         quotas[np.argmax(gap)] += step
     return quotas
 
@@ -102,7 +102,7 @@ def _table(quotas: Int64s, key: int) -> tuple[Int64s, Int64s]:
     """Whose turn each position is, and how many turns of the same language came before it.
 
     The j-th of a language's q turns falls at a random place of the j-th of q equal stretches of
-    the period: even shares everywhere, but no beat that could fall in step with ranks.
+    the period: even everywhere, but no beat that could fall in step with ranks.
     """
     language = np.repeat(np.arange(len(quotas)), quotas)
     nth = np.arange(PERIOD) - np.repeat(np.cumsum(quotas) - quotas, quotas)

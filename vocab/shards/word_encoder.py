@@ -59,8 +59,8 @@ class WordEncoder:
         shifts = (np.cumsum(sizes) - sizes)[codes] - (ends - lengths)
         ids = pool[np.arange(lengths.sum()) + np.repeat(shifts, lengths)].tobytes()
         of_text = np.frombuffer(lists.offsets.buffers()[1], np.int32)[: len(texts) + 1]
-        borders = np.concatenate([[0], ends])[of_text] * self.dtype.itemsize
-        return [ids[start:stop] for start, stop in pairwise(borders.tolist())]
+        boundaries = np.concatenate([[0], ends])[of_text] * self.dtype.itemsize
+        return [ids[start:stop] for start, stop in pairwise(boundaries.tolist())]
 
     def _look_up(self, strings: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The ids of distinct strings in a row, and how many each has."""

@@ -25,7 +25,7 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log, warn
 from vocab.counts.words import Batches, count_characters, word_points
 from vocab.pretokenize import CUT, is_isolated
-from vocab.wordpiece.merges import BORDER, PREFIX, SPECIAL_TOKENS, Ints, PairMerger
+from vocab.wordpiece.merges import BOUNDARY, PREFIX, SPECIAL_TOKENS, Ints, PairMerger
 from vocab.wordpiece.segment import Segmenter
 
 
@@ -155,7 +155,7 @@ def flat_symbols(batches: Batches, min_count: int, pieces: Sequence[str]) -> tup
     A part after CUT begins with a `##` piece; a character without a piece is a boundary, too.
     """
     initial, continuing = _character_ids(pieces)
-    ids: list[Ints] = [np.array([BORDER], np.int32)]
+    ids: list[Ints] = [np.array([BOUNDARY], np.int32)]
     weights: list[Ints] = [np.zeros(1, np.int64)]
     for batch in batches():
         chosen = np.flatnonzero(batch.counts >= min_count)
@@ -167,7 +167,7 @@ def flat_symbols(batches: Batches, min_count: int, pieces: Sequence[str]) -> tup
         symbols[starts] = initial[points[starts]]
         ids.append(symbols)
         weights.append(batch.counts[chosen][of])
-    ids.append(np.array([BORDER], np.int32))
+    ids.append(np.array([BOUNDARY], np.int32))
     weights.append(np.zeros(1, np.int64))
     largest = max(int(part.max()) for part in weights)
     narrow = np.int32 if largest < 2**31 else np.int64
@@ -176,7 +176,7 @@ def flat_symbols(batches: Batches, min_count: int, pieces: Sequence[str]) -> tup
 
 def _character_ids(pieces: Iterable[str]) -> tuple[Ints, Ints]:
     """By code point, the id of the character's piece at the start of a word and later."""
-    initial = np.full(0x110000, BORDER, np.int32)
+    initial = np.full(0x110000, BOUNDARY, np.int32)
     continuing = initial.copy()
     for index, piece in enumerate(pieces):
         if len(piece) == 1:
@@ -184,7 +184,7 @@ def _character_ids(pieces: Iterable[str]) -> tuple[Ints, Ints]:
         elif len(piece) == 3 and piece.startswith("##"):
             continuing[ord(piece[2])] = index
     for mark in ("\n", CUT):
-        assert initial[ord(mark)] == continuing[ord(mark)] == BORDER
+        assert initial[ord(mark)] == continuing[ord(mark)] == BOUNDARY
     return initial, continuing
 
 
@@ -211,9 +211,9 @@ def prune(
         free = np.arange(len(left)) >= num_fixed
         bad = free & (crossings > max_crossing * types)
         # worst first, and no more of them than there are to spare
-        share = crossings / np.maximum(types, 1)
+        fraction = crossings / np.maximum(types, 1)
         listed = np.flatnonzero(bad)
-        dropped = listed[np.argsort(-share[listed], kind="stable")][:surplus]
+        dropped = listed[np.argsort(-fraction[listed], kind="stable")][:surplus]
         num_crossing += len(dropped)
         left_over = surplus - len(dropped)
         quota = left_over if number == ROUNDS - 1 else left_over // 2

@@ -1,6 +1,6 @@
 """Byte-pair merges over flat arrays: exact, in some 60 bytes a symbol, without a loop over words.
 
-Symbols of all words lie in one array, words parted by a border. Pairs whose count is below a
+Symbols of all words lie in one array, words parted by a boundary. Pairs whose count is below a
 threshold cannot be merged before those above it, so only pairs above it are indexed; once they are
 used up the arrays are compacted and indexed again with a lower threshold. Counts are 64-bit.
 """
@@ -16,7 +16,7 @@ from electrify.system.progress import Progress
 
 PREFIX = "##"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-BORDER = -1
+BOUNDARY = -1
 _DEAD = -2  # the second half of a merged pair
 _PAIRS_INDEXED = 20_000  # at a time: more is memory, fewer is time for indexing again
 _FEW = 400  # occurrences, up to which loops over them are faster than calls of numpy
@@ -33,8 +33,8 @@ class PairMerger:
     """
 
     def __init__(self, symbols: Ints, counts: Ints, first_pieces: Sequence[str]) -> None:
-        """`symbols`: ids with a BORDER first, last and between words; `counts`: one a symbol."""
-        assert symbols[0] == BORDER == symbols[-1]
+        """`symbols`: ids with a BOUNDARY first, last and between words; `counts`: one a symbol."""
+        assert symbols[0] == BOUNDARY == symbols[-1]
         self.pieces = list(first_pieces)
         self._piece_ids = {piece: index for index, piece in enumerate(self.pieces)}
         self._ids = symbols.astype(np.int32, copy=False)
@@ -100,18 +100,20 @@ class PairMerger:
         heapq.heapify(self._heap)
 
     def _compact(self) -> None:
-        """Drop merged-away symbols, words of one piece, and doubled borders."""
+        """Drop merged-away symbols, words of one piece, and doubled boundaries."""
         alive = self._ids != _DEAD
         ids, weights = self._ids[alive], self._weights[alive]
         self._ids = self._weights = self._next = self._previous = np.empty(0, np.int32)
         self._pair_counts, self._where, self._heap = {}, {}, []
-        border = ids == BORDER
-        lonely = ~border
-        lonely[1:] &= border[:-1]
-        lonely[:-1] &= border[1:]
-        border[1:] &= border[:-1] | lonely[:-1]  # a border after a border or after a lonely piece
-        border[0] = False
-        keep = ~(lonely | border)
+        boundary = ids == BOUNDARY
+        lonely = ~boundary
+        lonely[1:] &= boundary[:-1]
+        lonely[:-1] &= boundary[1:]
+        boundary[1:] &= (
+            boundary[:-1] | lonely[:-1]
+        )  # a boundary after a boundary or after a lonely piece
+        boundary[0] = False
+        keep = ~(lonely | boundary)
         self._ids, self._weights = ids[keep], weights[keep]
         self._next = np.arange(1, len(self._ids) + 1, dtype=np.int32)
         self._previous = np.arange(-1, len(self._ids) - 1, dtype=np.int32)

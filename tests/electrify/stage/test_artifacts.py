@@ -22,6 +22,7 @@ from electrify.stage.folder import (
     write_json,
 )
 from electrify.stage.run import run_stage
+from tests.electrify.stage.conftest import refuse
 
 
 @pytest.fixture
@@ -35,10 +36,6 @@ def write_one(folder: Path) -> dict[str, int]:
     (folder / "data").mkdir(exist_ok=True)
     (folder / "data" / "one.txt").write_text("하나")
     return {"documents": 1}
-
-
-def refuse(folder: Path) -> dict[str, int]:
-    raise AssertionError("must not run")
 
 
 def test_a_finished_folder_has_a_manifest_of_every_file(stage: Stage):

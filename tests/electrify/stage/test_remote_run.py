@@ -34,6 +34,7 @@ from electrify.stage.remote import (
 from electrify.stage.run import run_stage
 from electrify.storage import folder as remote_folder
 from electrify.storage.folder import Folder
+from tests.electrify.stage.conftest import refuse
 from tests.faulty_storage import FaultyStorage, faulty_storage
 
 # gcsfs asks nobody else for credentials and kinds of buckets
@@ -111,10 +112,6 @@ def after(run: Path) -> Stage:
     """A stage that reads `clean`."""
     inputs = {"clean": input_digest(run / "clean", "clean")}
     return Stage("encode", run / "shards", {"text": "b"}, inputs, reads={"clean": run / "clean"})
-
-
-def refuse(folder: Path) -> dict[str, int]:
-    raise AssertionError("must not run")
 
 
 def there(address: str) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ from vocab.shards.reader import (
     Schedule,
     SequenceReader,
     sampling_fractions,
-    share_out,
+    whole_quotas,
 )
 
 FIRST_ID = {"ko": 10, "en": 110, "fr": 210}  # a language's tokens start here
@@ -135,7 +135,7 @@ def test_languages_are_drawn_by_the_power_of_their_size():
     language, _ = schedule.locate(order(schedule, 0, 2 * PERIOD))
     found = np.bincount(language, minlength=4) / (2 * PERIOD)
     assert found == pytest.approx(expected, abs=1 / PERIOD)
-    assert schedule.shares == pytest.approx(expected, abs=1 / PERIOD)
+    assert schedule.fractions == pytest.approx(expected, abs=1 / PERIOD)
     assert schedule.passes(1000)[3] == pytest.approx(1000 * expected[3] / 300, rel=1e-3)
     # and so is every stretch of the order, to within two, also across the end of a period
     for first in (0, 777, PERIOD - 50):
@@ -155,10 +155,10 @@ def test_each_language_is_read_whole_before_it_is_read_again():
         assert number == 0 or (epochs[0] != epochs[1]).any()
 
 
-def test_shares_become_whole_numbers_that_sum():
-    assert share_out(np.array([0.5, 0.25, 0.25]), 10).tolist() in ([5, 3, 2], [5, 2, 3])
-    assert share_out(np.array([1.0, 0.0]), 7).tolist() == [7, 0]
-    assert share_out(np.array([1.0, 1e-9, 1e-9]), 8).tolist() == [6, 1, 1]
+def test_fractions_become_whole_numbers_that_sum():
+    assert whole_quotas(np.array([0.5, 0.25, 0.25]), 10).tolist() in ([5, 3, 2], [5, 2, 3])
+    assert whole_quotas(np.array([1.0, 0.0]), 7).tolist() == [7, 0]
+    assert whole_quotas(np.array([1.0, 1e-9, 1e-9]), 8).tolist() == [6, 1, 1]
 
 
 @given(

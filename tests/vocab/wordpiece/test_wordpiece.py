@@ -6,9 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from tests.vocab.conftest import batches_of, count_words, vocab_options
+from tests.vocab.conftest import batches_of, count_words, marked, vocab_options
 from vocab.counts.words import count_characters
-from vocab.pretokenize import CUT, is_isolated, morphemes_of
+from vocab.pretokenize import CUT, is_isolated
 from vocab.wordpiece.learn import hangul_syllables, train_wordpiece
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 
@@ -18,16 +18,9 @@ def words(documents):
     return count_words([text for _, text in documents], lowercase=False)
 
 
-def cut(words, cuts="all"):
-    """The words with CUT between their parts."""
-    listed = sorted(words)
-    parts = morphemes_of(listed, cuts)
-    return {CUT.join(p): words[word] for word, p in zip(listed, parts, strict=True)}
-
-
 def train(words, size=600, cuts="none", first_pieces=SPECIAL_TOKENS, **options):
     options = vocab_options(size, **options)
-    return train_wordpiece(batches_of(cut(words, cuts)), options, first_pieces)
+    return train_wordpiece(batches_of(marked(words, cuts)), options, first_pieces)
 
 
 def characters(words):
@@ -78,9 +71,8 @@ def test_every_covered_character_has_its_two_forms(words):
 
 
 def test_no_piece_crosses_a_boundary(words):
-    marked = cut(words)
-    starts = {word.split(CUT)[0] for word in marked}
-    anywhere = {part for word in marked for part in word.split(CUT)}
+    starts = {word.split(CUT)[0] for word in marked(words)}
+    anywhere = {part for word in marked(words) for part in word.split(CUT)}
     for piece in merged_pieces(train(words, cuts="all").pieces):
         if piece.startswith("##"):
             assert any(piece[2:] in part for part in anywhere), piece
@@ -140,7 +132,7 @@ def brute_force(words, size):
 def test_training_is_deterministic_and_ignores_the_order_of_words(words):
     options = vocab_options(500, surplus=0.2)
     for cuts in ("none", "nominal"):
-        batches = batches_of(cut(words, cuts))
+        batches = batches_of(marked(words, cuts))
         first = train_wordpiece(batches, options)
 
         def backwards(batches=batches):
