@@ -14,14 +14,14 @@ documents hold them; whoever types `<email>` means the same.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, pairwise
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from tokenizers import Regex, normalizers, pre_tokenizers
 
 from electrify.config.run import RunConfig
+from electrify.config.vocab import Cuts
 from pipeline.rules.forms import FILLERS, FORM, HAS_FORM, VARIANT
 
 MAX_WORD_CHARACTERS = 100  # longer words are cut: the model takes quadratic time
@@ -29,25 +29,6 @@ MAX_WORD_CHARACTERS = 100  # longer words are cut: the model takes quadratic tim
 # control characters out.
 CUT = "\x1f"
 _KIWI_BATCH = 20_000  # words; Kiwi spreads one list over its threads
-
-# Where a word is cut for training. `none`: nowhere. `particles`: before particles and the copula.
-# `nominal`: where a nominal ends, that is before particles, verbs, endings, suffixes and dependent
-# nouns; verbs stay whole with their endings. `all`: at every morpheme.
-Cuts = Literal["none", "particles", "nominal", "all"]
-
-
-@dataclass(frozen=True)
-class WordRules:
-    """How text becomes words, and words parts."""
-
-    lowercase: bool = False
-    split_digits: bool = False  # every digit a word of its own
-    cuts: Cuts = "none"
-    language_cuts: tuple[tuple[str, Cuts], ...] = ()  # where a language differs
-
-    def cuts_of(self, language: str) -> Cuts:
-        return dict(self.language_cuts).get(language, self.cuts)
-
 
 # What BERT's cleaning removes, as listed characters: a class of Unicode differs between programs.
 # Without vertical tab, form feed and U+0085, which are white space to the pipeline's cleaning, and

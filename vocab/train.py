@@ -18,7 +18,7 @@ from electrify.system.progress import log
 from electrify.system.unknown import Coverage, warn_of_unknown
 from pipeline.documents import document_paths, list_row_groups, read_group
 from vocab.counts.words import language_totals, read_batches, weighted
-from vocab.pretokenize import Cuts, WordRules, mask_words_of
+from vocab.pretokenize import mask_words_of
 from vocab.report import (
     SampleText,
     compare,
@@ -50,8 +50,7 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
         references = {path: load_reference(Path(path)) for path in options.references}
         documents = document_paths(output_dir(config) / "clean")
         counts_path = folder / "word_counts.parquet"
-        rules = word_rules(options)
-        write_word_counts(documents, counts_path, rules, stage.plan, config.beam, beam_options)
+        write_word_counts(documents, counts_path, options, stage.plan, config.beam, beam_options)
         batches = partial(read_batches, counts_path)
         num_words, num_distinct = language_totals(batches)
         log(f"{sum(num_words.values()):,} words, {sum(num_distinct.values()):,} distinct")
@@ -92,19 +91,6 @@ def check_vocab_inputs(config: RunConfig) -> None:
     first_pieces_of(config.vocab, mask_words_of(config))
     for path in config.vocab.references:
         load_reference(Path(path))
-
-
-def word_rules(options: VocabConfig) -> WordRules:
-
-    def cuts_of(pretokenizer: str) -> Cuts:
-        return options.morpheme_cuts if pretokenizer == "kiwi" else "none"
-
-    return WordRules(
-        options.lowercase,
-        options.split_digits,
-        cuts_of(options.pretokenizer),
-        tuple(sorted((name, cuts_of(of)) for name, of in options.pretokenizers.items())),
-    )
 
 
 def first_pieces_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> tuple[str, ...]:

@@ -177,9 +177,8 @@ def check_files(folder: Path, verb: str) -> None:
     """`ValueError` unless each file of a finished stage is, byte for byte, what was written."""
     files = compared_files(read_manifest(folder))
     with ThreadPoolExecutor() as threads:
-        for name, is_sound in zip(
-            files, threads.map(lambda n: _is_sound(folder / n, files[n]), files), strict=True
-        ):
+        sound = threads.map(lambda name: _is_sound(folder / name, files[name]), files)
+        for name, is_sound in zip(files, sound, strict=True):
             if not is_sound:
                 raise UserError(
                     f"{folder / name} has changed since it was made: put the old file back, or "

@@ -67,11 +67,9 @@ def _checked(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def inner_path(folder: Path, name: object) -> Path:
     """The path of a file below `folder`; `ValueError` for a name that leads elsewhere."""
-    inside = PurePosixPath(name) if isinstance(name, str) else None
+    inside = PurePosixPath(name) if isinstance(name, str) and "\0" not in name else None
     if inside is None or not inside.parts or inside.is_absolute() or ".." in inside.parts:
         raise UserError(f"{name!r} is no name of a file in {folder}")
-    if "\0" in str(inside):
-        raise UserError(f"{name!r} is no name of a file")
     return folder / inside
 
 

@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electrify.config.run import BeamConfig
+from electrify.config.vocab import VocabConfig
 from tests.vocab.conftest import count_words
 from vocab.counts import beam as word_counts
 from vocab.counts.beam import COUNTED, pack_words, shards_of, sum_words, write_word_counts
 from vocab.counts.words import read_batches
-from vocab.pretokenize import CUT, PlainWords, WordRules, normalizer, pre_tokenizer
+from vocab.pretokenize import CUT, PlainWords, normalizer, pre_tokenizer
 
-NOMINAL = WordRules(cuts="nominal")
+NOMINAL = VocabConfig()
 BEAM = BeamConfig()
 
 
@@ -51,7 +52,7 @@ def test_counts_equal_a_brute_force_counter(documents, write_documents, tmp_path
 def test_each_language_is_cut_by_its_own_rule(write_documents, tmp_path):
     documents = [("ko", "학교에서 먹었습니다"), ("en", "학교에서 school")]
     paths = write_documents(tmp_path / "clean", documents)
-    rules = WordRules(cuts="none", language_cuts=(("ko", "nominal"),))
+    rules = VocabConfig(pretokenizer="whitespace", pretokenizers={"ko": "kiwi"})
     words = {
         (language, word)
         for batch in read_batches(count(paths, tmp_path / "counts.parquet", rules=rules))
