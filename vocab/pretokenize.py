@@ -15,7 +15,7 @@ documents hold them; whoever types `<email>` means the same.
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any, Protocol
 
 from tokenizers import Regex, normalizers, pre_tokenizers
@@ -168,22 +168,16 @@ def _is_boundary(previous: str, tag: str, cuts: Cuts) -> bool:
 
 def morphemes_of(words: Sequence[str], cuts: Cuts = "all", num_threads: int = 1) -> list[list[str]]:
     """Many distinct words in pieces: some 14,000 words a second and thread."""
-    if cuts == "none":
-        return [[word] for word in words]
-    pieces = iter(_analyse([word for word in words if has_hangul(word)], cuts, num_threads))
-    return [next(pieces) if has_hangul(word) else [word] for word in words]
-
-
-def _analyse(korean: Sequence[str], cuts: Cuts, num_threads: int) -> list[list[str]]:
-    pieces: list[list[str]] = []
-    remaining = iter(korean)
-    while batch := list(islice(remaining, _KIWI_BATCH)):
+    korean = [] if cuts == "none" else [word for word in words if has_hangul(word)]
+    pieces: dict[str, list[str]] = {}
+    for start in range(0, len(korean), _KIWI_BATCH):
+        batch = korean[start : start + _KIWI_BATCH]
         for word, tokens in zip(batch, _kiwi(num_threads).tokenize(batch), strict=True):
             if cuts == "all":
-                pieces.append(surface_pieces(word, tokens))
+                pieces[word] = surface_pieces(word, tokens)
             else:
-                pieces.append(nominal_pieces(word, tokens, cuts))
-    return pieces
+                pieces[word] = nominal_pieces(word, tokens, cuts)
+    return [pieces.get(word, [word]) for word in words]
 
 
 @lru_cache(maxsize=1)

@@ -119,12 +119,13 @@ class WordFigures:
     def _add_words(self, language: str, words: list[str], counts: Any, segments: Segments) -> None:
         unknown = segments.ids == self._segmenter.unknown_id
         lengths = np.array([len(word) - word.count(CUT) for word in words], np.int64)
-        sums = self._sums[language]
-        sums["words"] += int(counts.sum())
-        sums["distinct"] += len(words)
-        sums["pieces"] += int(counts[segments.word].sum())
-        sums["characters"] += int((counts * lengths).sum())
-        sums["unknown"] += int(counts[segments.word[unknown]].sum())  # one for a word
+        self._sums[language].update(
+            words=int(counts.sum()),
+            distinct=len(words),
+            pieces=int(counts[segments.word].sum()),
+            characters=int((counts * lengths).sum()),
+            unknown=int(counts[segments.word[unknown]].sum()),  # one for a word
+        )
 
     def _add_boundaries(self, words: list[str], counts: Any, segments: Segments) -> None:
         if not len(segments.cut):
