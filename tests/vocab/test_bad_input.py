@@ -16,16 +16,6 @@ from vocab.wordpiece.learn import train_wordpiece
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 
-def test_lone_surrogates_are_refused_wherever_text_comes_in(tokenizer):
-    for take in (tokenizer.encode, normalizer(False).normalize_str):
-        with pytest.raises((TypeError, UnicodeError)):
-            take("a\ud800")
-    with pytest.raises((TypeError, UnicodeError)):
-        count_words(["a\ud800"], lowercase=False)
-    with pytest.raises((TypeError, UnicodeError)):
-        WordEncoder(tokenizer).encode(["a\ud800"])
-
-
 @pytest.mark.parametrize("size", [99, 100, 101, 1_000, 10_050])
 def test_a_long_word_is_cut_and_no_character_is_lost(tokenizer, size):
     """At every hundredth character, to its counts and its ids alike."""

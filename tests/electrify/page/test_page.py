@@ -8,7 +8,6 @@ import pytest
 from electrify.page.page import Page, format_number
 from electrify.page.plots import (
     PALETTE,
-    tick_text,
 )
 
 HOSTILE = "<script>alert('가')</script><img src=x onerror=\"alert(1)\"> $x$ url(#p) & \x00\u202e"
@@ -182,34 +181,3 @@ def test_counts_are_shaded_by_their_share_of_the_row():
 )
 def test_numbers_as_a_reader_wants_them(value, text):
     assert format_number(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0, "0"),
-        (0.25, "0.25"),
-        (999, "999"),
-        (1500, "1.5k"),
-        (2e6, "2M"),
-        (-3e9, "-3B"),
-        (6.4e17, "6.4e17"),
-    ],
-)
-def test_ticks_are_short(value, text):
-    assert tick_text(value) == text
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda p: p.table(["a", "b"], [[1, 2], [1]]), "zip()"),
-        (lambda p: p.table(["a"], [[1, 2]]), "zip()"),
-        (lambda p: p.bar_plot("t", ["a"], {"s": [1, 2]}, "y"), "zip()"),
-        (lambda p: p.tokens("t", [("가", 1.5, True)]), "1.5 of '가' not in 0..1"),
-        (lambda p: p.tokens("t", [("가", math.nan, True)]), "nan of '가' not in 0..1"),
-    ],
-)
-def test_wrong_calls_name_what_is_wrong(call, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        call(Page("p"))

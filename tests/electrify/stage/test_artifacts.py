@@ -74,19 +74,6 @@ def test_a_changed_plan_is_refused_then_remade_on_demand(stage: Stage, change, r
     assert status(changed).state == "done"
 
 
-def test_a_failed_remake_leaves_the_old_folder(stage: Stage):
-    run_stage(stage, write_one)
-
-    def fail(folder: Path) -> dict[str, int]:
-        (folder / "half.txt").write_text("half")
-        raise RuntimeError("disk full")
-
-    with pytest.raises(RuntimeError, match="disk full"):
-        run_stage(replace(stage, config={"min_characters": 20}), fail, overwrite=True)
-    assert status(stage).state == "done"
-    assert (stage.folder / "data" / "one.txt").read_text() == "하나"
-
-
 @pytest.mark.parametrize(
     "error",
     [
