@@ -12,7 +12,8 @@ from electrify.config.fields import PROBE_SUITES
 from electrify.config.load import flatten, load_config, toml_value
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest
-from electrify.stage.remote import is_address, names_below
+from electrify.stage.remote import is_address
+from electrify.storage.folder import Folder, explained
 from electrify.system.machine import (
     describe_precision,
     load_warning,
@@ -205,7 +206,10 @@ def _by_step(stage: str) -> tuple[str, int]:
 def _lines_below(address: str) -> list[str]:
     """Runs that stand below an address, or at it, with what is finished and begun of each."""
     runs: dict[str, list[str]] = {}
-    for name in names_below(address):
+    folder = Folder(address)
+    with explained(address, "read"):
+        names = folder.files()
+    for name in names:
         if name.endswith(f"/{MANIFEST}"):
             run, _, stage = f"/{name}".removesuffix(f"/{MANIFEST}").rpartition("/")
             runs.setdefault(run, []).append(stage)

@@ -39,6 +39,8 @@ REPORTS = ("report.html", "report.md")
 _ADDRESS = ".address"  # file of the local folder
 _SENT = ".sent"  # in a stage folder that stands at the address as it stands here
 _FETCHED = ".fetched"  # ends names of what is not whole yet
+# of a stage: no `.partial` and the like, and not of another run below this one
+_MANIFEST = re.compile(rf"([^./][^/]*(?<!\.partial))/{re.escape(MANIFEST)}")
 # files that take room, which no report reads
 _DATA = re.compile(r"(^|/)(checkpoint-\d+|tensorboard|wandb)/|\.(parquet|npy|safetensors|bin)$")
 
@@ -62,13 +64,6 @@ def address_of(folder: Path) -> str | None:
     """The address of the run whose local folder this is."""
     path = folder / _ADDRESS
     return path.read_text(encoding="utf-8").strip() if path.is_file() else None
-
-
-def names_below(address: str) -> list[str]:
-    """The names of all files below an address; `UserError` if it cannot be read."""
-    place = Folder(address)
-    with explained(address, "read"):
-        return [*place.files()]
 
 
 Run = TypeVar("Run", bound=EvaluationRun)
@@ -127,7 +122,7 @@ def fetch(run: Path) -> None:
     with _place_of(run, "read") as place:
         if place is None:
             return
-        stages = [n.removesuffix(f"/{MANIFEST}") for n in place.files() if _is_manifest(n)]
+        stages = [match[1] for match in map(_MANIFEST.fullmatch, place.files()) if match]
         contents = place.read_all([f"{stage}/{MANIFEST}" for stage in stages])
         for stage in stages:
             recover(run / stage)
@@ -159,13 +154,6 @@ def _take_over(place: Folder, stage: str, manifest: bytes, folder: Path) -> None
         copy_stage(place, stage, folder, with_data=False)
         log(f"{stage}: finished at {url}")
     (folder / _SENT).touch()
-
-
-def _is_manifest(name: str) -> bool:
-    """Of a stage: no `.partial` and the like, and not of another run below this one."""
-    stage, _, file = name.rpartition("/")
-    is_stage = "/" not in stage and not stage.startswith(".") and not stage.endswith(".partial")
-    return file == MANIFEST and stage != "" and is_stage
 
 
 def pull(run: Path, *stages: str) -> None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from electrify.stage.folder import file_sha256, write_json
-from electrify.storage.files import inner_path, read_json, save_array
+from electrify.storage.files import inner_path, read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress
 from vocab.wordpiece.merges import SPECIAL_TOKENS
@@ -142,7 +142,7 @@ class ShardWriter:
         names = {kind: f"{kind}-{len(self.entries):05d}.npy" for kind in arrays}
         self._folder.mkdir(parents=True, exist_ok=True)
         for kind, array in arrays.items():
-            save_array(self._folder / names[kind], array)
+            np.save(self._folder / names[kind], array)
         self.entries.append(
             ShardEntry(
                 **names,
