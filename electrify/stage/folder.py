@@ -263,7 +263,7 @@ def open_partial(stage: Stage, overwrite: bool) -> None:
         if stage.resumable and plan_path.exists():
             change = plan_difference(plan_path.read_bytes(), stage)
             if change is None or (stage.keyed and not overwrite):  # overwrite drops other plans'
-                log(f"{stage.name}: continuing {stage.partial}")
+                log(f"{stage.name}: resuming {stage.partial}")
                 write_json(plan_path, canonical(stage.plan))
                 remove_torn(stage.partial.rglob("*.tmp"))
                 return

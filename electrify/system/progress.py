@@ -188,7 +188,7 @@ def stop_on_signal(promise: str) -> Iterator[StopRequest]:
 
 
 class Stopped(Exception):  # noqa: N818 (not an error: the work is saved)
-    """A signal stopped the work after saving; the same command continues it."""
+    """A signal stopped the work after saving; the same command resumes it."""
 
     def __init__(self, reason: str, number: signal.Signals = signal.SIGTERM) -> None:
         super().__init__(reason)

@@ -114,7 +114,7 @@ def test_a_file_written_twice_at_once_is_whole_at_every_instant(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_resumable_stage_goes_on_with_its_partial_folder(stage: Stage):
+def test_a_resumable_stage_resumes_in_its_partial_folder(stage: Stage):
     stage = replace(stage, resumable=True)
 
     def interrupted(folder: Path) -> dict[str, int]:
@@ -135,7 +135,7 @@ def test_a_resumable_stage_goes_on_with_its_partial_folder(stage: Stage):
 
 
 def test_work_done_is_kept_where_finishing_was_interrupted(stage: Stage, monkeypatch):
-    """Killed while files are hashed, or with --overwrite: the same command goes on all the same."""
+    """Killed while files are hashed, or with --overwrite: the same command resumes all the same."""
     stage = replace(stage, resumable=True)
     run_stage(stage, write_one)
     changed = replace(stage, config={"min_characters": 99})

@@ -129,7 +129,7 @@ def whole(address: str, stage: str = "clean") -> bool:
     return True
 
 
-def test_another_machine_goes_on_where_one_has_ended(tmp_path, address, monkeypatch):
+def test_another_machine_resumes_where_one_has_ended(tmp_path, address, monkeypatch):
     first = machine("one", tmp_path, address, monkeypatch)
     assert make(clean(first))
     assert whole(address)

@@ -1,4 +1,4 @@
-"""A command ends with a status and a line that says how to go on, whatever stops it."""
+"""A command ends with a status and a line with the next step, whatever stops it."""
 
 import errno
 import os

@@ -69,7 +69,7 @@ def test_no_sequence_mixes_languages_and_all_are_there(folder, packing):
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
-def test_reading_goes_on_from_a_number_alone_and_ranks_get_what_one_would(folder, packing):
+def test_reading_resumes_from_a_number_alone_and_ranks_get_what_one_would(folder, packing):
     whole = batch(reader(folder, packing, 0.3), 0, 400)
     again = reader(folder, packing, 0.3)
     for first, count in [(0, 7), (390, 10), (131, 64)]:  # also with another batch size
