@@ -1,9 +1,11 @@
 """What `electrify validate` prints of a config, `ls` of all runs, and `doctor` of this machine."""
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 
 _SCORES = ("evaluate", *PROBE_SUITES)
 _FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "onnx", *_SCORES, "leakage")
-_OF_MODELS = tuple(f"{name}-" for name in _SCORES)  # of another encoder, `evaluate-<name>`
+# of another encoder, `evaluate-<name>`
+_OF_MODELS = re.compile(rf"({'|'.join(_SCORES)})-(?!.*\.partial$)")
 _GRID = "ablation-"  # grids of runs: `ablation-<name>/<variant>/seed-<seed>/`
 # docs/results.md: MB of raw text a CPU second for cleaning, learning pieces at morphemes, encoding
 _CLEAN_RATE, _VOCAB_RATE, _ENCODE_RATE = 3.7, 1.9, 8.0
@@ -104,18 +107,15 @@ def evaluation_cost(config: RunConfig) -> list[str]:
         num_trials = prod(map(len, options.search.values.values()))
         num_trials = min(num_trials, options.search.num_trials or num_trials)
     num_jobs, flops = 0, 0.0
-    is_local = not hub_paths(options)
     data: dict[str, TaskData] = {}
     tasks = check_data(options)
-    if is_local:
-        try:
+    if not hub_paths(options):
+        with suppress(ValueError):  # unreadable files: `evaluate` names what is wrong with them
             tasks, data = load_tasks(options)
-        except ValueError:  # unreadable files: `evaluate` names what is wrong with them
-            is_local = False
     for task in tasks:
         settings = hyper_parameters(task, options, config.pretrain.hidden_size)
         jobs = num_encoders * (num_fractions * len(seeds_for(task, options)) + num_trials)
-        if is_local:
+        if task.name in data:
             train, predicted = data[task.name].train, data[task.name].reported
             num_train, num_predicted = len(train), len(predicted)
             lengths = [
@@ -191,16 +191,15 @@ def _stages_of(run: Path) -> tuple[list[str], list[str]]:
 
 
 def _ordered(folders: Iterable[str]) -> list[str]:
-    """The stages among names of folders, in the order of a run."""
-    names = [*folders]
-    others = [n for n in names if n.startswith(_OF_MODELS) and not n.endswith(".partial")]
-    return [n for n in _FOLDERS if n in names] + sorted(others, key=_by_step)
+    """The stages among names of folders, in the order of a run; checkpoints by their steps."""
+    stages = [n for n in folders if n in _FOLDERS or re.match(_OF_MODELS, n)]
 
+    def place(stage: str) -> tuple[int, str, int]:
+        number = _FOLDERS.index(stage) if stage in _FOLDERS else len(_FOLDERS)
+        name, _, step = stage.rpartition("-")
+        return (number, name, int(step)) if step.isdecimal() else (number, stage, 0)
 
-def _by_step(stage: str) -> tuple[str, int]:
-    """Orders `evaluate-checkpoint-1000` behind `-500`."""
-    name, _, step = stage.rpartition("-")
-    return (name, int(step)) if step.isdecimal() else (stage, 0)
+    return sorted(stages, key=place)
 
 
 def _lines_below(address: str) -> list[str]:
