@@ -6,7 +6,7 @@ used up the arrays are compacted and indexed again with a lower threshold. Count
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -156,12 +156,15 @@ class PairMerger:
                         self._put((new << _SHIFT) | neighbour, gone, at[ids_after == neighbour])
                 return
         # pairs that go: those of the neighbours; what stands between two occurrences goes once
-        self._subtract(np.concatenate([before[_unlike(before, behind)], behind]))
+        for key, gone, _ in self._pairs_at(before[_unlike(before, behind)], behind, least=0):
+            self._take(key, gone)
         self._replace(at, behind, after, new)
         if not is_new:  # spelt before by another pair: count all its occurrences
             at = np.flatnonzero(self._ids == new).astype(np.int32)
         before = self._previous[at]
-        self._add(np.concatenate([before[_unlike(before, at)], at]))
+        # they are all there are of these pairs
+        for key, count, where in self._pairs_at(before[_unlike(before, at)], at, self._threshold):
+            self._put(key, count, where)
 
     def _replace(self, at: Ints, behind: Ints, after: Ints, new: int) -> None:
         self._ids[at], self._ids[behind] = new, _DEAD
@@ -204,38 +207,21 @@ class PairMerger:
         even: Ints = at[(np.arange(len(at)) - run_start) % 2 == 0]
         return even
 
-    def _pairs_at(self, at: Ints) -> tuple[Ints, Ints]:
-        """Positions where a pair starts, and the pairs."""
+    def _pairs_at(self, before: Ints, behind: Ints, least: int) -> Iterator[tuple[int, int, Ints]]:
+        """Pairs that start at these positions, with their counts of `least` or more, and where."""
+        at = np.concatenate([before, behind])
         left, right = self._ids[at].astype(np.int64), self._ids[self._next[at]]
         there = (left >= 0) & (right >= 0)
-        return at[there], (left[there] << _SHIFT) | right[there]
-
-    def _subtract(self, at: Ints) -> None:
-        at, keys = self._pairs_at(at[self._ids[at] >= 0])
-        known, inverse = np.unique(keys, return_inverse=True)
-        sums = np.bincount(inverse, self._weights[at], minlength=len(known))
-        for key, gone in zip(known.tolist(), sums.tolist(), strict=True):
-            self._take(key, int(gone))
-
-    def _add(self, at: Ints) -> None:
-        """Index the pairs that start at these positions, which are all there are of them."""
-        at, keys = self._pairs_at(at[self._ids[at] >= 0])
+        at, keys = at[there], (left[there] << _SHIFT) | right[there]
         if not len(at):
             return
         order = np.argsort(keys, kind="stable")
         at, keys = at[order], keys[order]
         starts = np.flatnonzero(np.diff(keys, prepend=-1))
         sums = np.add.reduceat(self._weights[at], starts, dtype=np.int64)
-        ends = np.append(starts[1:], len(at))
-        enough = sums >= self._threshold
-        for key, count, start, end in zip(
-            keys[starts[enough]].tolist(),
-            sums[enough].tolist(),
-            starts[enough].tolist(),
-            ends[enough].tolist(),
-            strict=True,
-        ):
-            self._put(key, count, at[start:end].copy())
+        spans = np.stack([keys[starts], sums, starts, np.append(starts[1:], len(at))], axis=1)
+        for key, count, start, end in spans[sums >= least].tolist():
+            yield key, count, at[start:end].copy()
 
 
 def _sum_by(keys: list[int], weights: list[int]) -> dict[int, int]:
