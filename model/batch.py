@@ -53,6 +53,7 @@ class Batch:
     noise: Noise
     languages: Tensor  # (B,) int64, number of each sequence's language
     packed: bool = True  # no sequence has padding; the same for all batches of a run
+    mask_fraction: float | None = None  # of this phase of the run; None: the config's
 
     def rows(self, rows: slice) -> "Batch":
         return map_tensors(self, lambda tensor: tensor[rows])

@@ -108,9 +108,15 @@ class ElectraPretrainer(nn.Module):
         config, special, ids = self.config, self.special, batch.input_ids
         tokens = ids != special.pad
         maskable = tokens & (ids != special.cls) & (ids != special.sep) & (ids != special.mask)
-        # in a full sequence of 512 tokens, too: 77 of the 79 slots, as the original
-        limits = masked_limits(tokens, config.mask_fraction)
-        positions, weights = choose_positions(maskable, batch.noise.positions, config, limits)
+        fraction, num_slots = batch.mask_fraction or config.mask_fraction, batch.noise.mask.shape[1]
+        if config.masking == "bernoulli":
+            chosen = choose_positions(
+                maskable, batch.noise.positions, num_slots, probability=fraction
+            )
+        else:  # in a full sequence of 512 tokens, too: 77 of the 79 slots, as the original
+            limits = masked_limits(tokens, fraction)
+            chosen = choose_positions(maskable, batch.noise.positions, num_slots, limits=limits)
+        positions, weights = chosen
         # packed sequences are full, and without a mask attention takes its fastest kernel
         attention_mask = None if batch.packed else tokens[:, None, None, :]
         position_ids = None

@@ -116,20 +116,19 @@ def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage:
     )
 
 
-def run_flops(
-    config: PretrainConfig, vocab_size: int, sequence_length: int, num_steps: int | None = None
-) -> Cost:
+def run_flops(config: PretrainConfig, vocab_size: int, num_steps: int | None = None) -> Cost:
     """Training FLOPs of a run's first `num_steps` steps, None for all, phase by phase.
 
     By the paper's convention 1.29e18 for ELECTRA-Small (the table prints 1.4e18), 6.4e19 for Base.
     """
     steps = config.num_steps if num_steps is None else num_steps
     total = Cost()
-    for phase in phases_of(config, sequence_length):
+    for phase in phases_of(config):
+        options = phase.options(config)
         for stage, first, end in _stages(config):
             here = min(end, phase.end, steps) - max(first, phase.first_step)
             num_steps = max(0, here)
-            per_token = flops_per_token(config, vocab_size, phase.sequence_length, stage)
+            per_token = flops_per_token(options, vocab_size, phase.sequence_length, stage)
             total += per_token * (num_steps * phase.tokens_per_step)
             total += Cost(matmul=_muon_flops(config, vocab_size, stage)) * num_steps
     return total
@@ -264,20 +263,22 @@ _PAPER = _Convention(
 def estimate(config: RunConfig) -> list[str]:
     """A run's size and cost in words, before it is started."""
     pretrain, vocab = config.pretrain, config.vocab.size
-    phases = phases_of(pretrain, config.pretrain.sequence_length)
+    phases = phases_of(pretrain)
     counts = parameter_counts(pretrain, vocab)
-    flops = run_flops(pretrain, vocab, config.pretrain.sequence_length)
+    flops = run_flops(pretrain, vocab)
     seconds = {
         "one H200 in bf16 at 250 TFLOP/s": flops.matmul / 2.5e14,
         "two CPU cores in fp32 at 0.12 TFLOP/s": flops.matmul / 1.2e11,
     }
     generator = f", {counts['generator']:,} in the generator" if counts["generator"] else ""
-    lengths = dict.fromkeys(phase.sequence_length for phase in phases)
-    masked = [f"{pretrain.num_masked(length)} of {length}" for length in lengths]
+    masked = [
+        f"{phase.options(pretrain).num_masked(phase.sequence_length)} of {phase.sequence_length}"
+        for phase in phases
+    ]
     return [
         f"parameters: {counts['trained']:,} trained, {counts['discriminator']:,} in the "
         f"discriminator{generator}",
-        f"masked positions: {', '.join(masked)}",
+        f"masked positions: {', '.join(dict.fromkeys(masked))}",
         *_describe_steps(pretrain, phases),
         f"training tokens: {flops.positions:,}",
         f"training FLOPs: {flops.matmul:.3g} in matrix products, "
@@ -317,8 +318,11 @@ def _memory_gib(config: RunConfig) -> float:
     logits = 3 * vocab * (pretrain.has_generator + pretrain.has_language_head)
     activations = max(
         phase.micro_batch_size
-        * (phase.sequence_length * kept + pretrain.num_masked(phase.sequence_length) * logits)
-        for phase in phases_of(pretrain, config.pretrain.sequence_length)
+        * (
+            phase.sequence_length * kept
+            + phase.options(pretrain).num_masked(phase.sequence_length) * logits
+        )
+        for phase in phases_of(pretrain)
     )
     return (16 * parameter_counts(pretrain, vocab)["trained"] + 4 * activations) / 2**30
 

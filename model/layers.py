@@ -172,12 +172,21 @@ def rotary_frequencies(head_size: int, theta: float) -> Tensor:
     return 1.0 / theta ** (torch.arange(0, head_size, 2, dtype=torch.float) / head_size)
 
 
+def rotation_at(places: Tensor, frequencies: Tensor) -> Tensor:
+    """Cosines and sines by which the pairs at L places turn: (2, L, d). As the first of a pair
+    becomes first x cosine - second x sine, the sines of the first half are negative."""
+    angles = places[:, None].float() * frequencies.float()
+    sines = angles.sin()
+    return torch.stack([angles.cos().repeat(1, 2), torch.cat([-sines, sines], -1)])
+
+
 def rotate(heads: Tensor, rotation: Tensor) -> Tensor:
-    """Turn the pairs (i, i + d / 2) of (..., L, d) by cosines and sines (2, L, d / 2), in fp32."""
-    first, second = heads.chunk(2, -1)  # a product with fp32 is one
+    """Turn the pairs (i, i + d / 2) of (..., L, d) by `rotation_at` (2, L, d), in fp32."""
     cosine, sine = rotation
-    turned = [first * cosine - second * sine, second * cosine + first * sine]
-    return torch.cat(turned, -1).to(heads.dtype)
+    first, second = heads.chunk(2, -1)
+    # a product with fp32 is one
+    turned: Tensor = heads * cosine + torch.cat([second, first], -1) * sine
+    return turned.to(heads.dtype)
 
 
 def _products(hidden: Tensor, *products: Sequence[nn.Linear]) -> list[tuple[Tensor, Tensor | None]]:
@@ -288,14 +297,12 @@ class Encoder(nn.Module):
         if not self.shape.is_modern:
             return (mask, None), (mask, None)
         places = torch.arange(length, device=self.global_frequencies.device)
-        rotations = [
-            torch.stack([turned.cos(), turned.sin()])
-            for frequencies in (self.global_frequencies, self.local_frequencies)
-            for turned in [places[:, None].float() * frequencies.float()]
-        ]
         near = (places[:, None] - places).abs() <= self.shape.local_attention // 2
         local = near[None, None] if mask is None else mask & near
-        return (mask, rotations[0]), (local, rotations[1])
+        return (
+            (mask, rotation_at(places, self.global_frequencies)),
+            (local, rotation_at(places, self.local_frequencies)),
+        )
 
 
 def broadcast_mask(mask: Tensor | None) -> Tensor | None:

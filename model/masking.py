@@ -40,29 +40,30 @@ def masked_limits(tokens: Tensor, mask_fraction: float) -> Tensor:
 
 
 def choose_positions(
-    maskable: Tensor, uniforms: Tensor, config: PretrainConfig, limits: Tensor | None = None
+    maskable: Tensor,
+    uniforms: Tensor,
+    num_slots: int,
+    *,
+    limits: Tensor | None = None,
+    probability: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """Choose positions among the maskable ones by `config.masking`.
+    """Choose at most N = `num_slots` positions among the maskable ones of each sequence.
 
     `maskable` is (B, L) bool, `uniforms` (B, L) fp32, `limits` (B,) the most positions a sequence
-    may have chosen, which Bernoulli draws do without. Returns positions (B, N) int64 and weights
-    (B, N) fp32 in {0, 1}.
+    may have chosen. Returns positions (B, N) int64 and weights (B, N) fp32 in {0, 1}.
 
-    fixed: min(N, limit) distinct positions, each set of them as likely as any other.
-    bernoulli: each token by itself with probability mask_fraction, which may be none.
+    With probability 1: min(N, limit) distinct positions, each set of them as likely as any other.
+    Below 1 each token is chosen by itself with this probability, which may be none.
     """
-    slots = num_slots(config, maskable.shape[1])
-    most = torch.full_like(maskable[:, 0], slots, dtype=torch.int64)
-    candidates = maskable
-    if config.masking == "bernoulli":
-        # given that it lies below, a draw is again uniform there: it serves as order too
-        candidates = maskable & (uniforms < config.mask_fraction)
-    elif limits is not None:
+    most = torch.full_like(maskable[:, 0], num_slots, dtype=torch.int64)
+    if limits is not None:
         most = torch.minimum(most, limits.long())
+    # given that it lies below, a draw is again uniform there: it serves as order too
+    candidates = maskable & (uniforms < probability)
     # stable: equal draws keep the order of the text, so that no device chooses otherwise
     ordered, order = uniforms.masked_fill(~candidates, 2.0).sort(dim=1, stable=True)
-    first = torch.arange(slots, device=most.device) < most[:, None]
-    return order[:, :slots], ((ordered < 2.0)[:, :slots] & first).float()
+    first = torch.arange(num_slots, device=most.device) < most[:, None]
+    return order[:, :num_slots], ((ordered < 2.0)[:, :num_slots] & first).float()
 
 
 _BLOCK_TOKENS = 128  # about the root of a usual vocabulary size

@@ -201,7 +201,8 @@ class Electric(ElectraPretrainer):
         assert samples.noise_log_probs is not None
         ids = corrupt(masked, samples).ids
         energies = self.detection_logits(self.main_states(ids, *masked.context)).float()
-        odds = math.log(self.config.mask_fraction / (1 - self.config.mask_fraction))
+        fraction = masked.batch.mask_fraction or self.config.mask_fraction
+        odds = math.log(fraction / (1 - fraction))
         logits = energies + samples.noise_log_probs + odds
         labels = torch.zeros_like(energies).scatter_add(1, masked.positions, masked.weights)
         losses = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
-from electrify.config.pretrain import PretrainConfig
+from electrify.config.pretrain import CurriculumPhase, MixtureConfig, PretrainConfig
 
 Stage = Literal["joint", "language", "generator", "discriminator"]
 
@@ -111,10 +111,22 @@ class Phase:
     sequence_length: int
     batch_size: int  # sequences a step, over all processes
     micro_batch_size: int  # sequences a forward pass of one process, which has no more than these
+    mask_fraction: float = 0.15
+    temperature: float = 1.0  # of the mixture of languages
 
     @property
     def end(self) -> int:
         return self.first_step + self.num_steps
+
+    def options(self, config: PretrainConfig) -> PretrainConfig:
+        """The run's options as they are in this phase."""
+        return config.model_copy(
+            update={
+                "sequence_length": self.sequence_length,
+                "mask_fraction": self.mask_fraction,
+                "mixture": MixtureConfig(temperature=self.temperature),
+            }
+        )
 
     @property
     def tokens_per_step(self) -> int:
@@ -122,21 +134,31 @@ class Phase:
         return self.batch_size * self.sequence_length
 
 
-def phases_of(config: PretrainConfig, sequence_length: int) -> tuple[Phase, ...]:
-    """The curriculum's phases, then the rest at `sequence_length`; together `num_steps` steps.
+def phases_of(config: PretrainConfig) -> tuple[Phase, ...]:
+    """The curriculum's phases, then the rest of the run; together `num_steps` steps.
 
     Phase k ends at num_steps times the sum of the first k fractions, rounded. What a phase leaves
     open it has from the rest of the run.
     """
     phases, first = [], 0
-    for length_phase, end in zip(config.curriculum, config.curriculum_ends, strict=True):
-        batch_size = length_phase.batch_size or config.batch_size
-        micro = length_phase.micro_batch_size or config.micro_batch_size or batch_size
-        length = length_phase.sequence_length
-        phases.append(Phase(first, end - first, length, batch_size, micro))
+    rest = CurriculumPhase(steps_fraction=0.5)  # which nobody reads
+    parts = zip(
+        (*config.curriculum, rest), (*config.curriculum_ends, config.num_steps), strict=True
+    )
+    for given, end in parts:
+        batch_size = given.batch_size or config.batch_size
+        phases.append(
+            Phase(
+                first,
+                end - first,
+                given.sequence_length or config.sequence_length,
+                batch_size,
+                given.micro_batch_size or config.micro_batch_size or batch_size,
+                given.mask_fraction or config.mask_fraction,
+                (given.mixture or config.mixture).temperature,
+            )
+        )
         first = end
-    micro = config.micro_batch_size or config.batch_size
-    phases.append(Phase(first, config.num_steps - first, sequence_length, config.batch_size, micro))
     assert all(phase.num_steps > 0 for phase in phases), phases  # the config checks it
     return tuple(phases)
 

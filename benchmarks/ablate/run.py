@@ -91,8 +91,8 @@ def plan_of(path: Path, overrides: Sequence[str]) -> str:
     figures = _figures([run for run in runs if is_done(run)])
     rows = []
     for run in runs:
-        options, length = run.config.pretrain, run.config.pretrain.sequence_length
-        flops = run_flops(options, run.config.vocab.size, length)
+        options = run.config.pretrain
+        flops = run_flops(options, run.config.vocab.size)
         rows.append(
             {
                 "variant": run.variant,

@@ -38,24 +38,29 @@ _LEARNED_ONLY = ("electra-adversarial", "electra-two-stage")
 _STARTS_AS_MLM = ("electra", "electra-15", "electra-adversarial")
 
 
-class LengthPhase(Section):
-    """The first steps of a run on shorter sequences."""
-
-    sequence_length: Annotated[int, Field(ge=16)]
-    """Tokens of a sequence in this phase."""
-    steps_fraction: Annotated[float, Field(gt=0, lt=1)]
-    """Fraction of `num_steps` that the phase takes."""
-    batch_size: Count | None = None
-    """Sequences a step. Left out: as the run."""
-    micro_batch_size: Count | None = None
-    """Sequences in a forward pass of a process. Left out: as the run."""
-
-
 class MixtureConfig(Section):
     """How often each language is read."""
 
     temperature: Fraction = 1.0
     """A language with n sequences weighs n^temperature. 1: as the corpus has it, 0: all alike."""
+
+
+class CurriculumPhase(Section):
+    """The first steps of a run, with other values than the rest. What is left out is as in the
+    run."""
+
+    steps_fraction: Annotated[float, Field(gt=0, lt=1)]
+    """Fraction of `num_steps` that the phase takes."""
+    sequence_length: Annotated[int, Field(ge=16)] | None = None
+    """Tokens of a sequence."""
+    batch_size: Count | None = None
+    """Sequences a step."""
+    micro_batch_size: Count | None = None
+    """Sequences in a forward pass of a process."""
+    mask_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Fraction of the tokens that are chosen."""
+    mixture: MixtureConfig | None = None
+    """How often each language is read."""
 
 
 class SequenceConfig(Section):
@@ -184,7 +189,7 @@ class PretrainConfig(SequenceConfig):
     """Sequences a step, over all processes."""
     micro_batch_size: Count | None = None
     """Sequences in a forward pass of a process. Left out: all of a step."""
-    curriculum: tuple[LengthPhase, ...] = ()
+    curriculum: tuple[CurriculumPhase, ...] = ()
     learning_rate: Annotated[float, Field(gt=0)]
     """Highest learning rate."""
     generator_learning_rate: Annotated[float, Field(gt=0)] | None = None
@@ -334,7 +339,7 @@ class PretrainConfig(SequenceConfig):
             raise UserError(
                 f"warmup_steps = {self.warmup_steps} is more than num_steps = {self.num_steps}"
             )
-        parts: list[tuple[str, PretrainConfig | LengthPhase]] = [("", self)]
+        parts: list[tuple[str, PretrainConfig | CurriculumPhase]] = [("", self)]
         parts += [("curriculum: ", phase) for phase in self.curriculum]
         for where, part in parts:
             batch = part.batch_size or self.batch_size

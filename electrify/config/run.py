@@ -74,8 +74,9 @@ class RunConfig(EvaluationRun):
         pretrain = self.pretrain
         lengths = [("pretrain.sequence_length", pretrain.sequence_length)]
         lengths += [
-            ("pretrain.curriculum: sequence_length", of.sequence_length)
-            for of in pretrain.curriculum
+            ("pretrain.curriculum: sequence_length", phase.sequence_length)
+            for phase in pretrain.curriculum
+            if phase.sequence_length
         ]
         for key, length in lengths:
             if length > pretrain.max_position_embeddings:

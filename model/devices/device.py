@@ -3,6 +3,7 @@
 import os
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -20,13 +21,25 @@ def resolve_device(name: str) -> torch.device:
     """`auto` is CUDA where there is one, else a TPU, else the CPU.
 
     Each process of `torchrun` has its GPU; all chips of a TPU are one device, of one process.
+    `UserError` where a GPU is asked for, or is there, that torch cannot use.
     """
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UserError('device = "cuda": torch sees no CUDA device; use "auto" or "cpu"')
+    if name in ("auto", "cuda") and not torch.cuda.is_available():
+        if Path("/dev/nvidiactl").exists() and torch.version.cuda:
+            raise UserError(
+                f"this machine has an NVIDIA GPU, but torch {torch.__version__} cannot use it: it "
+                f"needs a driver of CUDA {torch.version.cuda} or later (nvidia-smi prints yours). "
+                "Update the driver, install the torch of your driver (https://pytorch.org), or "
+                'set device = "cpu"'
+            )
+        if name == "cuda":
+            raise UserError('device = "cuda": torch sees no CUDA device; use "auto" or "cpu"')
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "xla" if xla.finds_tpu() else "cpu"
     if name == "cuda":
         torch.set_float32_matmul_precision("high")
+        # torch's first choice on H100 and B200 without dropout, with open reports of NaN gradients
+        # under masks, and a plan for each shape
+        torch.backends.cuda.enable_cudnn_sdp(False)
         return _own_gpu()
     return xla.runtime().device if name == "xla" else torch.device(name)
 
@@ -60,13 +73,15 @@ def describe(device: torch.device) -> str:
 
 
 def precision_of(config: PretrainConfig, device: torch.device) -> Precision:
-    """That of matrix products: `auto` is bf16 on CUDA, on TPU, and on a CPU that is faster so."""
+    """That of matrix products: `auto` is bf16 where the device has units for it, and on a CPU where
+    it is faster."""
     if config.precision != "auto":
         return config.precision
     if device.type == "cpu":
         return cpu_bf16().auto
-    on_tpu = device.type == "xla" and xla.runtime().kind.startswith("TPU")
-    return "bf16" if on_tpu or device.type == "cuda" else "fp32"
+    if device.type == "cuda":  # older ones (V100, T4) only emulate it
+        return "bf16" if torch.cuda.get_device_capability(device) >= (8, 0) else "fp32"
+    return "bf16" if xla.runtime().kind.startswith("TPU") else "fp32"
 
 
 @cache

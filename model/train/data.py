@@ -42,14 +42,16 @@ class SequenceData:
         self,
         config: RunConfig,
         split: Split,
-        sequence_length: int | None = None,
         shards: TokenShards | None = None,
+        phase: Phase | None = None,
     ) -> None:
-        """Read as the config says; of `sequence_length` in a phase of the curriculum."""
+        """Read as the config says, or as a phase of the run does."""
         shards = shards or open_shards(output_dir(config) / "shards", [split])
         self.vocab_size, self.special = shards.vocab_size, special_tokens(shards)
-        self.reader = SequenceReader(shards, split, config.pretrain, config.seed, sequence_length)
-        self._slots = num_slots(config.pretrain, self.reader.sequence_length)
+        options = phase.options(config.pretrain) if phase else config.pretrain
+        self.reader = SequenceReader(shards, split, options, config.seed)
+        self._slots = num_slots(options, options.sequence_length)
+        self._mask_fraction = options.mask_fraction
         self.languages: Sequence[str] = self.reader.languages
 
     @property
@@ -74,6 +76,7 @@ class SequenceData:
             map_tensors(noise, lambda draws: draws[rank::num_ranks]),
             torch.from_numpy(reader.language_numbers(indices)),
             reader.is_full,
+            self._mask_fraction,
         )
 
 
@@ -82,15 +85,16 @@ class StepData:
 
     def __init__(self, config: RunConfig, shards: TokenShards, rank: int, num_ranks: int) -> None:
         self._rank, self._num_ranks, self._seed = rank, num_ranks, config.seed
-        self.phases = phases_of(config.pretrain, config.pretrain.sequence_length)
-        lengths = {phase.sequence_length for phase in self.phases}
-        self._data = {length: SequenceData(config, "train", length, shards) for length in lengths}
-        self.last = self._data[self.phases[-1].sequence_length]
+        self.phases = phases_of(config.pretrain)
+        self._data = {
+            phase.first_step: SequenceData(config, "train", shards, phase) for phase in self.phases
+        }
+        self.last = self._data[self.phases[-1].first_step]
 
     def num_epochs(self) -> float:
         """Passes of the whole run over the text, at each phase's own number of sequences."""
         return sum(
-            phase.batch_size * phase.num_steps / self._data[phase.sequence_length].num_sequences
+            phase.batch_size * phase.num_steps / self._data[phase.first_step].num_sequences
             for phase in self.phases
         )
 
@@ -98,7 +102,7 @@ class StepData:
         """How often the whole run reads each language's text."""
         read = dict.fromkeys(self.last.languages, 0.0)
         for phase in self.phases:
-            reader = self._data[phase.sequence_length].reader
+            reader = self._data[phase.first_step].reader
             for language, passes in reader.passes(phase.batch_size * phase.num_steps).items():
                 read[language] += passes
         return read
@@ -110,7 +114,7 @@ class StepData:
         another order, so this only keeps two phases of one length from repeating.
         """
         phase = phase_at(self.phases, step)
-        batch = self._data[phase.sequence_length].batch(
+        batch = self._data[phase.first_step].batch(
             sequences_until(self.phases, step),
             phase.batch_size,
             noise_key(self._seed, step),

@@ -96,8 +96,7 @@ class RunLog:
         self._speed = Speed(device, self._work(step), before, peak)
 
     def _work(self, step: int) -> Cost:
-        length = self._config.pretrain.sequence_length
-        return run_flops(self._config.pretrain, self._vocab_size, length, step)
+        return run_flops(self._config.pretrain, self._vocab_size, step)
 
     def start(self) -> None:
         """Count the time from here on as training."""

@@ -141,6 +141,14 @@ def backward(
     return outputs
 
 
+def split(batch: Batch, number: int) -> list[Batch]:
+    """A batch in so many parts of equal size."""
+    if number == 1:
+        return [batch]
+    size = len(batch.input_ids) // number
+    return [batch.rows(slice(n * size, (n + 1) * size)) for n in range(number)]
+
+
 def total_counts(masked: Sequence[Masked]) -> Counts:
     """Over the micro-batches of this process."""
     first, *others = (Counts.of(batch) for batch in masked)
@@ -223,6 +231,7 @@ class FastStep:
         self._parts = compile_parts(model) if self.is_compiled else AS_WRITTEN
         self._recorder = CudaRecorder(device) if is_recorded(config, device, ranks) else None
         self._failures: list[str] = []  # as the log has them
+        self._num_splits = 1  # of each micro-batch, where memory ran out
         self._form: tuple[object, ...] = ()
         self._num_done = 0  # steps of this form
         self._inputs: list[Batch] = []  # what a recording reads
@@ -238,9 +247,43 @@ class FastStep:
         return self._recorder.num_bytes if self._recorder is not None else 0
 
     def __call__(self, batches: Sequence[Batch], step: Step) -> Result:
-        """`train_step`, on batches that lie on the device."""
+        """`train_step`, on batches that lie on the device; smaller ones where memory runs out."""
+        versions = self._versions()
+        while True:
+            try:
+                parts = [part for batch in batches for part in split(batch, self._num_splits)]
+                return self._call(parts, step)
+            except torch.OutOfMemoryError as error:
+                self._split(len(batches[0].input_ids), self._versions() == versions, error)
+
+    def _versions(self) -> list[int]:
+        """Numbers that change where weights do."""
+        return [parameter._version for parameter in self._model.parameters()]
+
+    def _split(self, num_rows: int, is_unchanged: bool, error: torch.OutOfMemoryError) -> None:
+        """Halve the passes; `UserError` where the step cannot be repeated."""
+        rows = num_rows // self._num_splits
+        if not is_unchanged or rows % 2 or self._ranks.num_ranks > 1:
+            raise UserError(
+                f"out of memory with passes of {rows} sequences: set pretrain.micro_batch_size to "
+                f"less, a divisor of {num_rows} ({_reason(error)})"
+            ) from None
+        self._num_splits *= 2
+        self._form, self._inputs, self._replay, self._result = (), [], None, None
+        for parameter in self._model.parameters():
+            parameter.grad = None
+        torch.cuda.empty_cache()
+        warn(
+            f"out of memory with passes of {rows} sequences: they have {rows // 2} from now on, "
+            f"which changes no gradient. Set pretrain.micro_batch_size = {rows // 2} to start so"
+        )
+
+    def _call(self, batches: Sequence[Batch], step: Step) -> Result:
         stages = stages_of(self._config, step.number)
-        form = stages, *((batch.input_ids.shape, batch.packed) for batch in batches)
+        form = (
+            stages,
+            *((batch.input_ids.shape, batch.packed, batch.mask_fraction) for batch in batches),
+        )
         if form != self._form:
             self._begin(form, batches)
         if self._recorder is not None:
@@ -309,6 +352,7 @@ class FastStep:
         of the random generator, which each step sets.
         """
         model, parts, ranks, config = self._model, self._parts, self._ranks, self._config
+        log("compiling the step, which may take minutes")
         try:
             with self._warming():
                 masked = [parts.mask(bare(model), batch) for batch in batches]
@@ -350,6 +394,9 @@ def _own(tensor: Tensor) -> Tensor:
 
 
 def _reason(error: BaseException) -> str:
+    """In one line; of an error while another was handled, as at the end of a broken capture, that
+    one: it is the cause."""
+    error = error.__context__ or error
     words = " ".join(str(error).split())[:240]
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
 

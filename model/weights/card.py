@@ -100,10 +100,7 @@ def add_sections(config: RunConfig, sections: Sections) -> None:
 
 
 def trained_length(config: RunConfig) -> int:
-    return max(
-        phase.sequence_length
-        for phase in phases_of(config.pretrain, config.pretrain.sequence_length)
-    )
+    return max(phase.sequence_length for phase in phases_of(config.pretrain))
 
 
 def num_known_positions(config: RunConfig, origin: Origin) -> int:
@@ -191,7 +188,7 @@ def _facts(config: RunConfig, summary: Json, origin: Origin) -> dict[str, Any]:
 
 def _steps(config: RunConfig) -> str:
     """`10 steps of 4 sequences`; of each phase where there are several, and of a first stage."""
-    phases = phases_of(config.pretrain, config.pretrain.sequence_length)
+    phases = phases_of(config.pretrain)
     steps = f"{phases[0].num_steps:,} steps of {phases[0].batch_size} sequences"
     if len(phases) > 1:
         steps = ", then ".join(

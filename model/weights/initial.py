@@ -101,6 +101,15 @@ class PieceRows:
         ]
         return cls(sources, len(ids), sum(piece in ids for piece in new))
 
+    @classmethod
+    def spelled(
+        cls, spell: Callable[[str], list[int]], num_old: int, new: Sequence[str]
+    ) -> "PieceRows":
+        """For a matrix of the pieces `new` from one of another kind of tokenizer, whose ids
+        `spell` gives."""
+        sources = [spell(piece) for piece in new]
+        return cls(sources, num_old, sum(len(rows) == 1 for rows in sources))
+
     @property
     def num_unknown(self) -> int:
         """New pieces that the old vocabulary cannot spell."""
@@ -139,7 +148,7 @@ def _rows_between(source: Source, config: RunConfig, special: SpecialTokens) -> 
     if source.tokenizer_sha256 == shards.tokenizer_sha256:
         size = shards.vocab_size
         return PieceRows([[index] for index in range(size)], size, size)
-    if source.pieces is None:
+    if source.pieces is None and source.spell is None:
         raise UserError(
             f"pretrain.initial_model = {source.place!r} was trained with another tokenizer than "
             f"this run's ({source.tokenizer_sha256}, here {shards.tokenizer_sha256}), and its "
@@ -154,6 +163,9 @@ def _rows_between(source: Source, config: RunConfig, special: SpecialTokens) -> 
             f"({shards.vocab_size} pieces{'; other ids of ' * bool(wrong)}{', '.join(wrong)}): "
             "make both again: electrify train-vocab CONFIG, electrify encode CONFIG"
         )
+    if source.spell is not None:
+        return PieceRows.spelled(source.spell, source.shape.vocab_size, pieces)
+    assert source.pieces is not None
     return PieceRows.between(source.pieces, pieces)
 
 

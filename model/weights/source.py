@@ -1,6 +1,6 @@
 """The weights of an earlier model: a run's checkpoint, or folders of `transformers`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ import torch
 from huggingface_hub import snapshot_download
 from torch import Tensor
 from transformers import (
+    AutoTokenizer,
     BertConfig,
     BertForMaskedLM,
     ElectraConfig,
@@ -40,7 +41,19 @@ from model.weights.names import (
     to_our_names,
     untie,
 )
-from vocab.tokenizer import TOKENIZER_FILE, is_lowercase, read_pieces, tokenizer_sha256
+from vocab.tokenizer import (
+    CLS,
+    MASK,
+    PAD,
+    SEP,
+    TOKENIZER_FILE,
+    UNK,
+    is_lowercase,
+    is_special,
+    read_pieces,
+    tokenizer_sha256,
+)
+from vocab.wordpiece.segment import is_continuing, surface
 
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors", "*.bin"]
 Weights = dict[str, Tensor]
@@ -55,8 +68,9 @@ class Source:
     shape: EncoderShape  # of the main network
     generator_shape: EncoderShape | None  # None: there is no generator
     tokenizer_sha256: str | None  # of a run
-    pieces: Sequence[str] | None  # None: no vocabulary lies beside the weights
+    pieces: Sequence[str] | None  # of WordPiece; None: no such vocabulary lies beside the weights
     is_lowercase: bool | None  # its text; None: nothing says so
+    spell: Callable[[str], list[int]] | None = None  # of another tokenizer: its ids of our piece
 
 
 def read_source(config: PretrainConfig) -> Source:
@@ -117,15 +131,18 @@ def _from_transformers(place: str, generator: str | None) -> Source:
         extra.append((_folder(generator, "initial_generator"), GENERATOR))
     given = read_given(main)
     weights = _read_weights(given, PREDICTOR if given.predicts_tokens else DETECTOR)
-    pieces, shape_of_generator = read_pieces(main), None
-    if len(pieces) > given.shape.vocab_size:
+    shape_of_generator = None
+    pieces, spell = None, _speller(main) if given.kind == "modernbert" else None
+    if spell is None:
+        pieces = read_pieces(main)
+    if pieces is not None and len(pieces) > given.shape.vocab_size:
         raise UserError(
             f"{main} has {len(pieces)} pieces, but vocab_size = {given.shape.vocab_size} in its "
             "config.json: they are not of one model"
         )
     for folder, network in extra:
         own = read_given(folder)
-        if read_pieces(folder) != pieces:
+        if spell or read_pieces(folder) != pieces:
             raise UserError(f"{folder} has another vocabulary than {main}: give networks of one")
         added = _read_weights(own, network)
         if network is GENERATOR:
@@ -134,7 +151,39 @@ def _from_transformers(place: str, generator: str | None) -> Source:
             added = {n: t for n, t in added.items() if n.startswith(f"{network.head}.")}
         weights |= added
     lowercase = is_lowercase(main)
-    return Source(place, weights, given.shape, shape_of_generator, None, pieces, lowercase)
+    return Source(place, weights, given.shape, shape_of_generator, None, pieces, lowercase, spell)
+
+
+def _speller(folder: Path) -> Callable[[str], list[int]] | None:
+    """How a tokenizer that is not WordPiece (ModernBERT's, mmBERT's) spells a WordPiece piece, by
+    the ids of its own pieces; None for WordPiece."""
+    if not (folder / TOKENIZER_FILE).is_file():
+        return None
+    try:
+        kind: Any = AutoTokenizer
+        tokenizer = kind.from_pretrained(folder)
+    except Exception as error:  # transformers and tokenizers have sorts of their own
+        raise UserError(f"{folder}: its tokenizer cannot be read: {error}") from None
+    if type(tokenizer.backend_tokenizer.model).__name__ == "WordPiece":
+        return None
+    ends = tokenizer.bos_token_id, tokenizer.eos_token_id  # mmBERT has them for [CLS] and [SEP]
+    special = {
+        UNK: tokenizer.unk_token_id,
+        PAD: tokenizer.pad_token_id,
+        CLS: ends[0] if tokenizer.cls_token_id is None else tokenizer.cls_token_id,
+        SEP: ends[1] if tokenizer.sep_token_id is None else tokenizer.sep_token_id,
+        MASK: tokenizer.mask_token_id,
+    }
+
+    def spell(piece: str) -> list[int]:
+        if is_special(piece):
+            return [special[piece]] if special.get(piece) is not None else []
+        # a word begins with the space before it
+        text = surface(piece) if is_continuing(piece) else f" {piece}"
+        ids = tokenizer.encode(text, add_special_tokens=False)
+        return [number for number in ids if number != tokenizer.unk_token_id]
+
+    return spell
 
 
 def _folder(name: str, option: str) -> Path:

@@ -74,26 +74,27 @@ def test_matrix_products_of_a_stage_equal_torchs_counter(stage):
 def test_a_run_costs_the_sum_of_its_steps():
     curriculum = (
         {"sequence_length": 16, "steps_fraction": 0.2, "batch_size": 24},
-        {"sequence_length": 24, "steps_fraction": 0.5},
+        {"sequence_length": 24, "steps_fraction": 0.5, "mask_fraction": 0.4},
     )
     options = {"num_steps": 20, "warmup_steps": 0, "batch_size": 8, "curriculum": curriculum}
     config = tiny(**TWO_STAGE, **options, generator_steps_fraction=0.35)
-    phases = phases_of(config, LENGTH)
+    phases = phases_of(config)
     walked = Cost()
     for step in range(20):
-        assert_close(run_flops(config, VOCAB_SIZE, LENGTH, step), walked)
+        assert_close(run_flops(config, VOCAB_SIZE, step), walked)
         phase = phase_at(phases, step)
-        cost = flops_per_token(config, VOCAB_SIZE, phase.sequence_length, stage_at(config, step))
+        options, stage = phase.options(config), stage_at(config, step)
+        cost = flops_per_token(options, VOCAB_SIZE, phase.sequence_length, stage)
         walked += cost * (phase.batch_size * phase.sequence_length)
-    assert_close(run_flops(config, VOCAB_SIZE, LENGTH, 20), walked)
-    assert_close(run_flops(config, VOCAB_SIZE, LENGTH), walked)
+    assert_close(run_flops(config, VOCAB_SIZE, 20), walked)
+    assert_close(run_flops(config, VOCAB_SIZE), walked)
 
 
 def test_a_run_that_begins_as_a_language_model_costs_one_of_each():
     options = {"num_steps": 20, "warmup_steps": 0}
-    both = run_flops(tiny(**options, mlm_steps_fraction=0.35), VOCAB_SIZE, LENGTH)
-    first = run_flops(tiny(**options, objective="mlm"), VOCAB_SIZE, LENGTH, 7)
-    later = run_flops(tiny(**options), VOCAB_SIZE, LENGTH, 13)
+    both = run_flops(tiny(**options, mlm_steps_fraction=0.35), VOCAB_SIZE)
+    first = run_flops(tiny(**options, objective="mlm"), VOCAB_SIZE, 7)
+    later = run_flops(tiny(**options), VOCAB_SIZE, 13)
     assert_close(both, first + later)
 
 
@@ -102,7 +103,7 @@ def test_muon_counts_its_own_products():
     options = {"num_steps": 3, "warmup_steps": 0, "batch_size": 1}
     config = tiny(**MODERN, **options, optimizer="muon", weight_sharing="none")
     plain = config.model_copy(update={"optimizer": "bias-corrected"})
-    costs = [run_flops(of, VOCAB_SIZE, LENGTH).matmul for of in (config, plain)]
+    costs = [run_flops(of, VOCAB_SIZE).matmul for of in (config, plain)]
     model = make_pretrainer(config, VOCAB_SIZE, SpecialTokens(0, 2, 3, 4))
     (optimizer,) = make_optimizers(model, config)
     for parameter in model.parameters():
@@ -160,7 +161,8 @@ TABLE_1 = {
 @pytest.mark.parametrize("name", TABLE_1)
 def test_the_papers_convention_gives_its_table_1(name: str):
     config, length, vocab_size, script, printed = TABLE_1[name]
-    flops = run_flops(config, vocab_size, length).paper
+    options = config.model_copy(update={"sequence_length": length})
+    flops = run_flops(options, vocab_size).paper
     assert f"{flops:.1e}" == printed
     if script is not None:
         assert flops == pytest.approx(script, rel=1e-3)

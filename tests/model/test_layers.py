@@ -16,6 +16,7 @@ from model.layers import (
     initialise,
     initialise_mimetic,
     rotate,
+    rotation_at,
 )
 from model.masking import num_slots
 from model.plan import EncoderShape
@@ -199,9 +200,7 @@ def test_heads_of_a_modern_network_begin_at_one_neighbour_each():
     )
     encoder = Encoder(shape)
     initialise_mimetic(encoder)
-    rotation = torch.stack(
-        [f(torch.arange(20)[:, None] * encoder.global_frequencies) for f in (torch.cos, torch.sin)]
-    )
+    rotation = rotation_at(torch.arange(20), encoder.global_frequencies)
     for layer, offsets in zip(encoder.layers, [(-1, 1, 2, -2), (1, -1, -2, 2)], strict=True):
         query, key = (
             rotate(bias.view(4, 1, 64).expand(-1, 20, -1), rotation)

@@ -1,7 +1,7 @@
 """Positions are chosen by their laws, what stands there follows its laws, and documents in packed
 sequences are attended to as if each stood alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -46,12 +46,22 @@ def chosen_of(positions: Tensor, weights: Tensor) -> list[list[int]]:
 # --- tokens ---------------------------------------------------------------------------------------
 
 
+def choose(maskable, uniforms, config):
+    is_chance = config.masking == "bernoulli"
+    return choose_positions(
+        maskable,
+        uniforms,
+        num_slots(config, maskable.shape[1]),
+        probability=config.mask_fraction if is_chance else 1.0,
+    )
+
+
 @pytest.mark.parametrize("masking", ["fixed", "bernoulli"])
 def test_chosen_positions_are_maskable_and_uniform(masking: str):
     maskable = torch.ones(20_000, 16, dtype=torch.bool)
     maskable[:, [0, 5, 15]] = False
     config = preset(masking=masking, mask_fraction=0.3)
-    positions, weights = choose_positions(maskable, draws(20_000, 16), config)
+    positions, weights = choose(maskable, draws(20_000, 16), config)
     assert positions.shape == weights.shape == (20_000, num_slots(config, 16))
     counts = positions[weights > 0].bincount(minlength=16)
     assert counts[~maskable[0]].sum() == 0
@@ -60,13 +70,13 @@ def test_chosen_positions_are_maskable_and_uniform(masking: str):
 
 def test_equal_draws_choose_the_first_tokens_on_every_device():
     maskable = torch.ones(1, 300, dtype=torch.bool)
-    positions, _ = choose_positions(maskable, torch.full((1, 300), 0.5), preset())
+    positions, _ = choose(maskable, torch.full((1, 300), 0.5), preset())
     assert positions[0].tolist() == list(range(46))
 
 
 def test_bernoulli_counts_are_binomial():
     config = preset(masking="bernoulli", mask_fraction=0.15)
-    _, weights = choose_positions(
+    _, weights = choose(
         torch.ones(20_000, 128, dtype=torch.bool), draws(20_000, 128, seed=1), config
     )
     counts = weights.sum(dim=1)
@@ -74,10 +84,19 @@ def test_bernoulli_counts_are_binomial():
     assert counts.var().item() == pytest.approx(128 * 0.15 * 0.85, rel=0.05)
 
 
+@pytest.mark.parametrize("masking", ["fixed", "bernoulli"])
+def test_a_batch_of_a_phase_is_masked_as_much_as_the_phase_says(masking: str):
+    model, other = random_model(masking=masking), random_model(masking=masking, mask_fraction=0.4)
+    batch = random_batch(other, rows=200)
+    masked, expected = model.mask(replace(batch, mask_fraction=0.4)), other.mask(batch)
+    assert torch.equal(masked.masked_ids, expected.masked_ids)
+    assert masked.weights.sum() / masked.tokens.sum() > 0.3
+
+
 def test_limits_bound_the_number_of_a_row():
     limits = torch.tensor([1.0, 7.0, 100.0])
     _, weights = choose_positions(
-        torch.ones(3, 128, dtype=torch.bool), draws(3, 128), preset(), limits
+        torch.ones(3, 128, dtype=torch.bool), draws(3, 128), 19, limits=limits
     )
     assert weights.sum(dim=1).tolist() == [1, 7, 19]
 
@@ -87,7 +106,7 @@ def test_only_what_is_maskable_is_chosen_even_if_that_is_nothing(masking: str):
     maskable = torch.zeros(2, 32, dtype=torch.bool)
     maskable[0, [3, 6]] = True
     config = preset(masking=masking, mask_fraction=0.5)
-    positions, weights = choose_positions(maskable, draws(2, 32), config)
+    positions, weights = choose(maskable, draws(2, 32), config)
     assert set(chosen_of(positions, weights)[0]) <= {3, 6}
     assert weights[1].sum() == 0
     assert (positions < 32).all()

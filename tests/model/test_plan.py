@@ -25,19 +25,19 @@ def test_phases_take_their_fractions_and_the_rest_its_length():
     config = preset(
         num_steps=100, warmup_steps=5, batch_size=12, micro_batch_size=4, curriculum=CURRICULUM
     )
-    assert phases_of(config, 128) == (
+    assert phases_of(config) == (
         Phase(first_step=0, num_steps=25, sequence_length=16, batch_size=32, micro_batch_size=8),
         # 0.25 + 1/3 of 100 steps is 58.3; batch and micro-batch are the run's
         Phase(first_step=25, num_steps=33, sequence_length=64, batch_size=12, micro_batch_size=4),
         Phase(first_step=58, num_steps=42, sequence_length=128, batch_size=12, micro_batch_size=4),
     )
-    alone = phases_of(preset(num_steps=7, warmup_steps=5, batch_size=12), 512)
+    alone = phases_of(preset(num_steps=7, warmup_steps=5, batch_size=12, sequence_length=512))
     assert alone == (Phase(0, 7, 512, 12, 12),)
 
 
 def test_counts_equal_those_of_a_walk_over_the_steps():
     config = preset(num_steps=40, warmup_steps=5, batch_size=12, curriculum=CURRICULUM)
-    phases = phases_of(config, 128)
+    phases = phases_of(config)
     sequences = 0
     for step in range(40):
         assert sequences == sequences_until(phases, step)

@@ -81,11 +81,11 @@ def test_costs_are_of_all_processes_also_of_those_left_behind(tmp_path):
     burn = "x = b'x' * 50_000_000\nimport time\nwhile time.process_time() < 0.7: pass\n"
     leave = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {burn!r}])"
     wait = f"{leave}.wait()"
-    behind = run_measured(["python", "-c", leave], tmp_path / "log")
+    behind = run_measured([sys.executable, "-c", leave], tmp_path / "log")
     assert 0.69 < behind.cpu_seconds < 2
-    assert run_measured(["python", "-c", wait], tmp_path / "log").peak_mb > 50
+    assert run_measured([sys.executable, "-c", wait], tmp_path / "log").peak_mb > 50
     with pytest.raises(ValueError, match=r"(?s)status 3.*last words"):
-        run_measured(["python", "-c", "print('last words'); exit(3)"], tmp_path / "log")
+        run_measured([sys.executable, "-c", "print('last words'); exit(3)"], tmp_path / "log")
 
 
 @pytest.mark.parametrize(

@@ -121,13 +121,9 @@ class SequenceReader:
         split: str,
         options: SequenceConfig,
         seed: int,
-        sequence_length: int | None = None,
     ) -> None:
-        """As the options say, but for another length.
-
-        `UserError` if no language fills a sequence.
-        """
-        length = sequence_length or options.sequence_length
+        """`UserError` if no language fills a sequence."""
+        length = options.sequence_length
         self.languages = shards.languages(split)
         streams = [shards.stream(split, language) for language in self.languages]
         self._packed = [

@@ -28,7 +28,7 @@ def test_runs_cost_the_same_flops(path: Path):
     base = base_config(grid, [])
 
     def total(run) -> float:
-        return run_flops(run.pretrain, run.vocab.size, run.pretrain.sequence_length).matmul
+        return run_flops(run.pretrain, run.vocab.size).matmul
 
     steps, warmup = set(), base.pretrain.warmup_steps / base.pretrain.num_steps
     for run in plan_runs(grid, []):

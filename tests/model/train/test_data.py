@@ -102,13 +102,33 @@ def test_micro_batches_are_the_steps_batch_in_pieces(folder: Path):
     seen = 0
     for step in range(10):
         count, length, micro = (12, 16, 3) if step < 3 else (6, 32, 2)
-        whole = SequenceData(config, "train", length)
+        whole = SequenceData(with_pretrain(config, sequence_length=length), "train")
         expected = whole.batch(seen, count, noise_key(config.seed, step)).tensors()
         batches = data.micro_batches(step)
         assert [len(batch.input_ids) for batch in batches] == [micro] * (count // micro)
         assert all(map(torch.equal, joined(batches), expected))
         seen += count
     assert [phase.first_step for phase in data.phases] == [0, 3, 5]
+
+
+def test_a_phase_has_a_mixture_and_masks_of_its_own(tmp_path: Path):
+    """As a run has that is nothing but this phase."""
+    write_two_languages(tmp_path)
+    early = {"mask_fraction": 0.4, "mixture": {"temperature": 0.2}}
+    curriculum = [{"steps_fraction": 0.5, **early}]
+    options = {"num_steps": 8, "batch_size": 16}
+    data = step_data(make_config(tmp_path, **options, curriculum=curriculum))
+    alone, rest = (
+        step_data(make_config(tmp_path, **options, **early)),
+        step_data(make_config(tmp_path, **options)),
+    )
+    for step in range(8):
+        (batch,), (expected,) = (
+            (alone if step < 4 else rest).micro_batches(step),
+            data.micro_batches(step),
+        )
+        assert_same(batch, expected)
+        assert batch.mask_fraction == expected.mask_fraction == (0.4 if step < 4 else 0.15)
 
 
 @pytest.mark.parametrize("packing", ["full", "sentence"])
@@ -145,7 +165,7 @@ def test_shares_that_are_not_whole_are_refused(
 ):
     config = make_config(folder, batch_size=6, micro_batch_size=micro)
     with pytest.raises(ValueError, match=message):
-        check_batch_sizes(phases_of(config.pretrain, 32), num_ranks, CPU)
+        check_batch_sizes(phases_of(config.pretrain), num_ranks, CPU)
 
 
 def test_the_key_of_draws_is_another_at_each_step_and_seed():

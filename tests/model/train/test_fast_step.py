@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from model.batch import Batch
+from model.batch import Batch, Masked
 from model.electra import ElectraPretrainer
 from model.train import step as step_module
 from model.train.metrics import MetricsWindow
@@ -328,6 +328,40 @@ def test_with_on_what_cannot_be_compiled_is_an_error(monkeypatch):
     twins = Twins(compile="on")
     with pytest.raises(ValueError, match=r"torch.compile failed \(RuntimeError: no working"):
         twins.run(1, [batch_of(twins.plain, 1)])
+
+
+# --- out of memory --------------------------------------------------------------------------------
+
+
+def limit_memory(model: ElectraPretrainer, max_rows: int) -> None:
+    forward = model.forward
+
+    def limited(masked: Masked, *arguments: Any) -> Any:
+        if len(masked.tokens) > max_rows:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
+        return forward(masked, *arguments)
+
+    model.forward = limited  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("recorder", [None, TapeRecorder()])
+def test_where_memory_runs_out_a_step_has_smaller_passes(recorder, caplog):
+    twins = Twins(recorder, **NO_DROPOUT)
+    limit_memory(twins.fast, 2)
+    for number in range(6):
+        twins.run(number, [batch_of(twins.plain, number, padded=True, rows=8)])
+        twins.assert_equal(1e-5)
+    told = [of.getMessage() for of in caplog.records if "out of memory" in of.getMessage()]
+    assert len(told) == 2
+    assert "passes of 8 sequences" in told[0]
+    assert "passes of 4 sequences" in told[1]
+
+
+def test_a_step_that_cannot_have_smaller_passes_says_what_to_set():
+    twins = Twins(**NO_DROPOUT)
+    limit_memory(twins.fast, 0)
+    with pytest.raises(ValueError, match=r"passes of 3 sequences: set pretrain.micro_batch_size"):
+        twins.run(0, [batch_of(twins.plain, 0, rows=6)])
 
 
 # --- which runs -----------------------------------------------------------------------------------

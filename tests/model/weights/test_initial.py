@@ -7,23 +7,28 @@ from pathlib import Path
 
 import pytest
 import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import (
     BertConfig,
     BertForMaskedLM,
     ElectraConfig,
     ElectraForMaskedLM,
     ElectraForPreTraining,
+    ModernBertConfig,
+    ModernBertForMaskedLM,
+    PreTrainedTokenizerFast,
 )
 
 from electrify.config.run import RunConfig
 from electrify.stage.folder import fingerprint
 from electrify.stage.plan import pretrain_stage
+from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
 from model.train.checkpoint import run_identity, save_checkpoint
 from model.train.data import SequenceData
 from model.weights import source as initial_source
 from model.weights.initial import load_initial
-from model.weights.names import exported_networks, to_transformers, untie
+from model.weights.names import exported_networks, modern_config, to_transformers, untie
 from tests.model.conftest import (
     EQUAL,
     MODERN,
@@ -187,6 +192,54 @@ def test_a_matrix_that_is_no_product_is_refused(tmp_path):
     export = save_export(make_model(config, 1), config, tmp_path / "export")
     with pytest.raises(ValueError, match=r"no product of one of width 8: .*embedding_size = 32"):
         start(tmp_path / "later", export, **(wide | {"embedding_size": 8}))
+
+
+def byte_tokenizer(folder: Path, **names: str) -> PreTrainedTokenizerFast:
+    """As ModernBERT's: pieces of bytes, a word has the space before it."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(vocab_size=290, special_tokens=list(names.values()))
+    tokenizer.train_from_iterator(["봄 서울 서울에서 봄 서울시 봄"] * 9, trainer)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
+    fast.save_pretrained(folder)
+    return fast
+
+
+@torch.no_grad()
+def test_a_modernbert_of_another_tokenizer_is_trained_on(tmp_path):
+    """Its encoder and head are the same functions; each piece begins as the mean of those that
+    spell it there."""
+    names = {"bos_token": "<bos>", "eos_token": "<eos>", "mask_token": "<mask>"}
+    tokenizer = byte_tokenizer(tmp_path / "theirs", pad_token="<pad>", unk_token="<unk>", **names)
+    options = MODERN | {"embedding_size": 32, "objective": "mlm"}
+    config = make_run(tmp_path / "run", **options)
+    shape = make_model(config, 1).shape
+    theirs = ModernBertForMaskedLM(
+        ModernBertConfig(
+            **modern_config(shape, SpecialTokens(0, 1, 2, 3), 0.02).to_dict()
+            | {"vocab_size": 300, "attention_bias": False}
+        )
+    ).eval()
+    for parameter in theirs.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    theirs.save_pretrained(tmp_path / "theirs")
+    model, _ = start(tmp_path / "later", tmp_path / "theirs", **options)
+    matrix = theirs.get_input_embeddings().weight
+    spelled = {"봄": " 봄", "##에서": "에서", "서울": " 서울", "##시": "시"}
+    for piece, text in spelled.items():
+        ids = tokenizer.encode(text, add_special_tokens=False)
+        row = model.embeddings.word.weight[PIECES.index(piece)]
+        torch.testing.assert_close(row, matrix[ids].mean(0))
+    pieces = [PIECES.index("[CLS]"), PIECES.index("봄"), PIECES.index("[SEP]")]
+    word = tokenizer.encode(" 봄", add_special_tokens=False)
+    ids = [tokenizer.bos_token_id, *word, tokenizer.eos_token_id]
+    assert len(ids) == len(pieces)  # the word is one piece in both
+    tensor = torch.tensor([pieces])
+    hidden = model.main_states(tensor, torch.zeros_like(tensor))
+    expected = theirs(torch.tensor([ids]), output_hidden_states=True)
+    torch.testing.assert_close(hidden, expected.hidden_states[-1], rtol=1e-4, atol=1e-4)
+    logits = model.language_logits(hidden)[..., pieces]
+    torch.testing.assert_close(logits, expected.logits[..., ids], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("sharing", ["embeddings", "none", "all", "gdes"])
