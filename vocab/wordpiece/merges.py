@@ -6,7 +6,7 @@ used up the arrays are compacted and indexed again with a lower threshold. Count
 """
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -72,31 +72,16 @@ class PairMerger:
     def _index(self, min_frequency: int) -> None:
         """Compact the arrays and index the most frequent pairs, down to a lower threshold."""
         self._compact()
-        packed, position_bits = self._packed_pairs()
-        keys = packed >> position_bits
-        packed &= (1 << position_bits) - 1
-        where = packed.astype(np.int32)
-        del packed
-        starts = np.flatnonzero(np.diff(keys, prepend=-1))
-        keys = keys[starts]
-        sums = (
-            np.add.reduceat(self._weights[where], starts, dtype=np.int64) if len(starts) else keys
-        )
+        at, groups = self._grouped(np.arange(len(self._ids) - 1, dtype=np.int32))
+        sums = groups[:, 1]
         self._threshold = min_frequency
         if len(sums) > _PAIRS_INDEXED:
             kth = int(np.partition(sums, -_PAIRS_INDEXED)[-_PAIRS_INDEXED])
             self._threshold = max(min_frequency, kth)
-        ends = np.append(starts[1:], len(where))
-        bits = _bits(len(self.pieces))
-        chosen = np.flatnonzero(sums >= self._threshold)
-        pairs = ((keys[chosen] >> bits) << _SHIFT) | (keys[chosen] & ((1 << bits) - 1))
-        spans = zip(starts[chosen].tolist(), ends[chosen].tolist(), strict=True)
-        self._pair_counts = dict(zip(pairs.tolist(), sums[chosen].tolist(), strict=True))
-        self._where = {
-            pair: where[start:end].copy()
-            for pair, (start, end) in zip(self._pair_counts, spans, strict=True)
-        }
-        self._heap = [(-n, key) for key, n in self._pair_counts.items()]
+        chosen = groups[sums >= self._threshold].tolist()
+        self._pair_counts = {key: count for key, count, _, _ in chosen}
+        self._where = {key: at[start:end].copy() for key, _, start, end in chosen}
+        self._heap = [(-count, key) for key, count in self._pair_counts.items()]
         heapq.heapify(self._heap)
 
     def _compact(self) -> None:
@@ -117,19 +102,6 @@ class PairMerger:
         self._ids, self._weights = ids[keep], weights[keep]
         self._next = np.arange(1, len(self._ids) + 1, dtype=np.int32)
         self._previous = np.arange(-1, len(self._ids) - 1, dtype=np.int32)
-
-    def _packed_pairs(self) -> tuple[Ints, int]:
-        """All (pair, position) as sorted integers, and how many bits the position has."""
-        bits, position_bits = _bits(len(self.pieces)), _bits(len(self._ids))
-        assert 2 * bits + position_bits < 64, "more symbols than one process can merge"
-        first = np.flatnonzero((self._ids[:-1] >= 0) & (self._ids[1:] >= 0))
-        packed = self._ids[first].astype(np.int64)
-        packed <<= bits
-        packed |= self._ids[first + 1]
-        packed <<= position_bits
-        packed |= first
-        packed.sort()
-        return packed, position_bits
 
     def _merge(self, key: int) -> None:
         first, second = key >> _SHIFT, key & _LOW
@@ -156,15 +128,17 @@ class PairMerger:
                         self._put((new << _SHIFT) | neighbour, gone, at[ids_after == neighbour])
                 return
         # pairs that go: those of the neighbours; what stands between two occurrences goes once
-        for key, gone, _ in self._pairs_at(before[_unlike(before, behind)], behind, least=0):
+        _, groups = self._grouped(np.concatenate([before[_unlike(before, behind)], behind]))
+        for key, gone, _, _ in groups.tolist():
             self._take(key, gone)
         self._replace(at, behind, after, new)
         if not is_new:  # spelt before by another pair: count all its occurrences
             at = np.flatnonzero(self._ids == new).astype(np.int32)
         before = self._previous[at]
         # they are all there are of these pairs
-        for key, count, where in self._pairs_at(before[_unlike(before, at)], at, self._threshold):
-            self._put(key, count, where)
+        at, groups = self._grouped(np.concatenate([before[_unlike(before, at)], at]))
+        for key, count, start, end in groups[groups[:, 1] >= self._threshold].tolist():
+            self._put(key, count, at[start:end].copy())
 
     def _replace(self, at: Ints, behind: Ints, after: Ints, new: int) -> None:
         self._ids[at], self._ids[behind] = new, _DEAD
@@ -207,21 +181,18 @@ class PairMerger:
         even: Ints = at[(np.arange(len(at)) - run_start) % 2 == 0]
         return even
 
-    def _pairs_at(self, before: Ints, behind: Ints, least: int) -> Iterator[tuple[int, int, Ints]]:
-        """Pairs that start at these positions, with their counts of `least` or more, and where."""
-        at = np.concatenate([before, behind])
+    def _grouped(self, at: Ints) -> tuple[Ints, NDArray[np.int64]]:
+        """The positions where a pair starts, those of one pair together, and for each pair a row:
+        the pair, its count, and where its positions begin and end."""
         left, right = self._ids[at].astype(np.int64), self._ids[self._next[at]]
         there = (left >= 0) & (right >= 0)
         at, keys = at[there], (left[there] << _SHIFT) | right[there]
-        if not len(at):
-            return
         order = np.argsort(keys, kind="stable")
         at, keys = at[order], keys[order]
         starts = np.flatnonzero(np.diff(keys, prepend=-1))
-        sums = np.add.reduceat(self._weights[at], starts, dtype=np.int64)
-        spans = np.stack([keys[starts], sums, starts, np.append(starts[1:], len(at))], axis=1)
-        for key, count, start, end in spans[sums >= least].tolist():
-            yield key, count, at[start:end].copy()
+        sums = np.add.reduceat(self._weights[at], starts, dtype=np.int64) if len(at) else starts
+        ends = np.append(starts, len(at))[1:]
+        return at, np.stack([keys[starts], sums, starts, ends], axis=1)
 
 
 def _sum_by(keys: list[int], weights: list[int]) -> dict[int, int]:
@@ -238,7 +209,3 @@ def _unlike(before: Ints, last: Ints) -> NDArray[np.bool_]:
     unlike = np.ones(len(before), bool)
     unlike[1:] = before[1:] != last[:-1]
     return unlike
-
-
-def _bits(number: int) -> int:
-    return max(1, (number - 1).bit_length())
