@@ -70,8 +70,12 @@ class PairMerger:
         self._merge(key)
 
     def _index(self, min_frequency: int) -> None:
-        """Compact the arrays and index the most frequent pairs, down to a lower threshold."""
-        self._compact()
+        """Drop merged-away symbols and index the most frequent pairs, down to a lower threshold."""
+        alive = self._ids != _DEAD
+        self._ids, self._weights = self._ids[alive], self._weights[alive]
+        self._next = np.arange(1, len(self._ids) + 1, dtype=np.int32)
+        self._previous = np.arange(-1, len(self._ids) - 1, dtype=np.int32)
+        self._pair_counts, self._where = {}, {}  # before the new ones are made
         at, groups = self._grouped(np.arange(len(self._ids) - 1, dtype=np.int32))
         sums = groups[:, 1]
         self._threshold = min_frequency
@@ -83,25 +87,6 @@ class PairMerger:
         self._where = {key: at[start:end].copy() for key, _, start, end in chosen}
         self._heap = [(-count, key) for key, count in self._pair_counts.items()]
         heapq.heapify(self._heap)
-
-    def _compact(self) -> None:
-        """Drop merged-away symbols, words of one piece, and doubled boundaries."""
-        alive = self._ids != _DEAD
-        ids, weights = self._ids[alive], self._weights[alive]
-        self._ids = self._weights = self._next = self._previous = np.empty(0, np.int32)
-        self._pair_counts, self._where, self._heap = {}, {}, []
-        boundary = ids == BOUNDARY
-        lonely = ~boundary
-        lonely[1:] &= boundary[:-1]
-        lonely[:-1] &= boundary[1:]
-        boundary[1:] &= (
-            boundary[:-1] | lonely[:-1]
-        )  # a boundary after a boundary or after a lonely piece
-        boundary[0] = False
-        keep = ~(lonely | boundary)
-        self._ids, self._weights = ids[keep], weights[keep]
-        self._next = np.arange(1, len(self._ids) + 1, dtype=np.int32)
-        self._previous = np.arange(-1, len(self._ids) - 1, dtype=np.int32)
 
     def _merge(self, key: int) -> None:
         first, second = key >> _SHIFT, key & _LOW
