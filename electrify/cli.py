@@ -46,11 +46,17 @@ def _verb(example: str) -> Callable[[_Function], _Function]:
     return app.command(epilog=f"{of_beam}Example: electrify {example}")
 
 
-ConfigFile = Annotated[str, Argument(metavar="CONFIG", help="the run's TOML file")]
-AnyConfig = Annotated[
-    str | None, Argument(metavar="CONFIG", help="the run's TOML file; not needed with --model")
-]
-RunFolder = Annotated[str, Argument(metavar="RUN", help="a run's folder (out/NAME) or address")]
+def _word(name: str, meaning: str) -> Any:
+    return Argument(metavar=name, help=meaning)
+
+
+def _value(name: str, meaning: str) -> Any:
+    return Option(metavar=name, help=meaning)
+
+
+ConfigFile = Annotated[str, _word("CONFIG", "the run's TOML file")]
+AnyConfig = Annotated[str | None, _word("CONFIG", "the run's TOML file; not needed with --model")]
+RunFolder = Annotated[str, _word("RUN", "a run's folder (out/NAME) or address")]
 Overrides = Annotated[
     list[str],
     Option("--set", metavar="section.key=value", help="override a config key; repeatable"),
@@ -66,11 +72,9 @@ DataDirs = Annotated[
 ]
 Generator = Annotated[
     str | None,
-    Option(metavar="MODEL", help="the generator (default: the folder beside the discriminator)"),
+    _value("MODEL", "the generator (default: the folder beside the discriminator)"),
 ]
-Discriminator = Annotated[
-    str, Argument(metavar="MODEL", help="a discriminator's folder or hub name")
-]
+Discriminator = Annotated[str, _word("MODEL", "a discriminator's folder or hub name")]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -143,12 +147,12 @@ def _electrify(
 def init(
     path: Annotated[
         str,
-        Argument(
-            metavar="FOLDER_OR_FILE",
-            help="your text: .jsonl .txt .md .csv .tsv .parquet .wet or a Wikipedia dump",
+        _word(
+            "FOLDER_OR_FILE",
+            "your text: .jsonl .txt .md .csv .tsv .parquet .wet or a Wikipedia dump",
         ),
     ],
-    output: Annotated[str | None, Option(metavar="TOML", help="config to write")] = None,
+    output: Annotated[str | None, _value("TOML", "config to write")] = None,
 ) -> None:
     """Look at your text and write a config for it."""
     from pipeline.init.config import init
@@ -207,8 +211,12 @@ def clean(
     beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
 ) -> None:
     """Clean and deduplicate raw text."""
+    from electrify.check.inputs import check_corpus
+
     _spare_address_space()
-    _clean(_load(config, overrides, is_cleaned=True), beam.obj, overwrite)
+    run = _load(config, overrides)
+    check_corpus(run)
+    _clean(run, beam.obj, overwrite)
 
 
 @_verb(f"train-vocab {DEMO}")
@@ -243,19 +251,13 @@ def pretrain(config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite
 def export(
     config: AnyConfig = None,
     onnx: Annotated[bool, Option("--onnx", help="also as ONNX, fp32 and int8")] = False,
-    model: Annotated[
-        str | None, Option(metavar="FOLDER", help="with --onnx: convert this folder")
-    ] = None,
+    model: Annotated[str | None, _value("FOLDER", "with --onnx: convert this folder")] = None,
     force: Annotated[bool, Option("--force", help="write int8 that loses more, too")] = False,
     data_dir: DataDirs = [],
     overrides: Overrides = [],
     overwrite: Overwrite = False,
 ) -> None:
     """Write the last checkpoint for `transformers`, and as ONNX."""
-    from electrify.check.inputs import check_output
-    from electrify.config.load import evaluation_of
-    from electrify.stage.remote import open_run
-
     changes = [*(["export.onnx.force=true"] if force else []), *overrides, *_data_dir(data_dir)]
     if model is None and config is None:
         raise UsageError("give a run's config, electrify export configs/NAME.toml, or --model")
@@ -263,8 +265,7 @@ def export(
         raise UsageError(f"--model {model} goes with --onnx, and without a config")
     run: EvaluationRun
     if model:
-        run = open_run(evaluation_of(model, changes))
-        check_output(run)
+        run = _evaluation(model, None, changes)
     else:
         from model.export import export
 
@@ -282,21 +283,17 @@ def export(
 @_verb(f"evaluate {DEMO}")
 def evaluate(
     config: AnyConfig = None,
-    suite: Annotated[
-        list[str], Option(metavar="NAME", help="all tasks of a suite; repeatable")
-    ] = [],
-    task: Annotated[list[str], Option(metavar="NAME", help="one task; repeatable")] = [],
-    own_task: Annotated[
-        list[str], Option(metavar="FILE", help="your own table of texts and labels")
-    ] = [],
+    suite: Annotated[list[str], _value("NAME", "all tasks of a suite; repeatable")] = [],
+    task: Annotated[list[str], _value("NAME", "one task; repeatable")] = [],
+    own_task: Annotated[list[str], _value("FILE", "your own table of texts and labels")] = [],
     search: Annotated[bool, Option("--search", help="choose each task's learning rate")] = False,
     data_dir: DataDirs = [],
     model: Annotated[
-        str | None, Option(metavar="MODEL", help="score this folder, hub name or checkpoint")
+        str | None, _value("MODEL", "score this folder, hub name or checkpoint")
     ] = None,
-    name: Annotated[str | None, Option(metavar="NAME", help="name of --model in tables")] = None,
+    name: Annotated[str | None, _value("NAME", "name of --model in tables")] = None,
     checkpoints: Annotated[
-        str | None, Option(metavar="STEPS", help="score checkpoints: all, or steps as 1000,2000")
+        str | None, _value("STEPS", "score checkpoints: all, or steps as 1000,2000")
     ] = None,
     overrides: Overrides = [],
     overwrite: Overwrite = False,
@@ -393,9 +390,9 @@ def submit(run: RunFolder) -> None:
 
 @_verb("report out/demo")
 def report(
-    runs: Annotated[list[str], Argument(metavar="RUN", help="run folders, addresses or configs")],
-    output: Annotated[str | None, Option(metavar="FOLDER", help="folder to write")] = None,
-    baseline: Annotated[str | None, Option(metavar="NAME", help="run to compare with")] = None,
+    runs: Annotated[list[str], _word("RUN", "run folders, addresses or configs")],
+    output: Annotated[str | None, _value("FOLDER", "folder to write")] = None,
+    baseline: Annotated[str | None, _value("NAME", "run to compare with")] = None,
     data_dir: DataDirs = [],
     no_texts: Annotated[bool, Option("--no-texts", help="quote no text of the data")] = False,
     overrides: Overrides = [],
@@ -447,7 +444,7 @@ def leakage(
 @_verb("ablate configs/ablations/generator.toml --plan")
 def ablate(
     beam: typer.Context,
-    config: Annotated[str, Argument(metavar="GRID", help="the grid's TOML file")],
+    config: Annotated[str, _word("GRID", "the grid's TOML file")],
     plan: Annotated[bool, Option("--plan", help="print the runs and their cost")] = False,
     report: Annotated[bool, Option("--report", help="report on the finished runs only")] = False,
     overrides: Overrides = [],
@@ -470,22 +467,20 @@ def ablate(
 @_verb(f'inspect {SHIPPED} "배우들의 세금이 훌륭했어요."')
 def inspect(
     model: Discriminator,
-    texts: Annotated[list[str], Argument(metavar="TEXT", help="default: lines of stdin")] = [],
+    texts: Annotated[list[str], _word("TEXT", "default: lines of stdin")] = [],
     generator: Generator = None,
-    threshold: Annotated[
-        float | None, Option(metavar="P", help="mark words above this probability")
-    ] = None,
+    threshold: Annotated[float | None, _value("P", "mark words above this probability")] = None,
     clean: Annotated[
-        str | None, Option(metavar="FILE", help="correct sentences, which set the threshold")
+        str | None, _value("FILE", "correct sentences, which set the threshold")
     ] = None,
     false_alarms: Annotated[
-        float, Option(metavar="FRACTION", help="of correct words that may be marked")
+        float, _value("FRACTION", "of correct words that may be marked")
     ] = 0.05,
     no_attributions: Annotated[
         bool, Option("--no-attributions", help="leave out why a word is marked (faster)")
     ] = False,
     json: Annotated[bool, Option("--json", help="print a line of JSON a text")] = False,
-    html: Annotated[str | None, Option(metavar="PAGE", help="page to write, too")] = None,
+    html: Annotated[str | None, _value("PAGE", "page to write, too")] = None,
 ) -> None:
     """Show which words the discriminator flags, and why."""
     from benchmarks.analysis.inspect import inspect
@@ -504,7 +499,7 @@ def inspect(
 @_verb(f"page {SHIPPED} --output out/page")
 def page(
     model: Discriminator,
-    output: Annotated[str, Option(metavar="FOLDER", help="folder to write; it must not exist yet")],
+    output: Annotated[str, _value("FOLDER", "folder to write; it must not exist yet")],
     generator: Generator = None,
 ) -> None:
     """Make a web page around a discriminator, for any static host."""
@@ -515,23 +510,16 @@ def page(
 
 @_verb(f"probe {SHIPPED} --text sentences.txt --output out/probe")
 def probe(
-    model: Annotated[str, Argument(metavar="MODEL", help="a run, an export or a model")],
-    text: Annotated[
-        list[str], Option(metavar="NAME", help="unseen Korean text: a task or a file; repeatable")
-    ],
+    model: Annotated[str, _word("MODEL", "a run, an export or a model")],
+    text: Annotated[list[str], _value("NAME", "unseen Korean text: a task or a file; repeatable")],
     generator: Generator = None,
     data_dir: DataDirs = [],
-    corpus: Annotated[
-        list[Path],
-        Option(metavar="FILE", help="documents for a bigram model; repeatable"),
-    ] = [],
+    corpus: Annotated[list[Path], _value("FILE", "documents for a bigram model; repeatable")] = [],
     mistakes: Annotated[int, Option(help="sentences of each kind of mistake")] = 500,
     examples: Annotated[int, Option(help="examples of each property of words")] = 2000,
     seeds: Annotated[int, Option(help="training examples and controls of a layer")] = 5,
     seed: Annotated[int, Option(help="seed of what is drawn")] = 0,
-    output: Annotated[
-        Path | None, Option(metavar="FOLDER", help="default: probe/ of the run")
-    ] = None,
+    output: Annotated[Path | None, _value("FOLDER", "default: probe/ of the run")] = None,
 ) -> None:
     """Measure which planted mistakes a network finds, and what its layers know."""
     from benchmarks.analysis.probe import probe
@@ -590,16 +578,14 @@ def doctor() -> int:
 # --- what verbs share -----------------------------------------------------------------------------
 
 
-def _load(config: str, changes: Sequence[str], is_cleaned: bool = False) -> "RunConfig":
-    """The config of a verb, checked before any work: `is_cleaned`, its sources, too."""
-    from electrify.check.inputs import check_corpus, check_output
+def _load(config: str, changes: Sequence[str]) -> "RunConfig":
+    """The config of a verb; its output is checked before any work."""
+    from electrify.check.inputs import check_output
     from electrify.config.load import load_config
     from electrify.stage.remote import open_run
 
     run = open_run(load_config(config, changes))
     check_output(run)
-    if is_cleaned:
-        check_corpus(run)
     return run
 
 
@@ -636,13 +622,9 @@ def _local_folders(folders: Sequence[Path], own_tasks: Sequence[object] = ()) ->
 
 def _run_folder(name: str) -> Path:
     """A run's folder as the user names it; of an address the local one, with what is small."""
-    from electrify.stage.remote import is_address, open_address, pull_figures
+    from electrify.stage.remote import is_address, open_address
 
-    if not is_address(name):
-        return Path(name)
-    folder = open_address(name.rstrip("/"))
-    pull_figures(folder)
-    return folder
+    return open_address(name.rstrip("/")) if is_address(name) else Path(name)
 
 
 def _update_cards(run: Any) -> None:

@@ -9,8 +9,7 @@ import gc
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import chain, pairwise
 from pathlib import Path
@@ -39,9 +38,9 @@ from vocab.tokenizer import (
     UNK,
     load_tokenizer,
     plain_words_of,
-    special_token_ids,
     tokenizer_sha256,
 )
+from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 SECONDS_PER_MEGABYTE = 0.2  # of text, one core
 _SPLIT_SEED = 0x5E1EC7  # fixed, so that a text is in the same split in every run
@@ -76,12 +75,9 @@ def encode(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> N
                 "encode: documents",
                 SECONDS_PER_MEGABYTE,
             )
-            num_passes = max(options.repeats.values(), default=1)
-            entries, counts = join_parts(
-                shared, names, folder, size, options.shard_tokens, num_passes
-            )
+            entries, counts = join_parts(shared, names, folder, size, options)
         _check_splits(entries, options.valid_fraction)
-        special = special_token_ids(tokenizer)
+        special = {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
         index = write_index(folder, entries, size, tokenizer_sha256(vocab), special, counts)
         _log_packing(config, folder)
         return _counts(index)
@@ -91,8 +87,8 @@ def encode(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> N
 
 def split_of(text: str, valid_fraction: float) -> str:
     """`train` or `valid`, by a hash of the text: equal texts are never on both sides."""
-    share = xxhash.xxh3_64_intdigest(text.encode(), seed=_SPLIT_SEED) / 2**64
-    return "valid" if share < valid_fraction else "train"
+    fraction = xxhash.xxh3_64_intdigest(text.encode(), seed=_SPLIT_SEED) / 2**64
+    return "valid" if fraction < valid_fraction else "train"
 
 
 def check_repeats(repeats: Mapping[str, int], documents: Sequence[Path]) -> None:
@@ -114,7 +110,9 @@ def write_ids(group: RowGroup, path: Path, work: WorkFolder, options: EncodeConf
     encoder = _encoder(work)
     encoded: defaultdict[PartKey, EncodedDocuments] = defaultdict(EncodedDocuments)
     columns = ("text", "language", "source")
-    with _paused_collector():
+    # millions of short lists, no cycle among them: looking for one takes a tenth of the time
+    gc.disable()
+    try:
         for batch in read_columns(group, columns):
             texts, languages, sources = (batch.column(name).to_pylist() for name in columns)
             cut = [*map(cut_sentences, texts)]
@@ -124,6 +122,8 @@ def write_ids(group: RowGroup, path: Path, work: WorkFolder, options: EncodeConf
                 split = split_of(text, options.valid_fraction)
                 times = options.repeats.get(source, 1) if split == "train" else 1
                 encoded[split, language, times].add([next(ids) for _ in sentences], encoder.sep)
+    finally:
+        gc.enable()
     arrays: dict[str, Any] = {
         f"{split}/{language}/{times}/{name}": array
         for (split, language, times), documents in encoded.items()
@@ -131,18 +131,6 @@ def write_ids(group: RowGroup, path: Path, work: WorkFolder, options: EncodeConf
     }
     with path.open("wb") as file:
         np.savez(file, **arrays)
-
-
-@contextmanager
-def _paused_collector() -> Iterator[None]:
-    """Millions of short lists, no cycle among them: looking for one takes a tenth of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class EncodedDocuments:
@@ -185,8 +173,7 @@ def join_parts(
     names: Sequence[str],
     folder: Path,
     vocab_size: int,
-    shard_tokens: int,
-    num_passes: int = 1,
+    options: EncodeConfig,
 ) -> tuple[dict[Key, list[ShardEntry]], dict[Key, Counter[str]]]:
     """Shards of each split and language from what the row groups left, and the sums of counts.
 
@@ -195,6 +182,7 @@ def join_parts(
     """
     writers: dict[Key, ShardWriter] = {}
     counts: defaultdict[Key, Counter[str]] = defaultdict(Counter)
+    num_passes = max(options.repeats.values(), default=1)
     passes = [(number, name) for number in range(1, num_passes + 1) for name in names]
     with Progress("token shards", len(passes), "row groups") as progress:
         for number, name in passes:
@@ -206,7 +194,7 @@ def join_parts(
                     key = split, language
                     if key not in writers:
                         target = folder / split / language
-                        writers[key] = ShardWriter(target, vocab_size, shard_tokens)
+                        writers[key] = ShardWriter(target, vocab_size, options.shard_tokens)
                     *written, added = (arrays[f"{part}/{name}"] for name in _ARRAYS)
                     writers[key].add(*written)
                     counts[key].update(dict(zip(_COUNTS, added.tolist(), strict=True)))
@@ -215,23 +203,19 @@ def join_parts(
 
 
 def _check_splits(entries: Mapping[Key, Sequence[ShardEntry]], valid_fraction: float) -> None:
-    documents = {
-        split: sum(
-            e.num_documents for (of, _), listed in entries.items() if of == split for e in listed
-        )
-        for split in SPLITS
-    }
-    for split, count in documents.items():
-        if not count:
+    documents = Counter[str]()
+    for (split, _), shards in entries.items():
+        documents[split] += sum(shard.num_documents for shard in shards)
+    for split in SPLITS:
+        if not documents[split]:
             raise UserError(
                 f"no document fell into the {split} split: encode.valid_fraction = "
-                f"{valid_fraction} of {sum(documents.values())} documents; give more documents "
+                f"{valid_fraction} of {documents.total()} documents; give more documents "
                 f"or a {'larger' if split == 'valid' else 'smaller'} encode.valid_fraction"
             )
 
 
 def _log_packing(config: RunConfig, folder: Path) -> None:
-    """Say what the config's packing will make of the tokens."""
     options, shards = config.pretrain, TokenShards(folder)
     for split in SPLITS:
         try:
@@ -244,14 +228,16 @@ def _log_packing(config: RunConfig, folder: Path) -> None:
 
 
 def _counts(index: Mapping[str, Any]) -> dict[str, Any]:
-    counts = {}
-    for split, languages in index["splits"].items():
-        counts[split] = {
+    counts = {
+        split: {
             language: {key: value for key, value in entry.items() if key != "shards"}
             for language, entry in languages.items()
         }
+        for split, languages in index["splits"].items()
+    }
+    for split, languages in counts.items():
         of = Counter[str]()
-        for entry in counts[split].values():
+        for entry in languages.values():
             of.update(entry)
         log(
             f"{split}: {of['num_documents']:,} documents, {of['num_tokens']:,} tokens, of them "

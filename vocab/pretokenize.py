@@ -14,14 +14,14 @@ documents hold them; whoever types `<email>` means the same.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice, pairwise
-from typing import Any, Literal, Protocol
+from itertools import pairwise
+from typing import Any, Protocol
 
 from tokenizers import Regex, normalizers, pre_tokenizers
 
 from electrify.config.run import RunConfig
+from electrify.config.vocab import Cuts
 from pipeline.rules.forms import FILLERS, FORM, HAS_FORM, VARIANT
 
 MAX_WORD_CHARACTERS = 100  # longer words are cut: the model takes quadratic time
@@ -29,25 +29,6 @@ MAX_WORD_CHARACTERS = 100  # longer words are cut: the model takes quadratic tim
 # control characters out.
 CUT = "\x1f"
 _KIWI_BATCH = 20_000  # words; Kiwi spreads one list over its threads
-
-# Where a word is cut for training. `none`: nowhere. `particles`: before particles and the copula.
-# `nominal`: where a nominal ends, that is before particles, verbs, endings, suffixes and dependent
-# nouns; verbs stay whole with their endings. `all`: at every morpheme.
-Cuts = Literal["none", "particles", "nominal", "all"]
-
-
-@dataclass(frozen=True)
-class WordRules:
-    """How text becomes words, and words parts."""
-
-    lowercase: bool = False
-    split_digits: bool = False  # every digit a word of its own
-    cuts: Cuts = "none"
-    language_cuts: tuple[tuple[str, Cuts], ...] = ()  # where a language differs
-
-    def cuts_of(self, language: str) -> Cuts:
-        return dict(self.language_cuts).get(language, self.cuts)
-
 
 # What BERT's cleaning removes, as listed characters: a class of Unicode differs between programs.
 # Without vertical tab, form feed and U+0085, which are white space to the pipeline's cleaning, and
@@ -165,16 +146,16 @@ def nominal_pieces(word: str, morphemes: Iterable[Morpheme], cuts: Cuts) -> list
 
     A morpheme that shares a syllable with the one before cannot be cut off.
     """
-    borders, reached, previous = {0, len(word)}, 0, ""
+    boundaries, reached, previous = {0, len(word)}, 0, ""
     for morpheme in morphemes:
-        if reached <= morpheme.start < len(word) and _is_border(previous, morpheme.tag, cuts):
-            borders.add(morpheme.start)
+        if reached <= morpheme.start < len(word) and _is_boundary(previous, morpheme.tag, cuts):
+            boundaries.add(morpheme.start)
         reached = max(reached, morpheme.start + morpheme.len)
         previous = morpheme.tag
-    return [word[start:stop] for start, stop in pairwise(sorted(borders))]
+    return [word[start:stop] for start, stop in pairwise(sorted(boundaries))]
 
 
-def _is_border(previous: str, tag: str, cuts: Cuts) -> bool:
+def _is_boundary(previous: str, tag: str, cuts: Cuts) -> bool:
     # Sejong tags: J particles, VCP copula, N nouns, X affixes, S and W symbols, E endings
     if cuts == "particles":
         return tag.startswith(("J", "VCP"))
@@ -187,22 +168,16 @@ def _is_border(previous: str, tag: str, cuts: Cuts) -> bool:
 
 def morphemes_of(words: Sequence[str], cuts: Cuts = "all", num_threads: int = 1) -> list[list[str]]:
     """Many distinct words in pieces: some 14,000 words a second and thread."""
-    if cuts == "none":
-        return [[word] for word in words]
-    pieces = iter(_analyse([word for word in words if has_hangul(word)], cuts, num_threads))
-    return [next(pieces) if has_hangul(word) else [word] for word in words]
-
-
-def _analyse(korean: Sequence[str], cuts: Cuts, num_threads: int) -> list[list[str]]:
-    pieces: list[list[str]] = []
-    remaining = iter(korean)
-    while batch := list(islice(remaining, _KIWI_BATCH)):
+    korean = [] if cuts == "none" else [word for word in words if has_hangul(word)]
+    pieces: dict[str, list[str]] = {}
+    for start in range(0, len(korean), _KIWI_BATCH):
+        batch = korean[start : start + _KIWI_BATCH]
         for word, tokens in zip(batch, _kiwi(num_threads).tokenize(batch), strict=True):
             if cuts == "all":
-                pieces.append(surface_pieces(word, tokens))
+                pieces[word] = surface_pieces(word, tokens)
             else:
-                pieces.append(nominal_pieces(word, tokens, cuts))
-    return pieces
+                pieces[word] = nominal_pieces(word, tokens, cuts)
+    return [pieces.get(word, [word]) for word in words]
 
 
 @lru_cache(maxsize=1)

@@ -15,15 +15,6 @@ from vocab.pretokenize import CUT
 from vocab.tokenizer import is_special, pieces_of
 from vocab.wordpiece.segment import Segmenter, Segments, surface
 
-_WORD_COLUMNS = (
-    "num_words",
-    "num_distinct_words",
-    "pieces_per_word",
-    "characters_per_piece",
-    "unk_word_fraction",
-)
-_COMPARED = ("tokenizer", "pieces", "language", "pieces_per_word", "unk_piece_fraction")
-
 
 def report_page(report: Mapping[str, Any], title: str) -> Page:
     page = Page(title, "What the pieces of the vocabulary are, and how long words become")
@@ -32,21 +23,27 @@ def report_page(report: Mapping[str, Any], title: str) -> Page:
         f"{of['pieces_per_word']:.2f} in {lang}" for lang, of in languages.items()
     )
     page.verdict(f"{report['vocab_size']:,} pieces; pieces a word: {fertility}.")
-    rows = [[lang, *(of[name] for name in _WORD_COLUMNS)] for lang, of in languages.items()]
-    headers = ["language", *(name.replace("_", " ") for name in _WORD_COLUMNS)]
-    page.table(headers, rows, "Weighted by count; marks alone are left out.")
+    rows = [{"language": language} | of for language, of in languages.items()]
+    _table(page, rows, "Weighted by count; marks alone are left out.")
     scripts = report["scripts"]
     page.bar_plot("Pieces by script", list(scripts), {"pieces": list(scripts.values())}, "pieces")
     if report.get("sources"):
         with page.fold("Sources", is_section=True):
-            _table(page, report["sources"], list(report["sources"][0]))
+            _table(page, report["sources"])
             page.paragraph("Over a sample of documents; here a word is what stands between spaces.")
     if report.get("compared"):
         with page.fold("Beside other vocabularies", is_section=True):
-            _table(page, report["compared"], _COMPARED)
+            _table(page, report["compared"])
     if "borders" in report:
         with page.fold("Korean particles and endings", is_section=True):
-            _borders(page, report["borders"])
+            figures = dict(report["borders"])
+            crossed = "  ".join(figures.pop("most_frequent_crossed"))
+            page.paragraph(
+                "Over all words of several parts (stem, particle, ending): boundaries where a "
+                "piece starts, and words in which all boundaries are such."
+            )
+            _table(page, [figures])
+            page.text_samples("Crossed most often", [("", crossed)])
     with page.fold("Pieces and segmentations", is_section=True):
         page.text_samples("Longest pieces", [("", "  ".join(report["longest_pieces"]))])
         segmented = [(s["language"], " ".join(s["pieces"])) for s in report["samples"]]
@@ -54,28 +51,16 @@ def report_page(report: Mapping[str, Any], title: str) -> Page:
     return page
 
 
-def _borders(page: Page, figures: Mapping[str, Any]) -> None:
-    page.paragraph(
-        "Over all words of several parts (stem, particle, ending): borders where a piece starts, "
-        "and words in which all borders are such."
-    )
-    names = ("num_distinct_words", "boundary_fraction", "aligned_fraction")
-    page.table([name.replace("_", " ") for name in names], [[figures[name] for name in names]])
-    page.text_samples("Crossed most often", [("", "  ".join(figures["most_frequent_crossed"]))])
-
-
-def _table(page: Page, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    headers = [name.replace("_", " ") for name in columns]
-    page.table(headers, [[row.get(name, "") for name in columns] for row in rows])
+def _table(page: Page, rows: Sequence[Mapping[str, Any]], caption: str = "") -> None:
+    named = [{name.replace("_", " "): value for name, value in row.items()} for row in rows]
+    page.records(named, caption)
 
 
 NUM_LONGEST = 40
-NUM_CROSSED = 20  # borders named in the report
+NUM_CROSSED = 20  # boundaries named in the report
 
 
 class SampleText(NamedTuple):
-    """A document for the report."""
-
     language: str
     source: str
     text: str
@@ -99,13 +84,13 @@ def vocab_report(
             for language, text in sentences
         ],
     }
-    if borders := words.borders():
-        report["borders"] = borders
+    if boundaries := words.boundaries():
+        report["borders"] = boundaries
     return report
 
 
 class WordFigures:
-    """Fertility, [UNK] and borders over distinct words, each weighted by its count.
+    """Fertility, [UNK] and boundaries over distinct words, each weighted by its count.
 
     A word is what stands between whitespace and punctuation, at most `MAX_WORD_CHARACTERS` of it.
     Marks alone are not counted.
@@ -114,7 +99,7 @@ class WordFigures:
     def __init__(self, pieces: Sequence[str]) -> None:
         self._segmenter = Segmenter(pieces)
         self._sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._borders: Counter[str] = Counter()
+        self._boundaries: Counter[str] = Counter()
         self._crossed: Counter[str] = Counter()
 
     def add(self, batch: WordBatch) -> None:
@@ -129,29 +114,30 @@ class WordFigures:
                 counts = batch.counts[rows]
                 segments = self._segmenter.segment(words)
                 self._add_words(language, words, counts, segments)
-                self._add_borders(words, counts, segments)
+                self._add_boundaries(words, counts, segments)
 
     def _add_words(self, language: str, words: list[str], counts: Any, segments: Segments) -> None:
         unknown = segments.ids == self._segmenter.unknown_id
         lengths = np.array([len(word) - word.count(CUT) for word in words], np.int64)
-        sums = self._sums[language]
-        sums["words"] += int(counts.sum())
-        sums["distinct"] += len(words)
-        sums["pieces"] += int(counts[segments.word].sum())
-        sums["characters"] += int((counts * lengths).sum())
-        sums["unknown"] += int(counts[segments.word[unknown]].sum())  # one for a word
+        self._sums[language].update(
+            words=int(counts.sum()),
+            distinct=len(words),
+            pieces=int(counts[segments.word].sum()),
+            characters=int((counts * lengths).sum()),
+            unknown=int(counts[segments.word[unknown]].sum()),  # one for a word
+        )
 
-    def _add_borders(self, words: list[str], counts: Any, segments: Segments) -> None:
+    def _add_boundaries(self, words: list[str], counts: Any, segments: Segments) -> None:
         if not len(segments.cut):
             return
         _, crossed = segments.crossing()
         several = np.unique(segments.cut_word)
         broken = np.unique(segments.cut_word[crossed])
-        self._borders["distinct"] += len(several)
-        self._borders["words"] += int(counts[several].sum())
-        self._borders["broken"] += int(counts[broken].sum())
-        self._borders["borders"] += int(counts[segments.cut_word].sum())
-        self._borders["crossed"] += int(counts[segments.cut_word[crossed]].sum())
+        self._boundaries["distinct"] += len(several)
+        self._boundaries["words"] += int(counts[several].sum())
+        self._boundaries["broken"] += int(counts[broken].sum())
+        self._boundaries["all"] += int(counts[segments.cut_word].sum())
+        self._boundaries["crossed"] += int(counts[segments.cut_word[crossed]].sum())
         for row in broken.tolist():
             self._crossed[words[row].replace(CUT, "|")] += int(counts[row])
         if len(self._crossed) > 100_000:
@@ -169,15 +155,15 @@ class WordFigures:
             for language, of in sorted(self._sums.items())
         }
 
-    def borders(self) -> dict[str, Any] | None:
-        """How far pieces respect the borders that training saw; None where it saw none."""
-        of = self._borders
+    def boundaries(self) -> dict[str, Any] | None:
+        """How far pieces respect the boundaries that training saw; None where it saw none."""
+        of = self._boundaries
         if not of:
             return None
         worst = nsmallest(NUM_CROSSED, self._crossed, key=lambda w: (-self._crossed[w], w))
         return {
             "num_distinct_words": of["distinct"],
-            "boundary_fraction": _share(of["borders"] - of["crossed"], of["borders"]),
+            "boundary_fraction": _share(of["all"] - of["crossed"], of["all"]),
             "aligned_fraction": _share(of["words"] - of["broken"], of["words"]),
             "most_frequent_crossed": worst,
         }
@@ -226,7 +212,7 @@ def compare(tokenizers: Mapping[str, Any], samples: Sequence[SampleText]) -> lis
         {
             "tokenizer": name,
             "pieces": tokenizer.get_vocab_size(),
-            **{column: row[column] for column in _COMPARED[2:]},
+            **{n: row[n] for n in ("language", "pieces_per_word", "unk_piece_fraction")},
         }
         for name, tokenizer in tokenizers.items()
         for row in sample_report(tokenizer, by_language)

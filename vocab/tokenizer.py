@@ -16,15 +16,9 @@ from tokenizers.models import WordPiece
 from electrify.stage.folder import file_sha256, write_json, write_text
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError, panics_as_errors
-from vocab.pretokenize import (
-    MASK_WORDS,
-    MAX_WORD_CHARACTERS,
-    PlainWords,
-    normalizer,
-    pre_tokenizer,
-)
+from vocab.pretokenize import MASK_WORDS, PlainWords, normalizer, pre_tokenizer
 from vocab.wordpiece.merges import PREFIX, SPECIAL_TOKENS
-from vocab.wordpiece.segment import isolated_pattern
+from vocab.wordpiece.segment import isolated_pattern, wordpiece_model
 
 TOKENIZER_FILE = "tokenizer.json"
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS
@@ -44,13 +38,7 @@ def build_tokenizer(
     assert set(pieces) >= {*SPECIAL_TOKENS, *additional_special_tokens}
     vocabulary = {piece: index for index, piece in enumerate(pieces)}
     assert len(vocabulary) == len(pieces), "a piece stands twice"
-    model = WordPiece(
-        vocabulary,
-        unk_token=UNK,
-        max_input_chars_per_word=MAX_WORD_CHARACTERS,
-        continuing_subword_prefix=PREFIX,
-    )
-    tokenizer = Tokenizer(model)
+    tokenizer = Tokenizer(wordpiece_model(vocabulary))
     tokenizer.normalizer = normalizer(lowercase)
     tokenizer.pre_tokenizer = pre_tokenizer(split_digits, _isolated(pieces))
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -59,15 +47,10 @@ def build_tokenizer(
         special_tokens=[(CLS, vocabulary[CLS]), (SEP, vocabulary[SEP])],
     )
     tokenizer.decoder = decoders.WordPiece(prefix=PREFIX, cleanup=False)
-    tokenizer.add_special_tokens(
-        [
-            AddedToken(token, special=True, normalized=False)
-            for token in (*SPECIAL_TOKENS, *additional_special_tokens)
-        ]
-    )
-    tokenizer.add_tokens(
-        [AddedToken(word, normalized=False) for word in MASK_WORDS if word in vocabulary]
-    )
+    special = (*SPECIAL_TOKENS, *additional_special_tokens)
+    tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in special])
+    words = [word for word in MASK_WORDS if word in vocabulary]
+    tokenizer.add_tokens([AddedToken(word, normalized=False) for word in words])
     return tokenizer
 
 
@@ -152,10 +135,6 @@ def is_special(piece: str) -> bool:
     return len(piece) > 2 and piece[0] == "[" and piece[-1] == "]"
 
 
-def special_token_ids(tokenizer: Any) -> dict[str, int]:
-    return {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
-
-
 def pieces_of(tokenizer: Any) -> list[str]:
     """The pieces of a `tokenizers.Tokenizer`, by id."""
     return [tokenizer.id_to_token(index) for index in range(tokenizer.get_vocab_size())]
@@ -229,12 +208,10 @@ def _vocab_txt(path: Path) -> Path:
 
 def _from_text(file: Path) -> list[str]:
     try:
-        lines = file.read_bytes().decode("utf-8").split("\n")
+        text = file.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{file} is not UTF-8: {error}; give a vocabulary of text") from None
-    if lines and not lines[-1]:
-        lines.pop()
-    return [line.rstrip("\r") for line in lines]
+    return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 def _from_json(file: Path) -> list[str]:

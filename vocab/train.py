@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from electrify.system.progress import log
 from electrify.system.unknown import Coverage, warn_of_unknown
 from pipeline.documents import document_paths, list_row_groups, read_group
 from vocab.counts.words import language_totals, read_batches, weighted
-from vocab.pretokenize import Cuts, WordRules, mask_words_of
+from vocab.pretokenize import mask_words_of
 from vocab.report import (
     SampleText,
     compare,
@@ -28,7 +28,7 @@ from vocab.report import (
 )
 from vocab.shards.reader import sampling_fractions
 from vocab.tokenizer import build_tokenizer, check_extendable, load_reference, save_tokenizer
-from vocab.wordpiece.learn import Training, hangul_syllables, train_wordpiece
+from vocab.wordpiece.learn import train_wordpiece
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 NUM_SAMPLES = 12  # segmented sentences of each language in the report
@@ -46,18 +46,17 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
         from vocab.counts.beam import write_word_counts  # Beam: a second, and only needed here
 
         keep_little_memory()
-        training = training_of(options, mask_words_of(config))
+        first_pieces = first_pieces_of(options, mask_words_of(config))
         references = {path: load_reference(Path(path)) for path in options.references}
         documents = document_paths(output_dir(config) / "clean")
         counts_path = folder / "word_counts.parquet"
-        rules = word_rules(options)
-        write_word_counts(documents, counts_path, rules, stage.plan, config.beam, beam_options)
+        write_word_counts(documents, counts_path, options, stage.plan, config.beam, beam_options)
         batches = partial(read_batches, counts_path)
         num_words, num_distinct = language_totals(batches)
         log(f"{sum(num_words.values()):,} words, {sum(num_distinct.values()):,} distinct")
 
         fractions = sampling_fractions(num_words, options.temperature)
-        vocabulary = train_wordpiece(weighted(batches, fractions, num_words), training)
+        vocabulary = train_wordpiece(weighted(batches, fractions, num_words), options, first_pieces)
         special = options.additional_special_tokens
         tokenizer = build_tokenizer(
             vocabulary.pieces, options.lowercase, options.split_digits, special
@@ -81,7 +80,7 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
         write_json(folder / "report.json", report)
         report_page(report, f"{config.name}: vocabulary").write(folder / "report.html")
         _log_report(report)
-        _warn_of_unknown(report["sources"], options, tokenizer)
+        _warn_of_unknown(report["sources"], options)
         return counts
 
     run_stage(stage, work, overwrite)
@@ -89,40 +88,26 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
 
 def check_vocab_inputs(config: RunConfig) -> None:
     """`UserError` if what `[vocab]` names cannot be read, or does not fit its size."""
-    training_of(config.vocab, mask_words_of(config))
+    first_pieces_of(config.vocab, mask_words_of(config))
     for path in config.vocab.references:
         load_reference(Path(path))
 
 
-def word_rules(options: VocabConfig) -> WordRules:
+def first_pieces_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> tuple[str, ...]:
+    """The pieces with the first ids: special tokens or `vocab.extend`, and tokens asked for.
 
-    def cuts_of(pretokenizer: str) -> Cuts:
-        return options.morpheme_cuts if pretokenizer == "kiwi" else "none"
-
-    return WordRules(
-        options.lowercase,
-        options.split_digits,
-        cuts_of(options.pretokenizer),
-        tuple(sorted((name, cuts_of(of)) for name, of in options.pretokenizers.items())),
-    )
-
-
-def training_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> Training:
-    """How the config wants pieces learnt.
-
-    `ValueError` if `vocab.extend` cannot be read, or if `vocab.size` is too small for it and for
-    the tokens asked for. A vocabulary that is kept as it is gets no pieces for `mask_words`.
+    `ValueError` if `vocab.extend` cannot be read, or if `vocab.size` is too small for them. A
+    vocabulary that is kept as it is gets no pieces for `mask_words`.
     """
     first = list(SPECIAL_TOKENS)
     if options.extend:
         first = check_extendable(Path(options.extend), options.lowercase)
-    if len(first) == options.size:
-        mask_words = ()
     num_given = len(first)
+    if num_given == options.size:
+        mask_words = ()
     unused = [f"[unused{number}]" for number in range(options.num_unused)]
-    for token in (*options.additional_special_tokens, *mask_words, *unused):
-        if token not in first:
-            first.append(token)
+    first += [*options.additional_special_tokens, *mask_words, *unused]
+    first = list(dict.fromkeys(first))
     if len(first) > options.size:
         kept = ""
         if options.extend and options.size != num_given:
@@ -132,13 +117,7 @@ def training_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> Trainin
             f"{'pieces of vocab.extend' if options.extend else 'special tokens'} and "
             f"{len(first) - num_given} tokens beside them: set it to {len(first)} or more{kept}"
         )
-    names = {field.name for field in fields(Training)}
-    return Training(
-        **options.model_dump(include=names),
-        first_pieces=tuple(first),
-        extra_characters=hangul_syllables(options.hangul),
-        extends=options.extend is not None,
-    )
+    return tuple(first)
 
 
 def sample_documents(documents: Sequence[Path]) -> Iterator[SampleText]:
@@ -174,9 +153,7 @@ def _log_report(report: Mapping[str, Any]) -> None:
         log(f"{language}: {fertility:.2f} pieces a word, {unknown:.3f} % of words have [UNK]")
 
 
-def _warn_of_unknown(
-    sources: Sequence[Mapping[str, Any]], options: VocabConfig, tokenizer: Any
-) -> None:
+def _warn_of_unknown(sources: Sequence[Mapping[str, Any]], options: VocabConfig) -> None:
     given = f"vocab.extend = {options.extend!r}, " if options.extend else ""
     advice = f"Set vocab.size above {options.size:,}: part of the new pieces are characters"
     if options.extend:
@@ -184,4 +161,4 @@ def _warn_of_unknown(
     for of in sources:
         coverage = Coverage(of["num_pieces"], of["num_unknown_pieces"])
         what = f"{given}{of['language']} text of {of['source']}"
-        warn_of_unknown(coverage, what, tokenizer, advice)
+        warn_of_unknown(coverage, what, advice)

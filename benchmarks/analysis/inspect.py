@@ -333,7 +333,7 @@ def inspect(
         if is_known:  # one warning is enough
             known = coverage_of([finding.reading.text.ids], reader.source.tokenizer)
             what = f"{path} reads {text!r}"
-            is_known = not warn_of_unknown(known, what, reader.source.tokenizer)
+            is_known = not warn_of_unknown(known, what)
         print(as_record(finding) if as_json else format_finding(finding), flush=True)
         _add_finding(page, finding)
         num_texts += 1

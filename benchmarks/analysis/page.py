@@ -187,7 +187,7 @@ def page_settings(reader: Reader, inputs: Sequence[str]) -> dict[str, Any]:
     best = max(thresholds, key=lambda script: thresholds[script][0.05]["found_fraction"] or 0.0)
     tokenizer = reader.source.tokenizer
     known = coverage_of([text.ids for text in reader.cut(bundled_sentences()[best])], tokenizer)
-    warn_of_unknown(known, f"the page's sentences in {best}", tokenizer)
+    warn_of_unknown(known, f"the page's sentences in {best}")
     return {
         "model": "/".join(Path(reader.source.path).parts[-2:]),  # no path of this machine
         "inputs": list(inputs),

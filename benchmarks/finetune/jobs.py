@@ -250,7 +250,7 @@ def prepare(
     learnt = replace(learnt, positions=positions, num_in_whole=len(train))
     rows = chain.from_iterable(s.features.input_ids for s in (learnt, *predicted.values()))
     what = f"{task.name} as {source.name} reads it"
-    warn_of_unknown(coverage_of(rows, tokenizer), what, tokenizer)
+    warn_of_unknown(coverage_of(rows, tokenizer), what)
     return TaskFeatures(task, learnt, predicted, chooses)
 
 

@@ -132,7 +132,7 @@ def _convert(
     tokenizer = opened[encoder].source.tokenizer
     rows = tokenizer(list(texts[:_NUM_TEXTS]), verbose=False)["input_ids"]
     what = f"the text that int8 is judged on, as {encoder} reads it"
-    warn_of_unknown(coverage_of(rows, tokenizer), what, tokenizer)
+    warn_of_unknown(coverage_of(rows, tokenizer), what)
     families = {name: Family(name) for name in networks}
     for name, network in opened.items():
         _export(folder / name, name, network, networks[name], families[name], texts)

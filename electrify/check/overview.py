@@ -1,18 +1,21 @@
 """What `electrify validate` prints of a config, `ls` of all runs, and `doctor` of this machine."""
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from electrify.config.fields import PROBE_SUITES
-from electrify.config.load import load_config, toml_key, toml_value
+from electrify.config.load import flatten, load_config, toml_value
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest
-from electrify.stage.remote import address_of, is_address, local_folders, names_below
+from electrify.stage.remote import is_address
+from electrify.storage.folder import Folder, explained
 from electrify.system.machine import (
     describe_precision,
     load_warning,
@@ -27,7 +30,8 @@ if TYPE_CHECKING:
 
 _SCORES = ("evaluate", *PROBE_SUITES)
 _FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "onnx", *_SCORES, "leakage")
-_OF_MODELS = tuple(f"{name}-" for name in _SCORES)  # of another encoder, `evaluate-<name>`
+# of another encoder, `evaluate-<name>`
+_OF_MODELS = re.compile(rf"({'|'.join(_SCORES)})-(?!.*\.partial$)")
 _GRID = "ablation-"  # grids of runs: `ablation-<name>/<variant>/seed-<seed>/`
 # docs/results.md: MB of raw text a CPU second for cleaning, learning pieces at morphemes, encoding
 _CLEAN_RATE, _VOCAB_RATE, _ENCODE_RATE = 3.7, 1.9, 8.0
@@ -47,7 +51,7 @@ def describe_config(config: RunConfig) -> list[str]:
     """
     return [
         f"# {key} is not set" if value is None else f"{key} = {toml_value(value)}"
-        for key, value in _flatten(config.model_dump(mode="json"), "")
+        for key, value in flatten(config.model_dump(mode="json"))
     ]
 
 
@@ -103,18 +107,15 @@ def evaluation_cost(config: RunConfig) -> list[str]:
         num_trials = prod(map(len, options.search.values.values()))
         num_trials = min(num_trials, options.search.num_trials or num_trials)
     num_jobs, flops = 0, 0.0
-    is_local = not hub_paths(options)
     data: dict[str, TaskData] = {}
     tasks = check_data(options)
-    if is_local:
-        try:
+    if not hub_paths(options):
+        with suppress(ValueError):  # unreadable files: `evaluate` names what is wrong with them
             tasks, data = load_tasks(options)
-        except ValueError:  # unreadable files: `evaluate` names what is wrong with them
-            is_local = False
     for task in tasks:
         settings = hyper_parameters(task, options, config.pretrain.hidden_size)
         jobs = num_encoders * (num_fractions * len(seeds_for(task, options)) + num_trials)
-        if is_local:
+        if task.name in data:
             train, predicted = data[task.name].train, data[task.name].reported
             num_train, num_predicted = len(train), len(predicted)
             lengths = [
@@ -138,8 +139,7 @@ def list_runs(configs: Path, runs: Path, address: str | None = None) -> list[str
     """Configs with what they are, then run folders with the stages done, then runs at addresses.
 
     Of a grid of runs there is a line for each variant, with the last stage of each seed. Of runs at
-    addresses there are those that work in folders of this machine, as far as it knows, and all
-    below `address`. `ValueError` if that cannot be read.
+    addresses there are those below `address`. `ValueError` if that cannot be read.
     """
     lines = ["configs"]
     for path in sorted(configs.glob("*.toml")):
@@ -152,10 +152,6 @@ def list_runs(configs: Path, runs: Path, address: str | None = None) -> list[str
     lines += ["", "runs"]
     for run in sorted(p for p in runs.glob("*") if p.is_dir()):
         lines += _grid_lines(run) or _run_lines(run, str(run))
-    for run in sorted(local_folders().glob("*/*")):
-        run_address = address_of(run)
-        if run_address and any(_stages_of(run)):  # not one mistyped
-            lines += _run_lines(run, run_address)
     return [*lines, *(_lines_below(address) if address else ())]
 
 
@@ -195,22 +191,24 @@ def _stages_of(run: Path) -> tuple[list[str], list[str]]:
 
 
 def _ordered(folders: Iterable[str]) -> list[str]:
-    """The stages among names of folders, in the order of a run."""
-    names = [*folders]
-    others = [n for n in names if n.startswith(_OF_MODELS) and not n.endswith(".partial")]
-    return [n for n in _FOLDERS if n in names] + sorted(others, key=_by_step)
+    """The stages among names of folders, in the order of a run; checkpoints by their steps."""
+    stages = [n for n in folders if n in _FOLDERS or re.match(_OF_MODELS, n)]
 
+    def place(stage: str) -> tuple[int, str, int]:
+        number = _FOLDERS.index(stage) if stage in _FOLDERS else len(_FOLDERS)
+        name, _, step = stage.rpartition("-")
+        return (number, name, int(step)) if step.isdecimal() else (number, stage, 0)
 
-def _by_step(stage: str) -> tuple[str, int]:
-    """Orders `evaluate-checkpoint-1000` behind `-500`."""
-    name, _, step = stage.rpartition("-")
-    return (name, int(step)) if step.isdecimal() else (stage, 0)
+    return sorted(stages, key=place)
 
 
 def _lines_below(address: str) -> list[str]:
     """Runs that stand below an address, or at it, with what is finished and begun of each."""
     runs: dict[str, list[str]] = {}
-    for name in names_below(address):
+    folder = Folder(address)
+    with explained(address, "read"):
+        names = folder.files()
+    for name in names:
         if name.endswith(f"/{MANIFEST}"):
             run, _, stage = f"/{name}".removesuffix(f"/{MANIFEST}").rpartition("/")
             runs.setdefault(run, []).append(stage)
@@ -218,18 +216,6 @@ def _lines_below(address: str) -> list[str]:
     done = {run: _ordered(stages) for run, stages in sorted(runs.items())}
     lines = [f"  {place}{run}  {', '.join(stages)}" for run, stages in done.items() if stages]
     return ["", f"runs at {place}", *(lines or ["  none"])]
-
-
-def _flatten(value: Any, prefix: str) -> list[tuple[str, Any]]:
-    if isinstance(value, dict):
-        return [
-            pair
-            for key, inner in value.items()
-            for pair in _flatten(inner, f"{prefix}.{toml_key(key)}" if prefix else key)
-        ]
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return [pair for i, inner in enumerate(value) for pair in _flatten(inner, f"{prefix}[{i}]")]
-    return [(prefix, value)]
 
 
 def check_machine() -> tuple[list[str], bool]:

@@ -7,11 +7,13 @@ from pydantic import (
     Field,
     PlainSerializer,
     SerializerFunctionWrapHandler,
+    create_model,
     model_serializer,
     model_validator,
 )
 
 from electrify.config.fields import (
+    TABLES,
     Count,
     Fraction,
     Section,
@@ -21,73 +23,16 @@ from electrify.config.fields import (
 )
 from electrify.system.outcome import UserError
 
-# The limits of the quality rules, which a config may set for all languages or for one.
+_Limit = Annotated[float, Field(ge=0.0)] | None
+_LIMITS: dict[str, Any] = {
+    name: (_Limit, Field(None, description=what)) for name, what in TABLES["quality"].items()
+}
+_Limits: Any = create_model("_Limits", __base__=Section, **_LIMITS)
 
-Limit = Annotated[float, Field(ge=0.0)] | None
 
-
-class QualityLimits(Section):
+class QualityLimits(_Limits):
     """Limits of the quality rules. The source's profile gives what is left out. Fractions are from
     0 to 1."""
-
-    min_words: Limit = None
-    """Number of words."""
-    max_words: Limit = None
-    """Number of words."""
-    min_mean_word_length: Limit = None
-    """Mean length of a word, in characters."""
-    max_mean_word_length: Limit = None
-    """Mean length of a word, in characters."""
-    max_word_length: Limit = None
-    """Length of the longest word, in characters."""
-    min_script_letters: Limit = None
-    """Fraction of the letters in the script of the language."""
-    min_alphabetic_words: Limit = None
-    """Fraction of the words that have a letter."""
-    max_symbols_per_word: Limit = None
-    """Number of `#` and ellipses a word."""
-    min_function_words: Limit = None
-    """Number of different function words."""
-    min_particles: Limit = None
-    """Fraction of the words that end in a Korean particle."""
-    max_top_word: Limit = None
-    """Fraction of the words that are the most frequent one."""
-    max_bullet_lines: Limit = None
-    """Fraction of the lines that begin with a bullet."""
-    max_ellipsis_lines: Limit = None
-    """Fraction of the lines that end in an ellipsis."""
-    min_sentence_ends: Limit = None
-    """Number of sentence ends in 100 characters."""
-    max_newlines_per_word: Limit = None
-    """Number of line breaks a word."""
-    max_policy_lines: Limit = None
-    """Fraction of the lines about JavaScript, cookies or terms of use."""
-    max_lorem_ipsum: Limit = None
-    """Number of placeholder texts."""
-    max_duplicate_lines: Limit = None
-    """Fraction of the lines that are repeated."""
-    max_duplicate_line_characters: Limit = None
-    """Fraction of the characters in repeated lines."""
-    max_duplicate_paragraphs: Limit = None
-    """Fraction of the paragraphs that are repeated."""
-    max_top_2gram: Limit = None
-    """Fraction of the characters in the most frequent run of two words."""
-    max_top_3gram: Limit = None
-    """Fraction of the characters in the most frequent run of three words."""
-    max_top_4gram: Limit = None
-    """Fraction of the characters in the most frequent run of four words."""
-    max_duplicate_5gram: Limit = None
-    """Fraction of the characters in repeated runs of five words."""
-    max_duplicate_6gram: Limit = None
-    """Fraction of the characters in repeated runs of six words."""
-    max_duplicate_7gram: Limit = None
-    """Fraction of the characters in repeated runs of seven words."""
-    max_duplicate_8gram: Limit = None
-    """Fraction of the characters in repeated runs of eight words."""
-    max_duplicate_9gram: Limit = None
-    """Fraction of the characters in repeated runs of nine words."""
-    max_duplicate_10gram: Limit = None
-    """Fraction of the characters in repeated runs of ten words."""
 
 
 Language = Annotated[str, AfterValidator(check_language)]
@@ -260,7 +205,6 @@ class CleanConfig(CleanRules):
     """`stop` at a damaged file, or `keep` its readable rows."""
 
     def rules_for(self, language: str) -> CleanRules:
-        """The rules of one language."""
         common = self.model_dump(include=set(CleanRules.model_fields), exclude_none=True)
         given = self.language.get(language)
         own = given.model_dump(exclude_none=True) if given else {}

@@ -89,7 +89,6 @@ class SearchOptions(Section):
 
     @property
     def values(self) -> dict[str, tuple[Any, ...]]:
-        """What is tried of each option that is searched over."""
         names = [name for name in type(self).model_fields if name in FinetuneOptions.model_fields]
         return {name: tried for name in names if (tried := getattr(self, name))}
 
@@ -212,7 +211,6 @@ class EvaluateConfig(FinetuneOptions):
 
     @property
     def task_suites(self) -> tuple[str, ...]:
-        """The suites that have tasks."""
         return tuple(suite for suite in self.suites if suite not in PROBE_SUITES)
 
     @property

@@ -6,13 +6,18 @@ a test holds both equal.
 
 import os
 import re
+import tomllib
 from collections.abc import Mapping
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from electrify.system.outcome import UserError, nearest
 
+TABLES: dict[str, Any] = tomllib.loads(
+    Path(__file__).with_name("tables.toml").read_text(encoding="utf-8")
+)
 _ONE_SLASH = re.compile(r"([a-z][a-z0-9+.-]+):/(?!/)")
 
 
@@ -39,14 +44,8 @@ class Section(BaseModel):
     )
 
 
-_TASKS = {
-    "glue": "cola sst2 mrpc stsb qqp mnli qnli rte wnli",
-    "squad": "1.1 2.0",
-    "klue": "ynat sts nli ner re dp wos mrc",
-    "korean": "nsmc naver-ner paws-x kornli korsts question-pair hate-speech korquad",
-}
 SUITE_TASKS: Mapping[str, tuple[str, ...]] = {
-    suite: tuple(f"{suite}-{task}" for task in tasks.split()) for suite, tasks in _TASKS.items()
+    suite: tuple(f"{suite}-{task}" for task in tasks) for suite, tasks in TABLES["tasks"].items()
 } | {"xquad": ("xquad",)}
 TASK_NAMES = (
     *(task for tasks in SUITE_TASKS.values() for task in tasks),
@@ -85,25 +84,7 @@ def check_texts(name: str) -> str:
 
 
 def unknown_texts(name: str) -> UserError:
-    """The error for what is neither a suite or task nor a file."""
     return UserError(f"{name!r} is no suite, task or file{nearest(name, TEXT_NAMES)}")
-
-
-_ENGLISH_NAMES = {
-    "arabic": "ar",
-    "chinese": "zh",
-    "english": "en",
-    "french": "fr",
-    "gb": "en",
-    "german": "de",
-    "hindi": "hi",
-    "japanese": "ja",
-    "korean": "ko",
-    "russian": "ru",
-    "spanish": "es",
-    "us": "en",
-    "vietnamese": "vi",
-}
 
 
 def check_language(code: str) -> str:
@@ -118,7 +99,7 @@ def check_language(code: str) -> str:
         language = None
     if language is None or language.language is None or not language.is_valid():
         given = code.strip().lower()
-        meant = _ENGLISH_NAMES.get(given)
+        meant = TABLES["languages"].get(given)
         if meant is None and len(given) == 2 and given.isascii():
             # a country's, such as jp: what is spoken there
             spoken = Language.make(territory=given.upper()).maximize().language
@@ -135,22 +116,7 @@ def check_language(code: str) -> str:
     return code
 
 
-# those of apache_beam's StandardOptions
-RUNNERS = (
-    "BundleBasedDirectRunner",
-    "DataflowRunner",
-    "DirectRunner",
-    "FlinkRunner",
-    "FnApiRunner",
-    "InteractiveRunner",
-    "KafkaStreamsRunner",
-    "PortableRunner",
-    "PrismRunner",
-    "SparkRunner",
-    "SwitchingDirectRunner",
-    "TestDataflowRunner",
-    "TestDirectRunner",
-)
+RUNNERS: list[str] = TABLES["beam"]["runners"]
 _BY_NAME = {"local": "local"} | {
     key: name for name in RUNNERS for key in (name.lower(), name.lower().removesuffix("runner"))
 }

@@ -225,6 +225,19 @@ def _known_keys(location: Sequence[str | int]) -> list[str]:
     return sorted(model.model_fields)
 
 
+def flatten(value: Any, prefix: str = "") -> list[tuple[str, Any]]:
+    """(key, value) pairs of nested tables, keys as `--set` takes them; of a list of tables each."""
+    if isinstance(value, dict):
+        return [
+            pair
+            for key, inner in value.items()
+            for pair in flatten(inner, f"{prefix}.{toml_key(key)}" if prefix else toml_key(key))
+        ]
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return [pair for i, inner in enumerate(value) for pair in flatten(inner, f"{prefix}[{i}]")]
+    return [(prefix, value)]
+
+
 def toml_value(value: Any) -> str:
     """A JSON value as TOML, as `--set` takes it. TOML has no null: such keys of a table are left
     out."""

@@ -5,40 +5,14 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from electrify.config.fields import Count, Fraction, LocalPath, Section
+from electrify.config.fields import TABLES, Count, Fraction, LocalPath, Section
 from electrify.system.outcome import UserError
 
 Size = Literal["small", "small++", "base", "large", "modern-small", "modern-base"]
 Packing = Literal["full", "sentence"]
 
-# Small to large are the paper's (Table 6; google-research/electra configure_pretraining.py).
-# small++ is the released checkpoint, whose generator is as wide as the discriminator. `large`
-# masks a quarter of the tokens. Base and large stand in the original code as comments only. In
-# modern-*, epsilon, no dropout, and the base's sizes and window are ModernBERT's (Warner et al.
-# 2024, table 4); modern-small has the depth and width of small, with 8/3 H in the feed-forward
-# layers, which then have as many weights as with 4 H and one matrix less. Its generator,
-# initialisation and rates are those of our trials with small networks.
-SIZES: dict[str, tuple[str | float, ...]] = {  # values in the order of `Size`
-    "architecture": ("electra", "electra", "electra", "electra", "modern", "modern"),
-    "sequence_length": (128, 512, 512, 512, 128, 1024),
-    "max_position_embeddings": (512, 512, 512, 512, 512, 8192),
-    "num_hidden_layers": (12, 12, 12, 24, 12, 22),
-    "hidden_size": (256, 256, 768, 1024, 256, 768),
-    "intermediate_size": (1024, 1024, 3072, 4096, 680, 1152),
-    "num_attention_heads": (4, 4, 12, 16, 4, 12),
-    "embedding_size": (128, 128, 768, 1024, 128, 256),
-    "global_attn_every_n_layers": (1, 1, 1, 1, 1, 3),
-    "hidden_dropout_prob": (0.1, 0.1, 0.1, 0.1, 0.0, 0.0),
-    "attention_probs_dropout_prob": (0.1, 0.1, 0.1, 0.1, 0.0, 0.0),
-    "initialization": ("paper", "paper", "paper", "paper", "mimetic", "mimetic"),
-    "layer_norm_eps": (1e-12, 1e-12, 1e-12, 1e-12, 1e-5, 1e-5),
-    "generator_hidden_fraction": (0.25, 1.0, 1 / 3, 0.25, 0.5, 0.5),
-    "mask_fraction": (0.15, 0.15, 0.15, 0.25, 0.15, 0.15),
-    "batch_size": (128, 128, 256, 2048, 128, 256),
-    "learning_rate": (5e-4, 5e-4, 2e-4, 2e-4, 1e-3, 2e-4),
-    "num_steps": (1_000_000, 4_000_000, 766_000, 400_000, 500_000, 500_000),
-    "optimizer": ("paper", "paper", "paper", "paper", "bias-corrected", "bias-corrected"),
-}
+# values in the order of `Size`
+SIZES: dict[str, list[str | float]] = TABLES["sizes"]
 SIZE_PRESETS: dict[str, dict[str, Any]] = {
     size: {key: values[place] for key, values in SIZES.items()}
     for place, size in enumerate(get_args(Size))
@@ -260,12 +234,10 @@ class PretrainConfig(SequenceConfig):
 
     @property
     def generator_hidden_size(self) -> int:
-        """Width of the generator."""
         return round(self.hidden_size * self.generator_hidden_fraction)
 
     @property
     def generator_num_hidden_layers(self) -> int:
-        """Depth of the generator."""
         return max(1, round(self.num_hidden_layers * self.generator_layers_fraction))
 
     @property
@@ -288,7 +260,6 @@ class PretrainConfig(SequenceConfig):
 
     @property
     def has_generator(self) -> bool:
-        """Whether a generator network is trained."""
         return self.objective != "mlm" and self.generator == "learned"
 
     @property
@@ -306,12 +277,10 @@ class PretrainConfig(SequenceConfig):
 
     @property
     def has_language_head(self) -> bool:
-        """Whether the main network predicts tokens."""
         return self.objective in _PREDICTS_TOKENS
 
     @property
     def main_weight(self) -> float:
-        """The factor of the main network's loss."""
         if self.discriminator_weight is not None:
             return self.discriminator_weight
         return 1.0 if self.has_language_head else 50.0
@@ -335,7 +304,6 @@ class PretrainConfig(SequenceConfig):
 
     @property
     def curriculum_ends(self) -> tuple[int, ...]:
-        """The step at which each phase of the curriculum ends."""
         fractions = accumulate(phase.steps_fraction for phase in self.curriculum)
         return tuple(round(self.num_steps * fraction) for fraction in fractions)
 

@@ -2,37 +2,21 @@
 
     python -m electrify.config.reference > docs/config.md
 
-A section's text is the docstring of its model, a key's meaning the docstring below the field.
+A section's text is the docstring of its model, a key's meaning the docstring below the field; the
+rest of the page is in reference.md.jinja.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from electrify.config.load import toml_value
 from electrify.config.pretrain import SIZE_PRESETS, SIZES
 from electrify.config.run import RunConfig
 
-_HEAD = """\
-# Every key of a config
-
-A run is one TOML file. This page lists its sections and keys. It is made from the models in
-`electrify/config/` by `python -m electrify.config.reference > docs/config.md`.
-
-`extends = "other.toml"` takes every key that the config lacks from another one beside it.
-`--set section.key=value` overrides a key on the command line. `electrify validate CONFIG` prints
-every key of a config with its value. A key that is unknown, has a wrong type or does not fit the
-others is refused before any work.
-
-In the column *default*, *required* means that the key must be given, *by size* that the
-[size](#sizes) gives it, and – that it may be left out.
-"""
-_SIZES = """\
-## Sizes
-
-`pretrain.size` fills in these keys: `small` to `large` with the values of the ELECTRA paper. A
-value in the config goes before them.
-"""
 _FILLED = {"pretrain", *(f"pretrain.{key}" for key in SIZE_PRESETS["small"])}
 # a table by names shows one name
 _EXAMPLES = {"clean.language": ".ko", "evaluate.tasks_options": '."klue-sts"'}
@@ -70,6 +54,18 @@ class _Part:
 
         return {key: properties[key] for key in sorted(properties, key=place)}
 
+    @property
+    def same(self) -> list[str]:
+        """The keys that the section above has too, with the same meaning."""
+        above = self.above.keys if self.above else {}
+        return [
+            key
+            for key, field in self.keys.items()
+            if key in above
+            and not _model_of(field)
+            and field.get("description") in (None, above[key].get("description"))
+        ]
+
     def path_of(self, key: str) -> str:
         return f"{self.path}.{key}".removeprefix(".")
 
@@ -81,8 +77,29 @@ def reference() -> str:
     for part in _walk(_Part("", "RunConfig", schema), schema["$defs"]):
         if part.model not in parts or part.path.count(".") < parts[part.model].path.count("."):
             parts[part.model] = part
-    tables = [_table(part, parts) for part in parts.values()]
-    return "\n".join([_HEAD, *tables, _SIZES, _size_table()])
+
+    def meaning(part: _Part, key: str) -> str:
+        inner = _model_of(part.keys[key])
+        text = f"See {parts[inner].link}." if inner else part.keys[key].get("description")
+        assert text, f"{part.path_of(key)} has no docstring below it in electrify/config/"
+        return " ".join(text.split())
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["size_value"] = _size_value
+    return environment.get_template("reference.md.jinja").render(
+        parts=parts.values(),
+        value=_value,
+        default=_default,
+        meaning=meaning,
+        presets=list(SIZE_PRESETS),
+        sizes=SIZES,
+    )
 
 
 def _walk(part: _Part, models: dict[str, _Schema]) -> Iterator[_Part]:
@@ -100,34 +117,6 @@ def _model_of(field: _Schema) -> str:
         return str(field["$ref"].rpartition("/")[2])
     inner = [*field.get("anyOf", ()), field.get("items"), field.get("additionalProperties")]
     return next((name for of in inner if isinstance(of, dict) and (name := _model_of(of))), "")
-
-
-def _table(part: _Part, parts: dict[str, _Part]) -> str:
-    """The section: its keys as rows, and in a sentence those that the section above has too."""
-    above = part.above.keys if part.above else {}
-    same = [key for key, field in part.keys.items() if _is_same(field, above.get(key))]
-    level = "#" * (2 + min(part.path.count("."), 1))
-    lines = [f"{level} {part.title}", "", part.schema.get("description", ""), ""]
-    if part.above and same:
-        lines += [f"Keys as in {part.above.link}: {', '.join(f'`{key}`' for key in same)}.", ""]
-    if rows := [_row(part, key, parts) for key in part.keys if key not in same]:
-        lines += ["| key | value | default | meaning |", "|---|---|---|---|", *rows, ""]
-    return "\n".join(lines)
-
-
-def _is_same(field: _Schema, above: _Schema | None) -> bool:
-    if above is None or _model_of(field):
-        return False
-    return field.get("description") in (None, above.get("description"))
-
-
-def _row(part: _Part, key: str, parts: dict[str, _Part]) -> str:
-    field = part.keys[key]
-    inner = _model_of(field)
-    meaning = f"See {parts[inner].link}." if inner else field.get("description")
-    assert meaning, f"{part.path_of(key)} has no docstring below it in electrify/config/"
-    cells = f"`{key}`", _value(field), _default(part, key, field), " ".join(meaning.split())
-    return f"| {' | '.join(cells)} |"
 
 
 def _value(field: _Schema) -> str:
@@ -151,24 +140,15 @@ def _value(field: _Schema) -> str:
     return f"{_PLAIN[kind]} {', '.join(limits)}".strip()
 
 
-def _default(part: _Part, key: str, field: _Schema) -> str:
+def _default(part: _Part, key: str) -> str:
     if part.path_of(key) in _FILLED:
         return "by size"
     if key in part.schema.get("required", ()):
         return "required"
-    value = field.get("default")
-    if value is None or _model_of(field):
+    value = part.keys[key].get("default")
+    if value is None or _model_of(part.keys[key]):
         return "–"
     return f"`{toml_value(value)}`"
-
-
-def _size_table() -> str:
-    rows = [
-        f"| `pretrain.{key}` | {' | '.join(map(_size_value, values))} |"
-        for key, values in SIZES.items()
-    ]
-    rule = "|---" * (len(SIZE_PRESETS) + 1) + "|"
-    return "\n".join([f"| key | {' | '.join(SIZE_PRESETS)} |", rule, *rows, ""])
 
 
 def _size_value(value: str | float) -> str:

@@ -71,16 +71,17 @@ class RunConfig(EvaluationRun):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        length, positions = self.pretrain.sequence_length, self.pretrain.max_position_embeddings
-        if length > positions:
-            raise UserError(
-                f"pretrain.sequence_length = {length} is more than "
-                f"pretrain.max_position_embeddings = {positions}"
-            )
-        for phase in self.pretrain.curriculum:
-            if (phase.sequence_length or length) > positions:
+        pretrain = self.pretrain
+        lengths = [("pretrain.sequence_length", pretrain.sequence_length)]
+        lengths += [
+            ("pretrain.curriculum: sequence_length", phase.sequence_length)
+            for phase in pretrain.curriculum
+            if phase.sequence_length
+        ]
+        for key, length in lengths:
+            if length > pretrain.max_position_embeddings:
                 raise UserError(
-                    f"pretrain.curriculum: sequence_length = {phase.sequence_length} is more than "
-                    f"pretrain.max_position_embeddings = {positions}"
+                    f"{key} = {length} is more than "
+                    f"pretrain.max_position_embeddings = {pretrain.max_position_embeddings}"
                 )
         return self

@@ -9,6 +9,10 @@ from electrify.system.outcome import UserError
 
 Pretokenizer = Literal["kiwi", "whitespace"]
 Hangul = Literal["seen", "common", "all"]
+# Where a word is cut for training. `none`: nowhere. `particles`: before particles and the copula.
+# `nominal`: where a nominal ends, that is before particles, verbs, endings, suffixes and dependent
+# nouns; verbs stay whole with their endings. `all`: at every morpheme.
+Cuts = Literal["none", "particles", "nominal", "all"]
 
 
 class VocabConfig(Section):
@@ -54,6 +58,11 @@ class VocabConfig(Section):
     `size`."""
     references: tuple[LocalPath, ...] = ()
     """Tokenizer folders or `vocab.txt` files that the report compares with."""
+
+    def cuts_of(self, language: str) -> Cuts:
+        """Where the words of a language are cut."""
+        pretokenizer = self.pretokenizers.get(language, self.pretokenizer)
+        return self.morpheme_cuts if pretokenizer == "kiwi" else "none"
 
     @field_validator("pretokenizers")
     @classmethod

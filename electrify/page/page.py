@@ -5,35 +5,24 @@ A page collects its parts; `page.html` is their markup, and escapes every text.
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from electrify.page.plots import (
-    MARKER_SIGNS,
-    bar_svg,
-    forest_svg,
-    line_style,
-    line_svg,
-    printable,
-    scatter_svg,
-    series_color,
-)
+from electrify.page.plots import Plots, printable
 from electrify.stage.folder import write_text
 from electrify.system.outcome import UserError
 
 _SHORT_CHARACTERS = 24  # of a cell that is kept on one line
 _NUMBER_TEXT = re.compile(r"[-+−]?\d[\d,.]*( ?%)?( ± \d[\d,.]*( ?%)?)?")
-Point = TypeVar("Point", tuple[float, float], tuple[float, float, float], tuple[float, float, str])
-Key = tuple[str, str, str, str]  # of a legend: colour, sign or "", style of the line, name
 
 
 def format_number(value: object) -> str:
@@ -77,14 +66,14 @@ class Cell:
     tone: Literal["", "good", "bad"] = ""
 
 
-class Page:
+class Page(Plots):
     """A page built from top to bottom; the same calls make the same bytes."""
 
     def __init__(self, title: str, subtitle: str = "") -> None:
+        super().__init__()
         self.title, self.subtitle = title, subtitle
         self._parts: list[SimpleNamespace] = []
         self._headings: list[str] = []
-        self._num_plots = 0
 
     def heading(self, text: str, level: int = 2) -> None:
         """Start a section; those of level 2 make the list of contents, deeper ones lie within."""
@@ -94,7 +83,6 @@ class Page:
         self._add("heading", text=text, level=level, anchor=level == 2 and len(self._headings))
 
     def paragraph(self, text: str) -> None:
-        """Plain text."""
         self._add("paragraph", text=text)
 
     def verdict(self, text: str) -> None:
@@ -191,97 +179,16 @@ class Page:
         yield
         self._add("end of fold")
 
-    def line_plot(
-        self,
-        title: str,
-        series: Mapping[str, Sequence[tuple[float, float]]],
-        x_label: str,
-        y_label: str,
-        log_y: bool = False,
-        log_x: bool = False,
-        bands: Mapping[str, Sequence[tuple[float, float, float]]] | None = None,
-    ) -> None:
-        """Lines through (x, y) points, one a series; what is not finite is left out, and on a
-        logarithmic axis what is not above 0.
-
-        `bands`, of some of the series, are (x, low, high): they are shaded behind the lines.
-        """
-        drawn = _drawn(series, log_x)
-        shaded = _drawn(bands or {}, log_x)
-        if not drawn:
-            return self.paragraph(f"{title}: nothing to plot.")
-        svg = line_svg(drawn, x_label, y_label, log_x, log_y, shaded, self._prefix())
-        self._add("plot", title=title, svg=svg, keys=_line_keys(drawn))
-
-    def scatter_plot(
-        self,
-        title: str,
-        points: Mapping[str, Sequence[tuple[float, float, str]]],
-        x_label: str,
-        y_label: str,
-        log_x: bool = False,
-        lines: Mapping[str, Sequence[tuple[float, float]]] | None = None,
-    ) -> None:
-        """A mark at each (x, y, label) with its label beside it, over `lines` such as a trend.
-
-        A line that is named like a series of points has its colour. What is not finite is left
-        out, and on a logarithmic axis what is not above 0.
-        """
-        drawn, curves = _drawn(points, log_x), _drawn(lines or {}, log_x)
-        if not drawn:
-            return self.paragraph(f"{title}: nothing to plot.")
-        svg = scatter_svg(drawn, curves, x_label, y_label, log_x, self._prefix())
-        self._add("plot", title=title, svg=svg, keys=_point_keys(list(drawn), list(curves)))
-
-    def bar_plot(
-        self,
-        title: str,
-        labels: Sequence[str],
-        series: Mapping[str, Sequence[float]],
-        y_label: str,
-        errors: Mapping[str, Sequence[float]] | None = None,
-    ) -> None:
-        """Bars of each series side by side at each label; `errors` are half-lengths, such as sd.
-
-        A series with more or fewer values than there are labels is a `ValueError`.
-        """
-        if not labels or not any(math.isfinite(v) for values in series.values() for v in values):
-            return self.paragraph(f"{title}: nothing to plot.")
-        svg = bar_svg(labels, series, y_label, errors or {}, self._prefix())
-        keys = _line_keys(series if len(series) > 1 else ())
-        self._add("plot", title=title, svg=svg, keys=keys)
-
-    def forest_plot(
-        self, title: str, rows: Mapping[str, Mapping[str, tuple[float, float, float]]], x_label: str
-    ) -> None:
-        """A mark with its interval for each series of each row, about a line at 0.
-
-        `rows` are by label; each has (value, low, high) by series. An interval that is not finite
-        is left out, and so is a value.
-        """
-        names = list(dict.fromkeys(name for row in rows.values() for name in row))
-        if not any(math.isfinite(mark[0]) for row in rows.values() for mark in row.values()):
-            return self.paragraph(f"{title}: nothing to plot.")
-        svg = forest_svg(rows, names, x_label, self._prefix())
-        keys = _point_keys(names, ()) if len(names) > 1 else []
-        self._add("plot", title=title, svg=svg, keys=keys)
-
     def text(self) -> str:
-        """The page as HTML."""
         return _template().render(
             title=self.title, subtitle=self.subtitle, headings=self._headings, parts=self._parts
         )
 
     def write(self, path: Path) -> None:
-        """Write the page whole or not at all."""
         write_text(path, self.text())
 
     def _add(self, kind: str, **values: Any) -> None:
         self._parts.append(SimpleNamespace(kind=kind, **values))
-
-    def _prefix(self) -> str:
-        self._num_plots += 1
-        return f"plot{self._num_plots}-"
 
 
 def _finalize(value: object) -> object:
@@ -302,35 +209,5 @@ def _template() -> Template:
 
 
 def _cell(value: object, is_right: bool) -> tuple[str, str]:
-    """Class and text."""
     text = format_number(value)
     return "num" if is_right else "short" if len(text) <= _SHORT_CHARACTERS else "long", text
-
-
-def _line_keys(names: Iterable[str]) -> list[Key]:
-    return [(series_color(i), "", line_style(i), name) for i, name in enumerate(names)]
-
-
-def _point_keys(points: Sequence[str], lines: Sequence[str]) -> list[Key]:
-    """The sign of each series of points, and a stroke for lines that have no points."""
-    names = list(dict.fromkeys([*points, *lines]))
-    if len(names) < 2:
-        return []
-    signs = {name: MARKER_SIGNS[i % len(MARKER_SIGNS)] for i, name in enumerate(names)}
-    return [
-        (series_color(i), signs[name] if name in points else "", "solid", name)
-        for i, name in enumerate(names)
-    ]
-
-
-def _drawn(series: Mapping[str, Sequence[Point]], log_x: bool) -> dict[str, list[Point]]:
-    """The points that a plot can show, of the series that have any."""
-    drawn = {
-        name: [p for p in points if _is_finite(p) and (p[0] > 0 or not log_x)]
-        for name, points in series.items()
-    }
-    return {name: points for name, points in drawn.items() if points}
-
-
-def _is_finite(point: tuple[object, ...]) -> bool:
-    return all(math.isfinite(number) for number in point if isinstance(number, Real))

@@ -7,12 +7,13 @@ matplotlib lays a plot out; the SVG is then stripped of what a page must not hol
 import re
 import unicodedata
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from io import StringIO
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from numbers import Real
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,6 +49,8 @@ _SETTINGS: dict[Any, Any] = {
 }
 _MAX_LABEL_COLUMNS = 26
 Points = Sequence[tuple[float, float]]
+Point = TypeVar("Point", tuple[float, float], tuple[float, float, float], tuple[float, float, str])
+Key = tuple[str, str, str, str]  # of a legend: colour, sign or "", style of the line, name
 
 # What neither HTML nor UTF-8 can hold: control characters, lone surrogates, noncharacters. And
 # the invisible characters that reorder what stands around them (embeddings, overrides, isolates):
@@ -58,7 +61,6 @@ _UNPRINTABLE = re.compile(
 
 
 def series_color(index: int) -> str:
-    """CSS colour of the series at `index`."""
     return f"var(--series-{index % len(PALETTE)})"
 
 
@@ -141,125 +143,186 @@ def _page_tag(tag: str, prefix: str) -> str:
     return tag.replace(INK, "currentColor")
 
 
-def line_svg(
-    series: Mapping[str, Points],
-    x_label: str,
-    y_label: str,
-    log_x: bool,
-    log_y: bool,
-    bands: Mapping[str, Sequence[tuple[float, float, float]]],
-    prefix: str,
-) -> str:
-    """Lines over x, one a series, all of them finite. `prefix` of ids.
+class Plots:
+    """The plots of a page. What is not finite is left out, and on a logarithmic axis what is not
+    above 0; of a plot with nothing left there is a sentence."""
 
-    `bands` of some series are (x, low, high).
-    """
-    with _new_axes(210.0, x_label, y_label) as (axes, svg):
-        for index, (name, points) in enumerate(series.items()):
-            color, marker = _color(index), "o" if len(points) <= 15 else None
-            style = line_style(index)
-            axes.plot(
-                *zip(*points, strict=True), color=color, ls=style, marker=marker, markersize=3.5
-            )
-            if band := bands.get(name):
-                xs, lows, highs = zip(*band, strict=True)
-                axes.fill_between(xs, lows, highs, color=color, alpha=0.2, linewidth=0)
-        _scale_axes(axes, [point for points in series.values() for point in points], log_x, log_y)
-    return _svg_text(svg, prefix, f"{y_label} over {x_label}: {', '.join(series)}")
+    def __init__(self) -> None:
+        self._num_plots = 0
 
+    def paragraph(self, text: str) -> None:
+        raise NotImplementedError
 
-def scatter_svg(
-    points: Mapping[str, Sequence[tuple[float, float, str]]],
-    lines: Mapping[str, Points],
-    x_label: str,
-    y_label: str,
-    log_x: bool,
-    prefix: str,
-) -> str:
-    """Marks (x, y, label) of each series over `lines`, all of them finite. `prefix` of ids.
+    def _add(self, kind: str, **values: Any) -> None:
+        raise NotImplementedError
 
-    A line has the colour of the points of its name. Labels stand above their marks.
-    """
-    colors = {name: _color(index) for index, name in enumerate({**points, **lines})}
-    with _new_axes(300.0, x_label, y_label) as (axes, svg):
-        for name, line in lines.items():
-            axes.plot(*zip(*line, strict=True), color=colors[name], linewidth=1.2, alpha=0.7)
-        for index, (name, marks) in enumerate(points.items()):
-            for x, y, label in marks:
-                axes.plot(x, y, color=colors[name], markersize=6, marker=_marker(index))
-                text = shorten(label, _MAX_LABEL_COLUMNS)
-                axes.annotate(
-                    text,
-                    (x, y),
-                    xytext=(0, 6),
-                    textcoords="offset points",
-                    ha="center",
-                    fontsize=FONT - 1.5,
+    def _add_plot(self, title: str, svg: StringIO, label: str, keys: Sequence[Key]) -> None:
+        self._num_plots += 1
+        text = _svg_text(svg, f"plot{self._num_plots}-", label)
+        self._add("plot", title=title, svg=text, keys=keys)
+
+    def line_plot(
+        self,
+        title: str,
+        series: Mapping[str, Points],
+        x_label: str,
+        y_label: str,
+        log_y: bool = False,
+        log_x: bool = False,
+        bands: Mapping[str, Sequence[tuple[float, float, float]]] | None = None,
+    ) -> None:
+        """Lines through (x, y) points, one a series.
+
+        `bands`, of some of the series, are (x, low, high): they are shaded behind the lines.
+        """
+        drawn, shaded = _drawn(series, log_x), _drawn(bands or {}, log_x)
+        if not drawn:
+            return self.paragraph(f"{title}: nothing to plot.")
+        with _new_axes(210.0, x_label, y_label) as (axes, svg):
+            for index, (name, points) in enumerate(drawn.items()):
+                color, style = _color(index), line_style(index)
+                marker = "o" if len(points) <= 15 else None
+                xs, ys = zip(*points, strict=True)
+                axes.plot(xs, ys, color=color, ls=style, marker=marker, markersize=3.5)
+                if band := shaded.get(name):
+                    xs, lows, highs = zip(*band, strict=True)
+                    axes.fill_between(xs, lows, highs, color=color, alpha=0.2, linewidth=0)
+            _scale_axes(axes, [p for points in drawn.values() for p in points], log_x, log_y)
+        label = f"{y_label} over {x_label}: {', '.join(drawn)}"
+        self._add_plot(title, svg, label, _line_keys(drawn))
+
+    def scatter_plot(
+        self,
+        title: str,
+        points: Mapping[str, Sequence[tuple[float, float, str]]],
+        x_label: str,
+        y_label: str,
+        log_x: bool = False,
+        lines: Mapping[str, Points] | None = None,
+    ) -> None:
+        """A mark at each (x, y, label) with its label above it, over `lines` such as a trend.
+
+        A line that is named like a series of points has its colour.
+        """
+        drawn, curves = _drawn(points, log_x), _drawn(lines or {}, log_x)
+        if not drawn:
+            return self.paragraph(f"{title}: nothing to plot.")
+        colors = {name: _color(index) for index, name in enumerate({**drawn, **curves})}
+        above: dict[str, Any] = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
+        every = [mark for marks in drawn.values() for mark in marks]
+        with _new_axes(300.0, x_label, y_label) as (axes, svg):
+            for name, line in curves.items():
+                axes.plot(*zip(*line, strict=True), color=colors[name], linewidth=1.2, alpha=0.7)
+            for index, (name, marks) in enumerate(drawn.items()):
+                for x, y, text in marks:
+                    axes.plot(x, y, color=colors[name], markersize=6, marker=_marker(index))
+                    text = shorten(text, _MAX_LABEL_COLUMNS)
+                    axes.annotate(text, (x, y), fontsize=FONT - 1.5, **above)
+            axes.margins(0.12)
+            places = [(x, y) for x, y, _ in every] + [p for line in curves.values() for p in line]
+            _scale_axes(axes, places, log_x, False)
+        texts = [f"{text} ({tick_text(x)}, {tick_text(y)})" for x, y, text in every]
+        label = f"{y_label} against {x_label}: {', '.join(texts)}"
+        self._add_plot(title, svg, label, _point_keys(list(drawn), list(curves)))
+
+    def bar_plot(
+        self,
+        title: str,
+        labels: Sequence[str],
+        series: Mapping[str, Sequence[float]],
+        y_label: str,
+        errors: Mapping[str, Sequence[float]] | None = None,
+    ) -> None:
+        """Lying bars of each series side by side at each label; `errors` are half-lengths, such as
+        sd.
+
+        A series with more or fewer values than there are labels is a `ValueError`.
+        """
+        if not labels or not any(isfinite(v) for values in series.values() for v in values):
+            return self.paragraph(f"{title}: nothing to plot.")
+        shown = [shorten(label, _MAX_LABEL_COLUMNS) for label in labels]
+        size = 0.8 / max(1, len(series))
+        height = max(90.0, 46.0 + len(shown) * (10.0 + 14.0 * len(series)))
+        with _new_axes(height, "", y_label, shown) as (axes, svg):
+            for index, (name, values) in enumerate(series.items()):
+                below = (index - (len(series) - 1) / 2) * size
+                lengths = errors.get(name) if errors else None
+                bars = axes.barh(
+                    [place + below for place, _ in enumerate(zip(shown, values, strict=True))],
+                    _drawn_lengths(values),
+                    height=size * 0.92,
+                    xerr=None if lengths is None else _drawn_lengths(lengths),
+                    color=_color(index),
+                    error_kw={"ecolor": INK, "capsize": 3, "elinewidth": 1},
                 )
-        axes.margins(0.12)
-        marks = [mark for of in points.values() for mark in of]
-        plain = [(x, y) for x, y, _ in marks]
-        _scale_axes(axes, [*plain, *(p for line in lines.values() for p in line)], log_x, False)
-    texts = [f"{label} ({tick_text(x)}, {tick_text(y)})" for x, y, label in marks]
-    return _svg_text(svg, prefix, f"{y_label} against {x_label}: {', '.join(texts)}")
+                texts = [tick_text(float(f"{v:.3g}")) if isfinite(v) else "n/a" for v in values]
+                axes.bar_label(bars, texts, padding=2, fontsize=FONT - 2)
+            axes.set_xmargin(0.12)  # room for the values
+            _name_places(axes, shown)
+        keys = _line_keys(series if len(series) > 1 else ())
+        self._add_plot(title, svg, f"{y_label}: {', '.join(labels)}", keys)
+
+    def forest_plot(
+        self, title: str, rows: Mapping[str, Mapping[str, tuple[float, float, float]]], x_label: str
+    ) -> None:
+        """A mark with its interval for each series of each row, about a line at 0.
+
+        `rows` are by label; each has (value, low, high) by series.
+        """
+        series = list(dict.fromkeys(name for row in rows.values() for name in row))
+        if not any(isfinite(mark[0]) for row in rows.values() for mark in row.values()):
+            return self.paragraph(f"{title}: nothing to plot.")
+        labels = [shorten(label, _MAX_LABEL_COLUMNS) for label in rows]
+        height = 50.0 + len(labels) * (10.0 + 9.0 * len(series))
+        texts = []
+        with _new_axes(height, x_label, "", labels) as (axes, svg):
+            axes.axvline(0, color=INK, linewidth=0.8)
+            for place, (label, row) in enumerate(rows.items()):
+                for name, (value, low, high) in row.items():
+                    index = series.index(name)
+                    at = place + (index - (len(series) - 1) / 2) * 0.8 / len(series)
+                    if isfinite(value):
+                        axes.plot(value, at, color=_color(index), marker=_marker(index))
+                    if isfinite(value + low + high):
+                        axes.plot([low, high], [at, at], color=_color(index))
+                    texts.append(f"{label}, {name}: {tick_text(value)}")
+            _name_places(axes, labels)
+        keys = _point_keys(series, ()) if len(series) > 1 else []
+        self._add_plot(title, svg, f"{x_label}: {'; '.join(texts)}", keys)
 
 
-def forest_svg(
-    rows: Mapping[str, Mapping[str, tuple[float, float, float]]],
-    series: Sequence[str],
-    x_label: str,
-    prefix: str,
-) -> str:
-    """Marks at (value, low, high) of each row's series, about a line at 0. `prefix` of ids."""
-    labels = [shorten(label, _MAX_LABEL_COLUMNS) for label in rows]
-    height = 50.0 + len(labels) * (10.0 + 9.0 * len(series))
-    with _new_axes(height, x_label, "", labels) as (axes, svg):
-        axes.axvline(0, color=INK, linewidth=0.8)
-        for place, row in enumerate(rows.values()):
-            for name, (value, low, high) in row.items():
-                index = series.index(name)
-                at = place + (index - (len(series) - 1) / 2) * 0.8 / len(series)
-                if isfinite(value):
-                    axes.plot(value, at, color=_color(index), marker=_marker(index))
-                if isfinite(value + low + high):
-                    axes.plot([low, high], [at, at], color=_color(index))
-        _name_places(axes, labels)
-    texts = [
-        f"{label}, {name}: {tick_text(mark[0])}"
-        for label, row in rows.items()
-        for name, mark in row.items()
+def _line_keys(names: Iterable[str]) -> list[Key]:
+    return [(series_color(i), "", line_style(i), name) for i, name in enumerate(names)]
+
+
+def _point_keys(points: Sequence[str], lines: Sequence[str]) -> list[Key]:
+    """The sign of each series of points, and a stroke for lines that have no points."""
+    names = list(dict.fromkeys([*points, *lines]))
+    if len(names) < 2:
+        return []
+    signs = {name: MARKER_SIGNS[i % len(MARKER_SIGNS)] for i, name in enumerate(names)}
+    return [
+        (series_color(i), signs[name] if name in points else "", "solid", name)
+        for i, name in enumerate(names)
     ]
-    return _svg_text(svg, prefix, f"{x_label}: {'; '.join(texts)}")
 
 
-def bar_svg(
-    labels: Sequence[str],
-    series: Mapping[str, Sequence[float]],
-    y_label: str,
-    errors: Mapping[str, Sequence[float]],
-    prefix: str,
-) -> str:
-    """Groups of lying bars, one group a label. `prefix` of ids."""
-    shown = [shorten(label, _MAX_LABEL_COLUMNS) for label in labels]
-    size = 0.8 / max(1, len(series))
-    height = max(90.0, 46.0 + len(shown) * (10.0 + 14.0 * len(series)))
-    with _new_axes(height, "", y_label, shown) as (axes, svg):
-        for index, (name, values) in enumerate(series.items()):
-            bars = axes.barh(
-                [i + (index - (len(series) - 1) / 2) * size for i in range(len(shown))],
-                [
-                    v if isfinite(v) else 0.0 for _, v in zip(shown, values, strict=True)
-                ],  # no bar, and "n/a"
-                height=size * 0.92,
-                xerr=[e if isfinite(e) else 0.0 for e in errors[name]] if name in errors else None,
-                color=_color(index),
-                error_kw={"ecolor": INK, "capsize": 3, "elinewidth": 1},
-            )
-            texts = [tick_text(float(f"{v:.3g}")) if isfinite(v) else "n/a" for v in values]
-            axes.bar_label(bars, texts, padding=2, fontsize=FONT - 2)
-        axes.set_xmargin(0.12)  # room for the values
-        _name_places(axes, shown)
-    return _svg_text(svg, prefix, f"{y_label}: {', '.join(labels)}")
+def _drawn(series: Mapping[str, Sequence[Point]], log_x: bool) -> dict[str, list[Point]]:
+    """The points that a plot can show, of the series that have any."""
+    drawn = {
+        name: [p for p in points if _is_finite(p) and (p[0] > 0 or not log_x)]
+        for name, points in series.items()
+    }
+    return {name: points for name, points in drawn.items() if points}
+
+
+def _is_finite(point: tuple[object, ...]) -> bool:
+    return all(isfinite(number) for number in point if isinstance(number, Real))
+
+
+def _drawn_lengths(values: Sequence[float]) -> list[float]:
+    """Of bars; where there is none, "n/a" says so."""
+    return [value if isfinite(value) else 0.0 for value in values]
 
 
 def _color(index: int) -> str:
@@ -280,7 +343,6 @@ def _name_places(axes: "Axes", labels: Sequence[str]) -> None:
 
 
 def _few_ticks(axis: "Axis") -> None:
-    """About five short ticks."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis.set_major_locator(MaxNLocator(5, steps=(1, 2, 2.5, 5, 10)))

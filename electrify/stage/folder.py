@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
+from electrify.config.load import flatten
 from electrify.stage.lock import recover, replace_folder
 from electrify.storage.files import inner_path, parse_json
 from electrify.system.machine import git_commit, peak_memory_mb, versions
@@ -58,7 +59,6 @@ class Stage:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """Everything that decides the result."""
         return {"stage": self.name, "config": dict(self.config), "inputs": dict(self.inputs)}
 
 
@@ -83,35 +83,14 @@ def difference(made: Mapping[str, Any], stage: Stage) -> str | None:
     """The first input or option of a plan or manifest that is not the stage's; of an option both
     values. None if there is none."""
     plan = canonical(stage.plan)
-    before, after = made["inputs"], plan["inputs"]
-    for name in sorted({*before, *after}):
-        if before.get(name) != after.get(name):
+    for name in sorted({*made["inputs"], *plan["inputs"]}):
+        if made["inputs"].get(name) != plan["inputs"].get(name):
             return f"inputs {name} changed"
-    return _difference(made["config"], plan["config"], "config")
-
-
-def _difference(before: Any, after: Any, name: str) -> str | None:
-    if isinstance(before, dict) and isinstance(after, dict):
-        mark = " " if name == "config" else "."
-        parts = [
-            (before.get(key), after.get(key), f"{name}{mark}{key}")
-            for key in sorted({*before, *after})
-        ]
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        pairs = zip(before, after, strict=True)
-        parts = [(old, new, f"{name}[{i}]") for i, (old, new) in enumerate(pairs)]
-    else:
-        if before == after:
-            return None
-        return f"{name} changed from {_given(before)!r} to {_given(after)!r}"
-    return next(filter(None, (_difference(*part) for part in parts)), None)
-
-
-def _given(value: Any) -> Any:
-    """Of a section what is set."""
-    if not isinstance(value, dict):
-        return value
-    return {name: of for name, of in value.items() if of is not None}
+    before, after = dict(flatten(made["config"])), dict(flatten(plan["config"]))
+    for key in sorted({*before, *after}):
+        if before.get(key) != after.get(key):
+            return f"config {key} changed from {before.get(key)!r} to {after.get(key)!r}"
+    return None
 
 
 def is_whole(stage: Stage) -> bool:
@@ -198,9 +177,8 @@ def check_files(folder: Path, verb: str) -> None:
     """`ValueError` unless each file of a finished stage is, byte for byte, what was written."""
     files = compared_files(read_manifest(folder))
     with ThreadPoolExecutor() as threads:
-        for name, is_sound in zip(
-            files, threads.map(lambda n: _is_sound(folder / n, files[n]), files), strict=True
-        ):
+        sound = threads.map(lambda name: _is_sound(folder / name, files[name]), files)
+        for name, is_sound in zip(files, sound, strict=True):
             if not is_sound:
                 raise UserError(
                     f"{folder / name} has changed since it was made: put the old file back, or "
@@ -228,7 +206,6 @@ def fingerprint(path: str) -> str:
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -277,7 +254,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 def open_partial(stage: Stage, overwrite: bool) -> None:
-    """Make the partial folder, or go on with the one that is there if it is of the same plan.
+    """Make the partial folder, or resume the one that is there if it is of the same plan.
 
     `ValueError` if it is the resumable work of another plan, unless `overwrite`.
     """
@@ -286,13 +263,13 @@ def open_partial(stage: Stage, overwrite: bool) -> None:
         if stage.resumable and plan_path.exists():
             change = plan_difference(plan_path.read_bytes(), stage)
             if change is None or (stage.keyed and not overwrite):  # overwrite drops other plans'
-                log(f"{stage.name}: continuing {stage.partial}")
+                log(f"{stage.name}: resuming {stage.partial}")
                 write_json(plan_path, canonical(stage.plan))
                 remove_torn(stage.partial.rglob("*.tmp"))
                 return
             if not overwrite:
                 raise other_work(stage.partial, change)
-        # the plan first: without it nobody goes on with what a kill leaves of the folder
+        # the plan first: without it nobody resumes what a kill leaves of the folder
         plan_path.unlink(missing_ok=True)
         shutil.rmtree(stage.partial)
     stage.partial.mkdir(parents=True)
@@ -308,7 +285,6 @@ def plan_difference(content: bytes, stage: Stage) -> str | None:
 
 
 def other_work(place: object, change: str) -> UserError:
-    """The error for unfinished work of another plan."""
     return UserError(
         f"{place} is the unfinished work of another config or other inputs: {change}. Give the run "
         "another output_dir, or --overwrite to drop that work"

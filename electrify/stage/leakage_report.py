@@ -34,8 +34,6 @@ class TouchedLine(_Record):
 
 
 class SplitLeakage(_Record):
-    """Counts of one split of a task."""
-
     split: str
     examples: int
     texts: int
@@ -44,8 +42,6 @@ class SplitLeakage(_Record):
 
 
 class TaskLeakage(_Record):
-    """One task."""
-
     task: str
     task_version: str
     data_sha256: dict[str, str]

@@ -94,6 +94,13 @@ def replace_folder(folder: Path, new: Path) -> None:
     _recover(folder)
 
 
+def remove_folder(folder: Path) -> None:
+    """Remove a stage folder, its name first."""
+    _recover(folder)
+    folder.replace(_removed(folder))
+    _delete(_removed(folder))
+
+
 def lock_path(folder: Path) -> Path:
     """The file beside a stage folder that its writer holds."""
     return folder.with_name(f".{folder.name}.lock")
@@ -111,12 +118,9 @@ def _removed(folder: Path) -> Path:
 
 def _recover(folder: Path) -> None:
     old = _old(folder)
+    _delete(_removed(folder))
     if os.path.lexists(old):
-        if os.path.lexists(folder):
-            _delete(_removed(folder))
-            old.replace(_removed(folder))
-        else:
-            old.replace(folder)
+        old.replace(_removed(folder) if os.path.lexists(folder) else folder)
     _delete(_removed(folder))
 
 

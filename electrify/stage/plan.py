@@ -64,9 +64,7 @@ def clean_stage(
         digests.setdefault(without_secrets(path), []).append(digest)
     inputs = {p: digest_of(of) if len(of) > 1 else of[0] for p, of in digests.items()}
     if benchmark_texts is not None:
-        inputs["benchmark texts"] = _files_digest(
-            benchmark_texts, sorted(benchmark_texts.rglob("*"))
-        )
+        inputs["benchmark texts"] = _files_digest(benchmark_texts)
     # of benchmarks the texts count
     options = _options(config.clean, leave_out={"decontaminate_data_dir"})
     return Stage("clean", output_dir(config) / "clean", options, inputs)
@@ -79,7 +77,7 @@ def leakage_stage(config: RunConfig, benchmark_items: Path, rules: Mapping[str, 
     """
     folder = output_dir(config)
     inputs, reads = _earlier(folder, "clean")
-    inputs["benchmark items"] = _files_digest(benchmark_items, sorted(benchmark_items.rglob("*")))
+    inputs["benchmark items"] = _files_digest(benchmark_items)
     return Stage("leakage", folder / "leakage", rules, inputs, reads=reads)
 
 
@@ -116,7 +114,6 @@ def pretrain_stage(config: RunConfig) -> Stage:
 
 
 def pretrain_options(config: RunConfig) -> dict[str, Any]:
-    """The options that decide what pretraining results in."""
     options = _options(config.pretrain, leave_out=set(KEEPING_OPTIONS))
     return options | {"seed": config.seed}
 
@@ -128,7 +125,6 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def checkpoint_step(path: Path) -> int:
-    """Of a folder `checkpoint-<step>`."""
     return int(path.name.split("-")[-1])
 
 
@@ -269,10 +265,11 @@ def evaluate_stage(
     )
 
 
-def _files_digest(folder: Path, files: Iterable[Path]) -> str:
-    """Of the names below the folder and the contents of those files that are there."""
+def _files_digest(folder: Path, files: Iterable[Path] | None = None) -> str:
+    """Of the names below the folder and the contents of all files, or of those given."""
+    paths = sorted(folder.rglob("*")) if files is None else files
     return digest_of(
-        [[p.relative_to(folder).as_posix(), fingerprint(str(p))] for p in files if p.is_file()]
+        [[p.relative_to(folder).as_posix(), fingerprint(str(p))] for p in paths if p.is_file()]
     )
 
 

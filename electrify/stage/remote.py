@@ -1,9 +1,9 @@
 """A run whose `output_dir` is an address: stages work in a local folder and are copied there.
 
-A finished stage is copied to the address with its manifest last. A stage that another machine has
-finished counts as finished here by its manifest alone (`NOT_COPIED`); its files are copied, and
-compared with the manifest's checksums, when something reads them. Unfinished work stays local, but
-for the checkpoints that pretraining copies itself.
+A finished stage is copied to the address with its manifest last. Of a stage that another machine
+has finished, the manifest and what a report reads are copied at once (`NOT_COPIED` says so), and
+the data when a stage reads them; each file is compared with the manifest's checksum. Unfinished
+work stays local, but for the checkpoints that pretraining copies itself.
 """
 
 import hashlib
@@ -11,6 +11,8 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,7 +29,7 @@ from electrify.stage.folder import (
     read_manifest,
     write_text,
 )
-from electrify.stage.lock import recover
+from electrify.stage.lock import recover, remove_folder, replace_folder
 from electrify.storage.folder import Folder, explained
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, duration, is_main_process, log
@@ -37,6 +39,8 @@ REPORTS = ("report.html", "report.md")
 _ADDRESS = ".address"  # file of the local folder
 _SENT = ".sent"  # in a stage folder that stands at the address as it stands here
 _FETCHED = ".fetched"  # ends names of what is not whole yet
+# of a stage: no `.partial` and the like, and not of another run below this one
+_MANIFEST = re.compile(rf"([^./][^/]*(?<!\.partial))/{re.escape(MANIFEST)}")
 # files that take room, which no report reads
 _DATA = re.compile(r"(^|/)(checkpoint-\d+|tensorboard|wandb)/|\.(parquet|npy|safetensors|bin)$")
 
@@ -51,26 +55,15 @@ def local_folder(address: str) -> Path:
     address = address.rstrip("/")
     label = hashlib.sha256(address.encode()).hexdigest()[:12]
     name = re.sub(r"[^\w.-]", "-", address.rpartition("/")[2])
-    return local_folders() / label / name
-
-
-def local_folders() -> Path:
-    """The folder of all runs at addresses, each two levels below."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(os.environ.get(WORK_DIR) or f"{cache}/electrify/runs").expanduser().absolute()
+    folders = os.environ.get(WORK_DIR) or f"{cache}/electrify/runs"
+    return Path(folders).expanduser().absolute() / label / name
 
 
 def address_of(folder: Path) -> str | None:
     """The address of the run whose local folder this is."""
     path = folder / _ADDRESS
     return path.read_text(encoding="utf-8").strip() if path.is_file() else None
-
-
-def names_below(address: str) -> list[str]:
-    """The names of all files below an address; `UserError` if it cannot be read."""
-    place = Folder(address)
-    with explained(address, "read"):
-        return [*place.files()]
 
 
 Run = TypeVar("Run", bound=EvaluationRun)
@@ -104,83 +97,77 @@ def open_address(address: str) -> Path:
     return folder
 
 
-def _place_of(run: Path) -> Folder | None:
-    """The address of the run with this local folder; None where the folder is the run itself."""
+@contextmanager
+def _place_of(run: Path, doing: str) -> Iterator[Folder | None]:
+    """The address of the run with this local folder; None where the folder is the run itself.
+
+    `UserError` for what fails there within the block; `doing` is "read" or "written".
+    """
     address = address_of(run)
-    return None if address is None else Folder(address)
+    if address is None:
+        yield None
+        return
+    with explained(address, doing):
+        yield Folder(address)
 
 
 # --- from the address -----------------------------------------------------------------------------
 
 
 def fetch(run: Path) -> None:
-    """Take over the manifests of stages that are finished at the run's address and not here.
+    """Take over the stages that are finished at the run's address and not here, without their data.
 
     `UserError` where a stage was made otherwise on both sides.
     """
-    if (place := _place_of(run)) is None:
-        return
-    with explained(place.address, "read"):
-        stages = [n.removesuffix(f"/{MANIFEST}") for n in place.files() if _is_manifest(n)]
+    with _place_of(run, "read") as place:
+        if place is None:
+            return
+        stages = [match[1] for match in map(_MANIFEST.fullmatch, place.files()) if match]
         contents = place.read_all([f"{stage}/{MANIFEST}" for stage in stages])
-    for marker in run.glob(f"*/{_SENT}"):
-        if marker.parent.name not in stages:  # it was removed there
-            if (marker.parent / NOT_COPIED).exists():
-                _remove(marker.parent)
-            else:
-                marker.unlink()
-    for stage, content in zip(stages, contents, strict=True):
-        folder, url = run / stage, place.url(stage)
-        recover(folder)
-        try:
-            there = parse_manifest(content, folder)["digest"]
-        except ValueError:
-            raise UserError(
-                f"{url}/{MANIFEST} is damaged: remove it, and the stage is made again"
-            ) from None
-        here = read_manifest(folder)["digest"] if folder.exists() else None
-        if here == there:
-            (folder / _SENT).touch()
-            continue
+        for stage in stages:
+            recover(run / stage)
+        for marker in run.glob(f"*/{_SENT}"):
+            if marker.parent.name not in stages:  # it was removed there
+                if (marker.parent / NOT_COPIED).exists():
+                    remove_folder(marker.parent)
+                else:
+                    marker.unlink()
+        for stage, content in zip(stages, contents, strict=True):
+            _take_over(place, stage, content, run / stage)
+
+
+def _take_over(place: Folder, stage: str, manifest: bytes, folder: Path) -> None:
+    url = place.url(stage)
+    try:
+        there = parse_manifest(manifest, folder)["digest"]
+    except ValueError:
+        raise UserError(
+            f"{url}/{MANIFEST} is damaged: remove it, and the stage is made again"
+        ) from None
+    here = read_manifest(folder)["digest"] if folder.exists() else None
+    if here != there:
         if here is not None and not (folder / _SENT).exists():
             raise UserError(
                 f"{stage} differs here ({folder}) and at {url}: remove the one that you do not "
                 "want to keep"
             )
-        _remove(folder)
-        new = folder.with_name(stage + _FETCHED)
-        shutil.rmtree(new, ignore_errors=True)
-        new.mkdir()
-        for name in (_SENT, NOT_COPIED):
-            (new / name).touch()
-        (new / MANIFEST).write_bytes(content)
-        new.replace(folder)
+        copy_stage(place, stage, folder, with_data=False)
         log(f"{stage}: finished at {url}")
+    (folder / _SENT).touch()
 
 
 def pull(run: Path, *stages: str) -> None:
-    """Copy the files of stages that are finished at the run's address and not copied yet."""
-    if (place := _place_of(run)) is None:
-        return
-    with explained(place.address, "read"):
+    """Copy the data of stages that are finished at the run's address and not copied yet."""
+    with _place_of(run, "read") as place:
         for stage in stages:
-            if (run / stage / NOT_COPIED).exists():
+            if place is not None and (run / stage / NOT_COPIED).exists():
                 _copy_files(place, stage, run / stage)
                 (run / stage / NOT_COPIED).unlink()
                 log(f"{stage}: copied from {place.url(stage)}")
 
 
-def pull_figures(run: Path) -> None:
-    """Copy what a report reads of all stages: no documents, shards, weights or checkpoints."""
-    if (place := _place_of(run)) is None:
-        return
-    with explained(place.address, "read"):
-        for marker in sorted(run.glob(f"*/{NOT_COPIED}")):
-            _copy_files(place, marker.parent.name, marker.parent, with_data=False)
-
-
-def copy_stage(place: Folder, stage: str, target: Path) -> None:
-    """Copy a finished stage of the run at an address.
+def copy_stage(place: Folder, stage: str, target: Path, with_data: bool = True) -> None:
+    """Copy a finished stage of the run at an address, in place of what is at the target.
 
     `UserError` if it is not finished there, or damaged.
     """
@@ -188,26 +175,12 @@ def copy_stage(place: Folder, stage: str, target: Path) -> None:
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         place.get_all({f"{stage}/{MANIFEST}": temporary / MANIFEST})
-        _copy_files(place, stage, temporary)
-        temporary.replace(target)
+        _copy_files(place, stage, temporary, with_data)
+        if not with_data:
+            (temporary / NOT_COPIED).touch()
+        replace_folder(target, temporary)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _is_manifest(name: str) -> bool:
-    """Of a stage: no `.partial` and the like, and not of another run below this one."""
-    stage, _, file = name.rpartition("/")
-    is_stage = "/" not in stage and not stage.startswith(".") and not stage.endswith(".partial")
-    return file == MANIFEST and stage != "" and is_stage
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder of copies, its name first."""
-    if folder.exists():
-        old = folder.with_name(folder.name + _FETCHED)
-        shutil.rmtree(old, ignore_errors=True)
-        folder.replace(old)
-        shutil.rmtree(old)
 
 
 def _copy_files(place: Folder, stage: str, folder: Path, with_data: bool = True) -> None:
@@ -242,11 +215,11 @@ def claim(stage: Stage, overwrite: bool) -> None:
 
     Those of another plan are dropped with `overwrite`, else `UserError`.
     """
-    place, below = _place_of(stage.folder.parent), stage.partial.name
-    if place is None or not stage.resumable or stage.keyed:
-        return
+    below = stage.partial.name
     plan = f"{below}/{PLAN}"
-    with explained(place.address, "written"):
+    with _place_of(stage.folder.parent, "written") as place:
+        if place is None or not stage.resumable or stage.keyed:
+            return
         if place.exists(plan):
             if (change := plan_difference(place.read(plan), stage)) is None:
                 return
@@ -258,9 +231,9 @@ def claim(stage: Stage, overwrite: bool) -> None:
 
 def withdraw(folder: Path) -> None:
     """Let a stage that is replaced here no longer count as finished at the address."""
-    if place := _place_of(folder.parent):
-        (folder / _SENT).unlink(missing_ok=True)
-        with explained(place.address, "written"):
+    with _place_of(folder.parent, "written") as place:
+        if place:
+            (folder / _SENT).unlink(missing_ok=True)
             place.remove(f"{folder.name}/{MANIFEST}")
 
 
@@ -271,30 +244,31 @@ def is_sent(folder: Path) -> bool:
 
 def push(folder: Path) -> None:
     """Put a finished stage at its run's address, unless it is there."""
-    if (place := _place_of(folder.parent)) is None or is_sent(folder):
+    if is_sent(folder):
         return
     stage, start = folder.name, time.monotonic()
-    with explained(place.address, "written"):
+    with _place_of(folder.parent, "written") as place:
+        assert place is not None
         sources = {name: folder / name for name in (*read_manifest(folder)["files"], MANIFEST)}
         num_bytes = place.put_whole(stage, sources, last=MANIFEST)
         (folder / _SENT).touch()
         if place.exists(f"{stage}.partial"):
             place.remove_folder(f"{stage}.partial", first=PLAN)
-    seconds = duration(time.monotonic() - start)
-    log(f"{stage}: {num_bytes / 1e6:,.1f} MB sent to {place.url(stage)} in {seconds}")
+        seconds = duration(time.monotonic() - start)
+        log(f"{stage}: {num_bytes / 1e6:,.1f} MB sent to {place.url(stage)} in {seconds}")
 
 
 def push_rewritten(folder: Path) -> None:
     """Put those files of a stage at its run's address that later verbs have written anew."""
-    if place := _place_of(folder.parent):
-        with explained(place.address, "written"):
-            names = read_manifest(folder)["rewritten"]
-            place.put_all({f"{folder.name}/{name}": folder / name for name in names})
+    _push_files(folder.parent, [f"{folder.name}/{n}" for n in read_manifest(folder)["rewritten"]])
 
 
 def push_report(run: Path) -> None:
-    """Put the report of a run at its address."""
-    if place := _place_of(run):
-        with explained(place.address, "written"):
-            place.put_all({name: run / name for name in REPORTS if (run / name).is_file()})
-        log(f"report: {place.url(REPORTS[0])}")
+    _push_files(run, [name for name in REPORTS if (run / name).is_file()])
+
+
+def _push_files(run: Path, names: Sequence[str]) -> None:
+    with _place_of(run, "written") as place:
+        if place:
+            place.put_all({name: run / name for name in names})
+            log(f"{', '.join(names)}: sent to {place.address}")

@@ -23,8 +23,9 @@ from electrify.stage.remote import claim, fetch, is_sent, pull, push, withdraw
 from electrify.system.outcome import UserError
 from electrify.system.progress import Stopped, log
 
-# errors of writing: Arrow and numpy do not say of what file
+# errors of writing: Arrow does not say of what file, numpy only how much
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+_SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
 # safetensors and tokenizers, written in Rust, raise errors of their own that tell it in words
 _IN_RUST = re.compile(r"\(os error (\d+)\)")
 
@@ -78,6 +79,8 @@ def _named_errors(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in _NO_ROOM and error.filename is None:
             error.filename = str(folder)
+        elif _SHORT_WRITE.search(str(error)):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder)) from error
         raise
     except Exception as error:
         if match := _IN_RUST.search(str(error)):

@@ -3,25 +3,17 @@
 import codecs
 import re
 from functools import cache
+from pathlib import Path
+from typing import Any
 
+from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 
 _SAMPLE_BYTES = 1 << 16
-# codecs that a language's older files are written in, the most usual first
-_LIKELY = {
-    "ko": ("cp949",),
-    "ja": ("cp932", "euc_jp", "iso2022_jp"),
-    "zh": ("gb18030", "big5"),
-    "ru": ("cp1251", "koi8_r"),
-    "uk": ("cp1251", "koi8_u"),
-    **dict.fromkeys(("ar", "fa"), ("cp1256",)),
-    "he": ("cp1255",),
-    "el": ("cp1253",),
-    "tr": ("cp1254",),
-    "vi": ("cp1258",),
-    "th": ("cp874",),
-    **dict.fromkeys(("pl", "cs", "hu"), ("cp1250", "iso8859_2")),
-}
+_TABLES: dict[str, Any] = read_toml(Path(__file__).with_name("encodings.toml"))
+_KANA = "".join(map(chr, (*range(0x3041, 0x3097), *range(0x30A1, 0x30FB))))
+_USUAL = {language: frozenset(letters) for language, letters in _TABLES["usual"].items()}
+_USUAL["ja"] |= frozenset(_KANA)
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # begins as the mark of UTF-16 does, so it is looked at first
@@ -29,30 +21,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-# What a text of the language is written in beside ASCII; other languages: Latin letters. One
-# East Asian codec reads the text of another as rare letters of its own: the most usual ones.
-_KANA = "".join(map(chr, (*range(0x3041, 0x3097), *range(0x30A1, 0x30FB))))
-_USUAL = {
-    "ko": frozenset(
-        "이다의는에을가하고한은지로서사를기도어대시그나자인리있정일으해아스수여보제라들만장주구전부것신소면원"
-        "성거공니오까게우안세요상중생조유비동과국문화당치선ㅋㅎㅠㅜ"
-    ),
-    "ja": frozenset(f"{_KANA}、。「」・ー日一人年大本中出上生行分時"),
-    "zh": frozenset(
-        "，。、：；（）《》“”的一是不了在人有我他这個个们們中来來上大为為和国國地到以说說时時要就出会會可也你"
-        "对對生能而子那得于於着下自之年过過发發后後作里用道行所然家种種事成方多经經么麼去法学學如都同现現当當"
-        "没沒动動面起看定天分还還进進好小部其些主样樣理心本前开開但因只从從想实實日者意无無"
-    ),
-}
-_SPANS = {
-    "ru": ((0x0430, 0x045F), (0x0400, 0x042F)),
-    "uk": ((0x0430, 0x045F), (0x0400, 0x042F), (0x0490, 0x0491)),
-    "ar": ((0x0600, 0x06FF),),
-    "fa": ((0x0600, 0x06FF),),
-    "he": ((0x0590, 0x05FF),),
-    "el": ((0x0370, 0x03FF),),
-    "th": ((0x0E00, 0x0E7F),),
-}
 _MIN_FRACTION, _MIN_USUAL_FRACTION = 0.5, 0.2
 # Languages whose codecs are tried together; Latin letters are what most codecs make of any byte.
 _IN_TURN = (
@@ -79,7 +47,7 @@ def marked_encoding(head: bytes) -> str | None:
 
 @cache
 def reads_lines_alone(encoding: str) -> bool:
-    """Whether a line can be decoded without the others: ASCII is ASCII, and no state goes on."""
+    """Whether a line can be decoded without the others: ASCII is ASCII, and there is no state."""
     name = codecs.lookup(encoding).name
     if name.startswith(("utf-7", "hz", "iso2022")):
         return False
@@ -144,7 +112,7 @@ def guess_encoding(data: bytes, *languages: str) -> str | None:
         return "utf-8"
     best, chosen = 0.0, None
     for language in languages:
-        for encoding in _LIKELY.get(language, ("cp1252",)):
+        for encoding in _TABLES["codecs"].get(language, ["cp1252"]):
             text = _decoded(sample, encoding)
             if text is not None and (score := _fraction(text, language)) > best:
                 best, chosen = score, encoding
@@ -212,7 +180,7 @@ def _fraction(text: str, language: str) -> float:
         fraction = num_usual / max(1, num_usual + num_others)
         return fraction if fraction > _MIN_USUAL_FRACTION else 0.0
     score = 0.0
-    spans = _SPANS.get(language, _LATIN)
+    spans = _TABLES["blocks"].get(language, _LATIN)
     for before, character, after in beyond:
         code = ord(character)
         if any(first <= code <= last for first, last in spans) and (

@@ -1,4 +1,4 @@
-"""Files that anyone may have written: JSON, names of files below a folder; tables of ours; arrays.
+"""Files that anyone may have written: JSON, names of files below a folder; tables of ours.
 
 What is wrong is a `ValueError` that names the file.
 """
@@ -8,9 +8,6 @@ import re
 import tomllib
 from pathlib import Path, PurePosixPath
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from electrify.system.outcome import UserError
 
@@ -67,22 +64,7 @@ def _checked(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def inner_path(folder: Path, name: object) -> Path:
     """The path of a file below `folder`; `ValueError` for a name that leads elsewhere."""
-    inside = PurePosixPath(name) if isinstance(name, str) else None
+    inside = PurePosixPath(name) if isinstance(name, str) and "\0" not in name else None
     if inside is None or not inside.parts or inside.is_absolute() or ".." in inside.parts:
         raise UserError(f"{name!r} is no name of a file in {folder}")
-    if "\0" in str(inside):
-        raise UserError(f"{name!r} is no name of a file")
     return folder / inside
-
-
-def save_array(path: Path, array: NDArray[Any]) -> None:
-    """Write, in C order, what `np.save` writes, to a path that ends in .npy.
-
-    On a full disk this is an `OSError` that has the system's number. `np.save` raises one without:
-    "33586 requested and 26560 written".
-    """
-    array = np.ascontiguousarray(array)
-    with path.open("wb") as file:
-        header = np.lib.format.header_data_from_array_1_0(array)
-        np.lib.format.write_array_header_1_0(file, header)
-        file.write(array.data)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -61,7 +62,6 @@ class Folder:
         return Folder, (self.address,)
 
     def url(self, name: str) -> str:
-        """The address of a file."""
         return f"{self.address}/{name}"
 
     def files(self, below: str = "") -> dict[str, int]:
@@ -69,15 +69,7 @@ class Folder:
 
         `FileNotFoundError` if there is no such bucket.
         """
-        place = self._path(below).rstrip("/")
-
-        def ask() -> dict[str, Any]:
-            self._fs.invalidate_cache()
-            if not self._is_object_store:
-                return {info["name"]: info for info in self._below(place)}
-            return dict(self._fs.find(place, detail=True))
-
-        infos = patiently(ask, f"listing {self.address}")
+        infos = self._ask("listing", below, self._infos)
         return {
             name.removeprefix(self._root).lstrip("/"): int(info["size"])
             for name, info in sorted(infos.items())
@@ -86,25 +78,16 @@ class Folder:
 
     def names(self) -> list[str]:
         """The names of files and folders at the top."""
-
-        def ask() -> list[str]:
-            self._fs.invalidate_cache()
-            return [*self._fs.ls(self._root, detail=False)]
-
-        paths = patiently(ask, f"listing {self.address}")
+        paths = self._ask("listing", "", partial(self._fs.ls, detail=False))
         return sorted(path.rstrip("/").rpartition("/")[2] for path in paths)
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file or folder of that name."""
-        return self._type_of(name) is not None
+        return self._ask("reading", name, self._exists)
 
     def read(self, name: str) -> bytes:
-        """The content of a small file."""
-        path = self._path(name)
-        return bytes(patiently(lambda: self._fs.cat_file(path), f"reading {self.url(name)}"))
+        return bytes(self._ask("reading", name, self._fs.cat_file))
 
     def read_all(self, names: Sequence[str]) -> list[bytes]:
-        """`read` several files at once."""
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             return [*threads.map(self.read, names)]
 
@@ -120,7 +103,7 @@ class Folder:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a small file, whole or not at all."""
-        self._place(name, lambda path: self._fs.pipe_file(path, content))
+        self._ask("writing", name, self._place, lambda path: self._fs.pipe_file(path, content))
 
     def put(self, source: Path, name: str) -> None:
         """Put a local file there, whole or not at all, in place of what has the name."""
@@ -134,7 +117,7 @@ class Folder:
                     raise ConnectionError(str(error)) from error
                 raise
 
-        self._place(name, send)
+        self._ask("writing", name, self._place, send)
 
     def put_all(self, sources: Mapping[str, Path]) -> None:
         """`put` several files at once, by name."""
@@ -162,25 +145,15 @@ class Folder:
         return sum(sizes.values())
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
-
-        def ask() -> None:
-            with suppress(FileNotFoundError):  # or the answer to the first asking was lost
-                self._fs.rm_file(self._path(name))
-
-        patiently(ask, f"removing {self.url(name)}")
+        with suppress(FileNotFoundError):  # or the answer to the first request was lost
+            self._ask("removing", name, self._fs.rm_file)
 
     def remove_folder(self, below: str = "", first: str = "") -> None:
         """Remove all below a folder, first the file without which the others do not count."""
         if first:
             self.remove(f"{below}/{first}")
-
-        def ask() -> None:
-            self._fs.invalidate_cache()
-            with suppress(FileNotFoundError):
-                self._fs.rm(self._path(below).rstrip("/"), recursive=True)
-
-        patiently(ask, f"removing {self.url(below)}")
+        with suppress(FileNotFoundError):
+            self._ask("removing", below, partial(self._fs.rm, recursive=True))
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -205,9 +178,8 @@ class Folder:
         if self.local is not None:
             yield self.local / name
             return
-        names = [name] if self._type_of(name) == "file" else self.files(name)
         with tempfile.TemporaryDirectory(prefix="electrify-") as folder:
-            self.get_all({name: Path(folder, name) for name in names})
+            self.get_all({inner: Path(folder, inner) for inner in self.files(name)})
             yield Path(folder, name)
 
     def move_out(self, targets: Mapping[str, Path]) -> None:
@@ -219,21 +191,25 @@ class Folder:
         return None
 
     def _path(self, name: str) -> str:
-        return f"{self._root}/{name}"
+        return f"{self._root}/{name}".rstrip("/")
 
-    def _type_of(self, name: str) -> str | None:
-        """ "file", "directory" or, where there is neither, None.
+    def _ask(self, doing: str, name: str, request: Callable[..., T], *arguments: Any) -> T:
+        """Make a request about a path, again after what may pass."""
+        what = f"{doing} {self.url(name)}"
+        return patiently(lambda: request(self._path(name), *arguments), what)
 
-        The file systems' own `exists` and `isfile` say no to any error, and so of what is there.
-        """
+    def _exists(self, path: str) -> bool:
+        """The file systems' own `exists` says no to any error, and so of what is there."""
+        try:
+            self._fs.info(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
-        def ask() -> str | None:
-            try:
-                return str(self._fs.info(self._path(name))["type"])
-            except (FileNotFoundError, NotADirectoryError):
-                return None
-
-        return patiently(ask, f"reading {self.url(name)}")
+    def _infos(self, place: str) -> dict[str, Any]:
+        if not self._is_object_store:
+            return {info["name"]: info for info in self._below(place)}
+        return dict(self._fs.find(place, detail=True))
 
     def _below(self, place: str) -> Iterator[dict[str, Any]]:
         """All that stands below a folder; fsspec's `find` leaves out what it cannot list."""
@@ -245,27 +221,21 @@ class Folder:
                     yield from self._below(info["name"].rstrip("/"))
 
     def _get(self, name: str, target: Path) -> Path:
-        path = self._path(name)
-        patiently(lambda: self._fs.get_file(path, str(target)), f"reading {self.url(name)}")
+        self._ask("reading", name, self._fs.get_file, str(target))
         return target
 
-    def _place(self, name: str, send: Callable[[str], None]) -> None:
-        path = self._path(name)
-
-        def ask() -> None:
-            if self._is_object_store:
-                return send(path)
-            self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-            waiting = f"{path}-{uuid4().hex}.tmp"
-            send(waiting)
-            try:
-                self._fs.mv(waiting, path)
-            except FileExistsError:  # of file systems that rename to no name in use
-                self._fs.rm_file(path)
-                self._fs.mv(waiting, path)
-            return None
-
-        patiently(ask, f"writing {self.url(name)}")
+    def _place(self, path: str, send: Callable[[str], None]) -> None:
+        if self._is_object_store:
+            return send(path)
+        self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+        waiting = f"{path}-{uuid4().hex}.tmp"
+        send(waiting)
+        try:
+            self._fs.mv(waiting, path)
+        except FileExistsError:  # of file systems that rename to no name in use
+            self._fs.rm_file(path)
+            self._fs.mv(waiting, path)
+        return None
 
 
 def patiently(ask: Callable[[], T], what: str) -> T:
@@ -306,7 +276,7 @@ def explained(address: str, done: str) -> Iterator[None]:
     except Exception as error:  # each file system has errors of its own
         said = " ".join(str(error).split())  # of several lines, where a server's answer is
         if is_passing(error):
-            advice = "the service or the line to it fails; the same command goes on when it is back"
+            advice = "the service or the line to it fails; the same command resumes when it is back"
         elif isinstance(error, FileNotFoundError):
             advice = "check the address: is there such a bucket?"
         elif isinstance(error, PermissionError) or "forbidden" in said.lower():

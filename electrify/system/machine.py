@@ -7,15 +7,17 @@ Memory is in MB of 10^6 bytes.
 import ctypes
 import os
 import platform
+import re
 import resource
 import subprocess
 import sys
-import time
+import timeit
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, requires, version
+from operator import matmul
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -71,7 +73,7 @@ def _core_of(cpu: int) -> str:
     topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
     try:
         return (topology / "core_cpus_list").read_text()
-    except OSError:  # a system that does not say it
+    except OSError:  # a system that does not tell
         return str(cpu)
 
 
@@ -101,7 +103,6 @@ def bf16_flag() -> str | None:
 
 
 def _cpuinfo(field: str) -> str:
-    """A field of the first core; empty where the system has none."""
     lines = _CPUINFO.read_text(encoding="utf-8").splitlines() if _CPUINFO.is_file() else []
     fields = (line.partition(":") for line in lines)
     return next((value.strip() for name, _, value in fields if name.strip() == field), "")
@@ -120,8 +121,10 @@ class CpuBf16:
 
         The least time of several counts: other work on the machine only adds to it.
         """
-        seconds = [[_seconds(matrix) for matrix in (fp32, bf16)] for _ in range(_ROUNDS)]
-        least = [min(times) for times in zip(*seconds, strict=True)]
+        least = [
+            min(timeit.repeat(partial(matmul, matrix, matrix), number=1, repeat=_ROUNDS))
+            for matrix in (fp32, bf16)
+        ]
         return cls(bf16_flag(), least[0] / least[1])
 
     @property
@@ -154,15 +157,8 @@ def describe_precision(key: str, asked: str) -> str:
     return what + asked
 
 
-def _seconds(matrix: Any) -> float:
-    start = time.perf_counter()
-    matrix @ matrix
-    return time.perf_counter() - start
-
-
 # --- memory -------------------------------------------------------------------------------------
 
-_STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")  # writing 5 sets the kernel's high-water mark to what is now
 _remembered_mb = 0  # marks that were set back since, here and in child processes
 
@@ -183,8 +179,7 @@ def remember_peak(megabytes: int) -> None:
 
 def remember_peak_of(process: int | None) -> None:
     """Let `peak_memory_mb` count a process that runs now, and that this one will not wait for."""
-    with suppress(OSError, StopIteration):
-        remember_peak(_high_water_mb(Path(f"/proc/{process}/status")))
+    remember_peak(_high_water_mb(process) or 0)
 
 
 def restart_peak() -> None:
@@ -193,24 +188,23 @@ def restart_peak() -> None:
     Where the system has no such thing (it is Linux's), that is the peak since the start.
     """
     remember_peak(peak_memory_mb())
-    try:
+    with suppress(OSError):
         _CLEAR.write_text("5")
-    except OSError:
-        return
 
 
 def peak_since_restart_mb() -> int:
     """Of this process alone, since `restart_peak`."""
+    return _high_water_mb("self") or peak_memory_mb()
+
+
+def _high_water_mb(process: int | str | None) -> int | None:
+    """None where the system does not tell."""
     try:
-        return _high_water_mb(_STATUS)
-    except (OSError, StopIteration):
-        return peak_memory_mb()
-
-
-def _high_water_mb(status: Path) -> int:
-    lines = status.read_text(encoding="utf-8").splitlines()
-    kib = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-    return kib * 1024 // 10**6
+        status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    match = re.search(r"^VmHWM:\s*(\d+) kB", status, re.MULTILINE)
+    return int(match[1]) * 1024 // 10**6 if match else None
 
 
 # malloc.h of glibc, which alone has these calls; elsewhere the functions below do nothing
@@ -275,22 +269,10 @@ def _glibc() -> ctypes.CDLL | None:
 
 # --- what is installed --------------------------------------------------------------------------
 
+# beside the versions of these, results depend on no library
 _VERSIONED = (
-    "electrify",
-    "apache-beam",
-    "datasets",
-    "ftfy",
-    "kiwipiepy",
-    "numpy",
-    "orjson",
-    "py3langid",
-    "pyarrow",
-    "pycld2",
-    "scikit-learn",
-    "scipy",
-    "tokenizers",
-    "torch",
-    "transformers",
+    *("electrify", "apache-beam", "datasets", "ftfy", "kiwipiepy", "numpy", "orjson", "py3langid"),
+    *("pyarrow", "pycld2", "scikit-learn", "scipy", "tokenizers", "torch", "transformers"),
 )
 
 
@@ -298,10 +280,8 @@ def versions() -> dict[str, str]:
     """Versions of Python and of the libraries that shape results, where installed."""
     numbers = {"python": sys.version.split()[0]}
     for name in _VERSIONED:
-        try:
+        with suppress(PackageNotFoundError):
             numbers[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return numbers
 
 
@@ -329,12 +309,11 @@ def _unmet(wanted: list[Any], extra: str) -> Iterator[str]:
             continue
         needed = f"{one.name}{one.specifier}"
         try:
-            found = version(one.name)
+            installed = version(one.name)
+            if not one.specifier.contains(installed, prereleases=True):
+                yield f"{needed} is needed, {installed} is installed"
         except PackageNotFoundError:
             yield f"{needed} is missing"
-        else:
-            if not one.specifier.contains(found, prereleases=True):
-                yield f"{needed} is needed, {found} is installed"
 
 
 def git_commit() -> str | None:

@@ -1,4 +1,4 @@
-"""How a command ends: what stopped it in a line that says how to go on, and its exit status."""
+"""How a command ends: what stopped it, the next step, and its exit status."""
 
 import difflib
 import errno
@@ -14,7 +14,7 @@ from types import FrameType
 
 from electrify.system.progress import Stopped, drop_unread, handle_stop_signals, log
 
-_AGAIN = "the same command goes on"
+_AGAIN = "the same command resumes"
 _ADVICE = {
     errno.ENOSPC: f"make room there; {_AGAIN}",
     errno.EDQUOT: f"make room there, or have the quota raised; {_AGAIN}",
@@ -56,7 +56,7 @@ def status_of(verb: Callable[[], int], debug: bool = False) -> int:
     """Run a verb and return the exit status.
 
     0: done. 1: failed, with a line on stderr. 2: wrong options. 143, 130, 129: stopped by SIGTERM,
-    Ctrl-C or SIGHUP, with a line that says how to continue. The trace of an error that the user
+    Ctrl-C or SIGHUP, with a line that says how to resume. The trace of an error that the user
     cannot mend is saved in a file, which the line names. `debug` prints the trace of every error.
     """
     came: list[int] = []  # signals
@@ -71,7 +71,7 @@ def status_of(verb: Callable[[], int], debug: bool = False) -> int:
             sys.stdout.flush()
             return status
     except Stopped as stopped:
-        log(f"stopped: {stopped}; the same command continues")
+        log(f"stopped: {stopped}; the same command resumes")
         return 128 + stopped.signal
     except KeyboardInterrupt:
         return _stopped(came)

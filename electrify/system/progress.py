@@ -37,12 +37,10 @@ def setup_logging() -> None:
 
 
 def log(message: str) -> None:
-    """Write one line for the user."""
     _LOG.info(message)
 
 
 def warn(message: str) -> None:
-    """Write one line that the user should act on."""
     _LOG.warning("warning: %s", message)
 
 
@@ -69,7 +67,8 @@ class _LogFile:
     """What tqdm writes to where there is no terminal: each state is a line of the log."""
 
     def write(self, text: str) -> None:
-        if line := text.strip("\r\n "):
+        # the blank before the unit is meant for "5 steps/s", not for "3 s/ steps"
+        if line := text.strip("\r\n ").replace("s/ ", "s/"):
             log(line)
 
     def flush(self) -> None: ...
@@ -82,9 +81,9 @@ class Progress:
     """
 
     def __init__(self, label: str, total: int | None, unit: str, initial: int = 0) -> None:
-        self.total, self.done, self.initial = total, initial, initial
+        self.done, self.initial = initial, initial
         on_terminal = sys.stderr.isatty()
-        self._is_logged = is_main_process() and not on_terminal
+        self._file = None if on_terminal else _LogFile()
         line = "{desc}: {n:,.0f}{unit}, {rate_fmt}{postfix}"
         if total:
             # written out: tqdm forgets a total that was passed
@@ -94,7 +93,7 @@ class Progress:
             total=total,
             initial=initial,
             desc=label,
-            unit=f" {unit}",
+            unit=unit if on_terminal else f" {unit}",
             unit_scale=True,
             dynamic_ncols=on_terminal,
             smoothing=0.3 if on_terminal else 0,  # in a log the rate is the mean
@@ -103,7 +102,7 @@ class Progress:
             delay=0 if on_terminal else LOG_SECONDS,
             leave=on_terminal,
             bar_format=None if on_terminal else line,
-            file=sys.stderr if on_terminal else _LogFile(),
+            file=self._file,
             disable=not is_main_process(),
         )
 
@@ -118,8 +117,8 @@ class Progress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._is_logged and kind is None and self.done > self.initial:
-            log(str(self._bar))
+        if self._file and is_main_process() and kind is None and self.done > self.initial:
+            self._file.write(str(self._bar))
         self._bar.close()
 
 
@@ -189,7 +188,7 @@ def stop_on_signal(promise: str) -> Iterator[StopRequest]:
 
 
 class Stopped(Exception):  # noqa: N818 (not an error: the work is saved)
-    """A signal stopped the work after saving; the same command continues it."""
+    """A signal stopped the work after saving; the same command resumes it."""
 
     def __init__(self, reason: str, number: signal.Signals = signal.SIGTERM) -> None:
         super().__init__(reason)

@@ -31,8 +31,8 @@ class Coverage(NamedTuple):
         return is_all or self.num_unknown - 1 > LIMIT * self.num_tokens
 
     def __str__(self) -> str:
-        share = self.num_unknown / max(1, self.num_tokens)
-        return f"{100 * share:.0f} % of {self.num_tokens:,} tokens are [UNK]"
+        percent = 100 * self.num_unknown / max(1, self.num_tokens)
+        return f"{percent:.0f} % of {self.num_tokens:,} tokens are [UNK]"
 
 
 def coverage_of(rows: Iterable[Iterable[int]], tokenizer: Any) -> Coverage:
@@ -47,26 +47,8 @@ def coverage_of(rows: Iterable[Iterable[int]], tokenizer: Any) -> Coverage:
     return Coverage(num_tokens, num_unknown)
 
 
-def warn_of_unknown(
-    coverage: Coverage, what: str, tokenizer: Any = None, advice: str = _ADVICE
-) -> bool:
-    """Warn, if the coverage is unfit, of `what` (a text), with what the tokenizer does to letters
-    and with the next step; whether it was."""
+def warn_of_unknown(coverage: Coverage, what: str, advice: str = _ADVICE) -> bool:
+    """Warn, if the coverage is unfit, of `what` (a text), with the next step; whether it was."""
     if coverage.is_unfit:
-        steps = f" ({letter_steps(tokenizer)})" if tokenizer is not None else ""
-        warn(f"{what}: {coverage}{steps}. {advice}")
+        warn(f"{what}: {coverage}. {advice}")
     return coverage.is_unfit
-
-
-def letter_steps(tokenizer: Any) -> str:
-    """What a tokenizer of `tokenizers` or `transformers` does to letters, in the words of
-    tokenizer_config.json."""
-    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
-    normalizer = getattr(backend, "normalizer", None)
-
-    def normalised(text: str) -> str:
-        return text if normalizer is None else str(normalizer.normalize_str(text))
-
-    lowers, strips = normalised("A") == "a", normalised("É").lower() == "e"
-    steps = f"do_lower_case = {str(lowers).lower()}, strip_accents = {str(strips).lower()}"
-    return f"{steps}, Hangul is taken apart" if len(normalised("각")) > 1 else steps

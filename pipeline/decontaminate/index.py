@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from electrify.stage.folder import write_json
-from electrify.storage.files import save_array
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 from pipeline.dedup.records import run_starts
@@ -97,7 +96,7 @@ class ItemTable:
         path.mkdir(parents=True, exist_ok=True)
         for kind, items in self._kinds.items():
             for name, array in _arrays(items, WIDTHS[kind]).items():
-                save_array(path / f"{kind}-{name}.npy", array)
+                np.save(path / f"{kind}-{name}.npy", array)
 
 
 def write_index(texts_dir: Path, path: Path) -> None:

@@ -102,7 +102,7 @@ def _judge(trial: _Trial, where: str, status: int, said: str) -> None:
         and len(errors) == 1
         and "Traceback" not in said
         and str(trial.run) in errors[0]
-        and "the same command goes on" in errors[0]
+        and "the same command resumes" in errors[0]
     )
     if not is_clear:
         trial.faults.append(f"{where}: status {status}: {said[-1500:]}")

@@ -11,10 +11,12 @@ import pytest
 
 from electrify.config.load import load_config
 from electrify.config.run import RunConfig
+from electrify.config.vocab import VocabConfig
 from electrify.stage.folder import Stage
 from electrify.stage.run import run_stage
 from vocab.counts.beam import WordCounter
 from vocab.counts.words import BATCH_WORDS, Batches, WordBatch
+from vocab.pretokenize import CUT, morphemes_of
 
 SENTENCES = Path(__file__).parents[1] / "fixtures" / "sentences.tsv"
 CONFIG = """
@@ -94,12 +96,24 @@ def make_run(tmp_path, make_run_in):
     return make
 
 
+def vocab_options(size: int, min_frequency: int = 1, **options) -> VocabConfig:
+    """Not checked, so that a vocabulary may be small."""
+    defaults = {"surplus": 0.0, "limit_alphabet": 6000} | options
+    return VocabConfig.model_construct(size=size, min_frequency=min_frequency, **defaults)
+
+
 def count_words(texts: Iterable[str], lowercase: bool, split_digits: bool = False) -> Counter[str]:
     """Words of the texts with their counts, without those too long for the tokenizer."""
     counter = WordCounter(lowercase, split_digits)
     counter.add(pa.array(texts, pa.string()))
     found = counter.words()
     return Counter(dict(zip(found["word"].to_pylist(), found["count"].to_pylist(), strict=True)))
+
+
+def marked(words: Mapping[str, int], cuts: str = "all") -> dict[str, int]:
+    """The words with CUT between their parts."""
+    parts = morphemes_of(sorted(words), cuts)
+    return {CUT.join(of): words[word] for word, of in zip(sorted(words), parts, strict=True)}
 
 
 def batches_of(words: Mapping[str, int], language: str = "") -> Batches:

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, pre_tokenizers
 
-from pipeline.work_folder import WorkFolder
-from vocab.encode import EncodedDocuments, cut_sentences, join_parts
+from vocab.encode import cut_sentences
 from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer
 from vocab.wordpiece.merges import SPECIAL_TOKENS
@@ -101,35 +100,6 @@ def test_a_tokenizer_with_other_steps_is_refused():
     odd.pre_tokenizer = pre_tokenizers.Split("a b", "removed")
     with pytest.raises(ValueError, match="train-vocab"):
         WordEncoder(odd)
-
-
-def test_documents_without_tokens_are_counted_not_written(tmp_path):
-    documents, sep = EncodedDocuments(), np.array([3], np.uint16).tobytes()
-    ids = [np.array(listed, np.uint16).tobytes() for listed in ([5, 1], [], [6])]
-    documents.add(ids, sep)
-    documents.add([b""], sep)
-    documents.add([], sep)
-    documents.add(ids[2:], sep)
-    nothing = EncodedDocuments()
-    nothing.add([], sep)
-    arrays = {
-        f"{part}/ko/1/{name}": array
-        for part, of in (("train", documents), ("valid", nothing))
-        for name, array in of.arrays(np.dtype(np.uint16), unk=1).items()
-    }
-    names = ("000000", "000001")
-    for name in names:
-        with (tmp_path / name).open("wb") as file:
-            np.savez(file, **arrays)
-    entries, counts = join_parts(WorkFolder(str(tmp_path)), names, tmp_path / "out", 100, 1000)
-    assert counts["train", "ko"] == {"num_unknown_tokens": 2, "num_documents_without_tokens": 4}
-    assert counts["valid", "ko"] == {"num_unknown_tokens": 0, "num_documents_without_tokens": 2}
-    (entry,) = entries["train", "ko"]
-    assert entries["valid", "ko"] == []
-    folder = tmp_path / "out" / "train" / "ko"
-    assert np.load(folder / entry.tokens).tolist() == 2 * [5, 1, 6, 3, 6, 3]
-    assert np.load(folder / entry.offsets).tolist() == [0, 4, 6, 10, 12]
-    assert np.load(folder / entry.sentences).tolist() == [0, 2, 4, 6, 8, 10, 12]
 
 
 def test_a_token_added_to_the_tokenizer_is_found_in_the_middle_of_a_string():

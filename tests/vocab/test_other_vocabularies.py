@@ -12,7 +12,7 @@ from vocab.tokenizer import (
     read_pieces,
     save_tokenizer,
 )
-from vocab.train import training_of
+from vocab.train import first_pieces_of
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 PIECES = ["[PAD]", "학교", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##에서", "a"]
@@ -47,9 +47,8 @@ def test_extension_keeps_the_ids_and_puts_new_tokens_behind(folder):
     options = VocabConfig(
         extend=str(folder), lowercase=True, num_unused=2, additional_special_tokens=("[USER]", "a")
     )
-    first = training_of(options).first_pieces
-    assert first == (*PIECES, "[USER]", "[unused0]", "[unused1]")
-    assert training_of(VocabConfig()).first_pieces == SPECIAL_TOKENS
+    assert first_pieces_of(options) == (*PIECES, "[USER]", "[unused0]", "[unused1]")
+    assert first_pieces_of(VocabConfig()) == SPECIAL_TOKENS
 
 
 def test_extension_refuses_another_case(folder):

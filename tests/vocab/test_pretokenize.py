@@ -1,7 +1,6 @@
 """Words and morphemes; the frozen normaliser gives a text the form that cleaning gives it."""
 
 import unicodedata
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from pipeline.rules.normalize import (
     remove_lost_characters,
     squeeze_whitespace,
 )
-from vocab.pretokenize import morphemes_of, normalizer, pre_tokenizer, surface_pieces
+from vocab.pretokenize import morphemes_of, normalizer, pre_tokenizer
 
 HANGUL = st.sampled_from("가나다했학교에서습니다갑봤은는이ㅋㅎ하었a1🙂.é한글쀍")
 
@@ -47,18 +46,6 @@ def test_morphemes_join_to_the_word(words):
     cut = morphemes_of(words)
     assert ["".join(pieces) for pieces in cut] == words
     assert all(piece for pieces in cut for piece in pieces)
-
-
-@given(
-    st.text(HANGUL, min_size=1, max_size=8),
-    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4)), max_size=6),
-)
-def test_any_offsets_give_pieces_that_join_to_the_word(word, spans):
-    spans = sorted(spans)
-    tokens = [SimpleNamespace(start=start, len=length) for start, length in spans]
-    pieces = surface_pieces(word, tokens)
-    assert "".join(pieces) == word
-    assert all(pieces)
 
 
 JAMO = (
@@ -129,13 +116,6 @@ def test_every_code_point_reads_the_same_raw_and_cleaned():
                 differing.append(character)
     assert changed > 500
     assert not differing
-
-
-def test_no_white_space_is_within_a_word():
-    for blank in filter(str.isspace, map(chr, range(0x110000))):
-        if blank not in "\x1c\x1d\x1e\x1f":  # which both take for control characters
-            words = pre_tokenizer().pre_tokenize_str(normalised(f"a{blank}b"))
-            assert [word for word, _ in words] == ["a", "b"], hex(ord(blank))
 
 
 def test_the_pattern_cuts_what_digits_of_tokenizers_cuts():

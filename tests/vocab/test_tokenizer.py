@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from tests.vocab.conftest import batches_of, count_words
-from vocab.pretokenize import CUT, morphemes_of
+from tests.vocab.conftest import batches_of, count_words, marked, vocab_options
 from vocab.tokenizer import build_tokenizer, load_tokenizer, read_pieces, save_tokenizer
-from vocab.wordpiece.learn import Training, train_wordpiece
+from vocab.wordpiece.learn import train_wordpiece
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 EXTRA = ["École café CAFÉ", "漢字と한글 「가」", "좋아요👍🏻 🙂🙂가", "₩100 50% a_b"]
@@ -23,17 +22,9 @@ TEXTS = [
 
 def build(documents, lowercase=False):
     words = count_words([text for _, text in documents] + EXTRA, lowercase)
-    listed = sorted(words)
-    parts = morphemes_of(listed, "all")
-    marked = {CUT.join(p): words[word] for word, p in zip(listed, parts, strict=True)}
-    training = Training(640, 1, surplus=0, lowercase=lowercase)
-    vocabulary = train_wordpiece(batches_of(marked), training)
+    options = vocab_options(640, lowercase=lowercase)
+    vocabulary = train_wordpiece(batches_of(marked(words)), options)
     return build_tokenizer(vocabulary.pieces, lowercase)
-
-
-@pytest.fixture(scope="module")
-def tokenizer(documents):
-    return build(documents)
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["cased", "lowercase"])
@@ -74,13 +65,6 @@ def test_an_electra_model_folder_keeps_the_normaliser(folder, tmp_path):
     assert 1 not in expected
     tokenizer.save_pretrained(tmp_path / "again")
     assert AutoTokenizer.from_pretrained(tmp_path / "again")(text)["input_ids"] == expected
-
-
-def test_pieces_of_the_covered_characters_are_never_unknown(tokenizer, documents):
-    for text in [text for _, text in documents] + EXTRA:
-        assert tokenizer.token_to_id("[UNK]") not in tokenizer.encode(text).ids
-    # characters that were seen, in words that were not
-    assert "[UNK]" not in tokenizer.encode("교학서에강바 다éÉ🙂k").tokens
 
 
 @pytest.mark.parametrize("part", ["discriminator", "generator"])

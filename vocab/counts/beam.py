@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from electrify.config.run import BeamConfig
+from electrify.config.vocab import Cuts, VocabConfig
 from electrify.system.machine import num_cpus
 from pipeline.documents import RowGroup, read_columns
 from pipeline.runner import is_in_process, make_pipeline, run_pipeline, watch
@@ -33,9 +34,7 @@ from vocab.counts.words import COUNT_SCHEMA
 from vocab.pretokenize import (
     CUT,
     MAX_WORD_CHARACTERS,
-    Cuts,
     PlainWords,
-    WordRules,
     morphemes_of,
     normalizer,
     pre_tokenizer,
@@ -52,23 +51,23 @@ COUNTED = pa.schema([("word", pa.string()), ("count", pa.int64())])
 def write_word_counts(
     documents: Sequence[Path],
     output: Path,
-    rules: WordRules,
+    options: VocabConfig,
     plan: Mapping[str, Any],
-    options: BeamConfig,
+    beam_config: BeamConfig,
     beam_options: Sequence[str] = (),
 ) -> None:
     """Count the words of documents files into one parquet: language, word, its parts, count.
 
     Each distinct word is cut into its parts once, by the worker that sums its counts. The bytes do
     not depend on the runner or on the order in which row groups are read. An attempt that was
-    stopped goes on if the stage's `plan` is the same. `ValueError` if counts are missing where this
-    process reads them.
+    stopped is resumed if the stage's `plan` is the same. `ValueError` if counts are missing where
+    this process reads them.
     """
-    with work_folder("train-vocab", options.work_dir, output.parent, plan) as work:
-        groups = share_documents(work, options.work_dir, documents)
+    with work_folder("train-vocab", beam_config.work_dir, output.parent, plan) as work:
+        groups = share_documents(work, beam_config.work_dir, documents)
         num_bytes = sum(group.num_bytes for group in groups)
-        pipeline = make_pipeline(options.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
-        _build(pipeline, groups, work, rules)
+        pipeline = make_pipeline(beam_config.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
+        _build(pipeline, groups, work, options)
         names = [_shard_name(shard) for shard in range(NUM_SHARDS)]
         sizes = {_counted_name(n): group.num_bytes / 1e6 for n, group in enumerate(groups)}
         of_shard = num_bytes / 1e6 / NUM_SHARDS
@@ -87,13 +86,13 @@ def write_word_counts(
 
 
 def _build(
-    pipeline: beam.Pipeline, groups: Sequence[RowGroup], work: WorkFolder, rules: WordRules
+    pipeline: beam.Pipeline, groups: Sequence[RowGroup], work: WorkFolder, options: VocabConfig
 ) -> None:
     counted = (
         pipeline
         | "row groups" >> beam.Create(list(enumerate(groups)))
         | "spread" >> beam.Reshuffle()
-        | "count" >> beam.FlatMap(_count, work, rules)
+        | "count" >> beam.FlatMap(_count, work, options)
     )
     # one process has all cores for morphemes; of several, each has one
     num_threads = num_cpus() if is_in_process(pipeline) else 1
@@ -102,48 +101,41 @@ def _build(
         (counted, every)
         | "one file each" >> beam.Flatten()
         | "by hash" >> beam.GroupByKey()
-        | "sum" >> beam.Map(_write_shard, work, rules, num_threads)
+        | "sum" >> beam.Map(_write_shard, work, options, num_threads)
     )
 
 
 def _count(
-    numbered: tuple[int, RowGroup], work: WorkFolder, rules: WordRules
+    numbered: tuple[int, RowGroup], work: WorkFolder, options: VocabConfig
 ) -> Iterator[tuple[int, Packed]]:
     """(shard, packed words with their counts); kept in the work folder for a later attempt."""
     number, group = numbered
-    for by_shard in once(work, _counted_name(number), partial(_packed_counts, group, rules)):
+    for by_shard in once(work, _counted_name(number), partial(_packed_counts, group, options)):
         yield from by_shard
 
 
-def _packed_counts(group: RowGroup, rules: WordRules) -> Iterator[dict[int, bytes]]:
-    for language, words in count_row_group(group, rules):
-        if len(words):
-            yield pack_words(language, words)
-
-
-def count_row_group(
-    group: RowGroup, rules: WordRules, max_strings: int = MAX_STRINGS
-) -> Iterator[tuple[str, pa.Table]]:
+def _packed_counts(group: RowGroup, options: VocabConfig) -> Iterator[dict[int, bytes]]:
     """Words of one row group with their counts, by language.
 
-    Handed out whenever `max_strings` strings are remembered, so a word may come again.
+    Handed out whenever `MAX_STRINGS` strings are remembered, so a word may come again.
     """
     counters: dict[str, WordCounter] = {}
     for batch in read_columns(group, ["text", "language"], _BATCH_BYTES):
         texts, languages = batch.column("text"), batch.column("language")
         for language in pc.unique(languages).to_pylist():
             if language not in counters:
-                counters[language] = WordCounter(rules.lowercase, rules.split_digits)
+                counters[language] = WordCounter(options.lowercase, options.split_digits)
             counters[language].add(texts.filter(pc.equal(languages, language)))
-            if counters[language].num_strings > max_strings:
-                yield language, counters.pop(language).words()
-    while counters:
-        language, counter = counters.popitem()
-        yield language, counter.words()
+            if counters[language].num_strings > MAX_STRINGS:
+                yield pack_words(language, counters.pop(language).words())
+    for language, counter in counters.items():
+        yield pack_words(language, counter.words())
 
 
 def pack_words(language: str, words: pa.Table) -> dict[int, bytes]:
     """Words with their counts by shard, as Arrow streams with a column of the language."""
+    if not len(words):
+        return {}
     words = words.combine_chunks()
     shards = shards_of(words["word"].chunk(0))
     order = np.argsort(shards, kind="stable")
@@ -174,8 +166,7 @@ def _serialized(words: pa.Table) -> bytes:
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
     with pa.ipc.new_stream(sink, words.schema, options=options) as stream:
         stream.write_table(words)
-    blob: bytes = sink.getvalue().to_pybytes()
-    return blob
+    return bytes(sink.getvalue())
 
 
 def sum_words(packed: Iterable[bytes]) -> pa.Table:
@@ -191,7 +182,7 @@ def sum_words(packed: Iterable[bytes]) -> pa.Table:
 def _write_shard(
     words: tuple[int, Iterable[Packed | None]],
     work: WorkFolder,
-    rules: WordRules,
+    options: VocabConfig,
     num_threads: int,
 ) -> None:
     shard, packed = words
@@ -204,7 +195,7 @@ def _write_shard(
     ):
         for language in sorted(pc.unique(summed["language"]).to_pylist()):
             table = summed.filter(pc.equal(summed["language"], language))
-            cut = _marked(table["word"], rules.cuts_of(language), num_threads)
+            cut = _marked(table["word"], options.cuts_of(language), num_threads)
             columns = {name: table[name] for name in ("language", "word", "count")} | {"cut": cut}
             writer.write_table(pa.table(columns).select(COUNT_SCHEMA.names).cast(COUNT_SCHEMA))
 
@@ -284,7 +275,6 @@ class WordCounter:
 
 
 def sum_counts(tables: list[pa.Table]) -> pa.Table:
-    """Each word once, with the sum of its counts."""
     summed = pa.concat_tables([COUNTED.empty_table(), *tables]).group_by("word", use_threads=False)
     return summed.aggregate([("count", "sum")]).rename_columns(COUNTED.names)
 

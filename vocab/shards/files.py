@@ -11,7 +11,6 @@ start is a sentence start too. The index holds the SHA-256 of each file.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from tokenize import TokenError
 from typing import Annotated, Any, Self, TypeAlias
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from electrify.stage.folder import file_sha256, write_json
-from electrify.storage.files import inner_path, read_json, save_array
+from electrify.storage.files import inner_path, read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress
 from vocab.wordpiece.merges import SPECIAL_TOKENS
@@ -34,12 +33,8 @@ Tokens: TypeAlias = NDArray[np.unsignedinteger[Any]]  # uint16 or uint32
 Int64s: TypeAlias = NDArray[np.int64]
 
 
-def _inner(name: str) -> str:
-    inner_path(Path("shards"), name)
-    return name
-
-
-_Name = Annotated[str, AfterValidator(_inner)]  # of a file or folder
+# of a file or folder
+_Name = Annotated[str, AfterValidator(lambda name: str(inner_path(Path(), name)))]
 _Count = Annotated[int, Field(ge=0, lt=2**62)]
 
 
@@ -95,8 +90,8 @@ def token_dtype(vocab_size: int) -> np.dtype[Any]:
 class ShardWriter:
     """Writes the documents of one split and language; a shard ends once it has `shard_tokens`.
 
-    Documents are added in order as arrays of ids with their offsets; shard borders depend only on
-    that order, not on how the documents were grouped into calls.
+    Documents are added in order as arrays of ids with their offsets; shard boundaries depend only
+    on that order, not on how the documents were grouped into calls.
     """
 
     def __init__(self, folder: Path, vocab_size: int, shard_tokens: int) -> None:
@@ -147,7 +142,7 @@ class ShardWriter:
         names = {kind: f"{kind}-{len(self.entries):05d}.npy" for kind in arrays}
         self._folder.mkdir(parents=True, exist_ok=True)
         for kind, array in arrays.items():
-            save_array(self._folder / names[kind], array)
+            np.save(self._folder / names[kind], array)
         self.entries.append(
             ShardEntry(
                 **names,
@@ -203,23 +198,19 @@ def read_index(folder: Path) -> dict[str, Any]:
     path = folder / INDEX
     try:
         index: dict[str, Any] = read_json(path)
-        version = index["format_version"]
-        if version == FORMAT_VERSION:
+        if (version := index["format_version"]) == FORMAT_VERSION:
             _Index.model_validate(index)
-            return index
     except FileNotFoundError:
         raise UserError(f"no {path}; run first: electrify encode CONFIG") from None
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        what = ": ".join(filter(None, (where, first["msg"].removeprefix("Value error, "))))
+        what = f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip()
         raise UserError(f"{path} is damaged ({what}); {AGAIN}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged ({error!r}); {AGAIN}") from None
-    raise UserError(f"{path} has format_version {version}, not {FORMAT_VERSION}; {AGAIN}")
-
-
-_FILES = ("tokens", "offsets", "sentences")
+    if version != FORMAT_VERSION:
+        raise UserError(f"{path} has format_version {version}, not {FORMAT_VERSION}; {AGAIN}")
+    return index
 
 
 class Joined:
@@ -228,20 +219,20 @@ class Joined:
     def __init__(self, parts: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> None:
         # plain views: slicing an np.memmap itself costs five times as much
         self._parts = [np.asarray(part) for part in parts if len(part)]
-        self._starts = np.cumsum([0, *map(len, self._parts)], dtype=np.int64)
+        self.starts = np.cumsum([0, *map(len, self._parts)], dtype=np.int64)  # and the end
         self._dtype = dtype
 
     def __len__(self) -> int:
-        return int(self._starts[-1])
+        return int(self.starts[-1])
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """The entries at [start, stop): a view where they lie in one part."""
         if not 0 <= start <= stop <= len(self):
             raise IndexError(f"tokens {start}..{stop} of a stream of {len(self)}")
-        number = int(np.searchsorted(self._starts, start, side="right")) - 1
+        number = int(np.searchsorted(self.starts, start, side="right")) - 1
         pieces: list[NDArray[Any]] = []
         while start < stop:
-            first = int(self._starts[number])
+            first = int(self.starts[number])
             part = self._parts[number][start - first : stop - first]
             pieces.append(part)
             start, number = start + len(part), number + 1
@@ -258,24 +249,17 @@ class Joined:
         if not len(starts) or not len(self):
             assert not lengths.any()
             return np.zeros(0, self._dtype)
-        starts, stops = _merged(starts, starts + lengths)
+        stops = starts + lengths
         assert starts.min() >= 0
         assert stops.max() <= len(self)
-        number = np.searchsorted(self._starts[:-1], starts, side="right") - 1
-        first, parts = self._starts[number], self._parts
+        number = np.searchsorted(self.starts[:-1], starts, side="right") - 1
+        first, parts = self.starts[number], self._parts
         places = (number.tolist(), (starts - first).tolist(), (stops - first).tolist())
         pieces = [parts[n][start:stop] for n, start, stop in zip(*places, strict=True)]
-        for cut in np.flatnonzero(stops > self._starts[number + 1]).tolist():
-            pieces[cut] = self.read(
-                int(starts[cut]), int(stops[cut])
-            )  # from one part into the next
+        # from one part into the next
+        for cut in np.flatnonzero(stops > self.starts[number + 1]).tolist():
+            pieces[cut] = self.read(int(starts[cut]), int(stops[cut]))
         return np.concatenate(pieces)
-
-
-def _merged(starts: Int64s, stops: Int64s) -> tuple[Int64s, Int64s]:
-    """Ranges, of which one that begins where the one before it ends is joined to it."""
-    opens = np.flatnonzero(starts[1:] != stops[:-1]) + 1
-    return starts[np.append(0, opens)], stops[np.append(opens - 1, len(stops) - 1)]
 
 
 @dataclass(frozen=True)
@@ -301,11 +285,6 @@ class TokenStream:
         self.num_tokens = len(self.tokens)
         self.num_documents = sum(len(shard.documents) - 1 for shard in self.shards)
 
-    @cached_property
-    def token_starts(self) -> Int64s:
-        """Of each shard, in the stream."""
-        return np.cumsum([0, *(len(shard.tokens) for shard in self.shards)], dtype=np.int64)
-
 
 class TokenShards:
     """A finished shard folder, opened as memory maps; `ValueError` naming the file if damaged."""
@@ -330,7 +309,7 @@ class TokenShards:
             for split in splits
             for language, listed in self.index["splits"][split].items()
             for shard in listed["shards"]
-            for kind in _FILES
+            for kind in Checksums.model_fields
         ]
         with Progress("checking shards", len(files), "files") as progress:
             for path, expected in files:
@@ -351,7 +330,6 @@ class TokenShards:
         return sorted(self.index["splits"].get(split, {}))
 
     def stream(self, split: str, language: str) -> TokenStream:
-        """All tokens of a split in one of its languages."""
         return TokenStream(self._shards[split, language], self.dtype)
 
     def _open(self, folder: Path, shard: Mapping[str, Any]) -> Shard:

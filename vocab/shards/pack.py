@@ -113,7 +113,7 @@ class FullMode:
 class SentenceMode:
     """As many consecutive sentences of one document as fit into L - 2 tokens, in one segment.
 
-    A sentence that is longer is cut into pieces of L - 2; its last piece goes on with the next
+    A sentence that is longer is cut into pieces of L - 2; its last piece is joined by the next
     sentences. The document's last [SEP] is left out: the sequence has its own.
     """
 
@@ -122,7 +122,7 @@ class SentenceMode:
     def __init__(self, stream: TokenStream, length: int, key: object) -> None:
         del key  # nothing is drawn
         tables = [_sentence_table(shard, length - 2) for shard in stream.shards]
-        starts = [of[0] + base for of, base in zip(tables, stream.token_starts, strict=False)]
+        starts = [of[0] + base for of, base in zip(tables, stream.tokens.starts, strict=False)]
         self._starts = np.concatenate([np.zeros(0, np.int64), *starts])
         self._lengths = np.concatenate([np.zeros(0, np.int32), *(of[1] for of in tables)])
         self.num_sequences = len(self._starts)
@@ -246,7 +246,6 @@ class PackedSequences:
         return ids, types.view(np.uint8)
 
     def accounting(self) -> Accounting:
-        """Count the tokens of all sequences."""
         stream, total = self._stream, self.num_sequences
         filled = special = 0
         for start in range(0, total, _CHUNK):

@@ -1,13 +1,12 @@
 """Batches of packed sequences from a folder of shards, each from its position alone.
 
-The position is all there is to save: a run that goes on at step s reads on at position s times the
+The position is all there is to save: a run that resumes at step s reads on at position s times the
 batch size, bit for bit, and batch size or number of ranks may change without a loader state.
 
-The order of sequences is endless: languages in their shares, each in shuffled epochs of its own.
+The order of sequences is endless: languages by their fractions, each in shuffled epochs of its own.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +25,8 @@ class Schedule:
 
     Languages with n sequences are drawn in proportion to n ** temperature. At 1 there is one
     shuffle over all sequences, and every epoch holds each exactly once. Below 1 a small language
-    is drawn more often than it has text: a table of `PERIOD` positions, in which every stretch has
-    each language's share to within two, says whose turn it is, and each language goes through
+    is drawn more often than it has text: a table of `PERIOD` positions says whose turn it is. Every
+    stretch of it has each language by its fraction, to within two. Each language goes through
     shuffles of its own, a new one each time it has been read through.
     """
 
@@ -36,15 +35,15 @@ class Schedule:
         self.sizes, self._seed = tuple(sizes), seed
         self._firsts = np.cumsum([0, *sizes])[:-1]
         if temperature == 1.0 or sum(size > 0 for size in sizes) == 1:
-            self.shares = [size / sum(sizes) for size in sizes]
+            self.fractions = [size / sum(sizes) for size in sizes]
             self._group_sizes, self._group_firsts = np.array([sum(sizes)]), np.array([0])
             self._quotas = np.array([PERIOD])
         else:
             named = {str(number): float(size) for number, size in enumerate(sizes)}
-            shares = np.array(list(sampling_fractions(named, temperature).values()))
+            fractions = np.array(list(sampling_fractions(named, temperature).values()))
             self._group_sizes, self._group_firsts = np.array(sizes), self._firsts
-            self._quotas = share_out(shares, PERIOD)
-            self.shares = [int(quota) / PERIOD for quota in self._quotas]
+            self._quotas = whole_quotas(fractions, PERIOD)
+            self.fractions = [int(quota) / PERIOD for quota in self._quotas]
         self._turn, self._nth = _table(self._quotas, make_key(seed, "schedule"))
 
     def indices(self, positions: Int64s) -> Int64s:
@@ -68,8 +67,8 @@ class Schedule:
 
     def passes(self, num_positions: int) -> list[float]:
         """How often each language's text is read in so many positions."""
-        pairs = zip(self.shares, self.sizes, strict=True)
-        return [share * num_positions / size if size else 0.0 for share, size in pairs]
+        pairs = zip(self.fractions, self.sizes, strict=True)
+        return [fraction * num_positions / size if size else 0.0 for fraction, size in pairs]
 
 
 def sampling_fractions(sizes: Mapping[str, float], temperature: float) -> dict[str, float]:
@@ -85,16 +84,16 @@ def sampling_fractions(sizes: Mapping[str, float], temperature: float) -> dict[s
     return {name: power / total for name, power in powers.items()} if total else dict(powers)
 
 
-def share_out(shares: NDArray[np.float64], total: int) -> Int64s:
-    """Whole numbers in proportion to the shares, which sum to `total`: by largest remainder.
+def whole_quotas(fractions: NDArray[np.float64], total: int) -> Int64s:
+    """Whole numbers in proportion to the fractions, which sum to `total`: by largest remainder.
 
-    At least 1 where the share is above 0.
+    At least 1 where the fraction is above 0.
     """
-    exact = shares / shares.sum() * total
-    quotas: Int64s = np.maximum(np.floor(exact), shares > 0).astype(np.int64)
+    exact = fractions / fractions.sum() * total
+    quotas: Int64s = np.maximum(np.floor(exact), fractions > 0).astype(np.int64)
     while quotas.sum() != total:
         step = 1 if quotas.sum() < total else -1
-        gap = np.where((shares > 0) & (quotas + step > 0), step * (exact - quotas), -np.inf)
+        gap = np.where((fractions > 0) & (quotas + step > 0), step * (exact - quotas), -np.inf)
         quotas[np.argmax(gap)] += step
     return quotas
 
@@ -103,7 +102,7 @@ def _table(quotas: Int64s, key: int) -> tuple[Int64s, Int64s]:
     """Whose turn each position is, and how many turns of the same language came before it.
 
     The j-th of a language's q turns falls at a random place of the j-th of q equal stretches of
-    the period: even shares everywhere, but no beat that could fall in step with ranks.
+    the period: even everywhere, but no beat that could fall in step with ranks.
     """
     language = np.repeat(np.arange(len(quotas)), quotas)
     nth = np.arange(PERIOD) - np.repeat(np.cumsum(quotas) - quotas, quotas)
@@ -111,9 +110,6 @@ def _table(quotas: Int64s, key: int) -> tuple[Int64s, Int64s]:
     order = np.argsort(places, kind="stable")
     # within a language places rise, so its turns stay in their order
     return language[order], nth[order]
-
-
-_STRETCH = 4096  # positions whose order is computed at once
 
 
 class SequenceReader:
@@ -126,6 +122,7 @@ class SequenceReader:
         options: SequenceConfig,
         seed: int,
     ) -> None:
+        """`UserError` if no language fills a sequence."""
         length = options.sequence_length
         self.languages = shards.languages(split)
         streams = [shards.stream(split, language) for language in self.languages]
@@ -136,15 +133,25 @@ class SequenceReader:
             for language, stream in zip(self.languages, streams, strict=True)
         ]
         sizes = [packed.num_sequences for packed in self._packed]
-        num_tokens = [stream.num_tokens for stream in streams]
-        _check_sizes(split, length, self.languages, num_tokens, sizes)
+        if not sum(sizes):
+            raise UserError(
+                f"the {sum(stream.num_tokens for stream in streams):,} tokens of the {split} split "
+                f"do not fill one sequence of pretrain.sequence_length = {length} ({length - 2} "
+                "tokens of one language needed): give more text, a "
+                f"{'larger' if split == 'valid' else 'smaller'} encode.valid_fraction or a shorter "
+                'pretrain.sequence_length, or pretrain.packing = "sentence", which pads'
+            )
+        for language, stream, size in zip(self.languages, streams, sizes, strict=True):
+            if not size:
+                warn(
+                    f"{language} is left out of the {split} split: its {stream.num_tokens:,} "
+                    f"tokens do not fill one sequence of {length}"
+                )
         self.num_sequences = sum(sizes)  # of one pass over everything
         self.sequence_length = length
         self.is_full = all(packed.mode.is_full for packed in self._packed)
         self.schedule = Schedule(sizes, options.mixture.temperature, make_key(seed, split))
         self._dtype = shards.dtype
-        # a batch of 128 by itself takes 0.5 ms, in calls of NumPy on short arrays
-        self._stretch = lru_cache(maxsize=2)(self._order)
 
     def indices(self, first: int, count: int, rank: int = 0, num_ranks: int = 1) -> Int64s:
         """The sequences at positions first ... first + count of the endless order.
@@ -152,31 +159,18 @@ class SequenceReader:
         Rank r of R gets every R-th of them, from the r-th on: together the ranks get what one alone
         would.
         """
-        stop = first + count
-        numbers = range(first // _STRETCH, -(-stop // _STRETCH))
-        stretches = [
-            self._stretch(number)[max(first - number * _STRETCH, 0) : stop - number * _STRETCH]
-            for number in numbers
-        ]
-        return np.concatenate(stretches)[rank::num_ranks] if stretches else np.zeros(0, np.int64)
+        return self.schedule.indices(np.arange(first + rank, first + count, num_ranks))
 
     def sequences(self, indices: Int64s) -> tuple[Tokens, NDArray[np.uint8]]:
         """Sequences by number, 0 ... `num_sequences`, language after language: ids [n, L] as narrow
         as the shards, types [n, L] uint8."""
         language, local = self.schedule.locate(indices)
-        present: list[int] = np.unique(language).tolist()
-        if len(present) == 1:
-            return self._packed[present[0]].batch(local)
         shape = len(indices), self.sequence_length
         ids, types = np.empty(shape, self._dtype), np.empty(shape, np.uint8)
-        for number in present:
+        for number in np.unique(language).tolist():
             rows = np.flatnonzero(language == number)
             ids[rows], types[rows] = self._packed[number].batch(local[rows])
         return ids, types
-
-    def _order(self, number: int) -> Int64s:
-        """The sequences at `_STRETCH` positions, the `number`-th so many."""
-        return self.schedule.indices(np.arange(_STRETCH) + number * _STRETCH)
 
     def language_numbers(self, indices: Int64s) -> Int64s:
         """The place in `languages` of the language of each of these sequences."""
@@ -189,26 +183,3 @@ class SequenceReader:
     def passes(self, num_sequences: int) -> dict[str, float]:
         """How often each language's text is read in so many sequences."""
         return dict(zip(self.languages, self.schedule.passes(num_sequences), strict=True))
-
-
-def _check_sizes(
-    split: str,
-    sequence_length: int,
-    languages: Sequence[str],
-    num_tokens: Sequence[int],
-    sizes: Sequence[int],
-) -> None:
-    if not sum(sizes):
-        raise UserError(
-            f"the {sum(num_tokens):,} tokens of the {split} split do not fill one sequence of "
-            f"pretrain.sequence_length = {sequence_length} ({sequence_length - 2} tokens of one "
-            "language needed): give more text, a "
-            f"{'larger' if split == 'valid' else 'smaller'} encode.valid_fraction or a shorter "
-            'pretrain.sequence_length, or pretrain.packing = "sentence", which pads'
-        )
-    for language, tokens, size in zip(languages, num_tokens, sizes, strict=True):
-        if not size:
-            warn(
-                f"{language} is left out of the {split} split: its {tokens:,} tokens do not fill "
-                f"one sequence of {sequence_length}"
-            )

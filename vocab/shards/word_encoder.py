@@ -16,14 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from tokenizers import Tokenizer, pre_tokenizers
 
 from vocab.shards.files import token_dtype
-from vocab.tokenizer import SEP, UNK, plain_words_of
-from vocab.wordpiece.segment import is_continuing
+from vocab.tokenizer import SEP, UNK, pieces_of, plain_words_of
+from vocab.wordpiece.segment import Segmenter
 
 MAX_STRINGS = 1_000_000  # remembered at once, some 200 MB
-_JOINED = 512  # new words tokenised as one text
 _UNKNOWN = b"?"  # in place of the ids of a string; never equal to them, by its length
 
 
@@ -43,10 +41,7 @@ class WordEncoder:
         # strings that normaliser and pre-tokenizer would leave as they are need only the model
         self._plain = plain_words_of(tokenizer)
         self._has_added = _added_in(tokenizer)
-        self._model: Any = Tokenizer(tokenizer.model)
-        self._model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-        pieces = map(tokenizer.id_to_token, range(tokenizer.get_vocab_size()))
-        self._starts = np.array([not is_continuing(piece) for piece in pieces])
+        self._segmenter = Segmenter(pieces_of(tokenizer))
 
     def encode(self, texts: Sequence[str]) -> list[bytes]:
         """The ids of each text, as the bytes of an array of `dtype`."""
@@ -64,8 +59,8 @@ class WordEncoder:
         shifts = (np.cumsum(sizes) - sizes)[codes] - (ends - lengths)
         ids = pool[np.arange(lengths.sum()) + np.repeat(shifts, lengths)].tobytes()
         of_text = np.frombuffer(lists.offsets.buffers()[1], np.int32)[: len(texts) + 1]
-        borders = np.concatenate([[0], ends])[of_text] * self.dtype.itemsize
-        return [ids[start:stop] for start, stop in pairwise(borders.tolist())]
+        boundaries = np.concatenate([[0], ends])[of_text] * self.dtype.itemsize
+        return [ids[start:stop] for start, stop in pairwise(boundaries.tolist())]
 
     def _look_up(self, strings: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The ids of distinct strings in a row, and how many each has."""
@@ -96,7 +91,10 @@ class WordEncoder:
                 others.append(string)
         known = self._known
         new = list(words.difference(known))
-        self._learn_words(new)
+        ids, starts = self._segmenter.ids_of(new)
+        size, data = self.dtype.itemsize, ids.astype(self.dtype).tobytes()
+        ends = pairwise([*(starts * size).tolist(), len(data)])
+        known.update((word, data[start:end]) for word, (start, end) in zip(new, ends, strict=True))
         # [UNK] as a whole to the model; a step before it may set characters apart
         others.extend(word for word in new if known[word] == self._unk_bytes)
         encodings = self._tokenizer.encode_batch_fast(others, add_special_tokens=False)
@@ -104,19 +102,6 @@ class WordEncoder:
             known[string] = np.array(encoding.ids, self.dtype).tobytes()
         for string, parts in several.items():
             known[string] = b"".join(map(known.__getitem__, parts))
-
-    def _learn_words(self, words: Sequence[str]) -> None:
-        groups = [words[i : i + _JOINED] for i in range(0, len(words), _JOINED)]
-        texts = [" ".join(group) for group in groups]
-        encodings = self._model.encode_batch_fast(texts, add_special_tokens=False)
-        for group, encoding in zip(groups, encodings, strict=True):
-            ids = np.array(encoding.ids, self.dtype)
-            starts = np.flatnonzero(self._starts[ids]) * self.dtype.itemsize
-            data = ids.tobytes()
-            borders = pairwise([*starts.tolist(), len(data)])
-            self._known.update(
-                (word, data[start:stop]) for word, (start, stop) in zip(group, borders, strict=True)
-            )
 
 
 def _added_in(tokenizer: Any) -> Callable[[str], object] | None:

@@ -5,10 +5,10 @@ Growing is what Hugging Face calls WordPiece training (pair-frequency BPE), but 
 pieces, and why 에서 behind 학교 is learnt as `##에서`, which is what run time looks for.
 
 Pruning is new. Merging and longest match do not agree on what a piece is worth: some pieces only
-served as steps to longer ones, and some are taken across a border that training respected (`3 |
+served as steps to longer ones, and some are taken across a boundary that training respected (`3 |
 ##명의` for 3명|의, where 명의 was seen elsewhere). So more pieces are learnt than are wanted, all
-words are cut as the tokenizer will cut them, and those pieces go that lie across borders too often,
-then those used least.
+words are cut as the tokenizer will cut them, and those pieces go that lie across boundaries too
+often, then those used least.
 """
 
 from bisect import bisect_right
@@ -20,12 +20,12 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from electrify.config.vocab import Hangul
+from electrify.config.vocab import Hangul, VocabConfig
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log, warn
 from vocab.counts.words import Batches, count_characters, word_points
 from vocab.pretokenize import CUT, is_isolated
-from vocab.wordpiece.merges import BORDER, PREFIX, SPECIAL_TOKENS, Ints, PairMerger
+from vocab.wordpiece.merges import BOUNDARY, PREFIX, SPECIAL_TOKENS, Ints, PairMerger
 from vocab.wordpiece.segment import Segmenter
 
 
@@ -53,28 +53,6 @@ def hangul_syllables(which: Hangul) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Training:
-    """How a vocabulary is learnt."""
-
-    size: int
-    min_frequency: int = 2
-    limit_alphabet: int = 6000
-    surplus: float = 0.3  # share of pieces learnt above `size`, then pruned
-    max_crossing: float = 0.1  # of a piece's uses, over distinct words, that may cross a border
-    max_words: int = 500_000  # distinct, that merges are learnt from; some 200 bytes each
-    lowercase: bool = False
-    split_digits: bool = False
-    # ids 0, 1, ...: special tokens, or a whole vocabulary that is kept or extended
-    first_pieces: tuple[str, ...] = SPECIAL_TOKENS
-    extra_characters: tuple[str, ...] = ()  # covered whether seen or not
-    extends: bool = False  # characters take at most half of the room behind the first pieces
-
-    @property
-    def room(self) -> int:
-        return self.size - len(self.first_pieces)
-
-
-@dataclass(frozen=True)
 class Vocabulary:
     """Pieces in the order of their ids: first pieces, characters, merges as they were made."""
 
@@ -87,28 +65,37 @@ class Vocabulary:
     num_pruned_for_crossing: int
 
 
-def train_wordpiece(batches: Batches, training: Training) -> Vocabulary:
-    """Learn exactly `training.size` pieces from distinct words with their counts.
+def train_wordpiece(
+    batches: Batches, options: VocabConfig, first_pieces: Sequence[str] = SPECIAL_TOKENS
+) -> Vocabulary:
+    """Learn exactly `options.size` pieces from distinct words with their counts.
 
+    `first_pieces` have the first ids: special tokens, or a vocabulary that is kept or extended.
     Each of the `limit_alphabet` most frequent characters gets a piece and, unless it always stands
     alone (punctuation, ideographs), its `##` form, so no word of covered characters is [UNK].
     Deterministic, whatever the order of the words. `ValueError` if they do not yield that many.
     """
-    counted = count_characters(batches, training.max_words)
+    counted = count_characters(batches, options.max_words)
     seen = counted.characters
-    first = [*training.first_pieces, *_alphabet(training, seen)]
+    first = [*first_pieces, *_alphabet(options, first_pieces, seen)]
     pieces = first
-    if len(first) < training.size:
+    if len(first) < options.size:
         merger = PairMerger(*flat_symbols(batches, counted.min_count, first), first)
-        merger.merge_until(round(training.size * (1 + training.surplus)), training.min_frequency)
+        merger.merge_until(round(options.size * (1 + options.surplus)), options.min_frequency)
         pieces = merger.pieces
         del merger  # its arrays, before pruning makes its own
-    if len(pieces) < training.size:
-        raise UserError(_too_few(training, len(pieces), counted.num_words))
-    kept, num_crossing = prune(batches, pieces, len(first), training.size, training.max_crossing)
+    if len(pieces) < options.size:
+        # left out, the limit would fall with the size, and fewer characters give fewer pieces
+        raise UserError(
+            f"vocab.size = {options.size}, but the text yields {len(pieces)} pieces at "
+            f"vocab.min_frequency = {options.min_frequency} ({counted.num_words} distinct words): "
+            f"set vocab.size to at most {len(pieces)} and vocab.limit_alphabet to "
+            f"{options.limit_alphabet}, lower vocab.min_frequency, or give more text"
+        )
+    kept, num_crossing = prune(batches, pieces, len(first), options.size, options.max_crossing)
     log(
         f"{len(kept):,} pieces; {len(pieces) - len(kept):,} more were pruned, {num_crossing:,} of "
-        "them because they lay across borders"
+        "them because they lay across boundaries"
     )
     covered = seen.keys() & set(first)
     return Vocabulary(
@@ -122,42 +109,53 @@ def train_wordpiece(batches: Batches, training: Training) -> Vocabulary:
     )
 
 
-def _alphabet(training: Training, seen: Mapping[str, int]) -> list[str]:
+def _alphabet(
+    options: VocabConfig, first_pieces: Sequence[str], seen: Mapping[str, int]
+) -> list[str]:
     """The pieces of single characters that come behind the first pieces.
 
-    `ValueError` if a new vocabulary has no room for them.
+    `ValueError` if a new vocabulary has no room for them. In one that is extended they take at most
+    half of the new pieces.
     """
-    known = set(training.first_pieces)
-    limit = training.limit_alphabet
+    known, room = set(first_pieces), options.size - len(first_pieces)
+    limit = options.limit_alphabet
     covered = nsmallest(limit, seen, key=lambda character: (-seen[character], character))
-    wanted = [*dict.fromkeys((*covered, *training.extra_characters))]
+    wanted = [*dict.fromkeys((*covered, *hangul_syllables(options.hangul)))]
 
     def new_pieces(characters: Iterable[str]) -> list[str]:
-        every = alphabet_pieces(characters, training.lowercase, training.split_digits)
+        every = alphabet_pieces(characters, options.lowercase, options.split_digits)
         return [piece for piece in every if piece not in known]
 
-    if training.extends:
+    if options.extend:
         counts = [len(new_pieces([character])) for character in wanted]
-        num_fitting = bisect_right([*accumulate(counts)], training.room // 2)
+        num_fitting = bisect_right([*accumulate(counts)], room // 2)
         if num_left := sum(map(bool, counts[num_fitting:])):
             warn(
                 f"{num_left:,} characters lack a piece, so words with them may be [UNK]: of the "
-                f"{training.room:,} pieces added to vocab.extend, characters take at most half; "
-                "raise vocab.size to cover more"
+                f"{room:,} pieces added to vocab.extend, characters take at most half; raise "
+                "vocab.size to cover more"
             )
         return new_pieces(wanted[:num_fitting])
     alphabet = new_pieces(wanted)
-    _check_room(training, len(alphabet))
+    left = room - len(alphabet)
+    numbers = f"characters take {len(alphabet)} of vocab.size = {options.size} pieces"
+    advice = f"raise vocab.size or lower vocab.limit_alphabet = {limit}"
+    if options.hangul != "seen":
+        advice += ' or set vocab.hangul = "seen"'
+    if left < 0:
+        raise UserError(f"{numbers}, beside {len(known)} special or unused ones: {advice}")
+    if left < options.size // 4 and len(known) < options.size // 2:
+        warn(f"{numbers}, so few are left for longer pieces: {advice}")
     return alphabet
 
 
 def flat_symbols(batches: Batches, min_count: int, pieces: Sequence[str]) -> tuple[Ints, Ints]:
-    """All words as ids of one-character pieces, borders between, with the count of each word.
+    """All words as ids of one-character pieces, boundaries between, with the count of each word.
 
-    A part after CUT goes on with `##` pieces; a character without a piece is a border, too.
+    A part after CUT begins with a `##` piece; a character without a piece is a boundary, too.
     """
     initial, continuing = _character_ids(pieces)
-    ids: list[Ints] = [np.array([BORDER], np.int32)]
+    ids: list[Ints] = [np.array([BOUNDARY], np.int32)]
     weights: list[Ints] = [np.zeros(1, np.int64)]
     for batch in batches():
         chosen = np.flatnonzero(batch.counts >= min_count)
@@ -169,7 +167,7 @@ def flat_symbols(batches: Batches, min_count: int, pieces: Sequence[str]) -> tup
         symbols[starts] = initial[points[starts]]
         ids.append(symbols)
         weights.append(batch.counts[chosen][of])
-    ids.append(np.array([BORDER], np.int32))
+    ids.append(np.array([BOUNDARY], np.int32))
     weights.append(np.zeros(1, np.int64))
     largest = max(int(part.max()) for part in weights)
     narrow = np.int32 if largest < 2**31 else np.int64
@@ -178,7 +176,7 @@ def flat_symbols(batches: Batches, min_count: int, pieces: Sequence[str]) -> tup
 
 def _character_ids(pieces: Iterable[str]) -> tuple[Ints, Ints]:
     """By code point, the id of the character's piece at the start of a word and later."""
-    initial = np.full(0x110000, BORDER, np.int32)
+    initial = np.full(0x110000, BOUNDARY, np.int32)
     continuing = initial.copy()
     for index, piece in enumerate(pieces):
         if len(piece) == 1:
@@ -186,31 +184,8 @@ def _character_ids(pieces: Iterable[str]) -> tuple[Ints, Ints]:
         elif len(piece) == 3 and piece.startswith("##"):
             continuing[ord(piece[2])] = index
     for mark in ("\n", CUT):
-        assert initial[ord(mark)] == continuing[ord(mark)] == BORDER
+        assert initial[ord(mark)] == continuing[ord(mark)] == BOUNDARY
     return initial, continuing
-
-
-def _check_room(training: Training, num_alphabet: int) -> None:
-    first, size = len(training.first_pieces), training.size
-    left = training.room - num_alphabet
-    numbers = f"characters take {num_alphabet} of vocab.size = {size} pieces"
-    advice = f"raise vocab.size or lower vocab.limit_alphabet = {training.limit_alphabet}"
-    if training.extra_characters:
-        advice += ' or set vocab.hangul = "seen"'
-    if left < 0:
-        raise UserError(f"{numbers}, beside {first} special or unused ones: {advice}")
-    if left < size // 4 and first < size // 2:
-        warn(f"{numbers}, so few are left for longer pieces: {advice}")
-
-
-def _too_few(training: Training, reached: int, num_words: int) -> str:
-    # left out, the limit would fall with the size, and fewer characters give fewer pieces
-    return (
-        f"vocab.size = {training.size}, but the text yields {reached} pieces at "
-        f"vocab.min_frequency = {training.min_frequency} ({num_words} distinct words): set "
-        f"vocab.size to at most {reached} and vocab.limit_alphabet to {training.limit_alphabet}, "
-        "lower vocab.min_frequency, or give more text"
-    )
 
 
 # Half of the surplus goes, all words are cut again, the rest goes. On 90 MB of Korean six rounds
@@ -221,8 +196,8 @@ ROUNDS = 2
 def prune(
     batches: Batches, pieces: Sequence[str], num_fixed: int, size: int, max_crossing: float
 ) -> tuple[list[str], int]:
-    """Leave `size` pieces: first those go whose uses cross borders too often, then the rarest.
-    How many went because they lay across borders.
+    """Leave `size` pieces: first those go whose uses cross boundaries too often, then the rarest.
+    How many went because they lay across boundaries.
 
     Crossing is counted over distinct words, because names that training never saw are what suffers
     from it, and rare words are most like them. The first `num_fixed` pieces always stay.
@@ -236,9 +211,9 @@ def prune(
         free = np.arange(len(left)) >= num_fixed
         bad = free & (crossings > max_crossing * types)
         # worst first, and no more of them than there are to spare
-        share = crossings / np.maximum(types, 1)
+        fraction = crossings / np.maximum(types, 1)
         listed = np.flatnonzero(bad)
-        dropped = listed[np.argsort(-share[listed], kind="stable")][:surplus]
+        dropped = listed[np.argsort(-fraction[listed], kind="stable")][:surplus]
         num_crossing += len(dropped)
         left_over = surplus - len(dropped)
         quota = left_over if number == ROUNDS - 1 else left_over // 2
@@ -254,7 +229,7 @@ def prune(
 
 def measure_uses(batches: Batches, pieces: Sequence[str]) -> NDArray[np.int64]:
     """How the tokenizer uses each piece, in three rows: occurrences (each word by its count), types
-    (each distinct word once), crossings of a border between parts (likewise)."""
+    (each distinct word once), crossings of a boundary between parts (likewise)."""
     segmenter, length = Segmenter(pieces), len(pieces)
     uses = np.zeros((3, length), np.int64)
     with Progress("pieces in use", None, "words") as progress:

@@ -1,6 +1,6 @@
 """Byte-pair merges over flat arrays: exact, in some 60 bytes a symbol, without a loop over words.
 
-Symbols of all words lie in one array, words parted by a border. Pairs whose count is below a
+Symbols of all words lie in one array, words parted by a boundary. Pairs whose count is below a
 threshold cannot be merged before those above it, so only pairs above it are indexed; once they are
 used up the arrays are compacted and indexed again with a lower threshold. Counts are 64-bit.
 """
@@ -16,7 +16,7 @@ from electrify.system.progress import Progress
 
 PREFIX = "##"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-BORDER = -1
+BOUNDARY = -1
 _DEAD = -2  # the second half of a merged pair
 _PAIRS_INDEXED = 20_000  # at a time: more is memory, fewer is time for indexing again
 _FEW = 400  # occurrences, up to which loops over them are faster than calls of numpy
@@ -33,8 +33,8 @@ class PairMerger:
     """
 
     def __init__(self, symbols: Ints, counts: Ints, first_pieces: Sequence[str]) -> None:
-        """`symbols`: ids with a BORDER first, last and between words; `counts`: one a symbol."""
-        assert symbols[0] == BORDER == symbols[-1]
+        """`symbols`: ids with a BOUNDARY first, last and between words; `counts`: one a symbol."""
+        assert symbols[0] == BOUNDARY == symbols[-1]
         self.pieces = list(first_pieces)
         self._piece_ids = {piece: index for index, piece in enumerate(self.pieces)}
         self._ids = symbols.astype(np.int32, copy=False)
@@ -70,64 +70,23 @@ class PairMerger:
         self._merge(key)
 
     def _index(self, min_frequency: int) -> None:
-        """Compact the arrays and index the most frequent pairs, down to a lower threshold."""
-        self._compact()
-        packed, position_bits = self._packed_pairs()
-        keys = packed >> position_bits
-        packed &= (1 << position_bits) - 1
-        where = packed.astype(np.int32)
-        del packed
-        starts = np.flatnonzero(np.diff(keys, prepend=-1))
-        keys = keys[starts]
-        sums = (
-            np.add.reduceat(self._weights[where], starts, dtype=np.int64) if len(starts) else keys
-        )
+        """Drop merged-away symbols and index the most frequent pairs, down to a lower threshold."""
+        alive = self._ids != _DEAD
+        self._ids, self._weights = self._ids[alive], self._weights[alive]
+        self._next = np.arange(1, len(self._ids) + 1, dtype=np.int32)
+        self._previous = np.arange(-1, len(self._ids) - 1, dtype=np.int32)
+        self._pair_counts, self._where = {}, {}  # before the new ones are made
+        at, groups = self._grouped(np.arange(len(self._ids) - 1, dtype=np.int32))
+        sums = groups[:, 1]
         self._threshold = min_frequency
         if len(sums) > _PAIRS_INDEXED:
             kth = int(np.partition(sums, -_PAIRS_INDEXED)[-_PAIRS_INDEXED])
             self._threshold = max(min_frequency, kth)
-        ends = np.append(starts[1:], len(where))
-        bits = _bits(len(self.pieces))
-        chosen = np.flatnonzero(sums >= self._threshold)
-        pairs = ((keys[chosen] >> bits) << _SHIFT) | (keys[chosen] & ((1 << bits) - 1))
-        spans = zip(starts[chosen].tolist(), ends[chosen].tolist(), strict=True)
-        self._pair_counts = dict(zip(pairs.tolist(), sums[chosen].tolist(), strict=True))
-        self._where = {
-            pair: where[start:end].copy()
-            for pair, (start, end) in zip(self._pair_counts, spans, strict=True)
-        }
-        self._heap = [(-n, key) for key, n in self._pair_counts.items()]
+        chosen = groups[sums >= self._threshold].tolist()
+        self._pair_counts = {key: count for key, count, _, _ in chosen}
+        self._where = {key: at[start:end].copy() for key, _, start, end in chosen}
+        self._heap = [(-count, key) for key, count in self._pair_counts.items()]
         heapq.heapify(self._heap)
-
-    def _compact(self) -> None:
-        """Drop merged-away symbols, words of one piece, and doubled borders."""
-        alive = self._ids != _DEAD
-        ids, weights = self._ids[alive], self._weights[alive]
-        self._ids = self._weights = self._next = self._previous = np.empty(0, np.int32)
-        self._pair_counts, self._where, self._heap = {}, {}, []
-        border = ids == BORDER
-        lonely = ~border
-        lonely[1:] &= border[:-1]
-        lonely[:-1] &= border[1:]
-        border[1:] &= border[:-1] | lonely[:-1]  # a border after a border or after a lonely piece
-        border[0] = False
-        keep = ~(lonely | border)
-        self._ids, self._weights = ids[keep], weights[keep]
-        self._next = np.arange(1, len(self._ids) + 1, dtype=np.int32)
-        self._previous = np.arange(-1, len(self._ids) - 1, dtype=np.int32)
-
-    def _packed_pairs(self) -> tuple[Ints, int]:
-        """All (pair, position) as sorted integers, and how many bits the position has."""
-        bits, position_bits = _bits(len(self.pieces)), _bits(len(self._ids))
-        assert 2 * bits + position_bits < 64, "more symbols than one process can merge"
-        first = np.flatnonzero((self._ids[:-1] >= 0) & (self._ids[1:] >= 0))
-        packed = self._ids[first].astype(np.int64)
-        packed <<= bits
-        packed |= self._ids[first + 1]
-        packed <<= position_bits
-        packed |= first
-        packed.sort()
-        return packed, position_bits
 
     def _merge(self, key: int) -> None:
         first, second = key >> _SHIFT, key & _LOW
@@ -154,12 +113,17 @@ class PairMerger:
                         self._put((new << _SHIFT) | neighbour, gone, at[ids_after == neighbour])
                 return
         # pairs that go: those of the neighbours; what stands between two occurrences goes once
-        self._subtract(np.concatenate([before[_unlike(before, behind)], behind]))
+        _, groups = self._grouped(np.concatenate([before[_unlike(before, behind)], behind]))
+        for key, gone, _, _ in groups.tolist():
+            self._take(key, gone)
         self._replace(at, behind, after, new)
         if not is_new:  # spelt before by another pair: count all its occurrences
             at = np.flatnonzero(self._ids == new).astype(np.int32)
         before = self._previous[at]
-        self._add(np.concatenate([before[_unlike(before, at)], at]))
+        # they are all there are of these pairs
+        at, groups = self._grouped(np.concatenate([before[_unlike(before, at)], at]))
+        for key, count, start, end in groups[groups[:, 1] >= self._threshold].tolist():
+            self._put(key, count, at[start:end].copy())
 
     def _replace(self, at: Ints, behind: Ints, after: Ints, new: int) -> None:
         self._ids[at], self._ids[behind] = new, _DEAD
@@ -202,38 +166,18 @@ class PairMerger:
         even: Ints = at[(np.arange(len(at)) - run_start) % 2 == 0]
         return even
 
-    def _pairs_at(self, at: Ints) -> tuple[Ints, Ints]:
-        """Positions where a pair starts, and the pairs."""
+    def _grouped(self, at: Ints) -> tuple[Ints, NDArray[np.int64]]:
+        """The positions where a pair starts, those of one pair together, and for each pair a row:
+        the pair, its count, and where its positions begin and end."""
         left, right = self._ids[at].astype(np.int64), self._ids[self._next[at]]
         there = (left >= 0) & (right >= 0)
-        return at[there], (left[there] << _SHIFT) | right[there]
-
-    def _subtract(self, at: Ints) -> None:
-        at, keys = self._pairs_at(at[self._ids[at] >= 0])
-        known, inverse = np.unique(keys, return_inverse=True)
-        sums = np.bincount(inverse, self._weights[at], minlength=len(known))
-        for key, gone in zip(known.tolist(), sums.tolist(), strict=True):
-            self._take(key, int(gone))
-
-    def _add(self, at: Ints) -> None:
-        """Index the pairs that start at these positions, which are all there are of them."""
-        at, keys = self._pairs_at(at[self._ids[at] >= 0])
-        if not len(at):
-            return
+        at, keys = at[there], (left[there] << _SHIFT) | right[there]
         order = np.argsort(keys, kind="stable")
         at, keys = at[order], keys[order]
         starts = np.flatnonzero(np.diff(keys, prepend=-1))
-        sums = np.add.reduceat(self._weights[at], starts, dtype=np.int64)
-        ends = np.append(starts[1:], len(at))
-        enough = sums >= self._threshold
-        for key, count, start, end in zip(
-            keys[starts[enough]].tolist(),
-            sums[enough].tolist(),
-            starts[enough].tolist(),
-            ends[enough].tolist(),
-            strict=True,
-        ):
-            self._put(key, count, at[start:end].copy())
+        sums = np.add.reduceat(self._weights[at], starts, dtype=np.int64) if len(at) else starts
+        ends = np.append(starts, len(at))[1:]
+        return at, np.stack([keys[starts], sums, starts, ends], axis=1)
 
 
 def _sum_by(keys: list[int], weights: list[int]) -> dict[int, int]:
@@ -250,7 +194,3 @@ def _unlike(before: Ints, last: Ints) -> NDArray[np.bool_]:
     unlike = np.ones(len(before), bool)
     unlike[1:] = before[1:] != last[:-1]
     return unlike
-
-
-def _bits(number: int) -> int:
-    return max(1, (number - 1).bit_length())

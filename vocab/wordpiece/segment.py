@@ -20,6 +20,15 @@ Ints = NDArray[np.int64]
 _NONE = np.empty(0, np.int64)
 
 
+def wordpiece_model(ids: dict[str, int]) -> Any:
+    return WordPiece(
+        ids,
+        unk_token=UNK,
+        max_input_chars_per_word=MAX_WORD_CHARACTERS,
+        continuing_subword_prefix=PREFIX,
+    )
+
+
 class Segments(NamedTuple):
     """The pieces of all words in a row."""
 
@@ -41,29 +50,28 @@ class Segmenter:
 
     def __init__(self, pieces: Sequence[str]) -> None:
         ids = {piece: index for index, piece in enumerate(pieces)}
-        model = WordPiece(
-            ids,
-            unk_token=UNK,
-            max_input_chars_per_word=MAX_WORD_CHARACTERS,
-            continuing_subword_prefix=PREFIX,
-        )
-        self._tokenizer: Any = Tokenizer(model)
+        self._tokenizer: Any = Tokenizer(wordpiece_model(ids))
         self._tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         self.unknown_id = ids[UNK]
         self._continues = np.array([is_continuing(piece) for piece in pieces])
         self._lengths = np.array([len(surface(piece)) for piece in pieces], np.int64)
 
-    def segment(self, marked: Sequence[str]) -> Segments:
-        """Pieces of words in which CUT marks where parts meet."""
-        words = _without_cuts(marked)
+    def ids_of(self, words: Sequence[str]) -> tuple[Ints, Ints]:
+        """The pieces of all words in a row, and where each word begins in them."""
         texts = [
             " ".join(words[start : start + _WORDS_A_TEXT])
             for start in range(0, len(words), _WORDS_A_TEXT)
         ]
         encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         ids = np.concatenate([_NONE, *(np.array(encoding.ids, np.int64) for encoding in encodings)])
-        word: Ints = np.cumsum(~self._continues[ids]) - 1
-        assert len(marked) == (word[-1] + 1 if len(word) else 0)
+        starts = np.flatnonzero(~self._continues[ids])
+        assert len(starts) == len(words)
+        return ids, starts
+
+    def segment(self, marked: Sequence[str]) -> Segments:
+        """Pieces of words in which CUT marks where parts meet."""
+        ids, starts = self.ids_of(_without_cuts(marked))
+        word = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(ids)))
         lengths = self._lengths[ids]
         unknown = np.flatnonzero(ids == self.unknown_id)
         for at, of in zip(unknown.tolist(), word[unknown].tolist(), strict=True):

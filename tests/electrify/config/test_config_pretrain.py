@@ -82,23 +82,6 @@ def test_a_loss_in_nats_takes_no_factor_of_fifty():
     assert config_of(discriminator_weight=0.0).main_weight == 0
 
 
-def test_which_objectives_have_which_networks():
-    def heads(objective: str, **options: object) -> tuple[bool, bool, bool]:
-        if objective == "electra-two-stage":
-            options |= EQUAL | {"weight_sharing": "none"}
-        config = config_of(objective=objective, **options)
-        return config.has_generator, config.has_detection_head, config.has_language_head
-
-    expected = dict.fromkeys(OBJECTIVES, (True, True, False)) | {
-        "replace-mlm": (True, False, True),
-        "all-tokens-mlm": (True, True, True),
-        "mlm": (False, False, True),
-    }
-    assert {objective: heads(objective) for objective in OBJECTIVES} == expected
-    for objective in ("electra", "electra-15", "replace-mlm", "all-tokens-mlm", "electric"):
-        assert heads(objective, generator="unigram") == (False, *expected[objective][1:])
-
-
 @pytest.mark.parametrize("num_steps", [2, 3, 10, 999])
 @pytest.mark.parametrize("fraction", [0.001, 0.5, 0.999])
 def test_both_stages_have_steps(num_steps: int, fraction: float):

@@ -3,29 +3,11 @@
 from pathlib import Path
 
 from electrify.config.reference import reference
-from electrify.config.run import RunConfig
 
 
 def test_the_page_is_what_the_models_give():
     command = "python -m electrify.config.reference > docs/config.md"
     assert Path("docs/config.md").read_text(encoding="utf-8") == reference(), f"run: {command}"
-
-
-def test_every_section_has_its_table():
-    page = reference()
-    sections = [
-        "clean",
-        "clean.sources",
-        "clean.language.ko",
-        "vocab",
-        "encode",
-        "pretrain.mixture",
-    ]
-    sections += ["pretrain", "pretrain.curriculum", "pretrain.probe", "export", "evaluate"]
-    for section in (*sections, 'evaluate.tasks_options."klue-sts"', "evaluate.search"):
-        assert f"## `[{section}]`\n" in page
-    assert page.index("## `[clean]`") < page.index("## `[vocab]`") < page.index("## `[evaluate]`")
-    assert all(f"| `{key}` |" in page for key in RunConfig.model_fields)
 
 
 def test_a_row_says_type_limits_default_and_meaning():

@@ -8,7 +8,6 @@ import pytest
 from electrify.page.page import Page, format_number
 from electrify.page.plots import (
     PALETTE,
-    tick_text,
 )
 
 HOSTILE = "<script>alert('가')</script><img src=x onerror=\"alert(1)\"> $x$ url(#p) & \x00\u202e"
@@ -131,29 +130,19 @@ def test_undefined_values_are_never_drawn_as_zero():
 
 
 @pytest.mark.parametrize("log_y", [False, True])
-def test_odd_curves_are_drawn(log_y):
+def test_odd_curves_and_points_are_drawn(log_y):
     page = Page("p")
     for points in ([(1, 5.0)], [(1, 0.0), (2, -1.0)], [(1, 1e-9), (2, 1e9)], [(1, 3.0), (2, 3.0)]):
         page.line_plot("l", {"s": points}, "x", "y", log_y=log_y)
     page.line_plot("many", {f"s{i}": [(0, i), (1, i)] for i in range(9)}, "x", "y", log_y=log_y)
     assert page.text().count("<svg") == 5
+    for marks in ([(1, 5, "a")], [(0, 1, "a"), (2, 2, "")], [(1e15, 3, "a"), (1e22, 3, "b")]):
+        page.scatter_plot("s", {"s": marks}, "x", "y", log_x=log_y)
+    page.scatter_plot("s", {"s": [(0, 1, "a"), (math.nan, 1, "b")]}, "x", "y", log_x=True)
+    assert page.text().count("<svg") == 8
+    assert page.text().count("nothing to plot") == 1
     # the seventh curve has the first one's colour and another style, in the plot and its legend
     assert page.text().count("border-top-style:dashed") == 9 - len(PALETTE)
-
-
-@pytest.mark.parametrize("log_x", [False, True])
-def test_odd_points_are_drawn(log_x):
-    page = Page("p")
-    for points in ([(1, 5, "a")], [(0, 1, "a"), (2, 2, "")], [(1e15, 3, "a"), (1e22, 3, "b")]):
-        page.scatter_plot("s", {"s": points}, "x", "y", log_x)
-        page.line_plot("l", {"s": [point[:2] for point in points]}, "x", "y", log_x=log_x)
-    assert page.text().count("<svg") == 6
-    page = Page("p")
-    page.scatter_plot("s", {"s": [(math.nan, 1, "a"), (1, math.inf, "b")], "t": []}, "x", "y")
-    page.scatter_plot("s", {"s": [(0, 1, "a")]}, "x", "y", log_x=True)
-    page.line_plot("s", {"s": [(-1, 1), (0, 2)]}, "x", "y", log_x=True)
-    assert "<svg" not in page.text()
-    assert page.text().count("nothing to plot") == 3
 
 
 def test_a_line_has_the_colour_of_the_points_of_its_name():
@@ -192,34 +181,3 @@ def test_counts_are_shaded_by_their_share_of_the_row():
 )
 def test_numbers_as_a_reader_wants_them(value, text):
     assert format_number(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0, "0"),
-        (0.25, "0.25"),
-        (999, "999"),
-        (1500, "1.5k"),
-        (2e6, "2M"),
-        (-3e9, "-3B"),
-        (6.4e17, "6.4e17"),
-    ],
-)
-def test_ticks_are_short(value, text):
-    assert tick_text(value) == text
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda p: p.table(["a", "b"], [[1, 2], [1]]), "zip()"),
-        (lambda p: p.table(["a"], [[1, 2]]), "zip()"),
-        (lambda p: p.bar_plot("t", ["a"], {"s": [1, 2]}, "y"), "zip()"),
-        (lambda p: p.tokens("t", [("가", 1.5, True)]), "1.5 of '가' not in 0..1"),
-        (lambda p: p.tokens("t", [("가", math.nan, True)]), "nan of '가' not in 0..1"),
-    ],
-)
-def test_wrong_calls_name_what_is_wrong(call, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        call(Page("p"))

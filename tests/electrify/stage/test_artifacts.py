@@ -22,6 +22,7 @@ from electrify.stage.folder import (
     write_json,
 )
 from electrify.stage.run import run_stage
+from tests.electrify.stage.conftest import refuse
 
 
 @pytest.fixture
@@ -35,10 +36,6 @@ def write_one(folder: Path) -> dict[str, int]:
     (folder / "data").mkdir(exist_ok=True)
     (folder / "data" / "one.txt").write_text("하나")
     return {"documents": 1}
-
-
-def refuse(folder: Path) -> dict[str, int]:
-    raise AssertionError("must not run")
 
 
 def test_a_finished_folder_has_a_manifest_of_every_file(stage: Stage):
@@ -77,23 +74,11 @@ def test_a_changed_plan_is_refused_then_remade_on_demand(stage: Stage, change, r
     assert status(changed).state == "done"
 
 
-def test_a_failed_remake_leaves_the_old_folder(stage: Stage):
-    run_stage(stage, write_one)
-
-    def fail(folder: Path) -> dict[str, int]:
-        (folder / "half.txt").write_text("half")
-        raise RuntimeError("disk full")
-
-    with pytest.raises(RuntimeError, match="disk full"):
-        run_stage(replace(stage, config={"min_characters": 20}), fail, overwrite=True)
-    assert status(stage).state == "done"
-    assert (stage.folder / "data" / "one.txt").read_text() == "하나"
-
-
 @pytest.mark.parametrize(
     "error",
     [
         OSError(errno.ENOSPC, "No space left on device"),  # Arrow
+        OSError("33586 requested and 26560 written"),  # numpy
         Exception("No space left on device (os error 28)"),  # tokenizers; safetensors alike
     ],
 )
@@ -129,7 +114,7 @@ def test_a_file_written_twice_at_once_is_whole_at_every_instant(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_resumable_stage_goes_on_with_its_partial_folder(stage: Stage):
+def test_a_resumable_stage_resumes_in_its_partial_folder(stage: Stage):
     stage = replace(stage, resumable=True)
 
     def interrupted(folder: Path) -> dict[str, int]:
@@ -150,7 +135,7 @@ def test_a_resumable_stage_goes_on_with_its_partial_folder(stage: Stage):
 
 
 def test_work_done_is_kept_where_finishing_was_interrupted(stage: Stage, monkeypatch):
-    """Killed while files are hashed, or with --overwrite: the same command goes on all the same."""
+    """Killed while files are hashed, or with --overwrite: the same command resumes all the same."""
     stage = replace(stage, resumable=True)
     run_stage(stage, write_one)
     changed = replace(stage, config={"min_characters": 99})

@@ -13,6 +13,7 @@ import pytest
 from electrify.stage.folder import Stage
 from electrify.stage.lock import lock_path, stage_lock
 from electrify.stage.run import run_stage
+from tests.electrify.stage.conftest import refuse
 
 HOLD = """
 import sys, time
@@ -36,10 +37,6 @@ def hold(folder: Path) -> subprocess.Popen[str]:
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
     return holder
-
-
-def refuse(folder: Path) -> dict[str, int]:
-    raise AssertionError("must not run")
 
 
 def test_a_second_process_is_refused_with_the_first_and_its_age_named(folder: Path):

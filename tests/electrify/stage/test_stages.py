@@ -17,6 +17,7 @@ from electrify.stage.plan import (
     vocab_stage,
 )
 from electrify.stage.run import run_stage
+from tests.electrify.stage.conftest import refuse
 
 
 @pytest.fixture
@@ -37,10 +38,6 @@ def test_a_stage_ends_without_git(tmp_path: Path, monkeypatch):
     stage = Stage("clean", tmp_path / "clean", {})
     run_stage(stage, lambda folder: {"files": (folder / "one").write_text("x")})
     assert read_manifest(stage.folder)["git_commit"] is None
-
-
-def refuse(folder: Path) -> dict[str, int]:
-    raise AssertionError("must not run")
 
 
 def test_options_that_change_no_byte_are_left_out(make):

@@ -1,16 +1,12 @@
-"""JSON that anyone may have written: a value, or a `ValueError` that names the file. Arrays are
-written as numpy writes them, but for what a full disk raises."""
+"""JSON that anyone may have written: a value, or a `ValueError` that names the file."""
 
-import errno
 import json
-from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from electrify.storage.files import inner_path, parse_json, read_json, save_array
+from electrify.storage.files import inner_path, parse_json, read_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -64,29 +60,3 @@ def test_a_pair_of_surrogates_and_a_byte_order_mark_are_text():
 def test_no_name_leads_out_of_its_folder(tmp_path, name):
     with pytest.raises(ValueError, match="is no name of a file"):
         inner_path(tmp_path, name)
-
-
-def test_names_inside_are_taken(tmp_path):
-    assert inner_path(tmp_path, "a/b..c.npy") == tmp_path / "a" / "b..c.npy"
-
-
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.arange(5, dtype=np.uint16),
-        np.zeros(0, np.int64),
-        np.ones((2, 3), np.float32)[:, ::2],
-        np.zeros(3, [("a", "i4"), ("b", "u1")]),
-    ],
-)
-def test_the_bytes_are_numpy_s(tmp_path, array):
-    save_array(tmp_path / "a.npy", array)
-    np.save(tmp_path / "b.npy", np.ascontiguousarray(array))
-    assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a disk that is always full")
-def test_a_full_disk_has_its_number():
-    with pytest.raises(OSError, match="No space left") as raised:
-        save_array(Path("/dev/full"), np.zeros(100_000))
-    assert raised.value.errno == errno.ENOSPC

@@ -33,25 +33,6 @@ def test_a_thread_for_each_core_that_is_ours(ours):
     assert os.environ["OMP_NUM_THREADS"] == "7"
 
 
-def test_the_library_of_torch_obeys(tmp_path):
-    """OpenMP itself prints what it has read; torch has as many threads."""
-    program = (
-        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
-        "from electrify.system.machine import prepare_threads; prepare_threads()\n"
-        "import torch; print(torch.get_num_threads())\n"
-    )
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "KMP_"))}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment | {"OMP_DISPLAY_ENV": "verbose"},
-    )
-    assert done.stdout.split() == ["1"]
-    assert "OMP_WAIT_POLICY = 'PASSIVE'" in done.stderr
-
-
 @pytest.mark.parametrize(("load", "cores", "named"), [(3.5, 2, True), (2.2, 2, False), (20, 64, 0)])
 def test_a_load_well_above_the_cores_is_named(load, cores, named, monkeypatch):
     monkeypatch.setattr(machine.os, "getloadavg", lambda: (load, 0.0, 0.0))

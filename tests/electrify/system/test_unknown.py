@@ -1,11 +1,10 @@
 """What of a text has no piece is counted, and where it is too much it is said."""
 
 import pytest
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertTokenizer, PreTrainedTokenizerFast
 
-from electrify.system.unknown import Coverage, coverage_of, letter_steps, warn_of_unknown
-from vocab.pretokenize import normalizer
+from electrify.system.unknown import Coverage, coverage_of, warn_of_unknown
 
 
 @pytest.mark.parametrize(
@@ -42,22 +41,8 @@ def test_special_tokens_are_not_counted():
     assert coverage_of([], tokenizer) == (0, 0)
 
 
-def test_what_happens_to_letters_is_named(tmp_path):
-    """Of vocab.txt alone, `transformers` makes a tokenizer that takes Hangul apart."""
-    assert letter_steps(_with(normalizer(False))) == "do_lower_case = false, strip_accents = false"
-    assert letter_steps(_with(None)) == "do_lower_case = false, strip_accents = false"
-    lower = "do_lower_case = true, strip_accents ="
-    assert letter_steps(_with(normalizer(True))) == f"{lower} false"
-    kept = normalizers.BertNormalizer(lowercase=True, strip_accents=False)
-    assert letter_steps(_with(kept)) == f"{lower} false"
+def test_a_vocab_txt_alone_is_unfit_for_korean(tmp_path):
+    """`transformers` makes a tokenizer of it that takes Hangul apart."""
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n학교\n")
     alone = BertTokenizer.from_pretrained(tmp_path)
-    assert letter_steps(alone) == f"{lower} true, Hangul is taken apart"
     assert coverage_of(alone(["학교"])["input_ids"], alone).is_unfit
-
-
-def _with(steps):
-    tokenizer = Tokenizer(models.WordPiece({"[UNK]": 0}, unk_token="[UNK]"))
-    if steps is not None:
-        tokenizer.normalizer = steps
-    return tokenizer

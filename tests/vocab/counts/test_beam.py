@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electrify.config.run import BeamConfig
+from electrify.config.vocab import VocabConfig
 from tests.vocab.conftest import count_words
 from vocab.counts import beam as word_counts
 from vocab.counts.beam import COUNTED, pack_words, shards_of, sum_words, write_word_counts
 from vocab.counts.words import read_batches
-from vocab.pretokenize import CUT, PlainWords, WordRules, normalizer, pre_tokenizer
+from vocab.pretokenize import CUT, PlainWords, normalizer, pre_tokenizer
 
-NOMINAL = WordRules(cuts="nominal")
+NOMINAL = VocabConfig()
 BEAM = BeamConfig()
 
 
@@ -51,7 +52,7 @@ def test_counts_equal_a_brute_force_counter(documents, write_documents, tmp_path
 def test_each_language_is_cut_by_its_own_rule(write_documents, tmp_path):
     documents = [("ko", "학교에서 먹었습니다"), ("en", "학교에서 school")]
     paths = write_documents(tmp_path / "clean", documents)
-    rules = WordRules(cuts="none", language_cuts=(("ko", "nominal"),))
+    rules = VocabConfig(pretokenizer="whitespace", pretokenizers={"ko": "kiwi"})
     words = {
         (language, word)
         for batch in read_batches(count(paths, tmp_path / "counts.parquet", rules=rules))
@@ -92,7 +93,7 @@ def test_packed_words_sum_to_what_was_written(written):
     packed = {}
     for language, counts in written:
         expected[language].update(counts)
-        for shard, words in pack_words(language, table_of(counts)).items() if counts else ():
+        for shard, words in pack_words(language, table_of(counts)).items():
             packed.setdefault(shard, []).append(words)
     for shard, streams in packed.items():
         table = sum_words(streams)
@@ -110,7 +111,7 @@ def test_a_stopped_count_resumes_with_what_was_counted(
 ):
     paths = write_documents(tmp_path / "clean", documents, 2, 5)
     whole = count(paths, tmp_path / "whole.parquet").read_bytes()
-    counted, write, calls = word_counts.count_row_group, word_counts._write_shard, []
+    counted, write, calls = word_counts._packed_counts, word_counts._write_shard, []
 
     def noted(group, rules):
         calls.append(group.number)
@@ -122,7 +123,7 @@ def test_a_stopped_count_resumes_with_what_was_counted(
             raise OSError("stopped here")
         return write(words, *rest)
 
-    monkeypatch.setattr(word_counts, "count_row_group", noted)
+    monkeypatch.setattr(word_counts, "_packed_counts", noted)
     monkeypatch.setattr(word_counts, "_write_shard", stopped)
     beam = BeamConfig(work_dir=work_dir)
     arguments = (paths, tmp_path / "again.parquet", NOMINAL, {}, beam)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocab.counts.words import WordBatch, language_totals, weighted, word_points
+from vocab.counts.words import WordBatch, language_totals, weighted
 from vocab.pretokenize import CUT
 from vocab.shards.reader import sampling_fractions
 from vocab.wordpiece.segment import Segmenter
@@ -44,14 +44,6 @@ def test_sums_beyond_double_precision_are_scaled_down():
     totals, _ = language_totals(reweighted(words, 0.5))
     assert sum(totals.values()) <= 2**52 + 10
     assert min(n for batch in reweighted(words, 0.5)() for n in batch.counts) == 1
-
-
-@given(st.lists(st.text("가ab\ud800🙂", min_size=1, max_size=4), min_size=1, max_size=5))
-def test_word_points_lead_each_word_with_a_newline(words):
-    points, of = word_points(words)
-    spelt = "".join(map(chr, points))
-    assert spelt == "".join(f"\n{word}" for word in words)
-    assert [int((of == row).sum()) for row in range(len(words))] == [len(w) + 1 for w in words]
 
 
 PIECES = ["[UNK]", "가", "나", "가나", "##가", "##나", "##가나", "a", "##a"]

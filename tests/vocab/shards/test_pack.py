@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.vocab.shard_files import SPECIAL
 from vocab.shards.files import Shard, TokenStream
-from vocab.shards.pack import PackedSequences, hash_pair, make_key, permute, uniform
+from vocab.shards.pack import PackedSequences, hash_pair, make_key, permute
 
 CLS, SEP = 2, 3
 KEY = (5, "ko")
@@ -172,14 +172,6 @@ def test_every_place_is_as_likely_and_keys_differ():
     # in a long order, neighbours have nothing to do with each other
     order = permute(1, np.arange(100_000), 100_000)
     assert abs(np.corrcoef(order[:-1], order[1:])[0, 1]) < 0.01
-
-
-def test_uniform_draws():
-    draws = uniform(make_key("u"), np.arange(100_000))
-    assert draws.min() >= 0
-    assert draws.max() < 1
-    assert draws.mean() == pytest.approx(0.5, abs=0.005)
-    assert (draws < 0.1).mean() == pytest.approx(0.1, abs=0.005)
 
 
 def test_hash_is_splitmix64():

@@ -11,7 +11,7 @@ from vocab.shards.reader import (
     Schedule,
     SequenceReader,
     sampling_fractions,
-    share_out,
+    whole_quotas,
 )
 
 FIRST_ID = {"ko": 10, "en": 110, "fr": 210}  # a language's tokens start here
@@ -69,7 +69,7 @@ def test_no_sequence_mixes_languages_and_all_are_there(folder, packing):
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
-def test_reading_goes_on_from_a_number_alone_and_ranks_get_what_one_would(folder, packing):
+def test_reading_resumes_from_a_number_alone_and_ranks_get_what_one_would(folder, packing):
     whole = batch(reader(folder, packing, 0.3), 0, 400)
     again = reader(folder, packing, 0.3)
     for first, count in [(0, 7), (390, 10), (131, 64)]:  # also with another batch size
@@ -79,18 +79,6 @@ def test_reading_goes_on_from_a_number_alone_and_ranks_get_what_one_would(folder
                 for mine, all_of in zip(part, whole, strict=True):
                     assert (mine == all_of[first : first + count][rank::num_ranks]).all()
     assert (batch(reader(folder, packing, 0.3, seed=1), 0, 400)[0] != whole[0]).any()
-
-
-@pytest.mark.parametrize("temperature", [1.0, 0.3])
-def test_a_batch_is_a_stretch_of_the_order_wherever_it_begins(folder, temperature):
-    """The order is computed in stretches of 4,096, which no batch needs to keep to."""
-    found = reader(folder, temperature=temperature)
-    for first, count in [(0, 1), (4090, 20), (4096, 4096), (100_000, 9000), (5, 0), (8192, 0)]:
-        for rank, num_ranks in [(0, 1), (2, 3)]:
-            positions = np.arange(first + rank, first + count, num_ranks)
-            indices = found.indices(first, count, rank, num_ranks)
-            assert (indices == found.schedule.indices(positions)).all()
-            assert len(indices) == len(positions)
 
 
 def test_a_language_shorter_than_a_sequence_is_left_out_and_named(folder, caplog):
@@ -147,7 +135,7 @@ def test_languages_are_drawn_by_the_power_of_their_size():
     language, _ = schedule.locate(order(schedule, 0, 2 * PERIOD))
     found = np.bincount(language, minlength=4) / (2 * PERIOD)
     assert found == pytest.approx(expected, abs=1 / PERIOD)
-    assert schedule.shares == pytest.approx(expected, abs=1 / PERIOD)
+    assert schedule.fractions == pytest.approx(expected, abs=1 / PERIOD)
     assert schedule.passes(1000)[3] == pytest.approx(1000 * expected[3] / 300, rel=1e-3)
     # and so is every stretch of the order, to within two, also across the end of a period
     for first in (0, 777, PERIOD - 50):
@@ -167,10 +155,10 @@ def test_each_language_is_read_whole_before_it_is_read_again():
         assert number == 0 or (epochs[0] != epochs[1]).any()
 
 
-def test_shares_become_whole_numbers_that_sum():
-    assert share_out(np.array([0.5, 0.25, 0.25]), 10).tolist() in ([5, 3, 2], [5, 2, 3])
-    assert share_out(np.array([1.0, 0.0]), 7).tolist() == [7, 0]
-    assert share_out(np.array([1.0, 1e-9, 1e-9]), 8).tolist() == [6, 1, 1]
+def test_fractions_become_whole_numbers_that_sum():
+    assert whole_quotas(np.array([0.5, 0.25, 0.25]), 10).tolist() in ([5, 3, 2], [5, 2, 3])
+    assert whole_quotas(np.array([1.0, 0.0]), 7).tolist() == [7, 0]
+    assert whole_quotas(np.array([1.0, 1e-9, 1e-9]), 8).tolist() == [6, 1, 1]
 
 
 @given(

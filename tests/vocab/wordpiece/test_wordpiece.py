@@ -6,14 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from tests.vocab.conftest import batches_of, count_words
+from tests.vocab.conftest import batches_of, count_words, marked, vocab_options
 from vocab.counts.words import count_characters
-from vocab.pretokenize import CUT, is_isolated, morphemes_of
-from vocab.wordpiece.learn import (
-    Training,
-    hangul_syllables,
-    train_wordpiece,
-)
+from vocab.pretokenize import CUT, is_isolated
+from vocab.wordpiece.learn import hangul_syllables, train_wordpiece
 from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 
@@ -22,16 +18,9 @@ def words(documents):
     return count_words([text for _, text in documents], lowercase=False)
 
 
-def cut(words, cuts="all"):
-    """The words with CUT between their parts."""
-    listed = sorted(words)
-    parts = morphemes_of(listed, cuts)
-    return {CUT.join(p): words[word] for word, p in zip(listed, parts, strict=True)}
-
-
-def train(words, size=600, cuts="none", min_frequency=1, **options):
-    options = {"surplus": 0.0} | options
-    return train_wordpiece(batches_of(cut(words, cuts)), Training(size, min_frequency, **options))
+def train(words, size=600, cuts="none", first_pieces=SPECIAL_TOKENS, **options):
+    options = vocab_options(size, **options)
+    return train_wordpiece(batches_of(marked(words, cuts)), options, first_pieces)
 
 
 def characters(words):
@@ -81,10 +70,9 @@ def test_every_covered_character_has_its_two_forms(words):
         assert (f"##{character}" in pieces) != is_isolated(character)
 
 
-def test_no_piece_crosses_a_border(words):
-    marked = cut(words)
-    starts = {word.split(CUT)[0] for word in marked}
-    anywhere = {part for word in marked for part in word.split(CUT)}
+def test_no_piece_crosses_a_boundary(words):
+    starts = {word.split(CUT)[0] for word in marked(words)}
+    anywhere = {part for word in marked(words) for part in word.split(CUT)}
     for piece in merged_pieces(train(words, cuts="all").pieces):
         if piece.startswith("##"):
             assert any(piece[2:] in part for part in anywhere), piece
@@ -142,16 +130,16 @@ def brute_force(words, size):
 
 
 def test_training_is_deterministic_and_ignores_the_order_of_words(words):
-    training = Training(500, 1, surplus=0.2)
+    options = vocab_options(500, surplus=0.2)
     for cuts in ("none", "nominal"):
-        batches = batches_of(cut(words, cuts))
-        first = train_wordpiece(batches, training)
+        batches = batches_of(marked(words, cuts))
+        first = train_wordpiece(batches, options)
 
         def backwards(batches=batches):
             for batch in batches():
                 yield batch._replace(words=batch.words[::-1], counts=batch.counts[::-1])
 
-        assert first == train_wordpiece(backwards, training)
+        assert first == train_wordpiece(backwards, options)
 
 
 def test_a_size_beyond_the_text_names_the_reachable_size(words):
@@ -177,7 +165,7 @@ def test_first_pieces_keep_their_ids(words, surplus):
 @given(COUNTED)
 def test_an_old_vocabulary_of_the_wanted_size_is_kept_as_it_is(words):
     base = (*SPECIAL_TOKENS, "zz", "a", "ab")
-    kept = train(words, len(base), first_pieces=base, extends=True, surplus=0.3)
+    kept = train(words, len(base), first_pieces=base, extend="old", surplus=0.3)
     assert kept.pieces == [*base]
     assert kept.num_characters == len({"a"} & set("".join(words)))
 
@@ -186,7 +174,7 @@ def test_new_characters_take_at_most_half_of_what_is_added_most_frequent_first(w
     seen = characters(words)
     base = (*SPECIAL_TOKENS, *sorted(seen, key=seen.get)[:30])
     for added in (40, 41):
-        extended = train(words, len(base) + added, first_pieces=base, extends=True, surplus=0.2)
+        extended = train(words, len(base) + added, first_pieces=base, extend="old", surplus=0.2)
         assert tuple(extended.pieces[: len(base)]) == base
         assert len(set(extended.pieces)) == len(base) + added
         new = [p for p in extended.pieces[len(base) :] if len(p.removeprefix("##")) == 1]
@@ -200,14 +188,14 @@ def test_new_characters_take_at_most_half_of_what_is_added_most_frequent_first(w
         caplog.clear()
 
 
-def test_pieces_that_cross_borders_are_pruned_first():
-    # 명의 was seen as a word of its own, so ##명의 is learnt, and taken across the border of 3명|의
+def test_pieces_that_cross_boundaries_are_pruned_first():
+    # 명의 was seen as a word of its own, so ##명의 is learnt, and taken across that of 3명|의
     words = {f"{n}명{CUT}의": 9 for n in "일이삼사오"} | {"차명의": 500, "가차명의": 90}
     for size, surplus, max_crossing, is_kept in (
         *((26, 0.0, 0.1, True), (25, 0.05, 0.1, False), (25, 0.05, 1.0, True)),
     ):
-        training = Training(size, 1, surplus=surplus, max_crossing=max_crossing)
-        pieces = train_wordpiece(batches_of(words), training).pieces
+        options = vocab_options(size, surplus=surplus, max_crossing=max_crossing)
+        pieces = train_wordpiece(batches_of(words), options).pieces
         assert ("##명의" in pieces) == is_kept
 
 
