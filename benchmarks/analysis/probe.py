@@ -15,13 +15,11 @@ from benchmarks.analysis.report import (
     RANDOM_INIT,
     Figures,
     LayerFigure,
-    add_parts,
-    markdown_of,
     sections_of,
 )
 from benchmarks.encoder import load_encoder
 from benchmarks.results.run_folder import PROBE
-from benchmarks.results.table import markdown_text
+from benchmarks.results.table import add_parts, markdown_parts, markdown_text
 from benchmarks.tasks.texts import texts_of_name
 from electrify.config.evaluate import Role
 from electrify.page.page import Page
@@ -75,7 +73,7 @@ def probe(
     for heading, parts in sections_of(figures).items():
         page.heading(heading)
         add_parts(page, parts)
-        markdown += [f"# {heading}", *markdown_of(parts)]
+        markdown += [f"# {heading}", *markdown_parts(parts)]
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / f"{PROBE}.json", record)
     write_text(folder / f"{PROBE}.md", "\n\n".join(markdown) + "\n")

@@ -1,16 +1,15 @@
 """Figures of `electrify probe` on a page and in Markdown: planted mistakes and layers."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.analysis.plant import KINDS
 from benchmarks.results.results import percent
 from benchmarks.results.run_folder import Json
-from benchmarks.results.table import Table
+from benchmarks.results.table import Part, Table
 from benchmarks.statistics.uncertainty import Estimate
-from electrify.page.page import Page
 
 MODEL, RANDOM_INIT = "model", "random-init"  # networks
 AUC, RECALL = "auc", "recall at 1%"
@@ -91,9 +90,6 @@ def _estimate(record: Json) -> Estimate:
     return Estimate(**values)
 
 
-Part = str | Table | Callable[[Page], None]  # a paragraph, a table or a plot
-
-
 def sections_of(figures: Figures) -> dict[str, list[Part]]:
     """The sections that have something to show, by title."""
     sections = {
@@ -101,26 +97,6 @@ def sections_of(figures: Figures) -> dict[str, list[Part]]:
         "What the network knows": list(_layers(figures.layers)),
     }
     return {title: parts for title, parts in sections.items() if parts}
-
-
-def add_parts(page: Page, parts: Sequence[Part]) -> None:
-    """Append a section to a page."""
-    for part in parts:
-        if isinstance(part, str):
-            page.paragraph(part)
-        elif isinstance(part, Table):
-            part.add_to(page)
-        else:
-            part(page)
-
-
-def markdown_of(parts: Sequence[Part]) -> list[str]:
-    """Paragraphs and tables of a section; plots are left out."""
-    return [
-        part if isinstance(part, str) else "\n".join([f"## {part.caption}", "", *part.markdown()])
-        for part in parts
-        if isinstance(part, str | Table)
-    ]
 
 
 def _interval(estimate: Estimate) -> str | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.analysis.report import Part, add_parts, read_figures, sections_of
+from benchmarks.analysis.report import read_figures, sections_of
 from benchmarks.leakage.report import add_leakage, leakage_rows
 from benchmarks.report.curves import (
     add_curves,
@@ -31,9 +31,9 @@ from benchmarks.report.stages import (
     add_vocabulary,
     missing,
 )
-from benchmarks.report.summary import summary_blocks
+from benchmarks.report.summary import summary_of
 from benchmarks.results.run_folder import RunFolder, has_stages, read_run
-from benchmarks.results.table import markdown_text, record_lines
+from benchmarks.results.table import Part, add_parts, markdown_text, record_lines
 from benchmarks.statistics.comparison import Against, Baseline, between, resolve_baseline, within
 from electrify.page.page import Page
 from electrify.stage.folder import remove_torn, write_text
@@ -67,14 +67,12 @@ def report(
     runs = [read_run(folder) for folder in folders]
     names = _names(runs)
     compared_with = resolve_baseline(baseline, runs, names)
-    of_run = {name: within(run, compared_with) for name, run in zip(names, runs, strict=True)}
     one = runs[0] if len(runs) == 1 else None
-    compared = of_run[names[0]] if one else between(runs, names, compared_with)
-    summary = summary_blocks(runs, names, compared)
+    compared = within(one, compared_with) if one else between(runs, names, compared_with)
+    summary = summary_of(runs, names, compared)
     title = ", ".join(names)
     page = Page(title, _SUBTITLE)
-    for block in summary:
-        block.add(page)
+    summary.add_to(page)
     if one:
         add_mean_curve(page, one)
     else:
@@ -83,13 +81,12 @@ def report(
             add_side_by_side(page, runs, names)
         add_noise_side_by_side(page, runs, names)
     for run, name in zip(runs, names, strict=True):
-        prefix = "" if one else f"{name}: "
-        for heading, add in _sections(run, of_run[name], data_dirs, with_texts).items():
-            with page.fold(prefix + heading, is_section=True):
+        sections = _sections(run, within(run, compared_with), data_dirs, with_texts)
+        for heading, add in sections.items():
+            with page.fold(heading if one else f"{name}: {heading}", is_section=True):
                 add(page, run)
-    blocks = [f"# {markdown_text(title)}", _SUBTITLE, *(block.markdown for block in summary)]
-    if one:
-        blocks += noise_blocks(one)
+    blocks = [f"# {markdown_text(title)}", _SUBTITLE, *summary.markdown()]
+    blocks += noise_blocks(one) if one else []
     target.mkdir(parents=True, exist_ok=True)
     with stage_lock(target / "report"):
         remove_torn(target.glob("report.*"))
@@ -121,8 +118,8 @@ def _sections(
         "Leakage": lambda page, run: add_leakage(page, run, with_texts),
     }
     if run.probe:
-        for title, parts in sections_of(read_figures(run.probe)).items():
-            sections[title] = probed(parts)
+        figures = sections_of(read_figures(run.probe))
+        sections |= {title: probed(parts) for title, parts in figures.items()}
     if has_stages(run):
         sections |= {
             "The model": add_model,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.report.published import TEXTS
 from benchmarks.results.run_folder import Json, RunFolder
 from benchmarks.results.table import Table, short
 from electrify.config.load import toml_value
@@ -26,7 +27,6 @@ _MEANINGS: Mapping[str, str] = _TABLES["meanings"]
 _LAYER = "probe_layer_"
 _COMPARED = "generator_loss generator_accuracy language_loss language_accuracy discriminator_loss "
 _COMPARED += "rtd_loss replaced_fraction rtd_accuracy rtd_auc tokens parameters seconds flops_paper"
-_MAX_SOURCES = 30
 _KEPT = ("documents_in", "documents_kept", "characters_in", "characters_kept")
 _KEPT_HEADERS = ("documents in", "kept", "characters in", "kept", "characters kept, %")
 
@@ -60,43 +60,39 @@ def _words(key: str) -> str:
 def add_model(page: Page, run: RunFolder) -> None:
     """What the network is and what its pretraining cost."""
     options, summary = run.config("pretrain"), run.summary
-    rows: list[tuple[str, Any]] = []
+    rows: dict[str, Any] = {}
     count = summary["parameters"] if summary else {"generator": 1}
     if options:
-        generator = options["generator_hidden_fraction"]
-        rows += [
-            ("size", options["size"]),
-            (
-                "discriminator",
+        width = f"{options['generator_hidden_fraction']:.3g} of the discriminator's width"
+        rows |= {
+            "size": options["size"],
+            "discriminator": (
                 f"{options['num_hidden_layers']} layers, hidden {options['hidden_size']}, "
-                f"{options['num_attention_heads']} heads, embedding {options['embedding_size']}",
+                f"{options['num_attention_heads']} heads, embedding {options['embedding_size']}"
             ),
-            ("objective", options["objective"]),
-            (
-                "generator",
-                f"{generator:.3g} of the discriminator's width" if count["generator"] else None,
-            ),
-            ("sequence length", options["sequence_length"]),
-        ]
+            "objective": options["objective"],
+            "generator": width if count["generator"] else None,
+            "sequence length": options["sequence_length"],
+        }
     if summary:
-        rows += [
-            ("vocabulary", summary.get("vocab_size")),
-            ("parameters of the discriminator", count["discriminator"]),
-            ("parameters of the generator", count["generator"] or None),
-            ("parameters trained, shared ones once", count["trained"]),
-            ("pretraining steps", summary["num_steps"]),
-            ("tokens seen", summary["tokens"]),
-            ("training FLOPs in matrix products", short(summary.get("flops_matmul"))),
-            ("training FLOPs, the paper's count", short(summary.get("flops_paper"))),
-            ("training FLOPs, 6 × parameters × tokens", short(summary.get("flops_6nd"))),
-            ("pretraining time", duration(summary["seconds"])),
-            ("tokens per second", round(summary["tokens_per_second"])),
-            ("device", summary["device"]),
-            ("peak memory (MB)", run.manifests.get("pretrain", {}).get("peak_memory_mb")),
-        ]
+        rows |= {
+            "vocabulary": summary.get("vocab_size"),
+            "parameters of the discriminator": count["discriminator"],
+            "parameters of the generator": count["generator"] or None,
+            "parameters trained, shared ones once": count["trained"],
+            "pretraining steps": summary["num_steps"],
+            "tokens seen": summary["tokens"],
+            "training FLOPs in matrix products": short(summary.get("flops_matmul")),
+            "training FLOPs, the paper's count": short(summary.get("flops_paper")),
+            "training FLOPs, 6 × parameters × tokens": short(summary.get("flops_6nd")),
+            "pretraining time": duration(summary["seconds"]),
+            "tokens per second": round(summary["tokens_per_second"]),
+            "device": summary["device"],
+            "peak memory (MB)": run.manifests.get("pretrain", {}).get("peak_memory_mb"),
+        }
     if not rows:
         page.paragraph("Not pretrained yet. Run: electrify pretrain CONFIG")
-    Table(["", "value"], [row for row in rows if row[1] is not None]).add_to(page)
+    Table(["", "value"], [row for row in rows.items() if row[1] is not None]).add_to(page)
 
 
 def curve(run: RunFolder, kind: str, metric: str, over: str = "step", language: str = "") -> Points:
@@ -135,11 +131,9 @@ def add_pretraining(page: Page, run: RunFolder) -> None:
             _add_plot(page, plot["title"], curves, plot)
         if metric == "rtd_auc":
             _add_detection(page, run)
-    layers = {name for record in run.metrics for name in record if name.startswith(_LAYER)}
-    probes = {
-        f"layer {name.removeprefix(_LAYER)}": curve(run, "valid", name)
-        for name in sorted(layers, key=lambda name: int(name.removeprefix(_LAYER)))
-    }
+    names = {name for record in run.metrics for name in record if name.startswith(_LAYER)}
+    layers = sorted(int(name.removeprefix(_LAYER)) for name in names)
+    probes = {f"layer {layer}": curve(run, "valid", f"{_LAYER}{layer}") for layer in layers}
     _add_plot(page, "Frozen probe", probes, {"label": "macro-F1"})
     _add_languages(page, run)
 
@@ -255,44 +249,26 @@ def add_side_by_side(page: Page, runs: Sequence[RunFolder], names: Sequence[str]
 
 
 def add_corpus(page: Page, run: RunFolder) -> None:
-    """Documents and characters in and kept, by language and by source, and why texts went."""
+    """Documents and characters in and kept by language, and why documents were removed."""
     if missing(page, run, "clean", "The corpus"):
         return
-    sources = run.corpus.get("sources", [])
     sums: dict[str, Counter[str]] = {}
-    for source in sources:
+    for source in run.corpus.get("sources", []):
         of_language = sums.setdefault(source["language"], Counter())
         of_language.update({key: source.get(key, 0) for key in _KEPT})
-    page.table(["language", *_KEPT_HEADERS], [(name, *_kept(sums[name])) for name in sums])
-    largest = sorted(sources, key=lambda source: -source.get("characters_in", 0))
-    hidden = len(largest[_MAX_SOURCES:])
     page.table(
-        ["language", "source", *_KEPT_HEADERS],
-        [(s["language"], s["source"], *_kept(s)) for s in largest[:_MAX_SOURCES]],
-        f"Sources, without the {hidden:,} smallest" if hidden else "Sources",
+        ["language", *_KEPT_HEADERS],
+        [
+            (name, *map(of.get, _KEPT), f"{100 * of[_KEPT[3]] / max(1, of[_KEPT[2]]):.1f} %")
+            for name, of in sums.items()
+        ],
     )
-    for title, name in (
-        ("Removed documents", "removed"),
-        ("Rows that could not be read", "malformed"),
-    ):
-        counts: Counter[tuple[str, str]] = Counter()
-        for entry in run.corpus.get(name, []):
-            counts[_words(entry["reason"]), entry["language"]] += entry["documents"]
-        rows = [(reason, language, n) for (reason, language), n in counts.most_common()]
-        Table(["reason", "language", "documents"], rows, title).add_to(page)
-        if not counts:
-            page.paragraph(f"{title}: none.")
-    altered = sorted(run.corpus.get("altered", {}).items(), key=lambda rule: -rule[1])
-    title = "Kept documents that a rule changed"
-    Table(["rule", "documents changed"], altered, title).add_to(page)
-    page.paragraph("More, with samples: clean/report.html.")
-
-
-def _kept(counts: Json) -> tuple[object, ...]:
-    """Cells under `_KEPT_HEADERS`."""
-    came, kept = counts.get("characters_in"), counts.get("characters_kept")
-    fraction = f"{100 * kept / came:.1f} %" if came and kept is not None else None
-    return (*map(counts.get, _KEPT), fraction)
+    removed: Counter[tuple[str, str]] = Counter()
+    for entry in run.corpus.get("removed", []):
+        removed[_words(entry["reason"]), entry["language"]] += entry["documents"]
+    rows = [(reason, language, n) for (reason, language), n in removed.most_common()]
+    Table(["reason", "language", "documents"], rows, "Removed documents").add_to(page)
+    page.paragraph("More, by source and with samples: clean/report.html.")
 
 
 def add_vocabulary(page: Page, run: RunFolder) -> None:
@@ -306,8 +282,7 @@ def add_vocabulary(page: Page, run: RunFolder) -> None:
     page.table(
         ["language", *_TABLES["vocabulary"].values()],
         [(name, *map(own.get, _TABLES["vocabulary"])) for name, own in languages.items()],
-        "With fewer pieces per word (fertility) a sequence holds more text; [UNK] stands for what "
-        "the vocabulary lacks. Each word weighs as often as it occurs.",
+        TEXTS["vocabulary"],
     )
     page.paragraph("What the pieces are, with samples: vocab/report.html.")
 
@@ -338,11 +313,7 @@ def add_stages(page: Page, run: RunFolder) -> None:
         for library, version in manifest["versions"].items():
             used.setdefault(library, {})[version] = None
     page.table(["library", "version"], [(n, ", ".join(v)) for n, v in sorted(used.items())])
-    page.paragraph(
-        f"To make the run again, save the config below as configs/{run.name}.toml and run: "
-        f"electrify run configs/{run.name}.toml. The Beam runner and the folder of benchmark data "
-        "are not recorded: add them where they are not the defaults."
-    )
+    page.paragraph(TEXTS["run_again"].format(name=run.name))
     page.code(f"The resolved config of {run.name}", config_toml(run))
 
 
