@@ -34,7 +34,6 @@ class Claim:
 
     @property
     def text(self) -> str:
-        """As the file has it."""
         return f"{self.better} {'=' if self.is_equality else '>'} {self.worse}"
 
 
@@ -96,12 +95,10 @@ class Grid(Section):
         return self
 
     def config(self, overrides: Sequence[str]) -> RunConfig:
-        """The base with these options changed, as `--set` takes them."""
         return load_config(self.base, overrides)
 
     @property
     def claims(self) -> list[Claim]:
-        """The claims of all experiments."""
         return [
             read_claim(text, experiment.source or label)
             for label, experiment in self.experiments.items()
@@ -158,12 +155,10 @@ class Run:
 
     @property
     def label(self) -> str:
-        """As logs and reports name it."""
         return f"{self.variant}, seed {self.seed}"
 
     @property
     def folder(self) -> Path:
-        """The run's folder."""
         return output_dir(self.config)
 
     @property

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Template
+
 from benchmarks.encoder import generator_of
 from benchmarks.finetune.kept import ABOUT, kept_folders, read_kept
 from benchmarks.onnx.export import (
@@ -215,9 +217,8 @@ def _judge(family: Family, name: str, force: bool) -> Judged:
             losses, reasons = _measured(family, bits, kept, scratch)
         is_written = force or not reasons
         sizes = {n: (scratch / f"{n}.onnx").stat().st_size for n in family.files}
-        if is_written:
-            for subject, file in family.files.items():
-                shutil.move(scratch / f"{subject}.onnx", file.with_name(f"model.{name}.onnx"))
+        for subject, file in family.files.items() if is_written else ():
+            shutil.move(scratch / f"{subject}.onnx", file.with_name(f"model.{name}.onnx"))
     if reasons:
         way = "written all the same, as asked" if force else "not written (--force writes it)"
         warn(f"{family.name}, {name}: {'; '.join(reasons)}: {way}")
@@ -243,9 +244,6 @@ def _measured(
     return losses, reasons
 
 
-# --- the card -------------------------------------------------------------------------------------
-
-
 def front_matter(network: Path) -> str:
     """That of the network's model card, which may stand one folder up: it has the licence."""
     cards = (place / CARD for place in (network, network.parent))
@@ -268,44 +266,37 @@ def write_card(
         {"network": network, **{f"length {length}": f"{of:.1e}" for length, of in by.items()}}
         for network, by in differences.items()
     ]
-    lines = [
-        f"{metadata}# {name}, ONNX",
-        "",
-        "`model.onnx` is in single precision. Inputs are `input_ids`, `attention_mask` and "
-        "`token_type_ids`, each (batch, length) int64. Largest difference of any output to torch:",
-        "",
-        *record_lines(rows),
-        *(line for each in judged for line in _variant_lines(name, each)),
-        "",
-        f"A variant is written if no score loses more than {percent(MAX_LOST)} points and "
-        f"{percent(MIN_AGREEMENT)} % of the predictions or more are those of fp32 (of a sequence, "
-        "of its tags; masked tokens are scored alone). Lost: fp32 less "
-        "int8, in points, with the 95 % interval over examples. Each row was predicted alone: in a "
-        "batch the scales of the activations depend on the other rows. Scored on one thread of "
-        f"{machine}. On processors that are not named here nothing was measured.",
-    ]
-    write_text(folder / CARD, "\n".join(lines) + "\n")
+    template = Template(
+        Path(__file__).with_name("card.md").read_text(encoding="utf-8"),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    text = template.render(
+        metadata=metadata,
+        name=name,
+        differences="\n".join(record_lines(rows)),
+        judged=judged,
+        about=ABOUT_INT8,
+        losses={each.variant: "\n".join(_loss_lines(each.losses)) for each in judged},
+        max_lost=percent(MAX_LOST),
+        min_agreement=percent(MIN_AGREEMENT),
+        machine=machine,
+    )
+    write_text(folder / CARD, text)
 
 
-def _variant_lines(name: str, judged: Judged) -> list[str]:
-    state = f"`model.{judged.variant}.onnx`" if judged.is_written else "not written"
-    about = f"{ABOUT_INT8[judged.variant]}. {judged.bytes[name] / 1e6:.2f} MB."
-    lines = ["", f"## {judged.variant}: {state}", "", about, ""]
-    if judged.problems:
-        how = "**Written by force, although**" if judged.is_written else "Not written, because"
-        lines += [f"{how} {'; '.join(judged.problems)}.", ""]
-    if judged.kept:
-        lines += [f"In fp32: {', '.join(f'`{module}`' for module in judged.kept)}.", ""]
-    rows = [
-        {
-            "scored on": loss.benchmark,
-            "metric": loss.metric,
-            "fp32": percent(loss.fp32),
-            "int8": percent(loss.int8),
-            "lost": percent(loss.lost.value),
-            "95 % interval": loss.lost.text(),
-            "agreement": f"{percent(loss.agreement)} % of {loss.num_units:,} {loss.unit}",
-        }
-        for loss in judged.losses
-    ]
-    return [*lines, *record_lines(rows)]
+def _loss_lines(losses: Sequence[Loss]) -> list[str]:
+    return record_lines(
+        [
+            {
+                "scored on": loss.benchmark,
+                "metric": loss.metric,
+                "fp32": percent(loss.fp32),
+                "int8": percent(loss.int8),
+                "lost": percent(loss.lost.value),
+                "95 % interval": loss.lost.text(),
+                "agreement": f"{percent(loss.agreement)} % of {loss.num_units:,} {loss.unit}",
+            }
+            for loss in losses
+        ]
+    )
