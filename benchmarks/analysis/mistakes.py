@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.analysis.inspect import (
-    bracketed,
     bundled_sentences,
     bundled_threshold,
     examine,
@@ -234,7 +233,7 @@ def marked_lines(model: str, language: str) -> list[str]:
             is_marked = any(s.word.start < stop and start < s.word.stop for s in finding.suspicions)
             right, wrong = planted.clean[slice(*planted.before)], planted.text[start:stop]
             example = f"{wrong} for {right} is{'' if is_marked else ' not'}"
-            (marked if is_marked else missed).append((example, bracketed(finding)))
+            (marked if is_marked else missed).append((example, finding.bracketed))
         count = len(marked) + len(missed)
         example, text = (marked if len(marked) > len(missed) else missed)[0]
         lines += [f"{len(marked)} of {count} {title} are marked; {example}:", f"    {text}"]

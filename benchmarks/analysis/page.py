@@ -31,23 +31,14 @@ from benchmarks.analysis.reader import Reader
 from benchmarks.encoder import generator_of
 from benchmarks.onnx.export import REPLACED, VOCABULARY, export_onnx, open_session, require_onnx
 from benchmarks.onnx.quantize import quantize
+from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from electrify.system.unknown import coverage_of, warn_of_unknown
 
 FALSE_ALARMS = (0.02, 0.05, 0.1)  # that a visitor chooses from
-EXAMPLES = {
-    "Hangul": (
-        "이 영화는 정말 재미있게 봤습니다. 배우들의 세금이 훌륭했어요.",
-        "봄이 오면 공원에 금리가 피고 사람들이 산책을 나온다.",
-        "이 영화는 정말 재미있게 봤습니다. 배우들의 연기가 훌륭했어요.",
-    ),
-    "Latin": (
-        "In spring the taxes open and people walk in the park.",
-        "In spring the flowers open and people walk in the park.",
-    ),
-}
 SOURCE = Path(__file__).with_name("browser")
+_EXAMPLES = read_toml(Path(__file__).with_name("texts.toml"))["examples"]
 _LANGUAGES = {"Hangul": "ko", "Latin": "en"}
 _FAR, _MAX_OTHERS = 0.05, 0.01  # of a probability; of the words
 _OWN = ("index.html", "page.css", "words.js", "detector.js", "page.js")
@@ -198,7 +189,7 @@ def page_settings(reader: Reader, inputs: Sequence[str]) -> dict[str, Any]:
         "special": sorted(tokenizer.all_special_ids),
         "levels": list(FALSE_ALARMS),
         "thresholds": thresholds,
-        "examples": [{"text": text, "lang": _LANGUAGES[best]} for text in EXAMPLES[best]],
+        "examples": [{"text": text, "lang": _LANGUAGES[best]} for text in _EXAMPLES[best]],
     }
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from benchmarks.analysis.plant import KINDS
@@ -10,27 +11,11 @@ from benchmarks.results.results import percent
 from benchmarks.results.run_folder import Json
 from benchmarks.results.table import Part, Table
 from benchmarks.statistics.uncertainty import Estimate
+from electrify.storage.files import read_toml
 
 MODEL, RANDOM_INIT = "model", "random-init"  # networks
 AUC, RECALL = "auc", "recall at 1%"
-_METRICS = {
-    AUC: "AUC against the other words of the sentence",
-    RECALL: "Recall where 1 % of right words are flagged",
-}
-_HOW_MISTAKES = (
-    "One mistake is planted in each right sentence. A word is as suspicious as its most suspicious "
-    "piece. AUC: chance that a mistake is more suspicious than another word of its sentence. "
-    "Recall: at the threshold above which stand 1 % of the words of right sentences. "
-    "In parentheses: 95 % intervals over sentences, each alone. All in percent; guessing has an "
-    "AUC of 50."
-)
-_HOW_PROBES = (
-    "A probe is logistic regression on frozen hidden states: of a piece for part of speech, of the "
-    "mean over the sentence's pieces for the rest. The control task gives every type (piece, "
-    "number of words, last word) a random label. Selectivity is the accuracy less that on the "
-    "control task. Labels are equally frequent. Layer 0 is the embeddings. Intervals are over "
-    "seeds. The best layer is chosen on the examples that it is scored on."
-)
+_TEXTS = read_toml(Path(__file__).with_name("texts.toml"))
 
 
 @dataclass(frozen=True)
@@ -121,8 +106,8 @@ def _mistakes(figures: Sequence[MistakeFigure]) -> Iterator[Part]:
         "AUC, percent",
         {name: [100 * e.half_width for e in of] for name, of in aucs.items()},
     )
-    yield _HOW_MISTAKES
-    for metric, title in _METRICS.items():
+    yield _TEXTS["mistakes"]
+    for metric, title in _TEXTS["metrics"].items():
         rows: dict[str, dict[str, object]] = {}  # a row a kind, a column a detector
         for m in figures:
             if m.metric == metric:
@@ -155,7 +140,7 @@ def _layers(figures: Sequence[LayerFigure]) -> Iterator[Part]:
         for name, best in ((name, _best(of)) for name, of in model.items())
     ]
     yield f"The highest measured selectivity: {', '.join(parts)}."
-    yield _HOW_PROBES
+    yield _TEXTS["layers"]
     rows = [
         {
             "property": name,

@@ -145,7 +145,7 @@ class Summary:
         return any(
             split.touched
             for run in self.runs
-            if run.leakage and score in scores_of(run) and not score.encoder
+            if run.leakage and any(score is own for own in scores_of(run)) and not score.encoder
             for task in run.leakage.tasks
             if task.task == score.first.task
             for split in task.splits
