@@ -7,6 +7,7 @@ the same threshold in this sense: the fraction of words of right sentences above
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -21,14 +22,14 @@ from benchmarks.analysis.inspect import (
 from benchmarks.analysis.korean import analyse, word_spans
 from benchmarks.analysis.plant import Planted, plant_evenly, words_by_form
 from benchmarks.analysis.reader import Ids, Reader, TokenizedText
-from benchmarks.analysis.report import AUC, RECALL, MistakeFigure
 from benchmarks.metrics.detection import auc, recall_above, threshold_at
 from benchmarks.metrics.weighted import Floats
-from benchmarks.statistics.uncertainty import estimate, resample_scores
+from benchmarks.statistics.uncertainty import Estimate, estimate, resample_scores
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log
 
 FALSE_ALARMS = 0.01
+AUC, RECALL = "auc", "recall at 1%"
 _DOCUMENTS = 1000  # tokenised at once
 
 # of texts: the suspicion of each piece, (N,) of each
@@ -135,7 +136,15 @@ def _documents(path: Path) -> Iterator[list[str]]:
                 yield part
 
 
-# --- figures --------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class MistakeFigure:
+    """One figure with its interval over sentences."""
+
+    kind: str
+    num_sentences: int
+    detector: str
+    metric: str
+    estimate: Estimate
 
 
 def mistake_figures(
@@ -203,7 +212,7 @@ def _touched(mistake: Planted) -> list[int]:
     return [n for n, (start, end) in enumerate(spans) if start < last and end > first]
 
 
-# --- what `electrify run` says of its discriminator -----------------------------------------------
+# What `electrify run` says of its discriminator.
 
 _SCRIPTS = {"ko": "Hangul", "en": "Latin"}  # of the bundled sentences
 _SHOWN = {"particle-form": "wrong forms of particles", "exchanged-word": "exchanged words"}
@@ -225,16 +234,15 @@ def marked_lines(model: str, language: str) -> list[str]:
     analysed = analyse(sentences) if language == "ko" else []
     words = words_by_form(analysed)
     for kind, title in _SHOWN.items() if analysed else ():
-        marked: list[tuple[str, str]] = []  # example and line of a mistake
-        missed: list[tuple[str, str]] = []
+        outcomes: dict[bool, list[str]] = {True: [], False: []}  # a text by whether it is marked
         for planted in plant_evenly(kind, analysed, words, len(analysed), seed=0):
             finding = examine(reader, planted.text, threshold, has_attributions=False)
             start, stop = planted.after
             is_marked = any(s.word.start < stop and start < s.word.stop for s in finding.suspicions)
             right, wrong = planted.clean[slice(*planted.before)], planted.text[start:stop]
             example = f"{wrong} for {right} is{'' if is_marked else ' not'}"
-            (marked if is_marked else missed).append((example, finding.bracketed))
-        count = len(marked) + len(missed)
-        example, text = (marked if len(marked) > len(missed) else missed)[0]
-        lines += [f"{len(marked)} of {count} {title} are marked; {example}:", f"    {text}"]
+            outcomes[is_marked].append(f"{example}:\n    {finding.bracketed}")
+        marked, missed = len(outcomes[True]), len(outcomes[False])
+        shown = outcomes[marked > missed][0]
+        lines += f"{marked} of {marked + missed} {title} are marked; {shown}".split("\n")
     return lines

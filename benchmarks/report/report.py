@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.analysis.report import read_figures, sections_of
+from benchmarks.analysis.probe import read_figures, sections_of
 from benchmarks.leakage.report import add_leakage, leakage_rows
 from benchmarks.report.curves import (
     add_curves,
