@@ -30,7 +30,7 @@ from benchmarks.analysis.inspect import (
 from benchmarks.analysis.reader import Reader
 from benchmarks.encoder import generator_of
 from benchmarks.onnx.export import REPLACED, VOCABULARY, export_onnx, open_session, require_onnx
-from benchmarks.onnx.quantize import quantize
+from benchmarks.onnx.int8 import quantize
 from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 from electrify.system.progress import log

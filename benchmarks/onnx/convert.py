@@ -30,21 +30,23 @@ from benchmarks.onnx.export import (
     sample,
     task_network,
 )
-from benchmarks.onnx.gate import (
+from benchmarks.onnx.int8 import ABOUT as ABOUT_INT8
+from benchmarks.onnx.int8 import (
     MAX_LOST,
     MIN_AGREEMENT,
     MIN_TASKS,
+    VARIANTS,
     Benchmark,
+    Bits,
     Loss,
     Subject,
     choose_kept,
     measure,
     problems,
+    quantize,
     task_benchmark,
     token_benchmark,
 )
-from benchmarks.onnx.quantize import ABOUT as ABOUT_INT8
-from benchmarks.onnx.quantize import VARIANTS, Bits, quantize
 from benchmarks.results.results import percent
 from benchmarks.results.table import record_lines
 from benchmarks.tasks.data import data_dirs, dir_of, load_data

@@ -1,8 +1,10 @@
 """Networks as ONNX files, each compared with torch on real text before it is written."""
 
 import json
+import logging
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +24,6 @@ from benchmarks.encoder import (
     open_model,
 )
 from benchmarks.finetune.kept import ABOUT, Kept, read_kept
-from benchmarks.onnx.quantize import errors_alone
 from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.heads.spans import SpanHead
 from electrify.system.outcome import UserError
@@ -169,6 +170,18 @@ def _converted(network: Network) -> Any:
         )
     assert program is not None
     return program.model_proto
+
+
+@contextmanager
+def errors_alone(name: str | None = None) -> Iterator[None]:
+    """Without the warnings of a logger; None: of all."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _name_after_modules(graph: Any) -> None:

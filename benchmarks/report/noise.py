@@ -151,7 +151,7 @@ def _parts(encoder: Noise) -> Iterator[Part]:
         rows = [_condition_row(condition) for condition in encoder.conditions]
         yield _folded("Robustness: all figures", [Table.of(rows)])
         rows = [_kind_row(kind) for kind in dict.fromkeys(condition.kind for condition in own)]
-        yield _folded("Robustness: the kinds, and the rows that were read", [Table.of(rows)])
+        yield _folded("Robustness: the kinds", [Table.of(rows)])
     if gaps := encoder.own_gaps:
         yield _TEXTS["fairness"].format(tests=len(gaps), alpha=ALPHA)
         rows = [
@@ -209,15 +209,8 @@ def _condition_row(c: Condition) -> Record:
 
 def _kind_row(name: str) -> Record:
     kind = KINDS[name]
-    read = kind.read
-    return {
-        "kind": name,
-        "what changes": kind.places,
-        "why the label should stay": kind.keeps_label,
-        "rows read": read.get("rows"),
-        "label lost": read.get("changed"),
-        "of, at": f"{read['task']}, {read['strength']:g}" if read else None,
-    }
+    about = {"kind": name, "what changes": kind.places}
+    return about | {"why the label should stay": kind.keeps_label}
 
 
 def drop_table(encoder: Noise, caption: str = "") -> Table:
@@ -284,27 +277,3 @@ def gap_table(gaps: Sequence[Gap], caption: str = "") -> Table:
             }
         )
     return Table.of(rows, caption)
-
-
-def add_noise_side_by_side(page: Page, runs: Sequence[RunFolder], names: Sequence[str]) -> None:
-    """The drops of several encoders: the mean over the tasks that all of them have, in points."""
-    columns = {
-        encoder.label or name: encoder.own
-        for run, name in zip(runs, names, strict=True)
-        for encoder in noise_of(run)
-        if encoder.own
-    }
-    if len(columns) < 2:
-        return
-    tasks = set.intersection(*({c.task for c in of} for of in columns.values()))
-    rows = []
-    for key in dict.fromkeys((c.kind, c.strength) for of in columns.values() for c in of):
-        row: dict[str, object] = {"kind": key[0], "strength": f"{key[1]:g}"}
-        for name, of in columns.items():
-            some = [c for c in of if (c.kind, c.strength) == key and c.task in tasks]
-            drops, pieces = [c.drop for c in some], [c.pieces_factor for c in some]
-            row[name] = f"{100 * statistics.fmean(drops):+.1f}" if some else None
-            row[f"{name}, pieces"] = f"{statistics.fmean(pieces):.2f}" if some else None
-        rows.append(row)
-    with page.fold("Probes side by side", is_section=True):
-        page.records(rows, f"Mean drop in points over {', '.join(sorted(tasks))}")

@@ -318,25 +318,31 @@ def _decided(encoders: Sequence[Encoder], compared: Sequence[Against]) -> set[tu
 def _published_cells(first: Mapping[str, TaskScore], tasks: Sequence[str]) -> dict[str, list[Cell]]:
     """By model: those of each published table whose mean over the shared tasks is nearest to
     ours."""
+    metrics = {task: score.first.metric for task, score in first.items()}
     cells: dict[str, list[Cell]] = {}
     for models in published_tables():
-        ranked: list[tuple[int, float, str, dict[str, PublishedScore]]] = []
-        for model, scores in models.items():
-            shared = {
-                s.task: s
-                for s in scores
-                if s.task in first and first[s.task].first.metric == s.metric
-            }
-            if shared and model not in cells:
-                gaps = [s.value - first[t].pretrained.mean for t, s in shared.items()]
-                ranked.append((-len(shared), abs(statistics.fmean(gaps)), model, shared))
-        for _, _, model, shared in sorted(ranked, key=lambda r: r[:3])[:_NUM_PUBLISHED]:
-            marks = {t: "†" * bool(differences_to(first[t].first, s)) for t, s in shared.items()}
-            cells[model] = [
-                Cell(percent(shared[task].value, 1) + marks[task]) if task in shared else _DASH
-                for task in tasks
-            ]
+        shared = {
+            model: {s.task: s for s in scores if metrics.get(s.task) == s.metric}
+            for model, scores in models.items()
+            if model not in cells
+        }
+
+        def distance(
+            model: str, shared: Mapping[str, Mapping[str, PublishedScore]] = shared
+        ) -> tuple[int, float, str]:
+            gaps = [s.value - first[t].pretrained.mean for t, s in shared[model].items()]
+            return -len(gaps), abs(statistics.fmean(gaps)), model
+
+        for model in sorted(filter(shared.get, shared), key=distance)[:_NUM_PUBLISHED]:
+            cells[model] = [_published_cell(first, shared[model].get(task)) for task in tasks]
     return cells
+
+
+def _published_cell(first: Mapping[str, TaskScore], score: PublishedScore | None) -> Cell:
+    if score is None:
+        return _DASH
+    mark = "†" * bool(differences_to(first[score.task].first, score))
+    return Cell(percent(score.value, 1) + mark)
 
 
 # The section of a page.

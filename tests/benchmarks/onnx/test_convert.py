@@ -13,10 +13,10 @@ import pytest
 from onnx import numpy_helper
 
 from benchmarks.encoder import open_model
-from benchmarks.onnx import convert, gate
+from benchmarks.onnx import convert, int8
 from benchmarks.onnx.convert import Family, write_card
 from benchmarks.onnx.export import REPLACED, VOCABULARY, Exported
-from benchmarks.onnx.gate import Benchmark, Loss, Subject, problems, token_benchmark
+from benchmarks.onnx.int8 import Benchmark, Loss, Subject, problems, token_benchmark
 from benchmarks.statistics.uncertainty import Estimate
 from electrify.cli import main
 
@@ -91,7 +91,7 @@ def test_the_layer_that_loses_is_found_and_kept(
 ) -> None:
     wrong = damaging("dense_prediction")
     monkeypatch.setattr(convert, "quantize", wrong)
-    monkeypatch.setattr(gate, "quantize", wrong)
+    monkeypatch.setattr(int8, "quantize", wrong)
     judged = convert._judge(family, "int8", False)
     assert judged.kept == ["dense_prediction"]
     assert judged.is_written

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.report.report import Summary
 from benchmarks.report.scores import Encoder
-from benchmarks.report.summary import Summary
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder, read_run
 from benchmarks.statistics.comparison import Against, Comparison
