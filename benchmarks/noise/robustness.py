@@ -64,7 +64,6 @@ class Condition(Tested):
 
     @property
     def is_worse(self) -> bool:
-        """Whether it is shown that the score falls."""
         return self.drop > 0 and self.is_found
 
     @property
@@ -109,9 +108,8 @@ def add_perturbed(task: Task, data: TaskData) -> TaskData:
 
 def _sample_rows(rows: Sequence[Example]) -> list[Example]:
     """The same rows in whatever order they come: those of the lowest hashes of their texts."""
-    return sorted(rows, key=lambda row: hashlib.sha256(repr(row.texts).encode()).digest())[
-        :NUM_ROWS
-    ]
+    by_hash = sorted(rows, key=lambda row: hashlib.sha256(repr(row.texts).encode()).digest())
+    return by_hash[:NUM_ROWS]
 
 
 def _language_of(rows: Sequence[Example]) -> str:
@@ -134,18 +132,17 @@ def write_conditions(
     data_dirs: Sequence[Path] = (),
 ) -> None:
     """`TABLE` in the folder of the results."""
-    found: list[Condition] = []
+    conditions: list[Condition] = []
     for encoder in dict.fromkeys(result.role for result in results):
         of_encoder: list[tuple[Condition, float]] = []
         for task in tasks:
             of_task = [r for r in results if (r.role, r.task) == (encoder, task.name)]
             if of_task:
                 pieces = count_pieces(data[task.name], source.tokenizer)
-                of_encoder += _conditions(
-                    place, task, len(data[task.name].reported), of_task, pieces
-                )
-        found += corrected(of_encoder)
-    write_csv(place / TABLE, found)
+                num_rows = len(data[task.name].reported)
+                of_encoder += _conditions(place, task, num_rows, of_task, pieces)
+        conditions += corrected(of_encoder)
+    write_csv(place / TABLE, conditions)
 
 
 def _conditions(

@@ -29,13 +29,6 @@ _FINETUNING: Mapping[str, Any] = {
 }
 
 
-# writes the suite's table into the folder of the results, from the predictions there
-Write = Callable[
-    [Path, Sequence[Task], Mapping[str, TaskData], Sequence[Result], ModelSource, Sequence[Path]],
-    None,
-]
-
-
 @dataclass(frozen=True)
 class Probe:
     """A suite; `add_rows` gives a task's data the rows that the suite predicts."""
@@ -43,7 +36,18 @@ class Probe:
     default_tasks: tuple[str, ...]
     accepts: Callable[[Task], bool]
     add_rows: Callable[[Task, TaskData], TaskData]
-    write: Write
+    # writes the suite's table into the folder of the results, from the predictions there
+    write: Callable[
+        [
+            Path,
+            Sequence[Task],
+            Mapping[str, TaskData],
+            Sequence[Result],
+            ModelSource,
+            Sequence[Path],
+        ],
+        None,
+    ]
 
 
 PROBES: Mapping[str, Probe] = {
@@ -66,25 +70,24 @@ def probe_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
 
     Raises `ValueError` where the suite can look at none of the tasks that the config names.
     """
-    probe = PROBES[suite]
-    own = {of.task_name: of for of in options.own_tasks}
+    probe, tasks = PROBES[suite], list(PROBES[suite].default_tasks)
     if options.has_tasks:
         named = tasks_of(options)
-        accepted = [task.name for task in named if probe.accepts(task)]
-        if not accepted:
+        tasks = [task.name for task in named if probe.accepts(task)]
+        if not tasks:
             raise UserError(
                 f"{suite} cannot look at {', '.join(task.name for task in named)}; name others, or "
                 f"none for {', '.join(probe.default_tasks)}"
             )
-    else:
-        accepted = list(probe.default_tasks)
-    looked_at = [
+    own = {of.task_name: of for of in options.own_tasks}
+    with_data = [
         name
-        for name in accepted
+        for name in tasks
         if name in (*options.tasks, *own)
         or any(has_data(TASKS[name], place) for place in options.data_dirs)
-    ] or accepted
-    log(f"{suite}: looks at {', '.join(looked_at)}")
+    ]
+    tasks = with_data or tasks
+    log(f"{suite}: looks at {', '.join(tasks)}")
     if len(options.seeds) < _ENOUGH_SEEDS:
         warn(
             f"{suite}: with {len(options.seeds)} seeds only very large differences remain after "
@@ -92,8 +95,8 @@ def probe_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
         )
     given: dict[str, Any] = {
         "suites": (),
-        "tasks": tuple(name for name in looked_at if name not in own),
-        "own_tasks": tuple(of for name, of in own.items() if name in looked_at),
+        "tasks": tuple(name for name in tasks if name not in own),
+        "own_tasks": tuple(of for name, of in own.items() if name in tasks),
         "train_fractions": (1.0,),
         "search": None,
     }
