@@ -21,12 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.analysis.inspect import (
-    bundled_sentences,
-    open_discriminator,
-    read,
-    thresholds_on,
-)
+from benchmarks.analysis.inspect import bundled_sentences, open_discriminator, read, thresholds_on
 from benchmarks.analysis.reader import Reader
 from benchmarks.encoder import generator_of
 from benchmarks.onnx.export import REPLACED, VOCABULARY, export_onnx, open_session, require_onnx

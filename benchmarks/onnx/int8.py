@@ -16,13 +16,7 @@ from benchmarks.finetune.kept import Kept
 from benchmarks.onnx.export import VOCABULARY, Row, errors_alone, predict
 from benchmarks.results.predictions import plain, score_lines
 from benchmarks.results.results import percent
-from benchmarks.statistics.uncertainty import (
-    Draws,
-    Estimate,
-    difference,
-    resample,
-    resample_scores,
-)
+from benchmarks.statistics.uncertainty import Draws, Estimate, difference, resample, resample_scores
 from benchmarks.tasks.task import Example
 
 Bits = Literal[7, 8]

@@ -6,12 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.report.published import (
-    TEXTS,
-    differences_to,
-    published_costs,
-    published_scores,
-)
+from benchmarks.report.published import TEXTS, differences_to, published_costs, published_scores
 from benchmarks.results.results import Result, differing, percent
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Record, Table, record_lines, short

@@ -102,9 +102,8 @@ class TaskErrors:
         """How often each (gold, predicted) label occurs; empty where labels are not confused."""
         if not errors.has_confusions(self.task):
             return Counter()
-        lines = (line for of_seed in self.runs.values() for line in of_seed)
-        parts = (part for line in lines for part in parts_of(self.task, line))
-        return Counter((part.gold, part.predicted) for part in parts)
+        lines = [line for of_seed in self.runs.values() for line in of_seed]
+        return Counter((p.gold, p.predicted) for line in lines for p in parts_of(self.task, line))
 
     def largest_confusions(self) -> list[tuple[str, str, int, float]]:
         """Gold, predicted, how often, and percent of the gold label; the most frequent first."""
@@ -201,9 +200,6 @@ def _range(lowest: float, highest: float) -> str | None:
     return None if math.isnan(lowest) else f"{_percent(lowest)} to {_percent(highest)}"
 
 
-# From a run's files.
-
-
 def errors_of(
     run: RunFolder, data_dirs: Sequence[Path], with_texts: bool = True
 ) -> list[TaskErrors]:
@@ -260,9 +256,6 @@ def _examples(task: Task, result: Result, data_dirs: Sequence[Path]) -> list[Exa
             "scored on; they have changed since, or another version of electrify scored it"
         )
     return list(rows)
-
-
-# The section of the report.
 
 
 def add_errors(

@@ -23,13 +23,7 @@ from benchmarks.report.scores import (
 )
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder, has_stages, read_run
-from benchmarks.results.table import (
-    Part,
-    add_parts,
-    markdown_parts,
-    markdown_text,
-    record_lines,
-)
+from benchmarks.results.table import Part, add_parts, markdown_parts, markdown_text, record_lines
 from benchmarks.statistics.comparison import Against, Baseline, between, resolve_baseline, within
 from benchmarks.statistics.scores import TaskScore, scores_of
 from electrify.page.page import Page

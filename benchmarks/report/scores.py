@@ -8,27 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.report.published import (
-    TEXTS,
-    PublishedScore,
-    differences_to,
-    published_tables,
-)
-from benchmarks.results.results import (
-    BASELINES,
-    Result,
-    encoder_label,
-    largest_part,
-    percent,
-)
+from benchmarks.report.published import TEXTS, PublishedScore, differences_to, published_tables
+from benchmarks.results.results import BASELINES, Result, encoder_label, largest_part, percent
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Table
-from benchmarks.statistics.comparison import (
-    METHOD,
-    Against,
-    against_baselines,
-    verdict_sentence,
-)
+from benchmarks.statistics.comparison import METHOD, Against, against_baselines, verdict_sentence
 from benchmarks.statistics.scores import Sample, TaskScore, overall, scores_of, task_scores
 from benchmarks.statistics.uncertainty import NUM_RESAMPLES, p_text
 from electrify.page.page import Cell, Page

@@ -25,8 +25,6 @@ Points = list[tuple[float, float]]
 _TABLES = read_toml(Path(__file__).with_name("metrics.toml"))
 _MEANINGS: Mapping[str, str] = _TABLES["meanings"]
 _LAYER = "probe_layer_"
-_COMPARED = "generator_loss generator_accuracy language_loss language_accuracy discriminator_loss "
-_COMPARED += "rtd_loss replaced_fraction rtd_accuracy rtd_auc tokens parameters seconds flops_paper"
 _KEPT = ("documents_in", "documents_kept", "characters_in", "characters_kept")
 _KEPT_HEADERS = ("documents in", "kept", "characters in", "kept", "characters kept, %")
 
@@ -52,9 +50,6 @@ def missing(page: Page, run: RunFolder, stage: str, what: str) -> bool:
 def _words(key: str) -> str:
     """A JSON key as a reader says it."""
     return key.replace("_", " ")
-
-
-# Pretraining.
 
 
 def add_model(page: Page, run: RunFolder) -> None:
@@ -98,12 +93,13 @@ def add_model(page: Page, run: RunFolder) -> None:
 def curve(run: RunFolder, kind: str, metric: str, over: str = "step", language: str = "") -> Points:
     """(step or tokens, value) of one metric, or of that of one language; undefined values are left
     out."""
-    points = []
-    for record in run.metrics:
-        figures = record.get("languages", {}).get(language, {}) if language else record
-        if record["kind"] == kind and figures.get(metric) is not None:
-            points.append((float(record[over]), float(figures[metric])))
-    return points
+    records = [record for record in run.metrics if record["kind"] == kind]
+    figures = [r.get("languages", {}).get(language, {}) if language else r for r in records]
+    return [
+        (float(record[over]), float(of[metric]))
+        for record, of in zip(records, figures, strict=True)
+        if of.get(metric) is not None
+    ]
 
 
 def final_valid(run: RunFolder) -> Json:
@@ -163,8 +159,10 @@ def _alarms(run: RunFolder) -> list[dict[str, object]]:
             continue
         name, step = record["alarm"], record["step"]
         if record["state"] == "raised":
-            place = {"alarm": name, "from step": step, "to step": None}
-            alarms.append({**place, "what it means": record.get("text", "")})
+            text = record.get("text", "")
+            alarms.append(
+                {"alarm": name, "from step": step, "to step": None, "what it means": text}
+            )
         for alarm in alarms:
             if record["state"] == "over" and alarm["alarm"] == name and alarm["to step"] is None:
                 alarm["to step"] = step
@@ -205,10 +203,8 @@ def _equal(a: float | None, b: float | None) -> bool:
 
 def _add_detection(page: Page, run: RunFolder) -> None:
     """RTD's figures beside what is right without looking."""
-    curves = {
-        "RTD accuracy": curve(run, "valid", "rtd_accuracy"),
-        "RTD AUC": curve(run, "valid", "rtd_auc"),
-    }
+    named = {"RTD accuracy": "rtd_accuracy", "RTD AUC": "rtd_auc"}
+    curves = {name: curve(run, "valid", metric) for name, metric in named.items()}
     if any(curves.values()):
         always = [(x, 1 - y) for x, y in curve(run, "valid", "replaced_fraction")]
         curves["always 'original'"] = always
@@ -234,7 +230,7 @@ def add_side_by_side(page: Page, runs: Sequence[RunFolder], names: Sequence[str]
         figures.append(own)
     rows = [
         (_words(key), *(own.get(key) for own in figures))
-        for key in _COMPARED.split()
+        for key in _TABLES["compared"]
         if any(key in own for own in figures)
     ]
     page.table(["", *names], rows, "Pretraining: last figures on held-out text, and cost")
@@ -243,9 +239,6 @@ def add_side_by_side(page: Page, runs: Sequence[RunFolder], names: Sequence[str]
         title = _words(metric).capitalize() + ", held-out text"
         if any(curves.values()):
             page.line_plot(title, curves, "tokens", "nats per token", log_y=True)
-
-
-# The text. Both stages have a report of their own, with samples and plots.
 
 
 def add_corpus(page: Page, run: RunFolder) -> None:
@@ -285,9 +278,6 @@ def add_vocabulary(page: Page, run: RunFolder) -> None:
         TEXTS["vocabulary"],
     )
     page.paragraph("What the pieces are, with samples: vocab/report.html.")
-
-
-# The stages.
 
 
 def add_stages(page: Page, run: RunFolder) -> None:

@@ -8,13 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.noise.robustness import (
-    SPLIT,
-    TABLE,
-    Condition,
-    add_perturbed,
-    write_conditions,
-)
+from benchmarks.noise.robustness import SPLIT, TABLE, Condition, add_perturbed, write_conditions
 from benchmarks.noise.tables import read_csv
 from benchmarks.tasks.data import TaskData
 from benchmarks.tasks.kinds.classification import LabelExample

@@ -6,10 +6,7 @@ from typing import Any
 import pytest
 
 from benchmarks.report.curves import add_curves, add_score_cost, curves_of
-from benchmarks.report.published import (
-    add_published,
-    differences_to,
-)
+from benchmarks.report.published import add_published, differences_to
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import RunFolder
 from electrify.page.page import Page

@@ -12,17 +12,7 @@ from benchmarks.results.results import append_result, percent
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.errors import failure_of, parts_of
 from tests.benchmarks.conftest import make_result, put_predictions, text_of
-from tests.benchmarks.records import (
-    DP,
-    NAVER_NER,
-    NER,
-    RTE,
-    SQUAD_1,
-    SQUAD_2,
-    WOS,
-    YNAT,
-    lines_of,
-)
+from tests.benchmarks.records import DP, NAVER_NER, NER, RTE, SQUAD_1, SQUAD_2, WOS, YNAT, lines_of
 
 HOSTILE = "<script>alert('가')</script> \"q\" \u202edlrow\u202c \x07 | `*_[a](b) & </dd></details>"
 
