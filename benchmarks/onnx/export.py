@@ -113,12 +113,7 @@ class Exported:
 
 
 def export_onnx(folder: Path, file: Path, texts: Sequence[str]) -> Exported:
-    """Write the network of a `transformers` folder to `file`, as `open_network` has it.
-
-    Weights are in single precision; batch and length are free, the length up to the positions that
-    the model has. `texts` is real text for the comparison with torch: nothing is written where an
-    output differs by more than `MAX_DIFFERENCE`.
-    """
+    """`export_network` of the network of a `transformers` folder, as `open_network` has it."""
     require_onnx()
     return export_network(open_network(folder), file, texts)
 
@@ -130,12 +125,18 @@ def require_onnx() -> None:
 
 
 def export_network(network: Network, file: Path, texts: Sequence[str]) -> Exported:
-    """`export_onnx` of a network in memory."""
+    """Write a network to `file`.
+
+    Weights are in single precision; batch and length are free, the length up to the positions that
+    the model has. `texts` is real text for the comparison with torch: nothing is written where an
+    output differs by more than `MAX_DIFFERENCE`.
+    """
     graph = _converted(network)
     _name_after_modules(graph)
+    longest = min(network.source.max_positions or LENGTHS[-1], LENGTHS[-1])
     differences = {
         length: _difference(network, graph, real_rows(network.source, texts, length))
-        for length in checked_lengths(network.source)
+        for length in sorted({min(length, longest) for length in LENGTHS})
     }
     if (worst := max(differences.values())) > MAX_DIFFERENCE:
         raise UserError(
@@ -195,12 +196,6 @@ def _name_after_modules(graph: Any) -> None:
         module = [scope for scope in scopes.split(", ") if "." in scope][-1:]
         node.name = f"{''.join(module).partition('.')[2]}/{node.op_type}.{number}"
         del node.metadata_props[:]  # stack traces: paths of this machine
-
-
-def checked_lengths(source: ModelSource) -> tuple[int, ...]:
-    """`LENGTHS`, of which those beyond the model's positions are lowered to them."""
-    longest = min(source.max_positions or LENGTHS[-1], LENGTHS[-1])
-    return tuple(sorted({min(length, longest) for length in LENGTHS}))
 
 
 def real_rows(source: ModelSource, texts: Sequence[str], length: int) -> dict[str, NDArray[Any]]:

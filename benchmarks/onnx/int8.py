@@ -248,27 +248,35 @@ def token_benchmark(
             ids[at] = new
         return copies
 
-    masked = [_row(ids) for ids in filled([source.tokenizer.mask_token_id] * len(originals))]
+    def predicted(number: int, outputs: Row) -> NDArray[Any]:
+        if output == VOCABULARY:
+            return np.asarray(outputs[output][places[number]].argmax(-1))
+        return np.asarray(outputs[output][1:-1] > 0)
+
+    rows = filled([source.tokenizer.mask_token_id] * len(originals))
     if output == VOCABULARY:
+        name = "masked tokens"
         gold = [ids[of] for ids, of in zip(originals, places, strict=True)]
-        outcome = partial(
-            _outcome, "masked tokens", gold, lambda i, of: of[output][places[i]].argmax(-1)
-        )
-        return Benchmark("masked tokens", "accuracy", "tokens", masked, outcome, must_agree=False)
-    if generate is None:
-        pieces = np.concatenate([ids[1:-1] for ids in originals])
-        drawn = [rng.choice(pieces, len(of)) for of in places]
     else:
-        logits = [of[VOCABULARY] for of in generate(masked)]
-        drawn = [  # samples of softmax
-            (of[at] + rng.gumbel(size=of[at].shape)).argmax(axis=-1)
-            for of, at in zip(logits, places, strict=True)
-        ]
-    replaced = filled(drawn)
-    gold = [(a != b)[1:-1] for a, b in zip(replaced, originals, strict=True)]
-    outcome = partial(_outcome, "replaced tokens", gold, lambda i, of: of[output][1:-1] > 0)
+        name = "replaced tokens"
+        if generate is None:
+            pieces = np.concatenate([ids[1:-1] for ids in originals])
+            drawn = [rng.choice(pieces, len(of)) for of in places]
+        else:
+            logits = [of[VOCABULARY] for of in generate([_row(ids) for ids in rows])]
+            drawn = [  # samples of softmax
+                (of[at] + rng.gumbel(size=of[at].shape)).argmax(axis=-1)
+                for of, at in zip(logits, places, strict=True)
+            ]
+        rows = filled(drawn)
+        gold = [(a != b)[1:-1] for a, b in zip(rows, originals, strict=True)]
     return Benchmark(
-        "replaced tokens", "accuracy", "tokens", [_row(ids) for ids in replaced], outcome
+        name,
+        "accuracy",
+        "tokens",
+        [_row(ids) for ids in rows],
+        partial(_outcome, name, gold, predicted),
+        must_agree=output != VOCABULARY,
     )
 
 
@@ -288,11 +296,8 @@ def _outcome(
 
 
 def _row(ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    return {
-        "input_ids": ids,
-        "attention_mask": np.ones_like(ids),
-        "token_type_ids": np.zeros_like(ids),
-    }
+    zeros, ones = np.zeros_like(ids), np.ones_like(ids)
+    return {"input_ids": ids, "attention_mask": ones, "token_type_ids": zeros}
 
 
 @dataclass(frozen=True)
@@ -306,12 +311,10 @@ class Subject:
 
     @cached_property
     def expected(self) -> Outcome:
-        """What fp32 says."""
         return self.benchmark.outcome(predict(self.file, self.benchmark.rows))
 
     @cached_property
     def expected_choice(self) -> Sequence[Row]:
-        """The outputs of fp32 for the other rows."""
         return predict(self.file, self.choice.rows)
 
 

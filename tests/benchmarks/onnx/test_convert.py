@@ -71,8 +71,8 @@ def test_a_wrong_variant_is_written_only_by_force(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     wrong = damaging("dense_prediction")  # every decision is turned round
-    monkeypatch.setattr(convert, "quantize", wrong)
-    monkeypatch.setattr(convert, "choose_kept", lambda *_: [])
+    monkeypatch.setattr(int8, "quantize", wrong)
+    monkeypatch.setattr(int8, "choose_kept", lambda *_: [])
     judged = convert._judge(family, "int8", force)
     assert judged.is_written == force
     assert "agrees with fp32 on" in judged.problems[-1]
@@ -90,7 +90,6 @@ def test_the_layer_that_loses_is_found_and_kept(
     family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = damaging("dense_prediction")
-    monkeypatch.setattr(convert, "quantize", wrong)
     monkeypatch.setattr(int8, "quantize", wrong)
     judged = convert._judge(family, "int8", False)
     assert judged.kept == ["dense_prediction"]
