@@ -252,7 +252,6 @@ class _Evaluation:
 
 
 def _move(folder: Path, target: Path) -> None:
-    """In place of what stands there."""
     shutil.rmtree(target, ignore_errors=True)
     target.parent.mkdir(parents=True, exist_ok=True)
     folder.rename(target)

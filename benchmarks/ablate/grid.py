@@ -122,7 +122,6 @@ def load_grid(path: Path) -> Grid:
 
 
 def overrides_of(changes: Mapping[str, Any]) -> list[str]:
-    """Options as `--set` takes them."""
     return [f"{key}={toml_value(value)}" for key, value in changes.items()]
 
 
@@ -168,7 +167,6 @@ class Run:
 
 
 def base_config(grid: Grid, overrides: Sequence[str]) -> RunConfig:
-    """The grid's base with what is common to all variants; `overrides` are the user's."""
     config = grid.config([*overrides_of(grid.common), *overrides])
     if is_address(config.output_dir):
         raise UserError(

@@ -124,7 +124,6 @@ class GridScores:
 
     @cached_property
     def fits(self) -> dict[str, Fit]:
-        """By column, of the pretrained networks."""
         return self._fits(with_random=False)
 
     @cached_property
@@ -138,7 +137,6 @@ class GridScores:
         return next(iter(self.fits or self.groups))
 
     def difference(self, column: str, variant: str, other: str) -> Estimate | None:
-        """None where not both have scores."""
         fits = self.random_fits if RANDOM in (variant, other) else self.fits
         if column not in fits or not {variant, other} <= set(fits[column].variants):
             return None

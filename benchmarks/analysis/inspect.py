@@ -273,13 +273,11 @@ class Finding:
 
     @property
     def count(self) -> str:
-        """How many words are marked."""
         marked, words = len(self.suspicions), len(self.reading.words)
         return f"{marked} of {words} words {'is' if marked == 1 else 'are'} marked"
 
     @property
     def bracketed(self) -> str:
-        """The text with its marked words in brackets."""
         text, end, parts = self.reading.text.text, 0, []
         for suspicion in self.suspicions:
             start, stop = suspicion.word.start, suspicion.word.stop

@@ -152,7 +152,6 @@ def mistake_figures(
     detectors: Mapping[str, PieceScores],
     planted: Mapping[str, Sequence[Planted]],
 ) -> list[MistakeFigure]:
-    """What each detector finds of the mistakes of each kind."""
     sentences = [p for of_kind in planted.values() for p in of_kind]
     texts = list(dict.fromkeys(text for p in sentences for text in (p.clean, p.text)))
     cut = reader.cut(texts)
@@ -206,7 +205,6 @@ def figures_of(
 
 
 def _touched(mistake: Planted) -> list[int]:
-    """Numbers of the words that a mistake leaves."""
     first, last = mistake.after
     spans = word_spans(mistake.text)
     return [n for n, (start, end) in enumerate(spans) if start < last and end > first]

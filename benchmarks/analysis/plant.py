@@ -74,7 +74,6 @@ def edits(kind: str, sentence: KoreanSentence, words: Words, draw: random.Random
 
 
 def plant(kind: str, sentence: KoreanSentence, edit: Edit) -> Planted:
-    """Make the mistake."""
     old = sentence.text
     left = old.rfind(" ", 0, edit.start) + 1
     right = old.find(" ", edit.end)
@@ -141,7 +140,6 @@ def _homophones(sentence: KoreanSentence) -> Iterator[Edit]:
 
 
 def _typos(sentence: KoreanSentence) -> Iterator[Edit]:
-    """A letter for the one beside it on the keyboard."""
     for place, character in enumerate(sentence.text):
         for letter, _, typed in mistyped(character) if is_syllable(character) else ():
             yield Edit(place, place + 1, typed, "vowel" if letter in VOWELS else "consonant")

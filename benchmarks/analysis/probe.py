@@ -135,7 +135,6 @@ def _layer_figures(
 
 
 def sections_of(figures: Figures) -> dict[str, list[Part]]:
-    """The sections that have something to show, by title."""
     sections = {
         "Which planted mistakes it finds": list(_mistakes(figures.mistakes)),
         "What the network knows": list(_layers(figures.layers)),
@@ -144,8 +143,6 @@ def sections_of(figures: Figures) -> dict[str, list[Part]]:
 
 
 def read_figures(record: Json) -> Figures:
-    """Those of `probe.json`."""
-
     def read(kind: Any, rows: Sequence[Json]) -> list[Any]:
         return [
             kind(**{k: _estimate(v) if isinstance(v, dict) else v for k, v in row.items()})

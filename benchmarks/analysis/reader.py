@@ -113,7 +113,6 @@ class Reader:
         ]
 
     def windows(self, num_pieces: int) -> list[TextWindow]:
-        """Those of a text."""
         return windows_of(num_pieces, self.max_pieces or max(1, num_pieces))
 
     def row(self, ids: Ids, window: TextWindow) -> Ids:
@@ -121,11 +120,9 @@ class Reader:
         return np.array([*self.before, *ids[window.shown.start : window.shown.stop], *self.after])
 
     def place(self, piece: int, window: TextWindow) -> int:
-        """Where a piece stands in the window's row."""
         return piece - window.shown.start + len(self.before)
 
     def window_of(self, piece: int, num_pieces: int) -> TextWindow:
-        """The window that judges a piece."""
         return next(each for each in self.windows(num_pieces) if piece in each.judged)
 
     def replaced_logits(self, texts: Sequence[Ids]) -> list[Floats]:

@@ -73,7 +73,6 @@ class Axis(BaseModel):
 
     @property
     def words(self) -> list[tuple[str, str]]:
-        """(group, word) of every word."""
         return [(group, word) for group, words in self.groups.items() for word in words]
 
 
@@ -111,7 +110,6 @@ class Templates(BaseModel):
 
 @cache
 def read_templates(language: str) -> Templates:
-    """Those of "ko" or "en"."""
     content = read_toml(Path(__file__).parent / "templates" / f"{language}.toml")
     named = {group: re.compile(p, re.IGNORECASE) for group, p in content["named"].items()}
     return Templates.model_validate({**content, "named": named})
@@ -152,7 +150,6 @@ def write_gaps(
     source: ModelSource,
     data_dirs: Sequence[Path] = (),
 ) -> None:
-    """`TABLE` in the folder of the results."""
     gaps: dict[str, list[tuple[Gap, float]]] = {}
     for task in tasks:
         assert isinstance(task, Classification)

@@ -131,7 +131,6 @@ def write_conditions(
     source: ModelSource,
     data_dirs: Sequence[Path] = (),
 ) -> None:
-    """`TABLE` in the folder of the results."""
     conditions: list[Condition] = []
     for encoder in dict.fromkeys(result.role for result in results):
         of_encoder: list[tuple[Condition, float]] = []

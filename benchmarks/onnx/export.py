@@ -152,7 +152,6 @@ def export_network(network: Network, file: Path, texts: Sequence[str]) -> Export
 
 
 def _converted(network: Network) -> Any:
-    """The network as an `onnx.ModelProto`."""
     longest = network.source.max_positions
     size = 2, min(16, longest or 16)
     rows = tuple(torch.ones(size, dtype=torch.int64) for _ in network.inputs)  # one is traced once
@@ -246,7 +245,6 @@ def predict(file: Path, rows: Iterable[Row]) -> list[dict[str, NDArray[Any]]]:
 
 
 def documents(run: Path) -> list[str]:
-    """The first documents of a run's corpus."""
     import pyarrow.parquet
 
     files = sorted((run / "clean").glob("documents-*.parquet"))

@@ -159,7 +159,6 @@ def _replace(graph: Any, node: Any, name: str) -> bool:
 
 
 def _put(graph: Any, node: Any, made: list[Any]) -> None:
-    """Nodes in the place of one."""
     place = list(graph.node).index(node)
     graph.node.remove(node)
     for offset, new in enumerate(made):
@@ -242,7 +241,6 @@ def token_benchmark(
             places.append(np.sort(1 + rng.choice(len(ids) - 2, count, replace=False)))
 
     def filled(pieces: Sequence[Any]) -> list[NDArray[np.int64]]:
-        """The texts with other pieces in the hidden places."""
         copies = [ids.copy() for ids in originals]
         for ids, at, new in zip(copies, places, pieces, strict=True):
             ids[at] = new
@@ -350,7 +348,6 @@ def measure(subjects: Sequence[Subject], files: Mapping[str, Path]) -> list[Loss
 
 
 def agreement(one: Sequence[object], two: Sequence[object]) -> float:
-    """Fraction of equal predictions."""
     return float(np.mean([a == b for a, b in zip(one, two, strict=True)]))
 
 

@@ -228,7 +228,6 @@ def add_score_cost(page: Page, run: RunFolder) -> None:
 
 
 def cost_lines(run: RunFolder) -> list[str]:
-    """Lines of a Markdown table for the model card: fine-tunings of the run's own export."""
     return record_lines(_cost_rows(score for score in scores_of(run) if not score.encoder))
 
 
@@ -257,7 +256,6 @@ def _cost_rows(scores: Iterable[TaskScore]) -> list[Record]:
 
 
 def _known(records: Sequence[Result], name: str) -> list[float]:
-    """The figure of every record; nothing where one lacks it."""
     values = [getattr(record, name) for record in records]
     return [] if None in values else values
 
@@ -271,45 +269,43 @@ def _mean(records: Sequence[Result], name: str) -> float | None:
 
 
 def add_score_against_flops(page: Page, runs: Sequence[RunFolder], names: Sequence[str]) -> None:
-    """Scores against pretraining FLOPs, published ones behind: of GLUE's mean where a run has all
-    of its tasks, else task by task where two points or more are known."""
+    """Scores against pretraining FLOPs, published ones behind: GLUE's mean where a run has all of
+    its tasks, and each task of which two points or more are known."""
     named = dict(zip(names, runs, strict=True))
-    costs = [cost for cost in published_costs() if cost.train_flops]
-    if any(map(_glue_points, runs)):
-        behind = [(c.train_flops, c.glue_dev, c.model) for c in costs if c.glue_dev]
-        ours = {name: _glue_points(run) for name, run in named.items()}
-        _plot_flops(page, _GLUE, _GLUE, ours, "published", behind)
-        page.paragraph(TEXTS["glue_published"])
-        records = [r for run in runs for r in run.evaluations.get("evaluate", ())]
-        if glue := [d for r in records if r.suite == "glue" for d in differences_to(r)]:
-            page.paragraph(f"Beware: {'; '.join(dict.fromkeys(glue))}.")
-    flops_of = {cost.model: cost.train_flops for cost in costs}
+    flops_of = {cost.model: cost.train_flops for cost in published_costs() if cost.train_flops}
+    ours = {name: _glue_points(run) for name, run in named.items()}
+    behind = [(flops_of[c.model], c.glue_dev, c.model) for c in published_costs() if c.glue_dev]
+    plots = {_GLUE: (_GLUE, ours, behind)}
     own = [score.first for run in runs for score in scores_of(run) if not score.encoder]
-    plots = {}
     for task, metric in {first.task: first.metric for first in own}.items():
         ours = {name: _task_points(run, task) for name, run in named.items()}
         behind = [
-            (spent, 100 * row.value, row.model)
+            (flops_of[row.model], 100 * row.value, row.model)
             for row in published_scores(task)
-            if row.metric == metric and (spent := flops_of.get(row.model))
+            if row.metric == metric and row.model in flops_of
         ]
-        num_ours = sum(map(bool, ours.values()))
-        if num_ours and num_ours + len(behind) > 1:
-            plots[task] = f"{metric}, percent", ours, behind
-    if plots:
-        with page.fold("Scores against FLOPs, task by task"):
-            for task, (label, ours, behind) in plots.items():
-                _plot_flops(page, task, label, ours, "published, by their own protocols", behind)
+        plots[task] = f"{metric}, percent", ours, behind
+    num_ours = {what: sum(map(bool, ours.values())) for what, (_, ours, _) in plots.items()}
+    shown = [what for what, n in num_ours.items() if n and n + len(plots[what][2]) > 1]
+    if not shown:
+        return
+    with page.fold("Scores against FLOPs"):
+        for what in shown:
+            _plot_flops(page, what, *plots[what])
+        if _GLUE in shown:
+            records = [r for run in runs for r in run.evaluations.get("evaluate", ())]
+            glue = [d for r in records if r.suite == "glue" for d in differences_to(r)]
+            page.paragraph(". ".join([TEXTS["glue_published"], *dict.fromkeys(glue)]) + ".")
 
 
 def _plot_flops(
-    page: Page, what: str, label: str, ours: Mapping[str, Points], theirs: str, behind: Marks
+    page: Page, what: str, label: str, ours: Mapping[str, Points], behind: Marks
 ) -> None:
     """The last point of each run with its line, before what others published."""
     ours = {name: points for name, points in ours.items() if points}
     lines = {name: points for name, points in ours.items() if len(points) > 1}
     marks: dict[str, Marks] = {"ours": [(*points[-1], name) for name, points in ours.items()]}
-    marks |= {theirs: behind} if behind else {}
+    marks |= {"published, by their own protocols": behind} if behind else {}
     title = f"{what} against {_FLOPS_LABEL}"
     page.scatter_plot(title, marks, _FLOPS_LABEL, label, log_x=True, lines=lines)
 

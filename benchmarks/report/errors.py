@@ -68,7 +68,6 @@ class TaskErrors:
     with_texts: bool = True
 
     def name(self, label: str) -> str:
-        """A label for a reader."""
         return self.task.label_names.get(label, label) if label != NOTHING else "(none)"
 
     @cached_property
@@ -187,7 +186,6 @@ def _median(values: Sequence[float]) -> str:
 
 
 def _number(group: str) -> tuple[float, str]:
-    """By the number that a group's name begins with, others last."""
     match = re.match(r"[\d.]+", group)
     return float(match[0]) if match else math.inf, group
 
@@ -282,7 +280,6 @@ def add_errors(
 
 
 def _weakest(entry: TaskErrors) -> Record:
-    """The task, its weakest label, most frequent confusion and weakest group."""
     sign = 1 if entry.task.higher_is_better else -1
     labels = [score for score in entry.labels if score.count >= _MIN_TELLING]
     groups = [of for of in entry.groups if of.count >= _MIN_TELLING and not math.isnan(of.value)]
@@ -304,7 +301,6 @@ def _weakest(entry: TaskErrors) -> Record:
 
 
 def _add_tables(page: Page, entry: TaskErrors) -> None:
-    """By label, confusions (a matrix, or the largest of many), and by group."""
     units = errors.units(entry.task)
     caption = f"By label, of {units}: medians over seeds; predicted is the mean"
     page.records([label.row for label in entry.labels], caption)

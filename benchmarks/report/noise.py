@@ -43,7 +43,6 @@ class Noise:
 
     @property
     def own_gaps(self) -> list[Gap]:
-        """The same of the gaps."""
         return [gap for gap in self.gaps if gap.encoder == _OWN]
 
 
@@ -112,7 +111,6 @@ def _fairness_sentence(gaps: Sequence[Gap]) -> str:
 
 
 def add_noise(page: Page, run: RunFolder) -> None:
-    """Both suites: curves, tables, what was read by eye, and what each measure does not show."""
     if not noise_of(run):
         page.paragraph(
             "Not looked at. Run: electrify evaluate CONFIG --suite robustness --suite fairness"

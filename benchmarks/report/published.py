@@ -50,7 +50,6 @@ class PublishedCost:
 
 @cache
 def published() -> dict[str, Any]:
-    """Every file by name."""
     return {path.stem: read_json(path) for path in sorted(_FOLDER.glob("*.json"))}
 
 
@@ -80,13 +79,11 @@ def published_tables() -> list[dict[str, list[PublishedScore]]]:
 
 
 def published_scores(task: str) -> list[PublishedScore]:
-    """Every published score of a task, in the order of the files."""
     models = [scores for table in published_tables() for scores in table.values()]
     return [score for scores in models for score in scores if score.task == task]
 
 
 def published_costs() -> list[PublishedCost]:
-    """Every published cost."""
     return [
         PublishedCost(c["model"], c.get("train_flops"), c.get("glue_dev"))
         for file in published().values()
@@ -95,7 +92,6 @@ def published_costs() -> list[PublishedCost]:
 
 
 def add_published(page: Page, run: RunFolder) -> None:
-    """What others report on the same tasks."""
     others = [(score, published_scores(score.first.task)) for score in scores_of(run)]
     beside = [(score, rows) for score, rows in others if rows]
     without = ", ".join(score.label for score, rows in others if not rows)

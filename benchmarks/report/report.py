@@ -125,7 +125,6 @@ def _sections(
 
 
 def _names(runs: Sequence[RunFolder]) -> list[str]:
-    """Folder names, with their paths where two runs share one."""
     names = [run.name for run in runs]
     return [
         run.name if names.count(run.name) == 1 else run.folder.resolve().as_posix() for run in runs
@@ -169,7 +168,6 @@ class Summary:
         add_parts(page, self._marked_warnings())
 
     def markdown(self) -> list[str]:
-        """The same in blocks of Markdown, with a table of the differences."""
         blocks = markdown_parts(self.verdicts())
         if figures := self.key_figures():
             blocks.append(" · ".join(markdown_text(f"{a} {b}") for a, b in figures))

@@ -209,7 +209,6 @@ class Encoder:
         return mean_over_tasks([score.by_role[role] for score in self.scores.values()])
 
     def of(self, compared: Sequence[Against]) -> list[Against]:
-        """Those of its scores."""
         return [a for a in compared if any(a.score is score for score in self.scores.values())]
 
 
@@ -333,7 +332,6 @@ def _published_cell(first: Mapping[str, TaskScore], score: PublishedScore | None
 
 
 def add_scores(page: Page, run: RunFolder, compared: Sequence[Against]) -> None:
-    """Tables of the scores, the differences and the seeds, and the settings of fine-tuning."""
     scores = scores_of(run)
     if not scores:
         return

@@ -48,12 +48,10 @@ def missing(page: Page, run: RunFolder, stage: str, what: str) -> bool:
 
 
 def _words(key: str) -> str:
-    """A JSON key as a reader says it."""
     return key.replace("_", " ")
 
 
 def add_model(page: Page, run: RunFolder) -> None:
-    """What the network is and what its pretraining cost."""
     options, summary = run.config("pretrain"), run.summary
     rows: dict[str, Any] = {}
     count = summary["parameters"] if summary else {"generator": 1}
@@ -135,7 +133,6 @@ def add_pretraining(page: Page, run: RunFolder) -> None:
 
 
 def _add_final(page: Page, valid: Json) -> None:
-    """The last validation's figures."""
     if not valid:
         page.paragraph("No validation was reached yet.")
         return
@@ -202,7 +199,6 @@ def _equal(a: float | None, b: float | None) -> bool:
 
 
 def _add_detection(page: Page, run: RunFolder) -> None:
-    """RTD's figures beside what is right without looking."""
     named = {"RTD accuracy": "rtd_accuracy", "RTD AUC": "rtd_auc"}
     curves = {name: curve(run, "valid", metric) for name, metric in named.items()}
     if any(curves.values()):
@@ -265,7 +261,6 @@ def add_corpus(page: Page, run: RunFolder) -> None:
 
 
 def add_vocabulary(page: Page, run: RunFolder) -> None:
-    """Its size; fertility and unknown words by language."""
     if missing(page, run, "vocab", "The vocabulary"):
         return
     if "vocab_size" in run.vocabulary:
@@ -281,7 +276,6 @@ def add_vocabulary(page: Page, run: RunFolder) -> None:
 
 
 def add_stages(page: Page, run: RunFolder) -> None:
-    """Time and memory of each stage, what it ran on, and how to run it again."""
     rows = [
         {
             "stage": stage,
