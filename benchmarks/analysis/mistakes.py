@@ -114,13 +114,14 @@ def _sequences(reader: Reader, paths: Sequence[Path]) -> Iterator[Ids]:
     """Ids of documents: Parquet with a column `text`, or one text a line."""
     with Progress("corpus", None, "documents") as progress:
         for path in paths:
-            for texts in _documents(path):
+            documents = _documents(path)
+            while texts := list(islice(documents, _DOCUMENTS)):
                 for ids in reader.source.tokenizer(texts, verbose=False)["input_ids"]:
                     yield np.array(ids)
                 progress.update(len(texts))
 
 
-def _documents(path: Path) -> Iterator[list[str]]:
+def _documents(path: Path) -> Iterator[str]:
     if not path.is_file():
         raise UserError(f"no corpus file {path}; give documents-*.parquet of a run's clean folder")
     if path.suffix == ".parquet":
@@ -128,12 +129,10 @@ def _documents(path: Path) -> Iterator[list[str]]:
 
         with parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(_DOCUMENTS, columns=["text"]):
-                yield batch.column("text").to_pylist()
+                yield from batch.column("text").to_pylist()
     else:
         with path.open(encoding="utf-8") as lines:
-            texts = filter(str.strip, lines)
-            while part := list(islice(texts, _DOCUMENTS)):
-                yield part
+            yield from filter(str.strip, lines)
 
 
 @dataclass(frozen=True)

@@ -128,11 +128,11 @@ def check_int8(reader: Reader, int8: Reader) -> None:
 
 
 def _write(folder: Path, int8: Reader, networks: Mapping[str, _Int8], modules: Path) -> None:
-    for part in ("data", "vendor"):
-        (folder / part).mkdir(parents=True)
+    data, vendor = folder / "data", folder / "vendor"
+    for part in (data, vendor):
+        part.mkdir(parents=True)
     for name in _OWN:
         shutil.copy(SOURCE / name, folder)
-    vendor = folder / "vendor"
     shutil.copy(modules / _RUNTIME / "ort.wasm.min.js", vendor / "onnxruntime.js")
     code = (modules / _TOKENIZERS / "dist" / "tokenizers.min.cjs").read_text(encoding="utf-8")
     # the package for Node.js as a classic script, with the global `tokenizers`
@@ -152,12 +152,11 @@ def _write(folder: Path, int8: Reader, networks: Mapping[str, _Int8], modules: P
     }
     for name, content in files.items():
         packed = base64.b64encode(gzip.compress(content, mtime=0)).decode()
-        (folder / "data" / f"{name}.js").write_text(f'electrify.{name} = "{packed}";\n')
-    settings = page_settings(int8, networks["discriminator"].inputs)
-    text = json.dumps(settings | {"files": list(files)}, ensure_ascii=False, indent=1)
-    (folder / "data" / "settings.js").write_text(
-        f"const electrify = {{ settings: {text} }};\n", encoding="utf-8"
-    )
+        (data / f"{name}.js").write_text(f'electrify.{name} = "{packed}";\n')
+    settings = page_settings(int8, networks["discriminator"].inputs) | {"files": list(files)}
+    text = json.dumps(settings, ensure_ascii=False, indent=1)
+    text = f"const electrify = {{ settings: {text} }};\n"
+    (data / "settings.js").write_text(text, encoding="utf-8")
 
 
 def page_settings(reader: Reader, inputs: Sequence[str]) -> dict[str, Any]:

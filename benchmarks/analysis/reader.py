@@ -128,10 +128,9 @@ class Reader:
     def replaced_logits(self, texts: Sequence[Ids]) -> list[Floats]:
         """The discriminator's logits that each piece was replaced, (N,) of each text."""
         logits = [np.empty(len(ids)) for ids in texts]
-        for number, judged, found in self.judge(
-            texts, lambda batch: self.discriminator(**batch).logits.flatten(1)
-        ):
-            logits[number][judged.start : judged.stop] = found
+        network = self.discriminator
+        for number, judged, of in self.judge(texts, lambda b: network(**b).logits.flatten(1)):
+            logits[number][judged.start : judged.stop] = of
         return logits
 
     @torch.inference_mode()
