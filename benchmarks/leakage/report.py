@@ -15,15 +15,11 @@ from electrify.stage.leakage_report import (
     LEAKAGE,
     SplitLeakage,
     TaskLeakage,
-    TouchedLine,
     read_touched,
 )
 from electrify.storage.files import read_toml
 
 _TEXTS = read_toml(Path(__file__).with_name("texts.toml"))
-_NUM_SHOWN = 8  # rows of a task that are quoted
-_EXCERPT = 160
-_KINDS = {"sentence": "word for word", "near": "edited", "ngram": "in part"}
 _ENCODERS = {"pretrained": "encoder", "random-init": BASELINES["random-init"]}
 
 
@@ -111,9 +107,8 @@ def leakage_rows(run: RunFolder) -> list[Record]:
     return rows
 
 
-def add_leakage(page: Page, run: RunFolder, with_texts: bool = True) -> None:
-    """Touched rows of each task, the scores without them, and examples, which are not quoted unless
-    `with_texts`."""
+def add_leakage(page: Page, run: RunFolder) -> None:
+    """Touched rows of each task, and the scores without them."""
     report = run.leakage
     if report is None:
         page.paragraph(_TEXTS["none"])
@@ -146,8 +141,7 @@ def add_leakage(page: Page, run: RunFolder, with_texts: bool = True) -> None:
         page.paragraph(f"Not searched for, because their data are missing: {missing}.")
     page.records(rows, "Rows that stand in the run's documents")
     _add_scores(page, run)
-    for task in report.tasks:
-        _add_examples(page, run, task, with_texts)
+    page.paragraph(_TEXTS["rows"])
 
 
 def _add_scores(page: Page, run: RunFolder) -> None:
@@ -176,28 +170,3 @@ def _add_scores(page: Page, run: RunFolder) -> None:
 
 def _text(estimate: Estimate | None) -> str:
     return "–" if estimate is None else f"{percent(estimate.value)} ({estimate.text()})"
-
-
-def _add_examples(page: Page, run: RunFolder, task: TaskLeakage, with_texts: bool) -> None:
-    """Some touched rows and the places in documents; those of the largest fraction first."""
-    first: dict[tuple[str, str], TouchedLine] = {}
-    for line in read_touched(run.folder / LEAKAGE, task):
-        first.setdefault((line.split, line.id), line)
-    shown = sorted(first.values(), key=lambda line: (-line.fraction, line.id))[:_NUM_SHOWN]
-    if not shown:
-        return
-    rows = [
-        {
-            "row": line.id,
-            "text": line.text,
-            "found": _KINDS[line.kind],
-            "fraction of the text": line.fraction,
-            "searched for": line.wanted[:_EXCERPT] if with_texts else None,
-            "in a document": line.excerpt[:_EXCERPT] if with_texts else None,
-            "documents": line.documents,
-            "source": line.source,
-        }
-        for line in shown
-    ]
-    with page.fold(f"{task.task}: touched rows"):
-        page.records(rows, f"{len(shown)} of {len(first)} rows")

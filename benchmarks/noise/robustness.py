@@ -113,14 +113,10 @@ def _sample_rows(rows: Sequence[Example]) -> list[Example]:
 
 
 def _language_of(rows: Sequence[Example]) -> str:
-    """That of most rows: "ko" where Hangul is a fifth of the letters or more, else "en"."""
-    languages = Counter[str]()
-    for row in rows:
-        letters = [character for character in "".join(row.texts) if character.isalpha()]
-        num_hangul = sum("가" <= character <= "힣" for character in letters)
-        is_korean = num_hangul >= _HANGUL_FRACTION * max(1, len(letters))
-        languages["ko" if is_korean else "en"] += 1
-    return languages.most_common(1)[0][0]
+    """ "ko" where Hangul is a fifth of the letters of most rows or more, else "en"."""
+    letters = [list(filter(str.isalpha, "".join(row.texts))) for row in rows]
+    fractions = [sum("가" <= c <= "힣" for c in of) / max(1, len(of)) for of in letters]
+    return "ko" if np.median(fractions) >= _HANGUL_FRACTION else "en"
 
 
 def write_conditions(

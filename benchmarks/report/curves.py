@@ -214,16 +214,6 @@ def add_score_cost(page: Page, run: RunFolder) -> None:
         return
     page.records(_cost_rows(scores), "Fine-tuning, the mean of a seed; FLOPs of matrix products")
     page.paragraph(TEXTS["cost"])
-    records = [result for results in run.evaluations.values() for result in results]
-    total, pretraining = sum(_known(records, "train_flops")), run.summary.get("flops_matmul")
-    if pretraining and total:
-        times = total / pretraining
-        much = f"{times:,.0f} times" if times >= 2 else f"{100 * times:.2g} % of"
-        page.paragraph(
-            f"All {len(records)} fine-tunings together took {total:.3g} FLOPs, {much} what "
-            f"pretraining took, and {duration(sum(record.seconds for record in records))} with "
-            "their predictions."
-        )
     add_score_against_flops(page, [run], [run.name])
 
 

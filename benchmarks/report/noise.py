@@ -76,18 +76,13 @@ def verdict_lines(run: RunFolder, name: str) -> list[str]:
 
 
 def _robustness_sentence(own: Sequence[Condition]) -> str:
-    """Which lower the score, which change nothing, and how much the others may."""
-    worse = [condition for condition in own if condition.is_worse]
-    same = [condition for condition in own if condition.changes_nothing]
-    undecided = [c for c in own if not (c.is_found or c.changes_nothing)]
+    """How many lower the score and how many are undecided, and the worst of each."""
     tasks = ", ".join(dict.fromkeys(condition.task for condition in own))
+    worse = [condition for condition in own if condition.is_worse]
+    undecided = [c for c in own if not (c.is_found or c.changes_nothing)]
     text = f"{len(worse)} of {len(own)} perturbations are shown to lower the score ({tasks})"
     if worse:
         text += f", most {_worst(worse)}"
-    if better := sum(condition.is_found for condition in own) - len(worse):
-        text += f"; {better} to raise it"
-    if same:
-        text += f"; {len(same)} change no score"
     if undecided:
         text += f"; {len(undecided)} are undecided, the largest drop among them {_worst(undecided)}"
     return text
@@ -96,8 +91,9 @@ def _robustness_sentence(own: Sequence[Condition]) -> str:
 def _worst(conditions: Sequence[Condition]) -> str:
     worst = max(conditions, key=lambda condition: condition.drop)
     p = "" if worst.is_found else f" (p = {worst.p_corrected:.3f})"
-    points = f"{100 * worst.drop:.1f} points{p}"
-    return f"{worst.kind} at {worst.strength:g} on {worst.task}, by {points}"
+    return (
+        f"{worst.kind} at {worst.strength:g} on {worst.task}, by {100 * worst.drop:.1f} points{p}"
+    )
 
 
 def _fairness_sentence(gaps: Sequence[Gap]) -> str:

@@ -109,7 +109,7 @@ def _sections(
         "Learning curves": curves.add_curves,
         "Common errors": lambda page, run: add_errors(page, run, data_dirs, with_texts),
         "Probes": noise.add_noise,
-        "Leakage": lambda page, run: add_leakage(page, run, with_texts),
+        "Leakage": add_leakage,
     }
     if run.probe:
         figures = sections_of(read_figures(run.probe))
