@@ -126,7 +126,7 @@ def evaluate(
         shutil.rmtree(partial / UNFINISHED, ignore_errors=True)
         write_scores(results, partial)
         if probe is not None:
-            PROBES[probe].write(partial, tasks, data, results, source, options.data_dirs)
+            PROBES[probe].write_table(partial, tasks, data, results, source, options.data_dirs)
         elif any(split in task.unlabelled for task in tasks for split in data[task.name].further):
             write_submissions(partial)
         num_degenerate = sum(result.degenerate is not None for result in results)
@@ -231,7 +231,10 @@ class _Evaluation:
                         result = result.model_copy(update={"predictions": name})
                     write_lines(self.partial, result, fitted.lines)
                     if job.is_kept:
-                        _move(unfinished / job.key, kept_folder(self.partial, result))
+                        kept = kept_folder(self.partial, result)
+                        shutil.rmtree(kept, ignore_errors=True)
+                        kept.parent.mkdir(parents=True, exist_ok=True)
+                        (unfinished / job.key).rename(kept)
                 if result.device == "cpu" and result.peak_memory_mb:
                     remember_peak(result.peak_memory_mb)
                 append_result(path, result)  # last: a job in the results is a job that is whole
@@ -249,12 +252,6 @@ class _Evaluation:
         before = next(filter(None, known), None)
         precision = settle_precision(self.options.precision, self.options.device, before)
         return [replace(j, settings=replace(j.settings, precision=precision)) for j in waiting]
-
-
-def _move(folder: Path, target: Path) -> None:
-    shutil.rmtree(target, ignore_errors=True)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder.rename(target)
 
 
 def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:

@@ -203,7 +203,12 @@ def write_report(
     }
     sections: dict[str, list[Part]] = {}
     if verdicts:
-        rest = [_rest(scores, column) for column in columns]
+        rest = [
+            f"{column}: the rest has a standard deviation of {percent(fit.sd)} points, with "
+            f"{fit.degrees} degrees of freedom."
+            for column in columns
+            if (fit := scores.fits.get(column)) and not math.isnan(fit.sd)
+        ]
         claims = Table.of(_claim_rows(verdicts, scores))
         sections["Claims"] = [claims, *rest, _TEXTS["method"].format(alpha=ALPHA)]
     for question, rows in questions.items():
@@ -312,16 +317,6 @@ def _plus_minus(difference: Estimate | None) -> str | None:
         return None
     half = "" if math.isnan(difference.low) else f" ± {percent(difference.half_width)}"
     return f"{100 * difference.value:+.2f}{half}"
-
-
-def _rest(scores: GridScores, column: str) -> str:
-    fit = scores.fits.get(column)
-    if fit is None or math.isnan(fit.sd):
-        return f"{column}: too few runs to say how much seeds vary."
-    return (
-        f"{column}: the rest has a standard deviation of {percent(fit.sd)} points, "
-        f"with {fit.degrees} degrees of freedom."
-    )
 
 
 def _run_row(run: RunFigures, scores: GridScores) -> Record:

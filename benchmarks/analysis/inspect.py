@@ -9,7 +9,7 @@ import io
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -254,35 +254,31 @@ def attribute(reader: Reader, reading: Reading, piece: int) -> Attribution:
 
 
 @dataclass(frozen=True)
-class Suspicion:
-    """A marked word: what the generator would write for its worst piece, and what the verdict on
-    that piece rests on; None where that was not asked or there is no generator."""
-
-    word: FlaggableWord
-    proposals: Proposals | None
-    attribution: Attribution | None
-
-
-@dataclass(frozen=True)
 class Finding:
-    """A text as it was read, and each word above the threshold."""
+    """A text as it was read, and the numbers of its words above the threshold.
+
+    By these: what the generator would write for the worst piece of a word, and what the verdict on
+    that piece rests on; empty where that was not asked or there is no generator.
+    """
 
     reading: Reading
     threshold: Threshold
-    suspicions: Sequence[Suspicion]
+    marked: Sequence[int]
+    proposals: Mapping[int, Proposals]
+    attributions: Mapping[int, Attribution]
 
     @property
     def count(self) -> str:
-        marked, words = len(self.suspicions), len(self.reading.words)
+        marked, words = len(self.marked), len(self.reading.words)
         return f"{marked} of {words} words {'is' if marked == 1 else 'are'} marked"
 
     @property
     def bracketed(self) -> str:
         text, end, parts = self.reading.text.text, 0, []
-        for suspicion in self.suspicions:
-            start, stop = suspicion.word.start, suspicion.word.stop
-            parts.append(f"{text[end:start]}[{text[start:stop]}]")
-            end = stop
+        for number in self.marked:
+            word = self.reading.words[number]
+            parts.append(f"{text[end : word.start]}[{word.text}]")
+            end = word.stop
         return "".join([*parts, text[end:]])
 
 
@@ -338,16 +334,16 @@ def open_discriminator(path: str, generator: str | None) -> Reader:
 def examine(reader: Reader, text: str, threshold: Threshold, has_attributions: bool) -> Finding:
     """A text with its marked words, and what is to say of the worst piece of each."""
     reading = read(reader, text)
-    suspicions = [
-        Suspicion(
-            word,
-            None if reader.generator is None else propose(reader, reading, word),
-            attribute(reader, reading, word.worst) if has_attributions else None,
-        )
-        for word in reading.words
-        if threshold.marks(word.probability)
-    ]
-    return Finding(reading, threshold, suspicions)
+    marked = {n: word for n, word in enumerate(reading.words) if threshold.marks(word.probability)}
+    proposed = marked if reader.generator is not None else {}
+    attributed = marked if has_attributions else {}
+    return Finding(
+        reading,
+        threshold,
+        list(marked),
+        {n: propose(reader, reading, word) for n, word in proposed.items()},
+        {n: attribute(reader, reading, word.worst) for n, word in attributed.items()},
+    )
 
 
 def _lines(texts: Iterable[str]) -> Iterable[str]:
@@ -378,38 +374,36 @@ def _as_text(finding: Finding) -> str:
         f"P(replaced): {'  '.join(pieces)}",
         f"{finding.count}: above {finding.threshold}",
     ]
-    for suspicion in finding.suspicions:
-        word = suspicion.word
+    for number in finding.marked:
+        word = reading.words[number]
         worst, _ = reading.pieces[word.worst]
         lines.append(f"[{word.text}] {word.probability:.2f}, for its piece {worst}")
-        lines += [f"    {name}: {text}" for name, text in _reasons(reading, suspicion)]
+        lines += [f"    {name}: {text}" for name, text in _reasons(finding, number)]
     return "\n".join([*lines, ""])
 
 
 def _as_json(finding: Finding) -> str:
     """The same as a line of JSON; `rests_on`: a word's number and its part of the logit."""
-    suspicions = {suspicion.word: suspicion for suspicion in finding.suspicions}
     reading = finding.reading
     pieces = [[token, round(probability, 4)] for token, probability in reading.pieces]
     words = []
-    for word in reading.words:
+    for number, word in enumerate(reading.words):
         record: dict[str, object] = {
             "text": word.text,
             "start": word.start,
             "stop": word.stop,
             "probability": round(word.probability, 4),
-            "is_marked": word in suspicions,
+            "is_marked": number in finding.marked,
             "pieces": [pieces[i] for i in word.pieces],
         }
-        suspicion = suspicions.get(word)
-        if suspicion and (proposals := suspicion.proposals):
+        if proposals := finding.proposals.get(number):
             record["piece"], _ = reading.pieces[word.worst]
             record["piece_probability_by_generator"] = proposals.own_probability
             record["proposals"] = [
                 {"token": token, "word": proposed, "probability": round(probability, 4)}
                 for token, proposed, probability in proposals.others
             ]
-        if suspicion and (attribution := suspicion.attribution):
+        if attribution := finding.attributions.get(number):
             record["rests_on"] = [[n, round(x, 4)] for n, x in attribution.by_word.items()]
             record["logit_difference"] = round(attribution.difference, 4)
             record["completeness_error"] = attribution.completeness_error
@@ -426,31 +420,31 @@ def _add_finding(page: Page, finding: Finding) -> None:
         [(token, probability, marks(probability)) for token, probability in pieces],
         "marked",
     )
+    words = {number: finding.reading.words[number] for number in finding.marked}
     page.records(
         [
             {
-                "word": suspicion.word.text,
-                "its worst token": pieces[suspicion.word.worst][0],
-                "P(replaced)": round(suspicion.word.probability, 3),
-                **dict(_reasons(finding.reading, suspicion)),
+                "word": word.text,
+                "its worst token": pieces[word.worst][0],
+                "P(replaced)": round(word.probability, 3),
+                **dict(_reasons(finding, number)),
             }
-            for suspicion in finding.suspicions
+            for number, word in words.items()
         ]
     )
 
 
-def _reasons(reading: Reading, suspicion: Suspicion) -> Iterator[tuple[str, str]]:
+def _reasons(finding: Finding, number: int) -> Iterator[tuple[str, str]]:
     """Why a word is marked: what is shown, and its text."""
-    if proposals := suspicion.proposals:
+    if proposals := finding.proposals.get(number):
         proposed = ", ".join(f"{word} {chance:.2f}" for _, word, chance in proposals.others)
         text = f"{proposed}; as it stands {proposals.own_probability:.2g}"
         yield "the generator would write", text
-    if attribution := suspicion.attribution:
-        own = reading.words.index(suspicion.word)
-        others = [(n, part) for n, part in attribution.by_word.items() if n != own]
+    if attribution := finding.attributions.get(number):
+        others = [(n, part) for n, part in attribution.by_word.items() if n != number]
         largest = sorted(others, key=lambda pair: -abs(pair[1]))[:_NUM_WORDS_SHOWN]
-        parts = [f"{reading.words[n].text} {part:+.2f}" for n, part in largest]
-        parts.append(f"the word itself {attribution.by_word[own]:+.2f}")
+        parts = [f"{finding.reading.words[n].text} {part:+.2f}" for n, part in largest]
+        parts.append(f"the word itself {attribution.by_word[number]:+.2f}")
         yield "the verdict rests on", ", ".join(parts)
         yield (
             "integrated gradients from [MASK]",

@@ -193,7 +193,9 @@ def probe_layers(
     for layer, of_layer in enumerate(states):
         accuracy, control = {}, {}
         for seed in seeds:
-            is_test = _test_part(examples, seed)
+            draw = np.random.default_rng(seed)  # groups stay together
+            asked = {g: draw.random() < _TEST_FRACTION for g in sorted({e.group for e in examples})}
+            is_test = np.array([asked[example.group] for example in examples])
             accuracy[seed] = _accuracy(of_layer, labels, is_test)
             control[seed] = _accuracy(of_layer, control_labels(examples, seed), is_test)
         selectivity = {seed: accuracy[seed] - control[seed] for seed in seeds}
@@ -218,14 +220,6 @@ def control_labels(examples: Sequence[ProbeExample], seed: int) -> Any:
         labels[kind] = min(filled, key=filled.__getitem__)
         filled[labels[kind]] += counts[kind]
     return np.array([labels[example.type] for example in examples])
-
-
-def _test_part(examples: Sequence[ProbeExample], seed: int) -> Any:
-    """Which examples are asked, (examples,); groups stay together."""
-    draw = np.random.default_rng(seed)
-    groups = sorted({e.group for e in examples})
-    is_test = {group: draw.random() < _TEST_FRACTION for group in groups}
-    return np.array([is_test[example.group] for example in examples])
 
 
 def _accuracy(states: Floats, labels: Any, is_test: Any) -> float:

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import coo_array
 
 from benchmarks.analysis.inspect import (
     bundled_sentences,
@@ -31,6 +32,7 @@ from electrify.system.progress import Progress, log
 FALSE_ALARMS = 0.01
 AUC, RECALL = "auc", "recall at 1%"
 _DOCUMENTS = 1000  # tokenised at once
+_FIRST, _SECOND = slice(None, -1), slice(1, None)  # of the pairs of a text
 
 # of texts: the suspicion of each piece, (N,) of each
 PieceScores = Callable[[Sequence[TokenizedText]], list[Floats]]
@@ -50,29 +52,26 @@ class Bigrams:
         rows = [row for row in sequences if len(row) > 1]
         if not rows:
             raise UserError("no pair of pieces to count: give a corpus with text in it")
-        codes = np.concatenate([row[:-1] * num_ids + row[1:] for row in rows])
-        self._pairs, self._counts = np.unique(codes, return_counts=True)
-        first, second = np.divmod(self._pairs, num_ids)
-        once, twice = (int((self._counts == n).sum()) for n in (1, 2))
+        first, second = (np.concatenate([row[part] for row in rows]) for part in (_FIRST, _SECOND))
+        ones, shape = np.ones(len(first)), (num_ids, num_ids)
+        self._counts = coo_array((ones, (first, second)), shape).tocsr()  # of pairs
+        once, twice = (int((self._counts.data == n).sum()) for n in (1, 2))
         self._discount = once / (once + 2 * twice) if once else 0.0
-        self._num_before = np.bincount(first, self._counts, num_ids)
-        self._followers = np.bincount(first, minlength=num_ids)
-        self._continuation = (np.bincount(second, minlength=num_ids) + 1) / (len(first) + num_ids)
-        ones = np.bincount(np.concatenate(rows), minlength=num_ids) + 1
-        self._unigram = ones / ones.sum()
-        self._num_ids = num_ids
+        self._num_before = self._counts.sum(axis=1)
+        self._followers = np.diff(self._counts.indptr)
+        num_before = np.bincount(self._counts.indices, minlength=num_ids)
+        self._continuation = (num_before + 1) / (self._counts.nnz + num_ids)
+        frequencies = np.bincount(np.concatenate(rows), minlength=num_ids) + 1
+        self._unigram = frequencies / frequencies.sum()
 
     def surprisals(self, ids: Ids) -> Floats:
         """-log p of each id after the one before it, (T - 1,), in nats."""
-        first, second = ids[:-1], ids[1:]
-        codes = first * self._num_ids + second
-        places = np.minimum(np.searchsorted(self._pairs, codes), len(self._pairs) - 1)
-        counts = np.where(self._pairs[places] == codes, self._counts[places], 0)
+        first, second = ids[_FIRST], ids[_SECOND]
         total = np.maximum(self._num_before[first], 1)
         reserved = np.where(
             self._num_before[first] > 0, self._discount * self._followers[first] / total, 1.0
         )
-        seen = np.maximum(counts - self._discount, 0) / total
+        seen = np.maximum(self._counts[first, second] - self._discount, 0) / total
         with np.errstate(divide="ignore"):
             return np.asarray(-np.log(seen + reserved * self._continuation[second]))
 
@@ -87,7 +86,7 @@ def detectors_of(reader: Reader, corpus: Sequence[Path]) -> dict[str, PieceScore
     if reader.discriminator is not None:
         detectors["discriminator"] = lambda texts: reader.replaced_logits([t.ids for t in texts])
     if reader.generator is not None:
-        detectors["generator"] = lambda texts: pseudo_likelihood(reader, texts)
+        detectors["generator"] = lambda texts: reader.pseudo_likelihood([t.ids for t in texts])
     if not detectors:
         raise UserError(
             f"{reader.source.path} has neither a discriminator (ElectraForPreTraining) nor a "
@@ -101,13 +100,6 @@ def detectors_of(reader: Reader, corpus: Sequence[Path]) -> dict[str, PieceScore
         ]
         detectors["rarity"] = lambda texts: [counts.rarities(t.ids) for t in texts]
     return detectors
-
-
-def pseudo_likelihood(reader: Reader, texts: Sequence[TokenizedText]) -> list[Floats]:
-    """-log p of each piece where it alone is masked (Salazar et al. 2020)."""
-    masks = [(number, [piece]) for number, t in enumerate(texts) for piece in range(len(t.ids))]
-    scores = reader.surprisals([t.ids for t in texts], masks)
-    return np.split(scores, np.cumsum([len(t.ids) for t in texts])[:-1])
 
 
 def _sequences(reader: Reader, paths: Sequence[Path]) -> Iterator[Ids]:
@@ -187,7 +179,14 @@ def figures_of(
         limit = threshold_at(np.concatenate([by_text[text] for text in right]), FALSE_ALARMS)
         for kind, mistakes in planted.items():
             count, ids = len(mistakes), "\n".join(mistake.text for mistake in mistakes)
-            touched = [_touched(mistake) for mistake in mistakes]
+            touched = [
+                [
+                    n
+                    for n, (start, end) in enumerate(word_spans(m.text))
+                    if start < m.after[1] and end > m.after[0]
+                ]
+                for m in mistakes
+            ]
             scores = [by_text[mistake.text] for mistake in mistakes]
             wrong = np.array([of[at].max() for of, at in zip(scores, touched, strict=True)])
             others = [np.delete(of, at) for of, at in zip(scores, touched, strict=True)]
@@ -201,12 +200,6 @@ def figures_of(
                 interval = estimate({0: value}, draws, (0.0, 1.0))
                 figures.append(MistakeFigure(kind, count, detector, metric, interval))
     return figures
-
-
-def _touched(mistake: Planted) -> list[int]:
-    first, last = mistake.after
-    spans = word_spans(mistake.text)
-    return [n for n, (start, end) in enumerate(spans) if start < last and end > first]
 
 
 # What `electrify run` says of its discriminator.
@@ -235,7 +228,8 @@ def marked_lines(model: str, language: str) -> list[str]:
         for planted in plant_evenly(kind, analysed, words, len(analysed), seed=0):
             finding = examine(reader, planted.text, threshold, has_attributions=False)
             start, stop = planted.after
-            is_marked = any(s.word.start < stop and start < s.word.stop for s in finding.suspicions)
+            marked_words = [finding.reading.words[number] for number in finding.marked]
+            is_marked = any(word.start < stop and start < word.stop for word in marked_words)
             right, wrong = planted.clean[slice(*planted.before)], planted.text[start:stop]
             example = f"{wrong} for {right} is{'' if is_marked else ' not'}"
             outcomes[is_marked].append(f"{example}:\n    {finding.bracketed}")

@@ -139,8 +139,13 @@ def _write(folder: Path, int8: Reader, networks: Mapping[str, _Int8], modules: P
     text = "const tokenizers = (() => { const module = { exports: {} };\n"
     text += f"{code}\nreturn module.exports; }})();\n"
     (vendor / "tokenizers.js").write_text(text, encoding="utf-8")
-    licences = [_licence(modules / package) for package in (_TOKENIZERS, "onnxruntime-web")]
-    (vendor / "LICENCES.txt").write_text("".join(licences), encoding="utf-8")
+    licences = ""
+    for package in (modules / _TOKENIZERS, modules / "onnxruntime-web"):
+        about = json.loads((package / "package.json").read_text(encoding="utf-8"))
+        file = package / "LICENSE"
+        text = file.read_text(encoding="utf-8") if file.exists() else "See the head of its file."
+        licences += f"{about['name']} {about['version']}: {about['license']}\n\n{text}\n\n"
+    (vendor / "LICENCES.txt").write_text(licences, encoding="utf-8")
     backend = int8.source.tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()
@@ -185,10 +190,3 @@ def page_settings(reader: Reader, inputs: Sequence[str]) -> dict[str, Any]:
         "thresholds": thresholds,
         "examples": [{"text": text, "lang": _LANGUAGES[best]} for text in _EXAMPLES[best]],
     }
-
-
-def _licence(package: Path) -> str:
-    about = json.loads((package / "package.json").read_text(encoding="utf-8"))
-    licence = package / "LICENSE"
-    text = licence.read_text(encoding="utf-8") if licence.exists() else "See the head of its file."
-    return f"{about['name']} {about['version']}: {about['license']}\n\n{text}\n\n"

@@ -143,20 +143,19 @@ def sections_of(figures: Figures) -> dict[str, list[Part]]:
 
 
 def read_figures(record: Json) -> Figures:
+    def estimate(record: Json) -> Estimate:
+        values: Json = {name: math.nan if of is None else of for name, of in record.items()}
+        return Estimate(**values)
+
     def read(kind: Any, rows: Sequence[Json]) -> list[Any]:
         return [
-            kind(**{k: _estimate(v) if isinstance(v, dict) else v for k, v in row.items()})
+            kind(**{k: estimate(v) if isinstance(v, dict) else v for k, v in row.items()})
             for row in rows
         ]
 
     mistakes = read(MistakeFigure, record["mistakes"])
     layers = read(LayerFigure, record["layers"])
     return Figures(**{**record, "mistakes": mistakes, "layers": layers})
-
-
-def _estimate(record: Json) -> Estimate:
-    values: Json = {name: math.nan if of is None else of for name, of in record.items()}
-    return Estimate(**values)
 
 
 def _interval(estimate: Estimate) -> str | None:

@@ -177,14 +177,18 @@ class Reader:
     def surprisals(
         self, texts: Sequence[Ids], masks: Sequence[tuple[int, Sequence[int]]]
     ) -> Floats:
-        """-log p of the pieces of each mask, in nats, as the generator has it (Salazar et al. 2020
-        where a mask has one piece)."""
+        """-log p of the pieces of each mask, in nats, as the generator has it."""
         sums = np.zeros(len(masks))
         for mask, logits in self.masked_logits(texts, masks):
             number, pieces = masks[mask]
             true = torch.from_numpy(texts[number][list(pieces)])
             sums[mask] = torch.nn.functional.cross_entropy(logits, true, reduction="sum")
         return sums
+
+    def pseudo_likelihood(self, texts: Sequence[Ids]) -> list[Floats]:
+        """-log p of each piece where it alone is masked (Salazar et al. 2020), (N,) of each."""
+        masks = [(number, [piece]) for number, ids in enumerate(texts) for piece in range(len(ids))]
+        return np.split(self.surprisals(texts, masks), np.cumsum(list(map(len, texts)))[:-1])
 
     def _padded(self, rows: Sequence[Ids]) -> dict[str, Tensor]:
         pad = torch.nn.utils.rnn.pad_sequence

@@ -141,7 +141,8 @@ def add_leakage(page: Page, run: RunFolder) -> None:
         page.paragraph(f"Not searched for, because their data are missing: {missing}.")
     page.records(rows, "Rows that stand in the run's documents")
     _add_scores(page, run)
-    page.paragraph(_TEXTS["rows"])
+    if any(split.touched for split in splits):
+        page.paragraph(_TEXTS["rows"])
 
 
 def _add_scores(page: Page, run: RunFolder) -> None:

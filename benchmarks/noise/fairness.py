@@ -31,6 +31,7 @@ from benchmarks.tasks.task import Line, Task
 from electrify.storage.files import read_toml
 
 TABLE = "fairness.csv"
+DEFAULT_TASKS = ("korean-hate-speech",)
 BAD_LESS_GOOD = ", bad less good"
 MIN_ROWS = 20  # of a group and an error that can happen: fewer say nothing
 NAMED = "named in the row"  # the axis of labelled rows by the groups in their text
@@ -124,7 +125,7 @@ def accepts(task: Task) -> bool:
     return task.name in _TASKS
 
 
-def add_templates(task: Task, data: TaskData) -> TaskData:
+def add_rows(task: Task, data: TaskData) -> TaskData:
     """The data with half of the training rows held out, to count errors on, and the templates."""
     templates = _templates_of(task)
     rows = [
@@ -142,7 +143,7 @@ def _identity(axis: str, sentence: Sentence) -> str:
     return f"{axis}|{sentence.word}|{sentence.pair}|{SIDES[sentence.side]}"
 
 
-def write_gaps(
+def write_table(
     place: Path,
     tasks: Sequence[Task],
     data: Mapping[str, TaskData],

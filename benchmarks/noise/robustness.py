@@ -32,6 +32,7 @@ from benchmarks.tasks.kinds.relations import RelationExtraction
 from benchmarks.tasks.task import Example, Line, Task
 
 TABLE = "robustness.csv"
+DEFAULT_TASKS = ("klue-ynat", "korean-hate-speech")
 NUM_ROWS = 400  # reported rows of a task that are perturbed by every kind and strength
 SPLIT = "perturbed"
 _HANGUL_FRACTION = 0.2  # of the letters of a Korean text, at least
@@ -80,9 +81,11 @@ def accepts(task: Task) -> bool:
     )
 
 
-def add_perturbed(task: Task, data: TaskData) -> TaskData:
+def add_rows(task: Task, data: TaskData) -> TaskData:
     """The data with `NUM_ROWS` of the reported rows, and these perturbed as a further split."""
-    rows = _sample_rows(data.reported)
+    # the same rows in whatever order they come
+    rows = sorted(data.reported, key=lambda row: hashlib.sha256(repr(row.texts).encode()).digest())
+    rows = rows[:NUM_ROWS]
     language = _language_of(rows)
     perturbed = [
         replace(row, id=_SEPARATOR.join((kind.name, f"{strength:g}", row.id)), texts=texts)
@@ -106,12 +109,6 @@ def add_perturbed(task: Task, data: TaskData) -> TaskData:
     )
 
 
-def _sample_rows(rows: Sequence[Example]) -> list[Example]:
-    """The same rows in whatever order they come: those of the lowest hashes of their texts."""
-    by_hash = sorted(rows, key=lambda row: hashlib.sha256(repr(row.texts).encode()).digest())
-    return by_hash[:NUM_ROWS]
-
-
 def _language_of(rows: Sequence[Example]) -> str:
     """ "ko" where Hangul is a fifth of the letters of most rows or more, else "en"."""
     letters = [list(filter(str.isalpha, "".join(row.texts))) for row in rows]
@@ -119,7 +116,7 @@ def _language_of(rows: Sequence[Example]) -> str:
     return "ko" if np.median(fractions) >= _HANGUL_FRACTION else "en"
 
 
-def write_conditions(
+def write_table(
     place: Path,
     tasks: Sequence[Task],
     data: Mapping[str, TaskData],

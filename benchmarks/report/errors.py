@@ -120,9 +120,16 @@ class TaskErrors:
         for position, line in enumerate(next(iter(self.runs.values()))):
             for way, group in errors.group_names(self.task, line).items():
                 positions.setdefault(way, {}).setdefault(group, []).append(position)
+
+        def leading_number(group: str) -> tuple[float, str]:
+            match = re.match(r"[\d.]+", group)
+            return float(match[0]) if match else math.inf, group
+
         scored = []
         for way, of_way in positions.items():
-            for number, group in enumerate(sorted(of_way, key=_number) if len(of_way) > 1 else ()):
+            for number, group in enumerate(
+                sorted(of_way, key=leading_number) if len(of_way) > 1 else ()
+            ):
                 own, random = (
                     {
                         seed: [lines[place] for place in of_way[group]]
@@ -183,11 +190,6 @@ def _f1(num_gold: int, num_predicted: int, num_right: int) -> float:
 
 def _median(values: Sequence[float]) -> str:
     return _percent(statistics.median(values) if values else math.nan)
-
-
-def _number(group: str) -> tuple[float, str]:
-    match = re.match(r"[\d.]+", group)
-    return float(match[0]) if match else math.inf, group
 
 
 def _percent(value: float) -> str:

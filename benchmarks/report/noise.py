@@ -144,7 +144,15 @@ def _parts(encoder: Noise) -> Iterator[Part]:
         yield drop_table(encoder, "Drops beside those of the baselines, in points")
         rows = [_condition_row(condition) for condition in encoder.conditions]
         yield _folded("Robustness: all figures", [Table.of(rows)])
-        rows = [_kind_row(kind) for kind in dict.fromkeys(condition.kind for condition in own)]
+        kinds = [KINDS[name] for name in dict.fromkeys(condition.kind for condition in own)]
+        rows = [
+            {
+                "kind": kind.name,
+                "what changes": kind.places,
+                "why the label should stay": kind.keeps_label,
+            }
+            for kind in kinds
+        ]
         yield _folded("Robustness: the kinds", [Table.of(rows)])
     if gaps := encoder.own_gaps:
         yield _TEXTS["fairness"].format(tests=len(gaps), alpha=ALPHA)
@@ -199,12 +207,6 @@ def _condition_row(c: Condition) -> Record:
         "flips %": _interval(c.flips, c.flips_low, c.flips_high),
         "seeds": c.seeds,
     }
-
-
-def _kind_row(name: str) -> Record:
-    kind = KINDS[name]
-    about = {"kind": name, "what changes": kind.places}
-    return about | {"why the label should stay": kind.keeps_label}
 
 
 def drop_table(encoder: Noise, caption: str = "") -> Table:

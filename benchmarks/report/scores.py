@@ -1,7 +1,6 @@
 """Every table of scores: one row a task and encoder, its columns cut for a page, Markdown, a model
 card, CSV and a terminal; and the differences between them."""
 
-import json
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -261,7 +260,11 @@ def encoder_table(encoders: Sequence[Encoder], compared: Sequence[Against]) -> t
     published = _published_cells(first, tasks)
     for name, of_model in published.items():
         cells[name] = [*of_model, *[_DASH] * has_mean]
-    headers = [Cell(""), *(Cell(first[t].first.title, _about(first[t])) for t in tasks)]
+
+    def about(score: TaskScore) -> str:
+        return f"{score.first.metric.replace('_', ' ')}, {score.first.num_examples:,} rows"
+
+    headers = [Cell(""), *(Cell(s.first.title, about(s)) for s in map(first.__getitem__, tasks))]
     headers += [Cell("mean", f"{len(tasks)} tasks")] * has_mean
     seeds = sorted({s.num_seeds for samples in rows.values() for s in samples.values()})
     note = TEXTS["encoders"].format(
@@ -269,10 +272,6 @@ def encoder_table(encoders: Sequence[Encoder], compared: Sequence[Against]) -> t
     )
     note += TEXTS["encoders_published"] if published else ""
     return Table(headers, [[n, *of] for n, of in cells.items()], grey=list(published)), note
-
-
-def _about(score: TaskScore) -> str:
-    return f"{score.first.metric.replace('_', ' ')}, {score.first.num_examples:,} rows"
 
 
 def _cell(sample: Sample | None, is_bold: bool = False) -> Cell:
@@ -411,7 +410,7 @@ def _add_settings(page: Page, scores: Sequence[TaskScore]) -> None:
     """Every setting by task, and what a search chose."""
     settings = {score.label: score.first.hyper_parameters for score in scores}
     names = dict.fromkeys(name for of_task in settings.values() for name in of_task)
-    rows = [[name, *(_setting(of.get(name)) for of in settings.values())] for name in names]
+    rows = [[name, *(of.get(name) for of in settings.values())] for name in names]
     Table(["", *settings], rows, "Settings by task").add_to(page)
     for score in scores:
         for encoder, search in {r.encoder: r.search for r in score.results if r.search}.items():
@@ -419,7 +418,3 @@ def _add_settings(page: Page, scores: Sequence[TaskScore]) -> None:
                 f"{score.label}, {encoder}: {search['best']}, {percent(search['value'])} on "
                 f"{search['num_held_out']:,} held-out rows of the training split."
             )
-
-
-def _setting(value: object) -> object:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value

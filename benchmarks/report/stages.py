@@ -188,14 +188,11 @@ def _distinct(record: Json) -> list[str]:
     """The metrics of a record, without a loss that is another one under a second name."""
     names = [name for name in _MEANINGS if name in record]
     for name, same in (("rtd_loss", "discriminator_loss"), ("discriminator_loss", "language_loss")):
-        if name in names and same in record and _equal(record[name], record[same]):
-            names.remove(name)
+        if name in names and same in record:
+            one, two = record[name], record[same]  # means that may be summed in another order
+            if one == two or (None not in (one, two) and math.isclose(one, two, rel_tol=1e-4)):
+                names.remove(name)
     return names
-
-
-def _equal(a: float | None, b: float | None) -> bool:
-    """Means of the same values, that may have been summed in another order."""
-    return a == b or (a is not None and b is not None and math.isclose(a, b, rel_tol=1e-4))
 
 
 def _add_detection(page: Page, run: RunFolder) -> None:
