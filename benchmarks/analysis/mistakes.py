@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import coo_array
+from scipy.sparse import coo_matrix
 
 from benchmarks.analysis.inspect import (
     bundled_sentences,
@@ -54,10 +54,10 @@ class Bigrams:
             raise UserError("no pair of pieces to count: give a corpus with text in it")
         first, second = (np.concatenate([row[part] for row in rows]) for part in (_FIRST, _SECOND))
         ones, shape = np.ones(len(first)), (num_ids, num_ids)
-        self._counts = coo_array((ones, (first, second)), shape).tocsr()  # of pairs
+        self._counts = coo_matrix((ones, (first, second)), shape).tocsr()  # of pairs
         once, twice = (int((self._counts.data == n).sum()) for n in (1, 2))
         self._discount = once / (once + 2 * twice) if once else 0.0
-        self._num_before = self._counts.sum(axis=1)
+        self._num_before = np.bincount(first, minlength=num_ids)
         self._followers = np.diff(self._counts.indptr)
         num_before = np.bincount(self._counts.indices, minlength=num_ids)
         self._continuation = (num_before + 1) / (self._counts.nnz + num_ids)
@@ -71,7 +71,8 @@ class Bigrams:
         reserved = np.where(
             self._num_before[first] > 0, self._discount * self._followers[first] / total, 1.0
         )
-        seen = np.maximum(self._counts[first, second] - self._discount, 0) / total
+        counts = np.asarray(self._counts[first, second]).ravel()
+        seen = np.maximum(counts - self._discount, 0) / total
         with np.errstate(divide="ignore"):
             return np.asarray(-np.log(seen + reserved * self._continuation[second]))
 
