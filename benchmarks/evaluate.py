@@ -7,7 +7,8 @@ names those that the last command asked for.
 """
 
 import shutil
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -41,12 +42,13 @@ from benchmarks.results.results import (
 from benchmarks.results.submission import write_submissions
 from benchmarks.tasks.data import TaskData, load_tasks
 from electrify.config.evaluate import EvaluateConfig
-from electrify.config.run import EvaluationRun
-from electrify.stage.folder import MANIFEST, check_files, write_json
-from electrify.stage.plan import evaluate_stage, output_dir
+from electrify.config.run import EvaluationRun, RunConfig
+from electrify.stage.folder import MANIFEST, check_files, read_manifest, write_json
+from electrify.stage.plan import checkpoint_step, checkpoints, evaluate_stage, output_dir
 from electrify.stage.remote import pull
 from electrify.stage.run import run_stage
 from electrify.system.machine import remember_peak
+from electrify.system.outcome import UserError
 from electrify.system.progress import (
     Progress,
     Stopped,
@@ -124,7 +126,7 @@ def evaluate(
         shutil.rmtree(partial / UNFINISHED, ignore_errors=True)
         write_scores(results, partial)
         if probe is not None:
-            PROBES[probe].write(partial, tasks, data, results, source, options.data_dirs)
+            PROBES[probe].write_table(partial, tasks, data, results, source, options.data_dirs)
         elif any(split in task.unlabelled for task in tasks for split in data[task.name].further):
             write_submissions(partial)
         num_degenerate = sum(result.degenerate is not None for result in results)
@@ -185,23 +187,15 @@ class _Evaluation:
     stop: StopRequest
 
     def do(self, jobs: Sequence[Job], data: Mapping[str, TaskData], file: str) -> list[Result]:
-        """Do the jobs that the file of records does not have yet; the results of all in their
-        order."""
-        path, options, what = self.partial / file, self.options, "jobs"
-        if file == TRIALS:
-            what = "trials"
+        """Do the jobs that the file of records lacks; the results of all jobs in their order."""
+        path, options = self.partial / file, self.options
+        verb, what = ("search", "trials") if file == TRIALS else ("evaluate", "jobs")
         results = {result.key: result for result in read_results(path)}
         taken = {result.predictions or result.slot for result in results.values()}
-        done = [results[job.key] for job in jobs if job.key in results]
-        waiting = [job for job in jobs if job.key not in results]
-        if done:
-            log(f"evaluate: {len(done)} of {len(jobs)} {what} are done already")
-        if waiting:
-            before = next((p for r in done if (p := r.hyper_parameters.get("precision"))), None)
-            precision = settle_precision(options.precision, options.device, before)
-            waiting = [
-                replace(j, settings=replace(j.settings, precision=precision)) for j in waiting
-            ]
+        waiting = self._with_precision(jobs, results)
+        num_saved = len(jobs) - len(waiting)
+        if num_saved:
+            log(f"evaluate: {num_saved} of {len(jobs)} {what} are done already")
         features = {
             task.name: prepare(
                 task, data[task.name], self.source, settings, seeds_for(task, options)
@@ -210,21 +204,14 @@ class _Evaluation:
         }
         total = sum(num_rows(job, features[job.task.name]) for job in waiting)
         unfinished = self.partial / UNFINISHED
+        source, device = self.source, options.device
         calls = [
-            (
-                job,
-                data[job.task.name],
-                features[job.task.name],
-                self.source,
-                options.device,
-                unfinished,
-            )
+            (job, data[job.task.name], features[job.task.name], source, device, unfinished)
             for job in waiting
         ]
         del features  # each goes with the last job of its task
-        num_saved = len(done)
-        workers = num_workers(options.num_processes, choose_device(options.device))
-        with Progress("search" if file == TRIALS else "evaluate", total, "examples") as progress:
+        workers = num_workers(options.num_processes, choose_device(device))
+        with Progress(verb, total, "examples") as progress:
 
             def on_step(index: int, num_rows: int) -> None:
                 label = waiting[index].label
@@ -244,7 +231,10 @@ class _Evaluation:
                         result = result.model_copy(update={"predictions": name})
                     write_lines(self.partial, result, fitted.lines)
                     if job.is_kept:
-                        _move(unfinished / job.key, kept_folder(self.partial, result))
+                        kept = kept_folder(self.partial, result)
+                        shutil.rmtree(kept, ignore_errors=True)
+                        kept.parent.mkdir(parents=True, exist_ok=True)
+                        (unfinished / job.key).rename(kept)
                 if result.device == "cpu" and result.peak_memory_mb:
                     remember_peak(result.peak_memory_mb)
                 append_result(path, result)  # last: a job in the results is a job that is whole
@@ -253,12 +243,15 @@ class _Evaluation:
                 _log_result(job, result, fitted)
         return [results[job.key] for job in jobs]
 
-
-def _move(folder: Path, target: Path) -> None:
-    """In place of what stands there."""
-    shutil.rmtree(target, ignore_errors=True)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder.rename(target)
+    def _with_precision(self, jobs: Sequence[Job], done: Mapping[str, Result]) -> list[Job]:
+        """The jobs that are not done, in the precision of those that are."""
+        waiting = [job for job in jobs if job.key not in done]
+        if not waiting:
+            return []
+        known = [done[job.key].hyper_parameters.get("precision") for job in jobs if job.key in done]
+        before = next(filter(None, known), None)
+        precision = settle_precision(self.options.precision, self.options.device, before)
+        return [replace(j, settings=replace(j.settings, precision=precision)) for j in waiting]
 
 
 def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:
@@ -276,3 +269,56 @@ def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:
         warn(f"{job.label} is degenerate: {result.degenerate}")
     for note in result.notes:
         warn(f"{job.label}: {note}")
+
+
+# Checkpoints of a pretraining.
+
+
+def evaluate_checkpoints(
+    config: RunConfig,
+    steps: Sequence[int],
+    overwrite: bool,
+    export: Callable[[Path, Path], None],
+) -> None:
+    """Score checkpoints, the oldest first, each into `evaluate-checkpoint-<step>/`.
+
+    Without `steps` all that are there are scored, except the one that `evaluate/` has scored as the
+    run's export. Baselines are left to `evaluate/`: they are the same for all. Of
+    `evaluate.train_fractions` only the largest is scored. `export` writes a checkpoint as a
+    `transformers` folder. Raises `UserError` for a step without a checkpoint, and what `evaluate`
+    raises.
+    """
+    run = output_dir(config)
+    paths = checkpoints(run / "pretrain") or checkpoints(run / "pretrain.partial")
+    by_step = {checkpoint_step(path): path for path in paths}
+    if not by_step:
+        raise UserError(f"no checkpoint in {run}; run first: electrify pretrain CONFIG")
+    if unknown := [step for step in steps if step not in by_step]:
+        raise UserError(
+            f"no checkpoint-{unknown[0]} in {run}; there are those of steps "
+            f"{', '.join(map(str, by_step))} (pretrain.keep_every_steps keeps more of them)"
+        )
+    exported = _exported_step(run)
+    if not steps and exported in by_step:
+        log(f"evaluate: checkpoint-{exported} is the export's; its scores are those of evaluate/")
+        del by_step[exported]
+    changes = {
+        "random_init_control": False,
+        "bag_of_words": False,
+        "train_fractions": (max(config.evaluate.train_fractions),),
+    }
+    config = config.model_copy(update={"evaluate": config.evaluate.model_copy(update=changes)})
+    for step in sorted(set(steps) or by_step):
+        with tempfile.TemporaryDirectory() as scratch:
+            export(by_step[step], Path(scratch))
+            evaluate(config, str(by_step[step]), overwrite, Path(scratch), step)
+
+
+def _exported_step(run: Path) -> int | None:
+    """The step of the export, if `evaluate/` has scored that very export."""
+    try:
+        export, scores = read_manifest(run / "export"), read_manifest(run / "evaluate")
+    except ValueError:
+        return None
+    is_scored = scores["inputs"].get("export") == export["digest"]
+    return checkpoint_step(Path(export["counts"]["checkpoint"])) if is_scored else None

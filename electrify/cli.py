@@ -339,7 +339,7 @@ def evaluate(
 
 
 def _evaluate_checkpoints(run: "RunConfig", steps: str, overwrite: bool) -> None:
-    from benchmarks.checkpoints import evaluate_checkpoints
+    from benchmarks.evaluate import evaluate_checkpoints
     from electrify.stage.remote import pull
     from model.export import export_checkpoint
 

@@ -34,7 +34,6 @@ class Claim:
 
     @property
     def text(self) -> str:
-        """As the file has it."""
         return f"{self.better} {'=' if self.is_equality else '>'} {self.worse}"
 
 
@@ -96,12 +95,10 @@ class Grid(Section):
         return self
 
     def config(self, overrides: Sequence[str]) -> RunConfig:
-        """The base with these options changed, as `--set` takes them."""
         return load_config(self.base, overrides)
 
     @property
     def claims(self) -> list[Claim]:
-        """The claims of all experiments."""
         return [
             read_claim(text, experiment.source or label)
             for label, experiment in self.experiments.items()
@@ -125,7 +122,6 @@ def load_grid(path: Path) -> Grid:
 
 
 def overrides_of(changes: Mapping[str, Any]) -> list[str]:
-    """Options as `--set` takes them."""
     return [f"{key}={toml_value(value)}" for key, value in changes.items()]
 
 
@@ -158,12 +154,10 @@ class Run:
 
     @property
     def label(self) -> str:
-        """As logs and reports name it."""
         return f"{self.variant}, seed {self.seed}"
 
     @property
     def folder(self) -> Path:
-        """The run's folder."""
         return output_dir(self.config)
 
     @property
@@ -173,7 +167,6 @@ class Run:
 
 
 def base_config(grid: Grid, overrides: Sequence[str]) -> RunConfig:
-    """The grid's base with what is common to all variants; `overrides` are the user's."""
     config = grid.config([*overrides_of(grid.common), *overrides])
     if is_address(config.output_dir):
         raise UserError(

@@ -11,33 +11,24 @@ from benchmarks.ablate.grid import RANDOM, Claim, Experiment, Grid, Run, column_
 from benchmarks.report.stages import final_valid
 from benchmarks.results.results import Result, differing, percent
 from benchmarks.results.run_folder import Json, read_run
-from benchmarks.results.table import Record, Table, markdown_text
+from benchmarks.results.table import (
+    Part,
+    Record,
+    Table,
+    add_parts,
+    markdown_parts,
+    markdown_text,
+    record_lines,
+)
 from benchmarks.statistics.comparison import ALPHA, holm
 from benchmarks.statistics.uncertainty import Estimate, Fit, p_text
 from electrify.page.page import Page
 from electrify.stage.folder import remove_torn, write_text
 from electrify.stage.lock import stage_lock
+from electrify.storage.files import read_toml
 
-METHOD = (
-    "A score is the mean over tasks of their headline metrics, of one pretrained network; the "
-    "tables have means over seeds of pretraining. Intervals are of 95 %, each of one difference "
-    "alone. What a seed does to all variants alike is taken out, and the variance of the rest is "
-    "pooled over all variants. Intervals say how much other seeds may change, not what another "
-    "corpus, size, budget or other test rows would. p is corrected over all claims of the grid, "
-    "run or not, by all scores that they are judged by (Holm); above "
-    f"{ALPHA} the two cannot be told apart, which does not say that they are equal."
-)
-_MEANING = (
-    "Mean over seeds, scores in percent; differences in points with half of the 95 % interval. "
-    "Losses are of the text held out of each corpus in the pieces of its vocabulary, AUC is over "
-    "the positions that the objective judges: they compare where these are the same"
-)
-_VALID = {
-    "generator_loss": "MLM loss",
-    "language_loss": "main MLM loss",
-    "rtd_auc": "RTD AUC",
-    "replaced_fraction": "replaced",
-}
+_TEXTS = read_toml(Path(__file__).with_suffix(".toml"))
+_VALID: Mapping[str, str] = _TEXTS["valid"]
 Scores = Mapping[str, float]  # by task: the headline, mean over seeds of fine-tuning
 
 
@@ -112,29 +103,32 @@ class GridScores:
                 counted[task] = score
         return counted
 
-    def values(self, column: str, with_random: bool = False) -> dict[str, dict[int, float]]:
-        """By variant and seed, of the runs that have all tasks of the column."""
-        values: dict[str, dict[int, float]] = {}
-        tasks = self.groups[column]
-        for run in self.runs:
-            kinds = {run.variant: self._scores[run.variant, run.seed]}
-            if with_random and run.variant == self.random_of:
-                kinds[RANDOM] = run.random
-            for variant, scores in kinds.items():
-                if scores.keys() >= set(tasks):
-                    mean = statistics.fmean(scores[task] for task in tasks)
-                    values.setdefault(variant, {})[run.seed] = mean
-        return values
+    def _fits(self, with_random: bool) -> dict[str, Fit]:
+        """By column, of the runs that have all of its tasks; a column without such a run is left
+        out."""
+        fits = {}
+        for column, tasks in self.groups.items():
+            values: dict[str, dict[int, float]] = {}
+            for run in self.runs:
+                kinds = {run.variant: self._scores[run.variant, run.seed]}
+                if with_random and run.variant == self.random_of:
+                    kinds[RANDOM] = run.random
+                for variant, scores in kinds.items():
+                    if scores.keys() >= set(tasks):
+                        mean = statistics.fmean(scores[task] for task in tasks)
+                        values.setdefault(variant, {})[run.seed] = mean
+            if values.keys() - {RANDOM}:
+                fits[column] = Fit(values)
+        return fits
 
     @cached_property
     def fits(self) -> dict[str, Fit]:
-        """By column, of the pretrained networks; a column that no run has whole is left out."""
-        return {column: Fit(values) for column in self.groups if (values := self.values(column))}
+        return self._fits(with_random=False)
 
     @cached_property
     def random_fits(self) -> dict[str, Fit]:
         """With random initialisation, whose seeds vary otherwise: for its own row alone."""
-        return {column: Fit(self.values(column, with_random=True)) for column in self.fits}
+        return self._fits(with_random=True)
 
     @property
     def headline(self) -> str:
@@ -142,7 +136,6 @@ class GridScores:
         return next(iter(self.fits or self.groups))
 
     def difference(self, column: str, variant: str, other: str) -> Estimate | None:
-        """None where not both have scores."""
         fits = self.random_fits if RANDOM in (variant, other) else self.fits
         if column not in fits or not {variant, other} <= set(fits[column].variants):
             return None
@@ -192,49 +185,52 @@ def write_report(
 ) -> str:
     """report.html and report.md of the finished runs, `figures` by label; the tables as text."""
     runs = [figures[run.label] for run in planned if run.label in figures]
-    title = f"Ablation: {grid.name}"
-    about = f"{len(runs)} of {len(planned)} runs, all of the same training FLOPs in matrix products"
+    missing = [run.label for run in planned if run.label not in figures]
     scores = GridScores(runs)
     columns = list(dict.fromkeys(grid.judged_by or (scores.headline,))) if scores.runs else []
     verdicts = judge(grid.claims, columns, scores)
     columns = columns if verdicts else []
     said = [_summary(column, verdicts) for column in columns] if runs else ["No run is finished."]
-    if runs and len(runs) < len(planned):
-        missing = [run.label for run in planned if run.label not in figures]
+    if runs and missing:
         said.append(f"{len(missing)} runs are not finished: {'; '.join(missing)}.")
     if scores.left_out:
         said.append(f"Scores left out: {'; '.join(scores.left_out)}.")
     questions = {
-        question: Table.of(rows, _MEANING)
+        question: rows
         for question, experiment in grid.experiments.items()
         if (rows := _experiment_rows(experiment, runs, scores))
     }
-    sections: list[tuple[str, Table, Sequence[str]]]  # heading, table, and paragraphs below it
-    sections = [(question, table, ()) for question, table in questions.items()]
+    sections: dict[str, list[Part]] = {}
     if verdicts:
-        rest = [_rest(scores, column) for column in columns]
+        rest = [
+            f"{column}: the rest has a standard deviation of {percent(fit.sd)} points, with "
+            f"{fit.degrees} degrees of freedom."
+            for column in columns
+            if (fit := scores.fits.get(column)) and not math.isnan(fit.sd)
+        ]
         claims = Table.of(_claim_rows(verdicts, scores))
-        sections.insert(0, ("Claims", claims, [*rest, METHOD]))
+        sections["Claims"] = [claims, *rest, _TEXTS["method"].format(alpha=ALPHA)]
+    for question, rows in questions.items():
+        sections[question] = [_TEXTS["meaning"] + ".", Table.of(rows)]
     if runs:
-        rows = [_run_row(run, scores) for run in runs]
-        sections.append(("Runs", Table.of(rows), grid.notes))
+        table = Table.of([_run_row(run, scores) for run in runs])
+        sections["Runs"] = [table, *grid.notes]
+    title = f"Ablation: {grid.name}"
+    about = f"{len(runs)} of {len(planned)} runs, all of the same training FLOPs in matrix products"
     page, blocks = Page(title, about), [f"# {markdown_text(title)}", markdown_text(about)]
     for text in said:
         page.verdict(text)
-        blocks.append(markdown_text(text))
-    for heading, table, texts in sections:
+    blocks += markdown_parts(said)
+    for heading, parts in sections.items():
         page.heading(heading)
-        table.add_to(page)
-        for text in texts:
-            page.paragraph(text)
-        blocks += [f"## {markdown_text(heading)}", "\n".join(table.markdown())]
-        blocks += map(markdown_text, texts)
+        add_parts(page, parts)
+        blocks += [f"## {markdown_text(heading)}", *markdown_parts(parts)]
     folder.mkdir(parents=True, exist_ok=True)
     with stage_lock(folder / "report"):
         remove_torn(folder.glob("report.*"))
         write_text(folder / "report.md", "\n\n".join(blocks) + "\n")
         page.write(folder / "report.html")
-    lines = [line for name, of in questions.items() for line in (name, *of.markdown(), "")]
+    lines = [line for name, rows in questions.items() for line in (name, *record_lines(rows), "")]
     return "\n".join([*(lines or said), str(folder / "report.html")])
 
 
@@ -322,16 +318,6 @@ def _plus_minus(difference: Estimate | None) -> str | None:
     return f"{100 * difference.value:+.2f}{half}"
 
 
-def _rest(scores: GridScores, column: str) -> str:
-    fit = scores.fits.get(column)
-    if fit is None or math.isnan(fit.sd):
-        return f"{column}: too few runs to say how much seeds vary."
-    return (
-        f"{column}: the rest has a standard deviation of {percent(fit.sd)} points, "
-        f"with {fit.degrees} degrees of freedom."
-    )
-
-
 def _run_row(run: RunFigures, scores: GridScores) -> Record:
     return {
         "variant": run.variant,
@@ -339,7 +325,7 @@ def _run_row(run: RunFigures, scores: GridScores) -> Record:
         "steps": run.summary["num_steps"],
         "tokens": run.summary["tokens"],
         "FLOPs, matrix products": f"{run.summary['flops_matmul']:.3g}",
-        "tokens a second": run.summary.get("tokens_per_second"),
+        "tokens per second": run.summary.get("tokens_per_second"),
         "device": run.summary.get("device"),
         "commit": str(run.git_commit)[:9],
         "hours": run.hours,

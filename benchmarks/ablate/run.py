@@ -104,10 +104,10 @@ def plan_of(path: Path, overrides: Sequence[str]) -> str:
                 "": "finished" if run.label in figures else "to do",
             }
         )
-    hours = sum(found.hours for found in figures.values())
+    hours, num_left = sum(of.hours for of in figures.values()), len(runs) - len(figures)
     text = f"{len(figures)} of {len(runs)} runs are finished and took {hours:.1f} hours"
-    if 0 < len(figures) < len(runs):
-        left = hours / len(figures) * (len(runs) - len(figures)) / grid.num_processes
+    if figures and num_left:
+        left = hours / len(figures) * num_left / grid.num_processes
         text += f"; at this rate the others take {left:.1f}, {grid.num_processes} at once"
     return "\n".join([*record_lines(rows), text])
 

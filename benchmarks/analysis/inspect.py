@@ -9,7 +9,7 @@ import io
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from captum.attr import LayerIntegratedGradients
+from scipy.special import expit
 
 from benchmarks.analysis.reader import Reader, TokenizedText, open_reader
-from benchmarks.metrics.weighted import Floats
 from electrify.page.page import Page
 from electrify.page.plots import shorten
 from electrify.storage.encodings import decode_file, is_utf8
@@ -37,21 +37,10 @@ _NUM_STEPS, _ROWS_AT_ONCE = (32, 128, 512), 32
 _NUM_PROPOSALS = 5
 _NUM_WORDS_SHOWN = 4  # that a verdict rests on
 _MAX_COLUMNS = 160  # of a heading
-_ABOUT = (
-    "The discriminator gives each token the probability that it was replaced. A word is as "
-    "suspicious as its worst token. Rare words are suspicious wherever they stand, and a marked "
-    "word need not be wrong.",
-    "What a verdict rests on: layer integrated gradients, from a text of nothing but [MASK] to "
-    "this one. A word with a positive part made the logit of the marked token larger. All parts "
-    "together are the difference of the logit between the two texts; what they miss of it is the "
-    "completeness error.",
-)
+_TEXTS = read_toml(Path(__file__).with_name("texts.toml"))
 # syllables and jamo, and letters, in all forms that the tokenizer reads as one (as in detector.js)
 _HANGUL = re.compile(r"[가-힣ㄱ-ㆎ\u1100-\u11ff\uffa1-\uffdc]")
 _LATIN = re.compile("[A-Za-zＡ-Ｚａ-ｚ]")
-
-
-# --- what the discriminator says ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -79,7 +68,7 @@ class Reading:
 def read(reader: Reader, text: str) -> Reading:
     """P(replaced) of every piece and word of a text of any length."""
     (cut,) = reader.cut([text])
-    probabilities = sigmoid(reader.replaced_logits([cut.ids])[0]).tolist()
+    probabilities = expit(reader.replaced_logits([cut.ids])[0]).tolist()
     words = []
     for _, group in groupby(range(len(cut.ids)), key=cut.words.__getitem__):
         numbers = list(group)
@@ -90,13 +79,6 @@ def read(reader: Reader, text: str) -> Reading:
         words.append(FlaggableWord(word, start, stop, pieces, worst, probabilities[worst]))
     tokens = reader.source.tokenizer.convert_ids_to_tokens(cut.ids.tolist())
     return Reading(cut, list(zip(tokens, probabilities, strict=True)), words)
-
-
-def sigmoid(logits: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-logits)))
-
-
-# --- from which probability on a word is marked ---------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -160,7 +142,7 @@ def replaced_probabilities(reader: Reader, text: str) -> list[float]:
         words = np.array(cut.words)[window.shown.start : window.shown.stop]
         (logits_after,) = reader.replaced_logits([ids])
         worst = [logits_after[words == word].max() for word in np.unique(words[ids != shown])]
-        probabilities += sigmoid(np.array(worst)).tolist()
+        probabilities += expit(np.array(worst)).tolist()
     return probabilities
 
 
@@ -179,16 +161,11 @@ def bundled_threshold(reader: Reader, script: str, false_alarms: float = FALSE_A
     return thresholds_on(reader, sentences, source, [false_alarms])[0]
 
 
-def script_of(text: str) -> str:
-    """Hangul where the text has a letter of it, else Latin where it has one without accents."""
-    return "Hangul" if _HANGUL.search(text) else "Latin" if _LATIN.search(text) else ""
-
-
 def threshold_chooser(
     reader: Reader, given: float | None, clean: str | None, false_alarms: float
 ) -> Callable[[str], Threshold]:
     """The threshold of a text: the one given, that on the sentences of the file `clean`, or that on
-    the bundled sentences in the text's script."""
+    the bundled sentences in the text's script (Hangul where it has a letter of it, else Latin)."""
     for name, value in (("--threshold", given), ("--false-alarms", false_alarms)):
         if value is not None and not 0 < value < 1:
             raise UserError(f"{name} {value}: give a number between 0 and 1")
@@ -202,10 +179,9 @@ def threshold_chooser(
         (own,) = thresholds_on(reader, lines, clean, [false_alarms])
         return lambda text: own
     of_script = cache(lambda script: bundled_threshold(reader, script, false_alarms))
-    return lambda text: of_script(script_of(text))
-
-
-# --- why ------------------------------------------------------------------------------------------
+    return lambda text: of_script(
+        "Hangul" if _HANGUL.search(text) else "Latin" if _LATIN.search(text) else ""
+    )
 
 
 @dataclass(frozen=True)
@@ -277,32 +253,33 @@ def attribute(reader: Reader, reading: Reading, piece: int) -> Attribution:
     return Attribution(dict(by_word), difference, error, num_steps)
 
 
-# --- the verb -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Suspicion:
-    """A marked word: what the generator would write for its worst piece, and what the verdict on
-    that piece rests on; None where that was not asked or there is no generator."""
-
-    word: FlaggableWord
-    proposals: Proposals | None
-    attribution: Attribution | None
-
-
 @dataclass(frozen=True)
 class Finding:
-    """A text as it was read, and each word above the threshold."""
+    """A text as it was read, and the numbers of its words above the threshold.
+
+    By these: what the generator would write for the worst piece of a word, and what the verdict on
+    that piece rests on; empty where that was not asked or there is no generator.
+    """
 
     reading: Reading
     threshold: Threshold
-    suspicions: Sequence[Suspicion]
+    marked: Sequence[int]
+    proposals: Mapping[int, Proposals]
+    attributions: Mapping[int, Attribution]
 
     @property
     def count(self) -> str:
-        """How many words are marked."""
-        marked, words = len(self.suspicions), len(self.reading.words)
+        marked, words = len(self.marked), len(self.reading.words)
         return f"{marked} of {words} words {'is' if marked == 1 else 'are'} marked"
+
+    @property
+    def bracketed(self) -> str:
+        text, end, parts = self.reading.text.text, 0, []
+        for number in self.marked:
+            word = self.reading.words[number]
+            parts.append(f"{text[end : word.start]}[{word.text}]")
+            end = word.stop
+        return "".join([*parts, text[end:]])
 
 
 def inspect(
@@ -325,8 +302,9 @@ def inspect(
         log(f"no generator beside {path}, so no proposals: name one with --generator")
     choose = threshold_chooser(reader, threshold, clean, false_alarms)
     page = Page("Replaced words", f"as {path} sees them")
-    for paragraph in _ABOUT[: 1 + has_attributions]:
-        page.paragraph(paragraph)
+    page.paragraph(_TEXTS["inspect"])
+    if has_attributions:
+        page.paragraph(_TEXTS["attributions"])
     num_texts, is_known = 0, True
     for text in filter(str.strip, _lines(texts)):
         finding = examine(reader, text, choose(text), has_attributions)
@@ -334,7 +312,7 @@ def inspect(
             known = coverage_of([finding.reading.text.ids], reader.source.tokenizer)
             what = f"{path} reads {text!r}"
             is_known = not warn_of_unknown(known, what)
-        print(as_record(finding) if as_json else format_finding(finding), flush=True)
+        print(_as_json(finding) if as_json else _as_text(finding), flush=True)
         _add_finding(page, finding)
         num_texts += 1
     if not num_texts:
@@ -356,16 +334,16 @@ def open_discriminator(path: str, generator: str | None) -> Reader:
 def examine(reader: Reader, text: str, threshold: Threshold, has_attributions: bool) -> Finding:
     """A text with its marked words, and what is to say of the worst piece of each."""
     reading = read(reader, text)
-    suspicions = [
-        Suspicion(
-            word,
-            None if reader.generator is None else propose(reader, reading, word),
-            attribute(reader, reading, word.worst) if has_attributions else None,
-        )
-        for word in reading.words
-        if threshold.marks(word.probability)
-    ]
-    return Finding(reading, threshold, suspicions)
+    marked = {n: word for n, word in enumerate(reading.words) if threshold.marks(word.probability)}
+    proposed = marked if reader.generator is not None else {}
+    attributed = marked if has_attributions else {}
+    return Finding(
+        reading,
+        threshold,
+        list(marked),
+        {n: propose(reader, reading, word) for n, word in proposed.items()},
+        {n: attribute(reader, reading, word.worst) for n, word in attributed.items()},
+    )
 
 
 def _lines(texts: Iterable[str]) -> Iterable[str]:
@@ -386,51 +364,46 @@ def _decoded(data: bytes, place: str) -> str:
     return text
 
 
-# --- for a reader: in the terminal, as a record, on a page ----------------------------------------
-
-
-def format_finding(finding: Finding) -> str:
+def _as_text(finding: Finding) -> str:
     """Lines for a terminal: the text with its marked words in brackets, each piece with its
     probability, and what is known of each marked word."""
     reading, marks = finding.reading, finding.threshold.marks
     pieces = [f"[{t}] {p:.2f}" if marks(p) else f"{t} {p:.2f}" for t, p in reading.pieces]
     lines = [
-        bracketed(finding),
+        finding.bracketed,
         f"P(replaced): {'  '.join(pieces)}",
         f"{finding.count}: above {finding.threshold}",
     ]
-    for suspicion in finding.suspicions:
-        word = suspicion.word
+    for number in finding.marked:
+        word = reading.words[number]
         worst, _ = reading.pieces[word.worst]
         lines.append(f"[{word.text}] {word.probability:.2f}, for its piece {worst}")
-        lines += [f"    {name}: {text}" for name, text in _reasons(finding, suspicion).items()]
+        lines += [f"    {name}: {text}" for name, text in _reasons(finding, number)]
     return "\n".join([*lines, ""])
 
 
-def as_record(finding: Finding) -> str:
+def _as_json(finding: Finding) -> str:
     """The same as a line of JSON; `rests_on`: a word's number and its part of the logit."""
-    suspicions = {suspicion.word: suspicion for suspicion in finding.suspicions}
     reading = finding.reading
     pieces = [[token, round(probability, 4)] for token, probability in reading.pieces]
     words = []
-    for word in reading.words:
+    for number, word in enumerate(reading.words):
         record: dict[str, object] = {
             "text": word.text,
             "start": word.start,
             "stop": word.stop,
             "probability": round(word.probability, 4),
-            "is_marked": word in suspicions,
+            "is_marked": number in finding.marked,
             "pieces": [pieces[i] for i in word.pieces],
         }
-        suspicion = suspicions.get(word)
-        if suspicion and (proposals := suspicion.proposals):
+        if proposals := finding.proposals.get(number):
             record["piece"], _ = reading.pieces[word.worst]
             record["piece_probability_by_generator"] = proposals.own_probability
             record["proposals"] = [
                 {"token": token, "word": proposed, "probability": round(probability, 4)}
                 for token, proposed, probability in proposals.others
             ]
-        if suspicion and (attribution := suspicion.attribution):
+        if attribution := finding.attributions.get(number):
             record["rests_on"] = [[n, round(x, 4)] for n, x in attribution.by_word.items()]
             record["logit_difference"] = round(attribution.difference, 4)
             record["completeness_error"] = attribution.completeness_error
@@ -440,53 +413,41 @@ def as_record(finding: Finding) -> str:
 
 
 def _add_finding(page: Page, finding: Finding) -> None:
-    page.heading(shorten(bracketed(finding), _MAX_COLUMNS))
+    page.heading(shorten(finding.bracketed, _MAX_COLUMNS))
     marks, pieces = finding.threshold.marks, finding.reading.pieces
     page.tokens(
         f"{finding.count} (framed): above {finding.threshold}",
         [(token, probability, marks(probability)) for token, probability in pieces],
         "marked",
     )
+    words = {number: finding.reading.words[number] for number in finding.marked}
     page.records(
         [
             {
-                "word": suspicion.word.text,
-                "its worst token": pieces[suspicion.word.worst][0],
-                "P(replaced)": round(suspicion.word.probability, 3),
-                **_reasons(finding, suspicion),
+                "word": word.text,
+                "its worst token": pieces[word.worst][0],
+                "P(replaced)": round(word.probability, 3),
+                **dict(_reasons(finding, number)),
             }
-            for suspicion in finding.suspicions
+            for number, word in words.items()
         ]
     )
 
 
-def bracketed(finding: Finding) -> str:
-    """The text with its marked words in brackets."""
-    text, end, parts = finding.reading.text.text, 0, []
-    for suspicion in finding.suspicions:
-        start, stop = suspicion.word.start, suspicion.word.stop
-        parts.append(f"{text[end:start]}[{text[start:stop]}]")
-        end = stop
-    return "".join([*parts, text[end:]])
-
-
-def _reasons(finding: Finding, suspicion: Suspicion) -> dict[str, str]:
-    """Why a word is marked, by what is shown."""
-    reasons = {}
-    if proposals := suspicion.proposals:
+def _reasons(finding: Finding, number: int) -> Iterator[tuple[str, str]]:
+    """Why a word is marked: what is shown, and its text."""
+    if proposals := finding.proposals.get(number):
         proposed = ", ".join(f"{word} {chance:.2f}" for _, word, chance in proposals.others)
         text = f"{proposed}; as it stands {proposals.own_probability:.2g}"
-        reasons["the generator would write"] = text
-    if attribution := suspicion.attribution:
-        words = finding.reading.words
-        own = words.index(suspicion.word)
-        others = [(n, part) for n, part in attribution.by_word.items() if n != own]
+        yield "the generator would write", text
+    if attribution := finding.attributions.get(number):
+        others = [(n, part) for n, part in attribution.by_word.items() if n != number]
         largest = sorted(others, key=lambda pair: -abs(pair[1]))[:_NUM_WORDS_SHOWN]
-        parts = [f"{words[n].text} {part:+.2f}" for n, part in largest]
-        parts.append(f"the word itself {attribution.by_word[own]:+.2f}")
-        reasons["the verdict rests on"] = ", ".join(parts)
-        reasons["integrated gradients from [MASK]"] = (
+        parts = [f"{finding.reading.words[n].text} {part:+.2f}" for n, part in largest]
+        parts.append(f"the word itself {attribution.by_word[number]:+.2f}")
+        yield "the verdict rests on", ", ".join(parts)
+        yield (
+            "integrated gradients from [MASK]",
             f"logit {attribution.difference:+.2f}, completeness error "
-            f"{attribution.completeness_error:.1e} in {attribution.num_steps} steps"
+            f"{attribution.completeness_error:.1e} in {attribution.num_steps} steps",
         )
-    return reasons

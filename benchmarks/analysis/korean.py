@@ -23,7 +23,6 @@ Span = tuple[int, int]
 
 
 def is_syllable(character: str) -> bool:
-    """Whether it is one of the 11,172 composed syllables."""
     return "가" <= character <= "힣"
 
 
@@ -100,7 +99,6 @@ class KoreanSentence:
 
 
 def word_spans(text: str) -> list[Span]:
-    """Where each word, a run without spaces, begins and ends."""
     return [match.span() for match in _WORD.finditer(text)]
 
 

@@ -22,9 +22,8 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.analysis.korean import KoreanSentence
 from benchmarks.analysis.reader import Inputs, Reader, TokenizedText
-from benchmarks.analysis.report import LayerFigure
 from benchmarks.metrics.weighted import Floats
-from benchmarks.statistics.uncertainty import estimate
+from benchmarks.statistics.uncertainty import Estimate, estimate
 from electrify.storage.files import read_toml
 
 MEAN = -1  # in place of a piece: the mean over the text's pieces
@@ -108,35 +107,30 @@ def _whole(sentence: KoreanSentence, label: str, text: str | None = None) -> Pro
     return ProbeExample(text or sentence.text, MEAN, label, last, sentence.text)
 
 
-def _last_word(sentence: KoreanSentence) -> dict[str, list[str]]:
-    """The forms of its morphemes by tag."""
-    forms: dict[str, list[str]] = {"EP": [], "EF": [], "NNB": []}
-    for morpheme in sentence.morphemes:
-        if morpheme.start > sentence.text.rfind(" "):
-            forms.setdefault(morpheme.tag, []).append(morpheme.form)
-    return forms
+def _last_word(sentence: KoreanSentence, tag: str) -> list[str]:
+    """The forms of its morphemes with the tag."""
+    start = sentence.text.rfind(" ")
+    return [m.form for m in sentence.morphemes if m.start > start and m.tag == tag]
 
 
 def _tense(sentence: KoreanSentence) -> str | None:
     """Past or present, of a sentence with a final ending."""
-    last, labels = _last_word(sentence), _LABELS["tense"]
-    is_future = {*last["NNB"]} & {*_FUTURE} or {*last["EP"]} & {*labels["left-out"]}
-    if not last["EF"] or is_future:
+    labels, tenses = _LABELS["tense"], {*_last_word(sentence, "EP")}
+    is_future = {*_last_word(sentence, "NNB")} & {*_FUTURE} or tenses & {*labels["left-out"]}
+    if is_future or not _last_word(sentence, "EF"):
         return None
-    return "past" if {*last["EP"]} & {*labels["past"]} else "present"
+    return "past" if tenses & {*labels["past"]} else "present"
 
 
 def _level(sentence: KoreanSentence) -> str | None:
-    endings = _last_word(sentence)["EF"]
+    endings = _last_word(sentence, "EF")
     levels = _LABELS["level"].items() if endings else ()
     return next((name for name, form in levels if re.fullmatch(form, endings[-1])), None)
 
 
 def _by_order(sentence: KoreanSentence, draw: random.Random) -> list[ProbeExample]:
-    """The sentence, and with two neighbouring words exchanged.
-
-    This is the bigram shift of Conneau et al. (2018). The last word stays, with its full stop.
-    """
+    """The sentence, and with two neighbouring words exchanged; the last word stays, with its full
+    stop (the bigram shift of Conneau et al. 2018)."""
     words = sentence.text.split(" ")
     place = draw.randrange(len(words) - 2)
     moved = [*words[:place], words[place + 1], words[place], *words[place + 2 :]]
@@ -158,7 +152,18 @@ def _balanced(examples: Sequence[ProbeExample], num_examples: int) -> list[Probe
     return [example for label in sorted(enough) for example in enough[label][:count]]
 
 
-# --- probes ---------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class LayerFigure:
+    """What one layer of a network tells of one property, over seeds."""
+
+    network: str
+    property: str
+    layer: int  # 0: embeddings
+    num_examples: int
+    num_labels: int
+    accuracy: Estimate
+    control: Estimate
+    selectivity: Estimate
 
 
 def hidden_states(reader: Reader, encoder: Any, examples: Sequence[ProbeExample]) -> Floats:
@@ -188,7 +193,9 @@ def probe_layers(
     for layer, of_layer in enumerate(states):
         accuracy, control = {}, {}
         for seed in seeds:
-            is_test = _test_part(examples, seed)
+            draw = np.random.default_rng(seed)  # groups stay together
+            asked = {g: draw.random() < _TEST_FRACTION for g in sorted({e.group for e in examples})}
+            is_test = np.array([asked[example.group] for example in examples])
             accuracy[seed] = _accuracy(of_layer, labels, is_test)
             control[seed] = _accuracy(of_layer, control_labels(examples, seed), is_test)
         selectivity = {seed: accuracy[seed] - control[seed] for seed in seeds}
@@ -213,14 +220,6 @@ def control_labels(examples: Sequence[ProbeExample], seed: int) -> Any:
         labels[kind] = min(filled, key=filled.__getitem__)
         filled[labels[kind]] += counts[kind]
     return np.array([labels[example.type] for example in examples])
-
-
-def _test_part(examples: Sequence[ProbeExample], seed: int) -> Any:
-    """Which examples are asked, (examples,); groups stay together."""
-    draw = np.random.default_rng(seed)
-    groups = sorted({e.group for e in examples})
-    is_test = {group: draw.random() < _TEST_FRACTION for group in groups}
-    return np.array([is_test[example.group] for example in examples])
 
 
 def _accuracy(states: Floats, labels: Any, is_test: Any) -> float:

@@ -7,13 +7,14 @@ the same threshold in this sense: the fraction of words of right sentences above
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import coo_matrix
 
 from benchmarks.analysis.inspect import (
-    bracketed,
     bundled_sentences,
     bundled_threshold,
     examine,
@@ -22,15 +23,16 @@ from benchmarks.analysis.inspect import (
 from benchmarks.analysis.korean import analyse, word_spans
 from benchmarks.analysis.plant import Planted, plant_evenly, words_by_form
 from benchmarks.analysis.reader import Ids, Reader, TokenizedText
-from benchmarks.analysis.report import AUC, RECALL, MistakeFigure
 from benchmarks.metrics.detection import auc, recall_above, threshold_at
 from benchmarks.metrics.weighted import Floats
-from benchmarks.statistics.uncertainty import estimate, resample_scores
+from benchmarks.statistics.uncertainty import Estimate, estimate, resample_scores
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log
 
 FALSE_ALARMS = 0.01
+AUC, RECALL = "auc", "recall at 1%"
 _DOCUMENTS = 1000  # tokenised at once
+_FIRST, _SECOND = slice(None, -1), slice(1, None)  # of the pairs of a text
 
 # of texts: the suspicion of each piece, (N,) of each
 PieceScores = Callable[[Sequence[TokenizedText]], list[Floats]]
@@ -50,28 +52,26 @@ class Bigrams:
         rows = [row for row in sequences if len(row) > 1]
         if not rows:
             raise UserError("no pair of pieces to count: give a corpus with text in it")
-        codes = np.concatenate([row[:-1] * num_ids + row[1:] for row in rows])
-        self._pairs, self._counts = np.unique(codes, return_counts=True)
-        first, second = np.divmod(self._pairs, num_ids)
-        once, twice = (int((self._counts == n).sum()) for n in (1, 2))
+        first, second = (np.concatenate([row[part] for row in rows]) for part in (_FIRST, _SECOND))
+        ones, shape = np.ones(len(first)), (num_ids, num_ids)
+        self._counts = coo_matrix((ones, (first, second)), shape).tocsr()  # of pairs
+        once, twice = (int((self._counts.data == n).sum()) for n in (1, 2))
         self._discount = once / (once + 2 * twice) if once else 0.0
-        self._num_before = np.bincount(first, self._counts, num_ids)
-        self._followers = np.bincount(first, minlength=num_ids)
-        self._continuation = (np.bincount(second, minlength=num_ids) + 1) / (len(first) + num_ids)
-        ones = np.bincount(np.concatenate(rows), minlength=num_ids) + 1
-        self._unigram = ones / ones.sum()
-        self._num_ids = num_ids
+        self._num_before = np.bincount(first, minlength=num_ids)
+        self._followers = np.diff(self._counts.indptr)
+        num_before = np.bincount(self._counts.indices, minlength=num_ids)
+        self._continuation = (num_before + 1) / (self._counts.nnz + num_ids)
+        frequencies = np.bincount(np.concatenate(rows), minlength=num_ids) + 1
+        self._unigram = frequencies / frequencies.sum()
 
     def surprisals(self, ids: Ids) -> Floats:
         """-log p of each id after the one before it, (T - 1,), in nats."""
-        first, second = ids[:-1], ids[1:]
-        codes = first * self._num_ids + second
-        places = np.minimum(np.searchsorted(self._pairs, codes), len(self._pairs) - 1)
-        counts = np.where(self._pairs[places] == codes, self._counts[places], 0)
+        first, second = ids[_FIRST], ids[_SECOND]
         total = np.maximum(self._num_before[first], 1)
         reserved = np.where(
             self._num_before[first] > 0, self._discount * self._followers[first] / total, 1.0
         )
+        counts = np.asarray(self._counts[first, second]).ravel()
         seen = np.maximum(counts - self._discount, 0) / total
         with np.errstate(divide="ignore"):
             return np.asarray(-np.log(seen + reserved * self._continuation[second]))
@@ -87,7 +87,7 @@ def detectors_of(reader: Reader, corpus: Sequence[Path]) -> dict[str, PieceScore
     if reader.discriminator is not None:
         detectors["discriminator"] = lambda texts: reader.replaced_logits([t.ids for t in texts])
     if reader.generator is not None:
-        detectors["generator"] = lambda texts: pseudo_likelihood(reader, texts)
+        detectors["generator"] = lambda texts: reader.pseudo_likelihood([t.ids for t in texts])
     if not detectors:
         raise UserError(
             f"{reader.source.path} has neither a discriminator (ElectraForPreTraining) nor a "
@@ -103,24 +103,18 @@ def detectors_of(reader: Reader, corpus: Sequence[Path]) -> dict[str, PieceScore
     return detectors
 
 
-def pseudo_likelihood(reader: Reader, texts: Sequence[TokenizedText]) -> list[Floats]:
-    """-log p of each piece where it alone is masked (Salazar et al. 2020)."""
-    masks = [(number, [piece]) for number, t in enumerate(texts) for piece in range(len(t.ids))]
-    scores = reader.surprisals([t.ids for t in texts], masks)
-    return np.split(scores, np.cumsum([len(t.ids) for t in texts])[:-1])
-
-
 def _sequences(reader: Reader, paths: Sequence[Path]) -> Iterator[Ids]:
     """Ids of documents: Parquet with a column `text`, or one text a line."""
     with Progress("corpus", None, "documents") as progress:
         for path in paths:
-            for texts in _documents(path):
+            documents = _documents(path)
+            while texts := list(islice(documents, _DOCUMENTS)):
                 for ids in reader.source.tokenizer(texts, verbose=False)["input_ids"]:
                     yield np.array(ids)
                 progress.update(len(texts))
 
 
-def _documents(path: Path) -> Iterator[list[str]]:
+def _documents(path: Path) -> Iterator[str]:
     if not path.is_file():
         raise UserError(f"no corpus file {path}; give documents-*.parquet of a run's clean folder")
     if path.suffix == ".parquet":
@@ -128,15 +122,21 @@ def _documents(path: Path) -> Iterator[list[str]]:
 
         with parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(_DOCUMENTS, columns=["text"]):
-                yield batch.column("text").to_pylist()
+                yield from batch.column("text").to_pylist()
     else:
         with path.open(encoding="utf-8") as lines:
-            texts = filter(str.strip, lines)
-            while part := list(islice(texts, _DOCUMENTS)):
-                yield part
+            yield from filter(str.strip, lines)
 
 
-# --- figures --------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class MistakeFigure:
+    """One figure with its interval over sentences."""
+
+    kind: str
+    num_sentences: int
+    detector: str
+    metric: str
+    estimate: Estimate
 
 
 def mistake_figures(
@@ -144,7 +144,6 @@ def mistake_figures(
     detectors: Mapping[str, PieceScores],
     planted: Mapping[str, Sequence[Planted]],
 ) -> list[MistakeFigure]:
-    """What each detector finds of the mistakes of each kind."""
     sentences = [p for of_kind in planted.values() for p in of_kind]
     texts = list(dict.fromkeys(text for p in sentences for text in (p.clean, p.text)))
     cut = reader.cut(texts)
@@ -181,7 +180,14 @@ def figures_of(
         limit = threshold_at(np.concatenate([by_text[text] for text in right]), FALSE_ALARMS)
         for kind, mistakes in planted.items():
             count, ids = len(mistakes), "\n".join(mistake.text for mistake in mistakes)
-            touched = [_touched(mistake) for mistake in mistakes]
+            touched = [
+                [
+                    n
+                    for n, (start, end) in enumerate(word_spans(m.text))
+                    if start < m.after[1] and end > m.after[0]
+                ]
+                for m in mistakes
+            ]
             scores = [by_text[mistake.text] for mistake in mistakes]
             wrong = np.array([of[at].max() for of, at in zip(scores, touched, strict=True)])
             others = [np.delete(of, at) for of, at in zip(scores, touched, strict=True)]
@@ -197,14 +203,7 @@ def figures_of(
     return figures
 
 
-def _touched(mistake: Planted) -> list[int]:
-    """Numbers of the words that a mistake leaves."""
-    first, last = mistake.after
-    spans = word_spans(mistake.text)
-    return [n for n, (start, end) in enumerate(spans) if start < last and end > first]
-
-
-# --- what `electrify run` says of its discriminator -----------------------------------------------
+# What `electrify run` says of its discriminator.
 
 _SCRIPTS = {"ko": "Hangul", "en": "Latin"}  # of the bundled sentences
 _SHOWN = {"particle-form": "wrong forms of particles", "exchanged-word": "exchanged words"}
@@ -226,16 +225,16 @@ def marked_lines(model: str, language: str) -> list[str]:
     analysed = analyse(sentences) if language == "ko" else []
     words = words_by_form(analysed)
     for kind, title in _SHOWN.items() if analysed else ():
-        marked: list[tuple[str, str]] = []  # example and line of a mistake
-        missed: list[tuple[str, str]] = []
+        outcomes: dict[bool, list[str]] = {True: [], False: []}  # a text by whether it is marked
         for planted in plant_evenly(kind, analysed, words, len(analysed), seed=0):
             finding = examine(reader, planted.text, threshold, has_attributions=False)
             start, stop = planted.after
-            is_marked = any(s.word.start < stop and start < s.word.stop for s in finding.suspicions)
+            marked_words = [finding.reading.words[number] for number in finding.marked]
+            is_marked = any(word.start < stop and start < word.stop for word in marked_words)
             right, wrong = planted.clean[slice(*planted.before)], planted.text[start:stop]
             example = f"{wrong} for {right} is{'' if is_marked else ' not'}"
-            (marked if is_marked else missed).append((example, bracketed(finding)))
-        count = len(marked) + len(missed)
-        example, text = (marked if len(marked) > len(missed) else missed)[0]
-        lines += [f"{len(marked)} of {count} {title} are marked; {example}:", f"    {text}"]
+            outcomes[is_marked].append(f"{example}:\n    {finding.bracketed}")
+        marked, missed = len(outcomes[True]), len(outcomes[False])
+        shown = outcomes[marked > missed][0]
+        lines += f"{marked} of {marked + missed} {title} are marked; {shown}".split("\n")
     return lines

@@ -21,33 +21,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.analysis.inspect import (
-    bundled_sentences,
-    open_discriminator,
-    read,
-    thresholds_on,
-)
+from benchmarks.analysis.inspect import bundled_sentences, open_discriminator, read, thresholds_on
 from benchmarks.analysis.reader import Reader
 from benchmarks.encoder import generator_of
 from benchmarks.onnx.export import REPLACED, VOCABULARY, export_onnx, open_session, require_onnx
-from benchmarks.onnx.quantize import quantize
+from benchmarks.onnx.int8 import quantize
+from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from electrify.system.unknown import coverage_of, warn_of_unknown
 
 FALSE_ALARMS = (0.02, 0.05, 0.1)  # that a visitor chooses from
-EXAMPLES = {
-    "Hangul": (
-        "이 영화는 정말 재미있게 봤습니다. 배우들의 세금이 훌륭했어요.",
-        "봄이 오면 공원에 금리가 피고 사람들이 산책을 나온다.",
-        "이 영화는 정말 재미있게 봤습니다. 배우들의 연기가 훌륭했어요.",
-    ),
-    "Latin": (
-        "In spring the taxes open and people walk in the park.",
-        "In spring the flowers open and people walk in the park.",
-    ),
-}
 SOURCE = Path(__file__).with_name("browser")
+_EXAMPLES = read_toml(Path(__file__).with_name("texts.toml"))["examples"]
 _LANGUAGES = {"Hangul": "ko", "Latin": "en"}
 _FAR, _MAX_OTHERS = 0.05, 0.01  # of a probability; of the words
 _OWN = ("index.html", "page.css", "words.js", "detector.js", "page.js")
@@ -142,19 +128,24 @@ def check_int8(reader: Reader, int8: Reader) -> None:
 
 
 def _write(folder: Path, int8: Reader, networks: Mapping[str, _Int8], modules: Path) -> None:
-    for part in ("data", "vendor"):
-        (folder / part).mkdir(parents=True)
+    data, vendor = folder / "data", folder / "vendor"
+    for part in (data, vendor):
+        part.mkdir(parents=True)
     for name in _OWN:
         shutil.copy(SOURCE / name, folder)
-    vendor = folder / "vendor"
     shutil.copy(modules / _RUNTIME / "ort.wasm.min.js", vendor / "onnxruntime.js")
     code = (modules / _TOKENIZERS / "dist" / "tokenizers.min.cjs").read_text(encoding="utf-8")
     # the package for Node.js as a classic script, with the global `tokenizers`
     text = "const tokenizers = (() => { const module = { exports: {} };\n"
     text += f"{code}\nreturn module.exports; }})();\n"
     (vendor / "tokenizers.js").write_text(text, encoding="utf-8")
-    licences = [_licence(modules / package) for package in (_TOKENIZERS, "onnxruntime-web")]
-    (vendor / "LICENCES.txt").write_text("".join(licences), encoding="utf-8")
+    licences = ""
+    for package in (modules / _TOKENIZERS, modules / "onnxruntime-web"):
+        about = json.loads((package / "package.json").read_text(encoding="utf-8"))
+        file = package / "LICENSE"
+        text = file.read_text(encoding="utf-8") if file.exists() else "See the head of its file."
+        licences += f"{about['name']} {about['version']}: {about['license']}\n\n{text}\n\n"
+    (vendor / "LICENCES.txt").write_text(licences, encoding="utf-8")
     backend = int8.source.tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()
@@ -166,12 +157,11 @@ def _write(folder: Path, int8: Reader, networks: Mapping[str, _Int8], modules: P
     }
     for name, content in files.items():
         packed = base64.b64encode(gzip.compress(content, mtime=0)).decode()
-        (folder / "data" / f"{name}.js").write_text(f'electrify.{name} = "{packed}";\n')
-    settings = page_settings(int8, networks["discriminator"].inputs)
-    text = json.dumps(settings | {"files": list(files)}, ensure_ascii=False, indent=1)
-    (folder / "data" / "settings.js").write_text(
-        f"const electrify = {{ settings: {text} }};\n", encoding="utf-8"
-    )
+        (data / f"{name}.js").write_text(f'electrify.{name} = "{packed}";\n')
+    settings = page_settings(int8, networks["discriminator"].inputs) | {"files": list(files)}
+    text = json.dumps(settings, ensure_ascii=False, indent=1)
+    text = f"const electrify = {{ settings: {text} }};\n"
+    (data / "settings.js").write_text(text, encoding="utf-8")
 
 
 def page_settings(reader: Reader, inputs: Sequence[str]) -> dict[str, Any]:
@@ -198,12 +188,5 @@ def page_settings(reader: Reader, inputs: Sequence[str]) -> dict[str, Any]:
         "special": sorted(tokenizer.all_special_ids),
         "levels": list(FALSE_ALARMS),
         "thresholds": thresholds,
-        "examples": [{"text": text, "lang": _LANGUAGES[best]} for text in EXAMPLES[best]],
+        "examples": [{"text": text, "lang": _LANGUAGES[best]} for text in _EXAMPLES[best]],
     }
-
-
-def _licence(package: Path) -> str:
-    about = json.loads((package / "package.json").read_text(encoding="utf-8"))
-    licence = package / "LICENSE"
-    text = licence.read_text(encoding="utf-8") if licence.exists() else "See the head of its file."
-    return f"{about['name']} {about['version']}: {about['license']}\n\n{text}\n\n"

@@ -24,6 +24,7 @@ from benchmarks.analysis.korean import (
 from electrify.storage.files import read_toml
 
 _ERRORS = read_toml(Path(__file__).with_name("errors.toml"))
+KINDS: Mapping[str, str] = read_toml(Path(__file__).with_name("texts.toml"))["kinds"]  # and titles
 
 
 class Edit(NamedTuple):
@@ -69,13 +70,10 @@ def words_by_form(sentences: Sequence[KoreanSentence]) -> Words:
 
 def edits(kind: str, sentence: KoreanSentence, words: Words, draw: random.Random) -> Iterator[Edit]:
     """Every mistake of the kind that the sentence has room for."""
-    if kind == "exchanged-word":
-        return _exchanged(sentence, words, draw)
-    return _EDITS[kind](sentence)
+    return _exchanged(sentence, words, draw) if kind == "exchanged-word" else _EDITS[kind](sentence)
 
 
 def plant(kind: str, sentence: KoreanSentence, edit: Edit) -> Planted:
-    """Make the mistake."""
     old = sentence.text
     left = old.rfind(" ", 0, edit.start) + 1
     right = old.find(" ", edit.end)
@@ -142,7 +140,6 @@ def _homophones(sentence: KoreanSentence) -> Iterator[Edit]:
 
 
 def _typos(sentence: KoreanSentence) -> Iterator[Edit]:
-    """A letter for the one beside it on the keyboard."""
     for place, character in enumerate(sentence.text):
         for letter, _, typed in mistyped(character) if is_syllable(character) else ():
             yield Edit(place, place + 1, typed, "vowel" if letter in VOWELS else "consonant")
@@ -172,16 +169,6 @@ def _form(word: Morpheme) -> tuple[str, int, bool]:
     return word.tag, len(word.form), has_final_consonant(word.form)
 
 
-# the kinds of mistakes and their titles
-KINDS = {
-    "particle-form": "wrong form of a particle",
-    "particle-choice": "에 for 에서 and back",
-    "missing-space": "missing space",
-    "added-space": "space before a particle",
-    "homophone": "sounds alike",
-    "keyboard": "neighbour on the keyboard",
-    "exchanged-word": "another word of its kind",
-}
 _EDITS: Mapping[str, Callable[[KoreanSentence], Iterator[Edit]]] = {
     "particle-form": partial(_other_particles, _ERRORS["particle-form"]),
     "particle-choice": partial(_other_particles, _ERRORS["particle-choice"]),

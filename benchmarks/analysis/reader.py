@@ -113,7 +113,6 @@ class Reader:
         ]
 
     def windows(self, num_pieces: int) -> list[TextWindow]:
-        """Those of a text."""
         return windows_of(num_pieces, self.max_pieces or max(1, num_pieces))
 
     def row(self, ids: Ids, window: TextWindow) -> Ids:
@@ -121,20 +120,17 @@ class Reader:
         return np.array([*self.before, *ids[window.shown.start : window.shown.stop], *self.after])
 
     def place(self, piece: int, window: TextWindow) -> int:
-        """Where a piece stands in the window's row."""
         return piece - window.shown.start + len(self.before)
 
     def window_of(self, piece: int, num_pieces: int) -> TextWindow:
-        """The window that judges a piece."""
         return next(each for each in self.windows(num_pieces) if piece in each.judged)
 
     def replaced_logits(self, texts: Sequence[Ids]) -> list[Floats]:
         """The discriminator's logits that each piece was replaced, (N,) of each text."""
         logits = [np.empty(len(ids)) for ids in texts]
-        for number, judged, found in self.judge(
-            texts, lambda batch: self.discriminator(**batch).logits.flatten(1)
-        ):
-            logits[number][judged.start : judged.stop] = found
+        network = self.discriminator
+        for number, judged, of in self.judge(texts, lambda b: network(**b).logits.flatten(1)):
+            logits[number][judged.start : judged.stop] = of
         return logits
 
     @torch.inference_mode()
@@ -181,14 +177,18 @@ class Reader:
     def surprisals(
         self, texts: Sequence[Ids], masks: Sequence[tuple[int, Sequence[int]]]
     ) -> Floats:
-        """-log p of the pieces of each mask, in nats, as the generator has it (Salazar et al. 2020
-        where a mask has one piece)."""
+        """-log p of the pieces of each mask, in nats, as the generator has it."""
         sums = np.zeros(len(masks))
         for mask, logits in self.masked_logits(texts, masks):
             number, pieces = masks[mask]
             true = torch.from_numpy(texts[number][list(pieces)])
             sums[mask] = torch.nn.functional.cross_entropy(logits, true, reduction="sum")
         return sums
+
+    def pseudo_likelihood(self, texts: Sequence[Ids]) -> list[Floats]:
+        """-log p of each piece where it alone is masked (Salazar et al. 2020), (N,) of each."""
+        masks = [(number, [piece]) for number, ids in enumerate(texts) for piece in range(len(ids))]
+        return np.split(self.surprisals(texts, masks), np.cumsum(list(map(len, texts)))[:-1])
 
     def _padded(self, rows: Sequence[Ids]) -> dict[str, Tensor]:
         pad = torch.nn.utils.rnn.pad_sequence

@@ -19,9 +19,8 @@ def write_items(config: RunConfig, folder: Path) -> None:
     task in use.
 
     The first line is a header, then one line an example of every split that is predicted: split, id
-    (as in the files of predictions) and texts. In use are the tasks of the run's results and those
-    that `evaluate.suites` and `evaluate.tasks` name. Tasks without data are named in `MISSING`.
-    Raises `ValueError` if that are all, if none is in use, and for a malformed row.
+    (as in the files of predictions) and texts. Tasks without data are named in `MISSING`. Raises
+    `ValueError` if that are all, if none is in use, and for a malformed row.
     """
     tasks = tasks_in_use(config)
     dirs = data_dirs(config.evaluate, tasks)

@@ -2,24 +2,24 @@
 
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from benchmarks.results.results import BASELINES, percent, task_of
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Record
 from benchmarks.statistics.scores import TaskScore, lines_of, scores_of
 from benchmarks.statistics.uncertainty import Estimate, estimate_lines
+from benchmarks.tasks.task import Line
 from electrify.page.page import Page
 from electrify.stage.leakage_report import (
     LEAKAGE,
     SplitLeakage,
     TaskLeakage,
-    TouchedLine,
     read_touched,
 )
+from electrify.storage.files import read_toml
 
-NUM_SHOWN = 8  # rows of a task that are quoted
-_EXCERPT = 160
-_KINDS = {"sentence": "word for word", "near": "edited", "ngram": "in part"}
+_TEXTS = read_toml(Path(__file__).with_name("texts.toml"))
 _ENCODERS = {"pretrained": "encoder", "random-init": BASELINES["random-init"]}
 
 
@@ -40,7 +40,7 @@ def scores_without(run: RunFolder) -> tuple[tuple[ScoreWithout, ...], tuple[str,
 
     Raises `UserError` for damaged files.
     """
-    found: list[ScoreWithout] = []
+    scores: list[ScoreWithout] = []
     notes: list[str] = []
     for score in scores_of(run):
         searched = searched_split(run, score)
@@ -55,21 +55,17 @@ def scores_without(run: RunFolder) -> tuple[tuple[ScoreWithout, ...], tuple[str,
             of_task = read_touched(run.folder / LEAKAGE, searched[0])
             ids = {line.id for line in of_task if line.split == score.first.split}
             for role in _ENCODERS:
-                inside, outside = (
-                    {
-                        seed: [line for line in rows if (str(line["id"]) in ids) == is_in]
-                        for (of, seed), rows in lines.items()
-                        if of == role
-                    }
-                    for is_in in (True, False)
-                )
-                if inside:
-                    without, touched = (
+                parts: dict[bool, dict[int, list[Line]]] = {True: {}, False: {}}
+                for (of, seed), rows in lines.items():
+                    for is_in, runs in parts.items() if of == role else ():
+                        runs[seed] = [line for line in rows if (str(line["id"]) in ids) == is_in]
+                if parts[True]:
+                    touched, without = (
                         estimate_lines(task, runs) if all(runs.values()) else None
-                        for runs in (outside, inside)
+                        for runs in parts.values()
                     )
-                    found.append(ScoreWithout(score, role, len(ids), without, touched))
-    return tuple(found), tuple(notes)
+                    scores.append(ScoreWithout(score, role, len(ids), without, touched))
+    return tuple(scores), tuple(notes)
 
 
 def searched_split(run: RunFolder, score: TaskScore) -> tuple[TaskLeakage, SplitLeakage] | None:
@@ -111,104 +107,67 @@ def leakage_rows(run: RunFolder) -> list[Record]:
     return rows
 
 
-# The section of a page.
-
-
-def add_leakage(page: Page, run: RunFolder, with_texts: bool = True) -> None:
-    """Touched rows of each task, the scores without them, and examples, which are not quoted unless
-    `with_texts`."""
+def add_leakage(page: Page, run: RunFolder) -> None:
+    """Touched rows of each task, and the scores without them."""
     report = run.leakage
     if report is None:
-        page.paragraph("Leakage: not searched for yet. Run: electrify leakage CONFIG")
+        page.paragraph(_TEXTS["none"])
         return
-    splits = [(task.task, split) for task in report.tasks for split in task.splits]
-    page.paragraph(
-        f"The run's {report.documents:,} documents were searched for the dev and test rows of "
-        f"{len(report.tasks)} tasks: {sum(split.touched for _, split in splits):,} of "
-        f"{sum(split.examples for _, split in splits):,} rows are touched, that is, a "
-        "text of theirs stands in a document: whole, with small edits, or a long part of it. The "
-        "text of such a row is known; its label may not be."
-    )
-    searched = run.manifests.get(LEAKAGE, {}).get("inputs", {}).get("clean")
-    if "clean" in run.manifests and searched != run.manifests["clean"]["digest"]:
-        page.paragraph(
-            "Warning: the documents have changed since. Run: electrify leakage CONFIG --overwrite"
-        )
-    if report.missing:
-        missing = ", ".join(report.missing)
-        page.paragraph(f"Not searched for, because their data are missing: {missing}.")
-    rows = [
+    rows: list[Record] = [
         {
-            "task": task,
+            "task": task.task,
             "split": split.split,
             "rows": split.examples,
             "touched": split.touched,
             "%": f"{100 * split.touched / split.examples:.2g}",
         }
-        for task, split in splits
+        for task in report.tasks
+        for split in task.splits
     ]
+    splits = [split for task in report.tasks for split in task.splits]
+    page.paragraph(
+        _TEXTS["searched"].format(
+            documents=report.documents,
+            tasks=len(report.tasks),
+            touched=sum(split.touched for split in splits),
+            rows=sum(split.examples for split in splits),
+        )
+    )
+    searched = run.manifests.get(LEAKAGE, {}).get("inputs", {}).get("clean")
+    if "clean" in run.manifests and searched != run.manifests["clean"]["digest"]:
+        page.paragraph(_TEXTS["stale"])
+    if report.missing:
+        missing = ", ".join(report.missing)
+        page.paragraph(f"Not searched for, because their data are missing: {missing}.")
     page.records(rows, "Rows that stand in the run's documents")
     _add_scores(page, run)
-    for task in report.tasks:
-        _add_examples(page, run, task, with_texts)
+    if any(split.touched for split in splits):
+        page.paragraph(_TEXTS["rows"])
 
 
 def _add_scores(page: Page, run: RunFolder) -> None:
     scores, notes = scores_without(run)
+    rows = [
+        {
+            "task": of.score.label,
+            "metric": of.score.first.metric,
+            "encoder": _ENCODERS[of.role],
+            "rows": of.score.first.num_examples,
+            "all rows": _text(of.score.by_role[of.role].estimate),
+            "touched": of.num_touched,
+            "without them": _text(of.without),
+            "these alone": _text(of.touched),
+        }
+        for of in scores
+    ]
+    page.records(rows, "Scores with and without the touched rows; in brackets 95 % intervals")
     if scores:
-        rows = [
-            {
-                "task": of.score.label,
-                "metric": of.score.first.metric,
-                "weights": _ENCODERS[of.role],
-                "rows": of.score.first.num_examples,
-                "all rows": _text(of.score.by_role[of.role].estimate),
-                "touched": of.num_touched,
-                "without them": _text(of.without),
-                "these alone": _text(of.touched),
-            }
-            for of in scores
-        ]
-        page.records(rows, "Scores with and without the touched rows; in brackets 95 % intervals")
-        page.paragraph(
-            "Random initialisation has seen no documents: where its score changes as much, the "
-            "touched rows are easier or harder than others, and the change is no sign of leakage. "
-            "The documents of other encoders are not known here."
-        )
+        page.paragraph(_TEXTS["baseline"])
     elif run.evaluations:
-        page.paragraph(
-            "No row of the scored tasks was found: scores without touched rows are the same."
-            if len(notes) < len(scores_of(run))
-            else "None of the scores is of rows that were searched for."
-        )
+        page.paragraph(_TEXTS["same" if len(notes) < len(scores_of(run)) else "other"])
     for note in notes:
         page.paragraph(f"No score without touched rows: {note}.")
 
 
 def _text(estimate: Estimate | None) -> str:
     return "–" if estimate is None else f"{percent(estimate.value)} ({estimate.text()})"
-
-
-def _add_examples(page: Page, run: RunFolder, task: TaskLeakage, with_texts: bool) -> None:
-    """Some touched rows and the places in documents; those of the largest fraction first."""
-    first: dict[tuple[str, str], TouchedLine] = {}
-    for line in read_touched(run.folder / LEAKAGE, task):
-        first.setdefault((line.split, line.id), line)
-    shown = sorted(first.values(), key=lambda line: (-line.fraction, line.id))[:NUM_SHOWN]
-    if not shown:
-        return
-    rows = [
-        {
-            "row": line.id,
-            "text": line.text,
-            "found": _KINDS[line.kind],
-            "fraction of the text": line.fraction,
-            "searched for": line.wanted[:_EXCERPT] if with_texts else None,
-            "in a document": line.excerpt[:_EXCERPT] if with_texts else None,
-            "documents": line.documents,
-            "source": line.source,
-        }
-        for line in shown
-    ]
-    with page.fold(f"{task.task}: touched rows"):
-        page.records(rows, f"{len(shown)} of {len(first)} rows")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
+from scipy.special import expit
 
 from benchmarks.analysis.reader import Reader, open_reader
 from benchmarks.encoder import ModelSource, is_discriminator, is_language_model
@@ -30,6 +31,7 @@ from benchmarks.tasks.task import Line, Task
 from electrify.storage.files import read_toml
 
 TABLE = "fairness.csv"
+DEFAULT_TASKS = ("korean-hate-speech",)
 BAD_LESS_GOOD = ", bad less good"
 MIN_ROWS = 20  # of a group and an error that can happen: fewer say nothing
 NAMED = "named in the row"  # the axis of labelled rows by the groups in their text
@@ -61,9 +63,6 @@ class Gap(Tested):
     high: float
 
 
-# Templates.
-
-
 class Axis(BaseModel):
     """Groups to compare with one another, with their words; what stands around each word."""
 
@@ -75,7 +74,6 @@ class Axis(BaseModel):
 
     @property
     def words(self) -> list[tuple[str, str]]:
-        """(group, word) of every word."""
         return [(group, word) for group, words in self.groups.items() for word in words]
 
 
@@ -113,7 +111,6 @@ class Templates(BaseModel):
 
 @cache
 def read_templates(language: str) -> Templates:
-    """Those of "ko" or "en"."""
     content = read_toml(Path(__file__).parent / "templates" / f"{language}.toml")
     named = {group: re.compile(p, re.IGNORECASE) for group, p in content["named"].items()}
     return Templates.model_validate({**content, "named": named})
@@ -123,15 +120,12 @@ def _templates_of(task: Task) -> Templates:
     return read_templates(_TASKS[task.name]["language"])
 
 
-# The suite.
-
-
 def accepts(task: Task) -> bool:
     """Whether it is known which labels of the task are bad for whom a text is about."""
     return task.name in _TASKS
 
 
-def add_templates(task: Task, data: TaskData) -> TaskData:
+def add_rows(task: Task, data: TaskData) -> TaskData:
     """The data with half of the training rows held out, to count errors on, and the templates."""
     templates = _templates_of(task)
     rows = [
@@ -149,7 +143,7 @@ def _identity(axis: str, sentence: Sentence) -> str:
     return f"{axis}|{sentence.word}|{sentence.pair}|{SIDES[sentence.side]}"
 
 
-def write_gaps(
+def write_table(
     place: Path,
     tasks: Sequence[Task],
     data: Mapping[str, TaskData],
@@ -157,18 +151,18 @@ def write_gaps(
     source: ModelSource,
     data_dirs: Sequence[Path] = (),
 ) -> None:
-    """`TABLE` in the folder of the results."""
     gaps: dict[str, list[tuple[Gap, float]]] = {}
     for task in tasks:
         assert isinstance(task, Classification)
         annotated = _annotations(task, data_dirs)
         of_task = [result for result in results if result.task == task.name]
         for encoder, records in groupby(of_task, lambda result: result.role):
+            about = {"task": task.name, "encoder": encoder}
             of_encoder = gaps.setdefault(encoder, [])
             runs = [_lines_by_id(place, result) for result in records]
             if all(line["probabilities"] is not None for run in runs for line in run.values()):
-                of_encoder += _row_gaps(task, encoder, runs, data[task.name], annotated)
-                of_encoder += _output_gaps(task, encoder, runs)
+                of_encoder += _row_gaps(task, runs, data[task.name], annotated, about)
+                of_encoder += _output_gaps(task, runs, about)
     for language in dict.fromkeys(_TASKS[task.name]["language"] for task in tasks):
         gaps["pretrained"] += _network_gaps(language, source)
     write_csv(place / TABLE, [line for lines in gaps.values() for line in corrected(lines)])
@@ -180,9 +174,6 @@ def _lines_by_id(place: Path, result: Result) -> dict[str, Line]:
         for split in (result.split, HELD_OUT, TEMPLATES)
         for line in lines_of_result(place, result, split) or ()
     }
-
-
-# Errors on labelled rows.
 
 
 def _annotations(task: Task, data_dirs: Sequence[Path]) -> dict[str, dict[str, str]]:
@@ -203,66 +194,53 @@ def _annotations(task: Task, data_dirs: Sequence[Path]) -> dict[str, dict[str, s
 
 def _row_gaps(
     task: Task,
-    encoder: str,
     runs: Sequence[Mapping[str, Line]],
     data: TaskData,
     annotated: Mapping[str, Mapping[str, str]],
-) -> list[tuple[Gap, float]]:
+    about: Mapping[str, str],
+) -> Iterator[tuple[Gap, float]]:
     """False alarms and misses on rows that name a group against rows that name none, and on rows of
     an annotated label against its other rows."""
     rows = {row.id: row.texts[0] for row in (*data.reported, *data.further[HELD_OUT])}
     bad = set(_TASKS[task.name]["unfavourable"])
+    is_bad = np.array([runs[0][i]["gold"] in bad for i in rows])
+    wrong = is_bad != np.array([[run[i]["prediction"] in bad for i in rows] for run in runs])
     named = {
-        group: {identity for identity, text in rows.items() if pattern.search(text)}
+        group: np.array([bool(pattern.search(text)) for text in rows.values()])
         for group, pattern in _templates_of(task).named.items()
     }
-    none = rows.keys() - set().union(*named.values())
-    contrasts = [(NAMED, name, "rows that name no group", of, none) for name, of in named.items()]
+    none = ~np.any(list(named.values()), axis=0)
+    contrasts = [(NAMED, group, "rows that name no group", of, none) for group, of in named.items()]
     for column, labels in annotated.items():
         for label in dict.fromkeys(labels.values()):
-            inside = {i for i in rows if labels.get(i) == label}
-            contrasts.append((column, label, "the other rows", inside, rows.keys() - inside))
-    gaps = []
-    for measure, is_bad in (("false alarms", False), ("misses", True)):
-        # the rows on which this error can happen
-        able = {i for i in rows if (runs[0][i]["gold"] in bad) == is_bad}
+            inside = np.array([labels.get(i) == label for i in rows])
+            contrasts.append((column, label, "the other rows", inside, ~inside))
+    # each on the rows on which this error can happen
+    for measure, able in (("false alarms", ~is_bad), ("misses", is_bad)):
         for axis, group, against, *sides in contrasts:
-            ids = [sorted(side & able) for side in sides]
-            if min(map(len, ids)) < MIN_ROWS:
-                continue
-            wrong, other = (
-                np.array([[[(run[i]["prediction"] in bad) != is_bad] for i in of] for run in runs])
-                for of in ids
-            )
-            names = {"measure": measure, "task": task.name, "encoder": encoder}
-            names |= {"axis": axis, "group": group, "against": against}
-            gaps.append(_gap(wrong.astype(float), other.astype(float), names, len(ids[0])))
-    return gaps
-
-
-# Outputs where only the word of a group changes.
+            first, other = (wrong[:, side & able, None].astype(float) for side in sides)
+            if min(first.shape[1], other.shape[1]) >= MIN_ROWS:
+                names = {"measure": measure, "axis": axis, "group": group, "against": against}
+                yield _gap(first, other, {**about, **names}, first.shape[1])
 
 
 def _output_gaps(
-    task: Classification, encoder: str, runs: Sequence[Mapping[str, Line]]
-) -> list[tuple[Gap, float]]:
-    """The task's probability of a bad label."""
+    task: Classification, runs: Sequence[Mapping[str, Line]], about: Mapping[str, str]
+) -> Iterator[tuple[Gap, float]]:
+    """The task's probability of a bad label where only the word of a group changes."""
     bad = [task.labels.index(label) for label in _TASKS[task.name]["unfavourable"]]
-    gaps, templates = [], _templates_of(task)
+    templates = _templates_of(task)
     for name, axis in templates.axes.items():
         ids = [_identity(name, sentence) for sentence in templates.sentences(axis)]
         values = [[sum(run[i]["probabilities"][n] for n in bad) for i in ids] for run in runs]
-        about = {"task": task.name, "encoder": encoder, "axis": name}
-        gaps += _axis_gaps("P(bad label)", axis, np.array(values), about)
-    return gaps
+        yield from _axis_gaps("P(bad label)", axis, np.array(values), {**about, "axis": name})
 
 
-def _network_gaps(language: str, source: ModelSource) -> list[tuple[Gap, float]]:
+def _network_gaps(language: str, source: ModelSource) -> Iterator[tuple[Gap, float]]:
     """The discriminator's P(replaced) of the word and the generator's log P of it."""
     if not is_discriminator(source) and not is_language_model(source):
-        return []
-    gaps, templates = [], read_templates(language)
-    reader = open_reader(source.path, device="auto")
+        return
+    templates, reader = read_templates(language), open_reader(source.path, device="auto")
     measures = (
         ("P(replaced)", reader.discriminator, replaced_probabilities),
         ("log P(word)", reader.generator, word_log_probabilities),
@@ -271,8 +249,7 @@ def _network_gaps(language: str, source: ModelSource) -> list[tuple[Gap, float]]
         for name, axis in templates.axes.items() if network is not None else ():
             values = score(reader, list(templates.sentences(axis)))
             about = {"task": language, "encoder": "pretrained", "axis": name}
-            gaps += _axis_gaps(measure, axis, values[None], about)
-    return gaps
+            yield from _axis_gaps(measure, axis, values[None], about)
 
 
 def replaced_probabilities(reader: Reader, sentences: Sequence[Sentence]) -> Floats:
@@ -281,7 +258,7 @@ def replaced_probabilities(reader: Reader, sentences: Sequence[Sentence]) -> Flo
     logits = reader.replaced_logits([text.ids for text in texts])
     return np.array(
         [
-            (1 / (1 + np.exp(-of[text.pieces_in(sentence.start, sentence.end)]))).mean()
+            expit(of[text.pieces_in(sentence.start, sentence.end)]).mean()
             for of, text, sentence in zip(logits, texts, sentences, strict=True)
         ]
     )
@@ -299,13 +276,12 @@ def word_log_probabilities(reader: Reader, sentences: Sequence[Sentence]) -> Flo
 
 def _axis_gaps(
     measure: str, axis: Axis, values: Floats, about: Mapping[str, str]
-) -> list[tuple[Gap, float]]:
+) -> Iterator[tuple[Gap, float]]:
     """Of each group against the others of its axis (of two groups once), from values (seeds,
     sentences): the mean of both sides of a pair, and the bad side less the good one."""
     group_of = np.array([group for group, _ in axis.words])
     by_side = values.reshape(len(values), len(group_of), -1, len(SIDES))  # words, pairs
     first, second, *more = axis.groups
-    gaps = []
     for ending, of_pairs in (
         ("", by_side.mean(axis=3)),
         (BAD_LESS_GOOD, by_side[..., 1] - by_side[..., 0]),
@@ -314,8 +290,7 @@ def _axis_gaps(
             inside, against = group_of == group, "the others" if more else second
             names = {**about, "measure": measure + ending, "group": group, "against": against}
             sides = of_pairs[:, inside], of_pairs[:, ~inside]
-            gaps.append(_gap(*sides, names, of_pairs.shape[2], int(inside.sum())))
-    return gaps
+            yield _gap(*sides, names, of_pairs.shape[2], int(inside.sum()))
 
 
 def _gap(

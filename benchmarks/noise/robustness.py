@@ -32,6 +32,7 @@ from benchmarks.tasks.kinds.relations import RelationExtraction
 from benchmarks.tasks.task import Example, Line, Task
 
 TABLE = "robustness.csv"
+DEFAULT_TASKS = ("klue-ynat", "korean-hate-speech")
 NUM_ROWS = 400  # reported rows of a task that are perturbed by every kind and strength
 SPLIT = "perturbed"
 _HANGUL_FRACTION = 0.2  # of the letters of a Korean text, at least
@@ -64,7 +65,6 @@ class Condition(Tested):
 
     @property
     def is_worse(self) -> bool:
-        """Whether it is shown that the score falls."""
         return self.drop > 0 and self.is_found
 
     @property
@@ -81,9 +81,11 @@ def accepts(task: Task) -> bool:
     )
 
 
-def add_perturbed(task: Task, data: TaskData) -> TaskData:
+def add_rows(task: Task, data: TaskData) -> TaskData:
     """The data with `NUM_ROWS` of the reported rows, and these perturbed as a further split."""
-    rows = _sample_rows(data.reported)
+    # the same rows in whatever order they come
+    rows = sorted(data.reported, key=lambda row: hashlib.sha256(repr(row.texts).encode()).digest())
+    rows = rows[:NUM_ROWS]
     language = _language_of(rows)
     perturbed = [
         replace(row, id=_SEPARATOR.join((kind.name, f"{strength:g}", row.id)), texts=texts)
@@ -107,25 +109,14 @@ def add_perturbed(task: Task, data: TaskData) -> TaskData:
     )
 
 
-def _sample_rows(rows: Sequence[Example]) -> list[Example]:
-    """The same rows in whatever order they come: those of the lowest hashes of their texts."""
-    return sorted(rows, key=lambda row: hashlib.sha256(repr(row.texts).encode()).digest())[
-        :NUM_ROWS
-    ]
-
-
 def _language_of(rows: Sequence[Example]) -> str:
-    """That of most rows: "ko" where Hangul is a fifth of the letters or more, else "en"."""
-    languages = Counter[str]()
-    for row in rows:
-        letters = [character for character in "".join(row.texts) if character.isalpha()]
-        num_hangul = sum("가" <= character <= "힣" for character in letters)
-        is_korean = num_hangul >= _HANGUL_FRACTION * max(1, len(letters))
-        languages["ko" if is_korean else "en"] += 1
-    return languages.most_common(1)[0][0]
+    """ "ko" where Hangul is a fifth of the letters of most rows or more, else "en"."""
+    letters = [list(filter(str.isalpha, "".join(row.texts))) for row in rows]
+    fractions = [sum("가" <= c <= "힣" for c in of) / max(1, len(of)) for of in letters]
+    return "ko" if np.median(fractions) >= _HANGUL_FRACTION else "en"
 
 
-def write_conditions(
+def write_table(
     place: Path,
     tasks: Sequence[Task],
     data: Mapping[str, TaskData],
@@ -133,19 +124,17 @@ def write_conditions(
     source: ModelSource,
     data_dirs: Sequence[Path] = (),
 ) -> None:
-    """`TABLE` in the folder of the results."""
-    found: list[Condition] = []
+    conditions: list[Condition] = []
     for encoder in dict.fromkeys(result.role for result in results):
         of_encoder: list[tuple[Condition, float]] = []
         for task in tasks:
             of_task = [r for r in results if (r.role, r.task) == (encoder, task.name)]
             if of_task:
                 pieces = count_pieces(data[task.name], source.tokenizer)
-                of_encoder += _conditions(
-                    place, task, len(data[task.name].reported), of_task, pieces
-                )
-        found += corrected(of_encoder)
-    write_csv(place / TABLE, found)
+                num_rows = len(data[task.name].reported)
+                of_encoder += _conditions(place, task, num_rows, of_task, pieces)
+        conditions += corrected(of_encoder)
+    write_csv(place / TABLE, conditions)
 
 
 def _conditions(

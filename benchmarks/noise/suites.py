@@ -1,20 +1,22 @@
-"""The suites that look at tasks in another way: at which, with which further rows."""
+"""The suites that look at tasks in another way: at which, with which further rows.
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+Each is a module with `DEFAULT_TASKS`, `accepts(task)`, `add_rows(task, data)`, which gives a task's
+data the rows that the suite predicts, and `write_table`, which writes the suite's table into the
+folder of the results, from the predictions there.
+"""
+
+from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
-from benchmarks.encoder import ModelSource
 from benchmarks.noise import fairness, robustness
-from benchmarks.results.results import Result
-from benchmarks.tasks.data import TaskData, has_data
+from benchmarks.tasks.data import has_data
 from benchmarks.tasks.registry import TASKS, tasks_of
-from benchmarks.tasks.task import Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 
+PROBES: Mapping[str, ModuleType] = {"robustness": robustness, "fairness": fairness}
 _ENOUGH_SEEDS = 5
 _NUM_PROCESSES = 2
 # what a config that names no recipe leaves out. It is short, for the score itself is not the
@@ -29,36 +31,6 @@ _FINETUNING: Mapping[str, Any] = {
 }
 
 
-# writes the suite's table into the folder of the results, from the predictions there
-Write = Callable[
-    [Path, Sequence[Task], Mapping[str, TaskData], Sequence[Result], ModelSource, Sequence[Path]],
-    None,
-]
-
-
-@dataclass(frozen=True)
-class Probe:
-    """A suite; `add_rows` gives a task's data the rows that the suite predicts."""
-
-    default_tasks: tuple[str, ...]
-    accepts: Callable[[Task], bool]
-    add_rows: Callable[[Task, TaskData], TaskData]
-    write: Write
-
-
-PROBES: Mapping[str, Probe] = {
-    "robustness": Probe(
-        ("klue-ynat", "korean-hate-speech"),
-        robustness.accepts,
-        robustness.add_perturbed,
-        robustness.write_conditions,
-    ),
-    "fairness": Probe(
-        ("korean-hate-speech",), fairness.accepts, fairness.add_templates, fairness.write_gaps
-    ),
-}
-
-
 def probe_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
     """The options of the fine-tunings that a suite looks at: the config's, and `_FINETUNING` where
     it names no recipe. The tasks are those of the config that the suite can look at, or where it
@@ -66,25 +38,24 @@ def probe_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
 
     Raises `ValueError` where the suite can look at none of the tasks that the config names.
     """
-    probe = PROBES[suite]
-    own = {of.task_name: of for of in options.own_tasks}
+    probe, tasks = PROBES[suite], list(PROBES[suite].DEFAULT_TASKS)
     if options.has_tasks:
         named = tasks_of(options)
-        accepted = [task.name for task in named if probe.accepts(task)]
-        if not accepted:
+        tasks = [task.name for task in named if probe.accepts(task)]
+        if not tasks:
             raise UserError(
                 f"{suite} cannot look at {', '.join(task.name for task in named)}; name others, or "
-                f"none for {', '.join(probe.default_tasks)}"
+                f"none for {', '.join(probe.DEFAULT_TASKS)}"
             )
-    else:
-        accepted = list(probe.default_tasks)
-    looked_at = [
+    own = {of.task_name: of for of in options.own_tasks}
+    with_data = [
         name
-        for name in accepted
+        for name in tasks
         if name in (*options.tasks, *own)
         or any(has_data(TASKS[name], place) for place in options.data_dirs)
-    ] or accepted
-    log(f"{suite}: looks at {', '.join(looked_at)}")
+    ]
+    tasks = with_data or tasks
+    log(f"{suite}: looks at {', '.join(tasks)}")
     if len(options.seeds) < _ENOUGH_SEEDS:
         warn(
             f"{suite}: with {len(options.seeds)} seeds only very large differences remain after "
@@ -92,8 +63,8 @@ def probe_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
         )
     given: dict[str, Any] = {
         "suites": (),
-        "tasks": tuple(name for name in looked_at if name not in own),
-        "own_tasks": tuple(of for name, of in own.items() if name in looked_at),
+        "tasks": tuple(name for name in tasks if name not in own),
+        "own_tasks": tuple(of for name, of in own.items() if name in tasks),
         "train_fractions": (1.0,),
         "search": None,
     }

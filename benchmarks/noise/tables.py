@@ -1,7 +1,6 @@
 """Tables of tested figures as CSV, a record a line, and p-values corrected over a table."""
 
 import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -22,7 +21,6 @@ class Tested(BaseModel):
 
     @property
     def is_found(self) -> bool:
-        """Whether p is at most `ALPHA` after the correction."""
         return self.p_corrected <= ALPHA
 
 
@@ -52,5 +50,5 @@ def read_csv(path: Path, kind: type[_Line]) -> list[_Line]:
     """The records of a file, none where there is none; `ValueError` for a damaged one."""
     if not path.is_file():
         return []
-    rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))
-    return [kind.model_validate(row) for row in rows]
+    with path.open(encoding="utf-8", newline="") as file:
+        return [kind.model_validate(row) for row in csv.DictReader(file)]

@@ -14,35 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Template
+
 from benchmarks.encoder import generator_of
 from benchmarks.finetune.kept import ABOUT, kept_folders, read_kept
-from benchmarks.onnx.export import (
-    REPLACED,
-    VOCABULARY,
-    Network,
-    documents,
-    export_network,
-    open_network,
-    predict,
-    require_onnx,
-    sample,
-    task_network,
-)
-from benchmarks.onnx.gate import (
-    MAX_LOST,
-    MIN_AGREEMENT,
-    MIN_TASKS,
-    Benchmark,
-    Loss,
-    Subject,
-    choose_kept,
-    measure,
-    problems,
-    task_benchmark,
-    token_benchmark,
-)
-from benchmarks.onnx.quantize import ABOUT as ABOUT_INT8
-from benchmarks.onnx.quantize import VARIANTS, Bits, quantize
+from benchmarks.onnx import export, int8
+from benchmarks.onnx.export import REPLACED, VOCABULARY, Network
+from benchmarks.onnx.int8 import Benchmark, Loss, Subject
 from benchmarks.results.results import percent
 from benchmarks.results.table import record_lines
 from benchmarks.tasks.data import data_dirs, dir_of, load_data
@@ -56,9 +34,7 @@ from electrify.system.outcome import UserError, nearest
 from electrify.system.progress import log, warn
 from electrify.system.unknown import coverage_of, warn_of_unknown
 
-REPORT, CARD = "report.json", "README.md"
-FP32 = "model.onnx"
-TASKS = "tasks"
+_FP32, _CARD = "model.onnx", "README.md"
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "config.json", ABOUT)
 _NUM_TEXTS = 400  # that are looked at for [UNK]
 _CHOICE_EXAMPLES = 200  # training examples of a task that choose the layers to keep
@@ -92,13 +68,14 @@ def convert_run(config: EvaluationRun, model: str | None, overwrite: bool) -> No
 
     The stage has a folder a network, `tasks/`, cards and `report.json`.
     """
-    require_onnx()
+    export.require_onnx()
     if model is None:
         folder = Path(config.output_dir)
         names = [name for name in NETWORKS if (folder / "export" / name).is_dir()]
-        networks, texts = {name: folder / "export" / name for name in names}, documents(folder)
+        networks = {name: folder / "export" / name for name in names}
+        texts = export.documents(folder)
     else:
-        networks, texts = {Path(model).name: Path(model)}, sample()
+        networks, texts = {Path(model).name: Path(model)}, export.sample()
         if generator := generator_of(model):
             networks["generator"] = Path(generator)
     stage, scored, options = onnx_stage(config, model), scored_folder(config), config.export.onnx
@@ -109,8 +86,8 @@ def convert_run(config: EvaluationRun, model: str | None, overwrite: bool) -> No
             "them with --set evaluate.keep_models=true, or give another output_dir"
         )
     for name in options.variants:
-        if name not in VARIANTS:
-            raise UserError(f"export.onnx.variants: {name!r}{nearest(name, VARIANTS)}")
+        if name not in int8.VARIANTS:
+            raise UserError(f"export.onnx.variants: {name!r}{nearest(name, int8.VARIANTS)}")
     run_stage(
         stage,
         lambda folder: _convert(folder, networks, scored, options, config.evaluate, texts),
@@ -127,7 +104,7 @@ def _convert(
     texts: Sequence[str],
 ) -> dict[str, Any]:
     """`networks` are `transformers` folders by name, the encoder first."""
-    opened = {name: open_network(place) for name, place in networks.items()}
+    opened = {name: export.open_network(place) for name, place in networks.items()}
     encoder = next(iter(networks))
     tokenizer = opened[encoder].source.tokenizer
     rows = tokenizer(list(texts[:_NUM_TEXTS]), verbose=False)["input_ids"]
@@ -137,21 +114,21 @@ def _convert(
     for name, network in opened.items():
         _export(folder / name, name, network, networks[name], families[name], texts)
     if (scored / MANIFEST).exists():
-        _add_tasks(folder, families[encoder], kept_folders(scored), evaluation, texts)
-    families[encoder].num_tasks_needed = MIN_TASKS
-    generator = folder / "generator" / FP32 if "generator" in families else None
+        _add_tasks(folder / "tasks", families[encoder], scored, evaluation, texts)
+    families[encoder].num_tasks_needed = int8.MIN_TASKS
+    generator = folder / "generator" / _FP32 if "generator" in families else None
     for name, network in opened.items():
         one, two = (_tokens(network, part, generator) for part in (texts[::2], texts[1::2]))
         if one and two:
-            families[name].subjects.insert(0, Subject(name, folder / name / FP32, one, two))
+            families[name].subjects.insert(0, Subject(name, folder / name / _FP32, one, two))
     judged = {
         name: [_judge(family, each, options.force) for each in options.variants]
         for name, family in families.items()
     }
     report = {name: [asdict(each) for each in of] for name, of in judged.items()}
-    write_json(folder / REPORT, {"machine": cpu_name(), "networks": report})
+    write_json(folder / "report.json", {"machine": cpu_name(), "networks": report})
     for name, family in families.items():
-        metadata = front_matter(networks[name])
+        metadata = _front_matter(networks[name])
         write_card(folder / name, name, metadata, family.differences, judged[name], cpu_name())
     written = [f"{n}: {each.variant}" for n, of in judged.items() for each in of if each.is_written]
     return {"networks": len(networks), "tasks": len(families[encoder].files) - 1, "int8": written}
@@ -160,7 +137,7 @@ def _convert(
 def _export(
     target: Path, name: str, network: Network, source: Path, family: Family, texts: Sequence[str]
 ) -> None:
-    exported = export_network(network, target / FP32, texts)
+    exported = export.export_network(network, target / _FP32, texts)
     for file in _TOKENIZER:
         if (source / file).exists():
             shutil.copyfile(source / file, target / file)
@@ -170,54 +147,48 @@ def _export(
 
 
 def _add_tasks(
-    folder: Path,
-    family: Family,
-    places: Sequence[Path],
-    evaluation: EvaluateConfig,
-    texts: Sequence[str],
+    folder: Path, family: Family, scored: Path, evaluation: EvaluateConfig, texts: Sequence[str]
 ) -> None:
     """The fine-tuned networks of an encoder, with the reported examples of their tasks."""
-    for place in places:
+    for place in kept_folders(scored):
         kept = read_kept(place)
         name = kept.task.name
         try:
-            network = task_network(kept)
+            network = export.task_network(kept)
         except ValueError as problem:
             warn(f"{problem}; it is left out")
             continue
-        target = folder / TASKS / name
-        _export(target, name, network, place, family, texts)
+        _export(folder / name, name, network, place, family, texts)
         data = load_data(kept.task, dir_of(kept.task, data_dirs(evaluation, [kept.task])))
-        reported = task_benchmark(kept, data.reported)
-        choice = task_benchmark(kept, data.train[-_CHOICE_EXAMPLES:])
-        family.subjects.append(Subject(name, target / FP32, reported, choice))
+        reported = int8.task_benchmark(kept, data.reported)
+        choice = int8.task_benchmark(kept, data.train[-_CHOICE_EXAMPLES:])
+        family.subjects.append(Subject(name, folder / name / _FP32, reported, choice))
 
 
 def _tokens(network: Network, texts: Sequence[str], generator: Path | None) -> Benchmark | None:
     if VOCABULARY in network.outputs:
-        return token_benchmark(network.source, texts, VOCABULARY)
+        return int8.token_benchmark(network.source, texts, VOCABULARY)
     if REPLACED not in network.outputs:
         return None
-    generate = partial(predict, generator) if generator else None
-    return token_benchmark(network.source, texts, REPLACED, generate)
+    generate = partial(export.predict, generator) if generator else None
+    return int8.token_benchmark(network.source, texts, REPLACED, generate)
 
 
 def _judge(family: Family, name: str, force: bool) -> Judged:
     """Measure a variant, keep layers in fp32 if it loses, and put its files in place if it may."""
-    bits = VARIANTS[name]
+    bits = int8.VARIANTS[name]
     with tempfile.TemporaryDirectory() as temporary:
         scratch = Path(temporary)
         kept: Sequence[str] = ()
         losses, reasons = _measured(family, bits, kept, scratch)
-        if too_much := problems([loss for loss in losses if not loss.is_constant]):
+        if too_much := int8.problems([loss for loss in losses if not loss.is_constant]):
             log(f"{family.name}, {name}: {'; '.join(too_much)}: looks for layers to keep in fp32")
-            kept = choose_kept(family.subjects, bits, scratch)
+            kept = int8.choose_kept(family.subjects, bits, scratch)
             losses, reasons = _measured(family, bits, kept, scratch)
         is_written = force or not reasons
         sizes = {n: (scratch / f"{n}.onnx").stat().st_size for n in family.files}
-        if is_written:
-            for subject, file in family.files.items():
-                shutil.move(scratch / f"{subject}.onnx", file.with_name(f"model.{name}.onnx"))
+        for subject, file in family.files.items() if is_written else ():
+            shutil.move(scratch / f"{subject}.onnx", file.with_name(f"model.{name}.onnx"))
     if reasons:
         way = "written all the same, as asked" if force else "not written (--force writes it)"
         warn(f"{family.name}, {name}: {'; '.join(reasons)}: {way}")
@@ -227,14 +198,14 @@ def _judge(family: Family, name: str, force: bool) -> Judged:
 
 
 def _measured(
-    family: Family, bits: Bits, kept: Sequence[str], scratch: Path
+    family: Family, bits: int8.Bits, kept: Sequence[str], scratch: Path
 ) -> tuple[list[Loss], list[str]]:
     """The losses of all files, which stand in `scratch` by their names, and the problems."""
     files = {name: scratch / f"{name}.onnx" for name in family.files}
     for name, file in family.files.items():
-        quantize(file, files[name], bits, kept)
-    losses = measure(family.subjects, files)
-    reasons = problems(losses)
+        int8.quantize(file, files[name], bits, kept)
+    losses = int8.measure(family.subjects, files)
+    reasons = int8.problems(losses)
     num_tasks, needed = len(family.files) - 1, family.num_tasks_needed
     if num_tasks < needed:
         reasons.insert(0, f"it is scored on {num_tasks} tasks, {needed} are needed")
@@ -243,12 +214,9 @@ def _measured(
     return losses, reasons
 
 
-# --- the card -------------------------------------------------------------------------------------
-
-
-def front_matter(network: Path) -> str:
+def _front_matter(network: Path) -> str:
     """That of the network's model card, which may stand one folder up: it has the licence."""
-    cards = (place / CARD for place in (network, network.parent))
+    cards = (place / _CARD for place in (network, network.parent))
     texts = (card.read_text(encoding="utf-8") for card in cards if card.is_file())
     matches = (re.match(r"---\n.*?\n---\n", text, re.DOTALL) for text in texts)
     return next((f"{match[0]}\n" for match in matches if match), "")
@@ -268,34 +236,22 @@ def write_card(
         {"network": network, **{f"length {length}": f"{of:.1e}" for length, of in by.items()}}
         for network, by in differences.items()
     ]
-    lines = [
-        f"{metadata}# {name}, ONNX",
-        "",
-        "`model.onnx` is in single precision. Inputs are `input_ids`, `attention_mask` and "
-        "`token_type_ids`, each (batch, length) int64. Largest difference of any output to torch:",
-        "",
-        *record_lines(rows),
-        *(line for each in judged for line in _variant_lines(name, each)),
-        "",
-        f"A variant is written if no score loses more than {percent(MAX_LOST)} points and "
-        f"{percent(MIN_AGREEMENT)} % of the predictions or more are those of fp32 (of a sequence, "
-        "of its tags; masked tokens are scored alone). Lost: fp32 less "
-        "int8, in points, with the 95 % interval over examples. Each row was predicted alone: in a "
-        "batch the scales of the activations depend on the other rows. Scored on one thread of "
-        f"{machine}. On processors that are not named here nothing was measured.",
-    ]
-    write_text(folder / CARD, "\n".join(lines) + "\n")
+    template = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
+    text = Template(template, trim_blocks=True, keep_trailing_newline=True).render(
+        metadata=metadata,
+        name=name,
+        differences="\n".join(record_lines(rows)),
+        judged=judged,
+        about=int8.ABOUT,
+        losses={each.variant: "\n".join(_loss_lines(each.losses)) for each in judged},
+        max_lost=percent(int8.MAX_LOST),
+        min_agreement=percent(int8.MIN_AGREEMENT),
+        machine=machine,
+    )
+    write_text(folder / _CARD, text)
 
 
-def _variant_lines(name: str, judged: Judged) -> list[str]:
-    state = f"`model.{judged.variant}.onnx`" if judged.is_written else "not written"
-    about = f"{ABOUT_INT8[judged.variant]}. {judged.bytes[name] / 1e6:.2f} MB."
-    lines = ["", f"## {judged.variant}: {state}", "", about, ""]
-    if judged.problems:
-        how = "**Written by force, although**" if judged.is_written else "Not written, because"
-        lines += [f"{how} {'; '.join(judged.problems)}.", ""]
-    if judged.kept:
-        lines += [f"In fp32: {', '.join(f'`{module}`' for module in judged.kept)}.", ""]
+def _loss_lines(losses: Sequence[Loss]) -> list[str]:
     rows = [
         {
             "scored on": loss.benchmark,
@@ -306,6 +262,6 @@ def _variant_lines(name: str, judged: Judged) -> list[str]:
             "95 % interval": loss.lost.text(),
             "agreement": f"{percent(loss.agreement)} % of {loss.num_units:,} {loss.unit}",
         }
-        for loss in judged.losses
+        for loss in losses
     ]
-    return [*lines, *record_lines(rows)]
+    return record_lines(rows)

@@ -1,8 +1,10 @@
 """Networks as ONNX files, each compared with torch on real text before it is written."""
 
 import json
+import logging
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +24,6 @@ from benchmarks.encoder import (
     open_model,
 )
 from benchmarks.finetune.kept import ABOUT, Kept, read_kept
-from benchmarks.onnx.quantize import errors_alone
 from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.heads.spans import SpanHead
 from electrify.system.outcome import UserError
@@ -112,12 +113,7 @@ class Exported:
 
 
 def export_onnx(folder: Path, file: Path, texts: Sequence[str]) -> Exported:
-    """Write the network of a `transformers` folder to `file`, as `open_network` has it.
-
-    Weights are in single precision; batch and length are free, the length up to the positions that
-    the model has. `texts` is real text for the comparison with torch: nothing is written where an
-    output differs by more than `MAX_DIFFERENCE`.
-    """
+    """`export_network` of the network of a `transformers` folder, as `open_network` has it."""
     require_onnx()
     return export_network(open_network(folder), file, texts)
 
@@ -129,12 +125,18 @@ def require_onnx() -> None:
 
 
 def export_network(network: Network, file: Path, texts: Sequence[str]) -> Exported:
-    """`export_onnx` of a network in memory."""
+    """Write a network to `file`.
+
+    Weights are in single precision; batch and length are free, the length up to the positions that
+    the model has. `texts` is real text for the comparison with torch: nothing is written where an
+    output differs by more than `MAX_DIFFERENCE`.
+    """
     graph = _converted(network)
     _name_after_modules(graph)
+    longest = min(network.source.max_positions or LENGTHS[-1], LENGTHS[-1])
     differences = {
         length: _difference(network, graph, real_rows(network.source, texts, length))
-        for length in checked_lengths(network.source)
+        for length in sorted({min(length, longest) for length in LENGTHS})
     }
     if (worst := max(differences.values())) > MAX_DIFFERENCE:
         raise UserError(
@@ -150,7 +152,6 @@ def export_network(network: Network, file: Path, texts: Sequence[str]) -> Export
 
 
 def _converted(network: Network) -> Any:
-    """The network as an `onnx.ModelProto`."""
     longest = network.source.max_positions
     size = 2, min(16, longest or 16)
     rows = tuple(torch.ones(size, dtype=torch.int64) for _ in network.inputs)  # one is traced once
@@ -171,6 +172,18 @@ def _converted(network: Network) -> Any:
     return program.model_proto
 
 
+@contextmanager
+def errors_alone(name: str | None = None) -> Iterator[None]:
+    """Without the warnings of a logger; None: of all."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def _name_after_modules(graph: Any) -> None:
     """Give each node the name of the module that it comes from: `encoder.layer.0.output.dense/3`.
 
@@ -182,12 +195,6 @@ def _name_after_modules(graph: Any) -> None:
         module = [scope for scope in scopes.split(", ") if "." in scope][-1:]
         node.name = f"{''.join(module).partition('.')[2]}/{node.op_type}.{number}"
         del node.metadata_props[:]  # stack traces: paths of this machine
-
-
-def checked_lengths(source: ModelSource) -> tuple[int, ...]:
-    """`LENGTHS`, of which those beyond the model's positions are lowered to them."""
-    longest = min(source.max_positions or LENGTHS[-1], LENGTHS[-1])
-    return tuple(sorted({min(length, longest) for length in LENGTHS}))
 
 
 def real_rows(source: ModelSource, texts: Sequence[str], length: int) -> dict[str, NDArray[Any]]:
@@ -238,7 +245,6 @@ def predict(file: Path, rows: Iterable[Row]) -> list[dict[str, NDArray[Any]]]:
 
 
 def documents(run: Path) -> list[str]:
-    """The first documents of a run's corpus."""
     import pyarrow.parquet
 
     files = sorted((run / "clean").glob("documents-*.parquet"))

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from benchmarks.report.published import TEXTS
 from benchmarks.results.predictions import lines_of_result, score_lines
 from benchmarks.results.results import Result, percent, task_of
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.results.table import Table
+from benchmarks.results.table import Record
 from benchmarks.statistics.scores import scores_of
 from benchmarks.statistics.uncertainty import estimate_lines
 from benchmarks.tasks import errors
@@ -41,7 +42,7 @@ class Scored:
     name: str
     count: int
     value: float
-    cells: Sequence[object]
+    row: Record
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,6 @@ class TaskErrors:
     with_texts: bool = True
 
     def name(self, label: str) -> str:
-        """A label for a reader."""
         return self.task.label_names.get(label, label) if label != NOTHING else "(none)"
 
     @cached_property
@@ -77,31 +77,32 @@ class TaskErrors:
         random = [_counts(self.task, lines) for lines in self.control.values()]
         order = {label: number for number, label in enumerate(self.task.labels)}
         seen = {label for counts in counted for label in counts}
-        found = []
+        scored = []
         for label in sorted(seen, key=lambda label: (order.get(label, len(order)), label)):
             counts = [of.get(label, (0, 0, 0)) for of in counted]
-            num_gold, f1s = counts[0][0], [_f1(*of_seed) for of_seed in counts]
-            cells = [
-                self.name(label),
-                num_gold,
-                round(statistics.fmean(said for _, said, _ in counts), 1),
-                _percent(_median([right / said for _, said, right in counts if said])),
-                _percent(_median([right / gold for gold, _, right in counts if gold])),
-                _percent(_median(f1s)),
-                _range(min(f1s), max(f1s)),
-                _percent(_median([_f1(*of.get(label, (0, 0, 0))) for of in random])),
-            ]
-            found.append(Scored(label, num_gold, _median(f1s), cells))
-        return found
+            f1s = [_f1(*of_seed) for of_seed in counts]
+            row = {
+                "label": self.name(label),
+                "gold": counts[0][0],
+                "predicted": round(statistics.fmean(said for _, said, _ in counts), 1),
+                "precision": _median([right / said for _, said, right in counts if said]),
+                "recall": _median([right / gold for gold, _, right in counts if gold]),
+                "F1": _median(f1s),
+                "F1, lowest to highest seed": _range(min(f1s), max(f1s)),
+                "F1, random initialisation": _median(
+                    [_f1(*of.get(label, (0, 0, 0))) for of in random]
+                ),
+            }
+            scored.append(Scored(label, counts[0][0], statistics.median(f1s), row))
+        return scored
 
     @cached_property
     def confusions(self) -> Counter[tuple[str, str]]:
         """How often each (gold, predicted) label occurs; empty where labels are not confused."""
         if not errors.has_confusions(self.task):
             return Counter()
-        lines = (line for of_seed in self.runs.values() for line in of_seed)
-        parts = (part for line in lines for part in parts_of(self.task, line))
-        return Counter((part.gold, part.predicted) for part in parts)
+        lines = [line for of_seed in self.runs.values() for line in of_seed]
+        return Counter((p.gold, p.predicted) for line in lines for p in parts_of(self.task, line))
 
     def largest_confusions(self) -> list[tuple[str, str, int, float]]:
         """Gold, predicted, how often, and percent of the gold label; the most frequent first."""
@@ -119,9 +120,16 @@ class TaskErrors:
         for position, line in enumerate(next(iter(self.runs.values()))):
             for way, group in errors.group_names(self.task, line).items():
                 positions.setdefault(way, {}).setdefault(group, []).append(position)
-        found = []
+
+        def leading_number(group: str) -> tuple[float, str]:
+            match = re.match(r"[\d.]+", group)
+            return float(match[0]) if match else math.inf, group
+
+        scored = []
         for way, of_way in positions.items():
-            for number, group in enumerate(sorted(of_way, key=_number)):
+            for number, group in enumerate(
+                sorted(of_way, key=leading_number) if len(of_way) > 1 else ()
+            ):
                 own, random = (
                     {
                         seed: [lines[place] for place in of_way[group]]
@@ -131,17 +139,16 @@ class TaskErrors:
                 )
                 score, size = estimate_lines(self.task, own), len(of_way[group])
                 others = [score_lines(self.task, of)[self.task.headline] for of in random.values()]
-                cells = [
-                    "" if number else way,
-                    group,
-                    size,
-                    _percent(score.value),
-                    _range(score.low, score.high),
-                    _percent(statistics.fmean(others or [math.nan])),
-                ]
-                if len(of_way) > 1:
-                    found.append(Scored(f"{way} {group}", size, score.value, cells))
-        return found
+                row = {
+                    "by": "" if number else way,
+                    "group": group,
+                    "examples": size,
+                    self.task.headline: _percent(score.value),
+                    "95 % interval": _range(score.low, score.high),
+                    "random initialisation": _percent(statistics.fmean(others or [math.nan])),
+                }
+                scored.append(Scored(f"{way} {group}", size, score.value, row))
+        return scored
 
     @cached_property
     def worst(self) -> list[Wrong]:
@@ -181,14 +188,8 @@ def _f1(num_gold: int, num_predicted: int, num_right: int) -> float:
     return 2 * num_right / max(1, num_gold + num_predicted)
 
 
-def _median(values: Sequence[float]) -> float:
-    return statistics.median(values) if values else math.nan
-
-
-def _number(group: str) -> tuple[float, str]:
-    """By the number that a group's name begins with, others last."""
-    match = re.match(r"[\d.]+", group)
-    return float(match[0]) if match else math.inf, group
+def _median(values: Sequence[float]) -> str:
+    return _percent(statistics.median(values) if values else math.nan)
 
 
 def _percent(value: float) -> str:
@@ -197,9 +198,6 @@ def _percent(value: float) -> str:
 
 def _range(lowest: float, highest: float) -> str | None:
     return None if math.isnan(lowest) else f"{_percent(lowest)} to {_percent(highest)}"
-
-
-# From a run's files.
 
 
 def errors_of(
@@ -260,9 +258,6 @@ def _examples(task: Task, result: Result, data_dirs: Sequence[Path]) -> list[Exa
     return list(rows)
 
 
-# The section of the report.
-
-
 def add_errors(
     page: Page, run: RunFolder, data_dirs: Sequence[Path] = (), with_texts: bool = True
 ) -> None:
@@ -271,14 +266,10 @@ def add_errors(
     with_runs = [entry for entry in entries if entry.runs]
     if not with_runs:
         page.paragraph("No predictions to look into yet. Run: electrify evaluate CONFIG")
-    headers = ["task", "weakest class (F1)", "most frequent confusion", "weakest group (score)"]
     title = f"Where each model is weak; classes and groups of {_MIN_TELLING} or more"
-    Table(headers, [_weakest(entry) for entry in with_runs], title).add_to(page)
+    page.records([_weakest(entry) for entry in with_runs], title)
     if with_runs and not any(wrong.texts for entry in with_runs for wrong in entry.worst):
-        page.paragraph(
-            "Texts are not quoted unless --data-dir names the data: "
-            "electrify report RUN --data-dir DATA"
-        )
+        page.paragraph(TEXTS["unquoted"])
     for entry in entries:
         if entry.notes:
             page.paragraph(f"{entry.label}: {'; '.join(entry.notes)}.")
@@ -290,31 +281,33 @@ def add_errors(
             _add_worst(page, entry)
 
 
-def _weakest(entry: TaskErrors) -> list[object]:
-    """Cells: the task, its weakest label, most frequent confusion and weakest group."""
-    label = confusion = group = None
+def _weakest(entry: TaskErrors) -> Record:
+    sign = 1 if entry.task.higher_is_better else -1
     labels = [score for score in entry.labels if score.count >= _MIN_TELLING]
-    if len(labels) > 1:
-        low = min(labels, key=lambda score: score.value)
-        label = f"{entry.name(low.name)}: {_percent(low.value)} (n {low.count:,})"
+    groups = [of for of in entry.groups if of.count >= _MIN_TELLING and not math.isnan(of.value)]
+    label = min(labels, key=lambda of: of.value) if len(labels) > 1 else None
+    group = min(groups, key=lambda of: sign * of.value, default=None)
+    confusion = None
     for gold, predicted, _, fraction in entry.largest_confusions()[:1]:
         confusion = f"{gold} as {predicted}: {fraction:.0f} %"
-    sign = 1 if entry.task.higher_is_better else -1
-    groups = [of for of in entry.groups if of.count >= _MIN_TELLING and not math.isnan(of.value)]
-    for low in sorted(groups, key=lambda of: sign * of.value)[:1]:
-        group = f"{low.name}: {_percent(low.value)} (n {low.count:,})"
-    return [entry.label, label, confusion, group]
+
+    def text(name: str, scored: Scored) -> str:
+        return f"{name}: {_percent(scored.value)} (n {scored.count:,})"
+
+    return {
+        "task": entry.label,
+        "weakest class (F1)": label and text(entry.name(label.name), label),
+        "most frequent confusion": confusion,
+        "weakest group (score)": group and text(group.name, group),
+    }
 
 
 def _add_tables(page: Page, entry: TaskErrors) -> None:
-    """By label, confusions (a matrix, or the largest of many), and by group."""
     units = errors.units(entry.task)
-    headers = ["label", "gold", "predicted", "precision", "recall", "F1"]
-    headers += ["F1, lowest to highest seed", "F1, random initialisation"]
     caption = f"By label, of {units}: medians over seeds; predicted is the mean"
-    Table(headers, [label.cells for label in entry.labels], caption).add_to(page)
+    page.records([label.row for label in entry.labels], caption)
     occurring = {label for pair in entry.confusions for label in pair}
-    labels = [name for score in entry.labels if (name := score.name) in occurring]
+    labels = [score.name for score in entry.labels if score.name in occurring]
     labels += [NOTHING] * (NOTHING in occurring)
     largest = entry.largest_confusions()
     if largest and len(labels) <= _MAX_MATRIX:
@@ -326,10 +319,7 @@ def _add_tables(page: Page, entry: TaskErrors) -> None:
         caption = f"The largest of {len(largest)} confusions ({units}, all seeds together)"
         rows = [(*names, f"{fraction:.1f} %") for *names, fraction in largest[:_MAX_CONFUSIONS]]
         page.table(["gold", "predicted", "count", "of the gold label"], rows, caption)
-    headers = ["by", "group", "examples", entry.task.headline, "95 % interval"]
-    headers += ["random initialisation"]
-    groups = [group.cells for group in entry.groups]
-    Table(headers, groups, "By group of examples: mean over seeds").add_to(page)
+    page.records([of.row for of in entry.groups], "By group of examples: mean over seeds")
 
 
 def _add_worst(page: Page, entry: TaskErrors) -> None:
@@ -337,10 +327,7 @@ def _add_worst(page: Page, entry: TaskErrors) -> None:
         page.paragraph("No example is wrong in most seeds.")
         return
     with page.fold(f"The worst {len(entry.worst)}"):
-        page.paragraph(
-            "Examples that most seeds have wrong, the surest first; of what has no probability, "
-            "those with most parts wrong. Each is shown as the middle seed has it."
-        )
+        page.paragraph(TEXTS["worst"])
         for wrong in entry.worst:
             title = f"{wrong.id}, wrong in {wrong.num_seeds} of {len(entry.runs)} seeds"
             said = [("gold", wrong.failure.gold), ("predicted", wrong.failure.prediction)]

@@ -17,7 +17,7 @@ from benchmarks.noise.robustness import Condition
 from benchmarks.noise.tables import read_csv
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.results.table import Block, Table
+from benchmarks.results.table import Part, Record, Table, add_parts, markdown_parts
 from benchmarks.statistics.comparison import ALPHA
 from electrify.config.fields import PROBE_SUITES
 from electrify.page.page import Page
@@ -36,13 +36,13 @@ class Noise:
     conditions: tuple[Condition, ...]
     gaps: tuple[Gap, ...]
 
-    def of(self, encoder: str) -> list[Condition]:
-        """Those of the encoder itself or of a baseline."""
-        return [condition for condition in self.conditions if condition.encoder == encoder]
+    @property
+    def own(self) -> list[Condition]:
+        """Those of the encoder itself, without its baselines."""
+        return [condition for condition in self.conditions if condition.encoder == _OWN]
 
     @property
     def own_gaps(self) -> list[Gap]:
-        """Those of the encoder itself."""
         return [gap for gap in self.gaps if gap.encoder == _OWN]
 
 
@@ -58,42 +58,31 @@ def noise_of(run: RunFolder) -> tuple[Noise, ...]:
         Noise(
             label,
             table("robustness", label, robustness.TABLE, Condition),
-            # older tables have a measure that is gone
-            tuple(
-                g for g in table("fairness", label, fairness.TABLE, Gap) if g.measure in _MEASURES
-            ),
+            table("fairness", label, fairness.TABLE, Gap),
         )
         for label in dict.fromkeys(stage.partition("-")[2] for stage in run.probes)
     )
-
-
-# The verdict.
 
 
 def verdict_lines(run: RunFolder, name: str) -> list[str]:
     """A line for each encoder: how many drops and gaps are shown, the worst, and what is open."""
     lines = []
     for encoder in noise_of(run):
-        own, gaps = encoder.of(_OWN), encoder.own_gaps
-        parts = [robustness_sentence(own)] * bool(own) + [_fairness_sentence(gaps)] * bool(gaps)
+        own, gaps = encoder.own, encoder.own_gaps
+        parts = [_robustness_sentence(own)] * bool(own) + [_fairness_sentence(gaps)] * bool(gaps)
         if parts:
             lines.append(f"{encoder.label or name}, probes: {'; '.join(parts)}.")
     return lines
 
 
-def robustness_sentence(own: Sequence[Condition]) -> str:
-    """Which lower the score, which change nothing, and how much the others may."""
-    worse = [condition for condition in own if condition.is_worse]
-    same = [condition for condition in own if condition.changes_nothing]
-    undecided = [c for c in own if not (c.is_found or c.changes_nothing)]
+def _robustness_sentence(own: Sequence[Condition]) -> str:
+    """How many lower the score and how many are undecided, and the worst of each."""
     tasks = ", ".join(dict.fromkeys(condition.task for condition in own))
+    worse = [condition for condition in own if condition.is_worse]
+    undecided = [c for c in own if not (c.is_found or c.changes_nothing)]
     text = f"{len(worse)} of {len(own)} perturbations are shown to lower the score ({tasks})"
     if worse:
         text += f", most {_worst(worse)}"
-    if better := sum(condition.is_found for condition in own) - len(worse):
-        text += f"; {better} to raise it"
-    if same:
-        text += f"; {len(same)} change no score"
     if undecided:
         text += f"; {len(undecided)} are undecided, the largest drop among them {_worst(undecided)}"
     return text
@@ -102,8 +91,9 @@ def robustness_sentence(own: Sequence[Condition]) -> str:
 def _worst(conditions: Sequence[Condition]) -> str:
     worst = max(conditions, key=lambda condition: condition.drop)
     p = "" if worst.is_found else f" (p = {worst.p_corrected:.3f})"
-    points = f"{100 * worst.drop:.1f} points{p}"
-    return f"{worst.kind} at {worst.strength:g} on {worst.task}, by {points}"
+    return (
+        f"{worst.kind} at {worst.strength:g} on {worst.task}, by {100 * worst.drop:.1f} points{p}"
+    )
 
 
 def _fairness_sentence(gaps: Sequence[Gap]) -> str:
@@ -113,11 +103,10 @@ def _fairness_sentence(gaps: Sequence[Gap]) -> str:
     return f"{text} ({'; '.join(named[:3])}{'; ...' * (len(named) > 3)})" if named else text
 
 
-# The section of a page.
+# Sections.
 
 
 def add_noise(page: Page, run: RunFolder) -> None:
-    """Both suites: curves, tables, what was read by eye, and what each measure does not show."""
     if not noise_of(run):
         page.paragraph(
             "Not looked at. Run: electrify evaluate CONFIG --suite robustness --suite fairness"
@@ -125,33 +114,71 @@ def add_noise(page: Page, run: RunFolder) -> None:
     for encoder in noise_of(run):
         if encoder.label:
             page.heading(encoder.label, level=3)
-        for block in _blocks(encoder):
-            block.add(page)
+        add_parts(page, _parts(encoder))
 
 
-def _blocks(encoder: Noise) -> Iterator[Block]:
+def noise_blocks(run: RunFolder) -> list[str]:
+    """The texts and tables in Markdown, block by block; none where nothing was looked at."""
+    blocks = []
+    for encoder in noise_of(run):
+        title = f"## Probes{f': {encoder.label}' if encoder.label else ''}"
+        blocks += [title, *markdown_parts(_parts(encoder))]
+    return blocks
+
+
+def noise_card_lines(run: RunFolder) -> list[str]:
+    """For the model card of the run's own encoder; none where it was exported anew since."""
+    export = run.manifests.get("export", {}).get("digest")
+    inputs = [run.manifests[stage]["inputs"] for stage in PROBE_SUITES if stage in run.probes]
+    if any(of.get("export") != export for of in inputs):
+        return []
+    own = [part for encoder in noise_of(run) if not encoder.label for part in _parts(encoder)]
+    return "\n\n".join(markdown_parts(own)).splitlines()
+
+
+def _parts(encoder: Noise) -> Iterator[Part]:
     """What each suite does, its curves and tables, and what each measure does not show."""
-    if own := encoder.of(_OWN):
-        yield Block.of_text(
-            _TEXTS["robustness"].format(rows=own[0].num_rows, seeds=own[0].seeds, alpha=ALPHA)
-        )
-        yield Block(partial(_plot_drops, own))
-        yield Block.of_table(drop_table(encoder, "Drops beside those of the baselines, in points"))
-        yield Block(partial(_add_robustness, encoder))
+    if own := encoder.own:
+        yield _TEXTS["robustness"].format(rows=own[0].num_rows, seeds=own[0].seeds, alpha=ALPHA)
+        yield partial(_plot_drops, own)
+        yield drop_table(encoder, "Drops beside those of the baselines, in points")
+        rows = [_condition_row(condition) for condition in encoder.conditions]
+        yield _folded("Robustness: all figures", [Table.of(rows)])
+        kinds = [KINDS[name] for name in dict.fromkeys(condition.kind for condition in own)]
+        rows = [
+            {
+                "kind": kind.name,
+                "what changes": kind.places,
+                "why the label should stay": kind.keeps_label,
+            }
+            for kind in kinds
+        ]
+        yield _folded("Robustness: the kinds", [Table.of(rows)])
     if gaps := encoder.own_gaps:
-        shown = [gap for gap in gaps if gap.is_found]
-        yield Block.of_text(_TEXTS["fairness"].format(tests=len(gaps), alpha=ALPHA))
+        yield _TEXTS["fairness"].format(tests=len(gaps), alpha=ALPHA)
         rows = [
             {"measure": name, "shows": of["shows"], "does not show": of["not_shows"]}
             for name, of in _MEASURES.items()
             if any(gap.measure == name for gap in gaps)
         ]
-        yield Block.of_table(Table.of(rows, "What each measure says"))
-        if shown:
-            yield Block.of_table(gap_table(shown, "Gaps that are shown"))
-        else:
-            yield Block.of_text(_TEXTS["no_gap"])
-        yield Block(partial(_add_gaps, encoder))
+        yield Table.of(rows, "What each measure says")
+        shown = [gap for gap in gaps if gap.is_found]
+        yield gap_table(shown, "Gaps that are shown") if shown else _TEXTS["no_gap"]
+        by_measure = [
+            gap_table([gap for gap in encoder.gaps if gap.measure == measure], measure)
+            for measure in dict.fromkeys(gap.measure for gap in encoder.gaps)
+        ]
+        yield _folded("Fairness: all gaps", by_measure)
+
+
+def _folded(title: str, tables: Sequence[Table]) -> Part:
+    """Tables that a page alone has, folded away."""
+
+    def add(page: Page) -> None:
+        with page.fold(title):
+            add_parts(page, tables)
+
+    return add
 
 
 def _plot_drops(own: Sequence[Condition], page: Page) -> None:
@@ -166,57 +193,36 @@ def _plot_drops(own: Sequence[Condition], page: Page) -> None:
         page.line_plot(title, series, "chance of each place to change", "drop in points")
 
 
-def _add_robustness(encoder: Noise, page: Page) -> None:
-    with page.fold("Robustness: all figures"):
-        page.records(
-            [
-                {
-                    "task": c.task,
-                    "encoder": BASELINES.get(c.encoder, "encoder"),
-                    "kind": c.kind,
-                    "strength": f"{c.strength:g}",
-                    "changed rows %": f"{100 * c.changed_fraction:.0f}",
-                    "clean": f"{100 * c.clean:.2f}",
-                    "perturbed": f"{100 * c.perturbed:.2f}",
-                    "drop": _drop(c),
-                    "p": f"{c.p_corrected:.3f}",
-                    "flips %": _interval(c.flips, c.flips_low, c.flips_high),
-                    "seeds": c.seeds,
-                }
-                for c in encoder.conditions
-            ]
-        )
-    with page.fold("Robustness: the kinds, and the rows that were read"):
-        page.records(
-            [
-                {
-                    "kind": kind.name,
-                    "what changes": kind.places,
-                    "why the label should stay": kind.keeps_label,
-                    "rows read": (read := kind.read).get("rows"),
-                    "label lost": read.get("changed"),
-                    "of, at": f"{read['task']}, {read['strength']:g}" if read else None,
-                }
-                for kind in (
-                    KINDS[name] for name in dict.fromkeys(c.kind for c in encoder.of(_OWN))
-                )
-            ]
-        )
+def _condition_row(c: Condition) -> Record:
+    return {
+        "task": c.task,
+        "encoder": BASELINES.get(c.encoder, "encoder"),
+        "kind": c.kind,
+        "strength": f"{c.strength:g}",
+        "changed rows %": f"{100 * c.changed_fraction:.0f}",
+        "clean": f"{100 * c.clean:.2f}",
+        "perturbed": f"{100 * c.perturbed:.2f}",
+        "drop": _drop(c),
+        "p": f"{c.p_corrected:.3f}",
+        "flips %": _interval(c.flips, c.flips_low, c.flips_high),
+        "seeds": c.seeds,
+    }
 
 
 def drop_table(encoder: Noise, caption: str = "") -> Table:
     """A row a kind and strength: on each task the drop of the encoder, and of its baselines; the
     mean fraction of flips, and pieces."""
     at = {(c.encoder, c.task, c.kind, c.strength): c for c in encoder.conditions}
-    baselines = {model: name for model, name in BASELINES.items() if encoder.of(model)}
-    own, rows = encoder.of(_OWN), []
+    roles = {condition.encoder for condition in encoder.conditions}
+    baselines = {role: name for role, name in BASELINES.items() if role in roles}
+    own, rows = encoder.own, []
     for kind, strength in dict.fromkeys((c.kind, c.strength) for c in own):
         row: dict[str, object] = {"kind": kind, "strength": f"{strength:g}"}
         for task in dict.fromkeys(c.task for c in own):
             drop = at.get((_OWN, task, kind, strength))
             row[task] = drop and _drop(drop)
-            for model, name in baselines.items():
-                of_baseline = at.get((model, task, kind, strength))
+            for role, name in baselines.items():
+                of_baseline = at.get((role, task, kind, strength))
                 row[f"{task}, {name}"] = of_baseline and f"{100 * of_baseline.drop:+.1f}"
         some = [c for c in own if (c.kind, c.strength) == (kind, strength)]
         row["flips %"] = _mean([100 * c.flips for c in some])
@@ -243,12 +249,6 @@ def _interval(
     return f"{factor * value:{sign}.{digits}f} ({low_text} to {high_text})"
 
 
-def _add_gaps(encoder: Noise, page: Page) -> None:
-    with page.fold("Fairness: all gaps"):
-        for measure in dict.fromkeys(gap.measure for gap in encoder.gaps):
-            gap_table([gap for gap in encoder.gaps if gap.measure == measure], measure).add_to(page)
-
-
 def gap_table(gaps: Sequence[Gap], caption: str = "") -> Table:
     """Fractions in points, log probabilities in nats."""
     rows = []
@@ -273,51 +273,3 @@ def gap_table(gaps: Sequence[Gap], caption: str = "") -> Table:
             }
         )
     return Table.of(rows, caption)
-
-
-# Side by side, in Markdown, and on a model card.
-
-
-def add_noise_side_by_side(page: Page, runs: Sequence[RunFolder], names: Sequence[str]) -> None:
-    """The drops of several encoders: the mean over the tasks that all of them have, in points."""
-    columns = {
-        encoder.label or name: encoder.of(_OWN)
-        for run, name in zip(runs, names, strict=True)
-        for encoder in noise_of(run)
-        if encoder.of(_OWN)
-    }
-    if len(columns) < 2:
-        return
-    tasks = set.intersection(*({c.task for c in of} for of in columns.values()))
-    rows = []
-    for kind, strength in dict.fromkeys(
-        (c.kind, c.strength) for of in columns.values() for c in of
-    ):
-        row: dict[str, object] = {"kind": kind, "strength": f"{strength:g}"}
-        for name, of in columns.items():
-            some = [c for c in of if (c.kind, c.strength) == (kind, strength) and c.task in tasks]
-            drops, pieces = [c.drop for c in some], [c.pieces_factor for c in some]
-            row[name] = f"{100 * statistics.fmean(drops):+.1f}" if some else None
-            row[f"{name}, pieces"] = f"{statistics.fmean(pieces):.2f}" if some else None
-        rows.append(row)
-    with page.fold("Probes side by side", is_section=True):
-        page.records(rows, f"Mean drop in points over {', '.join(sorted(tasks))}")
-
-
-def noise_blocks(run: RunFolder) -> list[str]:
-    """The texts and tables in Markdown, block by block; none where nothing was looked at."""
-    blocks = []
-    for encoder in noise_of(run):
-        title = f"## Probes{f': {encoder.label}' if encoder.label else ''}"
-        blocks += [title, *filter(None, (block.markdown for block in _blocks(encoder)))]
-    return blocks
-
-
-def noise_card_lines(run: RunFolder) -> list[str]:
-    """For the model card of the run's own encoder; none where it was exported anew since."""
-    export = run.manifests.get("export", {}).get("digest")
-    inputs = [run.manifests[stage]["inputs"] for stage in PROBE_SUITES if stage in run.probes]
-    if any(of.get("export") != export for of in inputs):
-        return []
-    own = [block for encoder in noise_of(run) if not encoder.label for block in _blocks(encoder)]
-    return "\n\n".join(filter(None, (block.markdown for block in own))).splitlines()

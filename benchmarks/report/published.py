@@ -13,13 +13,14 @@ from typing import Any
 
 from benchmarks.results.results import Result, percent
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.results.table import Record, record_lines
+from benchmarks.results.table import Record, Table
 from benchmarks.statistics.scores import TaskScore, scores_of
 from benchmarks.tasks.data import PART, SPLIT_EVAL
 from electrify.page.page import Page
-from electrify.storage.files import read_json
+from electrify.storage.files import read_json, read_toml
 
-FOLDER = Path(__file__).parent / "figures"
+_FOLDER = Path(__file__).parent / "figures"
+TEXTS = read_toml(Path(__file__).with_name("texts.toml"))
 CUT_FRACTION = 0.05  # of the reported rows, beyond which cutting them is named
 
 
@@ -45,13 +46,11 @@ class PublishedCost:
     model: str
     train_flops: float | None  # as the ELECTRA paper counts them
     glue_dev: float | None  # mean of the eight tasks, percent
-    series: str | None  # rows of one are joined by a line
 
 
 @cache
 def published() -> dict[str, Any]:
-    """Every file by name."""
-    return {path.stem: read_json(path) for path in sorted(FOLDER.glob("*.json"))}
+    return {path.stem: read_json(path) for path in sorted(_FOLDER.glob("*.json"))}
 
 
 @cache
@@ -80,55 +79,45 @@ def published_tables() -> list[dict[str, list[PublishedScore]]]:
 
 
 def published_scores(task: str) -> list[PublishedScore]:
-    """Every published score of a task, in the order of the files."""
     models = [scores for table in published_tables() for scores in table.values()]
     return [score for scores in models for score in scores if score.task == task]
 
 
 def published_costs() -> list[PublishedCost]:
-    """Every published cost."""
     return [
-        PublishedCost(c["model"], c.get("train_flops"), c.get("glue_dev"), c.get("series"))
+        PublishedCost(c["model"], c.get("train_flops"), c.get("glue_dev"))
         for file in published().values()
         for c in file.get("costs", ())
     ]
 
 
 def add_published(page: Page, run: RunFolder) -> None:
-    """What others report on the same tasks."""
-    beside = [(score, published_scores(score.first.task)) for score in scores_of(run)]
-    without = [score.label for score, rows in beside if not rows]
-    beside = [(score, rows) for score, rows in beside if rows]
+    others = [(score, published_scores(score.first.task)) for score in scores_of(run)]
+    beside = [(score, rows) for score, rows in others if rows]
+    without = ", ".join(score.label for score, rows in others if not rows)
     if not beside:
-        page.paragraph(
-            "No published score of these tasks is known here (benchmarks/report/figures)."
-            if without
-            else "Nothing is scored yet that published scores could stand beside."
-        )
+        page.paragraph(TEXTS["none_published" if without else "none_scored"])
         return
-    page.paragraph(
-        "Published scores may follow other protocols than ours: each row below names its own, and "
-        "its source. They say where a score lies, not which model is better."
-    )
-    rows = [_summary_row(score, others) for score, others in beside]
-    page.records(rows, "Ours, and the range of the published")
-    for score, others in beside:
-        with page.fold(f"Published scores of {score.label} ({len(others)})"):
+    page.paragraph(TEXTS["published"])
+    summary = [_summary_row(*each) for each in beside]
+    page.records(summary, "Ours, and the range of the published")
+    for score, rows in beside:
+        with page.fold(f"Published scores of {score.label} ({len(rows)})"):
             if general := differences_to(score.first):
                 page.paragraph(f"Beware: {'; '.join(general)}.")
-            page.records(_rows(score, others))
-    sources = dict.fromkeys((row.source, row.url) for _, others in beside for row in others)
+            page.records(_rows(score, rows))
+    sources = {(row.source, row.url) for _, rows in beside for row in rows}
     with page.fold("Sources"):
         page.table(["source", "address"], sorted(sources))
     if without:
-        page.paragraph(f"Nothing published is known here of {', '.join(without)}.")
+        page.paragraph(f"Nothing published is known here of {without}.")
 
 
 def published_lines(run: RunFolder) -> list[str]:
     """Lines of a Markdown table for the model card, of the run's own export; none of no scores."""
     own = [score for score in scores_of(run) if not score.encoder and score.pretrained.values]
     beside = [(score, published_scores(score.first.task)) for score in own]
-    return record_lines([_summary_row(score, others) for score, others in beside if others])
+    return Table.of([_summary_row(*each) for each in beside if each[1]]).markdown()
 
 
 def differences_to(ours: Result, published: PublishedScore | None = None) -> list[str]:
@@ -184,22 +173,26 @@ def _rows(score: TaskScore, others: Sequence[PublishedScore]) -> list[Record]:
     num_seeds, own = score.pretrained.num_seeds, score.first
     how = "the last step" if own.selection == "last" else "best on held-out training rows"
     protocol = f"mean of {num_seeds} {'seed' if num_seeds == 1 else 'seeds'}, {how}"
-    body: list[tuple[object, ...]] = [
-        ("ours", metric, percent(_mean(score, metric)), own.split, protocol, None, None)
+
+    def record(model: str, metric: str, value: float | None, *about: str | None) -> Record:
+        names = ("split", "protocol", "beware", "source")
+        shown = {"model": model, "metric": metric, "score": percent(value)}
+        return shown | dict(zip(names, about, strict=True))
+
+    rows = [
+        record("ours", metric, _mean(score, metric), own.split, protocol, None, None)
         for metric in metrics
     ]
     for row in sorted(others, key=lambda row: (metrics.index(row.metric), -row.value)):
         are_other = any(d.startswith("other rows") for d in differences_to(own, row))
         beware = " ".join(["OTHER ROWS THAN OURS."] * are_other + [row.caution or ""]).strip()
-        value = percent(row.value)
         about = row.split, row.protocol, beware or None, row.source
-        body.append((row.model, row.metric, value, *about))
-    names = ("model", "metric", "score", "split", "protocol", "beware", "source")
-    return [dict(zip(names, cells, strict=True)) for cells in body]
+        rows.append(record(row.model, row.metric, row.value, *about))
+    return rows
 
 
 def _mean(score: TaskScore, metric: str) -> float | None:
     """Of the encoder's seeds; None where one has no such metric."""
     values = [r.metrics.get(metric) for r in score.results if r.role == "pretrained"]
     known = [value for value in values if value is not None]
-    return sum(known) / len(known) if values and len(known) == len(values) else None
+    return sum(known) / len(known) if known and len(known) == len(values) else None

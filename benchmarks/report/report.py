@@ -1,46 +1,41 @@
 """The report of one run, or of several side by side: a page, its top in Markdown, cards."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.analysis.report import Part, add_parts, read_figures, sections_of
+from benchmarks.analysis.probe import read_figures, sections_of
 from benchmarks.leakage.report import add_leakage, leakage_rows
-from benchmarks.report.curves import (
-    add_curves,
-    add_mean_curve,
-    add_score_against_flops,
-    add_score_cost,
-    cost_lines,
-    low_shot_lines,
-)
+from benchmarks.report import curves, noise, stages
 from benchmarks.report.errors import add_errors
-from benchmarks.report.noise import (
-    add_noise,
-    add_noise_side_by_side,
-    noise_blocks,
-    noise_card_lines,
+from benchmarks.report.published import CUT_FRACTION, add_published, published_lines
+from benchmarks.report.scores import (
+    Encoder,
+    add_scores,
+    card_lines,
+    degenerate_text,
+    difference_table,
+    encoder_table,
+    encoders_of,
+    labels_of,
+    notes,
 )
-from benchmarks.report.published import add_published, published_lines
-from benchmarks.report.scores import add_scores, card_lines
-from benchmarks.report.stages import (
-    add_corpus,
-    add_model,
-    add_pretraining,
-    add_side_by_side,
-    add_stages,
-    add_vocabulary,
-    missing,
-)
-from benchmarks.report.summary import summary_blocks
+from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder, has_stages, read_run
-from benchmarks.results.table import markdown_text, record_lines
+from benchmarks.results.table import Part, add_parts, markdown_parts, markdown_text, record_lines
 from benchmarks.statistics.comparison import Against, Baseline, between, resolve_baseline, within
+from benchmarks.statistics.scores import TaskScore, scores_of
 from electrify.page.page import Page
+from electrify.page.plots import tick_text
 from electrify.stage.folder import remove_torn, write_text
 from electrify.stage.lock import stage_lock
 from electrify.system.outcome import UserError
+from electrify.system.progress import duration
 
 _SUBTITLE = "electrify: an ELECTRA encoder from raw text to scores"
+_MAX_WARNINGS = 4
+_FEW_SEEDS = 3
 
 
 def report(
@@ -67,29 +62,25 @@ def report(
     runs = [read_run(folder) for folder in folders]
     names = _names(runs)
     compared_with = resolve_baseline(baseline, runs, names)
-    of_run = {name: within(run, compared_with) for name, run in zip(names, runs, strict=True)}
     one = runs[0] if len(runs) == 1 else None
-    compared = of_run[names[0]] if one else between(runs, names, compared_with)
-    summary = summary_blocks(runs, names, compared)
+    compared = within(one, compared_with) if one else between(runs, names, compared_with)
+    summary = Summary(runs, names, encoders_of(runs, names), compared)
     title = ", ".join(names)
     page = Page(title, _SUBTITLE)
-    for block in summary:
-        block.add(page)
+    summary.add_to(page)
     if one:
-        add_mean_curve(page, one)
+        curves.add_mean_curve(page, one)
     else:
-        add_score_against_flops(page, runs, names)
+        curves.add_score_against_flops(page, runs, names)
         with page.fold("Pretraining side by side", is_section=True):
-            add_side_by_side(page, runs, names)
-        add_noise_side_by_side(page, runs, names)
+            stages.add_side_by_side(page, runs, names)
     for run, name in zip(runs, names, strict=True):
-        prefix = "" if one else f"{name}: "
-        for heading, add in _sections(run, of_run[name], data_dirs, with_texts).items():
-            with page.fold(prefix + heading, is_section=True):
+        sections = _sections(run, within(run, compared_with), data_dirs, with_texts)
+        for heading, add in sections.items():
+            with page.fold(heading if one else f"{name}: {heading}", is_section=True):
                 add(page, run)
-    blocks = [f"# {markdown_text(title)}", _SUBTITLE, *(block.markdown for block in summary)]
-    if one:
-        blocks += noise_blocks(one)
+    blocks = [f"# {markdown_text(title)}", _SUBTITLE, *summary.markdown()]
+    blocks += noise.noise_blocks(one) if one else []
     target.mkdir(parents=True, exist_ok=True)
     with stage_lock(target / "report"):
         remove_torn(target.glob("report.*"))
@@ -105,7 +96,7 @@ def _sections(
 
     def scores(page: Page, run: RunFolder) -> None:
         if has_stages(run):
-            missing(page, run, "evaluate", "Scores")
+            stages.missing(page, run, "evaluate", "Scores")
         add_scores(page, run, compared)
 
     def probed(parts: Sequence[Part]) -> Callable[[Page, RunFolder], None]:
@@ -114,27 +105,26 @@ def _sections(
     sections: dict[str, Callable[[Page, RunFolder], None]] = {
         "Scores in full": scores,
         "Published scores": add_published,
-        "What the scores cost": add_score_cost,
-        "Learning curves": add_curves,
+        "What the scores cost": curves.add_score_cost,
+        "Learning curves": curves.add_curves,
         "Common errors": lambda page, run: add_errors(page, run, data_dirs, with_texts),
-        "Probes": add_noise,
-        "Leakage": lambda page, run: add_leakage(page, run, with_texts),
+        "Probes": noise.add_noise,
+        "Leakage": add_leakage,
     }
     if run.probe:
-        for title, parts in sections_of(read_figures(run.probe)).items():
-            sections[title] = probed(parts)
+        figures = sections_of(read_figures(run.probe))
+        sections |= {title: probed(parts) for title, parts in figures.items()}
     if has_stages(run):
         sections |= {
-            "The model": add_model,
-            "Pretraining": add_pretraining,
-            "Vocabulary": add_vocabulary,
-            "Corpus": add_corpus,
+            "The model": stages.add_model,
+            "Pretraining": stages.add_pretraining,
+            "Vocabulary": stages.add_vocabulary,
+            "Corpus": stages.add_corpus,
         }
-    return sections | {"Cost, versions and config": add_stages}
+    return sections | {"Cost, versions and config": stages.add_stages}
 
 
 def _names(runs: Sequence[RunFolder]) -> list[str]:
-    """Folder names, with their paths where two runs share one."""
     names = [run.name for run in runs]
     return [
         run.name if names.count(run.name) == 1 else run.folder.resolve().as_posix() for run in runs
@@ -147,9 +137,166 @@ def card_sections(folder: Path) -> dict[str, list[str]]:
     sections = {
         "Scores of the encoder": card_lines(run, within(run, Baseline())),
         "Published scores": published_lines(run),
-        "Scores with fewer examples to learn from": low_shot_lines(run),
-        "Cost of fine-tuning": cost_lines(run),
-        "Robustness and differences between groups": noise_card_lines(run),
+        "Scores with fewer examples to learn from": curves.low_shot_lines(run),
+        "Cost of fine-tuning": curves.cost_lines(run),
+        "Robustness and differences between groups": noise.noise_card_lines(run),
         "Scores without rows that stand in the training text": record_lines(leakage_rows(run)),
     }
     return {heading: lines for heading, lines in sections.items() if lines}
+
+
+# The top.
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Verdict, figures, scores, differences and warnings of one run, or of several side by side."""
+
+    runs: Sequence[RunFolder]
+    names: Sequence[str]
+    encoders: Sequence[Encoder]
+    compared: Sequence[Against]
+
+    def add_to(self, page: Page) -> None:
+        """Append it to a page, with a plot of the differences."""
+        for text in self.verdicts():
+            page.verdict(text)
+        if figures := self.key_figures():
+            page.key_figures(figures)
+        add_parts(page, self._scores())
+        self._plot_differences(page)
+        add_parts(page, self._marked_warnings())
+
+    def markdown(self) -> list[str]:
+        blocks = markdown_parts(self.verdicts())
+        if figures := self.key_figures():
+            blocks.append(" · ".join(markdown_text(f"{a} {b}") for a, b in figures))
+        differences = difference_table(self.compared)
+        parts = [*self._scores(), differences, *self._marked_warnings()]
+        return blocks + markdown_parts(parts)
+
+    def _scores(self) -> list[Part]:
+        return list(encoder_table(self.encoders, self.compared)) if self.encoders else []
+
+    def _marked_warnings(self) -> list[str]:
+        return [f"⚠ {text}" for text in self.warnings()]
+
+    def verdicts(self) -> list[str]:
+        """A sentence for each encoder: its mean, and on how many tasks it is better than what; then
+        what noise and groups of people change."""
+        probed = [
+            line
+            for run, name in zip(self.runs, self.names, strict=True)
+            for line in noise.verdict_lines(run, name)
+        ]
+        if self.encoders or probed:
+            return [*map(self._sentence, self.encoders), *probed]
+        run = self.runs[0]
+        if run.summary:
+            return [f"{run.name} is pretrained and not scored yet. Run: electrify evaluate CONFIG"]
+        return [f"{run.name} is not pretrained yet. Run: electrify pretrain CONFIG"]
+
+    def _sentence(self, encoder: Encoder) -> str:
+        mean, random = encoder.mean(), encoder.mean("random-init")
+        if mean is None:
+            scores = encoder.scores.values()
+            text = ", ".join(f"{s.first.title} {s.pretrained.text(1)}" for s in scores)
+        else:
+            text = f"{mean.text(1)} over {len(encoder.scores)} tasks"
+            if random is not None:
+                gain = 100 * (mean.mean - random.mean)
+                text += f", {gain:+.1f} over {BASELINES['random-init']}"
+        own, parts = encoder.of(self.compared), []
+        for baseline in dict.fromkeys(a.baseline for a in own):
+            better, undecided, worse = _outcomes([a for a in own if a.baseline == baseline])
+            rest = [f"worse on {worse}"] * bool(worse)
+            rest += [f"undecided on {undecided}"] * bool(undecided)
+            note = f" ({', '.join(rest)})" if rest else ""
+            parts.append(f"than {baseline} on {better} of {better + undecided + worse}{note}")
+        return f"{encoder.name}: {text}." + (f" Better {', '.join(parts)}." if parts else "")
+
+    def key_figures(self) -> list[tuple[str, str]]:
+        """Tokens, hours, and the tasks on which the first encoder is better, undecided and
+        worse."""
+        summary, figures = self.runs[0].summary, []
+        if summary and len(self.runs) == 1:
+            figures += [
+                (tick_text(summary["tokens"]), "tokens seen"),
+                (duration(summary["seconds"]), f"pretraining on {summary['device']}"),
+            ]
+        if self.encoders and self.compared:
+            baseline = self.compared[0].baseline
+            own = self.encoders[0].of(self.compared)
+            outcomes = _outcomes([a for a in own if a.baseline == baseline])
+            if any(outcomes):
+                label = f"tasks better / undecided / worse, against {baseline}"
+                figures.append((" / ".join(map(str, outcomes)), label))
+        return figures
+
+    def warnings(self) -> list[str]:
+        """At most four, the gravest first."""
+        return list(self._all_warnings())[:_MAX_WARNINGS]
+
+    def _all_warnings(self) -> Iterator[str]:
+        scores = [score for encoder in self.encoders for score in encoder.scores.values()]
+        yield from (stages.unfinished_text(stage) for run in self.runs for stage in run.unfinished)
+        if degenerate := [f"{s.label}, {text}" for s in scores if (text := degenerate_text(s))]:
+            yield f"Degenerate fine-tunings: {'; '.join(degenerate)}."
+        if doubts := [f"{s.label}: {note}" for s in scores for note in notes(s)]:
+            yield f"{'; '.join(doubts)}."
+        if lost := " ".join(self._lost_sentences()):
+            yield lost
+        if alarms := [text for run in self.runs for text in stages.open_alarms(run)]:
+            yield f"Alarms of the pretraining: {'; '.join(alarms)}."
+        if touched := [score.label for score in scores if self._is_touched(score)]:
+            yield f"Texts of these tasks stand in the corpus (Leakage): {', '.join(touched)}."
+        if cut := [s.label for s in scores if s.first.truncated_fraction > CUT_FRACTION]:
+            yield (
+                f"More than {100 * CUT_FRACTION:g} % of the reported rows are longer than the "
+                f"model takes: {', '.join(cut)}."
+            )
+        if scores and min(s.pretrained.num_seeds for s in scores) < _FEW_SEEDS:
+            yield "Fewer than three seeds hardly show how much a seed changes a score."
+
+    def _is_touched(self, score: TaskScore) -> bool:
+        """Whether a row of the task stands in the corpus of the run's own encoder."""
+        return any(
+            split.touched
+            for run in self.runs
+            if run.leakage and any(score is own for own in scores_of(run)) and not score.encoder
+            for task in run.leakage.tasks
+            if task.task == score.first.task
+            for split in task.splits
+        )
+
+    def _lost_sentences(self) -> Iterator[str]:
+        """The tasks on which an encoder is worse than a baseline, and where this is undecided."""
+        of_baselines = [a for a in self.compared if a.baseline in BASELINES.values()]
+        for outcome, text in (
+            ("worse", "Worse than a baseline"),
+            ("cannot tell apart", "Better or worse than a baseline: not decided"),
+        ):
+            lost: dict[str, list[str]] = {}
+            for a, label in zip(of_baselines, labels_of(of_baselines), strict=True):
+                if a.comparison.outcome == outcome:
+                    lost.setdefault(a.baseline, []).append(label)
+            if lost:
+                parts = (f"{', '.join(tasks)} (against {name})" for name, tasks in lost.items())
+                yield f"{text} on {'; '.join(parts)}."
+
+    def _plot_differences(self, page: Page) -> None:
+        rows: dict[str, dict[str, tuple[float, float, float]]] = {}
+        for a, task in zip(self.compared, labels_of(self.compared), strict=True):
+            if gain := a.comparison.difference:
+                label = f"{task}, {a.run}" if a.run else task
+                mark = 100 * gain.value, 100 * gain.low, 100 * gain.high
+                rows.setdefault(label, {})[f"against {a.baseline}"] = mark
+        if rows:
+            label = "points better (right) or worse (left)"
+            page.forest_plot("Differences, each with its own 95 % interval", rows, label)
+
+
+def _outcomes(compared: Sequence[Against]) -> tuple[int, int, int]:
+    """How many are better, undecided and worse; what cannot be compared is none of them."""
+    counts = Counter(a.comparison.outcome for a in compared)
+    return counts["better"], counts["cannot tell apart"], counts["worse"]

@@ -1,30 +1,17 @@
 """Every table of scores: one row a task and encoder, its columns cut for a page, Markdown, a model
 card, CSV and a terminal; and the differences between them."""
 
-import json
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from benchmarks.report.published import PublishedScore, differences_to, published_tables
-from benchmarks.results.results import (
-    BASELINES,
-    Result,
-    encoder_label,
-    largest_part,
-    percent,
-)
+from benchmarks.report.published import TEXTS, PublishedScore, differences_to, published_tables
+from benchmarks.results.results import BASELINES, Result, encoder_label, largest_part, percent
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Table
-from benchmarks.statistics.comparison import (
-    METHOD,
-    Against,
-    against_baselines,
-    verdict_sentence,
-)
+from benchmarks.statistics.comparison import METHOD, Against, against_baselines, verdict_sentence
 from benchmarks.statistics.scores import Sample, TaskScore, overall, scores_of, task_scores
 from benchmarks.statistics.uncertainty import NUM_RESAMPLES, p_text
 from electrify.page.page import Cell, Page
@@ -33,7 +20,6 @@ from electrify.system.progress import duration
 
 SCORES = "scores.csv"  # beside the results
 _DASH = Cell("–")
-_DAGGER = "†"
 _NUM_PUBLISHED = 2  # models of each published table, those nearest to ours
 
 
@@ -54,10 +40,9 @@ class ScoreRow:
     def remarks(self) -> str:
         """Degenerate seeds, and rows that are not those of the official split."""
         number, first = self.sample.num_degenerate, self.first
-        found = [f"{number} degenerate"] * bool(number)
-        if "-" in first.split:
-            found.append(f"{first.examples} rows of {first.split}")
-        return ", ".join(found)
+        remarks = [f"{number} degenerate"] * bool(number)
+        remarks += [f"{first.examples} rows of {first.split}"] * ("-" in first.split)
+        return ", ".join(remarks)
 
 
 Columns = Mapping[str, Callable[[ScoreRow], object]]
@@ -104,18 +89,13 @@ _CARD: Columns = {
 }
 
 
-def score_rows(scores: Sequence[TaskScore]) -> list[ScoreRow]:
+def _rows(scores: Sequence[TaskScore]) -> list[ScoreRow]:
     """Each encoder's row, then those of its baselines, task by task."""
-    return [
-        ScoreRow(score, name, sample) for score in scores for name, sample in score.samples.items()
-    ]
+    return [ScoreRow(score, *named) for score in scores for named in score.samples.items()]
 
 
 def _table(rows: Sequence[ScoreRow], columns: Columns, caption: str = "") -> Table:
     return Table(list(columns), [[of(row) for of in columns.values()] for row in rows], caption)
-
-
-# A terminal, CSV, a model card.
 
 
 def score_lines(results: Sequence[Result], place: Path) -> list[str]:
@@ -126,7 +106,7 @@ def score_lines(results: Sequence[Result], place: Path) -> list[str]:
     """
     results = largest_part(results)
     scores = task_scores(place.name, results, place)
-    lines = _table(score_rows(scores), _TERMINAL).terminal()
+    lines = _table(_rows(scores), _TERMINAL).terminal()
     lines += [f"warning: {score.first.task}: {note}" for score in scores for note in notes(score)]
     compared = against_baselines(scores)
     lines += [f"{a.score.first.title}: {verdict_sentence(a)}" for a in compared]
@@ -154,11 +134,13 @@ def _is_weak(score: TaskScore) -> bool:
 
 def write_scores(results: Sequence[Result], place: Path) -> None:
     """scores.csv: a row a task, encoder and part of the training rows; means over seeds in full."""
-    parts = [
-        [result for result in results if result.train_fraction == fraction]
+    rows = [
+        row
         for fraction in dict.fromkeys(result.train_fraction for result in results)
+        for row in _rows(
+            task_scores(place.name, [r for r in results if r.train_fraction == fraction])
+        )
     ]
-    rows = [row for part in parts for row in score_rows(task_scores(place.name, part))]
     write_text(place / SCORES, _table(rows, _CSV).csv())
 
 
@@ -167,26 +149,19 @@ def card_lines(run: RunFolder, compared: Sequence[Against]) -> list[str]:
     scores = [score for score in scores_of(run) if score.pretrained.values and not score.encoder]
     if not scores:
         return []
-    table = _table([ScoreRow(s, s.first.encoder, s.pretrained) for s in scores], _CARD)
-    headers, rows = list(table.headers), [list(row) for row in table.rows]
-    for role, name in BASELINES.items():
-        headers += [name, f"difference to {name}, 95 %", f"than {name}"]
-        for score, row in zip(scores, rows, strict=True):
-            row += [score.by_role[role].text(), None, None]
-            for a in compared:
-                if a.score is score and a.baseline == name:
-                    difference = a.comparison.difference
-                    row[-2:] = [difference.text() if difference else None, a.comparison.outcome]
-    return [
-        *Table(headers, rows).markdown(),
-        "",
-        "Scores: mean ± sd over seeds; intervals over examples and seeds. The interval of a "
-        "difference is not corrected for several differences; the outcome is (Holm). Random "
-        "initialisation: the same network without pretraining. TF-IDF: with logistic regression.",
-    ]
-
-
-# Differences.
+    against = {(a.score.label, a.baseline): a.comparison for a in compared}
+    records = []
+    for score in scores:
+        row = ScoreRow(score, score.first.encoder, score.pretrained)
+        record = {header: of(row) for header, of in _CARD.items()}
+        for role, name in BASELINES.items():
+            found = against.get((score.label, name))
+            difference = found.difference.text() if found and found.difference else None
+            record[name] = score.by_role[role].text()
+            record[f"difference to {name}, 95 %"] = difference
+            record[f"than {name}"] = found.outcome if found else None
+        records.append(record)
+    return [*Table.of(records).markdown(), "", TEXTS["card"]]
 
 
 def labels_of(compared: Sequence[Against]) -> list[str]:
@@ -197,16 +172,25 @@ def labels_of(compared: Sequence[Against]) -> list[str]:
 
 def difference_table(compared: Sequence[Against], caption: str = "") -> Table:
     """Each difference with its own interval, the corrected p and the outcome."""
-    several = any(a.run for a in compared)
-    headers = ["task", *["run"] * several, "to", "difference", "95 % interval, each alone"]
-    rows: list[list[object]] = []
+    has_runs = any(a.run for a in compared)
+    records = []
     for a, label in zip(compared, labels_of(compared), strict=True):
-        found = a.comparison
-        gain = "–" if found.gain is None or math.isnan(found.gain) else f"{100 * found.gain:+.2f}"
-        interval = found.difference.text() if found.difference else "–"
-        p = p_text(found.p_corrected)
-        rows.append([label, *[a.run] * several, a.baseline, gain, interval, p, found.verdict])
-    return Table([*headers, "p, corrected", "outcome"], rows, caption)
+        comparison, gain = a.comparison, a.comparison.gain
+        is_known = gain is not None and not math.isnan(gain)
+        records.append(
+            {
+                "task": label,
+                **({"run": a.run} if has_runs else {}),
+                "to": a.baseline,
+                "difference": f"{100 * gain:+.2f}" if gain is not None and is_known else "–",
+                "95 % interval, each alone": (
+                    comparison.difference.text() if comparison.difference else "–"
+                ),
+                "p, corrected": p_text(comparison.p_corrected),
+                "outcome": comparison.verdict,
+            }
+        )
+    return Table.of(records, caption)
 
 
 # All encoders by tasks.
@@ -219,15 +203,17 @@ class Encoder:
     name: str
     scores: Mapping[str, TaskScore]
 
-    @property
-    def mean(self) -> Sample | None:
-        """Over its tasks."""
-        return mean_over_tasks([score.pretrained for score in self.scores.values()])
+    def mean(self, role: str = "pretrained") -> Sample | None:
+        """Over its tasks, as `mean_over_tasks`; of the encoder or of a baseline."""
+        return mean_over_tasks([score.by_role[role] for score in self.scores.values()])
+
+    def of(self, compared: Sequence[Against]) -> list[Against]:
+        return [a for a in compared if any(a.score is score for score in self.scores.values())]
 
 
 def encoders_of(runs: Sequence[RunFolder], names: Sequence[str]) -> list[Encoder]:
     """Every scored encoder: each run's own under the run's name, then the others of the run."""
-    found = []
+    encoders = []
     for run, name in zip(runs, names, strict=True):
         by_stage: dict[str, dict[str, TaskScore]] = {}
         for score in scores_of(run):
@@ -237,8 +223,8 @@ def encoders_of(runs: Sequence[RunFolder], names: Sequence[str]) -> list[Encoder
             other = next(iter(scores.values())).encoder
             is_alone = not other or len(by_stage) == 1
             label = name if is_alone else other if len(runs) == 1 else f"{name}, {other}"
-            found.append(Encoder(label, scores))
-    return found
+            encoders.append(Encoder(label, scores))
+    return encoders
 
 
 def mean_over_tasks(samples: Sequence[Sample]) -> Sample | None:
@@ -248,124 +234,118 @@ def mean_over_tasks(samples: Sequence[Sample]) -> Sample | None:
         return None
     seeds = samples[0].values.keys()
     if any(sample.values.keys() != seeds for sample in samples):
-        mean = statistics.fmean(sample.mean for sample in samples)
-        return Sample({0: mean})
-    values = {seed: statistics.fmean(s.values[seed] for s in samples) for seed in seeds}
-    return Sample(values)
+        return Sample({0: statistics.fmean(sample.mean for sample in samples)})
+    return Sample({seed: statistics.fmean(s.values[seed] for s in samples) for seed in seeds})
 
 
 def encoder_table(encoders: Sequence[Encoder], compared: Sequence[Against]) -> tuple[Table, str]:
     """Our encoders, their baselines and published models by tasks, in percent; and a note."""
     first = {task: score for e in reversed(encoders) for task, score in e.scores.items()}
     tasks = list(dict.fromkeys(task for e in encoders for task in e.scores))
-    samples = {e.name: {t: s.pretrained for t, s in e.scores.items()} for e in encoders}
-    for model, name in BASELINES.items():
+    rows = {e.name: {t: s.pretrained for t, s in e.scores.items()} for e in encoders}
+    for role, name in BASELINES.items():
         for encoder in encoders:
-            of = {t: s.by_role[model] for t, s in encoder.scores.items() if s.by_role[model].values}
-            is_alone = len(encoders) == 1 or model == "bag-of-words"
-            if of:
-                samples.setdefault(name if is_alone else f"{encoder.name}, {name}", of)
+            samples = {t: s.by_role[role] for t, s in encoder.scores.items()}
+            samples = {task: sample for task, sample in samples.items() if sample.values}
+            is_alone = len(encoders) == 1 or role == "bag-of-words"
+            if samples:
+                rows.setdefault(name if is_alone else f"{encoder.name}, {name}", samples)
     decided, has_mean = _decided(encoders, compared), len(tasks) > 1
-    rows: list[list[object]] = []
-    for name, of in samples.items():
-        cells = [_cell(of.get(task), (name, task) in decided) for task in tasks]
-        mean = mean_over_tasks(list(of.values())) if len(of) == len(tasks) else None
-        rows.append([name, *cells, *[_cell(mean)] * has_mean])
-    published = _published_rows(first, tasks, has_mean)
-    headers = [Cell(""), *(Cell(first[t].first.title, _about(first[t])) for t in tasks)]
+    cells: dict[str, list[Cell]] = {}
+    for name, samples in rows.items():
+        cells[name] = [_cell(samples.get(task), (name, task) in decided) for task in tasks]
+        is_whole = len(samples) == len(tasks)
+        mean = mean_over_tasks(list(samples.values())) if is_whole else None
+        cells[name] += [_cell(mean)] * has_mean
+    published = _published_cells(first, tasks)
+    for name, of_model in published.items():
+        cells[name] = [*of_model, *[_DASH] * has_mean]
+
+    def about(score: TaskScore) -> str:
+        return f"{score.first.metric.replace('_', ' ')}, {score.first.num_examples:,} rows"
+
+    headers = [Cell(""), *(Cell(s.first.title, about(s)) for s in map(first.__getitem__, tasks))]
     headers += [Cell("mean", f"{len(tasks)} tasks")] * has_mean
-    seeds = sorted({s.num_seeds for of in samples.values() for s in of.values()})
-    note = (
-        f"Percent, mean of {' to '.join(map(str, dict.fromkeys([seeds[0], seeds[-1]])))} seeds ± "
-        "their standard deviation. Bold: an encoder that is better than all it is compared with, "
-        "or a baseline that is better than the encoder (corrected for all differences). "
-        f"{BASELINES['random-init'].capitalize()}: the same network without pretraining. "
-        f"{BASELINES['bag-of-words']}: with logistic regression."
+    seeds = sorted({s.num_seeds for samples in rows.values() for s in samples.values()})
+    note = TEXTS["encoders"].format(
+        seeds=" to ".join(map(str, dict.fromkeys(seeds[:1] + seeds[-1:])))
     )
-    if published:
-        note += (
-            f" Published scores are grey; {_DAGGER}: of other rows, learnt from others, or of "
-            "another setting (Published scores)."
-        )
-    return Table(headers, [*rows, *published], grey=[str(row[0]) for row in published]), note
-
-
-def _about(score: TaskScore) -> str:
-    return f"{score.first.metric.replace('_', ' ')}, {score.first.num_examples:,} rows"
+    note += TEXTS["encoders_published"] if published else ""
+    return Table(headers, [[n, *of] for n, of in cells.items()], grey=list(published)), note
 
 
 def _cell(sample: Sample | None, is_bold: bool = False) -> Cell:
     if sample is None or not sample.values:
         return _DASH
-    mean, sd = sample.mean, sample.sd
-    return Cell(percent(mean, 1), "" if sd is None else f"± {percent(sd, 1)}", is_bold)
+    sd = "" if sample.sd is None else f"± {percent(sample.sd, 1)}"
+    return Cell(percent(sample.mean, 1), sd, is_bold)
 
 
 def _decided(encoders: Sequence[Encoder], compared: Sequence[Against]) -> set[tuple[str, str]]:
     """(row, task) where an encoder is better than all it is compared with, or is worse than a
     baseline, which then is the better one."""
-    found = set()
+    decided = set()
     for encoder in encoders:
         for task, score in encoder.scores.items():
             of_task = [a for a in compared if a.score is score]
             worse = [a for a in of_task if a.comparison.outcome == "worse"]
             if {a.comparison.outcome for a in of_task} == {"better"}:
-                found.add((encoder.name, task))
+                decided.add((encoder.name, task))
             if worse and len(encoders) == 1:
                 best = min(worse, key=lambda a: a.comparison.gain or 0.0)
-                found.add((best.baseline, task))
-    return found
+                decided.add((best.baseline, task))
+    return decided
 
 
-def _published_rows(
-    first: Mapping[str, TaskScore], tasks: Sequence[str], has_mean: bool
-) -> list[list[object]]:
-    """The models of each published table whose mean over the shared tasks is nearest to ours."""
+def _published_cells(first: Mapping[str, TaskScore], tasks: Sequence[str]) -> dict[str, list[Cell]]:
+    """By model: those of each published table whose mean over the shared tasks is nearest to
+    ours."""
     metrics = {task: score.first.metric for task, score in first.items()}
-    rows: list[list[object]] = []
+    cells: dict[str, list[Cell]] = {}
     for models in published_tables():
-        ranked: list[tuple[int, float, str, dict[str, PublishedScore]]] = []
-        for model, scores in models.items():
-            shared = {s.task: s for s in scores if metrics.get(s.task) == s.metric}
-            if shared and all(model != row[0] for row in rows):
-                gaps = [s.value - first[t].pretrained.mean for t, s in shared.items()]
-                ranked.append((-len(shared), abs(statistics.fmean(gaps)), model, shared))
-        for _, _, model, shared in sorted(ranked, key=lambda r: r[:3])[:_NUM_PUBLISHED]:
-            cells = [
-                Cell(percent(s.value, 1) + _DAGGER * bool(differences_to(first[task].first, s)))
-                if (s := shared.get(task))
-                else _DASH
-                for task in tasks
-            ]
-            rows.append([model, *cells, *[_DASH] * has_mean])
-    return rows
+        shared = {
+            model: {s.task: s for s in scores if metrics.get(s.task) == s.metric}
+            for model, scores in models.items()
+            if model not in cells
+        }
+
+        def distance(
+            model: str, shared: Mapping[str, Mapping[str, PublishedScore]] = shared
+        ) -> tuple[int, float, str]:
+            gaps = [s.value - first[t].pretrained.mean for t, s in shared[model].items()]
+            return -len(gaps), abs(statistics.fmean(gaps)), model
+
+        for model in sorted(filter(shared.get, shared), key=distance)[:_NUM_PUBLISHED]:
+            cells[model] = [_published_cell(first, shared[model].get(task)) for task in tasks]
+    return cells
+
+
+def _published_cell(first: Mapping[str, TaskScore], score: PublishedScore | None) -> Cell:
+    if score is None:
+        return _DASH
+    mark = "†" * bool(differences_to(first[score.task].first, score))
+    return Cell(percent(score.value, 1) + mark)
 
 
 # The section of a page.
 
 
 def add_scores(page: Page, run: RunFolder, compared: Sequence[Against]) -> None:
-    """Tables of the scores, the differences and the seeds, and the settings of fine-tuning."""
     scores = scores_of(run)
     if not scores:
         return
-    _table(
-        score_rows(scores),
-        _PAGE,
-        "Scores in percent: mean ± standard deviation over seeds. A split that ends with -eval is "
-        "the part of the official rows that was not learnt from; cut: rows longer than the model "
-        "takes",
-    ).add_to(page)
+    _table(_rows(scores), _PAGE, TEXTS["scores"]).add_to(page)
     own = [a for a in compared if any(a.score is score for score in scores)]
     difference_table(own, "Differences in points").add_to(page)
-    alike = "fine-tuned alike"
-    if any(result.search for score in scores for result in score.results):
-        alike = "with the best options of its own among the same trials"
+    results = [result for score in scores for result in score.results]
+    is_last = {result.selection for result in results} == {"last"}
+    has_search = any(result.search for result in results)
     page.paragraph(
-        f"Random initialisation: the same network without pretraining, {alike}. TF-IDF: logistic "
-        "regression on n-grams of words or characters, of the same rows; the headline metric on "
-        f"held-out training rows chose its settings. {METHOD} "
-        f"Selection: {_selection(scores)}; no checkpoint was chosen on the reported examples."
+        TEXTS["baselines"].format(
+            how=TEXTS["fine_tuned_by_search" if has_search else "fine_tuned_alike"],
+            method=METHOD,
+            selection=TEXTS["selected_last" if is_last else "selected_best"],
+        )
     )
     for score in scores:
         for text in _cautions(score):
@@ -390,30 +370,20 @@ def notes(score: TaskScore) -> list[str]:
     return list(dict.fromkeys(note for result in score.results for note in result.notes))
 
 
-def _cautions(score: TaskScore) -> list[str]:
+def _cautions(score: TaskScore) -> Iterator[str]:
     """What keeps a score from being worth what it seems."""
-    found = []
     if text := degenerate_text(score):
-        found.append(f"Degenerate: {score.label}, {text}; what each did stands below.")
-    found += [f"{score.label}: {note}." for note in notes(score)]
+        yield f"Degenerate: {score.label}, {text}; what each did stands below."
+    for note in notes(score):
+        yield f"{score.label}: {note}."
     if score.note:
-        found.append(f"{score.label}: intervals over seeds alone, {score.note}.")
+        yield f"{score.label}: intervals over seeds alone, {score.note}."
     for name, sample in score.samples.items():
         if undefined := sample.estimate.num_undefined:
-            found.append(
+            yield (
                 f"{score.label}, {name}: of {NUM_RESAMPLES:,} resamples {undefined:,} have no "
                 "score; they are left out of the interval."
             )
-    return found
-
-
-def _selection(scores: Sequence[TaskScore]) -> str:
-    if {result.selection for score in scores for result in score.results} == {"last"}:
-        return "the last step of every seed is scored"
-    return (
-        "each record names the step that is scored, the last or the best on held-out training "
-        "examples"
-    )
 
 
 def _seed_rows(score: TaskScore) -> list[dict[str, object]]:
@@ -437,17 +407,10 @@ def _seed_rows(score: TaskScore) -> list[dict[str, object]]:
 
 
 def _add_settings(page: Page, scores: Sequence[TaskScore]) -> None:
-    """What all tasks share once, then what differs by task, and what a search chose."""
-    settings = {score.label: dict(score.first.hyper_parameters) for score in scores}
-    first = next(iter(settings.values()))
-    shared: dict[str, Any] = {
-        name: value
-        for name, value in first.items()
-        if all(name in own and own[name] == value for own in settings.values())
-    }
-    page.code("Settings of all tasks", json.dumps(shared, ensure_ascii=False, indent=1))
-    names = dict.fromkeys(name for own in settings.values() for name in own if name not in shared)
-    rows = [(name, *(_setting(own.get(name)) for own in settings.values())) for name in names]
+    """Every setting by task, and what a search chose."""
+    settings = {score.label: score.first.hyper_parameters for score in scores}
+    names = dict.fromkeys(name for of_task in settings.values() for name in of_task)
+    rows = [[name, *(of.get(name) for of in settings.values())] for name in names]
     Table(["", *settings], rows, "Settings by task").add_to(page)
     for score in scores:
         for encoder, search in {r.encoder: r.search for r in score.results if r.search}.items():
@@ -455,7 +418,3 @@ def _add_settings(page: Page, scores: Sequence[TaskScore]) -> None:
                 f"{score.label}, {encoder}: {search['best']}, {percent(search['value'])} on "
                 f"{search['num_held_out']:,} held-out rows of the training split."
             )
-
-
-def _setting(value: object) -> object:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.report.published import TEXTS
 from benchmarks.results.run_folder import Json, RunFolder
 from benchmarks.results.table import Table, short
 from electrify.config.load import toml_value
@@ -24,9 +25,6 @@ Points = list[tuple[float, float]]
 _TABLES = read_toml(Path(__file__).with_name("metrics.toml"))
 _MEANINGS: Mapping[str, str] = _TABLES["meanings"]
 _LAYER = "probe_layer_"
-_COMPARED = "generator_loss generator_accuracy language_loss language_accuracy discriminator_loss "
-_COMPARED += "rtd_loss replaced_fraction rtd_accuracy rtd_auc tokens parameters seconds flops_paper"
-_MAX_SOURCES = 30
 _KEPT = ("documents_in", "documents_kept", "characters_in", "characters_kept")
 _KEPT_HEADERS = ("documents in", "kept", "characters in", "kept", "characters kept, %")
 
@@ -50,64 +48,56 @@ def missing(page: Page, run: RunFolder, stage: str, what: str) -> bool:
 
 
 def _words(key: str) -> str:
-    """A JSON key as a reader says it."""
     return key.replace("_", " ")
 
 
-# Pretraining.
-
-
 def add_model(page: Page, run: RunFolder) -> None:
-    """What the network is and what its pretraining cost."""
     options, summary = run.config("pretrain"), run.summary
-    rows: list[tuple[str, Any]] = []
+    rows: dict[str, Any] = {}
     count = summary["parameters"] if summary else {"generator": 1}
     if options:
-        generator = options["generator_hidden_fraction"]
-        rows += [
-            ("size", options["size"]),
-            (
-                "discriminator",
+        width = f"{options['generator_hidden_fraction']:.3g} of the discriminator's width"
+        rows |= {
+            "size": options["size"],
+            "discriminator": (
                 f"{options['num_hidden_layers']} layers, hidden {options['hidden_size']}, "
-                f"{options['num_attention_heads']} heads, embedding {options['embedding_size']}",
+                f"{options['num_attention_heads']} heads, embedding {options['embedding_size']}"
             ),
-            ("objective", options["objective"]),
-            (
-                "generator",
-                f"{generator:.3g} of the discriminator's width" if count["generator"] else None,
-            ),
-            ("sequence length", options["sequence_length"]),
-        ]
+            "objective": options["objective"],
+            "generator": width if count["generator"] else None,
+            "sequence length": options["sequence_length"],
+        }
     if summary:
-        rows += [
-            ("vocabulary", summary.get("vocab_size")),
-            ("parameters of the discriminator", count["discriminator"]),
-            ("parameters of the generator", count["generator"] or None),
-            ("parameters trained, shared ones once", count["trained"]),
-            ("pretraining steps", summary["num_steps"]),
-            ("tokens seen", summary["tokens"]),
-            ("training FLOPs in matrix products", short(summary.get("flops_matmul"))),
-            ("training FLOPs, the paper's count", short(summary.get("flops_paper"))),
-            ("training FLOPs, 6 × parameters × tokens", short(summary.get("flops_6nd"))),
-            ("pretraining time", duration(summary["seconds"])),
-            ("tokens per second", round(summary["tokens_per_second"])),
-            ("device", summary["device"]),
-            ("peak memory (MB)", run.manifests.get("pretrain", {}).get("peak_memory_mb")),
-        ]
+        rows |= {
+            "vocabulary": summary.get("vocab_size"),
+            "parameters of the discriminator": count["discriminator"],
+            "parameters of the generator": count["generator"] or None,
+            "parameters trained, shared ones once": count["trained"],
+            "pretraining steps": summary["num_steps"],
+            "tokens seen": summary["tokens"],
+            "training FLOPs in matrix products": short(summary.get("flops_matmul")),
+            "training FLOPs, the paper's count": short(summary.get("flops_paper")),
+            "training FLOPs, 6 × parameters × tokens": short(summary.get("flops_6nd")),
+            "pretraining time": duration(summary["seconds"]),
+            "tokens per second": round(summary["tokens_per_second"]),
+            "device": summary["device"],
+            "peak memory (MB)": run.manifests.get("pretrain", {}).get("peak_memory_mb"),
+        }
     if not rows:
         page.paragraph("Not pretrained yet. Run: electrify pretrain CONFIG")
-    Table(["", "value"], [row for row in rows if row[1] is not None]).add_to(page)
+    Table(["", "value"], [row for row in rows.items() if row[1] is not None]).add_to(page)
 
 
 def curve(run: RunFolder, kind: str, metric: str, over: str = "step", language: str = "") -> Points:
     """(step or tokens, value) of one metric, or of that of one language; undefined values are left
     out."""
-    points = []
-    for record in run.metrics:
-        figures = record.get("languages", {}).get(language, {}) if language else record
-        if record["kind"] == kind and figures.get(metric) is not None:
-            points.append((float(record[over]), float(figures[metric])))
-    return points
+    records = [record for record in run.metrics if record["kind"] == kind]
+    figures = [r.get("languages", {}).get(language, {}) if language else r for r in records]
+    return [
+        (float(record[over]), float(of[metric]))
+        for record, of in zip(records, figures, strict=True)
+        if of.get(metric) is not None
+    ]
 
 
 def final_valid(run: RunFolder) -> Json:
@@ -135,17 +125,14 @@ def add_pretraining(page: Page, run: RunFolder) -> None:
             _add_plot(page, plot["title"], curves, plot)
         if metric == "rtd_auc":
             _add_detection(page, run)
-    layers = {name for record in run.metrics for name in record if name.startswith(_LAYER)}
-    probes = {
-        f"layer {name.removeprefix(_LAYER)}": curve(run, "valid", name)
-        for name in sorted(layers, key=lambda name: int(name.removeprefix(_LAYER)))
-    }
+    names = {name for record in run.metrics for name in record if name.startswith(_LAYER)}
+    layers = sorted(int(name.removeprefix(_LAYER)) for name in names)
+    probes = {f"layer {layer}": curve(run, "valid", f"{_LAYER}{layer}") for layer in layers}
     _add_plot(page, "Frozen probe", probes, {"label": "macro-F1"})
     _add_languages(page, run)
 
 
 def _add_final(page: Page, valid: Json) -> None:
-    """The last validation's figures."""
     if not valid:
         page.paragraph("No validation was reached yet.")
         return
@@ -169,8 +156,10 @@ def _alarms(run: RunFolder) -> list[dict[str, object]]:
             continue
         name, step = record["alarm"], record["step"]
         if record["state"] == "raised":
-            place = {"alarm": name, "from step": step, "to step": None}
-            alarms.append({**place, "what it means": record.get("text", "")})
+            text = record.get("text", "")
+            alarms.append(
+                {"alarm": name, "from step": step, "to step": None, "what it means": text}
+            )
         for alarm in alarms:
             if record["state"] == "over" and alarm["alarm"] == name and alarm["to step"] is None:
                 alarm["to step"] = step
@@ -199,22 +188,16 @@ def _distinct(record: Json) -> list[str]:
     """The metrics of a record, without a loss that is another one under a second name."""
     names = [name for name in _MEANINGS if name in record]
     for name, same in (("rtd_loss", "discriminator_loss"), ("discriminator_loss", "language_loss")):
-        if name in names and same in record and _equal(record[name], record[same]):
-            names.remove(name)
+        if name in names and same in record:
+            one, two = record[name], record[same]  # means that may be summed in another order
+            if one == two or (None not in (one, two) and math.isclose(one, two, rel_tol=1e-4)):
+                names.remove(name)
     return names
 
 
-def _equal(a: float | None, b: float | None) -> bool:
-    """Means of the same values, that may have been summed in another order."""
-    return a == b or (a is not None and b is not None and math.isclose(a, b, rel_tol=1e-4))
-
-
 def _add_detection(page: Page, run: RunFolder) -> None:
-    """RTD's figures beside what is right without looking."""
-    curves = {
-        "RTD accuracy": curve(run, "valid", "rtd_accuracy"),
-        "RTD AUC": curve(run, "valid", "rtd_auc"),
-    }
+    named = {"RTD accuracy": "rtd_accuracy", "RTD AUC": "rtd_auc"}
+    curves = {name: curve(run, "valid", metric) for name, metric in named.items()}
     if any(curves.values()):
         always = [(x, 1 - y) for x, y in curve(run, "valid", "replaced_fraction")]
         curves["always 'original'"] = always
@@ -240,7 +223,7 @@ def add_side_by_side(page: Page, runs: Sequence[RunFolder], names: Sequence[str]
         figures.append(own)
     rows = [
         (_words(key), *(own.get(key) for own in figures))
-        for key in _COMPARED.split()
+        for key in _TABLES["compared"]
         if any(key in own for own in figures)
     ]
     page.table(["", *names], rows, "Pretraining: last figures on held-out text, and cost")
@@ -251,52 +234,30 @@ def add_side_by_side(page: Page, runs: Sequence[RunFolder], names: Sequence[str]
             page.line_plot(title, curves, "tokens", "nats per token", log_y=True)
 
 
-# The text. Both stages have a report of their own, with samples and plots.
-
-
 def add_corpus(page: Page, run: RunFolder) -> None:
-    """Documents and characters in and kept, by language and by source, and why texts went."""
+    """Documents and characters in and kept by language, and why documents were removed."""
     if missing(page, run, "clean", "The corpus"):
         return
-    sources = run.corpus.get("sources", [])
     sums: dict[str, Counter[str]] = {}
-    for source in sources:
+    for source in run.corpus.get("sources", []):
         of_language = sums.setdefault(source["language"], Counter())
         of_language.update({key: source.get(key, 0) for key in _KEPT})
-    page.table(["language", *_KEPT_HEADERS], [(name, *_kept(sums[name])) for name in sums])
-    largest = sorted(sources, key=lambda source: -source.get("characters_in", 0))
-    hidden = len(largest[_MAX_SOURCES:])
     page.table(
-        ["language", "source", *_KEPT_HEADERS],
-        [(s["language"], s["source"], *_kept(s)) for s in largest[:_MAX_SOURCES]],
-        f"Sources, without the {hidden:,} smallest" if hidden else "Sources",
+        ["language", *_KEPT_HEADERS],
+        [
+            (name, *map(of.get, _KEPT), f"{100 * of[_KEPT[3]] / max(1, of[_KEPT[2]]):.1f} %")
+            for name, of in sums.items()
+        ],
     )
-    for title, name in (
-        ("Removed documents", "removed"),
-        ("Rows that could not be read", "malformed"),
-    ):
-        counts: Counter[tuple[str, str]] = Counter()
-        for entry in run.corpus.get(name, []):
-            counts[_words(entry["reason"]), entry["language"]] += entry["documents"]
-        rows = [(reason, language, n) for (reason, language), n in counts.most_common()]
-        Table(["reason", "language", "documents"], rows, title).add_to(page)
-        if not counts:
-            page.paragraph(f"{title}: none.")
-    altered = sorted(run.corpus.get("altered", {}).items(), key=lambda rule: -rule[1])
-    title = "Kept documents that a rule changed"
-    Table(["rule", "documents changed"], altered, title).add_to(page)
-    page.paragraph("More, with samples: clean/report.html.")
-
-
-def _kept(counts: Json) -> tuple[object, ...]:
-    """Cells under `_KEPT_HEADERS`."""
-    came, kept = counts.get("characters_in"), counts.get("characters_kept")
-    fraction = f"{100 * kept / came:.1f} %" if came and kept is not None else None
-    return (*map(counts.get, _KEPT), fraction)
+    removed: Counter[tuple[str, str]] = Counter()
+    for entry in run.corpus.get("removed", []):
+        removed[_words(entry["reason"]), entry["language"]] += entry["documents"]
+    rows = [(reason, language, n) for (reason, language), n in removed.most_common()]
+    Table(["reason", "language", "documents"], rows, "Removed documents").add_to(page)
+    page.paragraph("More, by source and with samples: clean/report.html.")
 
 
 def add_vocabulary(page: Page, run: RunFolder) -> None:
-    """Its size; fertility and unknown words by language."""
     if missing(page, run, "vocab", "The vocabulary"):
         return
     if "vocab_size" in run.vocabulary:
@@ -306,17 +267,12 @@ def add_vocabulary(page: Page, run: RunFolder) -> None:
     page.table(
         ["language", *_TABLES["vocabulary"].values()],
         [(name, *map(own.get, _TABLES["vocabulary"])) for name, own in languages.items()],
-        "With fewer pieces per word (fertility) a sequence holds more text; [UNK] stands for what "
-        "the vocabulary lacks. Each word weighs as often as it occurs.",
+        TEXTS["vocabulary"],
     )
     page.paragraph("What the pieces are, with samples: vocab/report.html.")
 
 
-# The stages.
-
-
 def add_stages(page: Page, run: RunFolder) -> None:
-    """Time and memory of each stage, what it ran on, and how to run it again."""
     rows = [
         {
             "stage": stage,
@@ -338,11 +294,7 @@ def add_stages(page: Page, run: RunFolder) -> None:
         for library, version in manifest["versions"].items():
             used.setdefault(library, {})[version] = None
     page.table(["library", "version"], [(n, ", ".join(v)) for n, v in sorted(used.items())])
-    page.paragraph(
-        f"To make the run again, save the config below as configs/{run.name}.toml and run: "
-        f"electrify run configs/{run.name}.toml. The Beam runner and the folder of benchmark data "
-        "are not recorded: add them where they are not the defaults."
-    )
+    page.paragraph(TEXTS["run_again"].format(name=run.name))
     page.code(f"The resolved config of {run.name}", config_toml(run))
 
 

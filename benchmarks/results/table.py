@@ -4,7 +4,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -69,21 +69,30 @@ class Table:
         ]
 
 
-@dataclass(frozen=True)
-class Block:
-    """A text, plot or table: puts itself on a page; of a plot there is no Markdown."""
+Part = str | Table | Callable[[Page], None]  # a paragraph, a table, or what only a page has
 
-    add: Callable[[Page], None]
-    markdown: str = ""
 
-    @classmethod
-    def of_text(cls, text: str) -> Self:
-        return cls(lambda page: page.paragraph(text), markdown_text(text))
+def add_parts(page: Page, parts: Iterable[Part]) -> None:
+    """Append paragraphs, tables and plots to a page."""
+    for part in parts:
+        if isinstance(part, str):
+            page.paragraph(part)
+        elif isinstance(part, Table):
+            part.add_to(page)
+        else:
+            part(page)
 
-    @classmethod
-    def of_table(cls, table: Table) -> Self:
-        """Without its caption in Markdown."""
-        return cls(table.add_to, "\n".join(table.markdown()))
+
+def markdown_parts(parts: Iterable[Part]) -> list[str]:
+    """Blocks of Markdown; what only a page has is left out."""
+    blocks = []
+    for part in parts:
+        if isinstance(part, str):
+            blocks.append(markdown_text(part))
+        elif isinstance(part, Table) and part.rows:
+            blocks += [f"**{markdown_text(part.caption)}**"] * bool(part.caption)
+            blocks.append("\n".join(part.markdown()))
+    return blocks
 
 
 def record_lines(records: Sequence[Record]) -> list[str]:

@@ -14,12 +14,7 @@ from benchmarks.evaluate import TRIALS, evaluate
 from benchmarks.finetune.jobs import plan_jobs
 from benchmarks.report.report import report
 from benchmarks.results.predictions import read_predictions, rescore
-from benchmarks.results.results import (
-    MEASURED,
-    RESULTS,
-    current_results,
-    read_results,
-)
+from benchmarks.results.results import MEASURED, RESULTS, current_results, read_results
 from benchmarks.results.submission import write_submissions
 from benchmarks.tasks.data import TaskData
 from benchmarks.tasks.registry import resolve_tasks

@@ -15,7 +15,7 @@ from transformers import AutoModel
 
 from benchmarks.encoder import load_network, open_model, quiet_transformers
 from benchmarks.onnx.export import export_onnx, open_session, require_onnx, sample
-from benchmarks.onnx.quantize import VARIANTS, quantize
+from benchmarks.onnx.int8 import VARIANTS, quantize
 from electrify.system.machine import git_commit
 from electrify.system.outcome import UserError, nearest
 from tools.throughput.finetune import random_model

@@ -12,7 +12,6 @@ import torch
 from transformers import ElectraForMaskedLM
 
 from benchmarks.analysis.inspect import (
-    MAX_RELATIVE_ERROR,
     attribute,
     propose,
     read,
@@ -24,7 +23,6 @@ from benchmarks.analysis.reader import Reader
 from electrify.cli import main
 
 TEXT = "오늘 국회, 큰 반도체!"
-LONG = " ".join(["오늘 국회 큰 반도체 축구 내일 여행"] * 15)
 
 
 @pytest.fixture
@@ -95,24 +93,6 @@ def test_a_planted_word_is_flagged_and_its_parts_are_those_planted(plant):
     assert [attribution.by_word[n] for n in range(4)] == pytest.approx(wanted)
     assert attribution.difference == pytest.approx(sum(wanted))
     assert attribution.completeness_error == pytest.approx(0, abs=1e-6)
-
-
-def test_parts_are_complete_on_a_real_network(reader: Reader):
-    reading = read(reader, LONG)
-    piece = reading.words[50].worst
-    attribution = attribute(reader, reading, piece)
-    window = reader.window_of(piece, len(reading.text.ids))
-    row = torch.from_numpy(reader.row(reading.text.ids, window))
-    baseline = row.clone()
-    baseline[1:-1] = reader.source.tokenizer.mask_token_id
-    with torch.no_grad():
-        logits = reader.discriminator(input_ids=torch.stack([row, baseline])).logits
-    one, two = logits[:, reader.place(piece, window)].tolist()
-    assert attribution.difference == pytest.approx(one - two, abs=1e-5)
-    error = abs(sum(attribution.by_word.values()) - attribution.difference)
-    assert error == pytest.approx(attribution.completeness_error, abs=1e-5)
-    assert error <= MAX_RELATIVE_ERROR * abs(attribution.difference) + 1e-5
-    assert set(attribution.by_word) == set(window.shown)  # each word is one piece
 
 
 def test_the_threshold_is_what_a_fraction_of_clean_words_exceeds(plant):

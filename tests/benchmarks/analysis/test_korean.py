@@ -7,7 +7,6 @@ from benchmarks.analysis.korean import (
     has_final_consonant,
     is_syllable,
     letters_of,
-    mistyped,
     neighbours,
     syllable_of,
 )
@@ -37,11 +36,3 @@ def test_neighbours_are_mutual_and_of_one_sort():
             assert (key in VOWELS) == (other in VOWELS)
     assert set(neighbours("ㄴ")) == {"ㅁ", "ㅇ", "ㅈ", "ㄷ", "ㅋ", "ㅌ"}
     assert neighbours("ㄲ") == neighbours("ㅘ") == ()
-
-
-def test_a_typo_changes_one_letter():
-    for syllable in "각값괴닭":
-        for letter, key, typed in mistyped(syllable):
-            pairs = list(zip(letters_of(syllable), letters_of(typed), strict=True))
-            assert [pair for pair in pairs if pair[0] != pair[1]] == [(letter, key)]
-            assert key in neighbours(letter)

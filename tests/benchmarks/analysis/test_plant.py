@@ -6,12 +6,7 @@ import re
 import pytest
 
 from benchmarks.analysis import plant as module
-from benchmarks.analysis.korean import (
-    KoreanSentence,
-    analyse,
-    has_final_consonant,
-    word_spans,
-)
+from benchmarks.analysis.korean import KoreanSentence, analyse, has_final_consonant, word_spans
 from benchmarks.analysis.plant import KINDS, edits, plant, plant_evenly, words_by_form
 
 TEXTS = (

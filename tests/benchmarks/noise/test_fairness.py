@@ -10,9 +10,9 @@ from benchmarks.noise.fairness import (
     TABLE,
     TEMPLATES,
     Gap,
-    add_templates,
+    add_rows,
     read_templates,
-    write_gaps,
+    write_table,
 )
 from benchmarks.noise.tables import read_csv
 from benchmarks.tasks.data import load_data
@@ -42,7 +42,7 @@ def data_folder(tmp_path_factory):
 def gaps_of(place: Path, folder: Path, shift: float, alarm: float) -> list[Gap]:
     """The table of a model of two seeds: `shift` is added to P(bad) where `GROUP` is named, and a
     comment without fault that names women is called offensive with the chance `alarm`."""
-    data = add_templates(HATE_SPEECH, load_data(HATE_SPEECH, folder))
+    data = add_rows(HATE_SPEECH, load_data(HATE_SPEECH, folder))
     templates = read_templates("ko")
     group_of = {
         (name, str(number)): group
@@ -78,7 +78,7 @@ def gaps_of(place: Path, folder: Path, shift: float, alarm: float) -> list[Gap]:
                 )
             put_predictions(place, result, lines, "" if split == data.split else split)
     source = SimpleNamespace(config=SimpleNamespace(architectures=["Other"]), path="none")
-    write_gaps(place, [HATE_SPEECH], {HATE_SPEECH.name: data}, results, source, [folder])
+    write_table(place, [HATE_SPEECH], {HATE_SPEECH.name: data}, results, source, [folder])
     return read_csv(place / TABLE, Gap)
 
 

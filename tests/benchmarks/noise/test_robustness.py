@@ -8,13 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.noise.robustness import (
-    SPLIT,
-    TABLE,
-    Condition,
-    add_perturbed,
-    write_conditions,
-)
+from benchmarks.noise.robustness import SPLIT, TABLE, Condition, add_rows, write_table
 from benchmarks.noise.tables import read_csv
 from benchmarks.tasks.data import TaskData
 from benchmarks.tasks.kinds.classification import LabelExample
@@ -76,7 +70,7 @@ def few_resamples(monkeypatch):
 
 def conditions_of(place: Path, *readers: Reader) -> list[Condition]:
     """The table of a model that reads so, a reader a seed; of one reader two seeds."""
-    data = add_perturbed(YNAT, TaskData((), rows(NUM), "dev", {}))
+    data = add_rows(YNAT, TaskData((), rows(NUM), "dev", {}))
     readers = readers * 2 if len(readers) == 1 else readers
     results = [make_result(seed=n, data_sha256=data.sha256) for n in range(len(readers))]
     for read, result in zip(readers, results, strict=True):
@@ -90,7 +84,7 @@ def conditions_of(place: Path, *readers: Reader) -> list[Condition]:
                 for row in examples
             ]
             put_predictions(place, result, lines, split if split == SPLIT else "")
-    write_conditions(place, [YNAT], {YNAT.name: data}, results, Source())
+    write_table(place, [YNAT], {YNAT.name: data}, results, Source())
     return read_csv(place / TABLE, Condition)
 
 

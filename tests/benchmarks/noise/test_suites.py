@@ -74,11 +74,6 @@ def test_both_suites_from_the_command_to_the_page(evaluated, ynat_folder, tmp_pa
     assert "gaps between groups are shown" in page
     assert "free of bias" in page
     assert "does not show" in page
-    other = folder.with_name("other")
-    shutil.copytree(folder, other)
-    beside = text_of(report([folder, other]).read_text(encoding="utf-8"))
-    assert "| kind | strength | out | out, pieces | other | other, pieces |" in beside
-    assert "spacing-removed" in beside
 
 
 SENTENCES = [

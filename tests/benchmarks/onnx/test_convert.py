@@ -13,10 +13,10 @@ import pytest
 from onnx import numpy_helper
 
 from benchmarks.encoder import open_model
-from benchmarks.onnx import convert, gate
+from benchmarks.onnx import convert, int8
 from benchmarks.onnx.convert import Family, write_card
 from benchmarks.onnx.export import REPLACED, VOCABULARY, Exported
-from benchmarks.onnx.gate import Benchmark, Loss, Subject, problems, token_benchmark
+from benchmarks.onnx.int8 import Benchmark, Loss, Subject, problems, token_benchmark
 from benchmarks.statistics.uncertainty import Estimate
 from electrify.cli import main
 
@@ -71,8 +71,8 @@ def test_a_wrong_variant_is_written_only_by_force(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     wrong = damaging("dense_prediction")  # every decision is turned round
-    monkeypatch.setattr(convert, "quantize", wrong)
-    monkeypatch.setattr(convert, "choose_kept", lambda *_: [])
+    monkeypatch.setattr(int8, "quantize", wrong)
+    monkeypatch.setattr(int8, "choose_kept", lambda *_: [])
     judged = convert._judge(family, "int8", force)
     assert judged.is_written == force
     assert "agrees with fp32 on" in judged.problems[-1]
@@ -90,8 +90,7 @@ def test_the_layer_that_loses_is_found_and_kept(
     family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = damaging("dense_prediction")
-    monkeypatch.setattr(convert, "quantize", wrong)
-    monkeypatch.setattr(gate, "quantize", wrong)
+    monkeypatch.setattr(int8, "quantize", wrong)
     judged = convert._judge(family, "int8", False)
     assert judged.kept == ["dense_prediction"]
     assert judged.is_written

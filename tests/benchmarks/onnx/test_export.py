@@ -16,12 +16,7 @@ from transformers import (
 )
 
 from benchmarks.onnx import export
-from benchmarks.onnx.export import (
-    Exported,
-    export_onnx,
-    open_network,
-    real_rows,
-)
+from benchmarks.onnx.export import Exported, export_onnx, open_network, real_rows
 
 TEXTS = ["오늘 국회 새 증시 큰 경찰 첫 여행 다시 외교"] * 10
 

@@ -10,8 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.onnx.export import Exported, predict
-from benchmarks.onnx.gate import error
-from benchmarks.onnx.quantize import VARIANTS, modules, quantize, quantize_tables
+from benchmarks.onnx.int8 import VARIANTS, error, modules, quantize, quantize_tables
 
 ROWS = [
     {

@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.report.curves import add_curves, add_score_cost, curves_of
-from benchmarks.report.published import (
-    add_published,
-    differences_to,
-)
+from benchmarks.report.curves import add_curves, curves_of
+from benchmarks.report.published import add_published, differences_to
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import RunFolder
 from electrify.page.page import Page
@@ -133,8 +130,3 @@ def test_what_keeps_ours_from_being_compared_is_said(changes, words):
     run = make_run(seeds(0.4, **changes))
     assert words in markdown(add_published, run)
     assert words in "; ".join(differences_to(run.evaluations["evaluate"][0]))
-
-
-def test_cost_stands_beside_the_score(on_the_way):
-    text = markdown(add_score_cost, on_the_way)
-    assert "All 4 fine-tunings together took 8e+12 FLOPs, 4 times what pretraining took" in text

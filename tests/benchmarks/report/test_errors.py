@@ -12,17 +12,7 @@ from benchmarks.results.results import append_result, percent
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.errors import failure_of, parts_of
 from tests.benchmarks.conftest import make_result, put_predictions, text_of
-from tests.benchmarks.records import (
-    DP,
-    NAVER_NER,
-    NER,
-    RTE,
-    SQUAD_1,
-    SQUAD_2,
-    WOS,
-    YNAT,
-    lines_of,
-)
+from tests.benchmarks.records import DP, NAVER_NER, NER, RTE, SQUAD_1, SQUAD_2, WOS, YNAT, lines_of
 
 HOSTILE = "<script>alert('가')</script> \"q\" \u202edlrow\u202c \x07 | `*_[a](b) & </dd></details>"
 
@@ -51,7 +41,9 @@ def test_f1_by_label_is_what_the_metrics_average():
     said = Counter(line["prediction"] for line in lines)
     assert [score.name for score in scores] == [label for label in YNAT.labels if said[label]]
     for score in scores:
-        label, num_gold, num_predicted, precision, recall, f1, f1_range, random_f1 = score.cells
+        label, num_gold, num_predicted, precision, recall, f1, f1_range, random_f1 = (
+            score.row.values()
+        )
         name = score.name
         assert label == YNAT.label_names.get(name, name)
         assert score.count == num_gold == gold[name]
@@ -135,9 +127,9 @@ def test_answers_are_wrong_unless_they_match_when_normalised():
     assert sum(group.count for group in groups) == len(lines)
     official = SQUAD_2.score(lines)
     expected = {"answer": official["HasAns_f1"], "no answer": official["NoAns_f1"]}
-    assert {group.cells[1]: group.value for group in groups} == expected
+    assert {group.row["group"]: group.value for group in groups} == expected
     for group in groups:
-        _, _, _, value, interval, random_init = group.cells
+        _, _, _, value, interval, random_init = group.row.values()
         low, high = map(float, interval.split(" to "))
         assert low <= float(value) == float(random_init) <= high
     assert errors_in(SQUAD_1, {0: lines}).confusions == {}

@@ -1,9 +1,6 @@
 import pytest
 
-from benchmarks.report.published import (
-    published,
-    published_scores,
-)
+from benchmarks.report.published import published, published_scores
 from benchmarks.tasks.registry import TASKS
 
 

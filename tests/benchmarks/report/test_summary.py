@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.report.summary import Encoder, key_figures, verdicts, warnings_of
+from benchmarks.report.report import Summary
+from benchmarks.report.scores import Encoder
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder, read_run
 from benchmarks.statistics.comparison import Against, Comparison
@@ -48,14 +49,14 @@ def compared_of(scores: list[TaskScore]) -> list[Against]:
 def test_undecided_is_neither_better_nor_worse_and_nothing_is_advised(run):
     scores = task_scores("evaluate", run.evaluations["evaluate"])
     encoder = Encoder("ours", {score.first.task: score for score in scores})
-    compared = compared_of(scores)
-    [sentence] = verdicts([run], ["ours"], [encoder], compared)
+    summary = Summary([run], ["ours"], [encoder], compared_of(scores))
+    [sentence] = summary.verdicts()
     for floor in BASELINES.values():
         # what cannot be compared is not counted
         assert f"than {floor} on 2 of 4 (worse on 1, undecided on 1)" in sentence
-    figures = {label: value for value, label in key_figures([run], [encoder], compared)}
+    figures = {label: value for value, label in summary.key_figures()}
     assert next(v for k, v in figures.items() if "undecided" in k) == "2 / 1 / 1"
-    [warning] = warnings_of([run], [encoder], compared)
+    [warning] = summary.warnings()
     lists = [
         "; ".join(f"{task} (against {floor})" for floor in BASELINES.values()) for task in "dc"
     ]

@@ -1,37 +1,171 @@
-"""What int8 loses to fp32, on a task's reported examples or tokens of real text, and whether it may
-be written."""
+"""int8: matrix products by the dynamic quantisation of onnxruntime, embeddings by row; and what it
+loses to fp32, on a task's reported examples or tokens of real text."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.encoder import ModelSource
 from benchmarks.finetune.kept import Kept
-from benchmarks.onnx.export import VOCABULARY, Row, predict
-from benchmarks.onnx.quantize import Bits, modules, quantize
+from benchmarks.onnx.export import VOCABULARY, Row, errors_alone, predict
 from benchmarks.results.predictions import plain, score_lines
 from benchmarks.results.results import percent
-from benchmarks.statistics.uncertainty import (
-    Draws,
-    Estimate,
-    difference,
-    resample,
-    resample_scores,
-)
+from benchmarks.statistics.uncertainty import Draws, Estimate, difference, resample, resample_scores
 from benchmarks.tasks.task import Example
 
+Bits = Literal[7, 8]
+# Processors with AVX2 or AVX512 but without VNNI add two products of 8 bits in 16, which overflow:
+# with 7-bit weights no sum does.
+VARIANTS: Mapping[str, Bits] = {"int8": 7, "int8-vnni": 8}
+ABOUT: Mapping[str, str] = {
+    "int8": "7-bit weights, a scale for each output and each embedding: for any processor",
+    "int8-vnni": "8-bit weights: for processors with VNNI, wrong on AVX2 alone",
+}
 MASKED_FRACTION = 0.15
 MAX_LOST = 0.01  # of a score
 MIN_AGREEMENT = 0.99
 MIN_TASKS = 4  # that an encoder is scored on
+_MIN_ROWS = 64  # of a table: token types and the like stay as they are
 _MAX_TEXTS = 400
 _RANKING_ROWS = 30  # of each subject, on which modules are left out one by one
+
+
+def quantize(file_in: Path, file_out: Path, bits: Bits = 7, kept: Collection[str] = ()) -> None:
+    """Write an fp32 file of `export_onnx` in int8.
+
+    `kept` are modules that stay in fp32, as `modules` names them.
+    """
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    model = onnx.load(file_in)
+    excluded = [node.name for node in model.graph.node if _module(node.name) in kept]
+    quantize_tables(model, 2 ** (bits - 1) - 1, excluded)
+    with errors_alone():  # it advises a step that is of no use here
+        quantize_dynamic(
+            model,
+            file_out,
+            op_types_to_quantize=["MatMul"],
+            weight_type=QuantType.QInt8,
+            per_channel=True,
+            reduce_range=bits == 7,
+            nodes_to_exclude=excluded,
+        )
+
+
+def _module(node: str) -> str:
+    return node.partition("/")[0].partition(".")[2]
+
+
+def modules(file: Path) -> list[str]:
+    """The modules of an fp32 file whose weights `quantize` makes int8.
+
+    They are named from below the encoder or the head, so that an encoder's have the same names in
+    every network on it: `encoder.layer.0.output.dense`.
+    """
+    import onnx
+
+    graph: Any = onnx.load(file, load_external_data=False).graph
+    names = {tensor.name for tensor in graph.initializer if len(tensor.dims) == 2}
+    quantized = [
+        _module(node.name)
+        for node in graph.node
+        if node.op_type in ("MatMul", "Gather") and names & set(node.input)
+    ]
+    return list(dict.fromkeys(quantized))
+
+
+def quantize_tables(model: Any, product_levels: int, kept: Collection[str] = ()) -> None:
+    """Put int8 in place of every table that is looked up by row; `kept` are names of nodes.
+
+    Each row has a scale, which onnxruntime's quantiser does not do: one scale for a whole table is
+    set by its largest number, and rare pieces, whose rows are small, lose most of their bits. Where
+    a table is the vocabulary head's weight, too, both read the same int8.
+
+    Numbers go up to 127, or to `product_levels` where a matrix product reads the table, too.
+    """
+    from onnx import numpy_helper
+
+    graph = model.graph
+    weights = {tensor.name: tensor for tensor in graph.initializer}
+    tables = {
+        node.input[0]
+        for node in graph.node
+        if node.op_type == "Gather"
+        and node.name not in kept
+        and node.input[0] in weights
+        and len(weights[node.input[0]].dims) == 2
+        and weights[node.input[0]].dims[0] >= _MIN_ROWS
+    }
+    for name in sorted(tables):
+        table = numpy_helper.to_array(weights[name])
+        is_looked_up_alone = all(node.op_type == "Gather" for node in _readers(graph, name))
+        levels = np.float32(127 if is_looked_up_alone else product_levels)
+        scales = np.maximum(np.abs(table).max(axis=1, keepdims=True), 1e-12) / levels
+        rows = np.rint(table / scales).astype(np.int8)
+        graph.initializer.append(numpy_helper.from_array(rows, f"{name}.int8"))
+        graph.initializer.append(numpy_helper.from_array(scales, f"{name}.scale"))
+        if all(_replace(graph, node, name) for node in _readers(graph, name)):
+            graph.initializer.remove(weights[name])
+
+
+def _readers(graph: Any, name: str) -> list[Any]:
+    return [node for node in graph.node if name in node.input]
+
+
+def _replace(graph: Any, node: Any, name: str) -> bool:
+    """Whether a node that reads the table now reads the int8 one."""
+    from onnx import TensorProto, helper
+
+    rows, scales, out = f"{name}.int8", f"{name}.scale", node.output[0]
+
+    def make(kind: str, inputs: list[str], *outputs: str, **options: Any) -> Any:
+        return helper.make_node(kind, inputs, outputs, f"{node.name}.{outputs[0]}", **options)
+
+    if node.op_type == "Gather":
+        ids = node.input[1]
+        made = [
+            make("Gather", [rows, ids], f"{out}.int8"),
+            make("Cast", [f"{out}.int8"], f"{out}.cast", to=TensorProto.FLOAT),
+            make("Gather", [scales, ids], f"{out}.scale"),
+            make("Mul", [f"{out}.cast", f"{out}.scale"], out),
+        ]
+        _put(graph, node, made)
+        return True
+    readers = _readers(graph, out)
+    if node.op_type != "Transpose" or [each.op_type for each in readers] != ["MatMul"]:
+        return False
+    product = readers[0]
+    x, y = product.input[0], product.output[0]
+    quantized = [f"{y}.input", f"{y}.input_scale", f"{y}.zero"]
+    made = [
+        make("Transpose", [rows], f"{out}.int8", perm=[1, 0]),
+        make("DynamicQuantizeLinear", [x], *quantized),
+        make("MatMulInteger", [quantized[0], f"{out}.int8", quantized[2]], f"{y}.sums"),
+        make("Cast", [f"{y}.sums"], f"{y}.cast", to=TensorProto.FLOAT),
+        make("Transpose", [scales], f"{out}.scale", perm=[1, 0]),
+        make("Mul", [quantized[1], f"{out}.scale"], f"{y}.scale"),
+        make("Mul", [f"{y}.cast", f"{y}.scale"], y),
+    ]
+    graph.node.remove(node)
+    _put(graph, product, made)
+    return True
+
+
+def _put(graph: Any, node: Any, made: list[Any]) -> None:
+    place = list(graph.node).index(node)
+    graph.node.remove(node)
+    for offset, new in enumerate(made):
+        graph.node.insert(place + offset, new)
+
+
+# What it loses.
 
 
 @dataclass(frozen=True)
@@ -107,33 +241,40 @@ def token_benchmark(
             places.append(np.sort(1 + rng.choice(len(ids) - 2, count, replace=False)))
 
     def filled(pieces: Sequence[Any]) -> list[NDArray[np.int64]]:
-        """The texts with other pieces in the hidden places."""
         copies = [ids.copy() for ids in originals]
         for ids, at, new in zip(copies, places, pieces, strict=True):
             ids[at] = new
         return copies
 
-    masked = [_row(ids) for ids in filled([source.tokenizer.mask_token_id] * len(originals))]
+    def predicted(number: int, outputs: Row) -> NDArray[Any]:
+        if output == VOCABULARY:
+            return np.asarray(outputs[output][places[number]].argmax(-1))
+        return np.asarray(outputs[output][1:-1] > 0)
+
+    rows = filled([source.tokenizer.mask_token_id] * len(originals))
     if output == VOCABULARY:
+        name = "masked tokens"
         gold = [ids[of] for ids, of in zip(originals, places, strict=True)]
-        outcome = partial(
-            _outcome, "masked tokens", gold, lambda i, of: of[output][places[i]].argmax(-1)
-        )
-        return Benchmark("masked tokens", "accuracy", "tokens", masked, outcome, must_agree=False)
-    if generate is None:
-        pieces = np.concatenate([ids[1:-1] for ids in originals])
-        drawn = [rng.choice(pieces, len(of)) for of in places]
     else:
-        logits = [of[VOCABULARY] for of in generate(masked)]
-        drawn = [  # samples of softmax
-            (of[at] + rng.gumbel(size=of[at].shape)).argmax(axis=-1)
-            for of, at in zip(logits, places, strict=True)
-        ]
-    replaced = filled(drawn)
-    gold = [(a != b)[1:-1] for a, b in zip(replaced, originals, strict=True)]
-    outcome = partial(_outcome, "replaced tokens", gold, lambda i, of: of[output][1:-1] > 0)
+        name = "replaced tokens"
+        if generate is None:
+            pieces = np.concatenate([ids[1:-1] for ids in originals])
+            drawn = [rng.choice(pieces, len(of)) for of in places]
+        else:
+            logits = [of[VOCABULARY] for of in generate([_row(ids) for ids in rows])]
+            drawn = [  # samples of softmax
+                (of[at] + rng.gumbel(size=of[at].shape)).argmax(axis=-1)
+                for of, at in zip(logits, places, strict=True)
+            ]
+        rows = filled(drawn)
+        gold = [(a != b)[1:-1] for a, b in zip(rows, originals, strict=True)]
     return Benchmark(
-        "replaced tokens", "accuracy", "tokens", [_row(ids) for ids in replaced], outcome
+        name,
+        "accuracy",
+        "tokens",
+        [_row(ids) for ids in rows],
+        partial(_outcome, name, gold, predicted),
+        must_agree=output != VOCABULARY,
     )
 
 
@@ -153,11 +294,8 @@ def _outcome(
 
 
 def _row(ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    return {
-        "input_ids": ids,
-        "attention_mask": np.ones_like(ids),
-        "token_type_ids": np.zeros_like(ids),
-    }
+    zeros, ones = np.zeros_like(ids), np.ones_like(ids)
+    return {"input_ids": ids, "attention_mask": ones, "token_type_ids": zeros}
 
 
 @dataclass(frozen=True)
@@ -171,12 +309,10 @@ class Subject:
 
     @cached_property
     def expected(self) -> Outcome:
-        """What fp32 says."""
         return self.benchmark.outcome(predict(self.file, self.benchmark.rows))
 
     @cached_property
     def expected_choice(self) -> Sequence[Row]:
-        """The outputs of fp32 for the other rows."""
         return predict(self.file, self.choice.rows)
 
 
@@ -212,7 +348,6 @@ def measure(subjects: Sequence[Subject], files: Mapping[str, Path]) -> list[Loss
 
 
 def agreement(one: Sequence[object], two: Sequence[object]) -> float:
-    """Fraction of equal predictions."""
     return float(np.mean([a == b for a, b in zip(one, two, strict=True)]))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.checkpoints import evaluate_checkpoints
+from benchmarks.evaluate import evaluate_checkpoints
 from benchmarks.results.results import current_results, read_results
 from benchmarks.results.run_folder import read_run
 from electrify.stage.folder import write_manifest
