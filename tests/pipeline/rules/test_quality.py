@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from electrify.config.clean import CleanConfig, LanguageRules, Profile, QualityLimits, Source
 from pipeline.rules.quality import (
-    RULES,
-    Parts,
+    Statistics,
     has_no_letters,
     limits_for,
     quality,
@@ -31,8 +30,7 @@ def _runs(words, size):
 
 
 def _keys(words):
-    parts = Parts(" ".join(words), "en")
-    return parts.units
+    return Statistics(" ".join(words), "en").units
 
 
 @given(_WORDS, st.integers(1, 6))
@@ -136,8 +134,8 @@ def test_lists_of_words_are_dropped_however_their_lines_end(language, separator)
 
 def test_the_number_of_a_line_ends_no_sentence():
     def ends(text, language):
-        (rule,) = [rule for rule in RULES if rule.limit == "min_sentence_ends"]
-        return round(rule.statistic(Parts(text, language)) * len("".join(text.split())) / 100)
+        statistics = Statistics(text, language)
+        return round(statistics.sentence_ends() * statistics.num_characters / 100)
 
     assert ends("1. Home\n2. About us\n3. Contact", "en") == 0
     assert ends('He said "stop." It was late... Was it?! Yes (he thought.)\nEnd.', "en") == 5
