@@ -24,28 +24,11 @@ from pipeline.sources.files import fault_of_name
 from pipeline.sources.input_file import InputFile, open_source, packing, text_ending
 from pipeline.sources.json_file import head_values, text_path
 from pipeline.sources.lines import head_of, read_text_chunks
-from pipeline.sources.looks import REFUSED, describe
+from pipeline.sources.looks import KIND_OF_ENDING, REFUSED, UNREAD, describe
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import DAMAGES, read_file
 from pipeline.sources.tables import is_string
 
-KIND_OF_ENDING: dict[str, Kind] = {
-    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
-    **dict.fromkeys((".txt", ".md"), "text"),
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".xml": "wikipedia",
-    ".wet": "wet",
-}
-_WARC = (
-    "web pages as a server sent them: take their WET files (*.warc.wet.gz), which have the texts"
-)
-_OTHER = {
-    ".arrow": 'of save_to_disk: write kind = "huggingface" and path = its folder',
-    **dict.fromkeys((".warc", ".wat"), _WARC),
-    **REFUSED,
-}
 _MAX_SAMPLED = 50  # files of one ending
 _MAX_SPLIT = 32  # sources that one ending becomes where its files differ
 _SAMPLE_BYTES = 1_000_000  # of a file as it is stored
@@ -99,7 +82,9 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
             found += sources
             unread += reasons
         else:
-            advice = _OTHER.get(text_ending(str(paths[0])), "unknown to every kind of source")
+            advice = (UNREAD | REFUSED).get(
+                text_ending(str(paths[0])), "unknown to every kind of source"
+            )
             unread.append(f"{len(paths):,} {ending or 'without an ending'}: {advice}")
     return found, unread
 

@@ -20,6 +20,7 @@ from pipeline.rules.quality import FUNCTION_WORDS, Drop
 from pipeline.rules.scripts import (
     CODE,
     FIRST_SCRIPT,
+    LANGUAGE_OF_SCRIPT,
     SCRIPTS,
     SPACE,
     family_of,
@@ -123,18 +124,6 @@ _USUAL_KANA = re.compile("[\u3041-\u30ff]")
 _CODE_STARTS = ("//", "/*", ";;", "<")
 # one script, several languages that the models know
 _SHARED_SCRIPTS = {"Latn", "Cyrl", "Arab"}
-_LANGUAGE_OF_SCRIPT = {
-    "Hang": "ko",
-    "Kana": "ja",
-    "Hani": "zh",
-    "Thai": "th",
-    "Deva": "hi",
-    "Grek": "el",
-    "Hebr": "he",
-    "Latn": "Latin",
-    "Cyrl": "Cyrillic",
-    "Arab": "Arabic",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +186,8 @@ def main_language(text: str) -> str | None:
         return None
     most = int(np.bincount(np.maximum(script, 0), weights=letters).argmax())
     name = SCRIPTS[most]
-    if name in _LANGUAGE_OF_SCRIPT and name not in _SHARED_SCRIPTS:
-        return _LANGUAGE_OF_SCRIPT[name]
+    if name in LANGUAGE_OF_SCRIPT and name not in _SHARED_SCRIPTS:
+        return LANGUAGE_OF_SCRIPT[name]
     lines = text.split("\n")
     chosen = np.flatnonzero((script == most) & (letters > 0))
     _, shares = cld2_shares("\n".join(shown_to_model(lines[index]) for index in chosen))
@@ -394,4 +383,4 @@ def _name_foreign(foreign: str, language: str) -> str:
         return "zh" if scripts_of(language) >= _KANA else "ja"
     script = counts.most_common(1)[0][0]
     _, shares = cld2_shares(foreign) if script in _SHARED_SCRIPTS else (False, [])
-    return shares[0][0] if shares else _LANGUAGE_OF_SCRIPT.get(script, script)
+    return shares[0][0] if shares else LANGUAGE_OF_SCRIPT.get(script, script)

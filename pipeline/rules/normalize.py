@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-import numpy as np
-
 from electrify.config.clean import CleanRules, Source
 from pipeline.rules.characters import (
     BLANK_LETTERS,
@@ -28,6 +26,7 @@ from pipeline.rules.characters import (
     VARIANT,
     codes,
     kinds,
+    ranges_of,
 )
 from pipeline.rules.forms import FILLERS, FORM, HAS_FORM
 from pipeline.rules.forms import VARIANT as VARIANT_PATTERN
@@ -117,7 +116,7 @@ def clean_text(
 
 
 MAX_MARKS = 30  # over one letter, the limit of Unicode's Stream-Safe Text Format (UAX #15)
-_MARKS = "".join(map(chr, np.flatnonzero(TABLE & COMBINING)))
+_MARKS = ranges_of(TABLE & COMBINING > 0)
 _MARK_RUN = b"\x01" * (MAX_MARKS + 1)
 _MARKS_BEYOND = re.compile(f"([{_MARKS}]{{{MAX_MARKS}}})[{_MARKS}]+")
 
@@ -133,7 +132,7 @@ def compose(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-_LOST = re.compile("[\ud800-\udfff\ufffd\ufffe\uffff]+")
+_LOST = re.compile(f"[{ranges_of(TABLE & LOST > 0)}]+")
 
 
 def remove_lost_characters(text: str) -> str:
@@ -144,11 +143,7 @@ def remove_lost_characters(text: str) -> str:
     return _LOST.sub("", text) if kinds(text) & LOST else text
 
 
-# invisible marks: zero-width space, soft hyphen, joiners, writing direction, byte order mark
-_CONTROL = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e"
-    "\u2060-\u206f\ufeff\ufff9-\ufffb]+"
-)
+_CONTROL = re.compile(f"[{ranges_of(TABLE & CONTROL > 0)}]+")
 # The joiners U+200C and U+200D are spelling in Arabic and Indic scripts and hold emoji together;
 # anywhere else they are noise.
 _JOINERS = re.compile(
@@ -199,11 +194,11 @@ def normalise_hangul(text: str) -> str:
     return _VARIANTS.sub(lambda variant: FORM[variant[0]], text)
 
 
-HANJA_RANGES = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+_HANJA = ranges_of(TABLE & HANJA > 0)
 # "법률(法律)", "이순신(李舜臣, 1545~1598)": the brackets go where nothing else is in them
-_GLOSS = re.compile(rf" ?[(（\[〔][{HANJA_RANGES}][{HANJA_RANGES} ,·ㆍ・]*+[)）\]〕]")
-_GLOSS_HEAD = re.compile(rf"([(（\[〔])[{HANJA_RANGES}][{HANJA_RANGES} ·ㆍ・]*+[,;:] *")
-_RUN = re.compile(f"[{HANJA_RANGES}]+")
+_GLOSS = re.compile(rf" ?[(（\[〔][{_HANJA}][{_HANJA} ,·ㆍ・]*+[)）\]〕]")
+_GLOSS_HEAD = re.compile(rf"([(（\[〔])[{_HANJA}][{_HANJA} ·ㆍ・]*+[,;:] *")
+_RUN = re.compile(f"[{_HANJA}]+")
 
 
 def drop_hanja(text: str) -> str:

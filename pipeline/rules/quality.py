@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from electrify.config.clean import Profile, QualityLimits
-from pipeline.rules.characters import LOST, codes, kinds
+from pipeline.rules.characters import LOST, TABLE, codes, kinds
 from pipeline.rules.data import read_table
 from pipeline.rules.scripts import has_spaces, num_letters, own_letters, scripts_of
 
@@ -55,7 +55,6 @@ _END = (  # behind its first character, for which a search leaps
 _SENTENCE_END = re.compile(f"[.!?…{_WIDE_ENDS}](?:{_END})")
 _KOREAN_SENTENCE_END = re.compile(f"[.!?…다요까죠{_WIDE_ENDS}](?:{_END}|(?<=[다요까죠])(?!\\S))")
 _MIN_LETTERS = 20  # of which the share of a script says something
-_LOST = re.compile("[\ud800-\udfff\ufffd]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +66,10 @@ class Drop:
 
 
 def undecodable(text: str) -> Drop | None:
-    """Drop a raw text of which over 1 % are U+FFFD or lone surrogates: it was decoded wrongly."""
+    """Drop a raw text of which over 1 % are lost (U+FFFD ...): it was decoded wrongly."""
     if not kinds(text) & LOST:
         return None
-    num_lost = len(_LOST.findall(text))
+    num_lost = np.count_nonzero(TABLE.take(codes(text)) & LOST)
     if num_lost <= REPLACEMENT_FRACTION * len(text):
         return None
     return Drop("undecodable", f"{num_lost} of {len(text)} characters are lost (U+FFFD)")

@@ -8,33 +8,15 @@ import html
 import re
 from html.entities import html5
 
-_BLOCK_NAMES = (
-    "address article aside blockquote body br caption center col colgroup dd details dialog dir div"
-    " dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header"
-    " hgroup hr html iframe legend li main menu meta nav noframes noscript ol optgroup option p pre"
-    " script section select style summary table tbody tfoot thead title tr ul"
-)
-_INLINE_NAMES = (
-    "a abbr acronym applet area audio b base basefont bdi bdo big button canvas cite code data"
-    " datalist del dfn em embed font i img input ins kbd label link map mark meter nobr object"
-    " output param picture progress q rp rt ruby s samp slot small source span strike strong sub"
-    " sup svg template textarea time track tt u var video wbr"
-)
-TAG_NAMES = (*_BLOCK_NAMES.split(), *_INLINE_NAMES.split())
-_LONG_REFERENCE = re.compile(r"&#[0-9]{500,}+;?")
-# stand alone, without a closing tag and without attributes
-_ALONE = {"br", "hr", "wbr", "p", "li", "td", "th", "tr", "dd", "dt", "img"}
-# what a tag leaves behind
-_BETWEEN = (
-    dict.fromkeys(_BLOCK_NAMES.split(), "\n")
-    | dict.fromkeys(_INLINE_NAMES.split(), "")
-    | {"td": " ", "th": " "}
-)
+from pipeline.rules.data import read_table
 
-_BOOLEAN = (
-    "allowfullscreen|async|autofocus|autoplay|checked|controls|defer|disabled|hidden|loop|multiple"
-    "|muted|noshade|novalidate|nowrap|open|readonly|required|reversed|selected"
-)
+_TABLE = read_table("html")
+_BLOCK, _INLINE, _ALONE = (_TABLE[name].split() for name in ("block", "inline", "alone"))
+TAG_NAMES = (*_BLOCK, *_INLINE)
+# what a tag leaves behind
+_BETWEEN = dict.fromkeys(_BLOCK, "\n") | dict.fromkeys(_INLINE, "") | {"td": " ", "th": " "}
+_LONG_REFERENCE = re.compile(r"&#[0-9]{500,}+;?")
+_BOOLEAN = "|".join(_TABLE["boolean"].split())
 # (1) slash, (2) name, (3) attributes: an = somewhere, or words that need none. Behind a backslash
 # or backtick it is Markdown that speaks of the tag.
 _TAG = re.compile(
