@@ -33,7 +33,7 @@ from electrify.system.machine import keep_little_memory, return_freed_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from pipeline.decontaminate.index import read_statistics, write_index
-from pipeline.dedup.components import Components, star_edges
+from pipeline.dedup.components import Join, pack_members, star_edges
 from pipeline.dedup.exact import find_duplicates
 from pipeline.dedup.lines import find_repeated_lines
 from pipeline.dedup.near import find_near_duplicates
@@ -93,7 +93,8 @@ def build(
         compared.bands
         | "equal bands" >> Shards(star_edges, work)
         | "edges" >> beam.FlatMap(iter)
-        | "components" >> Components(shards.components, work)
+        | "components" >> beam.CombineGlobally(Join())  # type: ignore[no-untyped-call]
+        | "members by unit" >> beam.FlatMap(pack_members)
         | "members of a unit" >> beam.GroupByKey()
         | "sketch" >> in_pass(_sketch)
         | "similar texts" >> Shards(find_similar, work)

@@ -27,10 +27,6 @@ class Clusters:
 
 
 SHARD_BYTES = 32_000_000  # of records; comparing them takes four to nine times as much memory
-# of text; of 10^7 documents that are all in components, one worker holds 120 bytes each
-ONE_WORKER_BYTES = 10_000_000_000
-# Here shards send to shards. At 10 TB one gets 150 MB, and 17 million elements go from all to all.
-MAX_STARS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +37,6 @@ class NumShards:
     lines: int = 1
     bands: int = 1  # of each band
     sketches: int = 1
-    components: int = 1  # 1: one worker finds them all
 
 
 def num_shards(num_bytes: int) -> NumShards:
@@ -60,7 +55,6 @@ def num_shards(num_bytes: int) -> NumShards:
         lines=shards(0.1),
         bands=shards(0.012),
         sketches=shards(1.0),
-        components=min(shards(0.1), MAX_STARS) if num_bytes > ONE_WORKER_BYTES else 1,
     )
 
 

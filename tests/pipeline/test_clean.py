@@ -263,11 +263,10 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
     ]
     assert report["totals"]["documents_in"] == 33 == len(kept) + report["totals"]["removed"]
 
-    # many shards, filled little by little, and components found on them: the same bytes
+    # many shards, filled little by little: the same bytes
     monkeypatch.setattr(passes, "_WAITING_DOCUMENTS", 3)
     monkeypatch.setattr(passes, "_WAITING_HASHES", 10)
     monkeypatch.setattr(records, "SHARD_BYTES", 2_000)
-    monkeypatch.setattr(records, "ONE_WORKER_BYTES", 0)
     alone = contents(folder)
     assert contents(clean_afresh(config_of(tmp_path, [tmp_path / "*.jsonl"]))) == alone
 
