@@ -52,7 +52,7 @@ _WAITING_CHARACTERS = 1_000_000
 T = TypeVar("T")
 
 
-def in_batches(
+def in_chunks(
     rows: Iterable[T], num_characters: Callable[[T], int], most: int
 ) -> Iterator[list[T]]:
     """Rows in lists of about `most` characters together, at least one."""

@@ -248,7 +248,7 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
             raise UserError(
                 f"{name} has given the job up: {_reason(str(error))}. What it said is above and in "
                 "the logs of the cluster. Finished work stays; when the cluster is sound, the "
-                "same command goes on"
+                "same command resumes"
             ) from error
         raise
     cloud = pipeline.options.view_as(GoogleCloudOptions)

@@ -43,11 +43,11 @@ from pipeline.decontaminate.match import (
     find_copies,
     load_grams,
 )
-from pipeline.documents import RowGroup, document_paths, in_batches, read_group
+from pipeline.documents import RowGroup, document_paths, in_chunks, read_group
 from pipeline.work_folder import WorkFolder, work_folder, write_row_groups
 
 SECONDS_PER_MEGABYTE = 0.2  # of documents, one core
-BATCH_CHARACTERS = 500_000  # of documents searched at once; 40 bytes each
+CHARACTERS_AT_ONCE = 500_000  # of documents searched at once; 40 bytes each
 EXCERPT_CHARACTERS = 200
 _CONTEXT_CHARACTERS = 30  # of an excerpt, before and after the match
 NUM_SHOWN = 3  # documents with a line for each text, those with the largest fraction of it
@@ -148,7 +148,7 @@ def write_matches(group: RowGroup, path: Path, work: WorkFolder) -> None:
     """Write the matches in a row group, behind a line with its number of documents."""
     num_documents, lines = 0, []
     documents = read_group(group, ["id", "text", "source"])
-    for rows in in_batches(documents, lambda row: len(row["text"]), BATCH_CHARACTERS):
+    for rows in in_chunks(documents, lambda row: len(row["text"]), CHARACTERS_AT_ONCE):
         num_documents += len(rows)
         lines += [json.dumps(match, ensure_ascii=False) for match in _matches(rows, _grams(work))]
     write_text(path, "\n".join([str(num_documents), *lines]))

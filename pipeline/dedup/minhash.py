@@ -25,7 +25,7 @@ from pipeline.rules.characters import code_points
 from pipeline.rules.data import read_table
 
 SHINGLE_UNITS = 5
-BATCH_CHARACTERS = 1 << 18  # to hash at once: 20 MB of arrays, and few calls of numpy a text
+CHARACTERS_AT_ONCE = 1 << 18  # to hash at once: 20 MB of arrays, and few calls of numpy a text
 _SEED = 0xE1EC7
 # The largest of the odd constants of splitmix64; odd, so that multiplying loses nothing.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -54,16 +54,16 @@ class Shingles:
 def shingle(texts: Sequence[str]) -> Shingles:
     """64-bit hashes of the shingles of each text, in order, with repetitions.
 
-    A text longer than `BATCH_CHARACTERS` is cut into pieces of that length: memory stays bounded,
+    A text longer than `CHARACTERS_AT_ONCE` is cut into pieces of that length: memory stays bounded,
     and the few shingles across the cuts are lost.
     """
-    if all(len(text) <= BATCH_CHARACTERS for text in texts):
+    if all(len(text) <= CHARACTERS_AT_ONCE for text in texts):
         return _shingle(texts)
     hashes: list[Keys] = []
     counts = []
     for text in texts:
-        starts = range(0, max(1, len(text)), BATCH_CHARACTERS)
-        pieces = [_shingle([text[i : i + BATCH_CHARACTERS]]).hashes for i in starts]
+        starts = range(0, max(1, len(text)), CHARACTERS_AT_ONCE)
+        pieces = [_shingle([text[i : i + CHARACTERS_AT_ONCE]]).hashes for i in starts]
         counts.append(sum(map(len, pieces)))
         hashes += pieces
     return Shingles(np.concatenate(hashes), np.concatenate(([0], np.cumsum(counts))))

@@ -6,13 +6,6 @@ BLANKED_CHARACTERS = 2  # shown of personal data
 _SHOWN = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\xa0": "␣"}
 
 
-def show_change(rule: str, before: str, after: str) -> str:
-    """An excerpt of what a rule did, from a pair of `Outcome.first_changes`."""
-    if rule.endswith("_masked"):
-        return mask_excerpt(before, after, f"<{rule.removesuffix('_masked')}>")
-    return excerpt(before, after)
-
-
 def excerpt(before: str, after: str) -> str:
     """`before → after` round the first place where they differ; what is invisible has an escape."""
     first = max(0, _num_common(before, after) - CONTEXT_CHARACTERS)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from electrify.config.clean import CleanConfig, Source
 from pipeline.rules import order
 from pipeline.rules.markup.markdown import remove_markdown
-from pipeline.rules.order import document_rules
+from pipeline.rules.order import DocumentRules
 
 # pieces that meet each other badly, between any characters at all
 _PIECES = [
@@ -40,7 +40,7 @@ _CHOICES = [
 
 def _rules(code="ko", profile="none", **options):
     source = Source(kind="jsonl", language=code, path="a", profile=profile)
-    return document_rules(source, CleanConfig(sources=(source,), **options))
+    return DocumentRules(source, CleanConfig(sources=(source,), **options))
 
 
 @pytest.mark.parametrize("options", _CHOICES)

@@ -5,7 +5,7 @@ import pytest
 from electrify.config.clean import CleanConfig, Source
 from pipeline.rules.markup.namuwiki import remove_namuwiki
 from pipeline.rules.normalize import squeeze_whitespace
-from pipeline.rules.order import document_rules
+from pipeline.rules.order import DocumentRules
 
 PAGE = """[[파일:a.png|width=300&align=center]]
 [include(틀:상위 문서, top1=책, 값=가(나))]
@@ -56,7 +56,7 @@ H2O, x2, 밑줄 문서 하위 바깥"""
 
 def test_a_page():
     source = Source(kind="jsonl", language="ko", path="x")
-    assert document_rules(source, CleanConfig(sources=(source,))).clean(PAGE).text == WORDS
+    assert DocumentRules(source, CleanConfig(sources=(source,))).clean(PAGE).text == WORDS
 
 
 @pytest.mark.parametrize("text", ["#redirect 느낌표(기호)", "#넘겨주기 가람#s-1", "#REDIRECT a"])
