@@ -188,7 +188,6 @@ def _has_other_numbers(letters: Letters, index: GramIndex, copy: Copy) -> bool:
 
 
 def _excerpt(text: str, copied: CopiedText, copy: Copy) -> str:
-    """The place in the document, its beginning if it is long."""
     first, last = int(copied.places[copy.first]), int(copied.places[copy.last - 1]) + 1
     begin = max(0, first - _CONTEXT_CHARACTERS)
     end = min(last + _CONTEXT_CHARACTERS, begin + EXCERPT_CHARACTERS)

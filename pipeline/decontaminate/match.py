@@ -307,9 +307,13 @@ class BenchmarkIndex:
 
 
 def load_grams(path: Path) -> tuple[GramIndex, ...]:
-    """Map the arrays that `pipeline.decontaminate.index.write_items` wrote."""
+    """Map the arrays that `pipeline.decontaminate.index.write_index` wrote."""
     return tuple(
-        GramIndex(width, *(_mapped(path / f"{kind}-{name}.npy") for name in _ARRAYS))
+        # read as it is used; a plain view, whose indexing costs less than memmap's
+        GramIndex(
+            width,
+            *(np.asarray(np.load(path / f"{kind}-{n}.npy", mmap_mode="r")) for n in _ARRAYS),
+        )
         for kind, width in WIDTHS.items()
     )
 
@@ -333,12 +337,6 @@ def find_copies(grams: Sequence[GramIndex], texts: Sequence[str]) -> Iterator[Co
             last -= 1
         copies.sort(key=lambda found: (found[1].first, found[1].last))
         yield CopiedText(number, letters[first:last], places[first:last] - begins[number], copies)
-
-
-def _mapped(path: Path) -> "np.ndarray[Any, Any]":
-    """A file's array, read as it is used; a plain view, whose indexing costs less than memmap's."""
-    array: np.ndarray[Any, Any] = np.asarray(np.load(path, mmap_mode="r"))
-    return array
 
 
 def _unit_ends(text: str) -> list[int]:

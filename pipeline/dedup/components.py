@@ -1,7 +1,7 @@
 """Documents that share a band of their MinHash, and the components of the graph that they make.
 
-A document is (unit << 32 | row in the unit's work file), which orders documents as ranks do. Each
-unit sends one packed array of keys to each shard of each band. Equal keys make a star:
+A document is (batch << 32 | row in the batch's work file), which orders documents as ranks do. Each
+batch sends one packed array of keys to each shard of each band. Equal keys make a star:
 an edge from the smallest document to each other, so a key that a million documents share makes a
 million edges and no more. The order of arrival changes nothing.
 
@@ -59,10 +59,10 @@ def is_small(num_shingles: Offsets, similarity: float) -> npt.NDArray[np.bool_]:
 
 
 def star_edges(packed: Iterable[tuple[int, bytes]]) -> list[bytes]:
-    """Packed edges from the (unit, packed keys) of one shard, in any order of arrival."""
+    """Packed edges from the (batch, packed keys) of one shard, in any order of arrival."""
     records, owners = gather(packed, _KEYED)
-    units = owners.astype(np.uint64) << _ROW_BITS
-    keys, documents = records["key"], units | records["row"]
+    batches = owners.astype(np.uint64) << _ROW_BITS
+    keys, documents = records["key"], batches | records["row"]
     order = np.lexsort((documents, keys))
     keys, documents = keys[order], documents[order]
     is_first = run_starts(keys)
@@ -86,7 +86,7 @@ def join_edges(parts: Sequence[Edges]) -> Edges:
 
 
 def pack_members(joined: Edges) -> list[tuple[int, bytes]]:
-    """(unit, packed rows of its documents with their component and its size)."""
+    """(batch, packed rows of its documents with their component and its size)."""
     roots, documents = joined[:, 0], joined[:, 1]
     _, numbers, sizes = np.unique(roots, return_inverse=True, return_counts=True)
     members = np.empty(len(joined), dtype=_MEMBER)
@@ -96,7 +96,7 @@ def pack_members(joined: Edges) -> list[tuple[int, bytes]]:
 
 
 def unpack_members(packed: Iterable[bytes]) -> dict[int, tuple[int, int]]:
-    """By row of the unit: (component, its size)."""
+    """By row of the batch: (component, its size)."""
     members: npt.NDArray[np.void] = np.frombuffer(b"".join(packed), dtype=_MEMBER)
     pairs = zip(members["component"].tolist(), members["size"].tolist(), strict=True)
     return dict(zip(members["row"].tolist(), pairs, strict=True))

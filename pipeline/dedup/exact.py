@@ -2,8 +2,8 @@
 
 Two documents are duplicates if their cleaned texts are equal when case and the kind and length of
 whitespace are put aside. Of each set the one with the smallest rank, the first in config order, is
-kept. A unit sends one packed array to each shard, a shard of hashes sends back one packed
-array to each unit: 24 bytes a document one way, 24 a duplicate the other.
+kept. A batch sends one packed array to each shard, a shard of hashes sends back one packed
+array to each batch: 24 bytes a document one way, 24 a duplicate the other.
 """
 
 from collections.abc import Iterable, Sequence
@@ -40,7 +40,7 @@ def pack_hashes(
 
 
 def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """(unit, packed records) from the (unit, packed hashes) of one shard, in any order.
+    """(batch, packed records) from the (batch, packed hashes) of one shard, in any order.
 
     A record is made of every document of a set of two or more, see `pipeline.dedup.records`.
     """

@@ -2,10 +2,10 @@
 
 A line is known by a hash of its text without case. Documents that are exact duplicates of each
 other count once, and a document of a single line counts never: as a whole it is the business of
-`exact_dedup`. A unit sends at most N + 1 records of one line, 12 bytes each, so a line
+`exact_dedup`. A batch sends at most N + 1 records of one line, 12 bytes each, so a line
 that stands in every document costs no more than another. Back comes, for each line that stands in
-more than N documents, how many documents of the unit may keep it: units are in the order of
-ranks, so the first N documents of the corpus are the first of the first units.
+more than N documents, how many documents of the batch may keep it: batches are in the order of
+ranks, so the first N documents of the corpus are the first of the first batches.
 """
 
 from array import array
@@ -39,7 +39,7 @@ def line_hashes(text: str, folded: bytes, min_characters: int) -> Iterator[tuple
 
 @dataclass
 class LineCounter:
-    """The lines of one unit."""
+    """The lines of one batch."""
 
     min_characters: int
     max_documents: int
@@ -64,7 +64,7 @@ class LineCounter:
 def find_repeated_lines(
     packed: Iterable[tuple[int, bytes]], max_documents: int
 ) -> list[tuple[int, bytes]]:
-    """(unit, packed quotas) from the (unit, packed records) of one shard, in any order."""
+    """(batch, packed quotas) from the (batch, packed records) of one shard, in any order."""
     records, owners = gather(packed, _STANDING)
     lines, documents = records["line"], records["document"]
     order = np.lexsort((owners, documents, lines))
@@ -86,7 +86,7 @@ def find_repeated_lines(
 
 
 def unpack_quotas(packed: Iterable[bytes]) -> dict[int, int]:
-    """By the hash of a line: how many documents of the unit may keep it."""
+    """By the hash of a line: how many documents of the batch may keep it."""
     quotas: npt.NDArray[np.void] = np.frombuffer(b"".join(packed), dtype=_QUOTA)
     return dict(zip(quotas["line"].tolist(), quotas["quota"].tolist(), strict=True))
 
@@ -96,7 +96,7 @@ def remove_repeated_lines(
 ) -> tuple[str, int]:
     """The text without the lines whose quota is used up, and how many lines went.
 
-    Call it once for each document of a unit in order: a line that stays uses up its quota.
+    Call it once for each document of a batch in order: a line that stays uses up its quota.
     """
     removed: set[int] = set()
     decided: dict[int, bool] = {}

@@ -32,6 +32,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _UNIT_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 _SHINGLE_FACTOR = np.uint64(0x94D049BB133111EB)
 _MAX_POWER = 1 << 12
+_POWERS = np.cumprod(np.full(_MAX_POWER, _UNIT_FACTOR), dtype=np.uint64)
 _SPACELESS_BLOCKS: list[tuple[int, int]] = read_table("scripts")["spaceless"]
 
 Keys = npt.NDArray[np.uint64]
@@ -139,7 +140,7 @@ def _hash_units(values: Keys, starts: Offsets) -> Keys:
     place = np.arange(len(values), dtype=np.int32)
     place -= np.repeat(starts.astype(np.int32), lengths)
     place &= _MAX_POWER - 1
-    return splitmix64(np.add.reduceat(values * _powers().take(place), starts))
+    return splitmix64(np.add.reduceat(values * _POWERS.take(place), starts))
 
 
 def _roll(units: Keys, bounds: Offsets) -> Shingles:
@@ -172,11 +173,6 @@ def splitmix64(values: Keys) -> Keys:
     values = (values ^ (values >> np.uint64(27))) * _SHINGLE_FACTOR
     mixed: Keys = values ^ (values >> np.uint64(31))
     return mixed
-
-
-@lru_cache(maxsize=1)
-def _powers() -> Keys:
-    return np.cumprod(np.full(_MAX_POWER, _UNIT_FACTOR), dtype=np.uint64)
 
 
 @lru_cache(maxsize=4)

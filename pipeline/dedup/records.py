@@ -1,6 +1,6 @@
-"""What units and shards send each other: packed arrays of records.
+"""What batches and shards send each other: packed arrays of records.
 
-Back to a unit come clusters of equal or similar documents. A record tells of one document of a
+Back to a batch come clusters of equal or similar documents. A record tells of one document of a
 cluster: which one is kept, how similar they are and, of the kept one itself, how many documents
 the cluster has. 24 bytes travel for it.
 """
@@ -20,7 +20,7 @@ Records = NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """What a unit learns of its documents."""
+    """What a batch learns of its documents."""
 
     kept_of: dict[int, tuple[int, float]] = field(default_factory=dict)  # removed: kept, similarity
     size_of: dict[int, int] = field(default_factory=dict)  # kept rank: documents of its cluster
@@ -80,10 +80,10 @@ def pack_by(records: NDArray[Any], keys: NDArray[Any]) -> dict[int, bytes]:
 def gather(
     packed: Iterable[tuple[int, bytes]], dtype: np.dtype[Any] | str
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """All records of a shard, and the unit of each."""
-    units, buffers = zip(*packed, strict=True)
+    """All records of a shard, and the batch of each."""
+    batches, buffers = zip(*packed, strict=True)
     parts = [np.frombuffer(buffer, dtype=dtype) for buffer in buffers]
-    return np.concatenate(parts), np.repeat(np.array(units), [len(part) for part in parts])
+    return np.concatenate(parts), np.repeat(np.array(batches), [len(part) for part in parts])
 
 
 def run_starts(*columns: NDArray[Any]) -> NDArray[np.bool_]:

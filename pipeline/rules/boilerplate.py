@@ -124,14 +124,12 @@ def _is_notice(line: str, notices: tuple[_Notice, ...], phrases: frozenset[str])
 
 
 def _is_phrase(line: str, phrases: frozenset[str]) -> bool:
+    """Also `Terms of use | Privacy policy`, and `Facebook Twitter Email`."""
     words = line.strip(_FRAME)
     if len(words) > _MAX_PHRASES or words[:2].lower() not in _BEGINNINGS:
         return False
-    return key(words) in phrases or _is_row(words, phrases)
-
-
-def _is_row(words: str, phrases: frozenset[str]) -> bool:
-    """`Terms of use | Privacy policy`, or `Facebook Twitter Email`."""
+    if key(words) in phrases:
+        return True
     mark = _BETWEEN.search(words)
     if mark:  # the first part decides for nearly every line
         first = key(words[: mark.start()])

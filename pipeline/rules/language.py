@@ -139,9 +139,11 @@ def foreign_language(text: str, language: str, min_fraction: float) -> Drop | No
         if _has_no_rival(text, language):
             return None
         min_letters, text = MIN_SHORT_LETTERS, text.replace("\n", " ")
-    elif not (scripts & _SHARED_SCRIPTS or min_fraction > 0.8 or scripts == _KANA | _HAN):
-        # a script that is the language's own: where nearly all letters are, lines need no look
-        if own_letters(text, scripts) >= 0.9 * num_letters(text):
+    else:
+        # where nearly all letters are of a script of the language's own, lines need no look
+        has_own_script = not scripts & _SHARED_SCRIPTS and scripts != _KANA | _HAN
+        is_plain = has_own_script and min_fraction <= 0.8
+        if is_plain and own_letters(text, scripts) >= 0.9 * num_letters(text):
             return None
     own, foreign, total, lines = _own_and_foreign(text, language, min_letters)
     if foreign < min(MIN_EVIDENCE, total / 2) or own >= min_fraction * (own + foreign):
@@ -208,9 +210,10 @@ def judge(
             own &= ~han | long  # a few Han characters alone are of either
     if family := family_of(language) if scripts & _SHARED_SCRIPTS else frozenset():
         is_shared = _is_one_of(script, scripts & _SHARED_SCRIPTS)
+        asked = np.flatnonzero(is_shared & long).tolist()
         # comments and elements of code in a translated manual are often English
-        is_prose = np.array([not line.startswith(_CODE_STARTS) for line in lines], dtype=np.bool_)
-        candidates = np.flatnonzero(is_shared & long & is_prose)
+        prose = [index for index in asked if not lines[index].startswith(_CODE_STARTS)]
+        candidates = np.array(prose, dtype=np.int64)
         own[is_shared] = False
         _ask_models(lines, candidates, family, num_sampled, letters, own, foreign)
     return Lines(letters, own, foreign)
@@ -238,7 +241,7 @@ def _ask_models(
             chosen = np.linspace(0, len(candidates) - 1, num_sampled).astype(np.int64)
             candidates = candidates[chosen]
         letters[candidates] *= total / letters[candidates].sum()
-        # pycld2 sees all of them at once, 35 MB a second: is there hardly anything else? Not its own
+        # pycld2 sees all at once, 35 MB a second: is there hardly anything else? Not its own
         # `reliable`: that is false wherever much of a text is names, which count as nothing
         _, shares = cld2_shares("\n".join(shown_to_model(lines[index]) for index in candidates))
         expected = sum(share for code, share in shares if code in family)

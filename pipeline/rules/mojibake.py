@@ -82,8 +82,8 @@ def repair_mojibake(text: str, language: str) -> str:
 
 def _is_text(run: str, encoding: str, letters: re.Pattern[str]) -> bool:
     words = _decode(_bytes(run), encoding) or ""
-    varied = len(set(words)) > 1  # "ÀÀÀÀÀÀ" is a cry, not 응응응
-    return varied and letters.fullmatch(words) is not None
+    # "ÀÀÀÀÀÀ" is a cry, not 응응응
+    return len(set(words)) > 1 and letters.fullmatch(words) is not None
 
 
 def _bytes(text: str) -> bytes | None:

@@ -109,10 +109,8 @@ def clean_text(
                 text, unchanged = changed, 0
             elif unchanged == len(chosen):
                 break
-    if len(altered) > 1:
-        names = dict.fromkeys(name for name, _ in chosen)
-        return Cleaned(text, tuple(name for name in names if name in altered))
-    return Cleaned(text, tuple(altered))
+    names = dict.fromkeys(name for name, _ in chosen) if altered else ()
+    return Cleaned(text, tuple(name for name in names if name in altered))
 
 
 MAX_MARKS = 30  # over one letter, the limit of Unicode's Stream-Safe Text Format (UAX #15)

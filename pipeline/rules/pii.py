@@ -331,10 +331,6 @@ def _has_business_digit(number: _Number) -> bool:
     return -(total + digits[8] * 5 // 10) % 10 == digits[9]
 
 
-def _has_account_length(number: _Number) -> bool:
-    return 10 <= len(number.digits) <= 16
-
-
 # Telephone numbers
 
 
@@ -353,10 +349,6 @@ def _is_service(number: _Number) -> bool:
     first, second = number.digits[:4], number.digits[4:]
     is_range = first < second < "2200" or (first.endswith("00") and second.endswith("00"))
     return re.match(_WORDS["phone_services"], first) is not None and not is_range
-
-
-def _is_national(number: _Number) -> bool:
-    return 8 <= len(number.digits) <= 13
 
 
 # Addresses of the internet
@@ -383,12 +375,19 @@ def _is_public(number: _Number) -> bool:
 
 
 _CHECKS: dict[str, Callable[[_Number], bool]] = {
-    check.__name__.removeprefix("_"): check
-    for check in (
-        *(_has_rrn_digit, _is_of_person, _has_chinese_digit, _is_card, _has_iban_digits),
-        *(_has_business_digit, _has_account_length, _is_international, _is_mobile, _is_service),
-        *(_is_national, _is_ipv4, _is_public),
-    )
+    "has_rrn_digit": _has_rrn_digit,
+    "is_of_person": _is_of_person,
+    "has_chinese_digit": _has_chinese_digit,
+    "is_card": _is_card,
+    "has_iban_digits": _has_iban_digits,
+    "has_business_digit": _has_business_digit,
+    "is_international": _is_international,
+    "is_mobile": _is_mobile,
+    "is_service": _is_service,
+    "is_ipv4": _is_ipv4,
+    "is_public": _is_public,
+    "has_account_length": lambda number: 10 <= len(number.digits) <= 16,
+    "is_national": lambda number: 8 <= len(number.digits) <= 13,
 }
 _ROWS: list[dict[str, Any]] = [
     {key: _filled(value) if isinstance(value, str) else value for key, value in row.items()}

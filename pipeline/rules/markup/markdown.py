@@ -19,16 +19,8 @@ _INLINE_MACRO, _BLOCK_MACRO = (
     re.compile("|".join(_TABLE[name]), re.IGNORECASE) for name in ("inline_macros", "block_macros")
 )
 _ARGUMENT = re.compile(r"\"([^\"]*)\"|'([^']*)'")
-_OVERLOADS = re.compile(r"%2[Aa]|%60(?:%60)?\d+")
+_OVERLOADS = re.compile(r"%2[Aa]|%60(?:%60)?\d+")  # %2A: all of them; %601: one type parameter
 _ALT = re.compile(r"\b(?:alt-text|text)=\"([^\"\n]*)\"")
-
-
-def remove_dialects(text: str) -> str:
-    """Macros become what they show; the rest goes."""
-    for marks, pattern, words in _DIALECTS:
-        if any(mark in text for mark in marks):
-            text = pattern.sub(words, text)
-    return text
 
 
 def _shown(macro: re.Match[str]) -> str:
@@ -42,21 +34,11 @@ def _shown(macro: re.Match[str]) -> str:
     return f"RFC {shown}" if name.lower() == "rfc" else shown
 
 
-def _name_of(xref: re.Match[str]) -> str:
-    """`%2A` stands for all overloads, `%601` for one type parameter."""
-    return _OVERLOADS.sub("", xref[1])
-
-
-def _alternative(block: re.Match[str]) -> str:
-    alt = _ALT.search(block[0])
-    return alt[1] if alt else ""
-
-
 _WORDS: dict[str, str | Callable[[re.Match[str]], str]] = {
     "": "",
     "shown": _shown,
-    "name_of": _name_of,
-    "alternative": _alternative,
+    "name_of": lambda xref: _OVERLOADS.sub("", xref[1]),
+    "alternative": lambda block: alt[1] if (alt := _ALT.search(block[0])) else "",
 }
 _DIALECTS = [
     (tuple(row["marks"]), re.compile(row["pattern"]), _WORDS[row.get("words", "")])
@@ -271,7 +253,9 @@ def remove_markdown(text: str) -> str:
         text = _FRONT_MATTER.sub(_after_front_matter, text, count=1)
     if "`" in text and "```json" in text:
         text = _JSON_BLOCK.sub("", text)
-    text = remove_dialects(text)
+    for marks, pattern, words in _DIALECTS:  # macros become what they show; the rest goes
+        if any(mark in text for mark in marks):
+            text = pattern.sub(words, text)
     if "|" in text and any(edge in text for edge in ("-|", "- |", ":|", ": |")):
         text = _OPEN_TABLE.sub(_cells, text)
     text = _remove_line_marks(text)
@@ -340,27 +324,20 @@ def _remove_line_marks(text: str) -> str:
         lines = [
             "" if line == ">" and _is_quoted(lines, at) else line for at, line in enumerate(lines)
         ]
-    if "<" in text and "\n>" in text:  # ">" may close a tag of many lines, which is no quotation
-        return "\n".join(
-            [
-                line
-                if line[:1] not in _MARKS or (line[0] == ">" and _closes_tag(lines, at))
-                else _without_marks(line)
-                for at, line in enumerate(lines)
-            ]
-        )
-    return "\n".join(
-        [_without_marks(line) if line and line[0] in _MARKS else line for line in lines]
-    )
+    has_tags = "<" in text and "\n>" in text
+    left = []
+    for at, line in enumerate(lines):
+        if line and line[0] in _MARKS:
+            # ">" may close a tag of many lines, which is no quotation
+            before = "\n".join(lines[max(0, at - 6) : at]) if has_tags and line[0] == ">" else ""
+            line = line if before and _TAG_AT_END.search(before) else _without_marks(line)
+        left.append(line)
+    return "\n".join(left)
 
 
 def _cells(table: re.Match[str]) -> str:
     rows = (table[1] + table[2].removeprefix("\n")).split("\n")
     return "\n".join([_CELL_EDGE.sub(" ", row).strip() for row in rows])
-
-
-def _closes_tag(lines: list[str], at: int) -> bool:
-    return bool(_TAG_AT_END.search("\n".join(lines[max(0, at - 6) : at])))
 
 
 def _is_quoted(lines: list[str], at: int) -> bool:

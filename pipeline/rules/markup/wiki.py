@@ -194,14 +194,11 @@ def _converted(parts: list[str], language: str) -> str:
         if separator is None:
             unit = parts[at + 1] if at + 1 < len(parts) else ""
             words += f" {_UNITS.get(unit, unit)}"
-            if not _has_smaller_unit(parts[at + 2 : at + 4]):
+            # a smaller unit may follow, as in 5|ft|11|in; one number alone is a precision
+            number, smaller = (*parts[at + 2 : at + 4], "", "")[:2]
+            if not _NUMBER.fullmatch(number) or smaller not in _TEMPLATES["smaller"]:
                 break
             separator = " "
         words += separator
         at += 2
     return words.strip()
-
-
-def _has_smaller_unit(rest: list[str]) -> bool:
-    """A number and a unit behind a unit, as in 5|ft|11|in; one number alone is a precision."""
-    return len(rest) > 1 and bool(_NUMBER.fullmatch(rest[0])) and rest[1] in _TEMPLATES["smaller"]
