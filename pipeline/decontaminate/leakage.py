@@ -8,7 +8,7 @@ batch of documents.
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -194,34 +194,26 @@ def _excerpt(text: str, copied: CopiedText, copy: Copy) -> str:
     return " ".join(text[begin:end].split())
 
 
-@dataclass
-class Hits:
-    """The documents that hold one text, and its best matches."""
-
-    documents: int = 0
-    best: list[Match] = field(default_factory=list)
-
-    def add(self, match: Match) -> None:
-        """Add another document; of equal fractions the earlier ones stay."""
-        self.documents += 1
-        self.best = sorted([*self.best, match], key=lambda match: -match.fraction)[:NUM_SHOWN]
+Hits = Mapping[ItemKey, tuple[int, list[Match]]]
 
 
-def _read_matches(work: WorkFolder, names: Sequence[str]) -> tuple[dict[ItemKey, Hits], int]:
-    """The hits of each text in all row groups, and the number of documents."""
-    hits: defaultdict[ItemKey, Hits] = defaultdict(Hits)
+def _read_matches(work: WorkFolder, names: Sequence[str]) -> tuple[Hits, int]:
+    """By text: the number of documents that hold it, and its best matches, of equal fractions the
+    first ones; and the number of all documents."""
+    hits: dict[ItemKey, tuple[int, list[Match]]] = {}
     num_documents = 0
     for name in names:
         first, *lines = work.read(name).decode().split("\n")
         num_documents += int(first)
         for (width, item), *others in map(json.loads, lines):
-            hits[width, item].add(Match((width, item), *others))
+            match = Match((width, item), *others)
+            count, best = hits.get(match.item, (0, []))
+            best = sorted([*best, match], key=lambda match: -match.fraction)[:NUM_SHOWN]
+            hits[match.item] = count + 1, best
     return hits, num_documents
 
 
-def _write_touched(
-    folder: Path, task: TaskItems, table: ItemTable, hits: Mapping[ItemKey, Hits]
-) -> TaskLeakage:
+def _write_touched(folder: Path, task: TaskItems, table: ItemTable, hits: Hits) -> TaskLeakage:
     """Write a line for each text of the task that was found and document shown; its counts."""
     names = task.header["text_names"]
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -243,11 +235,11 @@ def _write_touched(
                     fraction=match.fraction,
                     document=match.document,
                     source=match.source,
-                    documents=hits[key].documents,
+                    documents=hits[key][0],
                     wanted=texts[number][:_WANTED_CHARACTERS],
                     excerpt=match.excerpt,
                 )
-                for match in hits[key].best
+                for match in hits[key][1]
             ]
     if lines:
         path = touched_path(folder, task.header["task"])

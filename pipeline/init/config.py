@@ -43,7 +43,12 @@ def init(path: str, output: str | None) -> list[str]:
         )
     found, unread = survey(Path(path))
     if not found:
-        raise UserError(_nothing_to_read(path, unread))
+        what = "; ".join(unread) or "there is nothing in it"
+        raise UserError(
+            f"{path} has no text that a kind of source reads: {what}. Read are "
+            f"{' '.join(KIND_OF_ENDING)} (.xml of Wikipedia dumps), plain or packed (.gz .zst .bz2 "
+            ".xz)"
+        )
     num_tokens = int(sum(source.text_bytes for source in found) // _BYTES_A_TOKEN)
     network = _TABLES["networks"][_network(_languages(found), num_tokens)]
     text = _config(name, target, found, num_tokens, network)
@@ -63,15 +68,6 @@ def init(path: str, output: str | None) -> list[str]:
         f"in all {_about(num_tokens)} tokens: {network['why']}",
         f"\nwrote {target}; look at its sources, then: electrify validate {target}",
     ]
-
-
-def _nothing_to_read(path: str, unread: Sequence[str]) -> str:
-    what = "; ".join(unread) or "there is nothing in it"
-    endings = " ".join(KIND_OF_ENDING)
-    return (
-        f"{path} has no text that a kind of source reads: {what}. Read are {endings} (.xml of "
-        "Wikipedia dumps), plain or packed (.gz .zst .bz2 .xz)"
-    )
 
 
 def _num_documents(found: Sequence[FoundSource]) -> int:
@@ -139,15 +135,9 @@ def _config(
 
 
 def _comment(text: str, indent: str = "") -> str:
-    start = f"{indent}# "
-    return textwrap.fill(
-        text,
-        100,
-        initial_indent=start,
-        subsequent_indent=start,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    width = 98 - len(indent)
+    lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return textwrap.indent("\n".join(lines), f"{indent}# ")
 
 
 def _about(number: float) -> str:

@@ -71,11 +71,15 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
         raise UserError(f"no file or folder at {root} (relative paths start at {Path.cwd()})")
     sizes = {root: root.stat().st_size} if root.is_file() else _files_below(root)
     found: list[FoundSource] = []
-    unread = [fault for path in sizes if (fault := fault_of_name(str(path)))]
-    by_ending: dict[str, list[Path]] = {}
+    unread: list[str] = []
+    by_ending: dict[str, list[Path]] = {}  # with that of the packing: ".jsonl.gz"
     for path in sizes:
-        if not fault_of_name(str(path)):
-            by_ending.setdefault(_whole_ending(path), []).append(path)
+        packed = path.suffix if packing(path.name) else ""
+        if fault := fault_of_name(str(path)):
+            unread.append(fault)
+        else:
+            ending = Path(path.name.removesuffix(packed)).suffix + packed
+            by_ending.setdefault(ending, []).append(path)
     for ending, paths in by_ending.items():
         if text_ending(str(paths[0])) in KIND_OF_ENDING:
             sources, reasons = _sources_of(root, ending, {path: sizes[path] for path in paths})
@@ -99,12 +103,6 @@ def _files_below(folder: Path) -> dict[Path, int]:
     return {path: num_bytes for path, num_bytes in files.items() if num_bytes}
 
 
-def _whole_ending(path: Path) -> str:
-    """As the name has it, with that of its packing: ".jsonl.gz"."""
-    packed = path.suffix if packing(path.name) else ""
-    return Path(path.name.removesuffix(packed)).suffix + packed
-
-
 def _sources_of(
     root: Path, ending: str, sizes: Mapping[Path, int]
 ) -> tuple[list[FoundSource], list[str]]:
@@ -117,8 +115,11 @@ def _sources_of(
     }
     parts = {_pattern(root, ending, paths): paths}
     if not _agree(samples.values()) and len(paths) > 1:
-        children = _children(root, ending, paths)
-        parts = children if len(children) <= _MAX_SPLIT else parts
+        # by the file or folder right below the root in which they stand
+        by_name = itertools.groupby(paths, key=lambda path: path.relative_to(root).parts[0])
+        children = [(root / name, list(below)) for name, below in by_name]
+        if len(children) <= _MAX_SPLIT:
+            parts = {_pattern(child, ending, below): below for child, below in children}
     found: list[FoundSource] = []
     unread: list[str] = []
     for pattern, members in parts.items():
@@ -140,13 +141,6 @@ def _pattern(folder: Path, ending: str, paths: Sequence[Path]) -> str:
         return str(paths[0])
     is_flat = all(path.parent == folder for path in paths)
     return f"{glob.escape(str(folder))}/{'' if is_flat else '**/'}*{ending}"
-
-
-def _children(root: Path, ending: str, paths: Sequence[Path]) -> dict[str, list[Path]]:
-    """Paths by the file or folder right below the root in which they stand."""
-    names = itertools.groupby(paths, key=lambda path: path.relative_to(root).parts[0])
-    members = [(root / name, list(of_name)) for name, of_name in names]
-    return {_pattern(child, ending, below): below for child, below in members}
 
 
 def _spread(items: Sequence[T], most: int) -> list[T]:
@@ -228,7 +222,12 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> F
     texts = [document.text for document in documents]
     if not any(map(str.strip, texts)):
         return faults[0].detail if faults else "no text in it"
-    language_bytes = _language_bytes(_spread(texts, num_judged))
+    language_bytes: Counter[str] = Counter()
+    for text in _spread(texts, num_judged):
+        head = text[:_JUDGED_CHARACTERS]
+        # a model has codes of its own for some languages, which no config may name
+        if (code := main_language(head)) and _is_language(code):
+            language_bytes[code] += len(head.encode("utf-8", "replace"))
     language = max(language_bytes, key=language_bytes.__getitem__, default="en")
     return FoundSource(
         source.model_copy(update={"language": language}),
@@ -242,9 +241,6 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> F
     )
 
 
-_Rows = list[dict[str, Any]]  # of the head of a file, of kinds that have fields
-
-
 def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, ...]] | str:
     """A source for a file, and the names of its fields; or why there is none."""
     kind = KIND_OF_ENDING[text_ending(file.path)]
@@ -252,7 +248,7 @@ def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, .
     if kind == "wikipedia" and b"<mediawiki" not in raw_head:
         return "XML, but no dump of Wikipedia: write its text out, one JSON object a line"
     options: dict[str, Any] = {}
-    rows: _Rows = []
+    rows: list[dict[str, Any]] = []  # of kinds that have fields
     if kind == "parquet":
         rows = _parquet_rows(file)
     elif kind not in ("wikipedia", "wet"):
@@ -262,7 +258,11 @@ def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, .
         kind = _kind_of_text(kind, text)
         options["encoding"] = encoding
         if kind == "text":
-            options["document"] = "file" if is_document else _text_document(text)
+            # blocks where blank lines stand often enough, else lines
+            whole = text.replace("\r\n", "\n").strip()
+            num_blocks = len(re.findall(r"\n[ \t]*\n\s*", whole)) + 1
+            has_blocks = 1 < num_blocks >= whole.count("\n") / _LINES_A_BLOCK
+            options["document"] = "file" if is_document else "block" if has_blocks else "line"
         elif kind == "jsonl":
             values, is_one = head_values(head)
             rows = [value for value in values if isinstance(value, dict)]
@@ -310,14 +310,7 @@ def _which_row(path: str, rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def _text_document(text: str) -> str:
-    """Blocks where blank lines stand often enough, else lines."""
-    text = text.replace("\r\n", "\n").strip()
-    num_blocks = len(re.findall(r"\n[ \t]*\n\s*", text)) + 1
-    return "block" if 1 < num_blocks >= text.count("\n") / _LINES_A_BLOCK else "line"
-
-
-def _parquet_rows(file: InputFile) -> _Rows:
+def _parquet_rows(file: InputFile) -> list[dict[str, Any]]:
     """The texts of the first rows: not each value of another type has one in Python, as far dates.
 
     Of the other columns only the names.
@@ -358,17 +351,7 @@ def _read_head(file: InputFile, source: Source) -> tuple[list[Raw], list[Fault],
     return documents, faults, 1.0 if is_whole else max(1.0, file.num_bytes / full)
 
 
-def _language_bytes(texts: Iterable[str]) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for text in texts:
-        head = text[:_JUDGED_CHARACTERS]
-        if code := main_language(head):
-            found[code] += len(head.encode("utf-8", "replace"))
-    return {code: num_bytes for code, num_bytes in found.items() if _is_language(code)}
-
-
 def _is_language(code: str) -> bool:
-    """Whether a config may name it: a model has codes of its own for some languages."""
     try:
         return check_language(code) == code
     except ValueError:

@@ -103,13 +103,8 @@ def _languages(page: Page, report: Report) -> None:
         series = {name: [row[f"{what}_{name}"] for row in rows] for name in ("in", "kept")}
         page.bar_plot(f"{what.capitalize()} by language", labels, series, what)
     headers = ("language", "documents in", "kept", "characters in", "kept", "characters kept, %")
-    page.table(
-        headers,
-        [
-            (*r.values(), round(100 * r["characters_kept"] / max(1, r["characters_in"]), 1))
-            for r in rows
-        ],
-    )
+    percents = [round(100 * r["characters_kept"] / max(1, r["characters_in"]), 1) for r in rows]
+    page.table(headers, [(*r.values(), p) for r, p in zip(rows, percents, strict=True)])
 
 
 def _lengths(page: Page, report: Report) -> None:
@@ -166,19 +161,12 @@ def _clusters(page: Page, report: Report) -> None:
         return
     labels, series = cluster_ranges(rows)
     page.bar_plot("Sets by number of documents", labels, series, "sets")
-    page.table(
-        ("kind", "sets", "documents", "largest"),
-        [
-            (
-                kind,
-                sum(row["clusters"] for row in of_kind),
-                sum(row["clusters"] * row["documents"] for row in of_kind),
-                of_kind[-1]["documents"],
-            )
-            for kind in series
-            for of_kind in [[row for row in rows if row["kind"] == kind]]
-        ],
-    )
+    table = []
+    for kind in series:
+        sizes = [(row["documents"], row["clusters"]) for row in rows if row["kind"] == kind]
+        num_documents = sum(size * num for size, num in sizes)
+        table.append((kind, sum(num for _, num in sizes), num_documents, sizes[-1][0]))
+    page.table(("kind", "sets", "documents", "largest"), table)
 
 
 def cluster_ranges(rows: Rows) -> tuple[list[str], dict[str, list[int]]]:
@@ -235,22 +223,20 @@ def _faults(page: Page, report: Report) -> None:
 
 
 def _samples(page: Page, report: Report) -> None:
-    samples = {
-        name: [
-            (" · ".join(filter(None, (language, source, label))), text)
-            for label, language, source, text in rows
-        ]
-        for name, rows in report["samples"].items()
-    }
+    samples = report["samples"]
     rules = sorted(name for name in samples if name.startswith(RULE))
     reasons = sorted(samples.keys() - {*rules, "kept"})
     page.paragraph("Chosen by a hash of where the document stood, sources and languages in turn.")
-    for name in [name for name in ("kept", *reasons) if name in samples]:
-        page.text_samples(name, samples[name])
-    if rules:
-        page.paragraph("Before and after, round the first change that a rule made in a document.")
-    for name in rules:
-        page.text_samples(name.removeprefix(RULE), samples[name])
+    for name in (*(["kept"] if "kept" in samples else []), *reasons, *rules):
+        if rules and name == rules[0]:
+            page.paragraph(
+                "Before and after, round the first change that a rule made in a document."
+            )
+        shown = [
+            (" · ".join(filter(None, (language, source, label))), text)
+            for label, language, source, text in samples[name]
+        ]
+        page.text_samples(name.removeprefix(RULE), shown)
 
 
 def _values(rows: Rows) -> list[tuple[object, ...]]:
