@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pipeline.rules.data import read_table
+from pipeline.rules.data import fill, read_table
 
 
 def key(line: str) -> str:
@@ -48,9 +48,7 @@ class _Notice(NamedTuple):
 
 
 def _pattern(alternatives: Iterable[str]) -> re.Pattern[str]:
-    pattern = "|".join(alternatives)
-    for part in reversed(_TABLE["parts"]):  # a part may hold those above it
-        pattern = pattern.replace(f"<{part}>", _TABLE["parts"][part])
+    pattern = fill("|".join(alternatives), _TABLE["parts"])
     return re.compile(rf"(?:{pattern})[.。!]?\s*", re.IGNORECASE)
 
 
