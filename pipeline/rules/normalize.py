@@ -113,7 +113,9 @@ def clean_text(
                 text, unchanged = changed, 0
             elif unchanged == len(chosen):
                 break
-    names = dict.fromkeys(name for name, _ in chosen) if altered else ()
+    if len(altered) < 2:
+        return Cleaned(text, tuple(altered))
+    names = dict.fromkeys(name for name, _ in chosen)
     return Cleaned(text, tuple(name for name in names if name in altered))
 
 

@@ -10,6 +10,7 @@ from pipeline.rules.normalize import MAX_ROUNDS, clean_text, rules_for
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import (
     Drop,
+    bounds_of,
     has_no_letters,
     limits_for,
     quality,
@@ -42,7 +43,8 @@ class DocumentRules:
             (rules.remove_foreign_lines, "foreign_lines_removed", remove_foreign_lines),
         ]
         self._line_rules = tuple((name, rule) for wanted, name, rule in line_rules if wanted)
-        self._limits = limits_for(source.language, source.profile, rules.quality)
+        limits = limits_for(source.language, source.profile, rules.quality)
+        self._bounds = bounds_of(limits)
 
     def clean(self, text: str) -> Outcome:
         """To a fixed point: a line that goes may leave blanks, or bring digits together.
@@ -82,5 +84,5 @@ class DocumentRules:
             too_short(text, self._rules.min_characters)
             or has_no_letters(text)
             or foreign_language(text, language, self._rules.min_language_fraction)
-            or quality(text, language, self._limits)
+            or quality(text, language, self._bounds)
         )

@@ -8,9 +8,9 @@ language without spaces; what depends on where lines are wrapped is tuned again 
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +54,7 @@ _END = (  # behind its first character, for which a search leaps
 )
 _SENTENCE_END = re.compile(f"[.!?…{_WIDE_ENDS}](?:{_END})")
 _KOREAN_SENTENCE_END = re.compile(f"[.!?…다요까죠{_WIDE_ENDS}](?:{_END}|(?<=[다요까죠])(?!\\S))")
+_POWERS = np.cumprod(np.full(64, 0x9E3779B97F4A7C15, dtype=np.uint64))
 _MIN_LETTERS = 20  # of which the share of a script says something
 
 
@@ -125,68 +126,73 @@ def _changed(web: Mapping[str, float], profile: Mapping[str, Any]) -> dict[str, 
     return {n: limit for n, limit in limits.items() if n != "min_particles" or n in web}
 
 
-# How much of a text repeats itself, from hashes of its words: numpy, no dictionary of n-grams.
+class Runs:
+    """How much of a text repeats itself, from hashes of its words: no dictionary of n-grams."""
 
+    def __init__(self, keys: NDArray[np.uint64], lengths: NDArray[np.int64]) -> None:
+        mixed = keys * np.uint64(0xBF58476D1CE4E5B9)
+        self._keys, self._lengths = mixed ^ (mixed >> np.uint64(31)), lengths
+        self._size, self._hashes = 0, np.zeros(len(keys), dtype=np.uint64)
 
-def grams(keys: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
-    """A hash of every run of `size` units: sum of key_i * odd^i modulo 2^64, mixed."""
-    powers = np.cumprod(np.full(size, 0x9E3779B97F4A7C15, dtype=np.uint64))
-    mixed = keys * np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(31)
-    num = len(keys) - size + 1
-    hashes: NDArray[np.uint64] = mixed[:num] * powers[0]
-    for index in range(1, size):
-        hashes += mixed[index : index + num] * powers[index]
-    return hashes
+    def hashes(self, size: int) -> NDArray[np.uint64]:
+        """Of every run of `size` units: sum of key_i * odd^i modulo 2^64, from that of the runs
+        that were asked for before, if they are shorter."""
+        if size < self._size:
+            self._size, self._hashes = 0, np.zeros(len(self._keys), dtype=np.uint64)
+        num = len(self._keys) - size + 1
+        hashes = self._hashes[:num].copy()
+        for index in range(self._size, size):
+            hashes += self._keys[index : index + num] * _POWERS[index]
+        self._size, self._hashes = size, hashes
+        return hashes
 
+    def repeated_fraction(self, size: int) -> float:
+        """Fraction of the characters that lie in a run of `size` units that stood earlier.
 
-def repeated_fraction(keys: NDArray[np.uint64], lengths: NDArray[np.int64], size: int) -> float:
-    """Fraction of the characters that lie in a run of `size` units that stood earlier in the text.
+        Never more for a larger size: a repeated long run is made of repeated short ones.
+        """
+        if len(self._keys) <= size:
+            return 0.0
+        hashes = self.hashes(size)
+        chosen = _not_alone(hashes)
+        ordered = np.sort(hashes[chosen])  # 5 times faster than argsort
+        repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+        if not len(repeated):
+            return 0.0
+        at = np.minimum(np.searchsorted(repeated, hashes[chosen]), len(repeated) - 1)
+        places = chosen[repeated[at] == hashes[chosen]]
+        order = places[np.argsort(hashes[places], kind="stable")]
+        again = order[1:][hashes[order[1:]] == hashes[order[:-1]]]
+        # +1 where a repeated run starts, -1 behind it: inside is where the sum is positive
+        edges = np.bincount(again, minlength=len(self._keys) + 1)
+        edges -= np.bincount(again + size, minlength=len(self._keys) + 1)
+        inside = np.cumsum(edges)[:-1] > 0
+        return float(self._lengths[inside].sum() / self._lengths.sum())
 
-    Never more for a larger size: a repeated long run is made of repeated short ones.
-    """
-    if len(keys) <= size:
-        return 0.0
-    hashes = grams(keys, size)
-    chosen = _not_alone(hashes)
-    ordered = np.sort(hashes[chosen])  # 5 times faster than argsort
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-    if not len(repeated):
-        return 0.0
-    at = np.minimum(np.searchsorted(repeated, hashes[chosen]), len(repeated) - 1)
-    places = chosen[repeated[at] == hashes[chosen]]
-    order = places[np.argsort(hashes[places], kind="stable")]
-    again = order[1:][hashes[order[1:]] == hashes[order[:-1]]]
-    # +1 where a repeated run starts, -1 behind it: inside is where the sum is positive
-    edges = np.bincount(again, minlength=len(keys) + 1)
-    edges -= np.bincount(again + size, minlength=len(keys) + 1)
-    inside = np.cumsum(edges)[:-1] > 0
-    return float(lengths[inside].sum() / lengths.sum())
+    def top_fraction(self, size: int) -> float:
+        """Fraction of the characters in the most frequent run of `size` units, or the longest of
+        them.
 
-
-def top_fraction(keys: NDArray[np.uint64], lengths: NDArray[np.int64], size: int) -> float:
-    """Fraction of the characters in the most frequent run of `size` units; the longest of a tie.
-
-    Overlapping runs count as often as they stand, as with Gopher; 0 if none stands twice.
-    """
-    if len(keys) <= size:
-        return 0.0
-    hashes = grams(keys, size)
-    ordered = np.sort(hashes[_not_alone(hashes)])
-    if not len(ordered):
-        return 0.0
-    edges = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-    starts = np.concatenate(([0], edges))
-    counts = np.concatenate((edges, [len(ordered)])) - starts
-    highest = int(counts.max())
-    if highest == 1:
-        return 0.0
-    most = ordered[starts[counts == highest]]
-    at = np.minimum(np.searchsorted(most, hashes), len(most) - 1)
-    places = np.flatnonzero(most[at] == hashes)
-    ends = np.cumsum(lengths)
-    longest = int((ends[places + size - 1] - ends[places] + lengths[places]).max())
-    return min(1.0, longest * highest / int(ends[-1]))
+        Overlapping runs count as often as they stand, as with Gopher; 0 if none stands twice.
+        """
+        if len(self._keys) <= size:
+            return 0.0
+        hashes = self.hashes(size)
+        ordered = np.sort(hashes[_not_alone(hashes)])
+        if not len(ordered):
+            return 0.0
+        edges = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+        starts = np.concatenate(([0], edges))
+        counts = np.concatenate((edges, [len(ordered)])) - starts
+        highest = int(counts.max())
+        if highest == 1:
+            return 0.0
+        most = ordered[starts[counts == highest]]
+        at = np.minimum(np.searchsorted(most, hashes), len(most) - 1)
+        places = np.flatnonzero(most[at] == hashes)
+        ends = np.cumsum(self._lengths)
+        longest = int((ends[places + size - 1] - ends[places] + self._lengths[places]).max())
+        return min(1.0, longest * highest / int(ends[-1]))
 
 
 def _not_alone(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -209,9 +215,13 @@ class Statistics:
         self.text, self.language = text, language
         self.has_spaces = has_spaces(language)
         self.pieces = text.split()  # between spaces, also in a language without them
-        self.num_characters = len("".join(self.pieces))  # that are no white space
         # in a language without spaces two characters are taken for a word
         self.num_words = len(self.pieces) if self.has_spaces else self.num_characters / 2
+
+    @cached_property
+    def num_characters(self) -> int:
+        """Characters that are no white space."""
+        return len("".join(self.pieces))
 
     @cached_property
     def lines(self) -> list[str]:
@@ -222,35 +232,32 @@ class Statistics:
         return np.fromiter(map(len, self.pieces), np.int64, len(self.pieces))
 
     @cached_property
-    def units(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """Hash and length of each word; in a language without spaces, of each character."""
+    def runs(self) -> Runs:
+        """Runs of words; in a language without spaces, of characters."""
         if not self.has_spaces:
             points = codes("".join(self.pieces)).astype(np.uint64)
-            return points, np.ones(len(points), dtype=np.int64)
+            return Runs(points, np.ones(len(points), dtype=np.int64))
         # Python's string hash differs from run to run; only whether two are equal is looked at
         hashes = np.fromiter(map(hash, self.pieces), np.int64, len(self.pieces))
-        return hashes.view(np.uint64), self.lengths
+        return Runs(hashes.view(np.uint64), self.lengths)
 
-    def value(self, name: str) -> float | None:
-        """The statistic of this name."""
-        kind, _, run = name.rpartition("_")
-        if not run.endswith("gram"):
-            value: float | None = getattr(self, name)()
-            return value
-        num_words = int(run.removesuffix("gram"))
-        if kind == "top":
-            return top_fraction(*self.units, num_words if self.has_spaces else 2 * num_words)
-        # a longer run that stands twice is made of runs of five words that do
-        return self._duplicate_5gram and self._duplicate_gram(num_words)
+    def top_gram(self, num_words: int) -> float:
+        return self.runs.top_fraction(num_words if self.has_spaces else 2 * num_words)
+
+    def duplicate_gram(self, num_words: int) -> float:
+        """A longer run that stands twice is made of runs of five words that do."""
+        if num_words == 5 or not self._duplicate_5gram:
+            return self._duplicate_5gram
+        return self._repeated(num_words)
 
     @cached_property
     def _duplicate_5gram(self) -> float:
-        return self._duplicate_gram(5)
+        return self._repeated(5)
 
-    def _duplicate_gram(self, num_words: int) -> float:
+    def _repeated(self, num_words: int) -> float:
         """Without spaces three characters a word: runs of them begin within words, too, so that
         short ones repeat in any good text."""
-        return repeated_fraction(*self.units, num_words if self.has_spaces else 3 * num_words)
+        return self.runs.repeated_fraction(num_words if self.has_spaces else 3 * num_words)
 
     def words(self) -> float:
         return self.num_words
@@ -280,7 +287,8 @@ class Statistics:
         if not self.has_spaces:
             symbols = len(_NEITHER.findall(self.text))
             return 1.0 - symbols / (self.num_characters or 1)
-        without = sum(not (word.isalpha() or _LETTER.search(word)) for word in self.pieces)
+        others = [word for word in self.pieces if not word.isalpha()]
+        without = sum(1 for word in others if not _LETTER.search(word))
         return 1.0 - without / (len(self.pieces) or 1)
 
     def symbols_per_word(self) -> float:
@@ -348,17 +356,39 @@ def _duplicates(pieces: Sequence[str]) -> float:
     return 1.0 - len(set(pieces)) / (len(pieces) or 1)
 
 
+Statistic = Callable[[Statistics], float | None]
+
+
 class Rule(NamedTuple):
     """A statistic against one limit; not asked of a text with less than so many words and lines."""
 
     limit: str  # field of QualityLimits; its first letters say which side is bad
     reason: str
-    num_words: int = 0
-    num_lines: int = 0
-    statistic: str = ""  # left out: as the limit, without `min_` or `max_`
+    statistic: Statistic
+    num_words: int
+    num_lines: int
 
 
-RULES = [Rule(**row) for row in _RULES["rules"]]
+def _rule(
+    limit: str, reason: str, statistic: str = "", num_words: int = 0, num_lines: int = 0
+) -> Rule:
+    name = statistic or limit[4:]  # without `min_` or `max_`
+    kind, _, run = name.rpartition("_")
+    if run.endswith("gram"):
+        num = int(run.removesuffix("gram"))
+        of_run = partial(getattr(Statistics, f"{kind}_gram"), num_words=num)
+        return Rule(limit, reason, of_run, num_words, num_lines)
+    return Rule(limit, reason, getattr(Statistics, name), num_words, num_lines)
+
+
+RULES = [_rule(**row) for row in _RULES["rules"]]
+Bounds = Sequence[tuple[Rule, float]]
+
+
+def bounds_of(limits: QualityLimits) -> Bounds:
+    """The rules that have a limit, with it."""
+    bounds = [(rule, getattr(limits, rule.limit)) for rule in RULES]
+    return [(rule, limit) for rule, limit in bounds if limit is not None]
 
 
 def has_no_letters(text: str) -> Drop | None:
@@ -368,18 +398,15 @@ def has_no_letters(text: str) -> Drop | None:
     return Drop("no_letters", f"{len(text)} characters, no letter")
 
 
-def quality(text: str, language: str, limits: QualityLimits) -> Drop | None:
+def quality(text: str, language: str, bounds: Bounds) -> Drop | None:
     """Drop a text that breaks a limit; the first one, with the value and the limit."""
-    limited = [
-        (rule, limit) for rule in RULES if (limit := getattr(limits, rule.limit)) is not None
-    ]
-    if not limited:
+    if not bounds:
         return None
     statistics = Statistics(text, language)
-    for rule, limit in limited:
+    for rule, limit in bounds:
         if rule.num_words > statistics.num_words or rule.num_lines > len(statistics.lines):
             continue
-        value = statistics.value(rule.statistic or rule.limit[4:])
+        value = rule.statistic(statistics)
         if value is not None and (value < limit if rule.limit[:3] == "min" else value > limit):
             return Drop(rule.reason, f"{value:.4g}; {rule.limit} = {limit:g}")
     return None

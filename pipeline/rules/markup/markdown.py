@@ -163,8 +163,10 @@ def remove_markdown(text: str) -> str:
     if "`" in text and "```json" in text:
         text = _RE["json_block"].sub("", text)
     for marks, pattern, words in _DIALECTS:  # macros become what they show; the rest goes
-        if any(mark in text for mark in marks):
-            text = pattern.sub(words, text)
+        for mark in marks:
+            if mark in text:
+                text = pattern.sub(words, text)
+                break
     if "|" in text and any(edge in text for edge in ("-|", "- |", ":|", ": |")):
         text = _RE["open_table"].sub(_cells, text)
     text = _remove_line_marks(text)

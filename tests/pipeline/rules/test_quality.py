@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from electrify.config.clean import CleanConfig, LanguageRules, Profile, QualityLimits, Source
 from pipeline.rules.quality import (
     Statistics,
+    bounds_of,
     has_no_letters,
     limits_for,
     quality,
-    repeated_fraction,
-    top_fraction,
 )
 from pipeline.rules.scripts import has_spaces
 from tests.pipeline.cases import read_cases
@@ -32,8 +31,12 @@ def _runs(words, size):
     return [tuple(words[i : i + size]) for i in range(len(words) - size + 1)]
 
 
-def _keys(words):
-    return Statistics(" ".join(words), "en").units
+def _runs_of(words):
+    return Statistics(" ".join(words), "en").runs
+
+
+def _drop(text, language, profile="web"):
+    return quality(text, language, bounds_of(limits_for(language, profile)))
 
 
 @given(_WORDS, st.integers(1, 6))
@@ -47,7 +50,7 @@ def test_repeated_fraction_is_that_of_a_set_of_runs(words, size):
         seen.add(run)
     total = sum(map(len, words)) or 1
     expected = sum(len(word) for word, is_in in zip(words, inside, strict=True) if is_in) / total
-    assert repeated_fraction(*_keys(words), size) == pytest.approx(expected)
+    assert _runs_of(words).repeated_fraction(size) == pytest.approx(expected)
 
 
 @given(_WORDS, st.integers(1, 6))
@@ -57,14 +60,14 @@ def test_top_fraction_is_that_of_a_counter(words, size):
     highest = max(counts.values(), default=0)
     longest = max((sum(map(len, run)) for run, n in counts.items() if n == highest), default=0)
     expected = min(1.0, longest * highest / sum(map(len, words))) if highest > 1 else 0.0
-    assert top_fraction(*_keys(words), size) == pytest.approx(expected)
+    assert _runs_of(words).top_fraction(size) == pytest.approx(expected)
 
 
 @given(st.text(max_size=200), st.sampled_from(["ko", "en", "ja", "th", "ceb"]))
 @settings(max_examples=50)
 def test_no_text_makes_a_rule_fail(text, language):
     for profile in get_args(Profile):
-        quality(text, language, limits_for(language, profile))
+        _drop(text, language, profile)
 
 
 PROSE = CASES["prose"]
@@ -88,12 +91,11 @@ def test_where_the_lines_of_good_text_end_says_nothing(language):
     ]
     if language == "ko":
         texts += [text.replace(".", "") for text in texts]
-    limits = limits_for(language, "web")
     for text in texts:
-        assert quality(text, language, limits) is None
-        assert quality(text.replace("\n", "\n\n"), language, limits) is None
+        assert _drop(text, language) is None
+        assert _drop(text.replace("\n", "\n\n"), language) is None
     for profile in get_args(Profile):
-        assert quality(PROSE[language], language, limits_for(language, profile)) is None
+        assert _drop(PROSE[language], language, profile) is None
 
 
 _NOUNS = CASES["nouns"]
@@ -104,7 +106,7 @@ _NOUNS = CASES["nouns"]
 def test_lists_of_words_are_dropped_however_their_lines_end(language, separator):
     rng = random.Random(0)
     text = separator.join(rng.choices(_NOUNS[language].split(), k=120))
-    assert quality(text, language, limits_for(language, "web")) is not None
+    assert _drop(text, language) is not None
 
 
 def test_the_number_of_a_line_ends_no_sentence():
@@ -142,7 +144,7 @@ def test_the_number_of_a_line_ends_no_sentence():
     ],
 )
 def test_web_pages_that_break_a_rule(reason, language, text):
-    drop = quality(text, language, limits_for(language, "web"))
+    drop = _drop(text, language)
     assert drop is not None
     assert drop.reason == reason
 
