@@ -32,8 +32,7 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from pipeline.decontaminate.index import read_statistics, write_index
 from pipeline.dedup.components import Join, pack_members, star_edges
-from pipeline.dedup.exact import find_duplicates
-from pipeline.dedup.lines import find_repeated_lines
+from pipeline.dedup.exact import find_duplicates, find_repeated_lines
 from pipeline.dedup.near import find_near_duplicates
 from pipeline.dedup.records import NumShards, num_shards
 from pipeline.documents import REMOVED_SCHEMA

@@ -25,8 +25,14 @@ from electrify.storage.folder import Folder
 from electrify.system.outcome import UserError
 from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.dedup.components import is_small, pack_bands, unpack_members
-from pipeline.dedup.exact import pack_hashes, text_hash, without_case
-from pipeline.dedup.lines import LineCounter, remove_repeated_lines, unpack_quotas
+from pipeline.dedup.exact import (
+    LineCounter,
+    pack_hashes,
+    remove_repeated_lines,
+    text_hash,
+    unpack_quotas,
+    without_case,
+)
 from pipeline.dedup.minhash import CHARACTERS_AT_ONCE, band_keys, shingle
 from pipeline.dedup.near import Candidate, pack_candidates, part_of, sketch_size
 from pipeline.dedup.records import Clusters, NumShards, unpack_clusters
