@@ -1,4 +1,4 @@
-"""What was counted while cleaning, and a few texts of each kind for a reader: each group of files
+"""What was counted while cleaning, and a few texts of each kind for a reader: each batch
 counts and chooses for itself, then all are added.
 
 Counts are rows of tables with names for their columns (`TABLES`). A report groups these rows.
