@@ -166,8 +166,8 @@ def _compare(
 ) -> Iterator[Any]:
     """(output, b""); "bands": (shard, (batch, packed keys))."""
     batch, by_kind = answers
-    told = by_kind["duplicates"], by_kind["quotas"]
-    compare = partial(compare_batch, batch, *told, config, work, shards)
+    changes = by_kind["duplicates"], by_kind["quotas"]
+    compare = partial(compare_batch, batch, *changes, config, work, shards)
     for bands in once(work, f"bands-{batch:010d}", compare):
         for shard, packed in bands:
             yield beam.pvalue.TaggedOutput("bands", (shard, (batch, packed)))
@@ -180,8 +180,8 @@ def _sketch(
     """(shard, (batch, packed sketches)) of the members of components."""
     batch, packed = members
     for sketches in sketch_batch(batch, packed, config, work, shards):
-        for shard, of_shard in pack_for_shards(sketches, work):
-            yield shard, (batch, of_shard)
+        for shard, array in pack_for_shards(sketches, work):
+            yield shard, (batch, array)
 
 
 def _by_output(batches: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:

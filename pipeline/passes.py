@@ -90,8 +90,8 @@ def clean_files(
         num_characters += len(row["text"])
         return index
 
-    for index, (_, of_batch) in enumerate(groupby(rows, index_of)):
-        yield from _clean_batch(batch_number(files.index, index), of_batch, config, work, shards)
+    for index, (_, batch_rows) in enumerate(groupby(rows, index_of)):
+        yield from _clean_batch(batch_number(files.index, index), batch_rows, config, work, shards)
     write_tally(work, "read", files.index, tally)
 
 
@@ -105,10 +105,10 @@ def _clean_batch(
             parts.write(row)
             if row["reason"] is None:
                 folded = without_case(row["text"])
-                hashes += (of_text := text_hash(folded))
+                hashes += (digest := text_hash(folded))
                 ranks.append(row["rank"])
                 if config.line_dedup.enabled:
-                    number = _number(of_text, row["rank"], config.exact_dedup)
+                    number = _number(digest, row["rank"], config.exact_dedup)
                     lines.add(row["text"], folded, number)
     texts = pack_hashes(hashes, ranks, shards.texts) if config.exact_dedup else {}
     return texts, lines.pack(shards.lines)
@@ -133,8 +133,7 @@ class _FileCleaner:
     def rows(self) -> Iterator[Row]:
         counts = {"documents": 0, "malformed": 0}
         for item in read_file(self.file, self.source, self.config.max_line_bytes):
-            is_fault = isinstance(item, Fault)
-            counts["malformed" if is_fault else "documents"] += 1
+            counts["malformed" if isinstance(item, Fault) else "documents"] += 1
             yield self._malformed(item) if isinstance(item, Fault) else self._cleaned(item)
         self.tally.files.append({"path": self.file.shown_path} | counts)
 
@@ -283,15 +282,15 @@ def _remove_lines(
 
 
 def _decontaminate(rows: Sequence[Row], index: BenchmarkIndex, tally: Tally) -> None:
-    decontaminated = index.decontaminate_all([row["text"] for row in rows])
-    for row, of_row in zip(rows, decontaminated, strict=True):
-        if of_row.matches:
-            tally.add_decontaminated(of_row, row["language"])
-        if of_row.drop is not None:
-            detail = mask_pii(of_row.drop.detail, row["language"])[0]
-            _mark(row, replace(of_row.drop, detail=detail))
-        elif of_row.text != row["text"]:
-            _alter(row, "contamination_removed", of_row.text, of_row.num_lines_removed, tally)
+    results = index.decontaminate_all([row["text"] for row in rows])
+    for row, result in zip(rows, results, strict=True):
+        if result.matches:
+            tally.add_decontaminated(result, row["language"])
+        if result.drop is not None:
+            detail = mask_pii(result.drop.detail, row["language"])[0]
+            _mark(row, replace(result.drop, detail=detail))
+        elif result.text != row["text"]:
+            _alter(row, "contamination_removed", result.text, result.num_lines_removed, tally)
 
 
 @lru_cache(maxsize=1)

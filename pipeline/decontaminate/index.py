@@ -203,8 +203,8 @@ def in_bitmap(bitmap: NDArray[np.uint8], keys: Keys) -> NDArray[np.int64]:
     """Positions of the keys whose bit is set."""
     num_bits = len(bitmap).bit_length() + 2
     places = keys >> np.uint64(64 - num_bits)
-    found = bitmap[places >> np.uint64(3)] >> (places & np.uint64(7)).astype(np.uint8)
-    return np.flatnonzero(found & 1)
+    bits = bitmap[places >> np.uint64(3)] >> (places & np.uint64(7)).astype(np.uint8)
+    return np.flatnonzero(bits & 1)
 
 
 def read_letters(text: str) -> tuple[Letters, Ints]:
@@ -229,14 +229,14 @@ def _compose(text: str) -> tuple[str, Ints | None]:
     pieces: list[str] = []
     origins: list[Ints] = []
     end = 0
-    for found in _TOGETHER.finditer(text):
-        inner = found[0]
+    for match in _TOGETHER.finditer(text):
+        inner = match[0]
         if inner.startswith("&"):
             inner = html.unescape(inner.replace("&amp;", "&"))
-        pieces += [text[end : found.start()], unicodedata.normalize("NFKC", inner)]
-        origins.append(np.arange(end, found.start()))
-        origins.append(np.full(len(pieces[-1]), found.start()))
-        end = found.end()
+        pieces += [text[end : match.start()], unicodedata.normalize("NFKC", inner)]
+        origins.append(np.arange(end, match.start()))
+        origins.append(np.full(len(pieces[-1]), match.start()))
+        end = match.end()
     return "".join([*pieces, text[end:]]), np.concatenate([*origins, np.arange(end, len(text))])
 
 

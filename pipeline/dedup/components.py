@@ -44,8 +44,8 @@ def pack_bands(
         takes_part = ~is_small if band else np.ones_like(is_small)
         records = np.empty(takes_part.sum(), dtype=_KEYED)
         records["key"], records["row"] = keys[takes_part, band], rows[takes_part]
-        of_band = pack_by(records, shard_of(records["key"], num_shards))
-        packed |= {band * num_shards + shard: of_shard for shard, of_shard in of_band.items()}
+        by_shard = pack_by(records, shard_of(records["key"], num_shards))
+        packed |= {band * num_shards + shard: array for shard, array in by_shard.items()}
     return packed
 
 

@@ -75,7 +75,7 @@ def pack_candidates(candidates: Sequence[Candidate], num_shards: int) -> dict[in
     by_shard: defaultdict[int, list[Candidate]] = defaultdict(list)
     for shard, candidate in zip(shards, candidates, strict=True):
         by_shard[shard].append(candidate)
-    return {shard: _pack(of_shard) for shard, of_shard in sorted(by_shard.items())}
+    return {shard: _pack(members) for shard, members in sorted(by_shard.items())}
 
 
 def _pack(candidates: Sequence[Candidate]) -> bytes:
@@ -188,8 +188,8 @@ class _Kept:
         if self._is_small:
             return
         for key in enumerate(candidate.bands.tolist()):
-            if len(of_band := self._by_band[key]) < MAX_COMPARED:
-                of_band.append(place)
+            if len(places := self._by_band[key]) < MAX_COMPARED:
+                places.append(place)
 
     def nearest(self, candidate: Candidate) -> list[int]:
         """Places of those to compare with, of most shared bands first, then longest first."""

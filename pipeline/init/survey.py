@@ -70,7 +70,7 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
     if not root.exists():
         raise UserError(f"no file or folder at {root} (relative paths start at {Path.cwd()})")
     sizes = {root: root.stat().st_size} if root.is_file() else _files_below(root)
-    found: list[FoundSource] = []
+    found_sources: list[FoundSource] = []
     unread: list[str] = []
     by_ending: dict[str, list[Path]] = {}  # with that of the packing: ".jsonl.gz"
     for path in sizes:
@@ -83,14 +83,14 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
     for ending, paths in by_ending.items():
         if text_ending(str(paths[0])) in KIND_OF_ENDING:
             sources, reasons = _sources_of(root, ending, {path: sizes[path] for path in paths})
-            found += sources
+            found_sources += sources
             unread += reasons
         else:
             advice = (UNREAD | REFUSED).get(
                 text_ending(str(paths[0])), "unknown to every kind of source"
             )
             unread.append(f"{len(paths):,} {ending or 'without an ending'}: {advice}")
-    return found, unread
+    return found_sources, unread
 
 
 def _files_below(folder: Path) -> dict[Path, int]:
@@ -120,7 +120,7 @@ def _sources_of(
         children = [(root / name, list(below)) for name, below in by_name]
         if len(children) <= _MAX_SPLIT:
             parts = {_pattern(child, ending, below): below for child, below in children}
-    found: list[FoundSource] = []
+    sources: list[FoundSource] = []
     unread: list[str] = []
     for pattern, members in parts.items():
         heads = [samples[path] for path in members if path in samples] or [
@@ -131,8 +131,8 @@ def _sources_of(
         if good := [head for head in heads if isinstance(head, FoundSource)]:
             num_bytes = sum(sizes[path] for path in members)
             name = root.stem if is_many else None
-            found.append(_joined(good, pattern, len(members), num_bytes, name))
-    return found, unread
+            sources.append(_joined(good, pattern, len(members), num_bytes, name))
+    return sources, unread
 
 
 def _pattern(folder: Path, ending: str, paths: Sequence[Path]) -> str:

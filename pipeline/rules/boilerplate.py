@@ -106,17 +106,18 @@ def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
 
 def _is_notice(line: str, notices: tuple[_Notice, ...], phrases: frozenset[str]) -> bool:
     lower = line.lower()
-    held = [notice for notice in notices if any(word in lower for word in notice.words)]
-    if not held:
+    possible = [notice for notice in notices if any(word in lower for word in notice.words)]
+    if not possible:
         return False
     words = line.strip(_FRAME)
-    if any(notice.sentences.fullmatch(words) for notice in held):
+    if any(notice.sentences.fullmatch(words) for notice in possible):
         return True
     sentences = [part for part in _SENTENCE_END.split(words) if part]
-    if not any(notice.sentences.fullmatch(part) for notice in held for part in sentences):
+    if not any(notice.sentences.fullmatch(part) for notice in possible for part in sentences):
         return False
     return all(
-        key(part.rstrip(".。!")) in phrases or any(notice.beside.fullmatch(part) for notice in held)
+        key(part.rstrip(".。!")) in phrases
+        or any(notice.beside.fullmatch(part) for notice in possible)
         for part in sentences
     )
 

@@ -152,10 +152,10 @@ _CONTROL = re.compile(f"[{ranges_of(TABLE & CONTROL > 0)}]+")
 
 def remove_control_characters(text: str) -> str:
     """Remove control and zero-width characters that are no whitespace."""
-    held = kinds(text)
-    if held & CONTROL:
+    present = kinds(text)
+    if present & CONTROL:
         text = _CONTROL.sub("", text)
-    return _RE["joiners"].sub("", text) if held & JOINER else text
+    return _RE["joiners"].sub("", text) if present & JOINER else text
 
 
 def remove_csv_quotes(text: str) -> str:

@@ -169,10 +169,10 @@ class _Form(NamedTuple):
         """Where it begins; an opening bracket is a part of it if it closes within."""
         usual = r"\(?\+$|\($" if self.kind == "phone" else "$"
         whole, prefix = number.match[0], _search(self.prefix or usual, number.before)
-        found = prefix[0] if prefix else ""
-        if found.startswith("(") and whole.count("(") >= whole.count(")"):
-            found = found[1:]
-        return number.match.start() - len(found)
+        beginning = prefix[0] if prefix else ""
+        if beginning.startswith("(") and whole.count("(") >= whole.count(")"):
+            beginning = beginning[1:]
+        return number.match.start() - len(beginning)
 
 
 @lru_cache(maxsize=64)  # forms ask for the same words
@@ -187,8 +187,8 @@ def _mask_numbers(text: str, starts: Sequence[int], language: str, counts: dict[
         if start < copied or not (match := _ANY_FORM.match(plain, start)):
             continue
         before = (left + plain[max(copied, start - _CONTEXT) : start])[-_CONTEXT:]
-        if found := _number_at(match, before, language):
-            form, number = found
+        if match_form := _number_at(match, before, language):
+            form, number = match_form
             first, end = form.first(number), number.match.end()
             parts += text[copied:first], _count(counts, form.kind)
             left = (left + plain[max(copied, first - _CONTEXT) : first] + parts[-1])[-_CONTEXT:]

@@ -299,10 +299,10 @@ class Statistics:
         """How many different ones stand in the text; None for a language without a list."""
         if characters := FUNCTION_CHARACTERS.get(self.language):
             return sum(character in self.text for character in characters)
-        if not (listed := FUNCTION_WORDS.get(self.language)):
+        if not (function_words := FUNCTION_WORDS.get(self.language)):
             return None
         words = set(self.pieces)
-        return len(listed & words) or len(listed & {word.lower() for word in words})
+        return len(function_words & words) or len(function_words & {word.lower() for word in words})
 
     def particles(self) -> float:
         """Fraction of the Korean words that end in a common josa or eomi."""

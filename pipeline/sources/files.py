@@ -57,13 +57,13 @@ def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
     folder = str(Path.cwd())
     files: list[InputFile] = []
     for source_index, source in enumerate(sources):
-        found = list(_files_of(source, source_index))
-        if len(found) >= 1 << FILE_BITS:
+        parts = list(_files_of(source, source_index))
+        if len(parts) >= 1 << FILE_BITS:
             raise UserError(
-                f"{_where(source, source_index)} has {len(found):,} files or parts; at most "
+                f"{_where(source, source_index)} has {len(parts):,} files or parts; at most "
                 f"{1 << FILE_BITS:,}"
             )
-        files += [replace(f, file_index=index, folder=folder) for index, f in enumerate(found)]
+        files += [replace(f, file_index=index, folder=folder) for index, f in enumerate(parts)]
     return files
 
 
@@ -108,8 +108,8 @@ def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:
     digests: dict[str, set[str]] = {}
     marks = dict.fromkeys((file.path, file.label, file.revision) for file in files if not file.part)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        for (path, _, _), found in zip(marks, threads.map(digest, marks), strict=True):
-            digests.setdefault(path, set()).add(found)
+        for (path, _, _), mark in zip(marks, threads.map(digest, marks), strict=True):
+            digests.setdefault(path, set()).add(mark)
     return {p: digest_of(sorted(of)) if len(of) > 1 else of.pop() for p, of in digests.items()}
 
 
@@ -148,15 +148,15 @@ def _match(path: str, where: str) -> list[tuple[str, int]]:
     try:
         filesystem, pattern = fsspec.core.url_to_fs(path)
         if filesystem.isfile(pattern):  # a name may hold [ or *
-            found = {pattern: filesystem.info(pattern)}
+            infos = {pattern: filesystem.info(pattern)}
         else:
-            found = filesystem.glob(pattern, detail=True)
+            infos = filesystem.glob(pattern, detail=True)
     except Exception as error:  # every file system has error types of its own
         reason = without_secrets(f"{type(error).__name__}: {error}")
         raise UserError(f"{where} cannot be listed: {reason}") from error
     files = {
         name: info
-        for name, info in found.items()
+        for name, info in infos.items()
         if not _is_hidden(name, pattern)
         and (info["type"] == "file" or (info.get("islink") and not filesystem.isdir(name)))
     }

@@ -296,14 +296,14 @@ def take_fields(
     def fault(reason: str, detail: str) -> Fault:
         return Fault(row, reason, detail, source_id=source_id)
 
-    found = list(_values_at(value, keys or (name,)))
+    values = list(_values_at(value, keys or (name,)))
     for field in (thread_name, source.id_field):
         if field is not None and field not in value:
             return fault("missing_field", _missing(field, value))
-    if not found:
+    if not values:
         return fault("missing_field", _missing(name, value))
-    texts = [text for text in found if text is not None]
-    if wrong := [text for text in texts or found if not isinstance(text, str)]:
+    texts = [text for text in values if text is not None]
+    if wrong := [text for text in texts or values if not isinstance(text, str)]:
         return fault("wrong_type", f"field {name!r} is {type(wrong[0]).__name__}, not a string")
     try:
         thread = None if thread_name is None else thread_of(value[thread_name])

@@ -51,9 +51,9 @@ def read_parquet(file: InputFile, source: Source, max_line_bytes: int) -> Iterat
             batch_size=_batch_rows(table.metadata), columns=columns, row_groups=list(groups)
         ):
             values = [_bytes_of(batch.column(batch.schema.get_field_index(c))) for c in columns]
-            for found in zip(*values, strict=True):
+            for cells in zip(*values, strict=True):
                 row += 1
-                record = dict(zip(columns, found, strict=True))
+                record = dict(zip(columns, cells, strict=True))
                 yield _row(row, record, source, max_line_bytes)
 
 

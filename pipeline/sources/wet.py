@@ -48,11 +48,11 @@ def _read_records(stream: BinaryIO, max_line_bytes: int) -> Iterator[Raw | Fault
         line = b"" if not kinds[_TEXT] and row >= _HEAD_RECORDS else _line(stream)
     others = {kind: count for kind, count in kinds.items() if kind != _ABOUT}
     if others and not kinds[_TEXT]:
-        found = ", ".join(f"{count} of kind {kind}" for kind, count in others.items())
+        shown = ", ".join(f"{count} of kind {kind}" for kind, count in others.items())
         yield Fault(
             row + 1,
             "unreadable_file",
-            f"its records are {found}: this is a WARC or WAT file; give the WET file "
+            f"its records are {shown}: this is a WARC or WAT file; give the WET file "
             f"(*.warc.wet.gz), which has the texts in records of kind {_TEXT}",
         )
 

@@ -107,10 +107,10 @@ def _arguments(parts: list[str]) -> dict[str, str]:
 
 
 def _unnamed(arguments: dict[str, str], first: int = 1) -> list[str]:
-    found: list[str] = []
-    while (words := arguments.get(str(first + len(found)))) is not None:
-        found.append(words)
-    return found
+    unnamed: list[str] = []
+    while (words := arguments.get(str(first + len(unnamed)))) is not None:
+        unnamed.append(words)
+    return unnamed
 
 
 def _fill(slot: str, arguments: dict[str, str], language: str) -> str:
