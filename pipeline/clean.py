@@ -226,9 +226,7 @@ def clean(
         pipeline = make_pipeline(config.beam.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
         keep_little_memory()
         with work_folder("clean", config.beam.work_dir, folder, stage.plan) as shared:
-            if benchmark_texts is not None:
-                _write_index(benchmark_texts, shared)
-            _remove_leftovers(shared)
+            _prepare(shared, benchmark_texts)
             build(pipeline, batches, config.clean, shared)
             _run(pipeline, batches, shared)
             tally = _finish(folder, shared, batches, config.clean)
@@ -238,16 +236,14 @@ def clean(
     run_stage(stage, work, overwrite)
 
 
-def _write_index(benchmark_texts: Path, work: Folder) -> None:
-    with work.scratch() as folder:
-        write_index(benchmark_texts, folder / BENCHMARK_INDEX)
-        return_freed_memory()
-        work.publish(folder / BENCHMARK_INDEX)
-
-
-def _remove_leftovers(work: Folder) -> None:
-    """What a stopped attempt has left half done: this one makes it again under other names, or
-    would take it for its own."""
+def _prepare(work: Folder, benchmark_texts: Path | None) -> None:
+    """Write the index of benchmark texts, and remove what a stopped attempt has left half done:
+    this one makes it again under other names, or would take it for its own."""
+    if benchmark_texts is not None:
+        with work.scratch() as folder:
+            write_index(benchmark_texts, folder / BENCHMARK_INDEX)
+            return_freed_memory()
+            work.publish(folder / BENCHMARK_INDEX)
     for name in work.names():
         if _LEFTOVER.match(name):
             work.remove(name)

@@ -356,39 +356,34 @@ def _duplicates(pieces: Sequence[str]) -> float:
     return 1.0 - len(set(pieces)) / (len(pieces) or 1)
 
 
-Statistic = Callable[[Statistics], float | None]
-
-
 class Rule(NamedTuple):
     """A statistic against one limit; not asked of a text with less than so many words and lines."""
 
     limit: str  # field of QualityLimits; its first letters say which side is bad
     reason: str
-    statistic: Statistic
-    num_words: int
-    num_lines: int
+    statistic: str = ""  # left out: as the limit, without `min_` or `max_`
+    num_words: int = 0
+    num_lines: int = 0
+
+    def value(self) -> Callable[[Statistics], float | None]:
+        """The function that gives the statistic of a text."""
+        name = self.statistic or self.limit[4:]
+        kind, _, run = name.rpartition("_")
+        if run.endswith("gram"):
+            num_words = int(run.removesuffix("gram"))
+            return partial(getattr(Statistics, f"{kind}_gram"), num_words=num_words)
+        function: Callable[[Statistics], float | None] = getattr(Statistics, name)
+        return function
 
 
-def _rule(
-    limit: str, reason: str, statistic: str = "", num_words: int = 0, num_lines: int = 0
-) -> Rule:
-    name = statistic or limit[4:]  # without `min_` or `max_`
-    kind, _, run = name.rpartition("_")
-    if run.endswith("gram"):
-        num = int(run.removesuffix("gram"))
-        of_run = partial(getattr(Statistics, f"{kind}_gram"), num_words=num)
-        return Rule(limit, reason, of_run, num_words, num_lines)
-    return Rule(limit, reason, getattr(Statistics, name), num_words, num_lines)
-
-
-RULES = [_rule(**row) for row in _RULES["rules"]]
-Bounds = Sequence[tuple[Rule, float]]
+RULES = [Rule(**row) for row in _RULES["rules"]]
+Bounds = Sequence[tuple[Rule, float, Callable[[Statistics], float | None]]]
 
 
 def bounds_of(limits: QualityLimits) -> Bounds:
-    """The rules that have a limit, with it."""
+    """The rules that have a limit, with it and with the function of the statistic."""
     bounds = [(rule, getattr(limits, rule.limit)) for rule in RULES]
-    return [(rule, limit) for rule, limit in bounds if limit is not None]
+    return [(rule, limit, rule.value()) for rule, limit in bounds if limit is not None]
 
 
 def has_no_letters(text: str) -> Drop | None:
@@ -403,10 +398,10 @@ def quality(text: str, language: str, bounds: Bounds) -> Drop | None:
     if not bounds:
         return None
     statistics = Statistics(text, language)
-    for rule, limit in bounds:
+    for rule, limit, statistic in bounds:
         if rule.num_words > statistics.num_words or rule.num_lines > len(statistics.lines):
             continue
-        value = rule.statistic(statistics)
+        value = statistic(statistics)
         if value is not None and (value < limit if rule.limit[:3] == "min" else value > limit):
             return Drop(rule.reason, f"{value:.4g}; {rule.limit} = {limit:g}")
     return None
