@@ -11,10 +11,11 @@ Only hashes are shuffled; texts wait in the work folder. Terms:
 - output: a file of documents and one of removed rows, of up to 32 batches that follow one another.
 """
 
-import pickle
+import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ from pipeline.report.counts import Tally, tally_from_json
 from pipeline.report.page import write_report
 from pipeline.runner import make_pipeline, run_pipeline, watch
 from pipeline.sources.files import batch_files, expand_sources, fingerprints
-from pipeline.sources.input_file import FileBatch, batch_number, output_of_batch
+from pipeline.sources.input_file import FileBatch, InputFile, batch_number, output_of_batch
 from pipeline.sources.readers import STRUCTURAL
 from pipeline.work_folder import WorkFolder, in_shards, once, pack_for_shards, work_folder
 
@@ -110,17 +111,19 @@ _FILE_BATCHES_A_LIST = 64
 def _write_lists(batches: Sequence[FileBatch], work: Folder) -> list[str]:
     """Names of lists of batches in the work folder: a service takes a graph of 10 MB at most."""
     lists = {
-        f"files-{start:06d}": pickle.dumps(batches[start : start + _FILE_BATCHES_A_LIST])
+        f"files-{start:06d}": [*map(asdict, batches[start : start + _FILE_BATCHES_A_LIST])]
         for start in range(0, len(batches), _FILE_BATCHES_A_LIST)
     }
-    for name, pickled in lists.items():
-        work.write(name, pickled)
+    for name, rows in lists.items():
+        work.write(name, json.dumps(rows).encode())
     return [*lists]
 
 
 def _read_list(name: str, work: Folder) -> list[FileBatch]:
-    batches: list[FileBatch] = pickle.loads(work.read(name))
-    return batches
+    return [
+        FileBatch(**row | {"files": tuple(InputFile(**file) for file in row["files"])})
+        for row in json.loads(work.read(name))
+    ]
 
 
 class Pass(beam.DoFn):

@@ -321,21 +321,15 @@ def tally_from_json(text: str) -> Tally:
 
 def report_json(tally: Tally) -> dict[str, Any]:
     """Everything that was counted; the same tally makes the same object."""
-    documents, altered = tally.rows("documents"), tally.rows("altered_by_source")
+    documents = tally.rows("documents")
     return {
         "totals": {name: tally.total(name) for name in (*TOTALS, "removed", "malformed")},
         "sources": group_by(documents, ["language", "source"], TOTALS),
-        "removed": tally.rows("removed"),
-        "malformed": tally.rows("malformed"),
-        "malformed_examples": tally.examples,
-        "licences": tally.rows("licences"),
-        "altered": sum_by(altered, "rule", "documents"),
-        "altered_by_source": altered,
         "languages": group_by(documents, ["language"], TOTALS),
         "lengths": group_by(documents, ["language", "characters"], TOTALS[:2]),
-        "clusters": tally.rows("clusters"),
-        "benchmarks": tally.rows("benchmarks"),
-        "contamination": tally.rows("contamination"),
+        "altered": sum_by(tally.rows("altered_by_source"), "rule", "documents"),
+        **{name: tally.rows(name) for name in TABLES if name != "documents"},
+        "malformed_examples": tally.examples,
         "samples": {name: chosen.listed() for name, chosen in sorted(tally.samples.items())},
         "files": tally.files,
     }
