@@ -181,29 +181,27 @@ class _FileCleaner:
             if rule.endswith("_masked"):
                 shown = mask_excerpt(before, after, f"<{rule.removesuffix('_masked')}>")
             else:
-                shown = excerpt(self._masked(before, outcome), self._masked(after, outcome))
+                shown = excerpt(*(self._masked(text, outcome)[0] for text in (before, after)))
             tally.add_sample(RULE + rule, label, shown, *where)
         if outcome.drop is None:
             return row | {"text": outcome.text}
         text = _storable(raw.text) or ""
-        shown = self._masked(text, outcome)
+        shown, is_hidden = self._masked(text, outcome)
         tally.add_removed("removed", outcome.drop.reason, label, shown, *where, len(text))
-        if self.config.keep_removed == "masked" and shown != mask_pii(text, self.language)[0]:
+        if self.config.keep_removed == "masked" and is_hidden:
             text = shown
         return row | {"text": text, "reason": outcome.drop.reason, "detail": outcome.drop.detail}
 
-    def _masked(self, text: str, outcome: Outcome) -> str:
-        """A text of which `outcome` was cleaned, for others to read: masked as documents are.
-
-        Where markup hides personal data in it, the cleaned text stands for it.
-        """
+    def _masked(self, text: str, outcome: Outcome) -> tuple[str, bool]:
+        """A text of which `outcome` was cleaned, for others to read: masked as documents are; and
+        whether markup hides personal data in it, so that the cleaned text stands for it."""
         masked = mask_pii(text, self.language)[0]
         cleaned, num_masked = mask_pii(outcome.text, self.language)
         if num_masked or _has_masks(outcome):
             again = self.rules.clean(masked)
             if mask_pii(again.text, self.language)[1] or _has_masks(again):
-                return cleaned
-        return masked
+                return cleaned, True
+        return masked, False
 
 
 def _has_masks(outcome: Outcome) -> bool:

@@ -88,7 +88,7 @@ def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
     phrases = PHRASES.get(language, EVERYWHERE)
     lines = text.split("\n")
     lower = text.lower()
-    has_words = any(word in lower for word in _WORDS[rules])
+    has_words = any(map(lower.__contains__, _WORDS[rules]))
     kept = [
         line
         for line in lines
@@ -106,7 +106,7 @@ def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
 
 def _is_notice(line: str, notices: tuple[_Notice, ...], phrases: frozenset[str]) -> bool:
     lower = line.lower()
-    possible = [notice for notice in notices if any(word in lower for word in notice.words)]
+    possible = [notice for notice in notices if any(map(lower.__contains__, notice.words))]
     if not possible:
         return False
     words = line.strip(_FRAME)

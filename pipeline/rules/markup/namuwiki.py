@@ -42,11 +42,13 @@ def remove_namuwiki(text: str) -> str:
 
 
 def _is_page(text: str) -> bool:
-    def has_one(marks: list[tuple[str, re.Pattern[str]]]) -> bool:
-        # one character is found ten times as fast as two
-        return any(mark in text and pattern.search(text) for mark, pattern in marks)
-
-    return has_one(_SURE) or (has_one(_WEAK) and _RE["wiki"].search(text) is not None)
+    for mark, pattern in _SURE:
+        if mark in text and pattern.search(text):  # one character is found ten times as fast
+            return True
+    for mark, pattern in _WEAK:
+        if mark in text and pattern.search(text):
+            return _RE["wiki"].search(text) is not None
+    return False
 
 
 def _without_braces(text: str) -> str:
