@@ -48,8 +48,7 @@ from pipeline.pass_files import (
     replace_values,
     write_tally,
 )
-from pipeline.report.counts import RULE, Tally
-from pipeline.report.excerpts import excerpt, mask_excerpt
+from pipeline.report.counts import RULE, Tally, excerpt, mask_excerpt
 from pipeline.rules.normalize import remove_lost_characters
 from pipeline.rules.order import DocumentRules, Outcome
 from pipeline.rules.pii import mask_pii
