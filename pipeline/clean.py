@@ -3,13 +3,12 @@
 Only hashes are shuffled; texts wait in the work folder. Terms:
 
 - source: an entry of `clean.sources`, which stands for many files;
-- group: files, or parts of big files, that one worker reads; an element on the way in;
-- unit: a bounded part of a group's documents, which one worker takes in each later pass. What the
-  passes leave of it for each other are files in the work folder (pipeline/pass_files.py);
-- shard: all hashes in one range, from all units. A unit sends each shard one packed array, and a
-  shard answers each unit with one;
-- file: a file of documents, from the units of one group that follow one another;
-- batch: as many documents as a worker has in memory at once.
+- batch: what one worker takes in a pass. A batch of files, or of parts of big ones, is an element
+  on the way in. Its documents make batches of about 8 million characters for the later passes. What
+  these leave for each other are files in the work folder (pipeline/pass_files.py);
+- shard: all hashes in one range, from all batches. A batch sends each shard one packed array, and a
+  shard answers each batch with one;
+- output: a file of documents and one of removed rows, of up to 32 batches that follow one another.
 """
 
 import json
@@ -33,9 +32,8 @@ from electrify.system.machine import keep_little_memory, return_freed_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from pipeline.decontaminate.index import read_statistics, write_index
-from pipeline.dedup.components import Components, star_edges
-from pipeline.dedup.exact import find_duplicates
-from pipeline.dedup.lines import find_repeated_lines
+from pipeline.dedup.components import Join, pack_members, star_edges
+from pipeline.dedup.exact import find_duplicates, find_repeated_lines
 from pipeline.dedup.near import find_near_duplicates
 from pipeline.dedup.records import NumShards, num_shards
 from pipeline.documents import REMOVED_SCHEMA
@@ -43,91 +41,93 @@ from pipeline.pass_files import (
     BENCHMARK_INDEX,
     error_name,
     hashes_name,
-    nums_of_units,
+    nums_of_batches,
     tally_name,
 )
-from pipeline.passes import clean_group, compare_unit, sketch_unit, write_file
+from pipeline.passes import clean_files, compare_batch, sketch_batch, write_output
 from pipeline.report.counts import Tally, tally_from_json
 from pipeline.report.page import write_report
 from pipeline.runner import make_pipeline, run_pipeline, watch
-from pipeline.sources.files import expand_sources, fingerprints, group_files
-from pipeline.sources.input_file import InputFile, InputGroup, file_of_unit, unit_number
+from pipeline.sources.files import batch_files, expand_sources, fingerprints
+from pipeline.sources.input_file import FileBatch, InputFile, batch_number, output_of_batch
 from pipeline.sources.readers import STRUCTURAL
-from pipeline.work_folder import Shards, WorkFolder, once, pack_for_shards, work_folder
+from pipeline.work_folder import WorkFolder, in_shards, once, pack_for_shards, work_folder
 
 
 def build(
-    pipeline: beam.Pipeline, groups: Sequence[InputGroup], config: CleanConfig, work: Folder
+    pipeline: beam.Pipeline, batches: Sequence[FileBatch], config: CleanConfig, work: Folder
 ) -> None:
     """Wire the passes; all workers share `work`.
 
-    Keys are numbers of units, of shards or of files to write. What goes to a shard is (unit, packed
-    arrays), so that the shard can answer each unit.
+    Keys are numbers of batches, shards or outputs. What goes to a shard is (batch, packed arrays),
+    so that the shard can answer each batch.
     """
-    shards = num_shards(sum(file.text_bytes for group in groups for file in group.files))
+    shards = num_shards(sum(file.text_bytes for batch in batches for file in batch.files))
 
     def in_pass(run: Callable[..., Iterable[Any]]) -> beam.ParDo:
         return beam.ParDo(Pass(run, config, work, shards))
 
     cleaned = (
         pipeline
-        | "lists" >> beam.Create(_write_lists(groups, work))
-        | "groups" >> beam.FlatMap(_read_groups, work)
+        | "lists" >> beam.Create(_write_lists(batches, work))
+        | "files" >> beam.FlatMap(_read_list, work)
         | "to all workers" >> beam.Reshuffle()
         | "clean" >> in_pass(_clean).with_outputs("texts", "lines", main="done")
     )
     find_lines = partial(find_repeated_lines, max_documents=config.line_dedup.max_documents)
-    duplicates = cleaned.texts | "equal texts" >> Shards(find_duplicates, work)
-    quotas = cleaned.lines | "equal lines" >> Shards(find_lines, work)
+    duplicates = cleaned.texts | "equal texts" >> in_shards(find_duplicates, work)
+    quotas = cleaned.lines | "equal lines" >> in_shards(find_lines, work)
     compared = (
         {
             "done": cleaned.done,
-            "duplicates": duplicates | "duplicates by unit" >> beam.FlatMap(iter),
-            "quotas": quotas | "quotas by unit" >> beam.FlatMap(iter),
+            "duplicates": duplicates | "duplicates by batch" >> beam.FlatMap(iter),
+            "quotas": quotas | "quotas by batch" >> beam.FlatMap(iter),
         }
-        | "by unit" >> beam.CoGroupByKey()
+        | "by batch" >> beam.CoGroupByKey()
         | "compare" >> in_pass(_compare).with_outputs("bands", main="done")
     )
     find_similar = partial(find_near_duplicates, similarity=config.near_dedup.similarity)
     near_duplicates = (
         compared.bands
-        | "equal bands" >> Shards(star_edges, work)
+        | "equal bands" >> in_shards(star_edges, work)
         | "edges" >> beam.FlatMap(iter)
-        | "components" >> Components(shards.components, work)
-        | "members of a unit" >> beam.GroupByKey()
+        | "components" >> beam.CombineGlobally(Join())  # type: ignore[no-untyped-call]
+        | "members by batch" >> beam.FlatMap(pack_members)
+        | "members of a batch" >> beam.GroupByKey()
         | "sketch" >> in_pass(_sketch)
-        | "similar texts" >> Shards(find_similar, work)
-        | "to its file" >> beam.FlatMap(_by_file)
+        | "similar texts" >> in_shards(find_similar, work)
+        | "to its output" >> beam.FlatMap(_by_output)
     )
     (
         {"done": compared.done, "near_duplicates": near_duplicates}
-        | "by file" >> beam.CoGroupByKey()
+        | "by output" >> beam.CoGroupByKey()
         | "write" >> in_pass(_write)
     )
 
 
-_GROUPS_A_LIST = 64
+_FILE_BATCHES_A_LIST = 64
 
 
-def _write_lists(groups: Sequence[InputGroup], work: Folder) -> list[str]:
-    """The names of lists of groups in the work folder: a service takes a graph of 10 MB at most."""
-    names = []
-    for start in range(0, len(groups), _GROUPS_A_LIST):
-        names.append(f"groups-{start:06d}")
-        listed = [asdict(group) for group in groups[start : start + _GROUPS_A_LIST]]
-        work.write(names[-1], json.dumps(listed).encode())
-    return names
+def _write_lists(batches: Sequence[FileBatch], work: Folder) -> list[str]:
+    """Names of lists of batches in the work folder: a service takes a graph of 10 MB at most."""
+    lists = {
+        f"files-{start:06d}": [*map(asdict, batches[start : start + _FILE_BATCHES_A_LIST])]
+        for start in range(0, len(batches), _FILE_BATCHES_A_LIST)
+    }
+    for name, rows in lists.items():
+        work.write(name, json.dumps(rows).encode())
+    return [*lists]
 
 
-def _read_groups(name: str, work: Folder) -> list[InputGroup]:
+def _read_list(name: str, work: Folder) -> list[FileBatch]:
     return [
-        InputGroup(**group | {"files": tuple(InputFile(**file) for file in group["files"])})
-        for group in json.loads(work.read(name))
+        FileBatch(**row | {"files": tuple(InputFile(**file) for file in row["files"])})
+        for row in json.loads(work.read(name))
     ]
 
 
 class Pass(beam.DoFn):
-    """A pass over groups, units or files; the memory of one is free before the next begins."""
+    """A pass over batches or outputs; the memory of one is free before the next begins."""
 
     def __init__(
         self,
@@ -146,56 +146,54 @@ class Pass(beam.DoFn):
         return self.run(element, self.config, self.work, self.shards)
 
 
-Answers = tuple[int, Mapping[str, Iterable[bytes]]]  # of shards, to a unit or file
+Answers = tuple[int, Mapping[str, Iterable[bytes]]]  # of shards, to a batch or output
 
 
-def _clean(
-    group: InputGroup, config: CleanConfig, work: Folder, shards: NumShards
-) -> Iterator[Any]:
-    """(unit, b""); "texts" and "lines": (shard, (unit, packed hashes))."""
-    clean_once = partial(clean_group, group, config, work, shards)
-    hashes = once(work, hashes_name(group.index), clean_once)
+def _clean(files: FileBatch, config: CleanConfig, work: Folder, shards: NumShards) -> Iterator[Any]:
+    """(batch, b""); "texts" and "lines": (shard, (batch, packed hashes))."""
+    hashes = once(work, hashes_name(files.index), lambda: clean_files(files, config, work, shards))
     try:
-        for place, texts_and_lines in enumerate(zip(hashes, hashes, strict=True)):
-            unit = unit_number(group.index, place)
+        for index, texts_and_lines in enumerate(zip(hashes, hashes, strict=True)):
+            batch = batch_number(files.index, index)
             for tag, for_shards in zip(("texts", "lines"), texts_and_lines, strict=True):
                 for shard, packed in for_shards:
-                    yield beam.pvalue.TaggedOutput(tag, (shard, (unit, packed)))
-            yield unit, b""
+                    yield beam.pvalue.TaggedOutput(tag, (shard, (batch, packed)))
+            yield batch, b""
     except ValueError as error:  # a runner may not hand the error's type back
-        work.write(error_name(group.index), str(error).encode())
+        work.write(error_name(files.index), str(error).encode())
         raise
 
 
 def _compare(
     answers: Answers, config: CleanConfig, work: Folder, shards: NumShards
 ) -> Iterator[Any]:
-    """(file, b""); "bands": (shard, (unit, packed keys))."""
-    unit, by_kind = answers
-    compare = partial(compare_unit, unit, by_kind["duplicates"], by_kind["quotas"])
-    for bands in once(work, f"bands-{unit:010d}", partial(compare, config, work, shards)):
+    """(output, b""); "bands": (shard, (batch, packed keys))."""
+    batch, by_kind = answers
+    changes = by_kind["duplicates"], by_kind["quotas"]
+    compare = partial(compare_batch, batch, *changes, config, work, shards)
+    for bands in once(work, f"bands-{batch:010d}", compare):
         for shard, packed in bands:
-            yield beam.pvalue.TaggedOutput("bands", (shard, (unit, packed)))
-    yield file_of_unit(unit), b""
+            yield beam.pvalue.TaggedOutput("bands", (shard, (batch, packed)))
+    yield output_of_batch(batch), b""
 
 
 def _sketch(
     members: tuple[int, Iterable[bytes]], config: CleanConfig, work: Folder, shards: NumShards
 ) -> Iterator[Any]:
-    """(shard, (unit, packed sketches)) of the members of components."""
-    unit, packed = members
-    for sketches in sketch_unit(unit, packed, config, work, shards):
-        for shard, of_shard in pack_for_shards(sketches, work):
-            yield shard, (unit, of_shard)
+    """(shard, (batch, packed sketches)) of the members of components."""
+    batch, packed = members
+    for sketches in sketch_batch(batch, packed, config, work, shards):
+        for shard, array in pack_for_shards(sketches, work):
+            yield shard, (batch, array)
 
 
-def _by_file(units: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    return [(file_of_unit(unit), packed) for unit, packed in units]
+def _by_output(batches: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    return [(output_of_batch(batch), packed) for batch, packed in batches]
 
 
 def _write(answers: Answers, config: CleanConfig, work: Folder, _: NumShards) -> tuple[()]:
-    """The documents and removed rows of a file, on disk."""
-    write_file(answers[0], answers[1]["near_duplicates"], config, work)
+    """The documents and removed rows of an output, on disk."""
+    write_output(answers[0], answers[1]["near_duplicates"], config, work)
     return ()
 
 
@@ -223,7 +221,7 @@ def clean(
             "folder with the texts of these benchmarks was given; run: electrify clean CONFIG"
         )
     files = expand_sources(config.clean.sources)
-    groups = group_files(files)
+    batches = batch_files(files)
     stage = clean_stage(config, fingerprints(files), benchmark_texts)
     num_bytes = sum(file.text_bytes for file in files)
 
@@ -231,37 +229,33 @@ def clean(
         pipeline = make_pipeline(config.beam.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
         keep_little_memory()
         with work_folder("clean", config.beam.work_dir, folder, stage.plan) as shared:
-            if benchmark_texts is not None:
-                _write_index(benchmark_texts, shared)
-            _remove_leftovers(shared)
-            build(pipeline, groups, config.clean, shared)
-            _run(pipeline, groups, shared)
-            tally = _finish(folder, shared, groups, config.clean)
+            _prepare(shared, benchmark_texts)
+            build(pipeline, batches, config.clean, shared)
+            _run(pipeline, batches, shared)
+            tally = _finish(folder, shared, batches, config.clean)
         write_report(tally, folder)
         return _summary(tally)
 
     run_stage(stage, work, overwrite)
 
 
-def _write_index(benchmark_texts: Path, work: Folder) -> None:
-    with work.scratch() as folder:
-        write_index(benchmark_texts, folder / BENCHMARK_INDEX)
-        return_freed_memory()
-        work.publish(folder / BENCHMARK_INDEX)
-
-
-def _remove_leftovers(work: Folder) -> None:
-    """What a stopped attempt has left half done: this one makes it again under other names, or
-    would take it for its own."""
+def _prepare(work: Folder, benchmark_texts: Path | None) -> None:
+    """Write the index of benchmark texts, and remove what a stopped attempt has left half done:
+    this one makes it again under other names, or would take it for its own."""
+    if benchmark_texts is not None:
+        with work.scratch() as folder:
+            write_index(benchmark_texts, folder / BENCHMARK_INDEX)
+            return_freed_memory()
+            work.publish(folder / BENCHMARK_INDEX)
     for name in work.names():
         if _LEFTOVER.match(name):
             work.remove(name)
 
 
-def _finish(folder: Path, work: Folder, groups: Sequence[InputGroup], config: CleanConfig) -> Tally:
+def _finish(folder: Path, work: Folder, batches: Sequence[FileBatch], config: CleanConfig) -> Tally:
     tally = Tally()
-    _, compared, written = _markers(work, groups)
-    read = [tally_name("read", group.index) for group in groups]
+    read = [tally_name("read", batch.index) for batch in batches]
+    _, compared, written = _markers(work, batches)
     for text in work.read_all([*read, *compared, *written]):
         tally.add(tally_from_json(text.decode()))
     _refuse_empty(tally, config)
@@ -269,29 +263,30 @@ def _finish(folder: Path, work: Folder, groups: Sequence[InputGroup], config: Cl
         with work.fetch(BENCHMARK_INDEX) as path:
             for task, num_texts, num_too_short in read_statistics(path):
                 tally.count("benchmarks", task=task, texts=num_texts, too_short=num_too_short)
-    _name_files(work, folder)
+    _name_outputs(work, folder)
     return tally
 
 
-def _markers(work: Folder, groups: Sequence[InputGroup]) -> Iterator[dict[str, float]]:
+def _markers(work: Folder, batches: Sequence[FileBatch]) -> Iterator[dict[str, float]]:
     """What is there when each pass is done, with the MB of raw files that it is about.
 
     Those of the first pass have to be there before the others are known.
     """
-    megabytes = {group.index: sum(f.num_bytes for f in group.files) / 1e6 for group in groups}
-    yield {hashes_name(group): mb for group, mb in megabytes.items()}
+    megabytes = {batch.index: sum(f.num_bytes for f in batch.files) / 1e6 for batch in batches}
+    yield {hashes_name(index): mb for index, mb in megabytes.items()}
     compared: dict[str, float] = {}
     written: dict[str, float] = defaultdict(float)
-    for (group, mb), num in zip(megabytes.items(), nums_of_units(work, [*megabytes]), strict=True):
-        for unit in (unit_number(group, place) for place in range(num)):
-            compared[tally_name("compared", unit)] = mb / num
-            written[tally_name("written", file_of_unit(unit))] += mb / num
+    nums = nums_of_batches(work, [*megabytes])
+    for (files, mb), num in zip(megabytes.items(), nums, strict=True):
+        for batch in (batch_number(files, index) for index in range(num)):
+            compared[tally_name("compared", batch)] = mb / num
+            written[tally_name("written", output_of_batch(batch))] += mb / num
     yield compared
     yield written
 
 
-def _run(pipeline: beam.Pipeline, groups: Sequence[InputGroup], work: WorkFolder) -> None:
-    phases = zip(_LABELS, _markers(work, groups), strict=True)
+def _run(pipeline: beam.Pipeline, batches: Sequence[FileBatch], work: WorkFolder) -> None:
+    phases = zip(_LABELS, _markers(work, batches), strict=True)
 
     def list_names() -> list[str]:
         return_freed_memory()  # of what the runner has handed on
@@ -302,15 +297,16 @@ def _run(pipeline: beam.Pipeline, groups: Sequence[InputGroup], work: WorkFolder
             run_pipeline(pipeline)
     except Exception as error:
         there = set(work.names())
-        # a group that a runner tried again may have been read in the end
-        unread = [g.index for g in groups if hashes_name(g.index) not in there]
-        if faults := [name for group in unread if (name := error_name(group)) in there]:
-            raise UserError(work.read(faults[0]).decode()) from error
+        for batch in batches:
+            # one that a runner tried again may have been read in the end
+            is_read, fault = hashes_name(batch.index) in there, error_name(batch.index)
+            if fault in there and not is_read:
+                raise UserError(work.read(fault).decode()) from error
         raise
 
 
-def _name_files(work: Folder, folder: Path) -> None:
-    """Number the groups' files through, in the order of the groups."""
+def _name_outputs(work: Folder, folder: Path) -> None:
+    """Number the outputs through, in the order of their batches."""
     there = work.names()
     for prefix in ("documents", "removed"):
         names = [name for name in there if name.startswith(prefix) and name.endswith(".parquet")]

@@ -15,29 +15,22 @@ from electrify.storage.folder import patiently
 from electrify.system.machine import return_freed_memory
 from electrify.system.outcome import UserError
 
-DOCUMENT_SCHEMA = pa.schema(
-    [
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("text", pa.string(), nullable=False),
-        pa.field("language", pa.string(), nullable=False),
-        pa.field("source", pa.string(), nullable=False),
-        pa.field("url", pa.string()),
-        pa.field("licence", pa.string()),
-        pa.field("source_id", pa.string()),  # the id that the source itself gives, if any
-    ]
+
+def _schema(required: Sequence[str], optional: Sequence[str]) -> pa.Schema:
+    fields = [pa.field(name, pa.string(), nullable=False) for name in required]
+    return pa.schema([*fields, *(pa.field(name, pa.string()) for name in optional)])
+
+
+# `source_id` is the id that the source itself gives, if any
+DOCUMENT_SCHEMA = _schema(
+    ["id", "text", "language", "source"],
+    ["url", "licence", "source_id"],
 )
-REMOVED_SCHEMA = pa.schema(
-    [
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("source", pa.string(), nullable=False),
-        pa.field("language", pa.string(), nullable=False),
-        pa.field("reason", pa.string(), nullable=False),
-        pa.field("detail", pa.string(), nullable=False),
-        # as it was read (of a duplicate: as it was cleaned), of a row that could not be read its
-        # first characters; masked or empty as `clean.keep_removed` says
-        pa.field("text", pa.string(), nullable=False),
-        pa.field("source_id", pa.string()),
-    ]
+# `text` as it was read (of a duplicate: as it was cleaned), of a row that could not be read its
+# first characters; masked or empty as `clean.keep_removed` says
+REMOVED_SCHEMA = _schema(
+    ["id", "source", "language", "reason", "detail", "text"],
+    ["source_id"],
 )
 ROW_GROUP_CHARACTERS = 8_000_000  # of text; bounds what writer and reader hold
 ROW_GROUP_ROWS = 65_536
@@ -52,7 +45,7 @@ _WAITING_CHARACTERS = 1_000_000
 T = TypeVar("T")
 
 
-def in_batches(
+def in_chunks(
     rows: Iterable[T], num_characters: Callable[[T], int], most: int
 ) -> Iterator[list[T]]:
     """Rows in lists of about `most` characters together, at least one."""
@@ -71,7 +64,7 @@ class ParquetParts:
     """Rows into `<prefix>-00000.parquet`, `<prefix>-00001.parquet`...
 
     Where a file or row group ends depends on the rows alone, so equal rows make equal bytes. A file
-    gets its name only when it is whole. No rows, no file.
+    gets its name only when it is whole; `publish` is called with each. No rows, no file.
     """
 
     def __init__(
@@ -82,7 +75,7 @@ class ParquetParts:
         file_characters: int = FILE_CHARACTERS,
         compression: str = "zstd",
         row_group_characters: int | None = None,
-        publish: Callable[[Path], None] | None = None,  # called with each whole file
+        publish: Callable[[Path], None] | None = None,
     ) -> None:
         self.folder, self.prefix, self.schema = folder, prefix, schema
         self.file_characters, self.compression = file_characters, compression
@@ -106,7 +99,7 @@ class ParquetParts:
         try:
             if error_type is None:
                 self._pack()
-                self._flush()
+                self._write_row_group()
                 self._finish_file()
         finally:
             if self._file is not None:
@@ -146,20 +139,17 @@ class ParquetParts:
             self._num_characters += int(characters[num_rows - 1])
             is_full = self._num_characters >= self.row_group_characters
             if is_full or self._num_rows >= ROW_GROUP_ROWS:
-                self._flush()
+                self._write_row_group()
             batch, lengths = batch.slice(num_rows), lengths[num_rows:]
 
-    def _flush(self) -> None:
-        """All packed rows into a row group."""
+    def _write_row_group(self) -> None:
         if not self._batches:
             return
         if self._writer is None:
             self._file = self._temporary.open("wb")
+            repeated = [name for name in _REPEATED if name in self.schema.names]
             self._writer = pq.ParquetWriter(
-                self._file,
-                self.schema,
-                compression=self.compression,
-                use_dictionary=[name for name in _REPEATED if name in self.schema.names],
+                self._file, self.schema, compression=self.compression, use_dictionary=repeated
             )
         table = pa.Table.from_batches(self._batches, self.schema)
         self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
@@ -169,9 +159,8 @@ class ParquetParts:
             self._finish_file()
 
     def _finish_file(self) -> None:
-        if self._writer is None:
+        if self._writer is None or self._file is None:
             return
-        assert self._file is not None
         self._writer.close()
         self._file.close()
         path = self.folder / f"{self.prefix}-{len(self.paths):05d}.parquet"
@@ -199,13 +188,12 @@ class RowGroup(NamedTuple):
 
 
 def list_row_groups(documents: Sequence[Path]) -> list[RowGroup]:
-    groups = []
-    for path in documents:
-        metadata = pq.read_metadata(path)
-        for number in range(metadata.num_row_groups):
-            num_bytes = metadata.row_group(number).total_byte_size
-            groups.append(RowGroup(str(path), number, num_bytes))
-    return groups
+    return [
+        RowGroup(str(path), number, metadata.row_group(number).total_byte_size)
+        for path in documents
+        for metadata in [pq.read_metadata(path)]
+        for number in range(metadata.num_row_groups)
+    ]
 
 
 def read_columns(
@@ -224,8 +212,15 @@ def read_columns(
             columns=columns,
             use_threads=False,
         ):
-            has_text = "text" in batch.schema.names
-            yield from _even_parts(batch, batch_bytes) if has_text else [batch]
+            if "text" not in batch.schema.names:
+                yield batch
+                continue
+            # a row group may begin with short documents and end with long ones
+            lengths = pc.fill_null(pc.binary_length(batch.column("text")), 0).to_numpy(False)
+            part_of = np.cumsum(lengths, dtype=np.int64) // batch_bytes
+            edges = [0, *(np.flatnonzero(np.diff(part_of)) + 1).tolist(), len(batch)]
+            for start, stop in pairwise(edges):
+                yield batch.slice(start, stop - start)
 
 
 def _opened(group: RowGroup, columns: Sequence[str] | None) -> Any:
@@ -241,15 +236,6 @@ def _opened(group: RowGroup, columns: Sequence[str] | None) -> Any:
         )
 
     return patiently(ask, f"reading {group.path}")
-
-
-def _even_parts(batch: pa.RecordBatch, num_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Parts of some bytes of text: a row group may begin with short documents, end with long."""
-    lengths = pc.fill_null(pc.binary_length(batch.column("text")), 0).to_numpy(zero_copy_only=False)
-    of = np.cumsum(lengths, dtype=np.int64) // num_bytes
-    borders = [0, *(np.flatnonzero(np.diff(of)) + 1).tolist(), len(batch)]
-    for start, stop in pairwise(borders):
-        yield batch.slice(start, stop - start)
 
 
 def read_group(group: RowGroup, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:

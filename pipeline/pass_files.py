@@ -3,17 +3,16 @@
 A file is made in a local folder and then published, so it stands under its name whole or not at
 all. It is read from a local copy.
 
-`cleaned-*` holds every row of a unit as the first pass left it, `changed-*` the rows that the
+`cleaned-*` holds every row of a batch as the first pass left it, `changed-*` the rows that the
 second pass changed or removed. A runner may repeat a pass, or run it twice at once: the second copy
 has the same bytes.
 """
 
 import json
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, count
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -28,11 +27,10 @@ from pipeline.documents import (
     ParquetParts,
     list_row_groups,
     read_columns,
-    read_rows,
 )
 from pipeline.report.counts import Tally
 from pipeline.runner import progress_name
-from pipeline.sources.input_file import UNIT_BITS
+from pipeline.sources.input_file import BATCH_BITS
 
 # Rows kept and removed as they were read; `reason` is null where a row is kept so far. `altered` is
 # what rules changed, and how often: "html_removed=1 email_masked=3".
@@ -40,27 +38,22 @@ CLEANED_SCHEMA = pa.schema(
     [
         pa.field("rank", pa.uint64(), nullable=False),
         *(DOCUMENT_SCHEMA.field(name) for name in DOCUMENT_SCHEMA.names if name != "id"),
-        pa.field("reason", pa.string()),
-        pa.field("detail", pa.string()),
-        pa.field("altered", pa.string()),
+        *(pa.field(name, pa.string()) for name in ("reason", "detail", "altered")),
     ]
 )
-# `text` is null where it has not changed
+# what is null has not changed
 CHANGED_SCHEMA = pa.schema(
     [
         CLEANED_SCHEMA.field("rank"),
-        pa.field("text", pa.string()),
-        CLEANED_SCHEMA.field("reason"),
-        CLEANED_SCHEMA.field("detail"),
-        CLEANED_SCHEMA.field("altered"),
+        *(pa.field(name, pa.string()) for name in ("text", "reason", "detail", "altered")),
     ]
 )
 Pass = Literal["read", "compared", "written"]
+Kind = Literal["cleaned", "changed", "documents", "removed"]
 BENCHMARK_INDEX = "benchmark-index"  # the index of benchmark texts, where there are any
-_PROGRESS_SECONDS = 5.0  # between two files that say how far a group is read
+_PROGRESS_SECONDS = 5.0  # between two files that say how far a batch of files is read
 # read once or twice and soon gone: small in memory
 _BETWEEN_PASSES: dict[str, Any] = {"compression": "lz4", "row_group_characters": 1_000_000}
-Kind = Literal["cleaned", "changed", "documents", "removed"]
 _FILES: dict[Kind, tuple[pa.Schema, dict[str, Any]]] = {
     "cleaned": (CLEANED_SCHEMA, _BETWEEN_PASSES),
     "changed": (CHANGED_SCHEMA, _BETWEEN_PASSES),
@@ -70,25 +63,24 @@ _FILES: dict[Kind, tuple[pa.Schema, dict[str, Any]]] = {
 
 
 def tally_name(of_pass: Pass, number: int) -> str:
-    """The tally of one pass over a group ("read"), a unit ("compared") or the units of a file of
-    documents ("written"); it is there once the pass is done."""
+    """The tally of one pass over a batch of files ("read"), a batch ("compared") or an output
+    ("written"); it is there once the pass is done."""
     return f"{of_pass}-{number:010d}.json"
 
 
-def error_name(group: int) -> str:
-    """Why a group of files could not be read."""
-    return f"error-{group:06d}.txt"
+def error_name(files: int) -> str:
+    """Why a batch of files could not be read."""
+    return f"error-{files:06d}.txt"
 
 
-def hashes_name(group: int) -> str:
-    """What a group sends to the shards of "texts" and "lines", for each unit."""
-    return f"hashes-{group:06d}"
+def hashes_name(files: int) -> str:
+    """What a batch of files sends to the shards of "texts" and "lines", for each of its batches."""
+    return f"hashes-{files:06d}"
 
 
-def nums_of_units(work: Folder, groups: Sequence[int]) -> list[int]:
-    """The number of units of each of these groups, which have been read."""
-    markers = work.read_all([*map(hashes_name, groups)])
-    return [len(json.loads(marker)) // 2 for marker in markers]
+def nums_of_batches(work: Folder, files: Sequence[int]) -> list[int]:
+    """The number of batches of each of these batches of files, which have been read."""
+    return [len(json.loads(marker)) // 2 for marker in work.read_all([*map(hashes_name, files)])]
 
 
 def write_tally(work: Folder, of_pass: Pass, number: int, tally: Tally) -> None:
@@ -96,28 +88,26 @@ def write_tally(work: Folder, of_pass: Pass, number: int, tally: Tally) -> None:
     work.write(tally_name(of_pass, number), tally.to_json().encode())
 
 
-class ReadingProgress:
-    """Says in the work folder how far a group is read, for a group may be one big file."""
+def reading_progress(work: Folder, files: int, num_bytes: int) -> Callable[[int], None]:
+    """A function to call with bytes that are read; it says in the work folder how far a batch of
+    files is, which may be one big file."""
+    done, next_seconds = 0, time.monotonic() + _PROGRESS_SECONDS
 
-    def __init__(self, work: Folder, group: int, num_bytes: int) -> None:
-        self._work, self._marker, self._num_bytes = work, hashes_name(group), num_bytes
-        self._done = 0
-        self._next_seconds = time.monotonic() + _PROGRESS_SECONDS
+    def add(num_read: int) -> None:
+        nonlocal done, next_seconds
+        done += num_read
+        if (now := time.monotonic()) >= next_seconds:
+            next_seconds = now + _PROGRESS_SECONDS
+            fraction = min(1.0, done / max(num_bytes, 1))
+            with suppress(Exception):  # of any file system: a bar that stands is no reason to stop
+                work.write(progress_name(hashes_name(files), fraction), b"")
 
-    def add(self, num_bytes: int) -> None:
-        """Add bytes that are read."""
-        self._done += num_bytes
-        if (now := time.monotonic()) < self._next_seconds:
-            return
-        self._next_seconds = now + _PROGRESS_SECONDS
-        name = progress_name(self._marker, min(1.0, self._done / max(self._num_bytes, 1)))
-        with suppress(Exception):  # of any file system: a bar that stands is no reason to stop
-            self._work.write(name, b"")
+    return add
 
 
 @contextmanager
 def parts_of(work: Folder, kind: Kind, number: int) -> Iterator[ParquetParts]:
-    """A writer of rows of a unit, or of documents and removed rows of several, which stay."""
+    """A writer of rows of a batch, or of documents and removed rows of several, which stay."""
     schema, options = _FILES[kind]
     prefix = f"{kind}-{number:010d}"
     with (
@@ -127,77 +117,75 @@ def parts_of(work: Folder, kind: Kind, number: int) -> Iterator[ParquetParts]:
         yield parts
 
 
-def cleaned_batches(
-    work: Folder, unit: int, columns: Sequence[str] | None = None
+def read_cleaned(
+    work: Folder, batch: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of a unit as the first pass left them, in order; `columns` None stands for all."""
-    for path in _paths(work, "cleaned", unit):
-        for row_group in list_row_groups([path]):
-            yield from read_columns(row_group, columns)
+    """Rows of a batch as the first pass left them, in order; `columns` None stands for all."""
+    return _read(work, "cleaned", batch, hashes_name(batch >> BATCH_BITS), columns)
 
 
-def current_batches(
-    work: Folder, unit: int, columns: Sequence[str] | None = None
+def read_current(
+    work: Folder, batch: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of a unit as the second pass left them, in order. The columns have the rank."""
-    changes = chain.from_iterable(read_rows([path]) for path in _paths(work, "changed", unit))
+    """Rows of a batch as the second pass left them, in order. The columns have the rank."""
+    changed_rows = _read(work, "changed", batch, tally_name("compared", batch), None)
+    changes = chain.from_iterable(rows.to_pylist() for rows in changed_rows)
     change = next(changes, None)
-    for batch in cleaned_batches(work, unit, columns):
-        ranks = batch.column("rank").to_numpy()
+    for rows in read_cleaned(work, batch, columns):
+        ranks = rows.column("rank").to_numpy()
         changed = []
         while change is not None and change["rank"] <= ranks[-1]:
             changed.append(change)
             change = next(changes, None)
         places = np.searchsorted(ranks, np.array([row["rank"] for row in changed], dtype="u8"))
-        for name in {*CHANGED_SCHEMA.names} & {*batch.schema.names} - {"rank"}:
-            values = {
-                place: row[name]
-                for place, row in zip(places, changed, strict=True)
-                if row[name] is not None
-            }
-            batch = replace_values(batch, name, values)
-        yield batch
+        for name in {*CHANGED_SCHEMA.names} & {*rows.schema.names} - {"rank"}:
+            pairs = zip(places, changed, strict=True)
+            values = {place: row[name] for place, row in pairs if row[name] is not None}
+            rows = replace_values(rows, name, values)
+        yield rows
 
 
 def chosen_texts(
-    work: Folder, unit: int, numbers: Container[int]
+    work: Folder, batch: int, numbers: Container[int]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """(number, row with rank and text as the second pass left it) of the rows asked for."""
-    number = 0
-    for batch in current_batches(work, unit, ["rank", "text"]):
-        places = [place for place in range(len(batch)) if number + place in numbers]
+    first = 0
+    for rows in read_current(work, batch, ["rank", "text"]):
+        places = [place for place in range(len(rows)) if first + place in numbers]
         if places:
-            rows = batch.take(places).to_pylist()
-            yield from zip((number + place for place in places), rows, strict=True)
-        number += len(batch)
+            chosen = rows.take(places).to_pylist()
+            yield from zip((first + place for place in places), chosen, strict=True)
+        first += len(rows)
 
 
-def replace_values(batch: pa.RecordBatch, name: str, values: Mapping[int, str]) -> pa.RecordBatch:
-    """The batch with other values in a column, by ascending place."""
+def replace_values(rows: pa.RecordBatch, name: str, values: Mapping[int, str]) -> pa.RecordBatch:
+    """The rows with other values in a column, by ascending place."""
     if not values:
-        return batch
-    mask = np.zeros(len(batch), dtype=bool)
+        return rows
+    mask = np.zeros(len(rows), dtype=bool)
     mask[[*values]] = True
     strings = pa.array(values.values(), pa.string())
-    column = pc.replace_with_mask(batch.column(name), mask, strings)
-    place = batch.schema.get_field_index(name)
-    return batch.set_column(place, batch.schema.field(place), column)
+    column = pc.replace_with_mask(rows.column(name), mask, strings)
+    place = rows.schema.get_field_index(name)
+    return rows.set_column(place, rows.schema.field(place), column)
 
 
-def _paths(work: Folder, prefix: Literal["cleaned", "changed"], unit: int) -> Iterator[Path]:
-    """Local copies of the parts of a pass over a unit, one after the other.
+def _read(
+    work: Folder, kind: Kind, batch: int, marker: str, columns: Sequence[str] | None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of all files of a pass over a batch, of which `marker` says that they are there.
 
-    A pass may have made no part, but then it says that it is done.
+    A pass may have made no file.
     """
-    done = hashes_name(unit >> UNIT_BITS) if prefix == "cleaned" else tally_name("compared", unit)
-    if not work.exists(done):
+    if not work.exists(marker):
         raise UserError(
             f"what was written to {work.address} is not there for every worker; set beam.work_dir "
             "to a folder that all workers see, such as gs://bucket/tmp"
         )
     for part in count():
-        name = f"{prefix}-{unit:010d}-{part:05d}.parquet"
+        name = f"{kind}-{batch:010d}-{part:05d}.parquet"
         if not work.exists(name):
             return
         with work.fetch(name) as path:
-            yield path
+            for row_group in list_row_groups([path]):
+                yield from read_columns(row_group, columns)

@@ -152,8 +152,6 @@ MULTI_PROCESSING_SECONDS = 15.0
 _SYSTEM_ERROR = re.compile(
     r"^.*Error: \[Errno (\d+)\] (.+?)(?:: '([^'\n]*)')?(?: \[while running .*)?$", re.MULTILINE
 )
-
-
 _REFUSED = re.compile(r"WorkerError: (.+?)(?: \[while running .*)?$", re.MULTILINE)
 _DATAFLOW_ERROR = "DataflowRuntimeException"  # no RuntimeError; its module needs apache-beam[gcp]
 _CLOSED = "Channel closed prematurely."  # of a local worker that is no more
@@ -193,7 +191,11 @@ def make_pipeline(
         log(f"Beam runner: local, {num_workers} process{'es' if num_workers > 1 else ''}")
         if num_workers > 1:
             prepare_workers()
-        return _local_pipeline(options, num_workers)
+        # the environment decides; the option would replace it with Beam's noisy one
+        direct.direct_running_mode = "in_memory"
+        direct.direct_num_workers = num_workers
+        environment = SubprocessSDKEnvironment(command_string="") if num_workers > 1 else None
+        return beam.Pipeline(FnApiRunner(default_environment=environment), options=options)
     log(f"Beam runner: {name}")
     options.view_as(StandardOptions).runner = name
     try:
@@ -221,52 +223,53 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
     try:
         pipeline.run().wait_until_finish()
     except Exception as error:
-        if not isinstance(error, RuntimeError) and type(error).__name__ != _DATAFLOW_ERROR:
-            raise
-        if str(error).startswith("KeyboardInterrupt"):
-            raise KeyboardInterrupt from error
-        if refused := _REFUSED.search(str(error)):
-            raise UserError(refused[1]) from error
-        if str(error).endswith(_CLOSED):
-            raise UserError(
-                "a worker process of the local runner ended in the middle of its work; the system "
-                "kills the largest when memory runs out. Give the same command with fewer: "
-                "-- --direct_num_workers=1"
-            ) from error
-        is_on_cluster = isinstance(pipeline.runner, PortableRunner) or _is_dataflow(pipeline)
-        if is_on_cluster and (lacking := _NO_CODE.search(str(error))):
-            raise UserError(
-                f"a worker has no electrify, or another version ({lacking[0]}): install the wheel "
-                "of the machine that starts the run on every worker, then give the same command "
-                "again"
-            ) from error
-        if errors := _SYSTEM_ERROR.findall(str(error)):
-            number, message, path = errors[-1]
-            raise OSError(int(number), message, path or None) from error
-        if is_on_cluster:
-            name = type(pipeline.runner).__name__
-            raise UserError(
-                f"{name} has given the job up: {_reason(str(error))}. What it said is above and in "
-                "the logs of the cluster. Finished work stays; when the cluster is sound, the "
-                "same command goes on"
-            ) from error
+        is_of_beam = isinstance(error, RuntimeError) or type(error).__name__ == _DATAFLOW_ERROR
+        if is_of_beam and (hidden := _hidden_error(str(error), pipeline.runner)):
+            raise hidden from error
         raise
     cloud = pipeline.options.view_as(GoogleCloudOptions)
-    if cloud.template_location and _is_dataflow(pipeline):
+    if cloud.template_location and _is_dataflow(pipeline.runner):
         raise UserError(
             "--template_location: Beam has built the job graph, and nothing was run; leave the "
             "option out"
         )
 
 
-def _is_dataflow(pipeline: beam.Pipeline) -> bool:
-    return "Dataflow" in type(pipeline.runner).__name__
-
-
-def _reason(said: str) -> str:
-    """The end of a worker's trace, or else the first line of what a cluster said."""
+def _hidden_error(said: str, runner: Any) -> BaseException | None:
+    """The error that Beam tells of, by its message."""
+    if said.startswith("KeyboardInterrupt"):
+        return KeyboardInterrupt()
+    if refused := _REFUSED.search(said):
+        return UserError(refused[1])
+    if said.endswith(_CLOSED):
+        return UserError(
+            "a worker process of the local runner ended in the middle of its work; the system "
+            "kills the largest when memory runs out. Give the same command with fewer: "
+            "-- --direct_num_workers=1"
+        )
+    is_on_cluster = isinstance(runner, PortableRunner) or _is_dataflow(runner)
+    if is_on_cluster and (lacking := _NO_CODE.search(said)):
+        return UserError(
+            f"a worker has no electrify, or another version ({lacking[0]}): install the wheel "
+            "of the machine that starts the run on every worker, then give the same command again"
+        )
+    if errors := _SYSTEM_ERROR.findall(said):
+        number, message, path = errors[-1]
+        return OSError(int(number), message, path or None)
+    if not is_on_cluster:
+        return None
+    # the end of a worker's trace, or else the first line
     lines = [line for line in said.splitlines() if re.match(r"[\w.]*(Error|Exception)\b", line)]
-    return (lines or said.splitlines())[0][:500].rstrip(". ")
+    reason = (lines or said.splitlines())[0][:500].rstrip(". ")
+    return UserError(
+        f"{type(runner).__name__} has given the job up: {reason}. What it said is above and in the "
+        "logs of the cluster. Finished work stays; when the cluster is sound, the same command "
+        "resumes"
+    )
+
+
+def _is_dataflow(runner: Any) -> bool:
+    return "Dataflow" in type(runner).__name__
 
 
 def _num_local_workers(options: DirectOptions, words: Sequence[str], seconds: float) -> int:
@@ -286,15 +289,6 @@ def _num_local_workers(options: DirectOptions, words: Sequence[str], seconds: fl
             raise UserError(f"--direct_num_workers={count}: give 1 or more, or 0 for one a core")
         return int(count or num_cpus())  # 0: one a core, as Beam has it
     return num_cpus() if is_mode_given or seconds > MULTI_PROCESSING_SECONDS else 1
-
-
-def _local_pipeline(options: PipelineOptions, num_workers: int) -> beam.Pipeline:
-    direct = options.view_as(DirectOptions)
-    # the environment given below decides; the option would replace it with Beam's noisy one
-    direct.direct_running_mode = "in_memory"
-    direct.direct_num_workers = num_workers
-    environment = SubprocessSDKEnvironment(command_string="") if num_workers > 1 else None
-    return beam.Pipeline(FnApiRunner(default_environment=environment), options=options)
 
 
 def parse_options(beam_options: Sequence[str]) -> tuple[PipelineOptions, list[str]]:
@@ -342,17 +336,16 @@ def watch(
             there: set[str] = set()
             for label, amounts in phases:
                 with Progress(label, round(sum(amounts.values())), unit) as progress:
-                    is_last = False
                     while True:
-                        if not there.issuperset(amounts):
-                            with contextlib.suppress(Exception):  # no reason to stop the bar
-                                there |= {*list_names()}
+                        is_last = stop.is_set()
+                        with contextlib.suppress(Exception):  # no reason to stop the bar
+                            there |= {*list_names()}
                         progress.update(round(_amount_done(amounts, there)) - progress.done)
                         if there.issuperset(amounts):
                             break
                         if is_last:
                             return
-                        is_last = stop.wait(poll_seconds)  # what is done by now is listed above
+                        stop.wait(poll_seconds)
 
     thread = threading.Thread(target=follow, daemon=True)
     thread.start()

@@ -6,7 +6,7 @@ asked first whether it has the same code, and whether it may read and write ther
 
 A file is written once, under a name that depends on the work alone, so a later attempt finds it.
 What goes to shards are packed arrays. Where the folder is local they lie there in files and only
-their places travel through Beam, whose local runner holds in memory, twice, what it shuffles.
+where they lie travels through Beam, whose local runner holds in memory, twice, what it shuffles.
 """
 
 import hashlib
@@ -57,8 +57,27 @@ class WorkFolder(Folder):
             self.publish(folder / name)
 
 
-def _new_work_folder(address: str) -> WorkFolder:
-    """Make the folder; `ValueError` if it cannot be written."""
+@contextmanager
+def work_folder(
+    verb: str, work_dir: str | None, output: Path, plan: Mapping[str, Any]
+) -> Iterator[WorkFolder]:
+    """A folder of its own in `work_dir` or, without one, beside the local folder `output`.
+
+    It is removed at the end; a failure to do so is a warning. After an error or a kill it stays:
+    the same plan, by the same code and for the same output, resumes from it. So what is written
+    under a name has to be the same each time. What other plans have left for it is removed.
+    Raises `UserError` if the folder cannot be written.
+    """
+    parent = (work_dir or str(output.absolute().parent / _BESIDE)).removesuffix("/")
+    # folders of many machines stand in a common one, and each knows its own again
+    host = socket.gethostname() if work_dir else ""
+    beginning = f"electrify-{verb}-{digest_of([host, str(output.absolute())])[:8]}-"
+    name = beginning + digest_of([plan, code_versions()])[:16]
+    with suppress(Exception):  # of any file system: there is no such folder yet
+        for other in Folder(parent).names():
+            if other.startswith(beginning) and other != name:
+                _remove(Folder(f"{parent}/{other}"))
+    address = f"{parent}/{name}"
     try:
         work = WorkFolder(address)
         work.write(_README, b"Files that the workers of `electrify` share during a stage.\n")
@@ -67,47 +86,17 @@ def _new_work_folder(address: str) -> WorkFolder:
             f"the work folder {address} cannot be written: {type(error).__name__}: {error}. Check "
             "beam.work_dir, and the rights of this machine"
         ) from error
-    return work
-
-
-@contextmanager
-def work_folder(
-    verb: str, work_dir: str | None, place: Path, plan: Mapping[str, Any]
-) -> Iterator[WorkFolder]:
-    """A folder of its own in `work_dir` or, without one, beside the local folder `place`.
-
-    It is removed at the end; a failure to do so is a warning. After an error or a kill it stays:
-    the same plan, by the same code and for the same place, goes on in it. So what is written there
-    under a name has to be the same each time. What other plans have left for that place is removed.
-    """
-    parent = (work_dir or str(place.absolute().parent / _BESIDE)).removesuffix("/")
-    # folders of many machines stand in a common one, and each knows its own again
-    host = socket.gethostname() if work_dir else ""
-    beginning = f"electrify-{verb}-{digest_of([host, str(place.absolute())])[:8]}-"
-    name = beginning + digest_of([plan, code_versions()])[:16]
-    _remove_others(parent, beginning, name)
-    work = _new_work_folder(f"{parent}/{name}")
     if len(work.names()) > 1:
-        log(f"{verb}: goes on with what an earlier attempt left in {work.address}")
-    is_done = False
+        log(f"{verb}: resumes from what an earlier attempt left in {address}")
     try:
         yield work
-        is_done = True
-    finally:
-        if is_done:
-            _remove(work)
-        else:
-            log(
-                f"{verb}: what is done stays in {work.address}; while config and inputs are the "
-                "same, the same command goes on with it"
-            )
-
-
-def _remove_others(parent: str, beginning: str, kept: str) -> None:
-    with suppress(Exception):  # of any file system: there is no such folder yet
-        for name in Folder(parent).names():
-            if name.startswith(beginning) and name != kept:
-                _remove(Folder(f"{parent}/{name}"))
+    except BaseException:
+        log(
+            f"{verb}: what is done stays in {address}; while config and inputs are the same, the "
+            "same command resumes from it"
+        )
+        raise
+    _remove(work)
 
 
 def _remove(work: Folder) -> None:
@@ -182,8 +171,8 @@ def check_written(work: WorkFolder, names: Sequence[str], what: str) -> None:
         )
 
 
-Place = tuple[str, int, int]  # file in the work folder, first byte, number of bytes
-Packed = bytes | Place
+# an array, or where it lies: file in the work folder, first byte, number of bytes
+Packed = bytes | tuple[str, int, int]
 
 
 def pack_for_shards(
@@ -203,11 +192,11 @@ def _in_file(
 ) -> list[tuple[int, Packed]]:
     """Places of the arrays in a file or, with its content, the arrays."""
     packed: list[tuple[int, Packed]] = []
-    offset = 0
+    first = 0
     for shard, size in sizes:
-        place = name, offset, size
-        packed.append((shard, place if content is None else content[offset : offset + size]))
-        offset += size
+        array = (name, first, size) if content is None else content[first : first + size]
+        packed.append((shard, array))
+        first += size
     return packed
 
 
@@ -233,32 +222,22 @@ def once(
 Find = Callable[[Iterable[tuple[int, bytes]]], Any]
 
 
-class Shards(beam.PTransform[Any, Any]):
-    """(shard, (unit, packed array)) -> what `find` makes of all pairs of a shard."""
-
-    def __init__(self, find: Find, work: Folder) -> None:
-        super().__init__()
-        self.find, self.work = find, work
-
-    def expand(self, input_or_inputs: Any) -> Any:
-        return (
-            input_or_inputs
-            | "gather" >> beam.GroupByKey()
-            | "find" >> beam.Map(_find, self.find, self.work)
-        )
+def in_shards(find: Find, work: Folder) -> Any:
+    """A transform: (shard, (batch, packed array)) -> what `find` makes of all pairs of a shard."""
+    return "gather" >> beam.GroupByKey() | "find" >> beam.Map(_find, find, work)
 
 
 def _find(shard: tuple[int, Iterable[tuple[int, Packed]]], find: Find, work: Folder) -> Any:
-    return find([(unit, unpack(packed, work)) for unit, packed in shard[1]])
+    return find([(batch, unpack(packed, work)) for batch, packed in shard[1]])
 
 
 def unpack(packed: Packed, work: Folder) -> bytes:
     if isinstance(packed, bytes):
         return packed
     assert work.local is not None
-    name, offset, size = packed
+    name, first, size = packed
     with (work.local / name).open("rb") as file:
-        file.seek(offset)
+        file.seek(first)
         return file.read(size)
 
 

@@ -17,11 +17,10 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,41 +59,35 @@ BITS_PER_GRAM = 16  # of the bitmap: 6 % of other grams pass it
 ItemKey = tuple[int, int]  # gram width of the index, and the item's number in it
 
 
-@dataclass
-class _Items:
-    """Letters of the items of one kind, and for each the numbers of its tasks."""
-
-    letters: list[Letters] = field(default_factory=list)
-    tasks: list[list[int]] = field(default_factory=list)
-
-
 class ItemTable:
     """Distinct texts by their letters, ready for an index."""
 
     def __init__(self) -> None:
-        self._kinds = {kind: _Items() for kind in WIDTHS}
+        # of each kind the items' letters, and the numbers of the tasks of each
+        self._items: dict[str, list[tuple[Letters, list[int]]]] = {kind: [] for kind in WIDTHS}
         self._keys: dict[bytes, ItemKey] = {}
 
     def add(self, text: str, task: int = 0) -> ItemKey | None:
         """The key of a text of a task; None if it has too few letters, or too few distinct ones."""
         letters, _ = read_letters(text)
-        kind = _kind_of(letters)
+        is_wide = 2 * np.count_nonzero(letters >= _WIDE) >= len(letters)
+        kind = "wide" if is_wide else "narrow"
         is_short = len(letters) < ALONE_LETTERS[kind]
         if is_short or len(np.unique(letters)) < MIN_DISTINCT_LETTERS:
             return None
-        items = self._kinds[kind]
-        key = self._keys.setdefault(letters.tobytes(), (WIDTHS[kind], len(items.letters)))
-        if key[1] == len(items.letters):
-            items.letters.append(letters)
-            items.tasks.append([])
-        if task not in items.tasks[key[1]]:
-            items.tasks[key[1]].append(task)
+        items = self._items[kind]
+        key = self._keys.setdefault(letters.tobytes(), (WIDTHS[kind], len(items)))
+        if key[1] == len(items):
+            items.append((letters, []))
+        tasks = items[key[1]][1]
+        if task not in tasks:
+            tasks.append(task)
         return key
 
     def write(self, path: Path) -> None:
         """Make the folder `path` of arrays, which `load_grams` in match.py maps."""
         path.mkdir(parents=True, exist_ok=True)
-        for kind, items in self._kinds.items():
+        for kind, items in self._items.items():
             for name, array in _arrays(items, WIDTHS[kind]).items():
                 np.save(path / f"{kind}-{name}.npy", array)
 
@@ -130,11 +123,6 @@ def _check_lengths(num_texts: Counter[str], num_short: Counter[str]) -> None:
             warn(f"{what}; they stay in the corpus")
 
 
-def _kind_of(letters: Letters) -> Literal["wide", "narrow"]:
-    """ "wide" if at least half of the letters are East Asian."""
-    return "wide" if 2 * np.count_nonzero(letters >= _WIDE) >= len(letters) else "narrow"
-
-
 def read_statistics(path: Path) -> list[tuple[str, int, int]]:
     """(task, texts, texts too short to be looked for) of an index."""
     value = json.loads((path / _STATISTICS).read_text(encoding="utf-8"))
@@ -158,14 +146,14 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
                 yield str(task), str(text)
 
 
-def _arrays(items: _Items, width: int) -> dict[str, NDArray[Any]]:
+def _arrays(items: Sequence[tuple[Letters, list[int]]], width: int) -> dict[str, NDArray[Any]]:
     """What `pipeline.decontaminate.match` reads of one kind of items."""
-    letters = np.concatenate([np.empty(0, dtype=np.uint32), *items.letters])
-    lengths = np.array([len(one) for one in items.letters], dtype=np.int64)
+    letters = np.concatenate([np.empty(0, dtype=np.uint32), *(one for one, _ in items)])
+    lengths = np.array([len(one) for one, _ in items], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     keys, places, item_of_place = _grams(letters, starts, width)
     distinct, counts = np.unique(keys, return_counts=True)
-    task_starts = np.concatenate([[0], np.cumsum([len(t) for t in items.tasks])])
+    task_starts = np.concatenate([[0], np.cumsum([len(tasks) for _, tasks in items])])
     return {
         "letters": letters,
         "starts": starts,
@@ -173,8 +161,8 @@ def _arrays(items: _Items, width: int) -> dict[str, NDArray[Any]]:
         "first": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         "places": places.astype(np.int32),
         "items": item_of_place.astype(np.int32),
-        "num_grams": np.bincount(item_of_place, minlength=len(lengths)).astype(np.int32),
-        "tasks": np.array([t for of_item in items.tasks for t in of_item], dtype=np.int32),
+        "num_grams": np.bincount(item_of_place, minlength=len(items)).astype(np.int32),
+        "tasks": np.array([task for _, tasks in items for task in tasks], dtype=np.int32),
         "task_starts": task_starts.astype(np.int64),
         "bitmap": make_bitmap(distinct),
     }
@@ -214,8 +202,8 @@ def in_bitmap(bitmap: NDArray[np.uint8], keys: Keys) -> NDArray[np.int64]:
     """Positions of the keys whose bit is set."""
     num_bits = len(bitmap).bit_length() + 2
     places = keys >> np.uint64(64 - num_bits)
-    found = bitmap[places >> np.uint64(3)] >> (places & np.uint64(7)).astype(np.uint8)
-    return np.flatnonzero(found & 1)
+    bits = bitmap[places >> np.uint64(3)] >> (places & np.uint64(7)).astype(np.uint8)
+    return np.flatnonzero(bits & 1)
 
 
 def read_letters(text: str) -> tuple[Letters, Ints]:
@@ -240,14 +228,14 @@ def _compose(text: str) -> tuple[str, Ints | None]:
     pieces: list[str] = []
     origins: list[Ints] = []
     end = 0
-    for found in _TOGETHER.finditer(text):
-        inner = found[0]
+    for match in _TOGETHER.finditer(text):
+        inner = match[0]
         if inner.startswith("&"):
             inner = html.unescape(inner.replace("&amp;", "&"))
-        pieces += [text[end : found.start()], unicodedata.normalize("NFKC", inner)]
-        origins.append(np.arange(end, found.start()))
-        origins.append(np.full(len(pieces[-1]), found.start()))
-        end = found.end()
+        pieces += [text[end : match.start()], unicodedata.normalize("NFKC", inner)]
+        origins.append(np.arange(end, match.start()))
+        origins.append(np.full(len(pieces[-1]), match.start()))
+        end = match.end()
     return "".join([*pieces, text[end:]]), np.concatenate([*origins, np.arange(end, len(text))])
 
 
@@ -259,22 +247,16 @@ def gram_keys(letters: Letters, width: int) -> Keys:
     assert width in (4, 8, 12)
     if len(letters) < width:
         return np.empty(0, dtype=np.uint64)
-    fourth = np.uint64(pow(_BASE, 4, 2**64))
-    twos = _joined(letters.astype(np.uint64), np.uint64(_BASE), 1)
-    fours = _joined(twos, np.uint64(pow(_BASE, 2, 2**64)), 2)
+    fours = letters.astype(np.uint64)
+    for num in (1, 2):  # one letter, then two, with as many behind them
+        fours = fours[:-num] * np.uint64(_BASE**num % 2**64) + fours[num:]
     keys = fours
     for have in range(4, width, 4):
-        keys = keys[: len(letters) - have - 3] * fourth
+        keys = keys[: len(letters) - have - 3] * np.uint64(_BASE**4 % 2**64)
         keys += fours[have:]
     keys = keys ^ (keys >> np.uint64(29))
     keys *= np.uint64(_MIX)
     return keys
-
-
-def _joined(keys: Keys, power: np.uint64, distance: int) -> Keys:
-    joined = keys[:-distance] * power
-    joined += keys[distance:]
-    return joined
 
 
 @cache

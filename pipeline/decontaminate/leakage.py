@@ -8,7 +8,7 @@ batch of documents.
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -43,11 +43,11 @@ from pipeline.decontaminate.match import (
     find_copies,
     load_grams,
 )
-from pipeline.documents import RowGroup, document_paths, in_batches, read_group
+from pipeline.documents import RowGroup, document_paths, in_chunks, read_group
 from pipeline.work_folder import WorkFolder, work_folder, write_row_groups
 
 SECONDS_PER_MEGABYTE = 0.2  # of documents, one core
-BATCH_CHARACTERS = 500_000  # of documents searched at once; 40 bytes each
+CHARACTERS_AT_ONCE = 500_000  # of documents searched at once; 40 bytes each
 EXCERPT_CHARACTERS = 200
 _CONTEXT_CHARACTERS = 30  # of an excerpt, before and after the match
 NUM_SHOWN = 3  # documents with a line for each text, those with the largest fraction of it
@@ -148,7 +148,7 @@ def write_matches(group: RowGroup, path: Path, work: WorkFolder) -> None:
     """Write the matches in a row group, behind a line with its number of documents."""
     num_documents, lines = 0, []
     documents = read_group(group, ["id", "text", "source"])
-    for rows in in_batches(documents, lambda row: len(row["text"]), BATCH_CHARACTERS):
+    for rows in in_chunks(documents, lambda row: len(row["text"]), CHARACTERS_AT_ONCE):
         num_documents += len(rows)
         lines += [json.dumps(match, ensure_ascii=False) for match in _matches(rows, _grams(work))]
     write_text(path, "\n".join([str(num_documents), *lines]))
@@ -188,41 +188,32 @@ def _has_other_numbers(letters: Letters, index: GramIndex, copy: Copy) -> bool:
 
 
 def _excerpt(text: str, copied: CopiedText, copy: Copy) -> str:
-    """The place in the document, its beginning if it is long."""
     first, last = int(copied.places[copy.first]), int(copied.places[copy.last - 1]) + 1
     begin = max(0, first - _CONTEXT_CHARACTERS)
     end = min(last + _CONTEXT_CHARACTERS, begin + EXCERPT_CHARACTERS)
     return " ".join(text[begin:end].split())
 
 
-@dataclass
-class Hits:
-    """The documents that hold one text, and its best matches."""
-
-    documents: int = 0
-    best: list[Match] = field(default_factory=list)
-
-    def add(self, match: Match) -> None:
-        """Add another document; of equal fractions the earlier ones stay."""
-        self.documents += 1
-        self.best = sorted([*self.best, match], key=lambda match: -match.fraction)[:NUM_SHOWN]
+Hits = Mapping[ItemKey, tuple[int, list[Match]]]
 
 
-def _read_matches(work: WorkFolder, names: Sequence[str]) -> tuple[dict[ItemKey, Hits], int]:
-    """The hits of each text in all row groups, and the number of documents."""
-    hits: defaultdict[ItemKey, Hits] = defaultdict(Hits)
+def _read_matches(work: WorkFolder, names: Sequence[str]) -> tuple[Hits, int]:
+    """By text: the number of documents that hold it, and its best matches, of equal fractions the
+    first ones; and the number of all documents."""
+    hits: dict[ItemKey, tuple[int, list[Match]]] = {}
     num_documents = 0
     for name in names:
         first, *lines = work.read(name).decode().split("\n")
         num_documents += int(first)
         for (width, item), *others in map(json.loads, lines):
-            hits[width, item].add(Match((width, item), *others))
+            match = Match((width, item), *others)
+            count, best = hits.get(match.item, (0, []))
+            best = sorted([*best, match], key=lambda match: -match.fraction)[:NUM_SHOWN]
+            hits[match.item] = count + 1, best
     return hits, num_documents
 
 
-def _write_touched(
-    folder: Path, task: TaskItems, table: ItemTable, hits: Mapping[ItemKey, Hits]
-) -> TaskLeakage:
+def _write_touched(folder: Path, task: TaskItems, table: ItemTable, hits: Hits) -> TaskLeakage:
     """Write a line for each text of the task that was found and document shown; its counts."""
     names = task.header["text_names"]
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -244,11 +235,11 @@ def _write_touched(
                     fraction=match.fraction,
                     document=match.document,
                     source=match.source,
-                    documents=hits[key].documents,
+                    documents=hits[key][0],
                     wanted=texts[number][:_WANTED_CHARACTERS],
                     excerpt=match.excerpt,
                 )
-                for match in hits[key].best
+                for match in hits[key][1]
             ]
     if lines:
         path = touched_path(folder, task.header["task"])

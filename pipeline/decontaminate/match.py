@@ -87,12 +87,14 @@ class GramIndex:
         is_new[1:] |= np.diff(begins) > SLACK
         heads = np.flatnonzero(is_new)
         counts = np.diff(np.append(heads, len(items)))
-        of_item = items[heads]
-        needed = np.minimum(np.ceil(SEED_SHARE[self.width] * self.num_grams[of_item]), MAX_SEEDS)
+        candidate_items = items[heads]
+        needed = np.minimum(
+            np.ceil(SEED_SHARE[self.width] * self.num_grams[candidate_items]), MAX_SEEDS
+        )
         copies = []
-        for group in np.flatnonzero(counts >= needed):
-            head, end = heads[group], heads[group] + counts[group]
-            item = int(of_item[group])
+        for candidate in np.flatnonzero(counts >= needed):
+            head, end = heads[candidate], heads[candidate] + counts[candidate]
+            item = int(candidate_items[candidate])
             low, high = edges[texts[head]], edges[texts[head] + 1]
             copy = self._compare(letters, item, begins[head:end], int(low), int(high))
             if copy is not None:
@@ -116,10 +118,10 @@ class GramIndex:
         text_places = in_bitmap(self.bitmap, keys)
         if not len(text_places):
             return text_places, text_places, text_places
-        found = keys[text_places]
-        rows = np.searchsorted(self.keys, found)
+        seeds = keys[text_places]
+        rows = np.searchsorted(self.keys, seeds)
         rows[rows == len(self.keys)] = 0
-        is_there = self.keys[rows] == found
+        is_there = self.keys[rows] == seeds
         rows, text_places = rows[is_there], text_places[is_there]
         firsts = self.first[rows]
         counts = self.first[rows + 1] - firsts
@@ -160,8 +162,8 @@ class GramIndex:
         grams = gram_keys(wanted, width)
         if _covered(np.isin(grams, there), width) < SHARE * len(wanted):
             return None
-        found = np.flatnonzero(np.isin(there, grams))
-        return first + int(found[0]), first + int(found[-1]) + width
+        shared = np.flatnonzero(np.isin(there, grams))
+        return first + int(shared[0]), first + int(shared[-1]) + width
 
 
 def _covered(is_shared: NDArray[np.bool_], width: int) -> int:
@@ -280,9 +282,9 @@ class BenchmarkIndex:
 
         All are in memory at 40 bytes a character.
         """
-        found = {one.number: one for one in find_copies(self.grams, texts)}
+        copied = {one.number: one for one in find_copies(self.grams, texts)}
         return [
-            self._act(text, found[number]) if number in found else Decontaminated(text, None, ())
+            self._act(text, copied[number]) if number in copied else Decontaminated(text, None, ())
             for number, text in enumerate(texts)
         ]
 
@@ -298,18 +300,22 @@ class BenchmarkIndex:
                 matches[Match(self.tasks[task], copy.kind, shown[:DETAIL_CHARACTERS])] = None
         if not matches:
             return Decontaminated(text, None, ())
-        found = tuple(matches)
+        all_matches = tuple(matches)
         if len(places) < SHORT_DOCUMENT or is_copied.mean() >= DROPPED_SHARE:
-            detail = f"{found[0].task}: {found[0].kind}: {found[0].detail}"
-            return Decontaminated(text, Drop("contaminated", detail), found)
+            detail = f"{all_matches[0].task}: {all_matches[0].kind}: {all_matches[0].detail}"
+            return Decontaminated(text, Drop("contaminated", detail), all_matches)
         left, num_removed = _remove_units(text, places, is_copied)
-        return Decontaminated(left, None, found, num_removed)
+        return Decontaminated(left, None, all_matches, num_removed)
 
 
 def load_grams(path: Path) -> tuple[GramIndex, ...]:
-    """Map the arrays that `pipeline.decontaminate.index.write_items` wrote."""
+    """Map the arrays that `pipeline.decontaminate.index.write_index` wrote."""
     return tuple(
-        GramIndex(width, *(_mapped(path / f"{kind}-{name}.npy") for name in _ARRAYS))
+        # read as it is used; a plain view, whose indexing costs less than memmap's
+        GramIndex(
+            width,
+            *(np.asarray(np.load(path / f"{kind}-{n}.npy", mmap_mode="r")) for n in _ARRAYS),
+        )
         for kind, width in WIDTHS.items()
     )
 
@@ -320,30 +326,24 @@ def find_copies(grams: Sequence[GramIndex], texts: Sequence[str]) -> Iterator[Co
     letters, places = read_letters(BREAK.join(texts))
     begins = np.cumsum(lengths) - lengths  # of each text among the characters
     edges = np.append(np.searchsorted(places, begins), len(letters))
-    of_text: dict[int, list[tuple[GramIndex, Copy]]] = {}
+    by_text: dict[int, list[tuple[GramIndex, Copy]]] = {}
     for index in grams:
         for copy in index.find(letters, edges):
             number = int(np.searchsorted(edges, copy.first, side="right")) - 1
             first = int(edges[number])
             copy = replace(copy, first=copy.first - first, last=copy.last - first)
-            of_text.setdefault(number, []).append((index, copy))
-    for number, copies in sorted(of_text.items()):
+            by_text.setdefault(number, []).append((index, copy))
+    for number, copies in sorted(by_text.items()):
         first, last = edges[number], edges[number + 1]
         if places[last - 1] == begins[number] + lengths[number] - 1:  # the break behind the text
             last -= 1
-        copies.sort(key=lambda found: (found[1].first, found[1].last))
+        copies.sort(key=lambda pair: (pair[1].first, pair[1].last))
         yield CopiedText(number, letters[first:last], places[first:last] - begins[number], copies)
-
-
-def _mapped(path: Path) -> "np.ndarray[Any, Any]":
-    """A file's array, read as it is used; a plain view, whose indexing costs less than memmap's."""
-    array: np.ndarray[Any, Any] = np.asarray(np.load(path, mmap_mode="r"))
-    return array
 
 
 def _unit_ends(text: str) -> list[int]:
     """Where each sentence or line ends, the mark and the space behind it included."""
-    return [*(found.end() for found in _UNIT_END.finditer(text)), len(text)]
+    return [*(match.end() for match in _UNIT_END.finditer(text)), len(text)]
 
 
 def _remove_units(text: str, places: Ints, is_copied: "np.ndarray[Any, Any]") -> tuple[str, int]:

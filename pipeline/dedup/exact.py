@@ -1,17 +1,31 @@
-"""Exact duplicates, found by hashes alone: a text never travels.
+"""Exact duplicates: documents that are equal, and lines that stand in many of them.
+
+Both are found by hashes alone: a text never travels. A batch sends one packed array to each shard,
+a shard sends back one packed array to each batch.
 
 Two documents are duplicates if their cleaned texts are equal when case and the kind and length of
 whitespace are put aside. Of each set the one with the smallest rank, the first in config order, is
-kept. A unit sends one packed array to each shard, a shard of hashes sends back one packed
-array to each unit: 24 bytes a document one way, 24 a duplicate the other.
+kept: 24 bytes a document one way, 24 a duplicate the other.
+
+Lines are menus, notices, licences: they stay in the first N documents. A line is known by a hash of
+its text without case. Documents that are exact duplicates of each other count once, and a document
+of a single line counts never: as a whole it is the business of `exact_dedup`. A batch sends at most
+N + 1 records of one line, 12 bytes each, so a line that stands in every document costs no more than
+another. Back comes, for each line that stands in more than N documents, how many documents of the
+batch may keep it: batches are in the order of ranks, so the first N documents of the corpus are the
+first of the first batches.
 """
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import xxhash
 
 from pipeline.dedup.records import gather, make_records, pack_by, run_starts, shard_of
+from pipeline.rules.normalize import squeeze_whitespace
 
 _HASHED = np.dtype([("high", "<u8"), ("low", "<u8"), ("rank", "<u8")])
 
@@ -40,7 +54,7 @@ def pack_hashes(
 
 
 def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """(unit, packed records) from the (unit, packed hashes) of one shard, in any order.
+    """(batch, packed records) from the (batch, packed hashes) of one shard, in any order.
 
     A record is made of every document of a set of two or more, see `pipeline.dedup.records`.
     """
@@ -59,3 +73,111 @@ def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, byte
         np.where(is_first, np.repeat(sizes, sizes), 0)[is_sent],
     )
     return [*pack_by(duplicates, owners[is_sent]).items()]
+
+
+# Lines
+
+_STANDING = np.dtype([("line", "<u8"), ("document", "<u4")])
+_QUOTA = np.dtype([("line", "<u8"), ("quota", "<u4")])
+
+
+def line_hashes(text: str, folded: bytes, min_characters: int) -> Iterator[tuple[int, int]]:
+    """(line number, hash) of the lines that are long enough; none if there is one line only.
+
+    `folded` is the text without case.
+    """
+    lines = text.split("\n")
+    if sum(map(bool, lines)) < 2:
+        return
+    for number, (line, of_line) in enumerate(zip(lines, folded.split(b"\n"), strict=True)):
+        if len(line) >= min_characters:
+            yield number, xxhash.xxh3_64_intdigest(of_line)
+
+
+@dataclass
+class LineCounter:
+    """The lines of one batch."""
+
+    min_characters: int
+    max_documents: int
+    _lines: "array[int]" = field(default_factory=lambda: array("Q"))
+    _documents: "array[int]" = field(default_factory=lambda: array("I"))
+
+    def add(self, text: str, folded: bytes, document: int) -> None:
+        """Note the lines of a document; `document` is a number below 2^32, equal for duplicates."""
+        lines = {line for _, line in line_hashes(text, folded, self.min_characters)}
+        self._lines.extend(lines)
+        self._documents.extend([document] * len(lines))
+
+    def pack(self, num_shards: int) -> dict[int, bytes]:
+        """Packed records by shard, at most `max_documents` + 1 of each line."""
+        records = np.empty(len(self._lines), dtype=_STANDING)
+        records["line"], records["document"] = self._lines, self._documents
+        records = np.unique(records)  # by line, then document
+        records = records[_place(records["line"]) <= self.max_documents]
+        return pack_by(records, shard_of(records["line"], num_shards))
+
+
+def find_repeated_lines(
+    packed: Iterable[tuple[int, bytes]], max_documents: int
+) -> list[tuple[int, bytes]]:
+    """(batch, packed quotas) from the (batch, packed records) of one shard, in any order."""
+    records, owners = gather(packed, _STANDING)
+    lines, documents = records["line"], records["document"]
+    order = np.lexsort((owners, documents, lines))
+    lines, documents, owners = lines[order], documents[order], owners[order]
+    is_new = run_starts(lines, documents)  # where a document first stands
+    order = np.lexsort((owners, lines))
+    lines, owners, is_new = lines[order], owners[order], is_new[order]
+    place = _place(lines)
+    is_first = place == 0
+    num_before: npt.NDArray[np.int64] = np.cumsum(is_new) - is_new  # in this shard
+    num_before -= np.repeat(num_before[is_first], _run_lengths(is_first))  # of this line
+    total = np.add.reduceat(is_new, np.flatnonzero(is_first), dtype=np.int64)
+    is_hot = np.repeat(total > max_documents, _run_lengths(is_first))
+    is_sent = is_hot & run_starts(lines, owners)
+    quotas = np.empty(is_sent.sum(), dtype=_QUOTA)
+    quotas["line"] = lines[is_sent]
+    quotas["quota"] = np.maximum(max_documents - num_before[is_sent], 0)
+    return [*pack_by(quotas, owners[is_sent]).items()]
+
+
+def unpack_quotas(packed: Iterable[bytes]) -> dict[int, int]:
+    """By the hash of a line: how many documents of the batch may keep it."""
+    quotas: npt.NDArray[np.void] = np.frombuffer(b"".join(packed), dtype=_QUOTA)
+    return dict(zip(quotas["line"].tolist(), quotas["quota"].tolist(), strict=True))
+
+
+def remove_repeated_lines(
+    text: str, min_characters: int, quotas: dict[int, int]
+) -> tuple[str, int]:
+    """The text without the lines whose quota is used up, and how many lines went.
+
+    Call it once for each document of a batch in order: a line that stays uses up its quota.
+    """
+    removed: set[int] = set()
+    decided: dict[int, bool] = {}
+    for number, line in line_hashes(text, without_case(text), min_characters):
+        if line not in quotas:
+            continue
+        if line not in decided:
+            decided[line] = quotas[line] == 0
+            quotas[line] = max(quotas[line] - 1, 0)
+        if decided[line]:
+            removed.add(number)
+    if not removed:
+        return text, 0
+    left = [line for number, line in enumerate(text.split("\n")) if number not in removed]
+    return squeeze_whitespace("\n".join(left)), len(removed)
+
+
+def _place(lines: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """How many equal lines stand before each of the sorted lines."""
+    is_first = run_starts(lines)
+    starts = np.flatnonzero(is_first)
+    place: npt.NDArray[np.int64] = np.arange(len(lines)) - np.repeat(starts, _run_lengths(is_first))
+    return place
+
+
+def _run_lengths(is_first: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    return np.diff(np.flatnonzero(is_first), append=len(is_first))

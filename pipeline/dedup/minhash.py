@@ -25,13 +25,14 @@ from pipeline.rules.characters import code_points
 from pipeline.rules.data import read_table
 
 SHINGLE_UNITS = 5
-BATCH_CHARACTERS = 1 << 18  # to hash at once: 20 MB of arrays, and few calls of numpy a text
+CHARACTERS_AT_ONCE = 1 << 18  # to hash at once: 20 MB of arrays, and few calls of numpy a text
 _SEED = 0xE1EC7
 # The largest of the odd constants of splitmix64; odd, so that multiplying loses nothing.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _UNIT_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 _SHINGLE_FACTOR = np.uint64(0x94D049BB133111EB)
 _MAX_POWER = 1 << 12
+_POWERS = np.cumprod(np.full(_MAX_POWER, _UNIT_FACTOR), dtype=np.uint64)
 _SPACELESS_BLOCKS: list[tuple[int, int]] = read_table("scripts")["spaceless"]
 
 Keys = npt.NDArray[np.uint64]
@@ -54,16 +55,16 @@ class Shingles:
 def shingle(texts: Sequence[str]) -> Shingles:
     """64-bit hashes of the shingles of each text, in order, with repetitions.
 
-    A text longer than `BATCH_CHARACTERS` is cut into pieces of that length: memory stays bounded,
+    A text longer than `CHARACTERS_AT_ONCE` is cut into pieces of that length: memory stays bounded,
     and the few shingles across the cuts are lost.
     """
-    if all(len(text) <= BATCH_CHARACTERS for text in texts):
+    if all(len(text) <= CHARACTERS_AT_ONCE for text in texts):
         return _shingle(texts)
     hashes: list[Keys] = []
     counts = []
     for text in texts:
-        starts = range(0, max(1, len(text)), BATCH_CHARACTERS)
-        pieces = [_shingle([text[i : i + BATCH_CHARACTERS]]).hashes for i in starts]
+        starts = range(0, max(1, len(text)), CHARACTERS_AT_ONCE)
+        pieces = [_shingle([text[i : i + CHARACTERS_AT_ONCE]]).hashes for i in starts]
         counts.append(sum(map(len, pieces)))
         hashes += pieces
     return Shingles(np.concatenate(hashes), np.concatenate(([0], np.cumsum(counts))))
@@ -139,7 +140,7 @@ def _hash_units(values: Keys, starts: Offsets) -> Keys:
     place = np.arange(len(values), dtype=np.int32)
     place -= np.repeat(starts.astype(np.int32), lengths)
     place &= _MAX_POWER - 1
-    return splitmix64(np.add.reduceat(values * _powers().take(place), starts))
+    return splitmix64(np.add.reduceat(values * _POWERS.take(place), starts))
 
 
 def _roll(units: Keys, bounds: Offsets) -> Shingles:
@@ -172,11 +173,6 @@ def splitmix64(values: Keys) -> Keys:
     values = (values ^ (values >> np.uint64(27))) * _SHINGLE_FACTOR
     mixed: Keys = values ^ (values >> np.uint64(31))
     return mixed
-
-
-@lru_cache(maxsize=1)
-def _powers() -> Keys:
-    return np.cumprod(np.full(_MAX_POWER, _UNIT_FACTOR), dtype=np.uint64)
 
 
 @lru_cache(maxsize=4)

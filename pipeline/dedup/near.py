@@ -75,7 +75,7 @@ def pack_candidates(candidates: Sequence[Candidate], num_shards: int) -> dict[in
     by_shard: defaultdict[int, list[Candidate]] = defaultdict(list)
     for shard, candidate in zip(shards, candidates, strict=True):
         by_shard[shard].append(candidate)
-    return {shard: _pack(of_shard) for shard, of_shard in sorted(by_shard.items())}
+    return {shard: _pack(members) for shard, members in sorted(by_shard.items())}
 
 
 def _pack(candidates: Sequence[Candidate]) -> bytes:
@@ -91,7 +91,7 @@ def _pack(candidates: Sequence[Candidate]) -> bytes:
 
 
 class _Part(NamedTuple):
-    """The candidates of one unit in a shard."""
+    """The candidates of one batch in a shard."""
 
     heads: npt.NDArray[np.void]
     bands: npt.NDArray[np.uint32]  # (candidate, band)
@@ -117,8 +117,8 @@ class _Part(NamedTuple):
 def find_near_duplicates(
     packed: Iterable[tuple[int, bytes]], similarity: float
 ) -> list[tuple[int, bytes]]:
-    """(unit, packed records) from the (unit, packed candidates) of one shard, in any order."""
-    units, buffers = zip(*packed, strict=True)
+    """(batch, packed records) from the (batch, packed candidates) of one shard, in any order."""
+    batches, buffers = zip(*packed, strict=True)
     parts = [_Part.unpack(buffer) for buffer in buffers]
     lengths = [len(part.heads) for part in parts]
     heads = np.concatenate([part.heads for part in parts])
@@ -127,7 +127,8 @@ def find_near_duplicates(
     order = np.lexsort((heads["rank"], -heads["length"].astype(np.int64), heads["component"]))
     kept = np.arange(len(heads))
     similarities = np.ones(len(heads), dtype=np.float32)
-    for members in _components(order, heads["component"][order]):
+    starts = np.flatnonzero(run_starts(heads["component"][order]))
+    for members in np.split(order, starts[1:]):
         candidates = [parts[owner_of[i]].candidate(place_of[i]) for i in members]
         for place, representative, similar in choose(candidates, similarity):
             kept[members[place]] = members[representative]
@@ -136,7 +137,7 @@ def find_near_duplicates(
     is_sent = (kept != np.arange(len(heads))) | (sizes > 1)
     ranks = heads["rank"]
     records = make_records(ranks, ranks[kept], similarities, sizes)[is_sent]
-    return [*pack_by(records, np.array(units)[owner_of][is_sent]).items()]
+    return [*pack_by(records, np.array(batches)[owner_of][is_sent]).items()]
 
 
 def choose(candidates: Sequence[Candidate], similarity: float) -> Iterator[tuple[int, int, float]]:
@@ -187,8 +188,8 @@ class _Kept:
         if self._is_small:
             return
         for key in enumerate(candidate.bands.tolist()):
-            if len(of_band := self._by_band[key]) < MAX_COMPARED:
-                of_band.append(place)
+            if len(places := self._by_band[key]) < MAX_COMPARED:
+                places.append(place)
 
     def nearest(self, candidate: Candidate) -> list[int]:
         """Places of those to compare with, of most shared bands first, then longest first."""
@@ -200,9 +201,3 @@ class _Kept:
         ordered = sorted(shared, key=lambda place: (-shared[place], place))[:MAX_COMPARED]
         few = self.places if len(self.places) <= MAX_COMPARED else ()
         return ordered + [place for place in few if place not in shared]
-
-
-def _components(
-    order: npt.NDArray[np.int64], sorted_components: npt.NDArray[np.uint64]
-) -> Iterator[npt.NDArray[np.int64]]:
-    yield from np.split(order, np.flatnonzero(run_starts(sorted_components))[1:])

@@ -1,6 +1,6 @@
-"""What units and shards send each other: packed arrays of records.
+"""What batches and shards send each other: packed arrays of records.
 
-Back to a unit come clusters of equal or similar documents. A record tells of one document of a
+Back to a batch come clusters of equal or similar documents. A record tells of one document of a
 cluster: which one is kept, how similar they are and, of the kept one itself, how many documents
 the cluster has. 24 bytes travel for it.
 """
@@ -20,17 +20,13 @@ Records = NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """What a unit learns of its documents."""
+    """What a batch learns of its documents."""
 
     kept_of: dict[int, tuple[int, float]] = field(default_factory=dict)  # removed: kept, similarity
     size_of: dict[int, int] = field(default_factory=dict)  # kept rank: documents of its cluster
 
 
 SHARD_BYTES = 32_000_000  # of records; comparing them takes four to nine times as much memory
-# of text; of 10^7 documents that are all in components, one worker holds 120 bytes each
-ONE_WORKER_BYTES = 10_000_000_000
-# Here shards send to shards. At 10 TB one gets 150 MB, and 17 million elements go from all to all.
-MAX_STARS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +37,6 @@ class NumShards:
     lines: int = 1
     bands: int = 1  # of each band
     sketches: int = 1
-    components: int = 1  # 1: one worker finds them all
 
 
 def num_shards(num_bytes: int) -> NumShards:
@@ -60,7 +55,6 @@ def num_shards(num_bytes: int) -> NumShards:
         lines=shards(0.1),
         bands=shards(0.012),
         sketches=shards(1.0),
-        components=min(shards(0.1), MAX_STARS) if num_bytes > ONE_WORKER_BYTES else 1,
     )
 
 
@@ -86,10 +80,10 @@ def pack_by(records: NDArray[Any], keys: NDArray[Any]) -> dict[int, bytes]:
 def gather(
     packed: Iterable[tuple[int, bytes]], dtype: np.dtype[Any] | str
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """All records of a shard, and the unit of each."""
-    units, buffers = zip(*packed, strict=True)
+    """All records of a shard, and the batch of each."""
+    batches, buffers = zip(*packed, strict=True)
     parts = [np.frombuffer(buffer, dtype=dtype) for buffer in buffers]
-    return np.concatenate(parts), np.repeat(np.array(units), [len(part) for part in parts])
+    return np.concatenate(parts), np.repeat(np.array(batches), [len(part) for part in parts])
 
 
 def run_starts(*columns: NDArray[Any]) -> NDArray[np.bool_]:

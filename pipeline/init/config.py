@@ -11,7 +11,8 @@ from typing import Any
 
 from electrify.config.load import parse_config, toml_value
 from electrify.system.outcome import UserError
-from pipeline.init.survey import KIND_OF_ENDING, FoundSource, survey
+from pipeline.init.survey import FoundSource, survey
+from pipeline.sources.looks import KIND_OF_ENDING
 
 _BYTES_A_TOKEN = 4  # of UTF-8: 3.8 to 4.7 in Korean, 4 in languages with Latin letters
 # up to four passes teach nearly as much as new text (Muennighoff et al. 2023, "Scaling
@@ -25,7 +26,7 @@ _HEADLINES = "pipeline/sample/made-up-headlines.json"
 
 
 def init(path: str, output: str | None) -> list[str]:
-    """Write a config for the text at a path; return what was found and the next command, in lines.
+    """Write a config for the text at a path; return what it holds and the next command, in lines.
 
     Raises `ValueError` for a path without text that any kind of source reads, and for an output
     that is there already.
@@ -40,19 +41,24 @@ def init(path: str, output: str | None) -> list[str]:
             f"{path} is an address, and init reads local files: copy some files here, then change "
             "the paths in the config"
         )
-    found, unread = survey(Path(path))
-    if not found:
-        raise UserError(_nothing_to_read(path, unread))
-    num_tokens = int(sum(source.text_bytes for source in found) // _BYTES_A_TOKEN)
-    network = _TABLES["networks"][_network(_languages(found), num_tokens)]
-    text = _config(name, target, found, num_tokens, network)
+    sources, unread = survey(Path(path))
+    if not sources:
+        what = "; ".join(unread) or "there is nothing in it"
+        raise UserError(
+            f"{path} has no text that a kind of source reads: {what}. Read are "
+            f"{' '.join(KIND_OF_ENDING)} (.xml of Wikipedia dumps), plain or packed (.gz .zst .bz2 "
+            ".xz)"
+        )
+    num_tokens = int(sum(source.text_bytes for source in sources) // _BYTES_A_TOKEN)
+    network = _TABLES["networks"][_network(_languages(sources), num_tokens)]
+    text = _config(name, target, sources, num_tokens, network)
     parse_config(tomllib.loads(text), str(target))
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("x", encoding="utf-8") as file:
         file.write(text)
-    lines = [line for source in found for line in _describe(source)]
+    lines = [line for source in sources for line in _describe(source)]
     lines += [f"not read: {reason}" for reason in unread]
-    if _num_documents(found) < _FEW_DOCUMENTS:
+    if _num_documents(sources) < _FEW_DOCUMENTS:
         lines.append(
             "few documents: a fifth of them is held out for validation. Check that the sources cut "
             "the text into documents as you want"
@@ -64,23 +70,14 @@ def init(path: str, output: str | None) -> list[str]:
     ]
 
 
-def _nothing_to_read(path: str, unread: Sequence[str]) -> str:
-    what = "; ".join(unread) or "there is nothing in it"
-    endings = " ".join(KIND_OF_ENDING)
-    return (
-        f"{path} has no text that a kind of source reads: {what}. Read are {endings} (.xml of "
-        "Wikipedia dumps), plain or packed (.gz .zst .bz2 .xz)"
-    )
+def _num_documents(sources: Sequence[FoundSource]) -> int:
+    return round(sum(source.num_documents for source in sources))
 
 
-def _num_documents(found: Sequence[FoundSource]) -> int:
-    return round(sum(source.num_documents for source in found))
-
-
-def _languages(found: Sequence[FoundSource]) -> Counter[str]:
+def _languages(sources: Sequence[FoundSource]) -> Counter[str]:
     """Estimated bytes of text by the languages of the sources."""
     languages: Counter[str] = Counter()
-    for source in found:
+    for source in sources:
         languages[source.source.language] += round(source.text_bytes)
     return languages
 
@@ -97,17 +94,17 @@ def _network(languages: Counter[str], num_tokens: int) -> str:
 def _config(
     name: str,
     target: Path,
-    found: Sequence[FoundSource],
+    sources: Sequence[FoundSource],
     num_tokens: int,
     network: Mapping[str, Any],
 ) -> str:
-    num_documents, languages = _num_documents(found), _languages(found)
+    num_documents, languages = _num_documents(sources), _languages(sources)
     batch_tokens = network["batch_size"] * network["sequence_length"]
     num_steps = 100 * round(_NUM_PASSES * num_tokens / batch_tokens / 100)
     num_steps = min(network["max_steps"], max(network["min_steps"], num_steps))
     valid_fraction = 0.2 if num_documents < _FEW_DOCUMENTS else 0.05
     lines: list[str] = []
-    for source in found:
+    for source in sources:
         lines += (_comment(line, "    ") for line in _describe(source))
         lines.append(f"    {toml_value(source.source.model_dump(exclude_defaults=True))},")
     is_korean = "ko" in languages
@@ -138,15 +135,9 @@ def _config(
 
 
 def _comment(text: str, indent: str = "") -> str:
-    start = f"{indent}# "
-    return textwrap.fill(
-        text,
-        100,
-        initial_indent=start,
-        subsequent_indent=start,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    width = 98 - len(indent)
+    lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return textwrap.indent("\n".join(lines), f"{indent}# ")
 
 
 def _about(number: float) -> str:
@@ -158,16 +149,16 @@ def _size(num_bytes: float) -> str:
     return f"{num_bytes / 1e6:,.1f} MB" if num_bytes >= 1e5 else f"{num_bytes / 1e3:,.1f} KB"
 
 
-def _describe(found: FoundSource) -> list[str]:
+def _describe(estimate: FoundSource) -> list[str]:
     """A source in words: amounts, then the choices that a reader may know better."""
-    source = found.source
-    files = "1 file" if found.num_files == 1 else f"{found.num_files:,} files"
+    source = estimate.source
+    files = "1 file" if estimate.num_files == 1 else f"{estimate.num_files:,} files"
     lines = [
-        f"{source.path}: {files}, {_size(found.num_bytes)}, {_about(found.num_documents)} "
-        f"documents with {_size(found.text_bytes)} of text"
+        f"{source.path}: {files}, {_size(estimate.num_bytes)}, {_about(estimate.num_documents)} "
+        f"documents with {_size(estimate.text_bytes)} of text"
     ]
-    if found.other_fields or source.text_field != "text":
-        others = ", ".join(found.other_fields) or "none"
+    if estimate.other_fields or source.text_field != "text":
+        others = ", ".join(estimate.other_fields) or "none"
         lines.append(f"text in {source.text_field!r}; other fields: {others}")
     if source.columns:
         lines.append(f"its first row is data; here its columns are {', '.join(source.columns)}")
@@ -175,8 +166,8 @@ def _describe(found: FoundSource) -> list[str]:
         lines.append(f'a document is a {source.document} ("file", "line" or "block")')
     if source.encoding != "utf-8":
         lines.append(f"in {source.encoding}")
-    known = sum(found.language_bytes.values())
-    shares = Counter(found.language_bytes).most_common(5)
+    known = sum(estimate.language_bytes.values())
+    shares = Counter(estimate.language_bytes).most_common(5)
     shown = ", ".join(f"{code} {size / known:.0%}" for code, size in shares if 200 * size > known)
     lines.append(f"languages: {shown or 'not recognised; write the ISO 639 code of yours'}")
     if len(shares) > 1 and shares[0][1] < 0.9 * known:
@@ -184,6 +175,6 @@ def _describe(found: FoundSource) -> list[str]:
             f"cleaning removes what is not {source.language}: put the others into files or folders "
             "of their own"
         )
-    if found.fault:
-        lines.append(f"a fault: {found.fault}")
+    if estimate.fault:
+        lines.append(f"a fault: {estimate.fault}")
     return lines

@@ -24,28 +24,11 @@ from pipeline.sources.files import fault_of_name
 from pipeline.sources.input_file import InputFile, open_source, packing, text_ending
 from pipeline.sources.json_file import head_values, text_path
 from pipeline.sources.lines import head_of, read_text_chunks
-from pipeline.sources.looks import REFUSED, describe
+from pipeline.sources.looks import KIND_OF_ENDING, REFUSED, UNREAD, describe
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import DAMAGES, read_file
 from pipeline.sources.tables import is_string
 
-KIND_OF_ENDING: dict[str, Kind] = {
-    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
-    **dict.fromkeys((".txt", ".md"), "text"),
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".xml": "wikipedia",
-    ".wet": "wet",
-}
-_WARC = (
-    "web pages as a server sent them: take their WET files (*.warc.wet.gz), which have the texts"
-)
-_OTHER = {
-    ".arrow": 'of save_to_disk: write kind = "huggingface" and path = its folder',
-    **dict.fromkeys((".warc", ".wat"), _WARC),
-    **REFUSED,
-}
 _MAX_SAMPLED = 50  # files of one ending
 _MAX_SPLIT = 32  # sources that one ending becomes where its files differ
 _SAMPLE_BYTES = 1_000_000  # of a file as it is stored
@@ -87,21 +70,27 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
     if not root.exists():
         raise UserError(f"no file or folder at {root} (relative paths start at {Path.cwd()})")
     sizes = {root: root.stat().st_size} if root.is_file() else _files_below(root)
-    found: list[FoundSource] = []
-    unread = [fault for path in sizes if (fault := fault_of_name(str(path)))]
-    by_ending: dict[str, list[Path]] = {}
+    found_sources: list[FoundSource] = []
+    unread: list[str] = []
+    by_ending: dict[str, list[Path]] = {}  # with that of the packing: ".jsonl.gz"
     for path in sizes:
-        if not fault_of_name(str(path)):
-            by_ending.setdefault(_whole_ending(path), []).append(path)
+        packed = path.suffix if packing(path.name) else ""
+        if fault := fault_of_name(str(path)):
+            unread.append(fault)
+        else:
+            ending = Path(path.name.removesuffix(packed)).suffix + packed
+            by_ending.setdefault(ending, []).append(path)
     for ending, paths in by_ending.items():
         if text_ending(str(paths[0])) in KIND_OF_ENDING:
             sources, reasons = _sources_of(root, ending, {path: sizes[path] for path in paths})
-            found += sources
+            found_sources += sources
             unread += reasons
         else:
-            advice = _OTHER.get(text_ending(str(paths[0])), "unknown to every kind of source")
+            advice = (UNREAD | REFUSED).get(
+                text_ending(str(paths[0])), "unknown to every kind of source"
+            )
             unread.append(f"{len(paths):,} {ending or 'without an ending'}: {advice}")
-    return found, unread
+    return found_sources, unread
 
 
 def _files_below(folder: Path) -> dict[Path, int]:
@@ -112,12 +101,6 @@ def _files_below(folder: Path) -> dict[Path, int]:
         if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
     }
     return {path: num_bytes for path, num_bytes in files.items() if num_bytes}
-
-
-def _whole_ending(path: Path) -> str:
-    """As the name has it, with that of its packing: ".jsonl.gz"."""
-    packed = path.suffix if packing(path.name) else ""
-    return Path(path.name.removesuffix(packed)).suffix + packed
 
 
 def _sources_of(
@@ -132,9 +115,12 @@ def _sources_of(
     }
     parts = {_pattern(root, ending, paths): paths}
     if not _agree(samples.values()) and len(paths) > 1:
-        children = _children(root, ending, paths)
-        parts = children if len(children) <= _MAX_SPLIT else parts
-    found: list[FoundSource] = []
+        # by the file or folder right below the root in which they stand
+        by_name = itertools.groupby(paths, key=lambda path: path.relative_to(root).parts[0])
+        children = [(root / name, list(below)) for name, below in by_name]
+        if len(children) <= _MAX_SPLIT:
+            parts = {_pattern(child, ending, below): below for child, below in children}
+    sources: list[FoundSource] = []
     unread: list[str] = []
     for pattern, members in parts.items():
         heads = [samples[path] for path in members if path in samples] or [
@@ -145,8 +131,8 @@ def _sources_of(
         if good := [head for head in heads if isinstance(head, FoundSource)]:
             num_bytes = sum(sizes[path] for path in members)
             name = root.stem if is_many else None
-            found.append(_joined(good, pattern, len(members), num_bytes, name))
-    return found, unread
+            sources.append(_joined(good, pattern, len(members), num_bytes, name))
+    return sources, unread
 
 
 def _pattern(folder: Path, ending: str, paths: Sequence[Path]) -> str:
@@ -155,13 +141,6 @@ def _pattern(folder: Path, ending: str, paths: Sequence[Path]) -> str:
         return str(paths[0])
     is_flat = all(path.parent == folder for path in paths)
     return f"{glob.escape(str(folder))}/{'' if is_flat else '**/'}*{ending}"
-
-
-def _children(root: Path, ending: str, paths: Sequence[Path]) -> dict[str, list[Path]]:
-    """Paths by the file or folder right below the root in which they stand."""
-    names = itertools.groupby(paths, key=lambda path: path.relative_to(root).parts[0])
-    members = [(root / name, list(of_name)) for name, of_name in names]
-    return {_pattern(child, ending, below): below for child, below in members}
 
 
 def _spread(items: Sequence[T], most: int) -> list[T]:
@@ -243,7 +222,12 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> F
     texts = [document.text for document in documents]
     if not any(map(str.strip, texts)):
         return faults[0].detail if faults else "no text in it"
-    language_bytes = _language_bytes(_spread(texts, num_judged))
+    language_bytes: Counter[str] = Counter()
+    for text in _spread(texts, num_judged):
+        head = text[:_JUDGED_CHARACTERS]
+        # a model has codes of its own for some languages, which no config may name
+        if (code := main_language(head)) and _is_language(code):
+            language_bytes[code] += len(head.encode("utf-8", "replace"))
     language = max(language_bytes, key=language_bytes.__getitem__, default="en")
     return FoundSource(
         source.model_copy(update={"language": language}),
@@ -257,9 +241,6 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> F
     )
 
 
-_Rows = list[dict[str, Any]]  # of the head of a file, of kinds that have fields
-
-
 def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, ...]] | str:
     """A source for a file, and the names of its fields; or why there is none."""
     kind = KIND_OF_ENDING[text_ending(file.path)]
@@ -267,7 +248,7 @@ def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, .
     if kind == "wikipedia" and b"<mediawiki" not in raw_head:
         return "XML, but no dump of Wikipedia: write its text out, one JSON object a line"
     options: dict[str, Any] = {}
-    rows: _Rows = []
+    rows: list[dict[str, Any]] = []  # of kinds that have fields
     if kind == "parquet":
         rows = _parquet_rows(file)
     elif kind not in ("wikipedia", "wet"):
@@ -277,7 +258,11 @@ def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, .
         kind = _kind_of_text(kind, text)
         options["encoding"] = encoding
         if kind == "text":
-            options["document"] = "file" if is_document else _text_document(text)
+            # blocks where blank lines stand often enough, else lines
+            whole = text.replace("\r\n", "\n").strip()
+            num_blocks = len(re.findall(r"\n[ \t]*\n\s*", whole)) + 1
+            has_blocks = 1 < num_blocks >= whole.count("\n") / _LINES_A_BLOCK
+            options["document"] = "file" if is_document else "block" if has_blocks else "line"
         elif kind == "jsonl":
             values, is_one = head_values(head)
             rows = [value for value in values if isinstance(value, dict)]
@@ -325,14 +310,7 @@ def _which_row(path: str, rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def _text_document(text: str) -> str:
-    """Blocks where blank lines stand often enough, else lines."""
-    text = text.replace("\r\n", "\n").strip()
-    num_blocks = len(re.findall(r"\n[ \t]*\n\s*", text)) + 1
-    return "block" if 1 < num_blocks >= text.count("\n") / _LINES_A_BLOCK else "line"
-
-
-def _parquet_rows(file: InputFile) -> _Rows:
+def _parquet_rows(file: InputFile) -> list[dict[str, Any]]:
     """The texts of the first rows: not each value of another type has one in Python, as far dates.
 
     Of the other columns only the names.
@@ -373,17 +351,7 @@ def _read_head(file: InputFile, source: Source) -> tuple[list[Raw], list[Fault],
     return documents, faults, 1.0 if is_whole else max(1.0, file.num_bytes / full)
 
 
-def _language_bytes(texts: Iterable[str]) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for text in texts:
-        head = text[:_JUDGED_CHARACTERS]
-        if code := main_language(head):
-            found[code] += len(head.encode("utf-8", "replace"))
-    return {code: num_bytes for code, num_bytes in found.items() if _is_language(code)}
-
-
 def _is_language(code: str) -> bool:
-    """Whether a config may name it: a model has codes of its own for some languages."""
     try:
         return check_language(code) == code
     except ValueError:

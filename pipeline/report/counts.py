@@ -1,4 +1,4 @@
-"""What was counted while cleaning, and a few texts of each kind for a reader: each group of files
+"""What was counted while cleaning, and a few texts of each kind for a reader: each batch
 counts and chooses for itself, then all are added.
 
 Counts are rows of tables with names for their columns (`TABLES`). A report groups these rows.
@@ -71,24 +71,30 @@ def chosen_sources(sources: Collection[str]) -> Collection[str]:
     return frozenset(sorted(sources, key=rank)[:MAX_SOURCES])
 
 
-_Key = tuple[Any, ...]  # the values of a table's keys
-_Sums = dict[_Key, Counter[str]]
+class Table:
+    """Sums of rows that agree in their keys."""
+
+    def __init__(self, keys: Sequence[str], sums: Sequence[str]) -> None:
+        self.keys, self.sums = keys, sums
+        self.counts: dict[tuple[Any, ...], Counter[str]] = {}
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add a row; a sum that it lacks is 0."""
+        counts = self.counts.setdefault(tuple([row[name] for name in self.keys]), Counter())
+        for name in self.sums:
+            counts[name] += row.get(name, 0)
+
+    def rows(self) -> Rows:
+        """One row for each key, sorted."""
+        return [dict(zip(self.keys, k, strict=True)) | self.counts[k] for k in sorted(self.counts)]
 
 
 def group_by(rows: Iterable[Mapping[str, Any]], keys: Sequence[str], sums: Sequence[str]) -> Rows:
     """Rows that agree in the keys are one, with the sums of the other columns; sorted by key."""
-    grouped: _Sums = {}
+    table = Table(keys, sums)
     for row in rows:
-        key = tuple([row[name] for name in keys])
-        grouped.setdefault(key, Counter()).update({name: row[name] for name in sums})
-    return _listed(grouped, keys, sums)
-
-
-def _listed(grouped: _Sums, keys: Sequence[str], sums: Sequence[str]) -> Rows:
-    return [
-        dict(zip(keys, key, strict=True)) | {name: grouped[key][name] for name in sums}
-        for key in sorted(grouped)
-    ]
+        table.add(row)
+    return table.rows()
 
 
 def sum_by(rows: Iterable[Mapping[str, Any]], key: str, name: str) -> dict[str, int]:
@@ -97,13 +103,6 @@ def sum_by(rows: Iterable[Mapping[str, Any]], key: str, name: str) -> dict[str, 
 
 _Ordered = tuple[int, str, str]  # hash of the label, label, text
 _Group = tuple[str, str]  # language, source
-
-
-@lru_cache
-def _free_column(table: str) -> tuple[str, int]:
-    """The column of a table that rows may fill as they like, and its place; "" without one."""
-    keys = TABLES[table][0]
-    return next(((name, keys.index(name)) for name in _FREE if name in keys), ("", 0))
 
 
 class Sample(NamedTuple):
@@ -180,51 +179,39 @@ def _number(label: str) -> int:
 class Tally:
     """Sums by table and key, and texts to show by reason, by "rule: " and rule, or "kept"."""
 
-    tables: dict[str, _Sums] = field(default_factory=lambda: {name: {} for name in TABLES})
-    # by column, the names that its rows have
-    names: dict[str, set[str]] = field(default_factory=lambda: {name: set() for name in _FREE})
+    tables: dict[str, Table] = field(
+        default_factory=lambda: {name: Table(*columns) for name, columns in TABLES.items()}
+    )
     files: list[dict[str, Any]] = field(default_factory=list)  # path, documents, malformed
     examples: list[str] = field(default_factory=list)  # "file:row: reason: detail"
     samples: dict[str, Samples] = field(default_factory=dict)
 
     def count(self, table: str, **row: str | int) -> None:
         """Add a row to a table; a sum that it lacks is 0."""
-        keys, sums = TABLES[table]
-        key = tuple([row[name] for name in keys])
-        self._add(table, key, {name: int(row[name]) for name in sums if name in row})
+        if "source" in row:
+            row["source"] = source_group(str(row["source"]))
+        self.tables[table].add(row)
 
     def count_document(self, state: str, num_characters: int, language: str, source: str) -> None:
         """Count a document as it is read ("in") or written ("kept")."""
-        key = (language, source, 1 << max(1, num_characters).bit_length() - 1)
+        size = 1 << max(1, num_characters).bit_length() - 1
         sums = {f"documents_{state}": 1, f"characters_{state}": num_characters}
-        self._add("documents", key, sums)
+        self.count("documents", language=language, source=source, characters=size, **sums)
 
-    def _add(self, table: str, key: _Key, sums: Mapping[str, int]) -> None:
-        column, place = _free_column(table)
-        if column == "source":
-            key = (*key[:place], source_group(key[place]), *key[place + 1 :])
-        self.tables[table].setdefault(key, Counter()).update(sums)
-        if column and key[place] not in self.names[column]:
-            self.names[column].add(key[place])
-            if len(self.names[column]) > 2 * MAX_SOURCES:
-                self._merge_others(column)
-
-    def _merge_others(self, column: str) -> None:
-        """Give the rows of all names but the chosen ones to the name `OTHER`."""
-        kept = chosen_sources(self.names[column] - {OTHER})
-        if self.names[column] <= {*kept, OTHER}:
-            return
-        self.names[column] = {*kept, OTHER}
-        for table in TABLES:
-            free, place = _free_column(table)
-            if free != column:
-                continue
-            rows, merged = self.tables[table], dict[_Key, Counter[str]]()
-            for key, sums in rows.items():
-                name = key[place] if key[place] in kept else OTHER
-                key = (*key[:place], name, *key[place + 1 :])
-                merged.setdefault(key, Counter()).update(sums)
-            self.tables[table] = merged
+    def _merge_others(self) -> None:
+        """Give the rows of all sources and licences but the chosen ones to the name `OTHER`."""
+        for column in _FREE:
+            tables = [table for table in self.tables.values() if column in table.keys]
+            places = [table.keys.index(column) for table in tables]
+            pairs = [*zip(tables, places, strict=True)]
+            names = {key[place] for table, place in pairs for key in table.counts}
+            kept = {*chosen_sources(names - {OTHER}), OTHER}
+            for table, place in pairs if names - kept else ():
+                counts, table.counts = table.counts, {}
+                for key, sums in counts.items():
+                    name = key[place] if key[place] in kept else OTHER
+                    merged = (*key[:place], name, *key[place + 1 :])
+                    table.counts.setdefault(merged, Counter()).update(sums)
 
     def add_removed(
         self,
@@ -280,7 +267,8 @@ class Tally:
         """Add the tally of later files."""
         for name in TABLES:
             for row in other.rows(name):
-                self.count(name, **row)
+                self.tables[name].add(row)
+        self._merge_others()
         for file in other.files:
             if self.files and self.files[-1]["path"] == file["path"]:  # another part of it
                 self.files[-1]["documents"] += file["documents"]
@@ -296,9 +284,8 @@ class Tally:
 
     def rows(self, table: str) -> Rows:
         """The rows of a table, sorted by their keys."""
-        if column := _free_column(table)[0]:
-            self._merge_others(column)
-        return _listed(self.tables[table], *TABLES[table])
+        self._merge_others()
+        return self.tables[table].rows()
 
     def by_reason(self, table: str) -> dict[str, int]:
         """Documents that were "removed", or rows "malformed", by reason."""
@@ -324,7 +311,7 @@ def tally_from_json(text: str) -> Tally:
     tally = Tally(files=value["files"], examples=value["examples"])
     for table, rows in value["rows"].items():
         for row in rows:
-            tally.count(table, **row)
+            tally.tables[table].add(row)
     for name, samples in value["samples"].items():
         tally.samples[name] = Samples()
         for sample in samples:
@@ -334,21 +321,70 @@ def tally_from_json(text: str) -> Tally:
 
 def report_json(tally: Tally) -> dict[str, Any]:
     """Everything that was counted; the same tally makes the same object."""
-    documents, altered = tally.rows("documents"), tally.rows("altered_by_source")
+    documents = tally.rows("documents")
     return {
         "totals": {name: tally.total(name) for name in (*TOTALS, "removed", "malformed")},
         "sources": group_by(documents, ["language", "source"], TOTALS),
-        "removed": tally.rows("removed"),
-        "malformed": tally.rows("malformed"),
-        "malformed_examples": tally.examples,
-        "licences": tally.rows("licences"),
-        "altered": sum_by(altered, "rule", "documents"),
-        "altered_by_source": altered,
         "languages": group_by(documents, ["language"], TOTALS),
         "lengths": group_by(documents, ["language", "characters"], TOTALS[:2]),
-        "clusters": tally.rows("clusters"),
-        "benchmarks": tally.rows("benchmarks"),
-        "contamination": tally.rows("contamination"),
+        "altered": sum_by(tally.rows("altered_by_source"), "rule", "documents"),
+        **{name: tally.rows(name) for name in TABLES if name != "documents"},
+        "malformed_examples": tally.examples,
         "samples": {name: chosen.listed() for name, chosen in sorted(tally.samples.items())},
         "files": tally.files,
     }
+
+
+# What a rule did to a text, as a reader sees it: a window round the first difference.
+
+CONTEXT_CHARACTERS = 30  # shown before the first difference
+WINDOW_CHARACTERS = 90  # shown of each side in all
+BLANKED_CHARACTERS = 2  # shown of personal data
+_SHOWN = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\xa0": "␣"}
+
+
+def excerpt(before: str, after: str) -> str:
+    """`before → after` round the first place where they differ; what is invisible has an escape."""
+    first = max(0, _num_common(before, after) - CONTEXT_CHARACTERS)
+    return f"{_window(before, first)}  →  {_window(after, first)}"
+
+
+def _num_common(one: str, other: str) -> int:
+    """Characters that both begin with, by halves: comparing slices is fast."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def mask_excerpt(before: str, after: str, mask: str) -> str:
+    """`before → after` round the first `mask` ("<email>"), though others may stand before it.
+
+    A report has many readers: of what was masked it shows the first characters, and no more.
+    """
+    place = after.find(mask)
+    start = max(0, place - CONTEXT_CHARACTERS)
+    words = after[start:place].rpartition(">")[2]  # behind the mask before it
+    first = max(0, before.find(words)) + len(words)
+    blanked = f"{before[first : first + BLANKED_CHARACTERS]}***"
+    hidden = f"{after[:place]}{blanked}{after[place + len(mask) :]}"
+    return f"{_window(hidden, place - len(words))}  →  {_window(after, place - len(words))}"
+
+
+def _window(text: str, first: int) -> str:
+    shown = "".join(map(_visible, text[first : first + WINDOW_CHARACTERS]))
+    opening = "…" if first else ""
+    closing = "…" if first + WINDOW_CHARACTERS < len(text) else ""
+    return f"{opening}{shown}{closing}"
+
+
+def _visible(character: str) -> str:
+    if character in _SHOWN:
+        return _SHOWN[character]
+    if character == " " or character.isprintable():
+        return character
+    return f"\\u{ord(character):04x}"

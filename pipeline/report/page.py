@@ -7,7 +7,7 @@ from typing import Any
 
 from electrify.page.page import Page
 from electrify.stage.folder import write_json
-from pipeline.report.counts import RULE, Rows, Tally, report_json, sum_by
+from pipeline.report.counts import RULE, TOTALS, Rows, Tally, group_by, report_json, sum_by
 
 _MAX_ROWS = 200  # of a table; report.json has them all
 _MAX_LANGUAGE_PLOTS = 24
@@ -43,34 +43,25 @@ def _page(report: Report) -> Page:
 
 def _result(page: Page, report: Report) -> None:
     """The verdict, what went by reason, and the rows left after each reason."""
-    totals = report["totals"]
+    totals, num_languages = report["totals"], len(report["languages"])
     num_rows = totals["documents_in"] + totals["malformed"]
     kept, characters = totals["documents_kept"], totals["characters_kept"]
     page.verdict(
-        f"{kept:,} documents are kept of {num_rows:,} rows ({_share(kept, num_rows)}), and "
-        f"{_share(characters, totals['characters_in'])} of the characters."
+        f"{kept:,} documents are kept of {num_rows:,} rows ({_percent(kept, num_rows)}), and "
+        f"{_percent(characters, totals['characters_in'])} of the characters."
     )
-    page.key_figures(
-        [
-            (f"{kept:,}", "documents"),
-            (f"{characters:,}", "characters"),
-            (f"{len(report['languages']):,}", "languages"),
-        ]
-    )
+    figures = {"documents": kept, "characters": characters, "languages": num_languages}
+    page.key_figures([(f"{number:,}", name) for name, number in figures.items()])
     page.table(
         ("what went", "rows", "of all rows", "characters", "of all characters"),
         [
-            (name, rows, _share(rows, num_rows), lost, _share(lost, totals["characters_in"]))
+            (name, rows, _percent(rows, num_rows), lost, _percent(lost, totals["characters_in"]))
             for name, rows, lost in losses(report)
         ],
     )
     sources = sorted(report["sources"], key=lambda row: -row["characters_in"])[:_MAX_PLOTTED]
-    page.bar_plot(
-        "Characters by source, the largest first",
-        [row["source"] for row in sources],
-        {name: [row[f"characters_{name}"] for row in sources] for name in ("in", "kept")},
-        "characters",
-    )
+    labels = [row["source"] for row in sources]
+    _in_and_kept(page, "Characters by source, the largest first", labels, sources, "characters")
 
 
 def losses(report: Report) -> list[tuple[str, int | None, int]]:
@@ -86,30 +77,29 @@ def losses(report: Report) -> list[tuple[str, int | None, int]]:
     return [*lost, ("changes to documents that stay, removed less added", None, rest)]
 
 
-def _share(part: int | None, whole: int) -> str | None:
+def _percent(part: int | None, whole: int) -> str | None:
     return None if part is None else f"{100 * part / max(1, whole):.1f} %"
 
 
+def _in_and_kept(page: Page, title: str, labels: list[str], rows: Rows, what: str) -> None:
+    """Bars of what came in and what was kept."""
+    series = {name: [row[f"{what}_{name}"] for row in rows] for name in ("in", "kept")}
+    page.bar_plot(title, labels, series, what)
+
+
 def _sources(page: Page, report: Report) -> None:
-    rows = sorted(report["sources"], key=lambda row: -row["characters_kept"])
     headers = ("language", "source", "documents in", "kept", "characters in", "kept")
-    _table(page, headers, _values(rows))
+    _table(page, headers, report["sources"], "characters_kept")
 
 
 def _languages(page: Page, report: Report) -> None:
     rows = report["languages"]
     labels = [row["language"] for row in rows]
     for what in ("documents", "characters"):
-        series = {name: [row[f"{what}_{name}"] for row in rows] for name in ("in", "kept")}
-        page.bar_plot(f"{what.capitalize()} by language", labels, series, what)
+        _in_and_kept(page, f"{what.capitalize()} by language", labels, rows, what)
     headers = ("language", "documents in", "kept", "characters in", "kept", "characters kept, %")
-    page.table(
-        headers,
-        [
-            (*r.values(), round(100 * r["characters_kept"] / max(1, r["characters_in"]), 1))
-            for r in rows
-        ],
-    )
+    percents = [round(100 * r["characters_kept"] / max(1, r["characters_in"]), 1) for r in rows]
+    page.table(headers, [(*r.values(), p) for r, p in zip(rows, percents, strict=True)])
 
 
 def _lengths(page: Page, report: Report) -> None:
@@ -129,34 +119,28 @@ def _length_plot(page: Page, title: str, rows: Rows) -> None:
     sizes = sorted({row["characters"] for row in rows})
     if not sizes:
         return
-    buckets = [2**p for p in range(sizes[0].bit_length() - 1, sizes[-1].bit_length())]
-    series = {
-        name: [
-            sum(row[f"documents_{name}"] for row in rows if row["characters"] == bucket)
-            for bucket in buckets
-        ]
-        for name in ("in", "kept")
-    }
-    page.bar_plot(title, [f"{bucket:,}" for bucket in buckets], series, "documents")
+    powers = range(sizes[0].bit_length() - 1, sizes[-1].bit_length())
+    empty = [{"characters": 2**p, **dict.fromkeys(TOTALS[:2], 0)} for p in powers]
+    buckets = group_by([*empty, *rows], ["characters"], TOTALS[:2])
+    labels = [f"{bucket['characters']:,}" for bucket in buckets]
+    _in_and_kept(page, title, labels, buckets, "documents")
 
 
 def _removed(page: Page, report: Report) -> None:
-    rows = sorted(report["removed"], key=lambda row: -row["documents"])
-    if rows:
-        _table(page, ("reason", "language", "source", "documents", "characters"), _values(rows))
+    if rows := report["removed"]:
+        headers = ("reason", "language", "source", "documents", "characters")
+        _table(page, headers, rows, "documents")
     else:
         page.paragraph("None.")
 
 
 def _altered(page: Page, report: Report) -> None:
-    pieces = sum_by(report["altered_by_source"], "rule", "pieces")
-    page.table(
-        ("rule", "documents", "changes"),
-        [(rule, n, pieces.get(rule)) for rule, n in report["altered"].items()],
-    )
-    if rows := sorted(report["altered_by_source"], key=lambda row: -row["documents"]):
+    rows = report["altered_by_source"]
+    sums = group_by(rows, ["rule"], ["documents", "pieces"])
+    page.table(("rule", "documents", "changes"), [tuple(row.values()) for row in sums])
+    if rows:
         page.heading("By source", level=3)
-        _table(page, ("rule", "language", "source", "documents", "changes"), _values(rows))
+        _table(page, ("rule", "language", "source", "documents", "changes"), rows, "documents")
 
 
 def _clusters(page: Page, report: Report) -> None:
@@ -166,19 +150,12 @@ def _clusters(page: Page, report: Report) -> None:
         return
     labels, series = cluster_ranges(rows)
     page.bar_plot("Sets by number of documents", labels, series, "sets")
-    page.table(
-        ("kind", "sets", "documents", "largest"),
-        [
-            (
-                kind,
-                sum(row["clusters"] for row in of_kind),
-                sum(row["clusters"] * row["documents"] for row in of_kind),
-                of_kind[-1]["documents"],
-            )
-            for kind in series
-            for of_kind in [[row for row in rows if row["kind"] == kind]]
-        ],
-    )
+    table = []
+    for kind in series:
+        sizes = [(row["documents"], row["clusters"]) for row in rows if row["kind"] == kind]
+        num_documents = sum(size * num for size, num in sizes)
+        table.append((kind, sum(num for _, num in sizes), num_documents, sizes[-1][0]))
+    page.table(("kind", "sets", "documents", "largest"), table)
 
 
 def cluster_ranges(rows: Rows) -> tuple[list[str], dict[str, list[int]]]:
@@ -194,21 +171,20 @@ def cluster_ranges(rows: Rows) -> tuple[list[str], dict[str, list[int]]]:
 
 
 def _contamination(page: Page, report: Report) -> None:
-    known = report["benchmarks"]
+    known, rows = report["benchmarks"], report["contamination"]
     if known:
-        page.table(("task", "texts", "too short to be looked for"), _values(known))
-    rows = report["contamination"]
+        headers = ("task", "texts", "too short to be looked for")
+        page.table(headers, [tuple(row.values()) for row in known])
     if not rows:
         page.paragraph("None was found." if known else "None was looked for.")
         return
     kinds = sorted({row["kind"] for row in rows}, key=lambda kind: ("_" in kind, kind))
-    tasks = sorted({(row["task"], row["language"]) for row in rows})
-    counts = {(row["task"], row["language"], row["kind"]): row["count"] for row in rows}
-    _table(
-        page,
-        ("task", "language", *(kind.replace("_", " ") for kind in kinds)),
-        [(*task, *(counts.get((*task, kind), 0) for kind in kinds)) for task in tasks],
-    )
+    by_task: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: (row["task"], row["language"])):
+        task = {"task": row["task"], "language": row["language"], **dict.fromkeys(kinds, 0)}
+        by_task.setdefault((row["task"], row["language"]), task)[row["kind"]] = row["count"]
+    headers = ("task", "language", *(kind.replace("_", " ") for kind in kinds))
+    _table(page, headers, [*by_task.values()])
     page.paragraph(
         "Found: sentence, a whole text letter by letter; near, one with small edits; ngram, a "
         "stretch of a long one. A document that holds texts of several tasks counts for each."
@@ -216,15 +192,13 @@ def _contamination(page: Page, report: Report) -> None:
 
 
 def _faults(page: Page, report: Report) -> None:
-    empty = [file["path"] for file in report["files"] if not file["documents"] + file["malformed"]]
-    num_malformed = report["totals"]["malformed"]
+    files, num_malformed = report["files"], report["totals"]["malformed"]
+    empty = [file["path"] for file in files if not file["documents"] + file["malformed"]]
     page.paragraph(
-        f"{len(report['files']):,} files read, {len(empty):,} of them without a document; "
+        f"{len(files):,} files read, {len(empty):,} of them without a document; "
         f"{num_malformed:,} rows could not be read."
     )
-    files = sorted(report["files"], key=lambda file: -file["malformed"])
-    rows = [(file["path"], file["documents"], file["malformed"]) for file in files]
-    _table(page, ("file", "documents", "rows not read"), rows)
+    _table(page, ("file", "documents", "rows not read"), files, "malformed")
     if empty:
         page.text_samples("Files without a document", [("", path) for path in empty[:_MAX_ROWS]])
     if num_malformed:
@@ -235,30 +209,25 @@ def _faults(page: Page, report: Report) -> None:
 
 
 def _samples(page: Page, report: Report) -> None:
-    samples = {
-        name: [
-            (" · ".join(filter(None, (language, source, label))), text)
-            for label, language, source, text in rows
-        ]
-        for name, rows in report["samples"].items()
-    }
+    samples = report["samples"]
     rules = sorted(name for name in samples if name.startswith(RULE))
     reasons = sorted(samples.keys() - {*rules, "kept"})
     page.paragraph("Chosen by a hash of where the document stood, sources and languages in turn.")
-    for name in [name for name in ("kept", *reasons) if name in samples]:
-        page.text_samples(name, samples[name])
-    if rules:
-        page.paragraph("Before and after, round the first change that a rule made in a document.")
-    for name in rules:
-        page.text_samples(name.removeprefix(RULE), samples[name])
+    for name in (*(["kept"] if "kept" in samples else []), *reasons, *rules):
+        if rules and name == rules[0]:
+            page.paragraph(
+                "Before and after, round the first change that a rule made in a document."
+            )
+        shown = [
+            (" · ".join(filter(None, (language, source, label))), text)
+            for label, language, source, text in samples[name]
+        ]
+        page.text_samples(name.removeprefix(RULE), shown)
 
 
-def _values(rows: Rows) -> list[tuple[object, ...]]:
-    return [tuple(row.values()) for row in rows]
-
-
-def _table(page: Page, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """The first rows of a table, and how many more there are."""
-    page.table(headers, rows[:_MAX_ROWS])
+def _table(page: Page, headers: Sequence[str], rows: Rows, largest: str = "") -> None:
+    """The rows of a table, those with the largest value of a column first, as far as they fit."""
+    ordered = sorted(rows, key=lambda row: -row[largest]) if largest else rows
+    page.table(headers, [tuple(row.values()) for row in ordered[:_MAX_ROWS]])
     if len(rows) > _MAX_ROWS:
         page.paragraph(f"The first {_MAX_ROWS} of {len(rows):,} rows; report.json has all.")

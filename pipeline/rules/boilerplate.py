@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pipeline.rules.data import read_table
+from pipeline.rules.data import fill, read_table
 
 
 def key(line: str) -> str:
@@ -48,9 +48,7 @@ class _Notice(NamedTuple):
 
 
 def _pattern(alternatives: Iterable[str]) -> re.Pattern[str]:
-    pattern = "|".join(alternatives)
-    for part in reversed(_TABLE["parts"]):  # a part may hold those above it
-        pattern = pattern.replace(f"<{part}>", _TABLE["parts"][part])
+    pattern = fill("|".join(alternatives), _TABLE["parts"])
     return re.compile(rf"(?:{pattern})[.。!]?\s*", re.IGNORECASE)
 
 
@@ -90,7 +88,7 @@ def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
     phrases = PHRASES.get(language, EVERYWHERE)
     lines = text.split("\n")
     lower = text.lower()
-    has_words = any(word in lower for word in _WORDS[rules])
+    has_words = any(map(lower.__contains__, _WORDS[rules]))
     kept = [
         line
         for line in lines
@@ -108,30 +106,29 @@ def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
 
 def _is_notice(line: str, notices: tuple[_Notice, ...], phrases: frozenset[str]) -> bool:
     lower = line.lower()
-    held = [notice for notice in notices if any(word in lower for word in notice.words)]
-    if not held:
+    possible = [notice for notice in notices if any(map(lower.__contains__, notice.words))]
+    if not possible:
         return False
     words = line.strip(_FRAME)
-    if any(notice.sentences.fullmatch(words) for notice in held):
+    if any(notice.sentences.fullmatch(words) for notice in possible):
         return True
     sentences = [part for part in _SENTENCE_END.split(words) if part]
-    if not any(notice.sentences.fullmatch(part) for notice in held for part in sentences):
+    if not any(notice.sentences.fullmatch(part) for notice in possible for part in sentences):
         return False
     return all(
-        key(part.rstrip(".。!")) in phrases or any(notice.beside.fullmatch(part) for notice in held)
+        key(part.rstrip(".。!")) in phrases
+        or any(notice.beside.fullmatch(part) for notice in possible)
         for part in sentences
     )
 
 
 def _is_phrase(line: str, phrases: frozenset[str]) -> bool:
+    """Also `Terms of use | Privacy policy`, and `Facebook Twitter Email`."""
     words = line.strip(_FRAME)
     if len(words) > _MAX_PHRASES or words[:2].lower() not in _BEGINNINGS:
         return False
-    return key(words) in phrases or _is_row(words, phrases)
-
-
-def _is_row(words: str, phrases: frozenset[str]) -> bool:
-    """`Terms of use | Privacy policy`, or `Facebook Twitter Email`."""
+    if key(words) in phrases:
+        return True
     mark = _BETWEEN.search(words)
     if mark:  # the first part decides for nearly every line
         first = key(words[: mark.start()])

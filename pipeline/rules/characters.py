@@ -5,64 +5,49 @@ whole text up in a table costs a tenth of that, and is shared.
 """
 
 import unicodedata
-from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.rules.data import read_table
 from pipeline.rules.forms import FILLERS, FORM
 
-LOST = 1  # surrogates, U+FFFD, noncharacters
-CONTROL = 2
-JOINER = 4
-ODD_SPACE = 8  # white space other than the space and the newline, and blank letters
-VARIANT = 16  # of pipeline/rules/forms.py, and fillers of jamo
-HANJA = 256
-MISREAD = 512  # Latin letters that are lead bytes of UTF-8 when read as Latin-1
-# of the rule for repeats
-DRAWN = 1024  # people draw it out
-DRAWN_LETTER = 2048  # Hangul
-RULE = 4096  # rules are drawn with it
-COMBINING = 8192  # marks that stand over or under the letter before
+# in data/characters.toml
+_NAMED = ("lost", "control", "joiner", "hanja", "misread", "drawn", "rule")
+LOST, CONTROL, JOINER, HANJA, MISREAD, DRAWN, RULE = (1 << bit for bit in range(len(_NAMED)))
+ODD_SPACE = 128  # white space other than the space and the newline, and blank letters
+VARIANT = 256  # of pipeline/rules/forms.py, and fillers of jamo
+COMBINING = 512  # marks that stand over or under the letter before
 
 BLANK_LETTERS = "\u2800\u3164\uffa0"
-_NUMERALS = "一二三四五六七八九十百千万〇零"
 
 
 def _table() -> NDArray[np.uint16]:
     table = np.zeros(0x110000, dtype=np.uint16)
-
-    def mark(kind: int, *spans: tuple[int, int]) -> None:
-        for first, last in spans:
-            table[first : last + 1] |= kind
-
-    def mark_each(kind: int, characters: Iterable[str]) -> None:
-        for character in characters:
-            table[ord(character)] |= kind
-
-    mark(LOST, (0xD800, 0xDFFF), (0xFFFD, 0xFFFF))
-    mark(CONTROL, (0x00, 0x08), (0x0E, 0x1F), (0x7F, 0x84), (0x86, 0x9F), (0xAD, 0xAD))
-    mark(CONTROL, (0x180E, 0x180E), (0x200B, 0x200B), (0x200E, 0x200F), (0x202A, 0x202E))
-    mark(CONTROL, (0x2060, 0x206F), (0xFEFF, 0xFEFF), (0xFFF9, 0xFFFB))
-    mark(JOINER, (0x200C, 0x200D))
-    mark_each(ODD_SPACE, (c for c in map(chr, range(0x10000)) if c.isspace() and c not in " \n"))
-    mark_each(ODD_SPACE, BLANK_LETTERS)
-    mark_each(VARIANT, (*FORM, *FILLERS))
-    mark(HANJA, (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x323AF))
-    mark(MISREAD, (0xC2, 0xF4))
-    mark(DRAWN_LETTER, (0x3131, 0x3163), (0xAC00, 0xD7A3))
-    mark(DRAWN, (0x3131, 0x3163), (0xAC00, 0xD7A3), (0x3041, 0x3096), (0x30A1, 0x30FA))
-    mark(DRAWN, (0x4E00, 0x9FFF), (0x1F300, 0x1FAFF))
-    mark_each(DRAWN, "!?~^,;…·ㆍ。、！？～♡♥❤★☆♪♬※ーｰ")
-    mark_each(COMBINING, filter(unicodedata.combining, map(chr, range(0x300, 0x20000))))
-    for numeral in _NUMERALS:
-        table[ord(numeral)] &= ~np.uint16(DRAWN)
-    mark_each(RULE, ".-=_*#~+/\\|─━═―—•◆■□●○◇▶▷")
+    kinds = read_table("characters")
+    for bit, name in enumerate(_NAMED):
+        for first, last in kinds[name]["ranges"]:
+            table[first : last + 1] |= 1 << bit
+        table[[*map(ord, kinds[name].get("each", ""))]] |= 1 << bit
+        table[[*map(ord, kinds[name].get("without", ""))]] &= ~np.uint16(1 << bit)
+    characters = [*map(chr, range(0x20000))]
+    spaces = [ord(c) for c in characters if c.isspace() and c not in " \n"]
+    table[[*spaces, *map(ord, BLANK_LETTERS)]] |= ODD_SPACE
+    table[[*map(ord, (*FORM, *FILLERS))]] |= VARIANT
+    table[[ord(c) for c in characters[0x300:] if unicodedata.combining(c)]] |= COMBINING
     return table
 
 
 TABLE = _table()
+
+
+def ranges_of(is_one: NDArray[Any]) -> str:
+    """The code points of a mask as a pattern has them between brackets."""
+    edges = np.flatnonzero(np.diff(is_one, prepend=False, append=False))
+    ranges = zip(edges[::2], edges[1::2] - 1, strict=True)
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
 
 
 def code_points(text: str) -> NDArray[np.uint32]:

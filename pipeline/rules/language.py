@@ -20,6 +20,7 @@ from pipeline.rules.quality import FUNCTION_WORDS, Drop
 from pipeline.rules.scripts import (
     CODE,
     FIRST_SCRIPT,
+    LANGUAGE_OF_SCRIPT,
     SCRIPTS,
     SPACE,
     family_of,
@@ -36,14 +37,6 @@ from pipeline.rules.scripts import (
 _MODEL_CHARACTERS = 300  # of a line, that a model sees
 _NOT_LATIN = re.compile("[\u0400-\u052f\u0600-\u06ff]")
 _ASCII_WORDS = re.compile("[A-Za-z][A-Za-z0-9_.]*+")
-
-
-def are_expected(family: frozenset[str], lines: Sequence[str]) -> bool:
-    """Does pycld2 find hardly anything but the language in the lines together? 35 MB a second."""
-    _, shares = cld2_shares("\n".join(map(shown_to_model, lines)))
-    # not its own `reliable`: that is false wherever much of a text is names, and counts as nothing
-    own = sum(share for code, share in shares if code in family)
-    return own >= 50 and own >= 0.9 * sum(share for _, share in shares)
 
 
 def language_of_line(line: str, family: frozenset[str]) -> str | None:
@@ -123,18 +116,6 @@ _USUAL_KANA = re.compile("[\u3041-\u30ff]")
 _CODE_STARTS = ("//", "/*", ";;", "<")
 # one script, several languages that the models know
 _SHARED_SCRIPTS = {"Latn", "Cyrl", "Arab"}
-_LANGUAGE_OF_SCRIPT = {
-    "Hang": "ko",
-    "Kana": "ja",
-    "Hani": "zh",
-    "Thai": "th",
-    "Deva": "hi",
-    "Grek": "el",
-    "Hebr": "he",
-    "Latn": "Latin",
-    "Cyrl": "Cyrillic",
-    "Arab": "Arabic",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +134,17 @@ def foreign_language(text: str, language: str, min_fraction: float) -> Drop | No
         return None
     if not letter_of(scripts).search(text):
         return _without_own_letter(text, language)
-    is_short = len(text) < MIN_EVIDENCE
-    if _has_no_rival(text, language) if is_short else _is_plainly(text, scripts, min_fraction):
-        return None
-    min_letters = MIN_LETTERS
+    min_letters, is_short = MIN_LETTERS, len(text) < MIN_EVIDENCE
     if is_short:
+        if _has_no_rival(text, language):
+            return None
         min_letters, text = MIN_SHORT_LETTERS, text.replace("\n", " ")
+    else:
+        # where nearly all letters are of a script of the language's own, lines need no look
+        has_own_script = not scripts & _SHARED_SCRIPTS and scripts != _KANA | _HAN
+        is_plain = has_own_script and min_fraction <= 0.8
+        if is_plain and own_letters(text, scripts) >= 0.9 * num_letters(text):
+            return None
     own, foreign, total, lines = _own_and_foreign(text, language, min_letters)
     if foreign < min(MIN_EVIDENCE, total / 2) or own >= min_fraction * (own + foreign):
         return None
@@ -188,17 +174,14 @@ def remove_foreign_lines(text: str, language: str) -> tuple[str, int]:
 
 def main_language(text: str) -> str | None:
     """The code of the language of most letters in the text's sentences; None if it is not known."""
-    counts = line_counts(text)
-    by_script = counts[:, FIRST_SCRIPT:].astype(np.float64) * _WEIGHTS
-    letters = by_script.sum(axis=1)
-    script = _script_of_lines(by_script, letters)
-    letters[(script < 0) | _is_code(counts, script)] = 0.0
+    letters, script, is_code = _letters_of_lines(text)
+    letters[(script < 0) | is_code] = 0.0
     if letters.sum() < MIN_SHORT_LETTERS:
         return None
     most = int(np.bincount(np.maximum(script, 0), weights=letters).argmax())
     name = SCRIPTS[most]
-    if name in _LANGUAGE_OF_SCRIPT and name not in _SHARED_SCRIPTS:
-        return _LANGUAGE_OF_SCRIPT[name]
+    if name in LANGUAGE_OF_SCRIPT and name not in _SHARED_SCRIPTS:
+        return LANGUAGE_OF_SCRIPT[name]
     lines = text.split("\n")
     chosen = np.flatnonzero((script == most) & (letters > 0))
     _, shares = cld2_shares("\n".join(shown_to_model(lines[index]) for index in chosen))
@@ -212,13 +195,10 @@ def judge(
 
     With a sample the lines not in it are neither, and those in it carry the letters of all.
     """
-    lines, counts = text.split("\n"), line_counts(text)
-    by_script = counts[:, FIRST_SCRIPT:].astype(np.float64) * _WEIGHTS
-    letters = by_script.sum(axis=1)
-    scripts = scripts_of(language)
-    script = _script_of_lines(by_script, letters, scripts)
+    lines, scripts = text.split("\n"), scripts_of(language)
+    letters, script, is_code = _letters_of_lines(text, scripts)
     is_own = _is_one_of(script, scripts)
-    long = (letters >= min_letters) & ~_is_code(counts, script)
+    long = (letters >= min_letters) & ~is_code
     foreign = long & ~is_own & (script >= 0)
     own = is_own.copy()
     if "Hani" in scripts:
@@ -230,7 +210,10 @@ def judge(
             own &= ~han | long  # a few Han characters alone are of either
     if family := family_of(language) if scripts & _SHARED_SCRIPTS else frozenset():
         is_shared = _is_one_of(script, scripts & _SHARED_SCRIPTS)
-        candidates = _sentences(lines, np.flatnonzero(is_shared & long))
+        asked = np.flatnonzero(is_shared & long).tolist()
+        # comments and elements of code in a translated manual are often English
+        prose = [index for index in asked if not lines[index].startswith(_CODE_STARTS)]
+        candidates = np.array(prose, dtype=np.int64)
         own[is_shared] = False
         _ask_models(lines, candidates, family, num_sampled, letters, own, foreign)
     return Lines(letters, own, foreign)
@@ -241,12 +224,6 @@ def _is_one_of(script: NDArray[np.int64], names: frozenset[str]) -> NDArray[np.b
     wanted = np.array([*(name in names for name in SCRIPTS), False])
     chosen: NDArray[np.bool_] = wanted[script]
     return chosen
-
-
-def _sentences(lines: Sequence[str], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Without comments and elements of code: those of a translated manual are often English."""
-    is_prose = [not lines[index].startswith(_CODE_STARTS) for index in candidates]
-    return candidates[np.array(is_prose, dtype=np.bool_)]
 
 
 def _ask_models(
@@ -264,7 +241,11 @@ def _ask_models(
             chosen = np.linspace(0, len(candidates) - 1, num_sampled).astype(np.int64)
             candidates = candidates[chosen]
         letters[candidates] *= total / letters[candidates].sum()
-        if are_expected(family, [lines[index] for index in candidates]):
+        # pycld2 sees all at once, 35 MB a second: is there hardly anything else? Not its own
+        # `reliable`: that is false wherever much of a text is names, which count as nothing
+        _, shares = cld2_shares("\n".join(shown_to_model(lines[index]) for index in candidates))
+        expected = sum(share for code, share in shares if code in family)
+        if expected >= 50 and expected >= 0.9 * sum(share for _, share in shares):
             own[candidates] = True
             return
     for index in candidates:
@@ -273,17 +254,19 @@ def _ask_models(
         foreign[index] = code is not None and code not in family
 
 
-def _script_of_lines(
-    by_script: NDArray[np.float64],
-    letters: NDArray[np.float64],
-    expected: frozenset[str] = frozenset(),
-) -> NDArray[np.int64]:
-    """The script that names each line's language, -1 where none does.
+def _letters_of_lines(
+    text: str, expected: frozenset[str] = frozenset()
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Of each line: its letters, Hangul and Han weighted; the script that names its language, -1
+    where none does; and whether it is code.
 
     Sentences about code are half Latin, so 20 % of another script names a line, and Latin does
     only from 95 %, or 40 % where it is expected. 5 % of Hangul makes Han characters Korean; 5 % of
     kana, Japanese, but a Chinese line may have one ornamental kana.
     """
+    counts = line_counts(text)
+    by_script = counts[:, FIRST_SCRIPT:].astype(np.float64) * _WEIGHTS
+    letters = by_script.sum(axis=1)
     total = np.maximum(letters, 1.0)
     others = by_script.copy()
     others[:, _LATIN] = 0.0
@@ -300,24 +283,12 @@ def _script_of_lines(
     script = others.argmax(axis=1)
     named = np.where(others.max(axis=1) >= 0.2 * total, script, -1)
     latin_from = 0.4 if "Latn" in expected else 0.95
-    return np.where(by_script[:, _LATIN] >= latin_from * total, _LATIN, named)
-
-
-def _is_code(counts: NDArray[np.int64], script: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Latin lines that are no sentences: few words, long words, or many symbols."""
-    latin = counts[:, FIRST_SCRIPT + _LATIN]
-    spaces = counts[:, SPACE]
+    script = np.where(by_script[:, _LATIN] >= latin_from * total, _LATIN, named)
+    # Latin lines that are no sentences: few words, long words, or many symbols
+    latin, spaces = counts[:, FIRST_SCRIPT + _LATIN], counts[:, SPACE]
     few_words = (spaces < 4) | (latin > 12 * (spaces + 1))
-    is_code = few_words | (counts[:, CODE] > 0.08 * latin)
-    both: NDArray[np.bool_] = is_code & (script == _LATIN)
-    return both
-
-
-def _is_plainly(text: str, scripts: frozenset[str], min_fraction: float) -> bool:
-    """Are nearly all letters of a script that is the language's own? Then lines need no look."""
-    if scripts & _SHARED_SCRIPTS or min_fraction > 0.8 or scripts == {"Kana", "Hani"}:
-        return False
-    return own_letters(text, scripts) >= 0.9 * num_letters(text)
+    is_code = (script == _LATIN) & (few_words | (counts[:, CODE] > 0.08 * latin))
+    return letters, script, is_code
 
 
 def _has_no_rival(text: str, language: str) -> bool:
@@ -349,9 +320,13 @@ def _own_and_foreign(
     text: str, language: str, min_letters: int
 ) -> tuple[float, float, float, list[str]]:
     """Letters in own lines, in foreign lines and in all; and the foreign lines."""
+    pieces = [text]
+    if len(text) > _WINDOW * _NUM_WINDOWS:
+        starts = np.linspace(0, len(text) - _WINDOW, _NUM_WINDOWS).astype(int)
+        pieces = [text[start : start + _WINDOW] for start in starts]
     own = foreign = total = 0.0
     foreign_lines: list[str] = []
-    for piece in _sampled_pieces(text):
+    for piece in pieces:
         lines = judge(piece, language, NUM_SAMPLED, min_letters)
         own += float(lines.letters[lines.own].sum())
         foreign += float(lines.letters[lines.foreign].sum())
@@ -360,14 +335,6 @@ def _own_and_foreign(
             line for line, is_one in zip(piece.split("\n"), lines.foreign, strict=True) if is_one
         ]
     return own, foreign, total, foreign_lines
-
-
-def _sampled_pieces(text: str) -> list[str]:
-    """The whole text, or pieces of a long one at even distances."""
-    if len(text) <= _WINDOW * _NUM_WINDOWS:
-        return [text]
-    starts = np.linspace(0, len(text) - _WINDOW, _NUM_WINDOWS).astype(int)
-    return [text[start : start + _WINDOW] for start in starts]
 
 
 def _without_own_letter(text: str, language: str) -> Drop | None:
@@ -394,4 +361,4 @@ def _name_foreign(foreign: str, language: str) -> str:
         return "zh" if scripts_of(language) >= _KANA else "ja"
     script = counts.most_common(1)[0][0]
     _, shares = cld2_shares(foreign) if script in _SHARED_SCRIPTS else (False, [])
-    return shares[0][0] if shares else _LANGUAGE_OF_SCRIPT.get(script, script)
+    return shares[0][0] if shares else LANGUAGE_OF_SCRIPT.get(script, script)

@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-import numpy as np
-
 from electrify.config.clean import CleanRules, Source
 from pipeline.rules.characters import (
     BLANK_LETTERS,
@@ -28,7 +26,9 @@ from pipeline.rules.characters import (
     VARIANT,
     codes,
     kinds,
+    ranges_of,
 )
+from pipeline.rules.data import compile_all, read_table
 from pipeline.rules.forms import FILLERS, FORM, HAS_FORM
 from pipeline.rules.forms import VARIANT as VARIANT_PATTERN
 from pipeline.rules.markup.html import remove_html
@@ -38,7 +38,10 @@ from pipeline.rules.markup.wiki import remove_wikitext
 from pipeline.rules.mojibake import repair_mojibake
 
 Rule = tuple[str, Callable[[str], str]]
-
+_TABLE = read_table("normalize")
+# syllables without a final consonant
+_OPEN_SYLLABLES = "".join(map(chr, range(0xAC00, 0xD7A4, 28)))
+_RE = compile_all(_TABLE["patterns"], {"open_syllables": _OPEN_SYLLABLES} | _TABLE["parts"])
 
 MAX_ROUNDS = 50  # each takes off a layer of markup; of ordinary texts none asks for five
 
@@ -110,14 +113,14 @@ def clean_text(
                 text, unchanged = changed, 0
             elif unchanged == len(chosen):
                 break
-    if len(altered) > 1:
-        names = dict.fromkeys(name for name, _ in chosen)
-        return Cleaned(text, tuple(name for name in names if name in altered))
-    return Cleaned(text, tuple(altered))
+    if len(altered) < 2:
+        return Cleaned(text, tuple(altered))
+    names = dict.fromkeys(name for name, _ in chosen)
+    return Cleaned(text, tuple(name for name in names if name in altered))
 
 
 MAX_MARKS = 30  # over one letter, the limit of Unicode's Stream-Safe Text Format (UAX #15)
-_MARKS = "".join(map(chr, np.flatnonzero(TABLE & COMBINING)))
+_MARKS = ranges_of(TABLE & COMBINING > 0)
 _MARK_RUN = b"\x01" * (MAX_MARKS + 1)
 _MARKS_BEYOND = re.compile(f"([{_MARKS}]{{{MAX_MARKS}}})[{_MARKS}]+")
 
@@ -133,7 +136,7 @@ def compose(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-_LOST = re.compile("[\ud800-\udfff\ufffd\ufffe\uffff]+")
+_LOST = re.compile(f"[{ranges_of(TABLE & LOST > 0)}]+")
 
 
 def remove_lost_characters(text: str) -> str:
@@ -144,28 +147,15 @@ def remove_lost_characters(text: str) -> str:
     return _LOST.sub("", text) if kinds(text) & LOST else text
 
 
-# invisible marks: zero-width space, soft hyphen, joiners, writing direction, byte order mark
-_CONTROL = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e"
-    "\u2060-\u206f\ufeff\ufff9-\ufffb]+"
-)
-# The joiners U+200C and U+200D are spelling in Arabic and Indic scripts and hold emoji together;
-# anywhere else they are noise.
-_JOINERS = re.compile(
-    "[\u200c\u200d](?<![\u0600-\u08ff\u0900-\u0dff\u0e00-\u109f\u1780-\u18af\u2600-\u27bf"
-    "\ufe0f\U0001f000-\U0001faff].)"
-)
+_CONTROL = re.compile(f"[{ranges_of(TABLE & CONTROL > 0)}]+")
 
 
 def remove_control_characters(text: str) -> str:
     """Remove control and zero-width characters that are no whitespace."""
-    held = kinds(text)
-    if held & CONTROL:
+    present = kinds(text)
+    if present & CONTROL:
         text = _CONTROL.sub("", text)
-    return _JOINERS.sub("", text) if held & JOINER else text
-
-
-_CSV_FIELD = re.compile(r'"((?>(?:[^"]++|"")*))"')
+    return _RE["joiners"].sub("", text) if present & JOINER else text
 
 
 def remove_csv_quotes(text: str) -> str:
@@ -175,7 +165,7 @@ def remove_csv_quotes(text: str) -> str:
     """
     if text[:1] != '"' or '""' not in text or "\n" in text:
         return text
-    field = _CSV_FIELD.fullmatch(text)
+    field = _RE["csv_field"].fullmatch(text)
     return field[1].replace('""', '"') if field and not field[1].count('""') % 2 else text
 
 
@@ -199,11 +189,11 @@ def normalise_hangul(text: str) -> str:
     return _VARIANTS.sub(lambda variant: FORM[variant[0]], text)
 
 
-HANJA_RANGES = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+_HANJA = ranges_of(TABLE & HANJA > 0)
 # "법률(法律)", "이순신(李舜臣, 1545~1598)": the brackets go where nothing else is in them
-_GLOSS = re.compile(rf" ?[(（\[〔][{HANJA_RANGES}][{HANJA_RANGES} ,·ㆍ・]*+[)）\]〕]")
-_GLOSS_HEAD = re.compile(rf"([(（\[〔])[{HANJA_RANGES}][{HANJA_RANGES} ·ㆍ・]*+[,;:] *")
-_RUN = re.compile(f"[{HANJA_RANGES}]+")
+_GLOSS = re.compile(rf" ?[(（\[〔][{_HANJA}][{_HANJA} ,·ㆍ・]*+[)）\]〕]")
+_GLOSS_HEAD = re.compile(rf"([(（\[〔])[{_HANJA}][{_HANJA} ·ㆍ・]*+[,;:] *")
+_RUN = re.compile(f"[{_HANJA}]+")
 
 
 def drop_hanja(text: str) -> str:
@@ -214,22 +204,7 @@ def drop_hanja(text: str) -> str:
     return _RUN.sub("", _GLOSS_HEAD.sub(r"\1", text))
 
 
-# Hangul belongs to a URL behind / = _ % and -, as do brackets behind _ ("wiki/가람_(강)"). Other
-# scripts never do: without spaces nobody knows where such an address ends. Possessive: linear time.
-_URL_TAIL = (
-    r"(?>(?:[A-Za-z0-9\-._~:/?#@!$&*+,;=%]++|\([A-Za-z0-9\-._~/%,]*+\)|(?<=_)\([^\s()]*+\)"
-    r"|(?<=[/=_%\-])[가-힣]++(?>(?:[0-9]++[가-힣]++)*))*)"
-)
-_URL = rf"(?:(?:[Hh][Tt][Tt][Pp][Ss]?|[Ff][Tt][Pp])://|[Ww]{{3}}\.(?=[A-Za-z0-9])){_URL_TAIL}"
 _URL_MARKS = ("://", "www.", "WWW.", "Www.")
-# the first character in a class of its own: the search may then leap to the next of them
-_URLS = re.compile(
-    r"[<(（\[`HhFfWw](?:"
-    rf"(?<=<){_URL}>|(?<=`)`?{_URL}`{{1,2}}|(?<=\[){_URL}\]|(?<![\w\])]\()(?<=\(){_URL}\)|(?<=（){_URL}）"
-    rf"|(?<=\]\()\s*{_URL}(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\s*\)"
-    r"|(?<![A-Za-z0-9].)(?:(?:(?<=[Hh])[Tt][Tt][Pp][Ss]?|(?<=[Ff])[Tt][Pp])://"
-    rf"|(?<=[Ww])[Ww][Ww]\.(?=[A-Za-z0-9])){_URL_TAIL})"
-)
 
 
 def remove_urls(text: str) -> str:
@@ -239,21 +214,7 @@ def remove_urls(text: str) -> str:
     """
     if not any(mark in text for mark in _URL_MARKS):
         return text
-    return _URLS.sub(_after_url, text)
-
-
-_OPEN_SYLLABLES = "".join(map(chr, range(0xAC00, 0xD7A4, 28)))  # without a final consonant
-# A particle at the end of a URL. Behind Hangul, which may be a title that ends alike ("회의",
-# "국가"), only those that nouns seldom end with, in the form for the syllable before them.
-_PARTICLE = re.compile(
-    r"(?:(?<=[가-힣])|(?<=[/=_%\-]))(?:"
-    r"에(?:게|서)?(?:[는도만의]|부터|까지)?|(?:부터|까지)[는도만의]?|으?로(?:[는도만의]|부터)"
-    r"|처럼|보다|입니다|예요|인데"
-    rf"|(?<![{_OPEN_SYLLABLES}])(?:[은을]|으로|이(?:라[는고]|[고며다]|지만|에요))"
-    rf"|(?<=[{_OPEN_SYLLABLES}])(?:[는를]|라[는고])"
-    r"|(?<![가-힣])(?:[는를이가의와과도만나로]|라[는고])"
-    r")\Z"
-)
+    return _RE["urls"].sub(_after_url, text)
 
 
 def _after_url(url: re.Match[str]) -> str:
@@ -261,12 +222,11 @@ def _after_url(url: re.Match[str]) -> str:
     if url[0][0] in "<(（[`":
         return ""
     address = url[0].rstrip(".,;:!?")
-    if address[-1:] >= "가" and (particle := _PARTICLE.search(address)):
+    if address[-1:] >= "가" and (particle := _RE["particle"].search(address)):
         return url[0][particle.start() :]
     return url[0][len(address) :]
 
 
-_LINE_END = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _ODD_SPACE = re.compile(rf"[^\S \n]|[{BLANK_LETTERS}]")
 
 
@@ -277,7 +237,7 @@ def squeeze_whitespace(text: str) -> str:
     Every kind of line end becomes a newline, a tab and every other Unicode space a space.
     """
     if kinds(text) & ODD_SPACE:
-        text = _ODD_SPACE.sub(" ", _LINE_END.sub("\n", text))
+        text = _ODD_SPACE.sub(" ", _RE["line_end"].sub("\n", text))
     if "  " in text or " \n" in text or "\n " in text:
         text = "\n".join([" ".join(line.split()) for line in text.split("\n")])
     while "\n\n\n" in text:
@@ -328,20 +288,11 @@ def squeeze_repeats(max_repeats: int) -> Callable[[str], str]:
 
 COMMENT_REPEATS = 2
 
-_OTHER = re.compile(
-    "[^\n -~\u00a0-\u024f\u1100-\u11ff\u2010-\u2027\u2030-\u205e\u200d\ufe0f\u20a0-\u20cf"
-    "\u20e3\u2100-\u2bff\u3000-\u303f\u3131-\u318e\u3200-\u33ff가-힣\uff01-\uff5e\uffe0-\uffe6"
-    "\U0001f000-\U0001faff\U000e0020-\U000e007f]+"
-)
-_SITE_MASK = re.compile(r"(?<![A-Za-z0-9])[O○◯〇]{3,}+(?![A-Za-z0-9])")
-# an address has a name before its @
-_MENTION = re.compile(r"(?<![\w.@/])@[\w가-힣][\w가-힣.\-]{1,38}+")
-
 
 def clean_comment(text: str) -> str:
     """Characters of other scripts become a space; masks and mentions go."""
     if not text.isascii():
-        text = _OTHER.sub(" ", text)
+        text = _RE["other"].sub(" ", text)
     if "@" in text:
-        text = _MENTION.sub("", text)
-    return _SITE_MASK.sub("", text)
+        text = _RE["mention"].sub("", text)
+    return _RE["site_mask"].sub("", text)

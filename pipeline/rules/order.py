@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from electrify.config.clean import CleanConfig, CleanRules, Source
+from electrify.config.clean import CleanConfig, Source
 from pipeline.rules.boilerplate import remove_boilerplate
 from pipeline.rules.language import foreign_language, remove_foreign_lines
 from pipeline.rules.normalize import MAX_ROUNDS, clean_text, rules_for
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import (
     Drop,
+    bounds_of,
     has_no_letters,
     limits_for,
     quality,
@@ -34,19 +35,16 @@ class Outcome(NamedTuple):
 class DocumentRules:
     """The rules of one source. Law: `clean(clean(x).text).text == clean(x).text`."""
 
-    def __init__(self, source: Source, rules: CleanRules) -> None:
-        self._source, self._rules = source, rules
+    def __init__(self, source: Source, config: CleanConfig) -> None:
+        self._source, self._rules = source, (rules := config.rules_for(source.language))
         self._text_rules = rules_for(rules, source)
         line_rules: list[tuple[bool, str, Callable[[str, str], tuple[str, int]]]] = [
             (rules.remove_boilerplate, "boilerplate_removed", remove_boilerplate),
             (rules.remove_foreign_lines, "foreign_lines_removed", remove_foreign_lines),
         ]
         self._line_rules = tuple((name, rule) for wanted, name, rule in line_rules if wanted)
-        self._limits = limits_for(source.language, source.profile, rules.quality)
-
-    def __reduce__(self) -> tuple[type["DocumentRules"], tuple[Source, CleanRules]]:
-        """Pickled as its options: the text rules may be closures."""
-        return DocumentRules, (self._source, self._rules)
+        limits = limits_for(source.language, source.profile, rules.quality)
+        self._bounds = bounds_of(limits)
 
     def clean(self, text: str) -> Outcome:
         """To a fixed point: a line that goes may leave blanks, or bring digits together.
@@ -86,10 +84,5 @@ class DocumentRules:
             too_short(text, self._rules.min_characters)
             or has_no_letters(text)
             or foreign_language(text, language, self._rules.min_language_fraction)
-            or quality(text, language, self._limits)
+            or quality(text, language, self._bounds)
         )
-
-
-def document_rules(source: Source, config: CleanConfig) -> DocumentRules:
-    """The rules for the documents of a source, as the config has them for its language."""
-    return DocumentRules(source, config.rules_for(source.language))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.rules.characters import codes
-from pipeline.rules.data import read_table
+from pipeline.rules.data import compile_all, fill, read_table
 
 _WORDS = read_table("pii")
 _PARTS: dict[str, str] = {
@@ -33,14 +33,7 @@ _PARTS: dict[str, str] = {
     ),
     **_WORDS["parts"],
 }
-
-
-def _filled(pattern: str) -> str:
-    """A pattern with its `<parts>`."""
-    for name in reversed(_PARTS):
-        pattern = pattern.replace(f"<{name}>", _PARTS[name])
-    return pattern
-
+_RE = compile_all(_WORDS["patterns"], _PARTS)
 
 _WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _MARKS = {"-": _WORDS["hyphens"], " ": _WORDS["spaces"], "·": _WORDS["dots"]}
@@ -82,15 +75,6 @@ def _count(counts: dict[str, int], kind: str) -> str:
 
 # Addresses
 
-_ATOM = r"[A-Za-z0-9_%+\-]{1,64}+"
-_EMAIL = re.compile(
-    rf"(?<![A-Za-z0-9_@])(?=[A-Za-z0-9_]){_ATOM}(?>(?:\.{_ATOM}){{0,9}})\.?@"
-    r"((?:[A-Za-z0-9][A-Za-z0-9\-]{0,62}+\.){1,6}[A-Za-z]{2,24}+(?!@)"
-    r"|(?:네이버|다음|한메일|지메일|네이트)(?:닷컴|\.com|\.net)?)"
-)
-_RESERVED_DOMAIN = re.compile(
-    r"(?:^|\.)(?:example\.[a-z]+|example|test|invalid|localhost)$", re.IGNORECASE
-)  # RFC 2606
 _NOBODY = ("git@", "noreply@", "no-reply@")
 
 
@@ -98,7 +82,7 @@ def _mask_emails(text: str, counts: dict[str, int]) -> str:
     plain = text.translate(_WIDE) if "＠" in text or "．" in text else text
     parts: list[str] = []
     copied = 0
-    for address in _EMAIL.finditer(plain):
+    for address in _RE["email"].finditer(plain):
         if _is_personal(address):
             parts += text[copied : address.start()], _count(counts, "email")
             copied = address.end()
@@ -107,7 +91,7 @@ def _mask_emails(text: str, counts: dict[str, int]) -> str:
 
 def _is_personal(address: re.Match[str]) -> bool:
     domain = address[1].lower()
-    if _RESERVED_DOMAIN.search(domain) or address[0].lower().startswith(_NOBODY):
+    if _RE["reserved_domain"].search(domain) or address[0].lower().startswith(_NOBODY):
         return False
     last, behind = domain.rpartition(".")[2], address.string[address.end() : address.end() + 1]
     is_call = behind in ("(", "[") and last not in _WORDS["remark_domains"]
@@ -132,8 +116,6 @@ _BEGINNING, _WIDE_BEGINNING = _beginning("[0-9]"), _beginning("[0-9０-９]")
 
 _CONTEXT = 24  # characters before a number in which the word that names it is looked for
 _CONTEXT_BEHIND = 16
-_NEIGHBOUR = re.compile(r"[^0-9@<\n]*")  # up to the next number
-_URL = re.compile(r"(?:://|www\.)[^\s<>\"'(),;|가-힣]*$")
 
 
 class _Number(NamedTuple):
@@ -175,7 +157,7 @@ class _Form(NamedTuple):
         if self.before and not _search(self.before, number.before):
             return False
         if self.behind or self.near:
-            neighbour = _NEIGHBOUR.match(number.behind)
+            neighbour = _RE["neighbour"].match(number.behind)
             behind = neighbour[0] if neighbour else ""
             if self.behind and not _search(f"^(?:{self.behind})", behind):
                 return False
@@ -187,10 +169,10 @@ class _Form(NamedTuple):
         """Where it begins; an opening bracket is a part of it if it closes within."""
         usual = r"\(?\+$|\($" if self.kind == "phone" else "$"
         whole, prefix = number.match[0], _search(self.prefix or usual, number.before)
-        found = prefix[0] if prefix else ""
-        if found.startswith("(") and whole.count("(") >= whole.count(")"):
-            found = found[1:]
-        return number.match.start() - len(found)
+        beginning = prefix[0] if prefix else ""
+        if beginning.startswith("(") and whole.count("(") >= whole.count(")"):
+            beginning = beginning[1:]
+        return number.match.start() - len(beginning)
 
 
 @lru_cache(maxsize=64)  # forms ask for the same words
@@ -205,8 +187,8 @@ def _mask_numbers(text: str, starts: Sequence[int], language: str, counts: dict[
         if start < copied or not (match := _ANY_FORM.match(plain, start)):
             continue
         before = (left + plain[max(copied, start - _CONTEXT) : start])[-_CONTEXT:]
-        if found := _number_at(match, before, language):
-            form, number = found
+        if match_form := _number_at(match, before, language):
+            form, number = match_form
             first, end = form.first(number), number.match.end()
             parts += text[copied:first], _count(counts, form.kind)
             left = (left + plain[max(copied, first - _CONTEXT) : first] + parts[-1])[-_CONTEXT:]
@@ -224,43 +206,26 @@ def _number_at(
     for form, pattern in zip(_FORMS[first:], _PATTERNS[first:], strict=True):
         match = pattern.match(plain, start)
         if match and form.fits(number := _Number(match, before), language):
-            is_in_url = _URL.search(plain[max(0, start - 200) : start])
+            is_in_url = _RE["url"].search(plain[max(0, start - 200) : start])
             return None if is_in_url else (form, number)
     return None
 
 
 # What stands beside numbers of all kinds
 
-_UNIT = re.compile(_filled("<unit>"))
-_OTHER = re.compile(
-    _filled(
-        r"(?:(?<![가-힣])제 ?|(?:(?:<other>) ?(?i:번호|no\.?|number|code|id|#|号码?|番号)"
-        r"|<other_alone>)[\s:#.=()\[\]은는이가\-]{0,4})$"
-    )
-)
-_LETTER_OF_PHONES = re.compile(
-    _filled(r"(?<![A-Za-z])(?:<phone_letters>)[\s.:)\]/\-]{0,3}\+?$"), re.IGNORECASE
-)
-# mere digits are a number of a person only where they stand alone
-_BOUND_BEFORE = re.compile(
-    r"(?:[A-Za-z_$₩€¥£%^\\]|&#|[$₩€¥£] |[0-9][.,]|(?:^|[\s(=])\.|[A-Za-z]-)$"
-)
-_BOUND_BEHIND = re.compile(r"[A-Za-z_%]|\.[0-9]|,[0-9]{3}(?![0-9\-])")
-_DECIMAL_BEFORE = re.compile(r"[0-9A-Za-z]\.?$")
-
 
 def _is_free(number: _Number) -> bool:
     """Whether nothing beside the number says that it is another one or a part of one."""
     whole, before = number.match[0], number.before
-    if _OTHER.search(before):
+    if _RE["other"].search(before):
         return False
-    is_named = _LETTER_OF_PHONES.search(before) is not None
+    is_named = _RE["letter_of_phones"].search(before) is not None
     if whole.isdigit():
-        is_part = not is_named and _BOUND_BEFORE.search(before)
-        is_amount = whole[0] != "0" and _UNIT.match(number.behind)
-        return not (is_part or is_amount or _BOUND_BEHIND.match(number.behind))
+        is_part = not is_named and _RE["bound_before"].search(before)
+        is_amount = whole[0] != "0" and _RE["unit"].match(number.behind)
+        return not (is_part or is_amount or _RE["bound_behind"].match(number.behind))
     if "." in whole and "-" not in whole:  # as versions and decimals
-        is_part = not is_named and _DECIMAL_BEFORE.search(before)
+        is_part = not is_named and _RE["decimal_before"].search(before)
         return not is_part and not re.match(r"\.[0-9]", number.behind)
     return True
 
@@ -268,7 +233,6 @@ def _is_free(number: _Number) -> bool:
 # Numbers that a state gives a person
 
 _RRN_WEIGHTS = (2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5)
-_CORPORATION = re.compile(r"\W*법인 ?(?:등록|등기)? ?번호|등기번호")
 
 
 def _has_rrn_digit(number: _Number) -> bool:
@@ -285,7 +249,7 @@ def _is_of_person(number: _Number) -> bool:
     Without a word that says it, it is of one where it would be the number of somebody over a
     hundred years old, or of a child with a wrong check digit.
     """
-    if _CORPORATION.search(number.before) or _CORPORATION.match(number.behind):
+    if _RE["corporation"].search(number.before) or _RE["corporation"].match(number.behind):
         return False
     digits = number.digits
     if not "11" <= digits[:2] <= "28" or digits[4:6] not in ("11", "12", "13", "14", "15", "21"):
@@ -304,15 +268,17 @@ def _has_chinese_digit(number: _Number) -> bool:
 
 # Cards and accounts
 
-_ISSUER = re.compile(_WORDS["card_issuers"])
-
 
 def _is_card(number: _Number) -> bool:
     """The issuer's prefix and Luhn's check digit (ISO/IEC 7812)."""
     places = [int(digit) for digit in reversed(number.digits)]
     doubled = sum(sum(divmod(2 * digit, 10)) for digit in places[1::2])
     has_digit = (sum(places[::2]) + doubled) % 10 == 0
-    return has_digit and len(set(places)) > 1 and _ISSUER.match(number.digits) is not None
+    return (
+        has_digit
+        and len(set(places)) > 1
+        and re.match(_WORDS["card_issuers"], number.digits) is not None
+    )
 
 
 def _has_iban_digits(number: _Number) -> bool:
@@ -331,16 +297,12 @@ def _has_business_digit(number: _Number) -> bool:
     return -(total + digits[8] * 5 // 10) % 10 == digits[9]
 
 
-def _has_account_length(number: _Number) -> bool:
-    return 10 <= len(number.digits) <= 16
-
-
 # Telephone numbers
 
 
 def _is_international(number: _Number) -> bool:
     is_term = re.search(r"[0-9A-Za-z+]\+$", number.before)  # of a sum
-    is_named = not is_term or _LETTER_OF_PHONES.search(number.before) is not None
+    is_named = not is_term or _RE["letter_of_phones"].search(number.before) is not None
     return is_named and 9 <= len(number.digits) <= 15
 
 
@@ -355,22 +317,14 @@ def _is_service(number: _Number) -> bool:
     return re.match(_WORDS["phone_services"], first) is not None and not is_range
 
 
-def _is_national(number: _Number) -> bool:
-    return 8 <= len(number.digits) <= 13
-
-
 # Addresses of the internet
 
-_VERSION = re.compile(
-    r"(?:v|ver|version|버전|版本|バージョン|versión|версия|버젼|phiên bản|الإصدار|संस्करण)[ .:]*$",
-    re.IGNORECASE,
-)
 _IP_PART = 32  # versions have small numbers: two parts must reach this
 
 
 def _is_ipv4(number: _Number) -> bool:
     parts = [int(part) for part in number.match[0].split(".")]
-    is_version = sum(part >= _IP_PART for part in parts) < 2 or _VERSION.search(number.before)
+    is_version = sum(part >= _IP_PART for part in parts) < 2 or _RE["version"].search(number.before)
     return not is_version and parts[0] < 224 and _is_public(number)
 
 
@@ -383,15 +337,22 @@ def _is_public(number: _Number) -> bool:
 
 
 _CHECKS: dict[str, Callable[[_Number], bool]] = {
-    check.__name__.removeprefix("_"): check
-    for check in (
-        *(_has_rrn_digit, _is_of_person, _has_chinese_digit, _is_card, _has_iban_digits),
-        *(_has_business_digit, _has_account_length, _is_international, _is_mobile, _is_service),
-        *(_is_national, _is_ipv4, _is_public),
-    )
+    "has_rrn_digit": _has_rrn_digit,
+    "is_of_person": _is_of_person,
+    "has_chinese_digit": _has_chinese_digit,
+    "is_card": _is_card,
+    "has_iban_digits": _has_iban_digits,
+    "has_business_digit": _has_business_digit,
+    "is_international": _is_international,
+    "is_mobile": _is_mobile,
+    "is_service": _is_service,
+    "is_ipv4": _is_ipv4,
+    "is_public": _is_public,
+    "has_account_length": lambda number: 10 <= len(number.digits) <= 16,
+    "is_national": lambda number: 8 <= len(number.digits) <= 13,
 }
 _ROWS: list[dict[str, Any]] = [
-    {key: _filled(value) if isinstance(value, str) else value for key, value in row.items()}
+    {key: fill(value, _PARTS) if isinstance(value, str) else value for key, value in row.items()}
     for row in _WORDS["forms"]
 ]
 _FORMS = [_Form(**row) for row in _ROWS]

@@ -15,12 +15,13 @@ import pycld2
 from langcodes import Language
 from numpy.typing import NDArray
 
-from pipeline.rules.characters import codes
+from pipeline.rules.characters import codes, ranges_of
 from pipeline.rules.data import read_table
 
 _TABLE = read_table("scripts")
 _BLOCKS: dict[str, list[tuple[int, int]]] = _TABLE["blocks"]
 SCRIPTS: tuple[str, ...] = (*_BLOCKS, "Zyyy")
+LANGUAGE_OF_SCRIPT: dict[str, str] = _TABLE["language_of_script"]
 # classes of characters that are no letters; the scripts follow
 _OTHER, SPACE, NEWLINE, CODE = range(4)
 FIRST_SCRIPT = 4
@@ -90,10 +91,7 @@ def line_counts(text: str) -> NDArray[np.int64]:
 @lru_cache
 def letter_of(scripts: frozenset[str]) -> re.Pattern[str]:
     """A pattern that finds any letter of the scripts."""
-    is_letter = _is_of(scripts).take(_class_of_code_point())
-    edges = np.flatnonzero(np.diff(is_letter, prepend=False, append=False))
-    ranges = zip(edges[::2], edges[1::2] - 1, strict=True)
-    inside = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
+    inside = ranges_of(_is_of(scripts).take(_class_of_code_point()))
     return re.compile(f"[{inside}]" if inside else r"(?!)")
 
 

@@ -22,8 +22,8 @@ from pipeline.sources.input_file import (
     MAX_PART_BYTES,
     MIN_PART_BYTES,
     USUAL_PARTS,
+    FileBatch,
     InputFile,
-    InputGroup,
     open_source,
     packing,
     reading,
@@ -33,14 +33,13 @@ from pipeline.sources.json_file import TextPath, is_object_a_line
 from pipeline.sources.lines import has_bare_returns, head_of
 from pipeline.sources.looks import REFUSED
 
-# One element of the pipeline reads about so many bytes of files: large beside Beam's cost of an
-# element, so small that workers end together. It decides file boundaries, so it must not follow
-# worker counts.
-GROUP_BYTES = 8_000_000
-# Each unit sends to each shard. Shards follow the size of the corpus; so that the number of
-# elements does, too, and not its square, groups and units grow where there would be more.
-MAX_GROUPS = 8192
-UNIT_CHARACTERS = 8_000_000
+# Large beside Beam's cost of an element, so small that workers end together. They decide boundaries
+# of output files, so they must not follow worker counts.
+FILE_BATCH_BYTES = 8_000_000
+BATCH_CHARACTERS = 8_000_000
+# Each batch sends to each shard. Shards follow the size of the corpus; so that the number of
+# elements does, too, and not its square, batches grow where there would be more.
+MAX_FILE_BATCHES = 8192
 _MAX_SOURCES = 512
 _AT_ONCE = 16  # files that are hashed, or of which a storage is asked
 _TABLES = ("csv", "tsv")  # commas and tabs are found behind either name
@@ -58,15 +57,13 @@ def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
     folder = str(Path.cwd())
     files: list[InputFile] = []
     for source_index, source in enumerate(sources):
-        found = list(_files_of(source, source_index))
-        if len(found) >= 1 << FILE_BITS:
-            where = _where(source, source_index)
+        parts = list(_files_of(source, source_index))
+        if len(parts) >= 1 << FILE_BITS:
             raise UserError(
-                f"{where} has {len(found):,} files or parts; at most {1 << FILE_BITS:,}"
+                f"{_where(source, source_index)} has {len(parts):,} files or parts; at most "
+                f"{1 << FILE_BITS:,}"
             )
-        files.extend(
-            replace(file, file_index=index, folder=folder) for index, file in enumerate(found)
-        )
+        files += [replace(f, file_index=index, folder=folder) for index, f in enumerate(parts)]
     return files
 
 
@@ -83,37 +80,37 @@ def check_inputs(config: CleanConfig) -> int:
     return num_bytes
 
 
-def group_files(files: Sequence[InputFile]) -> list[InputGroup]:
-    """Deal files out in order, a group being full at about `GROUP_BYTES` of text, or at so much
-    that there are about `MAX_GROUPS`."""
-    share = sum(file.text_bytes for file in files) // MAX_GROUPS
-    full, unit_characters = max(GROUP_BYTES, share), max(UNIT_CHARACTERS, share)
-    groups: list[list[InputFile]] = []
+def batch_files(files: Sequence[InputFile]) -> list[FileBatch]:
+    """Deal files out in order, about `FILE_BATCH_BYTES` of text to a batch, or so much that there
+    are about `MAX_FILE_BATCHES`."""
+    fewest = sum(file.text_bytes for file in files) // MAX_FILE_BATCHES
+    most, batch_characters = max(FILE_BATCH_BYTES, fewest), max(BATCH_CHARACTERS, fewest)
+    batches: list[list[InputFile]] = []
     num_bytes = 0
     for file in files:
-        if not groups or num_bytes + file.text_bytes > full:
-            groups.append([])
+        if not batches or num_bytes + file.text_bytes > most:
+            batches.append([])
             num_bytes = 0
-        groups[-1].append(file)
+        batches[-1].append(file)
         num_bytes += file.text_bytes
-    return [InputGroup(i, tuple(group), unit_characters) for i, group in enumerate(groups)]
+    return [FileBatch(i, tuple(batch), batch_characters) for i, batch in enumerate(batches)]
 
 
 def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:
     """A digest of each raw file by path, once for all its parts; a data set has its revision, of
     several sources (splits) of one path those of all."""
-    found: dict[str, set[str]] = {}
+
+    def digest(mark: tuple[str, str, str]) -> str:
+        path, _, revision = mark
+        with reading(path):
+            return digest_of([*mark]) if revision else fingerprint(path)
+
+    digests: dict[str, set[str]] = {}
     marks = dict.fromkeys((file.path, file.label, file.revision) for file in files if not file.part)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        for (path, _, _), mark in zip(marks, threads.map(_fingerprint, marks), strict=True):
-            found.setdefault(path, set()).add(mark)
-    return {p: digest_of(sorted(of)) if len(of) > 1 else of.pop() for p, of in found.items()}
-
-
-def _fingerprint(mark: tuple[str, str, str]) -> str:
-    path, _, revision = mark
-    with reading(path):
-        return digest_of([*mark]) if revision else fingerprint(path)
+        for (path, _, _), mark in zip(marks, threads.map(digest, marks), strict=True):
+            digests.setdefault(path, set()).add(mark)
+    return {p: digest_of(sorted(of)) if len(of) > 1 else of.pop() for p, of in digests.items()}
 
 
 def _files_of(source: Source, source_index: int) -> Iterator[InputFile]:
@@ -151,34 +148,34 @@ def _match(path: str, where: str) -> list[tuple[str, int]]:
     try:
         filesystem, pattern = fsspec.core.url_to_fs(path)
         if filesystem.isfile(pattern):  # a name may hold [ or *
-            found = {pattern: filesystem.info(pattern)}
+            infos = {pattern: filesystem.info(pattern)}
         else:
-            found = filesystem.glob(pattern, detail=True)
+            infos = filesystem.glob(pattern, detail=True)
     except Exception as error:  # every file system has error types of its own
         reason = without_secrets(f"{type(error).__name__}: {error}")
         raise UserError(f"{where} cannot be listed: {reason}") from error
     files = {
         name: info
-        for name, info in found.items()
+        for name, info in infos.items()
         if not _is_hidden(name, pattern)
         and (info["type"] == "file" or (info.get("islink") and not filesystem.isdir(name)))
     }
     for name in files:
         if fault := fault_of_name(name):
             raise UserError(f"{where}: {fault}")
-    if not files and "://" in path:
-        raise UserError(f"{where} matches no file")
     if not files:
-        hint = f"; it is a folder: write {path.rstrip('/')}/*" if Path(path).is_dir() else ""
-        raise UserError(f"{where} matches no file{hint} (relative paths start at {Path.cwd()})")
-    is_local = "file" in filesystem.protocol
-    return sorted(
-        (
-            _local(name, path) if is_local else filesystem.unstrip_protocol(name),
-            info["size"] or 0,  # some web servers do not tell
-        )
-        for name, info in files.items()
-    )
+        is_folder = "://" not in path and Path(path).is_dir()
+        hint = f"; it is a folder: write {path.rstrip('/')}/*" if is_folder else ""
+        start = "" if "://" in path else f" (relative paths start at {Path.cwd()})"
+        raise UserError(f"{where} matches no file{hint}{start}")
+    if "file" not in filesystem.protocol:
+        shown = filesystem.unstrip_protocol
+    elif path.startswith(("/", "file:", "~")):
+        shown = str
+    else:  # as the config wrote it: a relative glob gives relative paths
+        shown = os.path.relpath
+    # some web servers do not tell the size
+    return sorted((shown(name), info["size"] or 0) for name, info in files.items())
 
 
 def _is_hidden(name: str, pattern: str) -> bool:
@@ -189,37 +186,27 @@ def _is_hidden(name: str, pattern: str) -> bool:
 
 def fault_of_name(path: str) -> str | None:
     """Why a file of this name cannot be read, and what to do: Parquet and reports hold UTF-8."""
-    try:
-        path.encode("utf-8")
-    except UnicodeEncodeError:
-        shown = path.encode("utf-8", "backslashreplace").decode("utf-8")
-        return (
-            f"the name of the file {shown} is not UTF-8; rename it, for example convmv -f cp949 "
-            "-t utf-8 --notest FILE"
-        )
-    return None
-
-
-def _local(name: str, pattern: str) -> str:
-    """As the config wrote it: a relative glob gives relative paths."""
-    return name if pattern.startswith(("/", "file:", "~")) else os.path.relpath(name)
+    shown = path.encode("utf-8", "backslashreplace").decode("utf-8")
+    if shown == path:
+        return None
+    return (
+        f"the name of the file {shown} is not UTF-8; rename it, for example convmv -f cp949 "
+        "-t utf-8 --notest FILE"
+    )
 
 
 # Big files in parts, so that several workers read one: the parts are the same on every run.
 
 
-def part_size(text_bytes: int) -> int:
-    """Of text, of a part of a file that has so much."""
-    return min(max(text_bytes // USUAL_PARTS, MIN_PART_BYTES), MAX_PART_BYTES)
-
-
 def split_file(file: InputFile, source: Source, part_bytes: int | None = None) -> list[InputFile]:
-    """The file in parts of about `part_bytes`, or whole where it cannot be divided.
+    """The file in parts of about `part_bytes` of text, or whole where it cannot be divided.
 
     Packed files are read from their start. `max_documents` and threads need the rows before, so
     they keep a file whole.
     """
-    part_bytes = part_bytes or part_size(file.text_bytes)
+    part_bytes = part_bytes or min(
+        max(file.text_bytes // USUAL_PARTS, MIN_PART_BYTES), MAX_PART_BYTES
+    )
     if source.max_documents or source.thread_field or file.text_bytes <= part_bytes:
         return [file]
     if source.kind == "parquet":
@@ -244,17 +231,12 @@ def line_parts(file: InputFile, part_bytes: int) -> list[InputFile]:
     """Equal ranges of bytes; the reader moves each edge to the next line."""
     num_parts = -(-file.num_bytes // part_bytes)
     edges = [file.num_bytes * part // num_parts for part in range(num_parts)]
-    ranges = zip(edges, [*edges[1:], 0], strict=True)  # the last reads on to the file's end
+    stops = [*edges[1:], 0]  # the last reads on to the file's end
+    lengths = [(stop or file.num_bytes) - start for start, stop in zip(edges, stops, strict=True)]
+    ranges = enumerate(zip(edges, stops, lengths, strict=True))
     return [
-        replace(
-            file,
-            num_bytes=(stop or file.num_bytes) - start,
-            part=part,
-            num_parts=num_parts,
-            start=start,
-            stop=stop,
-        )
-        for part, (start, stop) in enumerate(ranges)
+        replace(file, part=part, num_parts=num_parts, start=start, stop=stop, num_bytes=length)
+        for part, (start, stop, length) in ranges
     ]
 
 
@@ -263,31 +245,22 @@ def _parquet_parts(file: InputFile, column: str, part_bytes: int) -> list[InputF
         with open_source(file) as opened, pq.ParquetFile(opened) as table:
             if column not in table.schema_arrow.names:
                 return [file]
-            groups = list(_row_groups(table.metadata, file.num_bytes))
+            groups = [table.metadata.row_group(n) for n in range(table.metadata.num_row_groups)]
     except (OSError, pa.ArrowException, UnicodeDecodeError):
         return [file]  # the reader names the fault
+    # of all columns: Arrow aborts the process when it is asked for the size of a column whose
+    # statistics are damaged (`RowGroupMetaData.column`, pyarrow 25)
+    sizes = [max(0, group.total_byte_size) for group in groups]
     parts: list[InputFile] = []
     text_bytes = first_row = 0
-    for index, (num_rows, num_bytes, packed_bytes) in enumerate(groups):
-        if not parts or (text_bytes and text_bytes + num_bytes > part_bytes):
+    for index, (group, size) in enumerate(zip(groups, sizes, strict=True)):
+        if not parts or (text_bytes and text_bytes + size > part_bytes):
             parts.append(replace(file, num_bytes=0, start=index, first_row=first_row))
             text_bytes = 0
-        last = parts[-1]
-        parts[-1] = replace(last, num_bytes=last.num_bytes + packed_bytes, stop=index + 1)
-        text_bytes += num_bytes
-        first_row += num_rows
+        packed = parts[-1].num_bytes + file.num_bytes * size // max(1, sum(sizes))
+        parts[-1] = replace(parts[-1], num_bytes=packed, stop=index + 1)
+        text_bytes += size
+        first_row += group.num_rows
     if len(parts) < 2:
         return [file]
     return [replace(p, part=part, num_parts=len(parts)) for part, p in enumerate(parts)]
-
-
-def _row_groups(metadata: pq.FileMetaData, file_bytes: int) -> Iterator[tuple[int, int, int]]:
-    """(rows, unpacked bytes, about the bytes in the file) of each row group.
-
-    The bytes are of all columns: Arrow aborts the process when it is asked for the size of a column
-    whose statistics are damaged (`RowGroupMetaData.column`, pyarrow 25).
-    """
-    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-    sizes = [max(0, group.total_byte_size) for group in groups]
-    for group, size in zip(groups, sizes, strict=True):
-        yield group.num_rows, size, file_bytes * size // max(1, sum(sizes))

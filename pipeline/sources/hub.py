@@ -56,10 +56,9 @@ def hub_files(source: Source, where: str) -> list[InputFile]:
 def read_huggingface(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
     """One document a row. Raises `ValueError` where the hub fails: what it lacks is not known."""
     try:
-        if file.revision.startswith(_LOCAL):
-            rows = _rows(file.address, None, source.name, source.split)
-        else:
-            rows = _rows(file.path, file.revision, source.name, source.split)
+        is_local = file.revision.startswith(_LOCAL)
+        place = (file.address, None) if is_local else (file.path, file.revision)
+        rows = _rows(*place, source.name, source.split)
         if file.num_parts > 1:
             rows = rows.shard(num_shards=file.num_parts, index=file.part)
         if rows.column_names is not None:  # pictures and sounds would be decoded

@@ -91,39 +91,40 @@ class InputFile:
 
 
 @dataclass(frozen=True)
-class InputGroup:
-    """Consecutive files that one worker reads; what it makes of them is divided into units."""
+class FileBatch:
+    """Consecutive files that one worker reads; their documents are divided into batches."""
 
     index: int
     files: tuple[InputFile, ...]
-    unit_characters: int  # of text, in a unit
+    batch_characters: int  # of text, in a batch of documents
 
 
-# A unit is what one worker takes in a later pass; its number orders units as groups and their
-# documents are ordered. A packed file, which one worker must read from its start, makes many.
-UNIT_BITS = 16
-UNITS_A_FILE = 32  # consecutive units of a group that make one file of documents
+# The number of a batch orders batches as batches of files and their documents are ordered. A packed
+# file, which one worker must read from its start, makes many.
+BATCH_BITS = 16
+BATCHES_PER_OUTPUT = 32  # consecutive ones, of one batch of files, that make one file of documents
 
 
-def unit_number(group: int, place: int) -> int:
-    """The number of a group's unit; `place` counts the units of the group."""
-    assert place < 1 << UNIT_BITS, f"group {group} has {place} units"
-    return group << UNIT_BITS | place
+def batch_number(files: int, index: int) -> int:
+    """The number of a batch; `index` counts those of its batch of files."""
+    assert index < 1 << BATCH_BITS, f"batch of files {files} makes {index} batches"
+    return files << BATCH_BITS | index
 
 
-def file_of_unit(unit: int) -> int:
-    """The number of the file that gets its documents."""
-    return unit // UNITS_A_FILE
+def output_of_batch(batch: int) -> int:
+    """The number of the output that gets the documents of a batch."""
+    return batch // BATCHES_PER_OUTPUT
 
 
-def group_of_file(file: int) -> int:
-    return file * UNITS_A_FILE >> UNIT_BITS
+def file_batch_of_output(output: int) -> int:
+    return output * BATCHES_PER_OUTPUT >> BATCH_BITS
 
 
-def units_of_file(file: int, num_units: int) -> range:
-    """The units whose documents go to this file, of a group that has so many units."""
-    first = file * UNITS_A_FILE
-    return range(first, min(first + UNITS_A_FILE, unit_number(group_of_file(file), num_units)))
+def batches_of_output(output: int, num_batches: int) -> range:
+    """The batches of an output, whose batch of files makes so many."""
+    first = output * BATCHES_PER_OUTPUT
+    end = batch_number(file_batch_of_output(output), num_batches)
+    return range(first, min(first + BATCHES_PER_OUTPUT, end))
 
 
 def text_ending(path: str) -> str:

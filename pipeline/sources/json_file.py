@@ -9,6 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -84,19 +85,13 @@ def is_object_a_line(head: bytes, path: TextPath) -> bool:
     """Whether the lines of a file are read one by one, by its head."""
     lines = head.removeprefix(codecs.BOM_UTF8).split(b"\n")
     first = next(filter(None, map(_undecorated, lines)), b"")
-    if _is_object(first):
-        return True
+    with suppress(ValueError):
+        if isinstance(json_value(first), dict):
+            return True
     if len(lines) == 1 and len(head) >= CHUNK_BYTES:  # the first of many objects, or the only one
         return not head.lstrip().startswith(b"[") and path.list_keys is None
     text = head.decode("utf-8", "surrogateescape")
     return not isinstance(_value_at(text, 0, len(head) >= CHUNK_BYTES)[0], dict)
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        return isinstance(json_value(line), dict)
-    except ValueError:
-        return False
 
 
 def _undecorated(line: bytes) -> bytes:
@@ -113,21 +108,16 @@ def _read_lines(
         if isinstance(line, TooLong):
             yield too_long(row, line, max_bytes, offset)
         elif inner := _undecorated(line):
-            for item in _parse_line(row, inner, source, path):
+            try:
+                items = _documents(row, json_value(inner), source, path)
+            except UnicodeDecodeError as bad:
+                items = iter([Fault(row, *encoding_fault(bad, source.encoding))])
+            except ValueError as error:
+                items = iter([Fault(row, "malformed_json", str(error))])
+            for item in items:
                 if isinstance(item, Fault):
                     item = bad_row(row, item.reason, item.detail, line, offset, item.source_id)
                 yield item
-
-
-def _parse_line(row: int, line: bytes, source: Source, path: TextPath) -> Iterator[Raw | Fault]:
-    try:
-        value = json_value(line)
-    except UnicodeDecodeError as bad:
-        yield Fault(row, *encoding_fault(bad, source.encoding))
-    except ValueError as error:
-        yield Fault(row, "malformed_json", str(error))
-    else:
-        yield from _documents(row, value, source, path)
 
 
 def json_value(line: bytes) -> Any:
@@ -306,14 +296,14 @@ def take_fields(
     def fault(reason: str, detail: str) -> Fault:
         return Fault(row, reason, detail, source_id=source_id)
 
-    found = list(_values_at(value, keys or (name,)))
+    values = list(_values_at(value, keys or (name,)))
     for field in (thread_name, source.id_field):
         if field is not None and field not in value:
             return fault("missing_field", _missing(field, value))
-    if not found:
+    if not values:
         return fault("missing_field", _missing(name, value))
-    texts = [text for text in found if text is not None]
-    if wrong := [text for text in texts or found if not isinstance(text, str)]:
+    texts = [text for text in values if text is not None]
+    if wrong := [text for text in texts or values if not isinstance(text, str)]:
         return fault("wrong_type", f"field {name!r} is {type(wrong[0]).__name__}, not a string")
     try:
         thread = None if thread_name is None else thread_of(value[thread_name])
@@ -383,10 +373,7 @@ def _texts(value: Any, is_file: bool, path: str = "") -> Iterator[tuple[str, str
             is_list = is_file and isinstance(inner, list)
             inner_path = f"{path}.{key}".removeprefix(".") + "[]" * is_list
             yield from _texts(inner, is_file and not is_list, inner_path)
-    elif isinstance(value, list) and not _are_words(value):
-        for element in value:
+    elif isinstance(value, list):
+        is_text = any(not isinstance(one, str) or len(one.split()) > 1 for one in value)
+        for element in value if is_text else ():
             yield from _texts(element, is_file, path)
-
-
-def _are_words(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, str) and len(value.split()) < 2 for value in values)

@@ -1,48 +1,30 @@
-"""Files that no kind of source reads, or another kind does, and what to do with them."""
+"""What files look like: the kind of source that reads them, or what to do with them."""
 
 import codecs
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
 
+from electrify.config.clean import Kind
 from electrify.storage.encodings import guess_any_encoding, guess_encoding, is_utf8
 from electrify.storage.tables import guess_delimiter
 from pipeline.sources.json_file import head_values, text_path
 
-_TABLE = 'a table: write kind = "{}" and text_field = the column of the text'
-_OFFICE = "a document: write its text out, for example pandoc FILE --to plain -o FILE.txt"
-_HANGUL = "save it as text in Hancom Office, or in LibreOffice with its extension H2Orestart"
-_PDF = "a PDF: write its text out, for example pdftotext FILE FILE.txt"
-# by the ending of the name
-REFUSED = {
-    ".csv": _TABLE.format("csv"),
-    ".tsv": _TABLE.format("tsv"),
-    **dict.fromkeys(
-        (".xlsx", ".xls", ".ods"),
-        f"a spreadsheet: save the sheet as CSV, which is {_TABLE.format('csv')}",
-    ),
-    **dict.fromkeys((".docx", ".odt", ".rtf", ".epub"), _OFFICE),
-    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar"), "an archive: unpack it"),
-    ".doc": "a document: save it as text in Word or LibreOffice",
-    ".hwp": f"a document: write its text out, for example hwp5txt FILE > FILE.txt, or {_HANGUL}",
-    ".hwpx": f"a document: {_HANGUL}",
-    ".pdf": _PDF,
+_FORMATS = tomllib.loads(Path(__file__).with_name("formats.toml").read_text(encoding="utf-8"))
+
+
+def _by_ending(advice: Mapping[str, str]) -> dict[str, str]:
+    return {ending: what for endings, what in advice.items() for ending in endings.split()}
+
+
+KIND_OF_ENDING: dict[str, Kind] = {
+    ending: kind for kind, endings in _FORMATS["kinds"].items() for ending in endings
 }
-_PACKED = "a packed file: let its name end in {}"
-_BEGINNINGS = (
-    (b"PK\x03\x04", "a ZIP archive, as .xlsx, .docx and .hwpx are: unpack it, or save it as text"),
-    (b"%PDF", _PDF),
-    (b"\xd0\xcf\x11\xe0", "a document of Office or Hancom Office: save it as text"),
-    (b"\x1f\x8b", _PACKED.format(".gz")),
-    (b"BZh", _PACKED.format(".bz2")),
-    (b"\xfd7zXZ", _PACKED.format(".xz")),
-    (b"\x28\xb5\x2f\xfd", _PACKED.format(".zst")),
-    (b"PAR1", 'Parquet: write kind = "parquet"'),
-    (b"ARROW1", "an Arrow file: save it as Parquet"),
-    (b"WARC/", 'web archive records: write kind = "wet"'),
-    (b"version https://git-lfs", "a pointer to a file: fetch it with git lfs pull"),
-    (b"<mediawiki", 'a dump of Wikipedia: write kind = "wikipedia"'),
-    (b"<!doctype html", "a web page: write its text out"),
-    (b"<html", "a web page: write its text out"),
-    (b"<", "XML: write its texts out, one JSON object a line"),
-)
+REFUSED, UNREAD = _by_ending(_FORMATS["refused"]), _by_ending(_FORMATS["unread"])
+_BEGINNINGS: list[tuple[bytes, str]] = [
+    *((bytes.fromhex(start), what) for start, what in _FORMATS["beginnings"]["hex"]),
+    *((start.encode(), what) for start, what in _FORMATS["beginnings"]["text"]),
+]
 _SAMPLE_BYTES = 1 << 16
 
 

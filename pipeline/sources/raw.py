@@ -96,5 +96,5 @@ def thread_of(value: object) -> str | None:
 
 
 def _string(fields: Mapping[str, Any], key: str) -> str | None:
-    found = fields.get(key)
-    return found if isinstance(found, str) and found else None
+    value = fields.get(key)
+    return value if isinstance(value, str) and value else None

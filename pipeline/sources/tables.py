@@ -44,13 +44,17 @@ def read_parquet(file: InputFile, source: Source, max_line_bytes: int) -> Iterat
             opened, buffer_size=0 if is_small else CHUNK_BYTES, pre_buffer=False
         ) as table,
     ):
-        _check_schema(table.schema_arrow, source)
         columns = _columns(table.schema_arrow, source)
         groups = range(file.start, file.stop or table.metadata.num_row_groups)
-        batches = table.iter_batches(
+        row = file.first_row
+        for batch in table.iter_batches(
             batch_size=_batch_rows(table.metadata), columns=columns, row_groups=list(groups)
-        )
-        yield from _rows(batches, columns, source, max_line_bytes, file.first_row)
+        ):
+            values = [_bytes_of(batch.column(batch.schema.get_field_index(c))) for c in columns]
+            for cells in zip(*values, strict=True):
+                row += 1
+                record = dict(zip(columns, cells, strict=True))
+                yield _row(row, record, source, max_line_bytes)
 
 
 def read_csv(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
@@ -79,7 +83,7 @@ def read_csv(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[R
     csv.field_size_limit(max_line_bytes)  # of a cell; Python's is 131,072
     rows = read_rows(read(), _delimiter(head, source), source.quoted, len(source.columns))
     names = list(source.columns)
-    columns = _text_columns(names, source) if names else []
+    columns = _columns(_schema(names), source) if names else []
     for row, cells in rows:
         row_bytes = 0
         if isinstance(cells, csv.Error):
@@ -90,23 +94,22 @@ def read_csv(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[R
             continue
         elif not names:
             names = [cell.strip() for cell in cells]
-            columns = _text_columns(names, source)
+            columns = _columns(_schema(names), source)
         elif len(cells) < len(names) or has_cells(cells[len(names) :]):
             data = ",".join(cells).encode("utf-8", "surrogateescape")
             named = "there are" if source.columns else "the first row names"
             detail = f"{len(cells)} cells; {named} {len(names)} columns"
             yield bad_row(row, "malformed_row", detail, data)
         else:
-            record = dict(zip(names, map(_cell, cells), strict=False))  # without blank cells behind
+            # as the file has them; an empty cell is none; there may be blank ones behind
+            values = (cell.encode("utf-8", "surrogateescape") or None for cell in cells)
+            record = dict(zip(names, values, strict=False))
             record[source.text_field] = record[source.text_field] or b""
             yield _row(row, {name: record[name] for name in columns}, source, max_line_bytes)
 
 
-def _text_columns(names: Sequence[str], source: Source) -> list[str]:
-    """Those of the columns that are read; `pa.ArrowInvalid` where one is not there."""
-    schema = pa.schema([(name, pa.string()) for name in names])
-    _check_schema(schema, source)
-    return _columns(schema, source)
+def _schema(names: Sequence[str]) -> pa.Schema:
+    return pa.schema([(name, pa.string()) for name in names])
 
 
 def _first_lines(lines: Iterator[bytes | TooLong]) -> Iterator[bytes | TooLong]:
@@ -127,11 +130,6 @@ def _delimiter(lines: Iterable[bytes | TooLong], source: Source) -> str:
     return guess_delimiter(head, () if source.columns else wanted, default, len(source.columns))
 
 
-def _cell(value: str) -> bytes | None:
-    """The bytes of a cell as the file has them; none of an empty one."""
-    return value.encode("utf-8", "surrogateescape") or None
-
-
 def _batch_rows(metadata: pq.FileMetaData) -> int:
     """Rows that hold about `_BATCH_BYTES` in all columns, by the row group with the longest rows.
 
@@ -147,8 +145,8 @@ def _batch_rows(metadata: pq.FileMetaData) -> int:
     return max(1, min(_MAX_BATCH_ROWS, min(fewest, default=_MAX_BATCH_ROWS)))
 
 
-def _check_schema(schema: pa.Schema, source: Source) -> None:
-    """`pa.ArrowInvalid` where no row of the table can be read."""
+def _columns(schema: pa.Schema, source: Source) -> list[str]:
+    """The columns that are read; `pa.ArrowInvalid` where no row of the table can be."""
     for name in (source.text_field, source.thread_field, source.id_field):
         if name is not None and name not in schema.names:
             there = ", ".join(schema.names[:20])
@@ -167,9 +165,6 @@ def _check_schema(schema: pa.Schema, source: Source) -> None:
     for name in (source.thread_field, source.id_field):
         if name is not None and not _is_name(kind := schema.field(name).type):
             raise pa.ArrowInvalid(f"column {name!r} is {kind}, not a string or an integer")
-
-
-def _columns(schema: pa.Schema, source: Source) -> list[str]:
     extra = [n for n in _KNOWN if schema.names.count(n) == 1 and is_string(schema.field(n).type)]
     wanted = [source.text_field, *([source.thread_field] if source.thread_field else []), *extra]
     name = source.id_field or DEFAULT_ID_FIELD
@@ -190,21 +185,6 @@ def is_string(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )
-
-
-def _rows(
-    batches: Iterable[pa.RecordBatch],
-    columns: list[str],
-    source: Source,
-    max_bytes: int,
-    rows_before: int,
-) -> Iterator[Raw | Fault]:
-    row = rows_before
-    for batch in batches:
-        values = [_bytes_of(batch.column(batch.schema.get_field_index(c))) for c in columns]
-        for found in zip(*values, strict=True):
-            row += 1
-            yield _row(row, dict(zip(columns, found, strict=True)), source, max_bytes)
 
 
 def _bytes_of(column: pa.Array) -> list[bytes | None]:

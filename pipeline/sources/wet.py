@@ -31,15 +31,14 @@ def _read_records(stream: BinaryIO, max_line_bytes: int) -> Iterator[Raw | Fault
             line = _line(stream)
             continue
         row += 1
-        if not line.startswith(_VERSION):
-            yield bad_row(row, "malformed_warc", "no WARC record begins here", line)
-            line = _next_version(stream)
-            continue
-        headers = _headers(stream)
+        is_record = line.startswith(_VERSION)
+        headers = _headers(stream) if is_record else {}
         length = headers.get(b"content-length", b"")
         if not length.isdigit() or len(length) > 18:
-            yield bad_row(row, "malformed_warc", "no Content-Length in the header", line)
-            line = _next_version(stream)
+            lacks = "Content-Length in the header" if is_record else "WARC record begins here"
+            yield bad_row(row, "malformed_warc", f"no {lacks}", line)
+            while (line := _line(stream)) and not line.startswith(_VERSION):
+                pass
             continue
         kinds[(_header(headers, b"warc-type") or "none").lower()] += 1
         item = _record(row, headers, stream, int(length), max_line_bytes)
@@ -48,11 +47,11 @@ def _read_records(stream: BinaryIO, max_line_bytes: int) -> Iterator[Raw | Fault
         line = b"" if not kinds[_TEXT] and row >= _HEAD_RECORDS else _line(stream)
     others = {kind: count for kind, count in kinds.items() if kind != _ABOUT}
     if others and not kinds[_TEXT]:
-        found = ", ".join(f"{count} of kind {kind}" for kind, count in others.items())
+        shown = ", ".join(f"{count} of kind {kind}" for kind, count in others.items())
         yield Fault(
             row + 1,
             "unreadable_file",
-            f"its records are {found}: this is a WARC or WAT file; give the WET file "
+            f"its records are {shown}: this is a WARC or WAT file; give the WET file "
             f"(*.warc.wet.gz), which has the texts in records of kind {_TEXT}",
         )
 
@@ -102,9 +101,3 @@ def _headers(stream: BinaryIO) -> dict[bytes, bytes]:
         name, _, value = line.partition(b":")
         headers[name.strip().lower()] = value.strip()
     return headers
-
-
-def _next_version(stream: BinaryIO) -> bytes:
-    while (line := _line(stream)) and not line.startswith(_VERSION):
-        pass
-    return line

@@ -8,7 +8,7 @@ parser, takes time quadratic in unclosed tags; the tests compare with it.
 import re
 from dataclasses import dataclass, field
 
-from pipeline.rules.data import read_table
+from pipeline.rules.data import compile_all, read_table
 from pipeline.rules.markup.html import unescaped
 from pipeline.rules.markup.wiki import (
     CATEGORY,
@@ -19,7 +19,9 @@ from pipeline.rules.markup.wiki import (
     without_holes,
 )
 
-CLOSING = frozenset(map(str.casefold, read_table("wiki")["closing"]))
+_TABLE = read_table("wiki")
+CLOSING = frozenset(map(str.casefold, _TABLE["closing"]))
+_RE = compile_all(_TABLE["dump"], {})
 
 
 @dataclass(frozen=True)
@@ -36,33 +38,7 @@ class WikiWords:
         return name in self.media or name in self.category
 
 
-# what stands inside is no text, or no markup
-_RAW_TAG = re.compile(
-    r"<(nowiki|math|chem|ce|syntaxhighlight|source|score|timeline|hiero|graph|mapframe|maplink"
-    r"|imagemap|gallery|pre|templatedata|inputbox|rt|rp)\b([^<>]*+)>",
-    re.IGNORECASE,
-)
-_TOKEN = re.compile(
-    r"\{\{|\}\}|\[\[|\]\]"
-    r"|(?P<table>(?:\n|\A)[ \t:]*+\{\|)|(?P<end>\n[ \t]*+\|\}(?!\}))"
-    r"|<(?P<ref>/?)ref(?:erences)?\b(?P<attributes>[^<>]*+)>"
-    r"|\[(?:(?:https?|ftp|mailto):|(?=//))[^\s\[\]{}|<>]*+[ \t]*+(?P<label>[^\[\]{}\n<>]*+)\]"
-    r"|(?P<section>\n(?=={2}))|(?P<paragraph>\n(?=\n))",
-    re.IGNORECASE,
-)
 _MAX_OPEN = 16  # links and templates within one another whose words are still looked for
-_VARIANT = re.compile(r"-\{([^{}]*+)\}-")  # Chinese: one word in several scripts
-_MAGIC = re.compile(r"__[^\W\d_]{2,30}+__")
-_BREAK = re.compile(r"<(?:br|/p|/div|/li|/tr|/h[1-6]|hr)\b[^<>]*+>", re.IGNORECASE)
-_TAG = re.compile(r"</?[a-z][^<>]*+>", re.IGNORECASE)
-_QUOTES = re.compile(r"'{2,}+")
-# what somebody's removal left: "( ; )", "(字, )"; "print()", "f( )", "(;;)" and "(1,)" are code
-_EMPTY_BRACKETS = re.compile(r" ?(?<![A-Za-z0-9_])[(（](?![,;:/]*\))[\s,;:，；、·/]*+[)）]")
-_LOOSE = re.compile(
-    r"(?<=[(（])(?![,;]*\))[\s,;，；、]++"
-    r"|(?<![\s,;，；、])(?![,;]*\))[\s,;，；、]++(?=[)）])"
-)
-_HEADING = re.compile(r"(={2,6})([^\n]*[^\n=])\1")
 
 
 @dataclass(slots=True)
@@ -81,19 +57,19 @@ def plain_text(wikitext: str, words: WikiWords = WikiWords()) -> str:
     if "<" in text:
         text = _without_raw_tags(text)
     if "-{" in text:
-        text = _VARIANT.sub(_variant, text)
+        text = _RE["variant"].sub(_variant, text)
     text = _Scan(words).run(text)
     if "__" in text:
-        text = _MAGIC.sub("", text)
+        text = _RE["magic"].sub("", text)
     if "''" in text:
-        text = _QUOTES.sub("", text)
+        text = _RE["quotes"].sub("", text)
     if "<" in text:
-        text = _TAG.sub("", _BREAK.sub("\n", text))
+        text = _RE["tag"].sub("", _RE["break"].sub("\n", text))
     if "&" in text:
         text = unescaped(text).replace("\xa0", " ")
     if HOLE in text:
         text = without_holes(text)
-    text = _LOOSE.sub("", _EMPTY_BRACKETS.sub("", text))
+    text = _RE["loose"].sub("", _RE["empty_brackets"].sub("", text))
     return "\n".join(_sections(text))
 
 
@@ -107,7 +83,7 @@ class _Scan:
 
     def run(self, text: str) -> str:
         at = 0
-        for match in _TOKEN.finditer(text):
+        for match in _RE["token"].finditer(text):
             if match.start() > at:
                 self._stack[-1].pieces.append(text[at : match.start()])
             at = match.end()
@@ -229,7 +205,7 @@ def _without_raw_tags(text: str) -> str:
     pieces = []
     at = 0
     never: set[str] = set()  # names whose end does not come any more: looked for once
-    while match := _RAW_TAG.search(text, at):
+    while match := _RE["raw_tag"].search(text, at):
         name = match[1].lower()
         pieces.append(text[at : match.start()])
         at = match.end()
@@ -269,7 +245,7 @@ def _sections(text: str) -> list[str]:
     closing = 0  # level of the closing section that is passed over; 0: none
     for line in text.split("\n"):
         stripped = line.strip()
-        if stripped.startswith("==") and (heading := _HEADING.fullmatch(stripped)):
+        if stripped.startswith("==") and (heading := _RE["heading"].fullmatch(stripped)):
             level, title = len(heading[1]), heading[2].strip()
             if not closing or level <= closing:
                 closing = level if title.casefold().rstrip(":") in CLOSING else 0

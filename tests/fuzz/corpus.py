@@ -138,11 +138,11 @@ def _parquet(folder: Path) -> Reader:
 
 def _cleaning(folder: Path) -> Reader:
     from electrify.config.load import parse_config
-    from pipeline.rules.order import document_rules
+    from pipeline.rules.order import DocumentRules
 
     source = {"kind": "text", "language": "ko", "path": "x", "profile": "web"}
     config = parse_config({"name": "fuzz", "output_dir": "out", "clean": {"sources": [source]}})
-    rules = document_rules(config.clean.sources[0], config.clean)
+    rules = DocumentRules(config.clean.sources[0], config.clean)
 
     def read(data: bytes) -> None:
         outcome = rules.clean(data.decode("utf-8", "replace"))

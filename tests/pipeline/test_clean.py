@@ -123,7 +123,7 @@ def test_an_emptied_corpus_is_an_error_that_says_why(tmp_path):
 
 
 def test_workers_do_not_change_a_byte_nor_groups_a_document(tmp_path, corpus, monkeypatch):
-    monkeypatch.setattr(sources, "GROUP_BYTES", 1)
+    monkeypatch.setattr(sources, "FILE_BATCH_BYTES", 1)
     config = config_of(tmp_path, [corpus / "*"], damaged_files="keep")
     folder = clean_afresh(config, ["--direct_num_workers=1"])
     alone, kept = contents(folder), documents(folder)
@@ -131,7 +131,7 @@ def test_workers_do_not_change_a_byte_nor_groups_a_document(tmp_path, corpus, mo
     assert contents(clean_afresh(config, ["--direct_num_workers=2"])) == alone
     monkeypatch.undo()
     assert documents(clean_afresh(config)) == kept  # one group of files, one unit
-    monkeypatch.setattr(sources, "UNIT_CHARACTERS", 5000)
+    monkeypatch.setattr(sources, "BATCH_CHARACTERS", 5000)
     assert documents(clean_afresh(config)) == kept
 
 
@@ -190,7 +190,7 @@ def test_the_portable_runner_with_processes_of_its_own_makes_the_same_bytes(
     tmp_path, corpus, monkeypatch, worker_pool, bucket
 ):
     """Two processes that share nothing with this one but a bucket."""
-    monkeypatch.setattr(sources, "GROUP_BYTES", 1)
+    monkeypatch.setattr(sources, "FILE_BATCH_BYTES", 1)
     alone = contents(clean_afresh(config_of(tmp_path, [corpus / "*"], damaged_files="keep")))
     options = [
         "--runner=PortableRunner",
@@ -243,7 +243,7 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
     files = [texts[:10], [*texts[10:30], texts[5].upper()], [near, f"{notice}\n{notice}"]]
     for name, of_file in zip("abc", files, strict=True):
         write_texts(tmp_path / f"{name}.jsonl", of_file)
-    monkeypatch.setattr(sources, "GROUP_BYTES", 1)
+    monkeypatch.setattr(sources, "FILE_BATCH_BYTES", 1)
     folder = clean_afresh(config_of(tmp_path, [tmp_path / "*.jsonl"]))
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     assert [(r["id"], r["reason"], r["detail"]) for r in removed(folder)] == [
@@ -263,11 +263,9 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
     ]
     assert report["totals"]["documents_in"] == 33 == len(kept) + report["totals"]["removed"]
 
-    # many shards, filled little by little, and components found on them: the same bytes
-    monkeypatch.setattr(passes, "_WAITING_DOCUMENTS", 3)
+    # many shards, filled little by little: the same bytes
     monkeypatch.setattr(passes, "_WAITING_HASHES", 10)
     monkeypatch.setattr(records, "SHARD_BYTES", 2_000)
-    monkeypatch.setattr(records, "ONE_WORKER_BYTES", 0)
     alone = contents(folder)
     assert contents(clean_afresh(config_of(tmp_path, [tmp_path / "*.jsonl"]))) == alone
 

@@ -11,7 +11,7 @@ from electrify.storage import folder as folders
 from electrify.storage.folder import Folder
 from pipeline import clean as clean_module
 from pipeline import work_folder as work_folders
-from pipeline.pass_files import cleaned_batches
+from pipeline.pass_files import read_cleaned
 from pipeline.runner import WorkerError
 from pipeline.sources import files as sources
 from pipeline.work_folder import work_folder
@@ -97,7 +97,7 @@ def test_a_worker_that_does_not_see_the_files_says_so(tmp_path):
         work_folder("clean", None, tmp_path, {}) as work,
         pytest.raises(ValueError, match=r"set beam\.work_dir to a folder that all workers see"),
     ):
-        list(cleaned_batches(work, 0, ["rank"]))
+        list(read_cleaned(work, 0, ["rank"]))
     with pytest.raises(WorkerError, match=r"worker on .* does not see .*set beam\.work_dir"):
         pickle.loads(pickle.dumps(work)).names()
 
@@ -130,7 +130,7 @@ def _text(number):
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     """Cleans three groups of files with copies and a benchmark text among them."""
-    monkeypatch.setattr(sources, "GROUP_BYTES", 1)
+    monkeypatch.setattr(sources, "FILE_BATCH_BYTES", 1)
     for start, name in ((0, "a"), (50, "b"), (120, "c")):
         texts = map(_text, range(start, start + 80))
         write_texts(tmp_path / "raw" / f"{name}.jsonl", [*texts, ""])
@@ -193,22 +193,22 @@ def test_a_run_that_was_stopped_resumes_and_ends_with_the_same_bytes(
 
         return work
 
-    names = ("clean_group", "compare_unit")
+    names = ("clean_files", "compare_batch")
     functions = {name: getattr(clean_module, name) for name in names}
     for name, function in functions.items():
         monkeypatch.setattr(clean_module, name, stopped_at(5, function))
     with pytest.raises(Exception, match="stopped here"):
         run(options)
     done = calls[:4]
-    assert done == ["clean_group"] * 3 + ["compare_unit"]
+    assert done == ["clean_files"] * 3 + ["compare_batch"]
     calls.clear()
     for name, function in functions.items():
         monkeypatch.setattr(clean_module, name, stopped_at(0, function))
     caplog.set_level("INFO", "electrify")
     again = run(options)
     assert again == whole
-    assert calls == ["compare_unit"] * 2
-    assert "goes on with what an earlier attempt left" in caplog.text
+    assert calls == ["compare_batch"] * 2
+    assert "resumes from what an earlier attempt left" in caplog.text
     assert not (tmp_path / "out" / ".work").exists()
 
 

@@ -8,58 +8,26 @@ import html
 import re
 from html.entities import html5
 
-_BLOCK_NAMES = (
-    "address article aside blockquote body br caption center col colgroup dd details dialog dir div"
-    " dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header"
-    " hgroup hr html iframe legend li main menu meta nav noframes noscript ol optgroup option p pre"
-    " script section select style summary table tbody tfoot thead title tr ul"
-)
-_INLINE_NAMES = (
-    "a abbr acronym applet area audio b base basefont bdi bdo big button canvas cite code data"
-    " datalist del dfn em embed font i img input ins kbd label link map mark meter nobr object"
-    " output param picture progress q rp rt ruby s samp slot small source span strike strong sub"
-    " sup svg template textarea time track tt u var video wbr"
-)
-TAG_NAMES = (*_BLOCK_NAMES.split(), *_INLINE_NAMES.split())
-_LONG_REFERENCE = re.compile(r"&#[0-9]{500,}+;?")
-# stand alone, without a closing tag and without attributes
-_ALONE = {"br", "hr", "wbr", "p", "li", "td", "th", "tr", "dd", "dt", "img"}
-# what a tag leaves behind
-_BETWEEN = (
-    dict.fromkeys(_BLOCK_NAMES.split(), "\n")
-    | dict.fromkeys(_INLINE_NAMES.split(), "")
-    | {"td": " ", "th": " "}
-)
+from pipeline.rules.data import compile_all, read_table
 
-_BOOLEAN = (
-    "allowfullscreen|async|autofocus|autoplay|checked|controls|defer|disabled|hidden|loop|multiple"
-    "|muted|noshade|novalidate|nowrap|open|readonly|required|reversed|selected"
-)
-# (1) slash, (2) name, (3) attributes: an = somewhere, or words that need none. Behind a backslash
-# or backtick it is Markdown that speaks of the tag.
-_TAG = re.compile(
-    rf"<(?<![\\`]<)(/?)([a-z][a-z0-9]*+)((?:\s[^<>=]*+=[^<>]*+|(?>(?:\s+(?:{_BOOLEAN}))+)\s*+/?)?)\s*+/?>",
-    re.IGNORECASE,
-)
-# behind a backtick that closes code: "`a`<br/>"
-_BREAK = re.compile(r"(?<=[\w)\]}>\"';]`)<br\s?/?>(?!`(?:[^A-Za-z_<]|$))", re.IGNORECASE)
-_HIDDEN_OPEN = re.compile(r"<(script|style)(?:\s[^<>]*+)?>|<!--|<!doctype\s[^<>]*+>", re.IGNORECASE)
+_TABLE = read_table("html")
+_BLOCK, _INLINE, _ALONE = (_TABLE[name].split() for name in ("block", "inline", "alone"))
+TAG_NAMES = (*_BLOCK, *_INLINE)
+# what a tag leaves behind
+_BETWEEN = dict.fromkeys(_BLOCK, "\n") | dict.fromkeys(_INLINE, "") | {"td": " ", "th": " "}
+_RE = compile_all(_TABLE["patterns"], {"boolean": "|".join(_TABLE["boolean"].split())})
 _HIDDEN_CLOSE = {
     "script": re.compile(r"</script\s*>", re.IGNORECASE),
     "style": re.compile(r"</style\s*>", re.IGNORECASE),
     "!--": re.compile(r"-->"),
 }
-# only with its semicolon: "AT&T", "?a=1&copy=2" are no entities; "`&lt;`" speaks of one
-_ENTITY = re.compile(
-    r"&(?!(?<=`&)[#\w]{1,31};`)(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
-)
 
 
 def remove_html(text: str) -> str:
     """One round: scripts, styles and comments with what is in them, tags, then entities."""
     if "<" in text:
         text = _remove_tags(_remove_hidden(text))
-    return _ENTITY.sub(_unescape, text) if "&" in text else text
+    return _RE["entity"].sub(_unescape, text) if "&" in text else text
 
 
 def _remove_hidden(text: str) -> str:
@@ -68,7 +36,7 @@ def _remove_hidden(text: str) -> str:
     unclosed: set[str] = set()
     start = 0
     at = 0
-    while opening := _HIDDEN_OPEN.search(text, at):
+    while opening := _RE["hidden_open"].search(text, at):
         name = (opening[1] or opening[0][1:4]).lower()
         at = opening.end()
         if name in _HIDDEN_CLOSE:
@@ -88,11 +56,11 @@ def unescaped(text: str) -> str:
     try:
         return html.unescape(text)
     except ValueError:
-        return html.unescape(_LONG_REFERENCE.sub("\ufffd", text))
+        return html.unescape(_RE["long_reference"].sub("\ufffd", text))
 
 
 def _remove_tags(text: str) -> str:
-    closed = {match[2].lower() for match in _TAG.finditer(text) if match[1]}
+    closed = {match[2].lower() for match in _RE["tag"].finditer(text) if match[1]}
 
     def replace(tag: re.Match[str]) -> str:
         name = tag[2].lower()
@@ -102,7 +70,7 @@ def _remove_tags(text: str) -> str:
             return _BETWEEN[name]
         return tag[0]
 
-    return _TAG.sub(replace, _BREAK.sub("\n", text) if "`<" in text else text)
+    return _RE["tag"].sub(replace, _RE["break"].sub("\n", text) if "`<" in text else text)
 
 
 def _unescape(entity: re.Match[str]) -> str:

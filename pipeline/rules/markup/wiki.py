@@ -6,52 +6,31 @@ Whole Wikipedia dumps are parsed by the reader; this is for residue in texts of 
 import re
 from functools import cache
 
-from pipeline.rules.data import read_table
+from pipeline.rules.data import compile_all, read_table
 
-_REF = re.compile(r"<ref(?:\s[^<>/]*+)?/>|<ref(?:\s[^<>]*+)?>[^<>]{0,2000}</ref\s*>", re.I)
-_WIKI_TAG = re.compile(r"</?(?:nowiki|poem|gallery|noinclude|includeonly|onlyinclude)\s*/?>")
 _TABLE = read_table("wiki")
 MEDIA, CATEGORY = (frozenset(map(str.casefold, _TABLE[name])) for name in ("media", "category"))
-_NAMESPACES = "|".join(_TABLE["residue"])
-_MEDIA = re.compile(rf"\[\[:?(?:{_NAMESPACES}):[^\[\]\n]*+\]\]", re.IGNORECASE)
-_PIPED = re.compile(
-    r"\[\[(?<![A-Za-z0-9_\])]\[\[)[^\W\d][^\[\]|\n\"'=]{0,200}+\|([^\[\]|\n]{1,200})\]\]"
-)
-# "x[[1]]", "[[nodiscard]]" and "[[Prototype]]" are code: a bare link must hold another script
-_BARE = re.compile(r"\[\[((?=[^\[\]\n]{0,200}[^\x00-\x7f])[^\W\d][^\[\]|\n\"'=$]{0,200})\]\]")
-# "{{name|...}}" and "{{formatnum:...}}"; "{{ x | upper }}" is Jinja
-_TEMPLATE = re.compile(
-    r"\{\{((?:[^\s{}|\"'().\[\]][^{}|\"'().\[\]]{0,80}(?<! )\||formatnum:)[^{}]*+)\}\}"
-)
-_TITLE = r"([^=\s](?:[^\n]*[^=\s])?)"
-_HEADING = re.compile(
-    rf"^ *(?:(={{2,6}}) ?{_TITLE} ?\1|(?:= ){{1,6}}{_TITLE}(?: =){{1,6}}) *$", re.MULTILINE
-)
-# WikiText (Merity et al. 2016) writes "1 @,@ 000" and "well @-@ known"
-_TOKENISED = re.compile(r" @([\-,.])@ ")
-_QUOTES = re.compile(
-    r"''(?<!['\w]'')('{0,1}|'{3})(?=[\w(\"《「])([^'\n]{1,300})(?<=[\w.)\"》」!?])''\1(?!')"
-)
-_SWITCH = re.compile(r"__(?:NO)?(?:TOC|EDITSECTION|INDEX|NEWSECTIONLINK)__")
+_PARTS = _TABLE["parts"] | {"namespaces": "|".join(_TABLE["residue"])}
+_RE = compile_all(_TABLE["patterns"], _PARTS)
 
 
 def remove_wikitext(text: str) -> str:
     """Links, headings and known templates become their words; references and templates go."""
     if "[" in text and "[[" in text:
-        text = _MEDIA.sub("", text)
-        text = _BARE.sub(r"\1", _PIPED.sub(r"\1", text))
+        text = _RE["media"].sub("", text)
+        text = _RE["bare"].sub(r"\1", _RE["piped"].sub(r"\1", text))
     if "{" in text and "{{" in text:
-        shown = _TEMPLATE.sub(_words, text)
+        shown = _RE["template"].sub(_words, text)
         text = without_holes(shown) if HOLE in shown else shown
     if "=" in text and (text[0] == "=" or "\n=" in text):
-        text = _HEADING.sub(lambda heading: heading[2] or heading[3], text)
+        text = _RE["heading"].sub(lambda heading: heading[2] or heading[3], text)
     if "@" in text and "@ " in text:
-        text = _TOKENISED.sub(r"\1", text)
+        text = _RE["tokenised"].sub(r"\1", text)
     if "'" in text and "''" in text:
-        text = _QUOTES.sub(r"\2", text)
+        text = _RE["quotes"].sub(r"\2", text)
     if "_" in text and "__" in text:
-        text = _SWITCH.sub("", text)
-    return _WIKI_TAG.sub("", _REF.sub("", text)) if "<" in text else text
+        text = _RE["switch"].sub("", text)
+    return _RE["wiki_tag"].sub("", _RE["ref"].sub("", text)) if "<" in text else text
 
 
 def _words(template: re.Match[str]) -> str:
@@ -63,29 +42,14 @@ def _words(template: re.Match[str]) -> str:
 
 _TEMPLATES = read_table("templates")
 _RANGES, _UNITS = _TEMPLATES["ranges"], _TEMPLATES["units"]
-_SLOT = re.compile(r"\{([^{}]+)\}")
-_NAMED = re.compile(r"\s*+([^\W\d][\w -]*+|\d)\s*+=")  # "italic=no", "1=words"
-_NUMBER = re.compile(r"([-−+]?)(\d{1,40})(?:\.(\d+))?")
 _THOUSANDS = {"hi": re.compile(r"\B(?=(?:\d\d)*\d{3}$)")}  # 12,34,567
-_WESTERN_THOUSANDS = re.compile(r"\B(?=(?:\d{3})+$)")
 
 HOLE = "\x00"  # stands where markup without words was removed
-_SIGNS = r"[\s,;:，；、·/]*+"
-_AROUND = re.compile(
-    # brackets and quotation marks with nothing but holes and signs in them
-    rf" ?[(（]{_SIGNS}(?>(?:\x00{_SIGNS})+)[)）]|[\"“‘「『《〈]\x00++[\"”’」』》〉]"
-    # signs between a bracket and a hole
-    rf"|(?<=[(（]){_SIGNS}(?>(?:\x00{_SIGNS})+)"
-    rf"|(?<![\s,;:，；、·/\x00]){_SIGNS}(?>(?:\x00{_SIGNS})+)(?=[)）])"
-)
-_GAP = re.compile(
-    r"(?:([,;，；、·])|(?<![ \x00]))[ ]*+\x00[ \x00]*+([,.;:!?。、，；：！？…)\]）」』》·]?)"
-)
 
 
 def without_holes(text: str) -> str:
     """The text without holes, and without brackets, signs and spaces that served only them."""
-    return _GAP.sub(_joined, _AROUND.sub(HOLE, text))
+    return _RE["gap"].sub(_joined, _RE["around"].sub(HOLE, text))
 
 
 def _joined(gap: re.Match[str]) -> str:
@@ -122,7 +86,7 @@ def shown_words(inside: str, forms: tuple[str, ...], language: str) -> str:
     unnamed = head.partition(":")[2:] if ":" in head else ()
     arguments = _arguments([*unnamed, *(rest.split("|") if rest else ())])
     for form in forms:
-        pieces = _SLOT.split(form)
+        pieces = _RE["slot"].split(form)
         pieces[1::2] = [_fill(slot, arguments, language) for slot in pieces[1::2]]
         if all(pieces[1::2]):
             return "".join(pieces)
@@ -134,7 +98,7 @@ def _arguments(parts: list[str]) -> dict[str, str]:
     arguments: dict[str, str] = {}
     num_unnamed = 0
     for part in parts:
-        if named := _NAMED.match(part):
+        if named := _RE["named"].match(part):
             arguments[named[1].rstrip().casefold()] = part[named.end() :].strip()
         else:
             num_unnamed += 1
@@ -143,10 +107,10 @@ def _arguments(parts: list[str]) -> dict[str, str]:
 
 
 def _unnamed(arguments: dict[str, str], first: int = 1) -> list[str]:
-    found: list[str] = []
-    while (words := arguments.get(str(first + len(found)))) is not None:
-        found.append(words)
-    return found
+    unnamed: list[str] = []
+    while (words := arguments.get(str(first + len(unnamed)))) is not None:
+        unnamed.append(words)
+    return unnamed
 
 
 def _fill(slot: str, arguments: dict[str, str], language: str) -> str:
@@ -165,11 +129,11 @@ def _fill(slot: str, arguments: dict[str, str], language: str) -> str:
 
 def grouped(number: str, language: str) -> str:
     """1234567.5 as 1,234,567.5, or as the language writes it; what is no number stays."""
-    match = _NUMBER.fullmatch(number)
+    match = _RE["number"].fullmatch(number)
     if match is None:
         return number
     thousands, point = _TEMPLATES["digits"].get(language, ",.")
-    places = _THOUSANDS.get(language, _WESTERN_THOUSANDS)
+    places = _THOUSANDS.get(language, _RE["western_thousands"])
     whole = places.sub(thousands, match[2])
     return f"{match[1]}{whole}{point + match[3] if match[3] else ''}"
 
@@ -194,14 +158,11 @@ def _converted(parts: list[str], language: str) -> str:
         if separator is None:
             unit = parts[at + 1] if at + 1 < len(parts) else ""
             words += f" {_UNITS.get(unit, unit)}"
-            if not _has_smaller_unit(parts[at + 2 : at + 4]):
+            # a smaller unit may follow, as in 5|ft|11|in; one number alone is a precision
+            number, smaller = (*parts[at + 2 : at + 4], "", "")[:2]
+            if not _RE["number"].fullmatch(number) or smaller not in _TEMPLATES["smaller"]:
                 break
             separator = " "
         words += separator
         at += 2
     return words.strip()
-
-
-def _has_smaller_unit(rest: list[str]) -> bool:
-    """A number and a unit behind a unit, as in 5|ft|11|in; one number alone is a precision."""
-    return len(rest) > 1 and bool(_NUMBER.fullmatch(rest[0])) and rest[1] in _TEMPLATES["smaller"]

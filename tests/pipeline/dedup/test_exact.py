@@ -1,11 +1,20 @@
-"""Exact duplicates against a brute-force set."""
+"""Exact duplicates against a brute-force set, repeated lines against a plain count."""
 
 from collections import Counter, defaultdict
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.dedup.exact import find_duplicates, pack_hashes, text_hash, without_case
+from pipeline.dedup.exact import (
+    LineCounter,
+    find_duplicates,
+    find_repeated_lines,
+    pack_hashes,
+    remove_repeated_lines,
+    text_hash,
+    unpack_quotas,
+    without_case,
+)
 from pipeline.dedup.records import unpack_clusters
 
 
@@ -62,3 +71,72 @@ def test_equals_a_set_whatever_the_order_of_arrival(texts):
 def test_large_ranks_survive_packing():
     rank = (511 << 22 | 4_000_000) << 32 | 4_000_000_000
     assert _duplicates([[(rank - 1, "가"), (rank, "가")]], list) == [{rank: rank - 1}]
+
+
+MIN, MOST = 4, 2
+
+
+def _run_lines(groups, order, most=MOST, num_shards=5):
+    """What the pipeline does: the texts of each group without repeated lines, and lines removed."""
+    shards = defaultdict(list)
+    seen = set()
+    for index, texts in enumerate(groups):
+        counter = LineCounter(MIN, most)
+        for text in texts:
+            counter.add(text, without_case(text), hash(text) & 0xFFFFFFFF)
+        for shard, packed in counter.pack(num_shards).items():
+            shards[shard].append((index, packed))
+    found = [pair for parts in shards.values() for pair in find_repeated_lines(order(parts), most)]
+    cleaned = []
+    for index, texts in enumerate(groups):
+        quotas = unpack_quotas([packed for group, packed in found if group == index])
+        for text in texts:
+            if text not in seen:  # exact duplicates are removed before
+                seen.add(text)
+                cleaned.append(remove_repeated_lines(text, MIN, quotas))
+    return cleaned
+
+
+def _expected(groups, most=MOST):
+    texts = list(dict.fromkeys(text for group in groups for text in group))
+    documents = Counter()
+    lines_of = []
+    for text in texts:
+        lines = text.split("\n")
+        held = {line.casefold() for line in lines if len(line) >= MIN}
+        held = held if sum(map(bool, lines)) > 1 else set()
+        documents.update(held)
+        lines_of.append((lines, held))
+    met = Counter()
+    cleaned = []
+    for lines, held in lines_of:
+        met.update(held)
+        gone = {line for line in held if documents[line] > most and met[line] > most}
+        left = [line for line in lines if line.casefold() not in gone]
+        text = "\n".join(left)
+        while gone and "\n\n\n" in text:
+            text = text.replace("\n\n\n", "\n\n")
+        cleaned.append((text.strip("\n") if gone else text, len(lines) - len(left)))
+    return cleaned
+
+
+_line = st.sampled_from(
+    ["메뉴 열기", "MENU", "menu", "짧다", "", "저작권 안내", "본문 하나", "본문 둘째"]
+)
+_document = st.lists(_line, min_size=1, max_size=5).map(lambda lines: "\n".join(lines).strip("\n"))
+
+
+@given(st.lists(st.lists(_document, max_size=6), max_size=4), st.randoms(use_true_random=False))
+@settings(max_examples=100)
+def test_equals_a_plain_count_whatever_the_order_of_arrival(groups, rng):
+    expected = _expected(groups)
+    assert _run_lines(groups, lambda parts: rng.sample(parts, len(parts))) == expected
+    assert _run_lines(groups, list, num_shards=1) == expected
+
+
+def test_a_line_of_every_document_sends_few_records():
+    counter = LineCounter(MIN, 20)
+    for number in range(5000):
+        text = f"저작권 안내문\n{number % 1000:03d}"
+        counter.add(text, without_case(text), number)
+    assert sum(map(len, counter.pack(64).values())) == 21 * 12

@@ -88,7 +88,7 @@ def test_a_long_text_is_hashed_in_pieces(monkeypatch):
     words = [chr(0xAC00 + i) + chr(0xAC00 + i % 7) for i in range(2000)]
     texts = [" ".join(words), "", " ".join(words[:20])]
     whole = [set(hashes) for hashes in _hashes(texts)]
-    monkeypatch.setattr(minhash, "BATCH_CHARACTERS", 600)
+    monkeypatch.setattr(minhash, "CHARACTERS_AT_ONCE", 600)
     pieces = [set(hashes) for hashes in _hashes(texts)]
     assert pieces[1:] == whole[1:]
     num_cuts = 10  # each loses 4 shingles; one inside a word changes 2 words

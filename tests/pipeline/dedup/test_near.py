@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from pipeline.dedup import components as component_rules
 from pipeline.dedup import near as near_dedup
 from pipeline.dedup.components import (
-    add_edges,
+    Join,
     is_small,
     join_edges,
     pack_bands,
     pack_members,
     star_edges,
-    unpack_edges,
     unpack_members,
 )
 from pipeline.dedup.minhash import band_keys, shingle
@@ -52,7 +51,7 @@ def _deduplicate(groups, order, similarity=SIMILARITY, bands=BANDS, num_shards=5
     parts = []
     for packed in order(list(shards.values())):
         for edges in star_edges(order(packed)):
-            parts = add_edges(parts, unpack_edges(edges))
+            parts = Join().add_input(parts, edges)
     to_compare = defaultdict(list)
     for group, packed in order(pack_members(join_edges(parts))):
         candidates = []
@@ -179,7 +178,7 @@ def test_components_equal_those_of_a_plain_search(pairs, limit):
         patch.setattr(component_rules, "MAX_WAITING_EDGES", limit)
         parts = []
         for pair in pairs:
-            parts = add_edges(parts, np.array([pair], dtype=np.uint64))
+            parts = Join().add_input(parts, np.array([pair], dtype=np.uint64).tobytes())
     joined = join_edges(parts)
     assert {int(b): int(a) for a, b in joined} == expected
     sizes = {a: list(expected.values()).count(a) for a in expected.values()}

@@ -12,9 +12,12 @@ from pipeline.report.counts import (
     NUM_SAMPLES,
     OTHER,
     RULE,
+    WINDOW_CHARACTERS,
     Sample,
     Samples,
     Tally,
+    excerpt,
+    mask_excerpt,
     report_json,
     source_group,
     tally_from_json,
@@ -128,7 +131,6 @@ def test_many_sources_make_few_groups_that_are_exact_in_any_division(num_parts):
         tally = Tally()
         _fill_sources(tally, range(part, num, num_parts))
         merged.add(tally_from_json(tally.to_json()))
-        assert len(tally.names["source"]) <= 2 * MAX_SOURCES + 1
     report = report_json(merged)
     counts = {row["source"]: row["documents_in"] for row in report["sources"]}
     expected = Counter(
@@ -204,3 +206,26 @@ def test_the_parts_of_a_file_are_counted_as_one_file():
         ("b", 0, 1),
         ("a", 1, 1),  # of another source
     ]
+
+
+@given(st.text("ab \n"), st.text("ab \n"), st.text("ab \n", max_size=200))
+def test_an_excerpt_shows_the_first_difference(one, other, start):
+    before, after = start + one, start + other
+    left, right = excerpt(before, after).split("  →  ", 1)
+    if before != after:
+        assert left != right
+    assert len(left) <= WINDOW_CHARACTERS + 2
+    assert len(right) <= WINDOW_CHARACTERS + 2
+
+
+def test_a_mask_is_shown_without_the_data_though_others_stand_beside_it():
+    before = f"mail a@b.kr {'말 ' * 100}call 010-1234-5678 now"
+    after = before.replace("a@b.kr", "<email>").replace("010-1234-5678", "<phone>")
+    assert "mail a@*** 말" in mask_excerpt(before, after, "<email>")
+    left, right = mask_excerpt(before, after, "<phone>").split("  →  ")
+    assert "call 01*** now" in left
+    assert "call <phone> now" in right
+    before = "write to kim.gu@hanmail.net, lee@naver.com or 010-2345-6789 today"
+    shown = mask_excerpt(before, "write to <email>, <email> or <phone> today", "<phone>")
+    assert "or 01*** today" in shown
+    assert not any(hidden in shown for hidden in ("m.gu@", "naver", "0-2345"))

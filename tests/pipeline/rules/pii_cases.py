@@ -13,8 +13,10 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from pipeline.rules.pii import mask_pii
+from tests.pipeline.cases import read_cases
 
 Make = Callable[[random.Random], str]
+_TABLE = read_cases(__file__)
 MASK = re.compile("<(email|phone|rrn|card|business|account|ip|plate)>")
 
 
@@ -162,19 +164,7 @@ _ACCOUNT = _like("110-###-######", "302-####-####-91", "1002-###-######", "123##
 FORMS = [
     *(Form("phone", write(_MOBILE)) for write in (lambda make: make, _dashed, _wide)),
     *(Form("phone", write(_LANDLINE)) for write in (lambda make: make, _dashed, _wide)),
-    Form("phone", _like("010 #### ####", "010.####.####", "010·####·####", "010/####/####")),
-    Form("phone", _like("010)####-####", "(010)####-####", "(010) ####-####", "010-########")),
-    Form("phone", _like("010########")),
-    Form("phone", _like("+82-10-####-####", "+82 10-####-####", "+82(0)10-####-####")),
-    Form("phone", _like("82-10-####-####", "0082-10-####-####", "+82 2 ### ####", "+8210########")),
-    Form("phone", _like("02)###-####", "(02)###-####", "(031) ###-####", "02.###.####")),
-    Form("phone", _like("02 ### ####", "02 ###-####", "031) ####-####", "031-#######")),
-    Form("phone", _like("1588-####", "1544-####", "1661-####"), before="고객센터 "),
-    Form("phone", _like("1588-####", "1600-####"), behind="로 전화"),
-    Form("phone", _like("2##-####", "3###-####"), before="☎ "),
-    Form("phone", _like("+44 20 #### ####", "+1 555 ### ####", "+1 (555) ###-####")),
-    Form("phone", _like("+81-3-####-####", "+49 157 #### ####", "+33 6 ## ## ## ##")),
-    Form("phone", _like("138########", "159 #### ####", "186-####-####"), language="zh"),
+    *(Form("phone", _like(*row.pop("patterns")), **row) for row in _TABLE["phones"]),
     *(Form("rrn", write(_rrn("-"))) for write in (lambda make: make, _dashed, _wide)),
     *(Form("rrn", make) for make in (_rrn("-", "5678"), _rrn(""), _rrn(" "))),
     Form("rrn", _chinese_id, language="zh"),
@@ -196,18 +186,7 @@ FORMS = [
     *(Form("email", write(_email)) for write in (lambda make: make, _wide)),
     Form("email", lambda rng: _email(rng).replace("@", "＠")),
 ]
-BEFORE = [
-    *("", "(", "[", "“", "'", "*", "※", "|", "#", "- ", "① ", "1) ", "1. ", "2)", "a. ", ", ", "→"),
-    *("연락처:", "문의 ", "홍길동(", "홍길동", "담당자/", "없나...", "드림..", "\n", "\t"),
-    *("2019.3.1 ", "12:30 ", "3층 ", "7 ", "12/25 "),
-]
-BEFORE_PHONES = ["Tel.", "Tel. ", "H.P.", "tel", "TEL ", "Fax ", "T.", "hp) ", "전화", "Tel/"]
-BEHIND = [
-    *("", ".", ",", ")", "]", "”", "*", "|", "!", "?", "~", "…", "·", "/", "\n", "<br>", ".끝"),
-    *(" 입니다", "로 연락", "을", "만 가능", "주세요", " (홍길동)", " a", " 주문", " 회사"),
-    *(" 5층", " 30세", " 12/25", " 2019.3.1", " 12", " 3"),
-]
-JOINTS = [" ", ", ", "/", " / ", "\n", ",", " · ", "\t", "; ", " | "]
+NOBODY = _TABLE["nobody"].strip().replace("\n", "|").split("|")
 
 
 def positives(seed: int, num_each: int) -> Iterator[Case]:
@@ -222,8 +201,10 @@ def positives(seed: int, num_each: int) -> Iterator[Case]:
 
 def _alone(form: Form, rng: random.Random) -> Case:
     number = form.make(rng)
-    before = rng.choice([*BEFORE, *BEFORE_PHONES] if form.kind == "phone" else BEFORE)
-    behind = rng.choice(BEHIND)
+    before = rng.choice(
+        _TABLE["before"] + (_TABLE["before_phones"] if form.kind == "phone" else [])
+    )
+    behind = rng.choice(_TABLE["behind"])
     if before.endswith("(") and number.count(")") > number.count("("):
         before = ""  # it would belong to the number
     before, behind = f"{before}{form.before}", f"{form.behind}{behind}"
@@ -231,56 +212,11 @@ def _alone(form: Form, rng: random.Random) -> Case:
 
 
 def _pair(rng: random.Random) -> Case:
-    one, joint = rng.choice(FORMS), rng.choice(JOINTS)
+    one, joint = rng.choice(FORMS), rng.choice(_TABLE["joints"])
     other = rng.choice([form for form in FORMS if form.language == one.language])
     text = joint.join(f"{form.before}{form.make(rng)}{form.behind}" for form in (one, other))
     masked = joint.join(f"{form.before}<{form.kind}>{form.behind}" for form in (one, other))
     return Case(text, masked, one.language)
-
-
-# Numbers of nobody: # stands for a digit, and what has a check digit has a wrong one
-
-NOBODY = (
-    """
-2019-03-##|2019.03.##.|2019. 3. #.|2019/03/##|201903##|201903##123456|2019-03-## 12:34:##
-2019.12.31-2020.01.##|201901##-201912##|2019. 1. #. ~ 2019. 12. ##.|12:34:56.###|09:00-18:##
-1588-1599년|1592-1598년 임진왜란|1950-195#|2010-201#년|pp. 1588-16##|1544-18##쪽|IEEE 1588-2008
-12########원|한국은행이 12########원을 발행|1,###,###,###원|$12########|₩ 12########|12억 3###만원
-사고 차량 30대 2500만원|차량 12대 3###만 원|자동차 1##대 1###명|차량 15주 2###km
-자동차 30조 2###억원|버스 45호 1###원|은행이 12#########원을|농협 12########원
-계좌에서 12########원 인출|입금 12######## 원|버전 16.11.32###.315|v211.45.67.##|버전 211.45.67.##
-10.0.0.##|192.168.0.##|192.0.2.##|1.2.3.#|Chrome/120.0.6###.109|1.3.6.1.4.1.3##|255.255.255.0
-224.0.0.25#|ISBN 978-89-546-0000-#|ISBN 9788954600##|979-11-6050-###-4|ISBN 89-546-0000-#
-ISSN 1234-5##X|법률 제1####호|법률 제2019-1###호|제2019-12-3###호|2019-1234-5###|2019도1####
-2019가합1#####|2019고단1###|서울고등법원 2019나20#####|특허 제10-1######호|10-2019-0######
-제10-1######-0000호|문서번호 2019-123-4###|주문번호 201901##-00#####|주문번호 2401##-1######
-송장번호 12##########|운송장 번호 12##-5###-9###|접수번호 9001##-1######|거래번호 12###########
-3.14159265358###|0.010########|3.010########|1.021#######|.010########|1/3 0.33333#####
-1588 1599 16##|12## 5### 9### 3###|2010 2011 2012 201#|12 345 6###|1 234 567 ###
-2019 1### 2020 5###|37.5#####, 127.0#####|37.5665-126.9###|{ed1e4994-a84b-4759-8bf9-cd48fb07####}
-d41d8cd98f00b204e9800998ecf8####|0x0101######|a010########f|00:1A:2B:3C:4D:##
-std::vector<int>::size_type|a::b::c|12:34:##|2019::12|@tf.function|x@np.array(y)|user@example.com
-git@github.com:a/b.git|noreply@github.com|W@x.T|a@1.2.3|https://a.kr/010-9876-5###
-https://a.kr/id/010########|http://a.kr/?no=12###########|법인등록번호 1101##-1######
-법인번호: 130111-0######|110111-0######|134511-0######|110111-1######|9013##-1######|9001##-9######
-900230-1######|12345#-78-90####|000-12-3###|666-12-3###|123-00-4###|30대 2500만원|20대 3###명
-15가 있고 2###명이|시 123가4###|제12조 1###|우편번호 12345-6##|학번 20191#####|+1.2#######
-+12.345.678.9##|a+12########|UTC+09:00|C++2011|+5%|서울시 강남구 테헤란로 123-4#|산 12-34##번지
-101동 1###호|강남구 123-45##|전용 84.12㎡|제3-1###호|제1234-5###호|1-2-3-4-5-6-7-8-9-0
-1234-5###-1###|00000000000000|11111111111|010|01-02-03|010-12-3#|2010-1234-5###|010-1234-5####
-010-12345-6###
-""".replace("\n", "|")
-    .strip("|")
-    .split("|")
-)
-
-
-# Numbers of no kind: some have a date or a check digit by chance
-RANDOM = (
-    *("########", "##########", "###########", "#############", "################"),
-    *("######-#######", "####-####-####-####", "#### #### #### ####", "###-##-#####"),
-    *("##-####-####", "###-####-####", "####-####", "##.##.##.##", "###.###.###.###"),
-)
 
 
 def negatives(seed: int, num_each: int, patterns: Sequence[str]) -> Iterator[Case]:
@@ -308,7 +244,9 @@ def table(cases: Iterable[Case]) -> Iterator[tuple[str, int, float, float]]:
 
 
 if __name__ == "__main__":
-    all_cases = chain(positives(1, 500), negatives(1, 100, NOBODY), negatives(1, 1000, RANDOM))
+    all_cases = chain(
+        positives(1, 500), negatives(1, 100, NOBODY), negatives(1, 1000, _TABLE["random"])
+    )
     print("| mask | cases | precision, % | recall, % |\n|---|---:|---:|---:|")
     for kind, num, precision, recall in table(all_cases):
         print(f"| `<{kind}>` | {num:,} | {100 * precision:.1f} | {100 * recall:.1f} |")

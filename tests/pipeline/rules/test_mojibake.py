@@ -5,18 +5,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.rules.mojibake import repair_mojibake
+from tests.pipeline.cases import read_cases
 
-GOOD = [
-    "안녕하세요, 오늘은 날씨가 좋네요.",
-    "L’âge d’or « à la française » — où êtes-vous ? Très bientôt…",
-    "Đây là một bài viết về Ân Độ và những điều bạn cần biết — “ê”.",
-    "Ação, coração e não; São João “é” lá. NAÇÕES",
-    "Die „Große Straße“ und Ü“ – schön…",
-    "Ещё раз: «привет»",
-    "日本語の文章。",
-    "ÀÀÀÀÀÀ!!",
-    "naïve café, 25 °C ± 2, ƒ/2.2, ½¼",
-]
+CASES = read_cases(__file__)
+
+GOOD = CASES["good"]
 LANGUAGES = ["ko", "ja", "zh", "ru", "fr", "vi"]
 
 

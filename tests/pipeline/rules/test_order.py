@@ -9,38 +9,19 @@ from hypothesis import strategies as st
 from electrify.config.clean import CleanConfig, Source
 from pipeline.rules import order
 from pipeline.rules.markup.markdown import remove_markdown
-from pipeline.rules.order import document_rules
+from pipeline.rules.order import DocumentRules
+from tests.pipeline.cases import read_cases
 
-# pieces that meet each other badly, between any characters at all
-_PIECES = [
-    *("<b>", "</b>", "<", ">", "&lt;", "&amp;", "&#60;", "&nbsp;", "&#x958;", "\u0958", "<ref>"),
-    *("script", "<script>", "</script>", "<!--", "-->", "http://", "www.", "a.kr/"),
-    *("http://a.kr/", "한글", "ㅎ", "ᅡ", "ᆫ", "\u1160", "\u119e", "ㆍ", "・", "Ａ", "！", "ﾡ"),
-    *("ﾊﾝ", "漢", "(漢)", "\u200b", "\u200d", "\u0301", "e", "\r\n", "\n", "\n\n", "\t", "\u3000"),
-    *("\u2028", "\x85", "\x00", "\ufffd", "\ud83d", "\ud83d\udc4d", "(", ")", "](", "\\", "`"),
-    *(".", "!", " ", "1", "-", "*", "**", "_", "__", "[", "]", "]:", "](/a)", "[^1]", "![", "[!"),
-    *("[[", "]]", "|", "||", "---", "# ", "> ", "```", "{{", "}}", "{{a|", "{:", "}", "{%", "%}"),
-    *(":::", "= ", "==", "''", "a", "title: a", "ㅋㅋㅋ", "하하하"),
-    *("ㅋㅎ", "!!!!!!", "....", "〇", "OOO", "@", "ì•ˆ", "ë…•", "Ã", "©", "¾È³ç", "@가나"),
-    *("</ref>", "hong@naver.com"),
-    *("010-1234-5678", "900101-1234568", "기자 =", "~", "^", "무단전재 및 재배포 금지"),
-    *("{{{+1 ", "}}}", "[* ", "[br]", "~~", "||<-2>", "\n== 가 ==\n", "[include(틀:가)]"),
-    "{{lang|a|",
-    *("{{convert|1|m}}", "에서", "cookies. ", "저작권자: ", "ÇÏ¼¼¿ä", "ì ", "‚±‚ñ‚É‚¿", "à ", "“"),
-    *("ⓒ 한국일보", "The weather was fine, so we walked by the river.", "'"),
-]
+CASES = read_cases(__file__)
+
+_PIECES = [*CASES["pieces"], "\ud83d", "\ud83d\udc4d"]
 _TEXTS = st.lists(st.sampled_from(_PIECES) | st.characters(codec=None), max_size=25).map("".join)
-_CHOICES = [
-    {"profile": "web"},
-    {"profile": "comments", "hanja": "drop"},
-    {"code": "ja", "max_repeats": 1},
-    {"code": "en", "max_repeats": 0},
-]
+_CHOICES = CASES["choices"]
 
 
 def _rules(code="ko", profile="none", **options):
     source = Source(kind="jsonl", language=code, path="a", profile=profile)
-    return document_rules(source, CleanConfig(sources=(source,), **options))
+    return DocumentRules(source, CleanConfig(sources=(source,), **options))
 
 
 @pytest.mark.parametrize("options", _CHOICES)
@@ -119,17 +100,7 @@ def test_a_rule_that_makes_markup_of_plain_words_has_the_others_asked_again(monk
     assert outcome.altered == {"slang_replaced": 1, "html_removed": 1}
 
 
-@pytest.mark.parametrize(
-    ("reason", "text"),
-    [
-        ("undecodable", "가나\ufffd\ufffd 다라마바사아자차카타파하"),
-        ("empty", "<br> \u200b"),
-        ("too_short", "가나다"),
-        ("no_letters", "12:30 ~ 13:00 (10%)"),
-        ("foreign_language", "All of this text is in English, nothing is in Korean."),
-        ("few_words", "열 자는 넘지만 짧은 글"),
-    ],
-)
+@pytest.mark.parametrize(("reason", "text"), CASES["the_first_rule_that_is_broken_is_the_reason"])
 def test_the_first_rule_that_is_broken_is_the_reason(reason, text):
     drop = _rules(profile="web").clean(text).drop
     assert drop is not None

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from pipeline.rules.markup.html import remove_html
 from pipeline.rules.pii import mask_pii
+from tests.pipeline.cases import read_cases
 from tests.pipeline.rules.pii_cases import (
     NOBODY,
     business_digit,
@@ -14,35 +15,10 @@ from tests.pipeline.rules.pii_cases import (
     rrn_digit,
 )
 
+CASES = read_cases(__file__)
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("문의: kim.cs+a@mail.co.kr로", "문의: <email>로"),
-        ("010-1234-5678 3층, 주민번호 900101-1234567 30세", "<phone> 3층, 주민번호 <rrn> 30세"),
-        ("홍길동(Tel. 010-1234-5678/hong@naver.com)", "홍길동(Tel. <phone>/<email>)"),
-        (
-            "2019.3.1 010-1234-5678 카드 4111-1111-1111-1111 12/25",
-            "2019.3.1 <phone> 카드 <card> 12/25",
-        ),
-        ("없나...010 2345 6789 드림..hong@naver.com", "없나...<phone> 드림..<email>"),
-        ("thanks..hong@naver.com.다음 mailto:a@foo.blog", "thanks..<email>.다음 mailto:<email>"),
-        ("hong@네이버로, hong@naver.com(홍길동)", "<email>로, <email>(홍길동)"),
-        ("4111 1111 1111 1111 5500 0000 0000 0004", "<card> <card>"),
-        ("6212345678901234569", "<card>"),
-        ("주민등록번호 9001011234567", "주민등록번호 <rrn>"),
-        (
-            "법인등록번호 110111-1234567, 대표 주민번호 900101-1234567",
-            "법인등록번호 110111-1234567, 대표 주민번호 <rrn>",
-        ),
-        ("사업자번호 1234567891", "사업자번호 <business>"),
-        ("육십육 110-123-456789 홍길동(신한은행)", "육십육 <account> 홍길동(신한은행)"),
-        ("전화 0212345678, 문의 345-6789", "전화 <phone>, 문의 <phone>"),
-        ("서울 12가 3456, [2606:4700:4700::1111]:443", "<plate>, [<ip>]:443"),
-        ("tel:+82-10-1234-5678", "tel:<phone>"),
-        ("SSN 123 45 6789", "SSN <rrn>"),
-    ],
-)
+
+@pytest.mark.parametrize(("text", "expected"), CASES["masked"])
 def test_masked(text, expected):
     masked, counts = mask_pii(text, "ko")
     assert masked == expected
@@ -51,18 +27,7 @@ def test_masked(text, expected):
     assert mask_pii(masked, "ko") == (masked, {})
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "@tf.function\ndef f(): x@np.array(y)",
-        "901399-1234567, 900101-9234567",
-        "4111 1111 1111 1112",
-        "1234567890123 3.14159265358979",
-        "110111-1234567(법인등록번호)",
-        "3453.6123046875",
-        "1234 4111 1111 1111 1111",
-    ],
-)
+@pytest.mark.parametrize("text", CASES["a_number_of_nobody_stays"])
 def test_a_number_of_nobody_stays(text):
     assert mask_pii(text, "ko") == (text, {})
 

@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 
 from electrify.config.clean import CleanConfig, LanguageRules, Profile, QualityLimits, Source
 from pipeline.rules.quality import (
-    RULES,
-    Parts,
+    Statistics,
+    bounds_of,
     has_no_letters,
     limits_for,
     quality,
-    repeated_fraction,
-    top_fraction,
 )
 from pipeline.rules.scripts import has_spaces
+from tests.pipeline.cases import read_cases
+
+CASES = read_cases(__file__)
 
 _WORDS = st.lists(st.sampled_from(["가", "나다", "the", "word", "of"]), max_size=40)
 
@@ -30,9 +31,12 @@ def _runs(words, size):
     return [tuple(words[i : i + size]) for i in range(len(words) - size + 1)]
 
 
-def _keys(words):
-    parts = Parts(" ".join(words), "en")
-    return parts.units
+def _runs_of(words):
+    return Statistics(" ".join(words), "en").runs
+
+
+def _drop(text, language, profile="web"):
+    return quality(text, language, bounds_of(limits_for(language, profile)))
 
 
 @given(_WORDS, st.integers(1, 6))
@@ -46,7 +50,7 @@ def test_repeated_fraction_is_that_of_a_set_of_runs(words, size):
         seen.add(run)
     total = sum(map(len, words)) or 1
     expected = sum(len(word) for word, is_in in zip(words, inside, strict=True) if is_in) / total
-    assert repeated_fraction(*_keys(words), size) == pytest.approx(expected)
+    assert _runs_of(words).repeated_fraction(size) == pytest.approx(expected)
 
 
 @given(_WORDS, st.integers(1, 6))
@@ -56,40 +60,17 @@ def test_top_fraction_is_that_of_a_counter(words, size):
     highest = max(counts.values(), default=0)
     longest = max((sum(map(len, run)) for run, n in counts.items() if n == highest), default=0)
     expected = min(1.0, longest * highest / sum(map(len, words))) if highest > 1 else 0.0
-    assert top_fraction(*_keys(words), size) == pytest.approx(expected)
+    assert _runs_of(words).top_fraction(size) == pytest.approx(expected)
 
 
 @given(st.text(max_size=200), st.sampled_from(["ko", "en", "ja", "th", "ceb"]))
 @settings(max_examples=50)
 def test_no_text_makes_a_rule_fail(text, language):
     for profile in get_args(Profile):
-        quality(text, language, limits_for(language, profile))
+        _drop(text, language, profile)
 
 
-PROSE = {
-    "ko": (
-        "어제는 비가 많이 내려서 하루 종일 집에 있었다. 오래된 책을 꺼내 다시 읽었는데"
-        " 예전과는 느낌이 전혀 달랐다. 주인공이 고향을 떠나는 장면에서 나는 한참을"
-        " 멈추었다.\n그때는 몰랐던 마음을 이제 조금 알 것 같다. 저녁에 어머니께 전화를 드렸고,"
-        " 마당에 심은 감나무 이야기를 오래 들었다."
-    ),
-    "en": (
-        "It rained heavily yesterday and I stayed at home for the day. I took an old book from"
-        " the shelf and read it again, but the feeling was different from before.\nWhen the hero"
-        " left the village I stopped for a while. In the evening I called my mother, and she told"
-        " me about the tree that she had planted in the yard."
-    ),
-    "ja": (
-        "昨日は雨が強く降ったので、一日中家にいた。古い本を取り出して読み返したが、"
-        "以前とは全く違う気持ちになった。\n主人公が故郷を離れる場面で、しばらく手を止めた。夜は母に電話をかけ、庭に植えた柿の"
-        "木の話を長いあいだ聞いた。"
-    ),
-    "zh": (
-        "昨天下了一整天的大雨，所以我一直待在家里。我从书架上取下一本旧书重新读了一遍，感觉却和从前"
-        "完全不同。\n读到主人公离开故乡的那一段，我停下来想了很久。晚上我给母亲打了电话，她给我讲了院子里"
-        "那棵柿子树的故事，我们聊到很晚才睡。"
-    ),
-}
+PROSE = CASES["prose"]
 
 
 def _wrapped(text, language, width):
@@ -110,20 +91,14 @@ def test_where_the_lines_of_good_text_end_says_nothing(language):
     ]
     if language == "ko":
         texts += [text.replace(".", "") for text in texts]
-    limits = limits_for(language, "web")
     for text in texts:
-        assert quality(text, language, limits) is None
-        assert quality(text.replace("\n", "\n\n"), language, limits) is None
+        assert _drop(text, language) is None
+        assert _drop(text.replace("\n", "\n\n"), language) is None
     for profile in get_args(Profile):
-        assert quality(PROSE[language], language, limits_for(language, profile)) is None
+        assert _drop(PROSE[language], language, profile) is None
 
 
-_NOUNS = {
-    "ko": "회사 소개 이용 안내 상품 목록 고객 센터 주문 조회 배송 추적 공지 사항 약관 채용",
-    "en": "home about products contact orders shipping careers support login search cart account",
-    "ja": "会社 概要 商品 一覧 注文 履歴 配送 状況 採用 情報 検索 案内 規約 店舗 特集 新着",
-    "zh": "首页 公司 简介 产品 列表 订单 查询 配送 状态 招聘 信息 搜索 帮助 条款 门店 专题",
-}
+_NOUNS = CASES["nouns"]
 
 
 @pytest.mark.parametrize("separator", [" ", ", ", "\n", "\n\n", "\n- ", " 12\n"])
@@ -131,13 +106,13 @@ _NOUNS = {
 def test_lists_of_words_are_dropped_however_their_lines_end(language, separator):
     rng = random.Random(0)
     text = separator.join(rng.choices(_NOUNS[language].split(), k=120))
-    assert quality(text, language, limits_for(language, "web")) is not None
+    assert _drop(text, language) is not None
 
 
 def test_the_number_of_a_line_ends_no_sentence():
     def ends(text, language):
-        (rule,) = [rule for rule in RULES if rule.limit == "min_sentence_ends"]
-        return round(rule.statistic(Parts(text, language)) * len("".join(text.split())) / 100)
+        statistics = Statistics(text, language)
+        return round(statistics.sentence_ends() * statistics.num_characters / 100)
 
     assert ends("1. Home\n2. About us\n3. Contact", "en") == 0
     assert ends('He said "stop." It was late... Was it?! Yes (he thought.)\nEnd.', "en") == 5
@@ -169,7 +144,7 @@ def test_the_number_of_a_line_ends_no_sentence():
     ],
 )
 def test_web_pages_that_break_a_rule(reason, language, text):
-    drop = quality(text, language, limits_for(language, "web"))
+    drop = _drop(text, language)
     assert drop is not None
     assert drop.reason == reason
 

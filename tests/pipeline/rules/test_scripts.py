@@ -16,18 +16,11 @@ from pipeline.rules.scripts import (
     own_letters,
     script_counts,
 )
+from tests.pipeline.cases import read_cases
 
-_NAMES = {
-    "Latn": "LATIN",
-    "Grek": "GREEK",
-    "Cyrl": "CYRILLIC",
-    "Hang": "HANGUL",
-    "Arab": "ARABIC",
-    "Deva": "DEVANAGARI",
-    "Thai": "THAI",
-    "Hebr": "HEBREW",
-    "Armn": "ARMENIAN",
-}
+CASES = read_cases(__file__)
+
+_NAMES = CASES["names"]
 _EVERY = "".join(map(chr, range(0x10000)))
 _TEXTS = st.text(
     st.sampled_from("aZ가ㄱ漢テあрहिไא 1.,\n{}éǅ") | st.characters(codec=None), max_size=60

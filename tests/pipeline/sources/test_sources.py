@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from pipeline.init.survey import survey
 from pipeline.sources.files import (
-    GROUP_BYTES,
-    MAX_GROUPS,
+    FILE_BATCH_BYTES,
+    MAX_FILE_BATCHES,
+    batch_files,
     expand_sources,
     fingerprints,
-    group_files,
     line_parts,
     split_file,
 )
@@ -103,17 +103,17 @@ def test_ids_name_source_file_and_row_and_sort_as_ranks():
 
 
 def test_groups_keep_the_order_and_are_of_bounded_size():
-    sizes = [10, GROUP_BYTES // 2, GROUP_BYTES // 2, 3 * GROUP_BYTES, 1, 2]
+    sizes = [10, FILE_BATCH_BYTES // 2, FILE_BATCH_BYTES // 2, 3 * FILE_BATCH_BYTES, 1, 2]
     files = [InputFile(f"{i}.txt", size, 0, i) for i, size in enumerate(sizes)]
-    groups = group_files(files)
+    groups = batch_files(files)
     assert [f for group in groups for f in group.files] == files
     assert [group.index for group in groups] == list(range(len(groups)))
     assert [len(group.files) for group in groups] == [2, 1, 1, 2]
-    assert group_files([]) == []
+    assert batch_files([]) == []
     # groups times shards, the number of elements that are shuffled, stays linear in the size
-    for num in (MAX_GROUPS // 2, 40 * MAX_GROUPS):
-        many = group_files([InputFile("a.txt", GROUP_BYTES, 0, i) for i in range(num)])
-        assert len(many) == min(num, MAX_GROUPS)
+    for num in (MAX_FILE_BATCHES // 2, 40 * MAX_FILE_BATCHES):
+        many = batch_files([InputFile("a.txt", FILE_BATCH_BYTES, 0, i) for i in range(num)])
+        assert len(many) == min(num, MAX_FILE_BATCHES)
 
 
 def _file(path):

@@ -6,19 +6,12 @@ import gzip
 import pytest
 
 from pipeline.sources.raw import Fault, Raw
+from tests.pipeline.cases import read_cases
 from tests.pipeline.sources.reading import read_path, with_peak
 
-HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="ko">
-  <siteinfo>
-    <sitename>위키백과</sitename>
-    <base>https://ko.wiki.example/wiki/%EB%8C%80%EB%AC%B8</base>
-    <namespaces>
-      <namespace key="6" case="first-letter">그림첩</namespace>
-      <namespace key="14" case="first-letter">갈래</namespace>
-      <namespace key="0" case="first-letter" />
-    </namespaces>
-  </siteinfo>
-"""
+CASES = read_cases(__file__)
+
+HEAD = CASES["head"]
 
 
 def _page(title, text, namespace=0, redirect="", page_id=1):
