@@ -114,7 +114,8 @@ class PretrainConfig(SequenceConfig):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Precision of matrix products. `auto`: bf16 where it is faster."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """Use `torch.compile`. `auto`: on CUDA. `on`: a failure is an error."""
+    """Use `torch.compile`. `auto`: on CUDA. `on`: a failure is an error; on a CPU it needs a C++
+    compiler, and makes long runs in bf16 faster."""
     cuda_graph: Literal["auto", "on", "off"] = "auto"
     """Record the step as a CUDA graph. Values as for `compile`."""
     # architecture, from the size preset unless given

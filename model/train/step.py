@@ -158,8 +158,8 @@ def total_counts(masked: Sequence[Masked]) -> Counts:
 def is_compiled(config: PretrainConfig, device: torch.device) -> bool:
     """Whether a run's steps are compiled; "auto": on CUDA.
 
-    On the CPU matrix products take nearly all of a step, and compiling gains nothing. XLA compiles
-    whatever it runs by itself.
+    On the CPU it pays in long runs with bf16, where other operators take most of a step, and needs
+    a C++ compiler. XLA compiles whatever it runs by itself.
     """
     if config.compile == "on" and device.type == "xla":
         raise UserError(
