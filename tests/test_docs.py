@@ -183,7 +183,7 @@ def test_the_image_is_that_of_the_constraints():
     assert f"beam_python3.11_sdk:{pins['apache-beam']}" in RUNNERS
 
 
-def test_the_wheel_holds_packages_and_sample_but_no_reports_and_weights(tmp_path):
+def test_the_wheel_holds_packages_configs_sample_and_encoder_but_no_reports(tmp_path):
     pytest.importorskip("hatchling")
     (command,) = [line for line in DOC_LINES if line.startswith("pip wheel")]
     words = [sys.executable, "-m", *shlex.split(command.replace("dist", str(tmp_path)))]
@@ -198,8 +198,9 @@ def test_the_wheel_holds_packages_and_sample_but_no_reports_and_weights(tmp_path
         for package in packages
         for path in Path(package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
-        if not any(path.is_relative_to(at) for at in ("benchmarks/reports", "model/shipped"))
+        if not path.is_relative_to("benchmarks/reports")
     }
+    wanted |= {f"electrify/{path}" for path in Path("configs").rglob("*.toml")}
     assert names == wanted
     assert any(name.startswith("pipeline/sample/") for name in wanted)
 

@@ -16,6 +16,7 @@ from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest
 from electrify.stage.remote import is_address
 from electrify.storage.folder import Folder, explained
+from electrify.system.bundled import find_bundled
 from electrify.system.machine import (
     describe_precision,
     load_warning,
@@ -135,20 +136,20 @@ def evaluation_cost(config: RunConfig) -> list[str]:
     return [f"evaluate: {num_jobs} fine-tunings, about {flops:.3g} FLOPs: {', '.join(times)}"]
 
 
-def list_runs(configs: Path, runs: Path, address: str | None = None) -> list[str]:
+def list_runs(configs: str, runs: Path, address: str | None = None) -> list[str]:
     """Configs with what they are, then run folders with the stages done, then runs at addresses.
 
     Of a grid of runs there is a line for each variant, with the last stage of each seed. Of runs at
     addresses there are those below `address`. `ValueError` if that cannot be read.
     """
     lines = ["configs"]
-    for path in sorted(configs.glob("*.toml")):
+    for path in sorted(Path(find_bundled(f"{configs}/")).glob("*.toml")):
         try:
             config = load_config(path)
             what = f"{config.pretrain.size}, {config.pretrain.num_steps:,} steps"
         except (ValueError, OSError) as error:
             what = f"INVALID: {error}"
-        lines.append(f"  {path}  {what}")
+        lines.append(f"  {configs}/{path.name}  {what}")
     lines += ["", "runs"]
     for run in sorted(p for p in runs.glob("*") if p.is_dir()):
         lines += _grid_lines(run) or _run_lines(run, str(run))

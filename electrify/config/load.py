@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from electrify.config.pretrain import SIZE_PRESETS, Size
 from electrify.config.run import EvaluationRun, RunConfig
+from electrify.system.bundled import find_bundled, with_bundled
 from electrify.system.outcome import UsageError, UserError, nearest
 
 _Part = TypeVar("_Part", bound=BaseModel)
@@ -26,10 +27,10 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
 
     Raises `ValueError` naming file, key, value and what would be right.
     """
-    raw = read_config(Path(path))
+    raw = read_config(Path(find_bundled(str(path))))
     for override in overrides:
         _apply_override(raw, override)
-    return parse_config(raw, str(path))
+    return parse_config(with_bundled(raw), str(path))
 
 
 def read_config(path: Path, extended: Sequence[Path] = ()) -> dict[str, Any]:

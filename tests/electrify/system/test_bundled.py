@@ -1,0 +1,43 @@
+"""What comes with electrify is found from any folder under the name it has in a checkout."""
+
+from pathlib import Path
+
+import pytest
+
+from electrify.config.load import load_config
+from electrify.system import bundled
+from electrify.system.bundled import find_bundled
+
+NAMES = ("configs/demo.toml", "pipeline/sample/en.txt", "model/shipped/ko-tiny/discriminator")
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_files_of_a_checkout_are_found_elsewhere(elsewhere: Path):
+    for name in NAMES:
+        assert Path(find_bundled(name)).exists()
+    assert find_bundled("pipeline/sample/ko_*.jsonl").endswith("/pipeline/sample/ko_*.jsonl")
+    config = load_config("configs/ko-modern.toml")  # which extends others
+    assert config.name == "ko-modern"
+    demo = load_config("configs/demo.toml")
+    assert Path(demo.pretrain.initial_model or "").is_dir()
+    assert demo.output_dir == "out/demo"
+
+
+def test_the_readers_own_files_come_first(elsewhere: Path):
+    (elsewhere / "configs").mkdir()
+    assert find_bundled("configs/demo.toml") == "configs/demo.toml"
+    for name in ("data/a.jsonl", "klue/roberta-small", "configs", "/configs/demo.toml"):
+        assert find_bundled(name) == name
+
+
+def test_a_wheel_has_the_configs_in_its_package(elsewhere: Path, monkeypatch):
+    place = elsewhere / "site-packages"
+    (place / "electrify" / "configs").mkdir(parents=True)
+    monkeypatch.setattr(bundled, "_PACKAGES", place)
+    assert find_bundled("configs/demo.toml") == str(place / "electrify/configs/demo.toml")
+    assert find_bundled("pipeline/sample/en.txt") == "pipeline/sample/en.txt"  # none is there
