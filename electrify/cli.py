@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from typer import Argument, Option
 
+from electrify import api
 from electrify.system.bundled import find_bundled
 from electrify.system.machine import prepare_imports, prepare_threads
 from electrify.system.outcome import UsageError, UserError, nearest, status_of
@@ -169,41 +170,15 @@ def run(
     beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
 ) -> None:
     """Run every stage in order, skipping those already done."""
-    from benchmarks.evaluate import evaluate
-    from benchmarks.report.report import report
-    from electrify.check.inputs import check_run
     from electrify.stage.plan import NETWORKS
-    from electrify.stage.remote import pull, push_report
+    from electrify.stage.remote import pull
 
-    _spare_address_space()
-    run = _load(config, overrides)
-    for line in check_run(run):
-        log(line)
-    _clean(run, beam.obj, overwrite)
-    from vocab.encode import encode
-    from vocab.train import train_vocab
-
-    train_vocab(run, beam.obj, overwrite)
-    encode(run, beam.obj, overwrite)
-    from model.export import export
-    from model.pretrain import pretrain
-
-    pretrain(run, overwrite)
-    export(run, overwrite)
-    if run.evaluate.has_tasks:
-        evaluate(run, None, overwrite)
-    for suite in run.evaluate.probe_suites:
-        evaluate(run, None, overwrite, probe=suite)
-    if run.evaluate.suites or run.evaluate.has_tasks:
-        _update_cards(run)
-    else:
-        log("evaluate: the config names no suites and no tasks")
-    folder = Path(run.output_dir)
-    page = report([folder], None, _local_folders(run.evaluate.data_dirs, run.evaluate.own_tasks))
-    push_report(folder)
+    run = api.load_config(config, overrides)
+    page = api.run(run, beam_options=beam.obj, overwrite=overwrite)
     if run.pretrain.gives_probabilities:
         from benchmarks.analysis.mistakes import marked_lines
 
+        folder = Path(run.output_dir)
         pull(folder, "export")
         language = run.clean.sources[0].language
         print("", *marked_lines(str(folder / "export" / NETWORKS[0]), language), sep="\n")
@@ -221,12 +196,7 @@ def clean(
     beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
 ) -> None:
     """Clean and deduplicate raw text."""
-    from electrify.check.inputs import check_corpus
-
-    _spare_address_space()
-    run = _load(config, overrides)
-    check_corpus(run)
-    _clean(run, beam.obj, overwrite)
+    api.clean(api.load_config(config, overrides), beam_options=beam.obj, overwrite=overwrite)
 
 
 @_verb(f"train-vocab {DEMO}")
@@ -234,9 +204,7 @@ def train_vocab(
     beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
 ) -> None:
     """Train a WordPiece tokenizer on the documents."""
-    from vocab.train import train_vocab
-
-    train_vocab(_load(config, overrides), beam.obj, overwrite)
+    api.train_vocab(api.load_config(config, overrides), beam_options=beam.obj, overwrite=overwrite)
 
 
 @_verb(f"encode {DEMO} -- --direct_num_workers=2")
@@ -244,17 +212,13 @@ def encode(
     beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
 ) -> None:
     """Encode the documents to token shards."""
-    from vocab.encode import encode
-
-    encode(_load(config, overrides), beam.obj, overwrite)
+    api.encode(api.load_config(config, overrides), beam_options=beam.obj, overwrite=overwrite)
 
 
 @_verb(f"pretrain {DEMO} --set pretrain.keep_every_steps=200")
 def pretrain(config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False) -> None:
     """Train generator and discriminator on the shards."""
-    from model.pretrain import pretrain
-
-    pretrain(_load(config, overrides), overwrite)
+    api.pretrain(api.load_config(config, overrides), overwrite=overwrite)
 
 
 @_verb(f"export {DEMO}")
@@ -278,10 +242,8 @@ def export(
     if model:
         run = _evaluation(model, None, changes)
     else:
-        from model.export import export
-
-        run = full_run = _load(str(config), changes)
-        export(full_run, overwrite)
+        run = full_run = api.load_config(str(config), changes)
+        api.export(full_run, overwrite=overwrite)
     if onnx:
         from benchmarks.onnx.convert import convert_run
 
@@ -326,9 +288,9 @@ def evaluate(
             raise UsageError(
                 "--checkpoints scores those of a run: give its config, without --model"
             )
-        return _evaluate_checkpoints(_load(config, changes), checkpoints, overwrite)
+        return _evaluate_checkpoints(api.load_config(config, changes), checkpoints, overwrite)
     model = model and find_bundled(model)
-    run = _load(config, changes) if config else _evaluation(model, name, changes)
+    run = api.load_config(config, changes) if config else _evaluation(model, name, changes)
     suites: list[str | None] = list(run.evaluate.probe_suites)
     # what the command names beside a probe is what that looks at; a config has both
     if not suites or run.evaluate.task_suites or (run.evaluate.has_tasks and not suite):
@@ -347,7 +309,7 @@ def evaluate(
             evaluate(run, model, overwrite, weights, name=name, probe=probe)
     log(f"for a page of these scores: electrify report {config or run.output_dir}")
     if model is None:
-        _update_cards(run)
+        api.update_cards(run)
 
 
 def _evaluate_checkpoints(run: "RunConfig", steps: str, overwrite: bool) -> None:
@@ -419,8 +381,10 @@ def report(
         raise UsageError(f"--set {overrides[0]} overrides a config: give that of a run")
     folders = [_run_folder(configs[n].output_dir if n in configs else n) for n in runs]
     given = [Path(name).expanduser() for name in data_dir]
-    named = [_local_folders(given)]
-    named += [_local_folders(c.evaluate.data_dirs, c.evaluate.own_tasks) for c in configs.values()]
+    named = [api.local_folders(given)]
+    named += [
+        api.local_folders(c.evaluate.data_dirs, c.evaluate.own_tasks) for c in configs.values()
+    ]
     data_dirs = next(filter(None, named), ())
     target = Path(output) if output else None
     page = report(folders, target, data_dirs, not no_texts, baseline)
@@ -444,13 +408,13 @@ def leakage(
     from electrify.stage.remote import pull
     from pipeline.decontaminate.leakage import find_leaks
 
-    run = _load(config, [*overrides, *_data_dir(data_dir)])
+    run = api.load_config(config, [*overrides, *_data_dir(data_dir)])
     pull(Path(run.output_dir), "clean")
     input_digest(output_dir(run) / "clean", "clean")  # told before any task is fetched
     with tempfile.TemporaryDirectory() as items:
         write_items(run, Path(items))
         find_leaks(run, beam.obj, overwrite, Path(items))
-    _update_cards(run)
+    api.update_cards(run)
 
 
 @_verb("ablate configs/ablations/generator.toml --plan")
@@ -580,7 +544,7 @@ def ls(
 @_verb("doctor")
 def doctor() -> int:
     """Check this machine and the installation."""
-    from electrify.check.overview import check_machine
+    from electrify.check.machine import check_machine
 
     lines, is_sound = check_machine()
     print("\n".join(lines))
@@ -588,33 +552,6 @@ def doctor() -> int:
 
 
 # --- what verbs share -----------------------------------------------------------------------------
-
-
-def _load(config: str, changes: Sequence[str]) -> "RunConfig":
-    """The config of a verb; its output is checked before any work."""
-    from electrify.check.inputs import check_output
-    from electrify.config.load import load_config
-    from electrify.stage.remote import open_run
-
-    run = open_run(load_config(config, changes))
-    check_output(run)
-    return run
-
-
-def _spare_address_space() -> None:
-    """Let Arrow, imported later, reserve no gigabyte of addresses: `ulimit -v` may be set."""
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-
-
-def _clean(run: "RunConfig", beam: Sequence[str], overwrite: bool) -> None:
-    from pipeline.clean import clean
-
-    texts = None
-    if run.clean.decontaminate_against:  # else the corpus stage needs nothing of benchmarks/
-        from benchmarks.tasks.texts import dump_benchmarks
-
-        texts = dump_benchmarks(run)
-    clean(run, beam, overwrite, texts)
 
 
 def _data_dir(folders: Sequence[str]) -> list[str]:
@@ -626,29 +563,8 @@ def _data_dir(folders: Sequence[str]) -> list[str]:
     return [f"evaluate.data_dir={toml_value(list(folders) if folders[1:] else folders[0])}"]
 
 
-def _local_folders(folders: Sequence[Path], own_tasks: Sequence[object] = ()) -> tuple[Path, ...]:
-    """The data folders without the hub; the working directory where there are own tasks alone."""
-    local = tuple(folder for folder in folders if str(folder) != "hub")
-    return local or ((Path(),) if own_tasks else ())
-
-
 def _run_folder(name: str) -> Path:
     """A run's folder as the user names it; of an address the local one, with what is small."""
     from electrify.stage.remote import is_address, open_address
 
     return open_address(name.rstrip("/")) if is_address(name) else Path(name)
-
-
-def _update_cards(run: Any) -> None:
-    """Put what is known of the scores into the model cards of the run's export, if there is one."""
-    from electrify.stage.folder import MANIFEST
-    from electrify.stage.remote import push_rewritten
-
-    folder = Path(run.output_dir)
-    if not (folder / "export" / MANIFEST).exists():
-        return
-    from benchmarks.report.report import card_sections
-    from model.weights.card import add_sections
-
-    add_sections(run, card_sections(folder))
-    push_rewritten(folder / "export")

@@ -1,9 +1,6 @@
-"""What `electrify validate` prints of a config, `ls` of all runs, and `doctor` of this machine."""
+"""What `electrify validate` prints of a config, and `ls` of all runs."""
 
-import os
 import re
-import shutil
-import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from math import prod
@@ -19,10 +16,6 @@ from electrify.storage.folder import Folder, explained
 from electrify.system.bundled import find_bundled
 from electrify.system.machine import (
     describe_precision,
-    load_warning,
-    num_cores,
-    unmet_requirements,
-    versions,
 )
 from electrify.system.progress import duration
 
@@ -42,7 +35,6 @@ _DEVICES = {  # FLOP/s in matrix products that small networks reach in fine-tuni
     "one H200": 5e13,
     "two CPU cores": 1e11,
 }
-_EXTRAS = ("pipeline", "model", "benchmarks")  # what `electrify run CONFIG` needs
 
 
 def describe_config(config: RunConfig) -> list[str]:
@@ -217,26 +209,3 @@ def _lines_below(address: str) -> list[str]:
     done = {run: _ordered(stages) for run, stages in sorted(runs.items())}
     lines = [f"  {place}{run}  {', '.join(stages)}" for run, stages in done.items() if stages]
     return ["", f"runs at {place}", *(lines or ["  none"])]
-
-
-def check_machine() -> tuple[list[str], bool]:
-    """Facts about this machine and what is installed; False if something needed is missing."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    lines = [
-        f"python {sys.version.split()[0]}, {os.cpu_count()} cores ({num_cores()} for this process),"
-        f" {memory:.0f} GiB memory, {shutil.disk_usage('.').free / 2**30:.0f} GiB free here"
-    ]
-    if crowded := load_warning():
-        lines.append(f"NOTE: {crowded}")
-    sound = True
-    if not (3, 11) <= sys.version_info[:2] <= (3, 12):
-        lines.append("PROBLEM: Python 3.11 or 3.12 is needed")
-        sound = False
-    for extra in _EXTRAS:
-        unmet = unmet_requirements(extra)
-        # an extra that is not installed may not be wanted; a library of another version is a fault
-        sound &= all(line.endswith("is missing") for line in unmet)
-        fix = f"{', '.join(unmet)}: pip install 'electrify[{extra}]'" if unmet else "ok"
-        lines.append(f"[{extra}] {fix}")
-    lines += [f"  {name} {number}" for name, number in versions().items()]
-    return lines, sound

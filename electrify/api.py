@@ -1,0 +1,158 @@
+"""The stages of a run as functions, for programs and notebooks: `from electrify import clean`.
+
+Each writes a folder of the run and returns it. What is finished and has not changed stays as it is.
+`beam_options` are those that follow `--` on the command line. Errors of the user are `UserError`,
+a `ValueError`.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from electrify.system.progress import log
+
+if TYPE_CHECKING:
+    from electrify.config.run import EvaluationRun, RunConfig
+
+
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> "RunConfig":
+    """The config in a TOML file, with overrides `section.key=value`.
+
+    Its output folder is checked, and of an address opened, before any work.
+    """
+    from electrify.check.inputs import check_output
+    from electrify.config.load import load_config
+    from electrify.stage.remote import open_run
+
+    config = open_run(load_config(path, overrides))
+    check_output(config)
+    return config
+
+
+def run(config: "RunConfig", *, beam_options: Sequence[str] = (), overwrite: bool = False) -> Path:
+    """Every stage in order; the report, a page."""
+    from electrify.check.inputs import check_run
+
+    for line in check_run(config):
+        log(line)
+    _clean(config, beam_options, overwrite)
+    train_vocab(config, beam_options=beam_options, overwrite=overwrite)
+    encode(config, beam_options=beam_options, overwrite=overwrite)
+    pretrain(config, overwrite=overwrite)
+    export(config, overwrite=overwrite)
+    if config.evaluate.has_tasks or config.evaluate.suites:
+        evaluate(config, overwrite=overwrite)
+    else:
+        log("evaluate: the config names no suites and no tasks")
+    return report(config)
+
+
+def clean(
+    config: "RunConfig", *, beam_options: Sequence[str] = (), overwrite: bool = False
+) -> Path:
+    """Raw text to documents: `clean/`."""
+    from electrify.check.inputs import check_corpus
+
+    check_corpus(config)
+    _clean(config, beam_options, overwrite)
+    return _folder(config, "clean")
+
+
+def train_vocab(
+    config: "RunConfig", *, beam_options: Sequence[str] = (), overwrite: bool = False
+) -> Path:
+    """Documents to a tokenizer: `vocab/`."""
+    from vocab.train import train_vocab
+
+    train_vocab(config, beam_options, overwrite)
+    return _folder(config, "vocab")
+
+
+def encode(
+    config: "RunConfig", *, beam_options: Sequence[str] = (), overwrite: bool = False
+) -> Path:
+    """Documents to token shards: `shards/`."""
+    from vocab.encode import encode
+
+    encode(config, beam_options, overwrite)
+    return _folder(config, "shards")
+
+
+def pretrain(config: "RunConfig", *, overwrite: bool = False) -> Path:
+    """Token shards to checkpoints: `pretrain/`. Resumes a stopped run."""
+    from model.pretrain import pretrain
+
+    pretrain(config, overwrite)
+    return _folder(config, "pretrain")
+
+
+def export(config: "RunConfig", *, overwrite: bool = False) -> Path:
+    """The last checkpoint to folders for `transformers`: `export/`."""
+    from model.export import export
+
+    export(config, overwrite)
+    return _folder(config, "export")
+
+
+def evaluate(config: "RunConfig", *, overwrite: bool = False) -> Path:
+    """Fine-tune and score the run's encoder on what the config names: `evaluate/`."""
+    from benchmarks.evaluate import evaluate
+
+    if config.evaluate.has_tasks:
+        evaluate(config, None, overwrite)
+    for suite in config.evaluate.probe_suites:
+        evaluate(config, None, overwrite, probe=suite)
+    update_cards(config)
+    return _folder(config, "evaluate")
+
+
+def report(config: "RunConfig") -> Path:
+    """The run's page, `report.html`."""
+    from benchmarks.report.report import report
+    from electrify.stage.remote import push_report
+
+    folder = Path(config.output_dir)
+    options = config.evaluate
+    page = report([folder], None, local_folders(options.data_dirs, options.own_tasks))
+    push_report(folder)
+    return page
+
+
+def _clean(config: "RunConfig", beam_options: Sequence[str], overwrite: bool) -> None:
+    # Arrow, imported later, reserves no gigabyte of addresses: `ulimit -v` may be set
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    from pipeline.clean import clean
+
+    texts = None
+    if config.clean.decontaminate_against:  # else the stage needs nothing of benchmarks/
+        from benchmarks.tasks.texts import dump_benchmarks
+
+        texts = dump_benchmarks(config)
+    clean(config, beam_options, overwrite, texts)
+
+
+def _folder(config: "RunConfig", stage: str) -> Path:
+    return Path(config.output_dir) / stage
+
+
+def local_folders(folders: Sequence[Path], own_tasks: Sequence[object] = ()) -> tuple[Path, ...]:
+    """The data folders without the hub; the working directory where there are own tasks alone."""
+    local = tuple(folder for folder in folders if str(folder) != "hub")
+    return local or ((Path(),) if own_tasks else ())
+
+
+def update_cards(config: "RunConfig | EvaluationRun") -> None:
+    """Put what is known of the scores into the model cards of the run's export, if there is one."""
+    from electrify.config.run import RunConfig
+    from electrify.stage.folder import MANIFEST
+    from electrify.stage.remote import push_rewritten
+
+    folder = Path(config.output_dir)
+    if not isinstance(config, RunConfig) or not (folder / "export" / MANIFEST).exists():
+        return
+    from benchmarks.report.report import card_sections
+    from model.weights.card import add_sections
+
+    add_sections(config, card_sections(folder))
+    push_rewritten(folder / "export")
