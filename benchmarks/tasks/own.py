@@ -1,8 +1,7 @@
 """Tasks of the user's own: a file of texts with a label, a number, tags, spans or answers.
 
-What the user does not say is guessed from the rows; `describe` says what was guessed. Values are
-read by the rules of `rows`, or refused with their place. A record (`record_of`) holds all that was
-settled, so that predictions are scored again without the file.
+What the user does not say is guessed from the rows; `describe` says what was guessed. A record
+(`record_of`) holds all that was settled, so that predictions are scored again without the file.
 """
 
 import math

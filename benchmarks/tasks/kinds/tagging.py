@@ -1,17 +1,15 @@
 """One label a word, or one a character.
 
-By words, as the NER of Naver and KoELECTRA have it (finetune/processor/ner.py): every word is cut
-into pieces by itself, its first piece learns and predicts the label. A word that the maximum length
-cuts off, or that has no pieces, counts as predicted "O"; that code does not score the first and
-reads the second as [UNK].
+By words, as the NER of Naver and KoELECTRA have it (finetune/processor/ner.py): the first piece of
+a word learns and predicts its label. A word that the maximum length cuts off, or that has no
+pieces, counts as predicted "O"; that code does not score the first and reads the second as [UNK].
 
 By characters, as KLUE-NER has it; `benchmarks.metrics.tagging` has the rules. A line holds the
-labels of characters by the tokenizer's offsets, and beside them those by the official alignment
-wherever that one differs: beside [UNK]s, and where characters are cut off. The official metrics are
-made of the latter, corrected ones of the former. The official code fills every row up to the
-maximum length and frames a sentence by the labels of the first and of the last padded position,
-which nothing was learnt at. So that row has its last [PAD] here too, at its official position; it
-attends to the sentence alone and the others are not needed for it.
+labels of characters by the tokenizer's offsets, for the corrected metrics, and those by the
+official alignment, for the official ones, where they differ: beside [UNK]s, and where characters
+are cut off. The official code fills every row up to the maximum length and frames a sentence by
+the labels of the first and of the last padded position. So a row has its last [PAD] here too, at
+its official position; it attends to the sentence alone, and the other [PAD]s are not needed for it.
 """
 
 import math
