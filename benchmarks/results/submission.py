@@ -86,8 +86,8 @@ def write_glue_zip(path: Path, lines: Mapping[tuple[str, str], Sequence[Line]]) 
     if lacking := [name for name, key in _GLUE_FILES.items() if tuple(key) not in lines]:
         warn(
             f"{path} lacks {', '.join(lacking)}; the leaderboard wants all "
-            f"{len(_GLUE_FILES)} (test files of GLUE below the data folder are predicted, and those "
-            "of the hub; AX is predicted with MNLI)"
+            f"{len(_GLUE_FILES)} (test files of GLUE below the data folder are predicted, those "
+            "of the hub too; AX is predicted with MNLI)"
         )
     return path
 
