@@ -104,11 +104,8 @@ def plan_of(path: Path, overrides: Sequence[str]) -> str:
                 "": "finished" if run.label in figures else "to do",
             }
         )
-    hours, num_left = sum(of.hours for of in figures.values()), len(runs) - len(figures)
-    text = f"{len(figures)} of {len(runs)} runs are finished and took {hours:.1f} hours"
-    if figures and num_left:
-        left = hours / len(figures) * num_left / grid.num_processes
-        text += f"; at this rate the others take {left:.1f}, {grid.num_processes} at once"
+    text = f"{len(figures)} of {len(runs)} runs are finished and took "
+    text += f"{sum(of.hours for of in figures.values()):.1f} hours"
     return "\n".join([*record_lines(rows), text])
 
 

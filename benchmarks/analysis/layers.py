@@ -223,7 +223,7 @@ def control_labels(examples: Sequence[ProbeExample], seed: int) -> Any:
 
 
 def _accuracy(hidden: Floats, labels: Any, is_test: Any) -> float:
-    """Of logistic regression on standardised hidden states; of one label in training, its fraction."""
+    """Of logistic regression, standardised; of one label in training, its fraction."""
     learnt = labels[~is_test]
     if len(set(learnt)) == 1:
         return float((labels[is_test] == learnt[0]).mean())

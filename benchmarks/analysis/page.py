@@ -29,7 +29,6 @@ from benchmarks.onnx.int8 import quantize
 from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
-from electrify.system.unknown import coverage_of, warn_of_unknown
 
 FALSE_ALARMS = (0.02, 0.05, 0.1)  # that a visitor chooses from
 SOURCE = Path(__file__).with_name("browser")
@@ -176,8 +175,6 @@ def page_settings(reader: Reader, inputs: Sequence[str]) -> dict[str, Any]:
     # where the generator's words are found best, the network knows the language
     best = max(thresholds, key=lambda script: thresholds[script][0.05]["found_fraction"] or 0.0)
     tokenizer = reader.source.tokenizer
-    known = coverage_of([text.ids for text in reader.cut(bundled_sentences()[best])], tokenizer)
-    warn_of_unknown(known, f"the page's sentences in {best}", tokenizer)
     return {
         "model": "/".join(Path(reader.source.path).parts[-2:]),  # no path of this machine
         "inputs": list(inputs),

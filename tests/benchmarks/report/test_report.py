@@ -338,9 +338,5 @@ def test_undecided_is_neither_better_nor_worse_and_nothing_is_advised(five_tasks
     figures = {label: value for value, label in summary.key_figures()}
     assert next(v for k, v in figures.items() if "undecided" in k) == "2 / 1 / 1"
     [warning] = summary.warnings()
-    lists = [
-        "; ".join(f"{task} (against {floor})" for floor in BASELINES.values()) for task in "dc"
-    ]
-    worse, undecided = warning.split(". ")
-    assert worse.endswith(lists[0])
-    assert undecided.endswith(f"not decided on {lists[1]}.")
+    tasks = "; ".join(f"d (against {floor})" for floor in BASELINES.values())
+    assert warning == f"Worse than a baseline on {tasks}."
