@@ -121,11 +121,7 @@ def _figures(runs: Sequence[Run]) -> dict[str, RunFigures]:
 
 
 def make_corpora(
-    base: RunConfig,
-    runs: Sequence[Run],
-    folder: Path,
-    beam_options: Sequence[str],
-    overwrite: bool,
+    base: RunConfig, runs: Sequence[Run], folder: Path, beam_options: Sequence[str], overwrite: bool
 ) -> None:
     """Make what runs read, a stage that two corpora share only once, and link runs to it.
 

@@ -312,9 +312,7 @@ class MistakeFigure:
 
 
 def mistake_figures(
-    reader: Reader,
-    detectors: Mapping[str, PieceScores],
-    planted: Mapping[str, Sequence[Planted]],
+    reader: Reader, detectors: Mapping[str, PieceScores], planted: Mapping[str, Sequence[Planted]]
 ) -> list[MistakeFigure]:
     sentences = [p for of_kind in planted.values() for p in of_kind]
     texts = list(dict.fromkeys(text for p in sentences for text in (p.clean, p.text)))

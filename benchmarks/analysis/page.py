@@ -62,9 +62,7 @@ def build_page(path: str, generator: str | None, output: Path) -> None:
         networks = {name: _convert(name, Path(of), libraries) for name, of in paths.items()}
         log("page 3/3: thresholds, and the folder")
         int8 = replace(
-            reader,
-            discriminator=networks["discriminator"],
-            generator=networks.get("generator"),
+            reader, discriminator=networks["discriminator"], generator=networks.get("generator")
         )
         check_int8(reader, int8)
         _write(folder, int8, networks, libraries / "node_modules")

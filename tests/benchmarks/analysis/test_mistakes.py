@@ -176,10 +176,7 @@ def test_a_mistake_has_the_highest_score_of_its_words():
 def test_a_word_has_the_highest_score_of_its_pieces():
     spans = [(0, 1), (1, 2), (2, 5), (5, 6), (6, 8)]  # the space may belong to the piece behind it
     text = TokenizedText("국회 증시가 국", np.arange(5), spans, [0, 0, 1, 1, 2])
-    assert by_word(
-        text,
-        np.array([1.0, 3, 2, 0, -1]),
-    ).tolist() == [3, 2, -1]
+    assert by_word(text, np.array([1.0, 3, 2, 0, -1])).tolist() == [3, 2, -1]
 
 
 # Kneser-Ney's probabilities add up to one, and are those of the formula.
