@@ -16,9 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from benchmarks.analysis.korean import KoreanSentence
 from benchmarks.analysis.reader import Inputs, Reader, TokenizedText
@@ -224,6 +221,10 @@ def control_labels(examples: Sequence[ProbeExample], seed: int) -> Any:
 
 def _accuracy(hidden: Floats, labels: Any, is_test: Any) -> float:
     """Of logistic regression, standardised; of one label in training, its fraction."""
+    from sklearn.linear_model import LogisticRegression  # slow, and not for the report
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     learnt = labels[~is_test]
     if len(set(learnt)) == 1:
         return float((labels[is_test] == learnt[0]).mean())
