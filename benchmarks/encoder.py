@@ -112,25 +112,25 @@ def open_model(path: str, name: str | None = None) -> ModelSource:
     return ModelSource(path, config, tokenizer, name or path)
 
 
-def is_discriminator(model: ModelSource) -> bool:
+def is_discriminator(source: ModelSource) -> bool:
     """Whether it tells replaced tokens: by ELECTRA's head or, as an export of a modern network, by
     the one label of a token classification of ModernBERT."""
-    names = model.config.architectures or ()
-    is_modern = "ModernBertForTokenClassification" in names and model.config.num_labels == 1
+    names = source.config.architectures or ()
+    is_modern = "ModernBertForTokenClassification" in names and source.config.num_labels == 1
     return is_modern or "ElectraForPreTraining" in names
 
 
-def load_discriminator(model: ModelSource) -> Any:
+def load_discriminator(source: ModelSource) -> Any:
     """The network of a folder for which `is_discriminator` holds; as `load_network`."""
-    modern = model.config.model_type == "modernbert"
+    modern = source.config.model_type == "modernbert"
     return load_network(
-        model.path, ModernBertForTokenClassification if modern else ElectraForPreTraining
+        source.path, ModernBertForTokenClassification if modern else ElectraForPreTraining
     )
 
 
-def is_language_model(model: ModelSource) -> bool:
+def is_language_model(source: ModelSource) -> bool:
     """Whether it has a head for masked tokens."""
-    return any(name.endswith("ForMaskedLM") for name in model.config.architectures or ())
+    return any(name.endswith("ForMaskedLM") for name in source.config.architectures or ())
 
 
 def generator_of(path: str) -> str | None:
@@ -155,18 +155,18 @@ def check_tokenizer(tokenizer: Any) -> None:
         )
 
 
-def fitting_length(wanted: int, model: ModelSource, was_given: bool) -> int:
+def fitting_length(wanted: int, source: ModelSource, was_given: bool) -> int:
     """The maximum length, lowered with a warning to the positions of the model; `ValueError` where
     the user asked for more than these."""
-    positions = model.max_positions
+    positions = source.max_positions
     if positions is None or wanted <= positions:
         return wanted
     if was_given:
         raise UserError(
             f"evaluate.max_sequence_length = {wanted} is more than the {positions} positions of "
-            f"{model.path}"
+            f"{source.path}"
         )
-    warn(f"{model.path} has {positions} positions: rows are cut to that length, not to {wanted}")
+    warn(f"{source.path} has {positions} positions: rows are cut to that length, not to {wanted}")
     return positions
 
 
@@ -180,7 +180,7 @@ def with_added_tokens(tokenizer: Any, tokens: Sequence[str]) -> Any:
 
 
 def load_encoder(
-    model: ModelSource, role: Role, seed: int, num_ids: int | None = None
+    source: ModelSource, role: Role, seed: int, num_ids: int | None = None
 ) -> nn.Module:
     """The encoder in float32: the saved weights, or fresh ones of the same shape from the seed.
 
@@ -191,9 +191,9 @@ def load_encoder(
         # built on the CPU whatever the device
         torch.manual_seed(seed)
         if role == "random-init":
-            encoder = _AUTO_MODEL.from_config(copy.deepcopy(model.config), dtype=torch.float32)
+            encoder = _AUTO_MODEL.from_config(copy.deepcopy(source.config), dtype=torch.float32)
         else:
-            encoder = load_network(model.path, _AUTO_MODEL)
+            encoder = load_network(source.path, _AUTO_MODEL)
         if num_ids is not None and num_ids > encoder.get_input_embeddings().num_embeddings:
             encoder.resize_token_embeddings(num_ids, mean_resizing=False)
     assert isinstance(encoder, nn.Module)

@@ -275,10 +275,7 @@ def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:
 
 
 def evaluate_checkpoints(
-    config: RunConfig,
-    steps: Sequence[int],
-    overwrite: bool,
-    export: Callable[[Path, Path], None],
+    config: RunConfig, steps: Sequence[int], overwrite: bool, export: Callable[[Path, Path], None]
 ) -> None:
     """Score checkpoints, the oldest first, each into `evaluate-checkpoint-<step>/`.
 

@@ -104,11 +104,8 @@ def plan_of(path: Path, overrides: Sequence[str]) -> str:
                 "": "finished" if run.label in figures else "to do",
             }
         )
-    hours, num_left = sum(of.hours for of in figures.values()), len(runs) - len(figures)
-    text = f"{len(figures)} of {len(runs)} runs are finished and took {hours:.1f} hours"
-    if figures and num_left:
-        left = hours / len(figures) * num_left / grid.num_processes
-        text += f"; at this rate the others take {left:.1f}, {grid.num_processes} at once"
+    text = f"{len(figures)} of {len(runs)} runs are finished and took "
+    text += f"{sum(of.hours for of in figures.values()):.1f} hours"
     return "\n".join([*record_lines(rows), text])
 
 
@@ -124,11 +121,7 @@ def _figures(runs: Sequence[Run]) -> dict[str, RunFigures]:
 
 
 def make_corpora(
-    base: RunConfig,
-    runs: Sequence[Run],
-    folder: Path,
-    beam_options: Sequence[str],
-    overwrite: bool,
+    base: RunConfig, runs: Sequence[Run], folder: Path, beam_options: Sequence[str], overwrite: bool
 ) -> None:
     """Make what runs read, a stage that two corpora share only once, and link runs to it.
 

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from captum.attr import LayerIntegratedGradients
 from scipy.special import expit
 
 from benchmarks.analysis.reader import Reader, TokenizedText, open_reader
@@ -226,6 +225,8 @@ def attribute(reader: Reader, reading: Reading, piece: int) -> Attribution:
     every piece is [MASK]. Steps are added until the sum misses less than 1 % of the difference of
     the logit, 512 at most.
     """
+    from captum.attr import LayerIntegratedGradients  # seconds, which the report need not wait for
+
     ids, network = reading.text.ids, reader.discriminator
     window = reader.window_of(piece, len(ids))
     place, first = reader.place(piece, window), len(reader.before)

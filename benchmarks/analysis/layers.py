@@ -16,9 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from benchmarks.analysis.korean import KoreanSentence
 from benchmarks.analysis.reader import Inputs, Reader, TokenizedText
@@ -176,21 +173,21 @@ def hidden_states(reader: Reader, encoder: Any, examples: Sequence[ProbeExample]
     for number, example in enumerate(examples):
         by_text.setdefault(example.text, []).append(number)
     numbers = list(by_text.values())
-    states: list[Any] = [None] * len(examples)
+    hidden: list[Any] = [None] * len(examples)
     for row, _, of_pieces in reader.judge([t.ids for t in reader.cut(list(by_text))], layers):
         for number in numbers[row]:
             piece = examples[number].piece
-            states[number] = of_pieces.mean(axis=0) if piece == MEAN else of_pieces[piece]
-    return np.stack(states, axis=1)
+            hidden[number] = of_pieces.mean(axis=0) if piece == MEAN else of_pieces[piece]
+    return np.stack(hidden, axis=1)
 
 
 def probe_layers(
-    network: str, name: str, states: Floats, examples: Sequence[ProbeExample], seeds: Sequence[int]
+    network: str, name: str, hidden: Floats, examples: Sequence[ProbeExample], seeds: Sequence[int]
 ) -> list[LayerFigure]:
-    """Probes of one property; `states` are (layers + 1, examples, H)."""
+    """Probes of one property; `hidden` are (layers + 1, examples, H)."""
     labels = np.array([example.label for example in examples])
     figures = []
-    for layer, of_layer in enumerate(states):
+    for layer, of_layer in enumerate(hidden):
         accuracy, control = {}, {}
         for seed in seeds:
             draw = np.random.default_rng(seed)  # groups stay together
@@ -222,13 +219,17 @@ def control_labels(examples: Sequence[ProbeExample], seed: int) -> Any:
     return np.array([labels[example.type] for example in examples])
 
 
-def _accuracy(states: Floats, labels: Any, is_test: Any) -> float:
-    """Of logistic regression on standardised states; of one label in training, its fraction."""
+def _accuracy(hidden: Floats, labels: Any, is_test: Any) -> float:
+    """Of logistic regression, standardised; of one label in training, its fraction."""
+    from sklearn.linear_model import LogisticRegression  # slow, and not for the report
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     learnt = labels[~is_test]
     if len(set(learnt)) == 1:
         return float((labels[is_test] == learnt[0]).mean())
     model = make_pipeline(
         StandardScaler(), LogisticRegression(C=_INVERSE_PENALTY, max_iter=_MAX_ITERATIONS)
     )
-    model.fit(states[~is_test], learnt)
-    return float(model.score(states[is_test], labels[is_test]))
+    model.fit(hidden[~is_test], learnt)
+    return float(model.score(hidden[is_test], labels[is_test]))

@@ -29,7 +29,6 @@ from benchmarks.onnx.int8 import quantize
 from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
-from electrify.system.unknown import coverage_of, warn_of_unknown
 
 FALSE_ALARMS = (0.02, 0.05, 0.1)  # that a visitor chooses from
 SOURCE = Path(__file__).with_name("browser")
@@ -63,9 +62,7 @@ def build_page(path: str, generator: str | None, output: Path) -> None:
         networks = {name: _convert(name, Path(of), libraries) for name, of in paths.items()}
         log("page 3/3: thresholds, and the folder")
         int8 = replace(
-            reader,
-            discriminator=networks["discriminator"],
-            generator=networks.get("generator"),
+            reader, discriminator=networks["discriminator"], generator=networks.get("generator")
         )
         check_int8(reader, int8)
         _write(folder, int8, networks, libraries / "node_modules")
@@ -176,8 +173,6 @@ def page_settings(reader: Reader, inputs: Sequence[str]) -> dict[str, Any]:
     # where the generator's words are found best, the network knows the language
     best = max(thresholds, key=lambda script: thresholds[script][0.05]["found_fraction"] or 0.0)
     tokenizer = reader.source.tokenizer
-    known = coverage_of([text.ids for text in reader.cut(bundled_sentences()[best])], tokenizer)
-    warn_of_unknown(known, f"the page's sentences in {best}")
     return {
         "model": "/".join(Path(reader.source.path).parts[-2:]),  # no path of this machine
         "inputs": list(inputs),

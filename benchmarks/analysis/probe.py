@@ -15,8 +15,15 @@ from benchmarks.analysis.layers import (
     hidden_states,
     probe_layers,
 )
-from benchmarks.analysis.mistakes import AUC, MistakeFigure, detectors_of, mistake_figures
-from benchmarks.analysis.plant import KINDS, plant_evenly, words_by_form
+from benchmarks.analysis.mistakes import (
+    AUC,
+    KINDS,
+    MistakeFigure,
+    detectors_of,
+    mistake_figures,
+    plant_evenly,
+    words_by_form,
+)
 from benchmarks.analysis.reader import Reader, open_reader
 from benchmarks.encoder import load_encoder
 from benchmarks.results.results import percent

@@ -69,12 +69,14 @@ def windows_of(num_pieces: int, size: int) -> list[TextWindow]:
     The first half of an overlap belongs to the earlier window.
     """
     overlap = size // 2
-    step, border = size - overlap, overlap // 2
+    step, boundary = size - overlap, overlap // 2
     last = max(0, -((size - num_pieces) // step))
     return [
         TextWindow(
             range(k * step, min(k * step + size, num_pieces)),
-            range(k and k * step + border, num_pieces if k == last else (k + 1) * step + border),
+            range(
+                k and k * step + boundary, num_pieces if k == last else (k + 1) * step + boundary
+            ),
         )
         for k in range(last + 1)
     ]

@@ -78,7 +78,7 @@ class Finetuned:
 
 def finetune(
     data: TaskFeatures,
-    model: ModelSource,
+    source: ModelSource,
     role: Role,
     seed: int,
     settings: HyperParameters,
@@ -99,11 +99,11 @@ def finetune(
     settings = replace(settings, precision=choose_precision(settings.precision, device))
     rows = training_rows(data.train, settings.max_train_examples, seed, train_fraction)
     selection = _selection(data, settings, len(rows) / settings.batch_size)
-    label = f"{task.name}, {encoder_label(role, model.name)}, seed {seed}"
+    label = f"{task.name}, {encoder_label(role, source.name)}, seed {seed}"
     start_memory(device)
     with seeded(seed, device):
-        network = build_network(task, model, role, seed, settings, device)
-        trainer = Trainer(network, task, model.tokenizer.pad_token_id, settings, label)
+        network = build_network(task, source, role, seed, settings, device)
+        trainer = Trainer(network, task, source.tokenizer.pad_token_id, settings, label)
         start = time.monotonic()
         failure = trainer.train(data.train.features, rows, seed, on_step, selection, unfinished)
         train_seconds = time.monotonic() - start
@@ -170,7 +170,7 @@ def score_bag_of_words(
 
 def build_network(
     task: Task,
-    model: ModelSource,
+    source: ModelSource,
     role: Role,
     seed: int,
     settings: HyperParameters,
@@ -178,8 +178,8 @@ def build_network(
 ) -> EncoderWithHead:
     """The encoder with the task's head, drawn by the seed."""
     generator = torch.Generator().manual_seed(seed)
-    tokenizer = with_added_tokens(model.tokenizer, task.added_tokens)
-    encoder = load_encoder(model, role, seed, len(tokenizer))
+    tokenizer = with_added_tokens(source.tokenizer, task.added_tokens)
+    encoder = load_encoder(source, role, seed, len(tokenizer))
     prepare_encoder(encoder, settings.dropout, device, settings.precision)
     freeze(encoder, settings.freeze)
     pooled = replace(task, pooling=settings.pooling)

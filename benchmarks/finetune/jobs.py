@@ -1,10 +1,9 @@
 """What an evaluation does: one job for each task, role, seed and part of the training rows.
 
-A job fine-tunes, predicts and scores. With `evaluate.search` trials come first. An encoder and the
-same network with random initialisation may need other rates, epochs and layers, so each has the
-same trials: one fine-tuning for every combination of the values, learnt from a part of the first
-seed's training rows and scored on the rest of them. The best one's options make the jobs that are
-reported. The reported rows decide nothing.
+A job fine-tunes, predicts and scores. With `evaluate.search` trials come first, the same for the
+encoder and for random initialisation: one fine-tuning for every combination of the values, learnt
+from a part of the first seed's training rows and scored on the rest of them. The options of the
+best one make the jobs that are reported. The reported rows decide nothing.
 """
 
 import json

@@ -1,12 +1,10 @@
-"""Published fine-tuning recipes, by task and size of the model.
+"""Published fine-tuning recipes, by task and size of the model; `recipe.toml` has them.
 
-A recipe is made of two parts. How long and how wide (epochs, length of rows, batch) is the task's,
-from the code of its own authors. How the weights move (rates, layer-wise decay, warm-up, weight
-decay) is that of the recipe asked for, "auto" being the one of the task's authors:
-- electra: Table 7 of the paper, and google-research/electra configure_finetuning.py;
-- klue: KLUE-baseline run_all.sh, base models and large;
-- koelectra: KoELECTRA finetune/config, koelectra-small-v3 and koelectra-base-v3.
-Both parts stand in `recipe.toml`.
+How long and how wide (epochs, length of rows, batch) is the task's, from the code of its authors.
+How the weights move (rates, layer-wise decay, warm-up, weight decay) is that of the recipe asked
+for, "auto" being the one of the task's authors: electra (Table 7 of the paper, and
+google-research/electra configure_finetuning.py), klue (KLUE-baseline run_all.sh) or koelectra
+(KoELECTRA finetune/config).
 """
 
 from collections.abc import Mapping

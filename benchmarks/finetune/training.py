@@ -50,7 +50,8 @@ def in_fitting_parts(
         try:
             return work(num_rows), num_rows
         except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
+            is_of_torch = isinstance(error, torch.OutOfMemoryError | MemoryError)
+            if not is_of_torch and not any(message in str(error) for message in _MESSAGES):
                 raise
         # here, for the traceback kept alive what should be freed
         if num_rows == 1:
@@ -63,12 +64,6 @@ def in_fitting_parts(
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         warn(f"{what}: out of memory; continues with {num_rows} rows at once")
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return any(message in str(error) for message in _MESSAGES)
 
 
 @dataclass

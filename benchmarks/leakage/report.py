@@ -11,12 +11,7 @@ from benchmarks.statistics.scores import TaskScore, lines_of, scores_of
 from benchmarks.statistics.uncertainty import Estimate, estimate_lines
 from benchmarks.tasks.task import Line
 from electrify.page.page import Page
-from electrify.stage.leakage_report import (
-    LEAKAGE,
-    SplitLeakage,
-    TaskLeakage,
-    read_touched,
-)
+from electrify.stage.leakage_report import LEAKAGE, SplitLeakage, TaskLeakage, read_touched
 from electrify.storage.files import read_toml
 
 _TEXTS = read_toml(Path(__file__).with_name("texts.toml"))

@@ -7,34 +7,15 @@ BERT-base from their rows (Wang et al. 2019; Devlin et al. 2019).
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
+from electrify.storage.files import read_toml
+
 Scores = Mapping[str, Mapping[str, float]]
 
-# what stands for a task on the leaderboard: the mean of these metrics of these parts
-_PARTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "cola": {"cola": ("mcc",)},
-    "sst2": {"sst2": ("accuracy",)},
-    "mrpc": {"mrpc": ("f1", "accuracy")},
-    "stsb": {"stsb": ("pearson", "spearman")},
-    "qqp": {"qqp": ("f1", "accuracy")},
-    "mnli": {"mnli_matched": ("accuracy",), "mnli_mismatched": ("accuracy",)},
-    "qnli": {"qnli": ("accuracy",)},
-    "rte": {"rte": ("accuracy",)},
-    "wnli": {"wnli": ("accuracy",)},
-}
-# the dev columns of the ELECTRA paper (Clark et al. 2020): no WNLI, one metric a task
-_ELECTRA_METRICS = {
-    "cola": "mcc",
-    "sst2": "accuracy",
-    "mrpc": "accuracy",
-    "stsb": "spearman",
-    "qqp": "accuracy",
-    "mnli_matched": "accuracy",
-    "qnli": "accuracy",
-    "rte": "accuracy",
-}
+_TABLES = read_toml(Path(__file__).with_suffix(".toml"))
 
 
 def task_scores(scores: Scores) -> dict[str, float]:
@@ -42,7 +23,7 @@ def task_scores(scores: Scores) -> dict[str, float]:
 
     The diagnostic set counts for nothing. Raises `KeyError` for a task or metric that is missing.
     """
-    return {name: _task_score(scores, name) for name in _PARTS}
+    return {name: _task_score(scores, name) for name in _TABLES["leaderboard"]}
 
 
 def glue_9_tasks(scores: Scores) -> float:
@@ -52,14 +33,16 @@ def glue_9_tasks(scores: Scores) -> float:
 
 def glue_8_tasks_without_wnli(scores: Scores) -> float:
     """`glue_9_tasks` without WNLI, as many papers have it; the scores of WNLI need not be there."""
-    return float(np.mean([_task_score(scores, name) for name in _PARTS if name != "wnli"]))
+    return float(
+        np.mean([_task_score(scores, name) for name in _TABLES["leaderboard"] if name != "wnli"])
+    )
 
 
 def electra_dev_8_tasks(scores: Scores) -> float:
     """The dev mean of the ELECTRA paper: MCC, Spearman, accuracy; MNLI matched only; no WNLI."""
-    return float(np.mean([scores[name][metric] for name, metric in _ELECTRA_METRICS.items()]))
+    return float(np.mean([scores[name][metric] for name, metric in _TABLES["electra"].items()]))
 
 
 def _task_score(scores: Scores, name: str) -> float:
-    parts = _PARTS[name].items()
+    parts = _TABLES["leaderboard"][name].items()
     return float(np.mean([scores[part][metric] for part, used in parts for metric in used]))

@@ -1,10 +1,9 @@
 """Metrics of sequence tagging: KLUE-NER as KLUE-baseline computes it, and seqeval's usual ones.
 
 Every metric takes the label ids of all sentences in one chain, as `framed` makes them for KLUE, and
-the names of the labels ("B-PS", "I-PS", "O"; by default KLUE's), and gives 0..1. Official:
-`entity_macro_f1` and `character_macro_f1` (klue_baseline/metrics/functional.py:42 and :58),
-`seqeval_micro_f1` (seqeval 1.2.2). Corrected: `..._without_o` and `..._present`; without the
-frame both are free of the labels of [CLS] and [SEP] as well.
+the names of the labels (by default KLUE's), and returns 0..1. Official: `entity_macro_f1` and
+`character_macro_f1` (klue_baseline/metrics/functional.py:42 and :58), `seqeval_micro_f1` (seqeval
+1.2.2). Corrected: `..._without_o` and `..._present`.
 
 Labels are by character, predictions by word piece (klue_baseline/models/named_entity_recognition.py
 and data/klue_ner.py). A piece learns the label of its first character, [CLS] and [SEP] learn "O". A

@@ -31,7 +31,7 @@ MASKED_FRACTION = 0.15
 MAX_LOST = 0.01  # of a score
 MIN_AGREEMENT = 0.99
 MIN_TASKS = 4  # that an encoder is scored on
-_MIN_ROWS = 64  # of a table: token types and the like stay as they are
+_MIN_ROWS = 64  # of an embedding matrix: token types and the like stay as they are
 _MAX_TEXTS = 400
 _RANKING_ROWS = 30  # of each subject, on which modules are left out one by one
 
@@ -46,7 +46,7 @@ def quantize(file_in: Path, file_out: Path, bits: Bits = 7, kept: Collection[str
 
     model = onnx.load(file_in)
     excluded = [node.name for node in model.graph.node if _module(node.name) in kept]
-    quantize_tables(model, 2 ** (bits - 1) - 1, excluded)
+    quantize_embeddings(model, 2 ** (bits - 1) - 1, excluded)
     with errors_alone():  # it advises a step that is of no use here
         quantize_dynamic(
             model,
@@ -81,20 +81,20 @@ def modules(file: Path) -> list[str]:
     return list(dict.fromkeys(quantized))
 
 
-def quantize_tables(model: Any, product_levels: int, kept: Collection[str] = ()) -> None:
-    """Put int8 in place of every table that is looked up by row; `kept` are names of nodes.
+def quantize_embeddings(model: Any, product_levels: int, kept: Collection[str] = ()) -> None:
+    """Put int8 in place of every matrix that is looked up by row; `kept` are names of nodes.
 
-    Each row has a scale, which onnxruntime's quantiser does not do: one scale for a whole table is
+    Each row has a scale, which onnxruntime's quantiser does not do: one scale for a whole matrix is
     set by its largest number, and rare pieces, whose rows are small, lose most of their bits. Where
-    a table is the vocabulary head's weight, too, both read the same int8.
+    it is the vocabulary head's weight, too, both read the same int8.
 
-    Numbers go up to 127, or to `product_levels` where a matrix product reads the table, too.
+    Numbers go up to 127, or to `product_levels` where a matrix product reads the matrix, too.
     """
     from onnx import numpy_helper
 
     graph = model.graph
     weights = {tensor.name: tensor for tensor in graph.initializer}
-    tables = {
+    matrices = {
         node.input[0]
         for node in graph.node
         if node.op_type == "Gather"
@@ -103,12 +103,12 @@ def quantize_tables(model: Any, product_levels: int, kept: Collection[str] = ())
         and len(weights[node.input[0]].dims) == 2
         and weights[node.input[0]].dims[0] >= _MIN_ROWS
     }
-    for name in sorted(tables):
-        table = numpy_helper.to_array(weights[name])
+    for name in sorted(matrices):
+        matrix = numpy_helper.to_array(weights[name])
         is_looked_up_alone = all(node.op_type == "Gather" for node in _readers(graph, name))
         levels = np.float32(127 if is_looked_up_alone else product_levels)
-        scales = np.maximum(np.abs(table).max(axis=1, keepdims=True), 1e-12) / levels
-        rows = np.rint(table / scales).astype(np.int8)
+        scales = np.maximum(np.abs(matrix).max(axis=1, keepdims=True), 1e-12) / levels
+        rows = np.rint(matrix / scales).astype(np.int8)
         graph.initializer.append(numpy_helper.from_array(rows, f"{name}.int8"))
         graph.initializer.append(numpy_helper.from_array(scales, f"{name}.scale"))
         if all(_replace(graph, node, name) for node in _readers(graph, name)):
@@ -120,7 +120,7 @@ def _readers(graph: Any, name: str) -> list[Any]:
 
 
 def _replace(graph: Any, node: Any, name: str) -> bool:
-    """Whether a node that reads the table now reads the int8 one."""
+    """Whether a node that reads the matrix now reads the int8 one."""
     from onnx import TensorProto, helper
 
     rows, scales, out = f"{name}.int8", f"{name}.scale", node.output[0]

@@ -17,7 +17,7 @@ from benchmarks.noise.robustness import Condition
 from benchmarks.noise.tables import read_csv
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.results.table import Part, Record, Table, add_parts, markdown_parts
+from benchmarks.results.table import Part, Table, add_parts, markdown_parts
 from benchmarks.statistics.comparison import ALPHA
 from electrify.config.fields import PROBE_SUITES
 from electrify.page.page import Page
@@ -142,18 +142,7 @@ def _parts(encoder: Noise) -> Iterator[Part]:
         yield _TEXTS["robustness"].format(rows=own[0].num_rows, seeds=own[0].seeds, alpha=ALPHA)
         yield partial(_plot_drops, own)
         yield drop_table(encoder, "Drops beside those of the baselines, in points")
-        rows = [_condition_row(condition) for condition in encoder.conditions]
-        yield _folded("Robustness: all figures", [Table.of(rows)])
-        kinds = [KINDS[name] for name in dict.fromkeys(condition.kind for condition in own)]
-        rows = [
-            {
-                "kind": kind.name,
-                "what changes": kind.places,
-                "why the label should stay": kind.keeps_label,
-            }
-            for kind in kinds
-        ]
-        yield _folded("Robustness: the kinds", [Table.of(rows)])
+        yield partial(_add_kinds, own)
     if gaps := encoder.own_gaps:
         yield _TEXTS["fairness"].format(tests=len(gaps), alpha=ALPHA)
         rows = [
@@ -164,21 +153,15 @@ def _parts(encoder: Noise) -> Iterator[Part]:
         yield Table.of(rows, "What each measure says")
         shown = [gap for gap in gaps if gap.is_found]
         yield gap_table(shown, "Gaps that are shown") if shown else _TEXTS["no_gap"]
-        by_measure = [
-            gap_table([gap for gap in encoder.gaps if gap.measure == measure], measure)
-            for measure in dict.fromkeys(gap.measure for gap in encoder.gaps)
-        ]
-        yield _folded("Fairness: all gaps", by_measure)
 
 
-def _folded(title: str, tables: Sequence[Table]) -> Part:
-    """Tables that a page alone has, folded away."""
-
-    def add(page: Page) -> None:
-        with page.fold(title):
-            add_parts(page, tables)
-
-    return add
+def _add_kinds(own: Sequence[Condition], page: Page) -> None:
+    kinds = [KINDS[name] for name in dict.fromkeys(condition.kind for condition in own)]
+    with page.fold("Robustness: the kinds"):
+        page.table(
+            ["kind", "what changes", "why the label should stay"],
+            [(kind.name, kind.places, kind.keeps_label) for kind in kinds],
+        )
 
 
 def _plot_drops(own: Sequence[Condition], page: Page) -> None:
@@ -191,22 +174,6 @@ def _plot_drops(own: Sequence[Condition], page: Page) -> None:
         clean = f"({of_task[0].metric}, clean {100 * of_task[0].clean:.1f})"
         title = f"{task}: drop by strength {clean}"
         page.line_plot(title, series, "chance of each place to change", "drop in points")
-
-
-def _condition_row(c: Condition) -> Record:
-    return {
-        "task": c.task,
-        "encoder": BASELINES.get(c.encoder, "encoder"),
-        "kind": c.kind,
-        "strength": f"{c.strength:g}",
-        "changed rows %": f"{100 * c.changed_fraction:.0f}",
-        "clean": f"{100 * c.clean:.2f}",
-        "perturbed": f"{100 * c.perturbed:.2f}",
-        "drop": _drop(c),
-        "p": f"{c.p_corrected:.3f}",
-        "flips %": _interval(c.flips, c.flips_low, c.flips_high),
-        "seeds": c.seeds,
-    }
 
 
 def drop_table(encoder: Noise, caption: str = "") -> Table:

@@ -244,8 +244,14 @@ class Summary:
             yield f"Degenerate fine-tunings: {'; '.join(degenerate)}."
         if doubts := [f"{s.label}: {note}" for s in scores for note in notes(s)]:
             yield f"{'; '.join(doubts)}."
-        if lost := " ".join(self._lost_sentences()):
-            yield lost
+        labelled = zip(self.compared, labels_of(self.compared), strict=True)
+        against = [(f"{label} (against {a.baseline})", a) for a, label in labelled]
+        if worse := [
+            text
+            for text, a in against
+            if a.comparison.outcome == "worse" and a.baseline in BASELINES.values()
+        ]:
+            yield f"Worse than a baseline on {'; '.join(worse)}."
         if alarms := [text for run in self.runs for text in stages.open_alarms(run)]:
             yield f"Alarms of the pretraining: {'; '.join(alarms)}."
         if touched := [score.label for score in scores if self._is_touched(score)]:
@@ -268,21 +274,6 @@ class Summary:
             if task.task == score.first.task
             for split in task.splits
         )
-
-    def _lost_sentences(self) -> Iterator[str]:
-        """The tasks on which an encoder is worse than a baseline, and where this is undecided."""
-        of_baselines = [a for a in self.compared if a.baseline in BASELINES.values()]
-        for outcome, text in (
-            ("worse", "Worse than a baseline"),
-            ("cannot tell apart", "Better or worse than a baseline: not decided"),
-        ):
-            lost: dict[str, list[str]] = {}
-            for a, label in zip(of_baselines, labels_of(of_baselines), strict=True):
-                if a.comparison.outcome == outcome:
-                    lost.setdefault(a.baseline, []).append(label)
-            if lost:
-                parts = (f"{', '.join(tasks)} (against {name})" for name, tasks in lost.items())
-                yield f"{text} on {'; '.join(parts)}."
 
     def _plot_differences(self, page: Page) -> None:
         rows: dict[str, dict[str, tuple[float, float, float]]] = {}

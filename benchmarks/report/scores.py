@@ -409,8 +409,9 @@ def _seed_rows(score: TaskScore) -> list[dict[str, object]]:
 def _add_settings(page: Page, scores: Sequence[TaskScore]) -> None:
     """Every setting by task, and what a search chose."""
     settings = {score.label: score.first.hyper_parameters for score in scores}
-    names = dict.fromkeys(name for of_task in settings.values() for name in of_task)
-    rows = [[name, *(of.get(name) for of in settings.values())] for name in names]
+    of_tasks = settings.values()
+    names = dict.fromkeys(n for of in of_tasks for n, value in of.items() if value is not None)
+    rows = [[name, *(of.get(name) for of in of_tasks)] for name in names]
     Table(["", *settings], rows, "Settings by task").add_to(page)
     for score in scores:
         for encoder, search in {r.encoder: r.search for r in score.results if r.search}.items():

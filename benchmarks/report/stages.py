@@ -178,10 +178,8 @@ def _add_languages(page: Page, run: RunFolder) -> None:
         )
     languages = list(dict.fromkeys(n for r in run.metrics for n in r.get("languages", {})))
     for plot in (plot for plot in _TABLES["plots"] if plot.get("languages")):
-        for kind, where in (("valid", "held-out text"), ("train", "training text")):
-            curves = {n: curve(run, kind, plot["metric"], language=n) for n in languages}
-            if _add_plot(page, f"{plot['title']} by language, {where}", curves, plot):
-                break
+        curves = {n: curve(run, "valid", plot["metric"], language=n) for n in languages}
+        _add_plot(page, f"{plot['title']} by language, held-out text", curves, plot)
 
 
 def _distinct(record: Json) -> list[str]:
@@ -204,12 +202,11 @@ def _add_detection(page: Page, run: RunFolder) -> None:
     _add_plot(page, "Replaced token detection, held-out text", curves, {"label": "fraction"})
 
 
-def _add_plot(page: Page, title: str, curves: Mapping[str, Points], plot: Json) -> bool:
+def _add_plot(page: Page, title: str, curves: Mapping[str, Points], plot: Json) -> None:
     """A plot over the steps, or nothing where no curve has a point."""
     drawn = {name: points for name, points in curves.items() if points}
     if drawn:
         page.line_plot(title, drawn, "step", plot["label"], plot.get("log", False))
-    return bool(drawn)
 
 
 def add_side_by_side(page: Page, runs: Sequence[RunFolder], names: Sequence[str]) -> None:
@@ -235,7 +232,7 @@ def add_side_by_side(page: Page, runs: Sequence[RunFolder], names: Sequence[str]
 
 
 def add_corpus(page: Page, run: RunFolder) -> None:
-    """Documents and characters in and kept by language, and why documents were removed."""
+    """Documents and characters in and kept by language."""
     if missing(page, run, "clean", "The corpus"):
         return
     sums: dict[str, Counter[str]] = {}
@@ -249,12 +246,7 @@ def add_corpus(page: Page, run: RunFolder) -> None:
             for name, of in sums.items()
         ],
     )
-    removed: Counter[tuple[str, str]] = Counter()
-    for entry in run.corpus.get("removed", []):
-        removed[_words(entry["reason"]), entry["language"]] += entry["documents"]
-    rows = [(reason, language, n) for (reason, language), n in removed.most_common()]
-    Table(["reason", "language", "documents"], rows, "Removed documents").add_to(page)
-    page.paragraph("More, by source and with samples: clean/report.html.")
+    page.paragraph("What was removed and why, by source and with samples: clean/report.html.")
 
 
 def add_vocabulary(page: Page, run: RunFolder) -> None:

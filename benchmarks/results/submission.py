@@ -15,23 +15,11 @@ from benchmarks.tasks.kinds.spans import Scorer, Spans
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Line, Task
 from electrify.stage.folder import write_text
+from electrify.storage.files import read_toml
 from electrify.system.progress import log, warn
 
 FOLDER = "submission"
-# file of the leaderboard -> task, split
-GLUE_FILES: Mapping[str, tuple[str, str]] = {
-    "CoLA.tsv": ("glue-cola", "test"),
-    "SST-2.tsv": ("glue-sst2", "test"),
-    "MRPC.tsv": ("glue-mrpc", "test"),
-    "STS-B.tsv": ("glue-stsb", "test"),
-    "QQP.tsv": ("glue-qqp", "test"),
-    "MNLI-m.tsv": ("glue-mnli", "test"),
-    "MNLI-mm.tsv": ("glue-mnli", "test_mismatched"),
-    "QNLI.tsv": ("glue-qnli", "test"),
-    "RTE.tsv": ("glue-rte", "test"),
-    "WNLI.tsv": ("glue-wnli", "test"),
-    "AX.tsv": ("glue-mnli", "ax"),
-}
+_GLUE_FILES = read_toml(Path(__file__).with_suffix(".toml"))["glue"]
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the same predictions are the same bytes
 
 
@@ -91,15 +79,15 @@ def write_glue_zip(path: Path, lines: Mapping[tuple[str, str], Sequence[Line]]) 
     """The leaderboard's zip of the tasks and splits there are; says which of its files lack."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:
-        for name, key in GLUE_FILES.items():
-            if key in lines:
-                text = glue_table(TASKS[key[0]], lines[key])
+        for name, (task, split) in _GLUE_FILES.items():
+            if (task, split) in lines:
+                text = glue_table(TASKS[task], lines[task, split])
                 archive.writestr(zipfile.ZipInfo(name, _ZIP_DATE), text, zipfile.ZIP_DEFLATED)
-    if lacking := [name for name, key in GLUE_FILES.items() if key not in lines]:
+    if lacking := [name for name, key in _GLUE_FILES.items() if tuple(key) not in lines]:
         warn(
             f"{path} lacks {', '.join(lacking)}; the leaderboard wants all "
-            f"{len(GLUE_FILES)} (test files of GLUE below the data folder are predicted, and those "
-            "of the hub; AX is predicted with MNLI)"
+            f"{len(_GLUE_FILES)} (test files of GLUE below the data folder are predicted, those "
+            "of the hub too; AX is predicted with MNLI)"
         )
     return path
 

@@ -152,7 +152,6 @@ def scores_by_task(run: RunFolder) -> dict[tuple[str, str], TaskScore]:
 
 def _check_records(stage: str, results: Sequence[Result]) -> None:
     first: dict[str, Result] = {}
-    seen = set()
     for result in results:
         expected = first.setdefault(result.task, result)
         if other := differing(result, expected):
@@ -162,12 +161,6 @@ def _check_records(stage: str, results: Sequence[Result]) -> None:
                 f"{getattr(result, field)!r} cannot be averaged: evaluate again with --overwrite, "
                 "or remove the lines of one"
             )
-        if result.slot in seen:
-            raise UserError(
-                f"{stage}: two results of {result.task}, {result.role}, seed {result.seed}; "
-                "remove one of the lines"
-            )
-        seen.add(result.slot)
 
 
 def _task_score(stage: str, results: Sequence[Result], place: Path | None) -> TaskScore:

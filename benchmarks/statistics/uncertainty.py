@@ -78,7 +78,7 @@ def resample_scores(ids: str, num_examples: int, scorers: Mapping[int, Weighted]
 
 
 def _scorer(task: Task, lines: Sequence[Line]) -> Weighted:
-    """(resamples, examples) to (resamples,); nan of a failed training."""
+    """nan of a failed training."""
     if any(line["prediction"] is None for line in lines):
         return lambda counts: np.full(len(counts), math.nan)
     return task.weighted_score(lines)

@@ -366,8 +366,9 @@ def hub_rows(
         )
     where = str(folder) if folder else f"{hub.path} {hub.name or ''}".strip()
     places = {ours: (hub.path, hub.name, theirs) for ours, theirs in hub.splits.items()}
-    for ours, place in hub.elsewhere.items():
-        places[ours] = (hub.path, hub.name, ours) if folder else place
+    for ours, (other_path, other_name, theirs) in hub.elsewhere.items():
+        other = other_path, other_name or None, theirs
+        places[ours] = (hub.path, hub.name, ours) if folder else other
     sets: dict[tuple[str, str | None], Any] = {}
     rows, commits = {}, {}
     for split in (split for split in splits if split in places):

@@ -1,8 +1,8 @@
 """Rows of files: of the official ones, as their authors write them, and of the user's own.
 
 Official rows are dicts named as the hub's: lists in .json, tables in .csv and (all other names)
-tables of tabs without quoting. Nothing is normalised: a row that does not fit stops the run with
-its place. Of the user's files the encoding and what separates cells are recognised.
+tables of tabs without quoting; a row that does not fit stops the run with its place. Of the user's
+files the encoding and what separates cells are recognised.
 """
 
 import csv

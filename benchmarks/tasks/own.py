@@ -1,8 +1,7 @@
 """Tasks of the user's own: a file of texts with a label, a number, tags, spans or answers.
 
-What the user does not say is guessed from the rows; `describe` says what was guessed. Values are
-read by the rules of `rows`, or refused with their place. A record (`record_of`) holds all that was
-settled, so that predictions are scored again without the file.
+What the user does not say is guessed from the rows; `describe` says what was guessed. A record
+(`record_of`) holds all that was settled, so that predictions are scored again without the file.
 """
 
 import math
@@ -33,6 +32,7 @@ from benchmarks.tasks.task import OWN, Example, MetricFunction, Task, listed
 from electrify.config.evaluate import OwnTask
 from electrify.config.load import toml_value
 from electrify.stage.folder import digest_of
+from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError, nearest
 from electrify.system.progress import log
 
@@ -45,26 +45,7 @@ _KINDS: Mapping[Kind, tuple[type[Task], tuple[MetricFunction, ...]]] = {
     "entities": (OwnEntityTagging, (entity_micro_f1, entity_macro_f1)),
     "reading": (OwnReading, ()),  # the metrics of SQuAD's scripts
 }
-# names of columns as most files have them, in small letters; the first that is there is taken
-_LABELS = (
-    *("label", "labels", "ner_tags", "tags", "tag", "spans", "entities", "answers", "class"),
-    *("category", "target", "score", "rating", "sentiment"),
-    *("라벨", "레이블", "정답", "분류", "감정", "점수"),
-)
-_PAIRS = (
-    ("sentence1", "sentence2"),
-    ("premise", "hypothesis"),
-    ("question1", "question2"),
-    ("text1", "text2"),
-    ("text_a", "text_b"),
-    ("context", "question"),
-)
-_TEXTS = (
-    *("text", "sentence", "document", "title", "comment", "comments", "review", "content"),
-    *("body", "question", "tokens", "words", "word"),
-    *("본문", "내용", "문장", "제목", "댓글", "리뷰"),
-)
-_IDS = ("", "id", "guid", "idx", "index", "unnamed: 0")
+_COLUMNS = read_toml(Path(__file__).with_name("columns.toml"))
 _MAX_CLASSES = 20  # more different numbers than this are amounts
 _TRAIN_FRACTION = 0.8  # of the texts, where there is a training file alone
 
@@ -265,9 +246,9 @@ def _label_column(options: OwnTask, columns: Sequence[str], rows: Sequence[Row])
             )
     if options.label:
         return options.label
-    if not (found := _known(_LABELS, columns)):
+    if not (found := _known(_COLUMNS["labels"], columns)):
         texts = _text_columns(options, columns, None, None, rows)
-        found = [c for c in columns if c not in texts and c.lower() not in _IDS]
+        found = [c for c in columns if c not in texts and c.lower() not in _COLUMNS["ids"]]
     if not found:
         raise UserError(
             f"{options.train}: no column is left for the label beside {', '.join(columns)}; "
@@ -292,16 +273,16 @@ def _text_columns(
     free = [column for column in columns if column != label]
     if kind == "tagging":
         free = [c for c in free if any(isinstance(row.get(c), list) for row in rows)] or free
-    for pair in _PAIRS:
+    for pair in _COLUMNS["pairs"]:
         first, second = (_known([name], free) for name in pair)
         if first and second:
             return first[0], second[0]
-    known = _known(_TEXTS, free)
+    known = _known(_COLUMNS["texts"], free)
     if not known:
         lengths = {
             column: sum(len(v) for row in rows if isinstance(v := row.get(column), str | list))
             for column in free
-            if column.lower() not in _IDS
+            if column.lower() not in _COLUMNS["ids"]
         }
         longest = max(lengths, key=lengths.__getitem__, default="")
         known = [longest] if lengths.get(longest) else []

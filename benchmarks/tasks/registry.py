@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from benchmarks.metrics import classification, structured, tagging
 from benchmarks.tasks.kinds.classification import Classification, Regression
 from benchmarks.tasks.kinds.dialogue import DialogueStateTracking
@@ -15,7 +17,7 @@ from benchmarks.tasks.kinds.relations import RelationExtraction
 from benchmarks.tasks.kinds.spans import Spans
 from benchmarks.tasks.kinds.tagging import CharacterTagging, WordTagging
 from benchmarks.tasks.own import own_task
-from benchmarks.tasks.task import HubSource, Task
+from benchmarks.tasks.task import Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.fields import SUITE_TASKS, check_suite, check_task
 from electrify.storage.files import read_toml
@@ -31,6 +33,7 @@ KINDS: Mapping[str, type[Task]] = {
     "tagging-characters": CharacterTagging,
     "tagging-words": WordTagging,
 }
+_RECORDS = {name: TypeAdapter(kind) for name, kind in KINDS.items()}
 _METRICS = {**vars(classification), **vars(structured), **vars(tagging)}
 
 
@@ -47,19 +50,9 @@ def read_suite(path: Path) -> dict[str, Task]:
 
 
 def _task(name: str, kind: str, hub: Mapping[str, Any], **fields: Any) -> Task:
-    fields["metrics"] = [_METRICS[metric] for metric in fields.get("metrics", ())]
-    source = HubSource(**{key: _frozen(value) for key, value in hub.items()}) if hub else None
-    settings = {key: _frozen(value) for key, value in fields.items()}
-    return KINDS[kind](name=name, hub=source, **settings)
-
-
-def _frozen(value: Any) -> Any:
-    """Lists as tuples; TOML has no null, for which "" stands in a list."""
-    if isinstance(value, dict):
-        return {key: _frozen(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return tuple(None if entry == "" else entry for entry in value)
-    return value
+    metrics = [_METRICS[metric] for metric in fields.pop("metrics", ())]
+    record = {**fields, "name": name, "hub": hub or None, "metrics": metrics}
+    return _RECORDS[kind].validate_python(record)
 
 
 TASKS: Mapping[str, Task] = {

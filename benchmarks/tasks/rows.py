@@ -222,16 +222,18 @@ def spelt_answers(row: Row, place: str) -> list[tuple[str, int | None]]:
     if row.get("is_impossible") not in (None, True, False):
         said = row["is_impossible"]
         raise UserError(f"{place}: is_impossible is {said!r:.80}; write true or false")
-    entries = row["answers"] or []
+    entries = row["answers"]
     if isinstance(entries, Mapping):
         texts, starts = (list_field(entries, name, place) for name in ("text", "answer_start"))
         if len(texts) != len(starts):
             raise UserError(f"{place}: {len(texts)} answers have {len(starts)} answer_start")
         pairs = zip(texts, starts, strict=True)
         entries = [{"text": text, "answer_start": start} for text, start in pairs]
+    elif entries is not None:
+        entries = list_field(row, "answers", place)
     answers = [
         (text_field(entry, "text", place), _start(entry.get("answer_start"), place))
-        for entry in entries
+        for entry in entries or ()
     ]
     if row.get("is_impossible"):
         return []

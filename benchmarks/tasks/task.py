@@ -92,9 +92,9 @@ class HubSource:
     splits: Mapping[str, str]  # ours -> the hub's
     fields: Mapping[str, str] = field(default_factory=dict)  # ours -> the hub's, where they differ
     labels: Mapping[str, str] = field(default_factory=dict)  # the hub's -> ours, likewise
-    # splits of other configurations or data sets: ours -> path, configuration and split; in a
-    # saved folder they stand under our name
-    elsewhere: Mapping[str, tuple[str, str | None, str]] = field(default_factory=dict)
+    # splits of other configurations or data sets: ours -> path, configuration ("" for none) and
+    # split; in a saved folder they stand under our name
+    elsewhere: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,10 +1,8 @@
 """The texts of the benchmarks' evaluation rows, for the corpus stage to look for.
 
-All splits but the training one: what a model may train on later does no harm in the corpus. A text
-is every text of a row, whatever its gold value. Files are all of the official names at any depth of
-the data folder; a task that has only some of its files is dumped from those. Of a file of the
-user's, whose form nobody has said, a text may be a value of JSON or Parquet, a cell of a table, a
-line, a list of words, or a column of words with their tags (CoNLL).
+All splits but the training one, every text of a row, from all files of the official names at any
+depth of the data folder. Of a file of the user's a text may be a value of JSON or Parquet, a cell
+of a table, a line, a list of words, or a column of words with their tags (CoNLL).
 """
 
 import json

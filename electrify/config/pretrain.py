@@ -394,9 +394,7 @@ class PretrainConfig(SequenceConfig):
                 "and not the two towers of electric",
             )
         if self.updates == "decoupled" and (
-            not self.has_generator
-            or sharing == "all"
-            or self.objective in ("electra-two-stage", "electra-adversarial")
+            not self.has_generator or sharing == "all" or self.objective in _LEARNED_ONLY
         ):
             refuse(
                 "updates = 'decoupled'",

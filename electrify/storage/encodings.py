@@ -104,9 +104,7 @@ def _with_newlines(text: str) -> str:
 def guess_encoding(data: bytes, *languages: str) -> str | None:
     """The codec in which the head of a file reads best as text of a language; None if in none."""
     sample = data[:_SAMPLE_BYTES]
-    if marked := marked_encoding(sample):
-        return marked
-    if 0 in sample and (wide := _guess_wide(sample)):
+    if wide := marked_encoding(sample) or _guess_wide(sample):
         return wide
     if not sample.isascii() and _decoded(sample, "utf-8") is not None:
         return "utf-8"
@@ -124,9 +122,7 @@ def guess_any_encoding(data: bytes) -> str:
 
     Where some lines are UTF-8, the codec of the others.
     """
-    if marked := marked_encoding(data):
-        return marked
-    if 0 in data[:_SAMPLE_BYTES] and (wide := _guess_wide(data[:_SAMPLE_BYTES])):
+    if wide := marked_encoding(data) or _guess_wide(data[:_SAMPLE_BYTES]):
         return wide
     if _decoded(data, "utf-8") is not None:
         return "utf-8"
@@ -143,19 +139,22 @@ def guess_any_encoding(data: bytes) -> str:
 
 def _guess_wide(sample: bytes) -> str | None:
     """UTF-16 without its mark: blanks and line ends have a zero byte, which no other text has."""
-    best, chosen = 0, None
-    for encoding in ("utf-16-le", "utf-16-be"):
+    if 0 not in sample:
+        return None
+    is_utf8 = _decoded(sample, "utf-8") is not None
+
+    def num_ascii(encoding: str) -> int:
+        """0 where the sample is not text in this encoding."""
         text = _decoded(sample, encoding) or ""
         shown = sum(character.isprintable() or character.isspace() for character in text)
-        num_ascii = sum(map(str.isascii, text))
-        if num_ascii > best and shown > 0.9 * len(text):
-            best, chosen = num_ascii, encoding
-            # Cyrillic and others in UTF-16 read as UTF-8, too; UTF-8 with a stray zero byte reads
-            # as Han characters of many blocks
-            blocks = {ord(character) >> 8 for character in text}
-            if _decoded(sample, "utf-8") is not None and len(blocks) > 8:
-                best, chosen = 0, None
-    return chosen
+        # Cyrillic and others in UTF-16 read as UTF-8, too; UTF-8 with a stray zero byte reads as
+        # Han characters of many blocks
+        blocks = {ord(character) >> 8 for character in text}
+        is_text = shown > 0.9 * len(text) and not (is_utf8 and len(blocks) > 8)
+        return sum(map(str.isascii, text)) if is_text else 0
+
+    best = max(("utf-16-le", "utf-16-be"), key=num_ascii)
+    return best if num_ascii(best) else None
 
 
 def _decoded(sample: bytes, encoding: str) -> str | None:

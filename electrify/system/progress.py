@@ -81,7 +81,7 @@ class Progress:
     """
 
     def __init__(self, label: str, total: int | None, unit: str, initial: int = 0) -> None:
-        self.done, self.initial = initial, initial
+        self.done = self._initial = initial
         on_terminal = sys.stderr.isatty()
         self._file = None if on_terminal else _LogFile()
         line = "{desc}: {n:,.0f}{unit}, {rate_fmt}{postfix}"
@@ -117,7 +117,7 @@ class Progress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._file and is_main_process() and kind is None and self.done > self.initial:
+        if self._file and is_main_process() and kind is None and self.done > self._initial:
             self._file.write(str(self._bar))
         self._bar.close()
 

@@ -1,7 +1,7 @@
 """The raw files of a corpus: what the sources name, in a fixed order, dealt out as work."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -57,13 +57,20 @@ def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
     folder = str(Path.cwd())
     files: list[InputFile] = []
     for source_index, source in enumerate(sources):
-        parts = list(_files_of(source, source_index))
+        where = _where(source, source_index)
+        if source.kind == "huggingface":
+            parts = hub_files(source, where)
+        else:
+            whole = [InputFile(p, n, 0, 0, file_bytes=n) for p, n in _readable_files(source, where)]
+            parts = [part for file in whole for part in split_file(file, source)]
         if len(parts) >= 1 << FILE_BITS:
             raise UserError(
-                f"{_where(source, source_index)} has {len(parts):,} files or parts; at most "
-                f"{1 << FILE_BITS:,}"
+                f"{where} has {len(parts):,} files or parts; at most {1 << FILE_BITS:,}"
             )
-        files += [replace(f, file_index=index, folder=folder) for index, f in enumerate(parts)]
+        files += [
+            replace(part, source_index=source_index, file_index=index, folder=folder)
+            for index, part in enumerate(parts)
+        ]
     return files
 
 
@@ -111,17 +118,6 @@ def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:
         for (path, _, _), mark in zip(marks, threads.map(digest, marks), strict=True):
             digests.setdefault(path, set()).add(mark)
     return {p: digest_of(sorted(of)) if len(of) > 1 else of.pop() for p, of in digests.items()}
-
-
-def _files_of(source: Source, source_index: int) -> Iterator[InputFile]:
-    where = _where(source, source_index)
-    if source.kind == "huggingface":
-        for file in hub_files(source, where):
-            yield replace(file, source_index=source_index)
-        return
-    for path, num_bytes in _readable_files(source, where):
-        file = InputFile(path, num_bytes, source_index, 0, file_bytes=num_bytes)
-        yield from split_file(file, source)
 
 
 def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:

@@ -104,13 +104,10 @@ def _refuse_other_kinds(
         if isinstance(item, Fault):
             first = first or item
             reasons[item.reason] += 1
-            if item.reason == _UNREADABLE:
-                is_refused = True
-                if num_rows == 1:
+            if item.reason == _UNREADABLE or source.document == "file":
+                is_refused = True  # of many small files a few may be bad
+                if num_rows == 1 or item.reason != _UNREADABLE:
                     item = replace(item, detail=item.detail + _looks(file, source))
-            elif source.document == "file":  # of many small files a few may be bad
-                is_refused = True
-                item = replace(item, detail=item.detail + _looks(file, source))
             elif num_rows >= _HEAD_ROWS and not is_checked:
                 is_checked = True
                 if is_refused := _is_other_kind(reasons, num_rows):

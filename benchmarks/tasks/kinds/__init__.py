@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.tasks.task import Features
+from benchmarks.tasks.task import Example, Features
 
 IGNORED_LABEL = -100  # of padding, which has no part in the loss
 
@@ -71,7 +71,7 @@ def _continues(character: str) -> bool:
 
 
 def encode_rows(
-    texts: Sequence[tuple[str, ...]],
+    examples: Sequence[Example],
     labels: Mapping[str, Sequence[Any]],
     tokenizer: Any,
     max_length: int,
@@ -79,7 +79,7 @@ def encode_rows(
 ) -> Features:
     """Features of one row an example; with both orders row i + n is example i the other way round.
     `labels` holds a value an example, which both rows get."""
-    num_orders = 2 if both_orders else 1
+    texts, num_orders = [example.texts for example in examples], 2 if both_orders else 1
     rows = [*texts, *(pair[::-1] for pair in texts)] if both_orders else texts
     encoded = encode_texts(rows, tokenizer, max_length)
     return replace(

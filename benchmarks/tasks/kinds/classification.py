@@ -47,8 +47,8 @@ class Classification(Task):
         self, examples: Sequence[LabelExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
         labels = {"labels": [example.label for example in examples]}
-        texts = [example.texts for example in examples]
-        return encode_rows(texts, labels, tokenizer, max_length, train and self.train_both_orders)
+        both_orders = train and self.train_both_orders
+        return encode_rows(examples, labels, tokenizer, max_length, both_orders)
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`labels` (B,); `IGNORED_LABEL` where there is none."""
@@ -151,8 +151,8 @@ class Regression(Task):
     ) -> Features:
         low, high = self.value_range
         values = [math.nan if e.value is None else (e.value - low) / (high - low) for e in examples]
-        texts, both = [e.texts for e in examples], train and self.train_both_orders
-        return encode_rows(texts, {"values": values}, tokenizer, max_length, both)
+        both_orders = train and self.train_both_orders
+        return encode_rows(examples, {"values": values}, tokenizer, max_length, both_orders)
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`values` (B,), scaled; nan where there is none."""

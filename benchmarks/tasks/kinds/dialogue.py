@@ -20,19 +20,8 @@ from electrify.system.outcome import UserError
 
 GATES = ("none", "dontcare", "ptr", "yes", "no")
 GENERATED = GATES.index("ptr")
-# `clean_up_tokenization` of transformers 3.5.1, in its order
-_CLEAN_UP = (
-    (" .", "."),
-    (" ?", "?"),
-    (" !", "!"),
-    (" ,", ","),
-    (" ' ", "'"),
-    (" n't", "n't"),
-    (" 'm", "'m"),
-    (" 's", "'s"),
-    (" 've", "'ve"),
-    (" 're", "'re"),
-)
+# `clean_up_tokenization` of transformers 3.5.1, in its order: these lose their blanks
+_CLEAN_UP = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 NONE = "none"  # the gate of a slot without value; learnt as its value as well
 
 
@@ -74,8 +63,8 @@ def value_text(ids: Sequence[int], tokenizer: Any) -> str:
     if prefix is None:
         return str(tokenizer.decode(list(ids), skip_special_tokens=True)).strip()
     text = " ".join(tokenizer.convert_ids_to_tokens(list(ids))).replace(f" {prefix}", "").strip()
-    for old, new in _CLEAN_UP:
-        text = text.replace(old, new)
+    for spaced in _CLEAN_UP:
+        text = text.replace(spaced, spaced.strip())
     return text.replace(" : ", ":").replace(" , ", ", ").replace(prefix, "")
 
 

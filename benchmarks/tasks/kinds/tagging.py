@@ -1,17 +1,15 @@
 """One label a word, or one a character.
 
-By words, as the NER of Naver and KoELECTRA have it (finetune/processor/ner.py): every word is cut
-into pieces by itself, its first piece learns and predicts the label. A word that the maximum length
-cuts off, or that has no pieces, counts as predicted "O"; that code does not score the first and
-reads the second as [UNK].
+By words, as the NER of Naver and KoELECTRA have it (finetune/processor/ner.py): the first piece of
+a word learns and predicts its label. A word that the maximum length cuts off, or that has no
+pieces, counts as predicted "O"; that code does not score the first and reads the second as [UNK].
 
 By characters, as KLUE-NER has it; `benchmarks.metrics.tagging` has the rules. A line holds the
-labels of characters by the tokenizer's offsets, and beside them those by the official alignment
-wherever that one differs: beside [UNK]s, and where characters are cut off. The official metrics are
-made of the latter, corrected ones of the former. The official code fills every row up to the
-maximum length and frames a sentence by the labels of the first and of the last padded position,
-which nothing was learnt at. So that row has its last [PAD] here too, at its official position; it
-attends to the sentence alone and the others are not needed for it.
+labels of characters by the tokenizer's offsets, for the corrected metrics, and those by the
+official alignment, for the official ones, where they differ: beside [UNK]s, and where characters
+are cut off. The official code fills every row up to the maximum length and frames a sentence by
+the labels of the first and of the last padded position. So a row has its last [PAD] here too, at
+its official position; it attends to the sentence alone, and the other [PAD]s are not needed for it.
 """
 
 import math
@@ -285,7 +283,7 @@ class CharacterTagging(Tagging):
             official = None if words is None else self._official(example, pieces, words)
             if official is not None:
                 gold, predicted = official
-                if [gold, predicted] != [chain.tolist() for chain in self.sides([line])]:
+                if [gold, predicted] != [chain.tolist() for chain in self.sides([line])[:2]]:
                     sides = {"gold": self._names(gold), "prediction": self._names(predicted)}
                     line["official"] = sides
             lines.append(line)
@@ -306,8 +304,9 @@ class CharacterTagging(Tagging):
             return None
         return gold, predicted
 
-    def sides(self, lines: Sequence[Line]) -> tuple[Positions, Positions]:
-        """Gold and predicted label ids as they are scored, all sentences behind one another."""
+    def sides(self, lines: Sequence[Line]) -> tuple[Any, ...]:
+        """Gold and predicted label ids as they are scored, all sentences behind one another; the
+        names."""
         chains: dict[str, list[Positions]] = {"gold": [], "prediction": []}
         for line in lines:
             for side, chain in chains.items():
@@ -318,7 +317,7 @@ class CharacterTagging(Tagging):
                 first, last = self.ids_of(frame)
                 chain.append(framed(self.ids_of(line[side]), line["text"], first, last))
         gold, predicted = (np.concatenate([self.ids_of([]), *c]) for c in chains.values())
-        return gold, predicted
+        return gold, predicted, self.labels
 
     def score(self, lines: Sequence[Line]) -> dict[str, float]:
         """The task's metrics by the official alignment, and corrected ones by the offsets, where
@@ -338,7 +337,7 @@ class CharacterTagging(Tagging):
 
 class OwnEntityTagging(CharacterTagging):
     row_name = "row"
-    rows, texts = Task.rows, Task.texts
+    rows, texts, score = Task.rows, Task.texts, Task.score
 
     def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
         (text,) = self.texts(row, place)
@@ -358,12 +357,6 @@ class OwnEntityTagging(CharacterTagging):
 
     def _official(self, *_: Any) -> None:
         """The tokenizer's offsets alone say which characters a piece stands for."""
-
-    def score(self, lines: Sequence[Line]) -> dict[str, float]:
-        """The task's metrics over the labels of all characters but blanks."""
-        gold, predicted = self.sides(lines)
-        scores = {m.__name__: m(gold, predicted, self.labels) for m in self.metrics}
-        return scores if lines else dict.fromkeys(scores, math.nan)
 
 
 def _append_padding(encoded: Features, tokenizer: Any, max_length: int) -> list[int]:

@@ -27,23 +27,21 @@ TEXTS = ["국회 증시 새", "오늘 내일 여행, 축구", "큰"]
 LONG = " ".join(["오늘 국회 큰 반도체 축구 내일 여행"] * 15)  # of 105 pieces, a window has 30
 
 
-def test_the_discriminators_logits(reader: Reader, model_folder: Path):
-    model = ElectraForPreTraining.from_pretrained(model_folder).eval()
-    cut = reader.cut(TEXTS)
-    for text, logits in zip(cut, reader.replaced_logits([t.ids for t in cut]), strict=True):
-        with torch.no_grad():
-            expected = model(**reader.source.tokenizer(text.text, return_tensors="pt")).logits[0]
-        np.testing.assert_allclose(logits, expected[1:-1].numpy(), atol=1e-5)
-
-
-def test_the_logits_of_a_modern_discriminator(modern_folder: Path):
-    reader = open_reader(str(modern_folder))
-    model = ModernBertForTokenClassification.from_pretrained(modern_folder).eval()
+@pytest.mark.parametrize(
+    ("kind", "folder"),
+    [
+        (ElectraForPreTraining, "model_folder"),
+        (ModernBertForTokenClassification, "modern_folder"),
+    ],
+)
+def test_the_discriminators_logits(kind, folder: str, request: pytest.FixtureRequest):
+    path = request.getfixturevalue(folder)
+    reader, model = open_reader(str(path)), kind.from_pretrained(path).eval()
     cut = reader.cut(TEXTS)
     for text, logits in zip(cut, reader.replaced_logits([t.ids for t in cut]), strict=True):
         ids = reader.source.tokenizer(text.text, return_tensors="pt")["input_ids"]
         with torch.no_grad():
-            expected = model(input_ids=ids).logits[0, 1:-1, 0]
+            expected = model(input_ids=ids).logits.reshape(-1)[1:-1]
         np.testing.assert_allclose(logits, expected.numpy(), atol=1e-5)
 
 

@@ -1,6 +1,7 @@
 """Scores without the rows that stand in a run's documents, and what the report says of them."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,8 @@ def test_the_report_and_the_card_show_them(run):
     (row,) = leakage_rows(read_run(run))
     assert list(row.values())[:3] == ["klue-ynat", "60", "12"]
     assert row["without the touched ones"] == percent(without.value)
+    other = shutil.copytree(run, run.with_name("other"))  # whose scores are equal
+    assert "klue-ynat" in text_of(report([run, other]).read_text(encoding="utf-8"))
 
 
 def test_items_are_the_reported_rows_with_the_ids_of_predictions(make_config, tmp_path):

@@ -76,10 +76,7 @@ def test_both_suites_from_the_command_to_the_page(evaluated, ynat_folder, tmp_pa
     assert "does not show" in page
 
 
-SENTENCES = [
-    Sentence(0, 0, 0, "친구 여자도 안 온다", 3, 5),
-    Sentence(0, 0, 0, "남자 간다", 0, 2),
-]
+SENTENCES = [Sentence(0, 0, 0, "친구 여자도 안 온다", 3, 5), Sentence(0, 0, 0, "남자 간다", 0, 2)]
 
 
 def test_words_are_scored_as_row_by_row(networks_folder):

@@ -35,8 +35,7 @@ def result(value: float, seed: int = 0, **changes: Any) -> Result:
 
 
 def make_run(
-    own: list[Result] | None = None,
-    checkpoints: dict[int, list[Result]] | None = None,
+    own: list[Result] | None = None, checkpoints: dict[int, list[Result]] | None = None
 ) -> RunFolder:
     metrics = tuple(
         {"kind": "train", "step": step, "tokens": 1000 * step, "flops_paper": 1e9 * step}

@@ -2,15 +2,21 @@ import json
 import math
 import shutil
 import statistics
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from scipy import stats
 
-from benchmarks.report.report import report
+from benchmarks.report.report import Summary, report
+from benchmarks.report.scores import Encoder
 from benchmarks.report.stages import config_toml
-from benchmarks.results.run_folder import read_run
+from benchmarks.results.results import BASELINES
+from benchmarks.results.run_folder import RunFolder, read_run
+from benchmarks.statistics.comparison import Against, Comparison
+from benchmarks.statistics.scores import TaskScore, task_scores
+from benchmarks.statistics.uncertainty import Estimate
 from electrify.config.load import load_config, parse_config
 from electrify.config.run import RunConfig
 from electrify.stage.folder import (
@@ -287,3 +293,50 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path, run):
     with pytest.raises(ValueError, match="file is a file; give a folder"):
         report([run], tmp_path / "file")
     assert not list(tmp_path.rglob("report.md"))
+
+
+OUTCOMES = {
+    "a": "better",
+    "b": "better",
+    "c": "cannot tell apart",
+    "d": "worse",
+    "e": "not comparable",
+}
+
+
+@pytest.fixture
+def five_tasks(tmp_path) -> RunFolder:
+    """Five tasks with three seeds, the encoder and both floors; nothing of its pretraining."""
+    records = [
+        make_result(task=task, role=role, seed=seed, value=0.5 + seed / 100)
+        for task in OUTCOMES
+        for role in ("pretrained", *BASELINES)
+        for seed in range(3)
+    ]
+    lines = "".join(record.model_dump_json() + "\n" for record in records)
+    (tmp_path / "evaluate.partial").mkdir()
+    write_text(tmp_path / "evaluate.partial" / "results.jsonl", lines)
+    return replace(read_run(tmp_path), unfinished=())
+
+
+def compared_of(scores: list[TaskScore]) -> list[Against]:
+    return [
+        Against(score, "", floor, Comparison(OUTCOMES[score.first.task], "", Estimate(0.1), 0.04))
+        for floor in BASELINES.values()
+        for score in scores
+    ]
+
+
+def test_undecided_is_neither_better_nor_worse_and_nothing_is_advised(five_tasks):
+    scores = task_scores("evaluate", five_tasks.evaluations["evaluate"])
+    encoder = Encoder("ours", {score.first.task: score for score in scores})
+    summary = Summary([five_tasks], ["ours"], [encoder], compared_of(scores))
+    [sentence] = summary.verdicts()
+    for floor in BASELINES.values():
+        # what cannot be compared is not counted
+        assert f"than {floor} on 2 of 4 (worse on 1, undecided on 1)" in sentence
+    figures = {label: value for value, label in summary.key_figures()}
+    assert next(v for k, v in figures.items() if "undecided" in k) == "2 / 1 / 1"
+    [warning] = summary.warnings()
+    tasks = "; ".join(f"d (against {floor})" for floor in BASELINES.values())
+    assert warning == f"Worse than a baseline on {tasks}."

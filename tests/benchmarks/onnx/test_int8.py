@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.onnx.export import Exported, predict
-from benchmarks.onnx.int8 import VARIANTS, error, modules, quantize, quantize_tables
+from benchmarks.onnx.int8 import VARIANTS, error, modules, quantize, quantize_embeddings
 
 ROWS = [
     {
@@ -69,7 +69,7 @@ def tied() -> tuple[Any, np.ndarray]:
 @pytest.mark.parametrize("levels", [63, 127])
 def test_a_row_keeps_its_digits_beside_a_larger_one(levels: int) -> None:
     model, table = tied()
-    quantize_tables(model, levels)
+    quantize_embeddings(model, levels)
     assert [(of.name, of.data_type) for of in model.graph.initializer] == [
         ("table.int8", TensorProto.INT8),
         ("table.scale", TensorProto.FLOAT),
