@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from electrify.system.bundled import find_bundled
 from electrify.system.progress import log
 
 if TYPE_CHECKING:
@@ -117,6 +118,23 @@ def report(config: "RunConfig") -> Path:
     page = report([folder], None, local_folders(options.data_dirs, options.own_tasks))
     push_report(folder)
     return page
+
+
+def inspect(
+    model: str,
+    texts: Sequence[str],
+    *,
+    generator: str | None = None,
+    threshold: float | None = None,
+    false_alarms: float = 0.05,
+    attributions: bool = True,
+) -> list[dict[str, object]]:
+    """Which words of each text a discriminator (folder or hub name) flags as replaced, and why."""
+    from benchmarks.analysis.inspect import as_record, findings
+
+    path = find_bundled(model)
+    found = findings(path, texts, generator, threshold, None, false_alarms, attributions)
+    return [as_record(finding) for finding in found]
 
 
 def _clean(config: "RunConfig", beam_options: Sequence[str], overwrite: bool) -> None:

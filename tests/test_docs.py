@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
+import electrify
 from benchmarks.ablate.grid import load_grid
 from electrify.cli import app, main
 from electrify.config.load import load_config
@@ -159,12 +160,22 @@ def test_the_python_examples_name_real_classes():
     import transformers
 
     blocks = [block for name, kind, block in BLOCKS if kind == "python"]
-    assert len(blocks) == 3
+    assert len(blocks) == 6
     for block in blocks:
         compile(block, "docs", "exec")
-        names = re.search(r"from transformers import (.*)", block)
+        names = re.search(r"from (transformers|electrify) import (.*)", block)
         assert names
-        assert all(hasattr(transformers, name.strip()) for name in names.group(1).split(","))
+        package = {"transformers": transformers, "electrify": electrify}[names.group(1)]
+        assert all(callable(getattr(package, name.strip())) for name in names.group(2).split(","))
+
+
+def test_each_function_of_the_package_is_in_the_docs():
+    page = Path("docs/python.md").read_text(encoding="utf-8")
+    for name in electrify.__all__:
+        assert callable(getattr(electrify, name))
+        assert f"`{name}" in page or f" {name}" in page, name
+    with pytest.raises(AttributeError, match="has no attribute 'cleen'"):
+        electrify.cleen  # noqa: B018
 
 
 def test_options_named_in_the_text_are_in_a_command_or_known():

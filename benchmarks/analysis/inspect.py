@@ -298,30 +298,45 @@ def inspect(
 
     `texts` are texts, or an open file with one in each line, in any encoding.
     """
-    reader = open_discriminator(path, generator)
-    if reader.generator is None:
-        log(f"no generator beside {path}, so no proposals: name one with --generator")
-    choose = threshold_chooser(reader, threshold, clean, false_alarms)
     page = Page("Replaced words", f"as {path} sees them")
     page.paragraph(_TEXTS["inspect"])
     if has_attributions:
         page.paragraph(_TEXTS["attributions"])
+    found = findings(path, texts, generator, threshold, clean, false_alarms, has_attributions)
+    for finding in found:
+        line = json.dumps(as_record(finding), ensure_ascii=False) if as_json else _as_text(finding)
+        print(line, flush=True)
+        _add_finding(page, finding)
+    if html:
+        Path(html).parent.mkdir(parents=True, exist_ok=True)
+        page.write(Path(html))
+        log(f"inspect: {html}")
+
+
+def findings(
+    path: str,
+    texts: Iterable[str],
+    generator: str | None = None,
+    threshold: float | None = None,
+    clean: str | None = None,
+    false_alarms: float = FALSE_ALARMS,
+    has_attributions: bool = True,
+) -> Iterator[Finding]:
+    """What the discriminator at `path` thinks of each text; `UserError` if there is none."""
+    reader = open_discriminator(path, generator)
+    if reader.generator is None:
+        log(f"no generator beside {path}, so no proposals: name one with --generator")
+    choose = threshold_chooser(reader, threshold, clean, false_alarms)
     num_texts, is_known = 0, True
     for text in filter(str.strip, _lines(texts)):
         finding = examine(reader, text, choose(text), has_attributions)
         if is_known:  # one warning is enough
             known = coverage_of([finding.reading.text.ids], reader.source.tokenizer)
-            what = f"{path} reads {text!r}"
-            is_known = not warn_of_unknown(known, what)
-        print(_as_json(finding) if as_json else _as_text(finding), flush=True)
-        _add_finding(page, finding)
+            is_known = not warn_of_unknown(known, f"{path} reads {text!r}")
+        yield finding
         num_texts += 1
     if not num_texts:
         raise UserError('no text to inspect; give one: electrify inspect MODEL "A sentence."')
-    if html:
-        Path(html).parent.mkdir(parents=True, exist_ok=True)
-        page.write(Path(html))
-        log(f"inspect: {html}")
 
 
 def open_discriminator(path: str, generator: str | None) -> Reader:
@@ -383,8 +398,8 @@ def _as_text(finding: Finding) -> str:
     return "\n".join([*lines, ""])
 
 
-def _as_json(finding: Finding) -> str:
-    """The same as a line of JSON; `rests_on`: a word's number and its part of the logit."""
+def as_record(finding: Finding) -> dict[str, object]:
+    """The same for programs; `rests_on`: a word's number and its part of the logit."""
     reading = finding.reading
     pieces = [[token, round(probability, 4)] for token, probability in reading.pieces]
     words = []
@@ -409,8 +424,8 @@ def _as_json(finding: Finding) -> str:
             record["logit_difference"] = round(attribution.difference, 4)
             record["completeness_error"] = attribution.completeness_error
         words.append(record)
-    whole = {"text": reading.text.text, "threshold": finding.threshold.probability}
-    return json.dumps({**whole, "words": words}, ensure_ascii=False)
+    threshold = finding.threshold.probability
+    return {"text": reading.text.text, "threshold": threshold, "words": words}
 
 
 def _add_finding(page: Page, finding: Finding) -> None:
