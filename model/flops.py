@@ -306,25 +306,24 @@ def _describe_steps(config: PretrainConfig, phases: tuple[Phase, ...]) -> list[s
     return lines
 
 
+# bytes for each number that backward keeps in bf16, and in fp32: those with which a step of sizes
+# small and base has the peak that torch's allocator shows on an emulated H100 and T4
+_KEPT_BYTES, _KEPT_BYTES_MODERN, _KEPT_BYTES_FP32 = 1.5, 2.0, 2.5
+
+
 def _memory_gib(config: RunConfig) -> float:
-    """16 bytes a parameter, and in fp32 what backward keeps: about 16 H + 3 I a layer and token,
-    and logits over the vocabulary at the masked positions."""
+    """16 bytes a parameter, and what backward keeps: about 16 H + 3 I numbers a layer and token."""
     pretrain, vocab = config.pretrain, config.vocab.size
     kept = 0
     for size in network_shapes(pretrain, vocab):
         if size is not None:
             per_layer = 16 * size.hidden_size + 3 * size.intermediate_size
             kept += size.num_towers * size.num_hidden_layers * per_layer + 6 * size.embedding_size
-    logits = 3 * vocab * (pretrain.has_generator + pretrain.has_language_head)
-    activations = max(
-        phase.micro_batch_size
-        * (
-            phase.sequence_length * kept
-            + phase.options(pretrain).num_masked(phase.sequence_length) * logits
-        )
-        for phase in phases_of(pretrain)
-    )
-    return (16 * parameter_counts(pretrain, vocab)["trained"] + 4 * activations) / 2**30
+    tokens = max(phase.micro_batch_size * phase.sequence_length for phase in phases_of(pretrain))
+    width = _KEPT_BYTES_MODERN if pretrain.architecture == "modern" else _KEPT_BYTES
+    if pretrain.precision == "fp32":
+        width = _KEPT_BYTES_FP32
+    return (16 * parameter_counts(pretrain, vocab)["trained"] + width * tokens * kept) / 2**30
 
 
 # Pattern of the name a device gives itself -> TFLOP/s in bf16 with fp32 sums, and in fp32, which is
