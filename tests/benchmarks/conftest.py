@@ -26,6 +26,7 @@ from benchmarks.results.predictions import plain, prediction_path, write_predict
 from benchmarks.results.results import Result
 from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
+from electrify.page.page import Page
 from tests.benchmarks.records import YNAT
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -36,8 +37,12 @@ FILLERS = ["오늘", "내일", "새", "큰", "첫", "다시"]
 @pytest.fixture(autouse=True)
 def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages have empty plots: drawing takes most of their time."""
-    for draw in ("line_svg", "scatter_svg", "bar_svg"):
-        monkeypatch.setattr(f"electrify.page.page.{draw}", lambda *_, **__: "<svg></svg>")
+
+    def empty(page: Page, title: str, *_: object, **__: object) -> None:
+        page._add("plot", title=title, svg="<svg></svg>", keys=[])
+
+    for plot in ("line_plot", "scatter_plot", "bar_plot"):
+        monkeypatch.setattr(Page, plot, empty)
 
 
 def make_result(**changes: Any) -> Result:
