@@ -13,10 +13,11 @@ from electrify.stage.folder import read_manifest
 from tests.test_docs import COMMANDS
 
 SHORT = (
-    "pretrain.num_steps=24",
-    "pretrain.warmup_steps=4",
+    "pretrain.num_steps=12",
+    "pretrain.warmup_steps=2",
     "pretrain.valid_every_steps=12",
-    "pretrain.checkpoint_every_steps=12",
+    "pretrain.num_valid_batches=2",
+    "pretrain.checkpoint_every_steps=6",
     "pretrain.log_every_steps=6",
     "evaluate.seeds=[0, 1]",
     "evaluate.num_epochs=1",
@@ -103,7 +104,7 @@ def test_model_cards_and_report_name_the_run(demo: Path):
     path = demo / "export" / "discriminator" / "README.md"
     card = path.read_text(encoding="utf-8")
     assert "sample-life" in card
-    assert "24 steps of 16 sequences, 49,152 tokens" in card
+    assert "12 steps of 16 sequences, 24,576 tokens" in card
     report = (demo / "report.md").read_text(encoding="utf-8")
     assert "random" in report
     # the share-alike licence of the shipped weights, which the sample's does not hinder

@@ -25,10 +25,11 @@ def find_bundled(name: str) -> str:
     return name
 
 
-def with_bundled(value: Any) -> Any:
-    """A value of TOML in which each text is a path that `find_bundled` finds, or stays as it is."""
-    if isinstance(value, dict):
-        return {key: with_bundled(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [with_bundled(inner) for inner in value]
+def with_bundled(value: Any, max_depth: int = 8) -> Any:
+    """A value of TOML in which each text is a path that `find_bundled` finds, or stays as it is.
+    No path of a config lies deeper than `max_depth`."""
+    if isinstance(value, dict) and max_depth:
+        return {key: with_bundled(inner, max_depth - 1) for key, inner in value.items()}
+    if isinstance(value, list) and max_depth:
+        return [with_bundled(inner, max_depth - 1) for inner in value]
     return find_bundled(value) if isinstance(value, str) else value

@@ -10,7 +10,6 @@ from string import Template
 from typing import Any
 
 from electrify.config.load import parse_config, toml_value
-from electrify.system.bundled import find_bundled
 from electrify.system.outcome import UserError
 from pipeline.init.survey import FoundSource, survey
 from pipeline.sources.looks import KIND_OF_ENDING
@@ -24,7 +23,6 @@ _FEW_DOCUMENTS = 100
 
 _TABLES = tomllib.loads(Path(__file__).with_name("networks.toml").read_text(encoding="utf-8"))
 _HEADLINES = "pipeline/sample/made-up-headlines.json"
-_SHIPPED = "model/shipped/ko-tiny/discriminator"
 
 
 def init(path: str, output: str | None) -> list[str]:
@@ -86,7 +84,7 @@ def _languages(sources: Sequence[FoundSource]) -> Counter[str]:
 
 def _network(languages: Counter[str], num_tokens: int) -> str:
     is_korean = languages["ko"] * 2 >= languages.total()
-    if is_korean and num_tokens < 20_000_000 and Path(find_bundled(_SHIPPED)).is_dir():
+    if is_korean and num_tokens < 20_000_000:
         return "shipped"
     if num_tokens < 1_000_000:
         return "scratch"

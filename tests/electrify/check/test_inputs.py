@@ -93,13 +93,12 @@ def test_every_stage_has_a_cost(config, tmp_path: Path):
 def test_a_file_of_the_working_directory_is_not_ours(tmp_path: Path):
     for name in ("model.py", "pipeline.py", "benchmarks.py"):
         (tmp_path / name).write_text("raise SystemExit('the file of the working directory')")
-    config = Path("configs/scratch.toml").absolute()
     done = subprocess.run(
-        [sys.executable, "-m", "electrify", "validate", str(config), "--set", "evaluate.tasks=[]"],
+        [sys.executable, "-m", "electrify", "validate", "configs/scratch.toml"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path.cwd()), "HOME": str(tmp_path)},
     )
     assert "of the working directory" not in done.stderr
-    assert "matches no file" in done.stderr  # of the config's sources, which are elsewhere
+    assert "configs/scratch.toml can be run" in done.stdout  # with the sample that comes with it
