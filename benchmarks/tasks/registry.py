@@ -3,6 +3,7 @@
 `electrify.config.fields` says which tasks make a suite.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,8 @@ def read_suite(path: Path) -> dict[str, Task]:
 def _task(name: str, kind: str, hub: Mapping[str, Any], **fields: Any) -> Task:
     metrics = [_METRICS[metric] for metric in fields.pop("metrics", ())]
     record = {**fields, "name": name, "hub": hub or None, "metrics": metrics}
+    for key in record.keys() - {field.name for field in dataclasses.fields(KINDS[kind])}:
+        raise UserError(f"task {name}: no field {key!r} in {KINDS[kind].__name__}")
     return _RECORDS[kind].validate_python(record)
 
 

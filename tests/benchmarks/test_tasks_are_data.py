@@ -2,7 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+
+from benchmarks.tasks import registry
 from tests.benchmarks.records import write
 
 # what learns and scores; of these the corpus stage has transformers, datasets and scipy
@@ -53,3 +57,11 @@ def test_texts_of_every_kind_of_task_are_read_without_what_learns(tmp_path):
         "print(p.stem)"
     )
     assert out.split() == [*names]
+
+
+def test_a_key_that_no_kind_of_task_has_is_an_error(tmp_path):
+    suite = Path(registry.__file__).with_name("suites") / "korean.toml"
+    wrong = suite.read_text(encoding="utf-8").replace("\nreported = ", "\nreportd = ", 1)
+    (tmp_path / "korean.toml").write_text(wrong, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"task korean-.*: no field 'reportd' in "):
+        registry.read_suite(tmp_path / "korean.toml")
