@@ -69,7 +69,9 @@ def status_of(verb: Callable[[], int], debug: bool = False) -> int:
         with handle_stop_signals(interrupt):  # a stage that saves first has a handler of its own
             status = verb()
             sys.stdout.flush()
-            return status
+            return (
+                _stopped(came) if came else status
+            )  # typer makes an interrupt a status of its own
     except Stopped as stopped:
         log(f"stopped: {stopped}; the same command resumes")
         return 128 + stopped.signal

@@ -1,6 +1,8 @@
 """The command line: errors on stderr with status 1, help, and what stops gracefully."""
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -228,3 +230,13 @@ def test_a_log_without_a_terminal_has_lines_of_progress(caplog, monkeypatch):
     assert progress.done == 100
     assert all("encode: 100/200 documents (50 %), " in line for line in caplog.messages[-2:])
     assert caplog.messages[-1].endswith("left, loss 1.5")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_in_a_verb_is_its_status(number: signal.Signals, monkeypatch):
+    def list_runs(*places: object) -> list[str]:
+        os.kill(os.getpid(), number)
+        return []
+
+    monkeypatch.setattr("electrify.check.overview.list_runs", list_runs)
+    assert main(["ls"]) == 128 + number
