@@ -8,7 +8,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from electrify.system.machine import load_warning, num_cores, unmet_requirements, versions
+from electrify.system.machine import (
+    load_warning,
+    num_cores,
+    unmet_requirements,
+    unusable_gpu,
+    versions,
+)
 
 _EXTRAS = ("pipeline", "model", "benchmarks")  # what `electrify run CONFIG` needs
 
@@ -39,17 +45,14 @@ def check_machine() -> tuple[list[str], bool]:
 
 def check_gpus() -> tuple[list[str], bool]:
     """A line for each GPU that torch sees; False if there is one that it cannot use."""
-    has_card = Path("/dev/nvidiactl").exists()
     if find_spec("torch") is None:
+        has_card = Path("/dev/nvidiactl").exists()
         return ["GPU: NVIDIA, but torch is not installed"] if has_card else [], True
     torch: Any = import_module("torch")
     if not torch.cuda.is_available():
-        if not has_card or torch.version.cuda is None:
-            return ["GPU: none that torch can use"], True
-        return [
-            f"PROBLEM: an NVIDIA GPU is here, but torch {torch.__version__} cannot use it: it "
-            f"needs a driver of CUDA {torch.version.cuda} or later (nvidia-smi prints yours)"
-        ], False
+        if problem := unusable_gpu(torch.__version__, torch.version.cuda):
+            return [f"PROBLEM: {problem}"], False
+        return ["GPU: none that torch can use"], True
     built_for = torch.cuda.get_arch_list()
     lines, is_usable = [], True
     for number in range(torch.cuda.device_count()):

@@ -332,3 +332,14 @@ def git_commit() -> str | None:
     # installed into an environment within another project's checkout, it is not of that commit
     commit = git("rev-parse", "--short=12", "HEAD") if git("ls-files", "--", __file__) else ""
     return commit + ("+" if git("status", "--porcelain") else "") if commit else None
+
+
+def unusable_gpu(torch_version: str, cuda_version: str | None) -> str | None:
+    """Why a torch that sees no GPU, built for this CUDA, cannot use the one of this machine; None
+    if there is none, or torch is built without CUDA."""
+    if cuda_version is None or not Path("/dev/nvidiactl").exists():
+        return None
+    return (
+        f"an NVIDIA GPU is here, but torch {torch_version} cannot use it: it needs a driver of "
+        f"CUDA {cuda_version} or later (nvidia-smi prints yours)"
+    )

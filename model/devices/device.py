@@ -3,14 +3,13 @@
 import os
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from pathlib import Path
 from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from electrify.config.pretrain import PretrainConfig
-from electrify.system.machine import CpuBf16, Precision, cpu_name
+from electrify.system.machine import CpuBf16, Precision, cpu_name, unusable_gpu
 from electrify.system.outcome import UserError
 from model.devices import xla
 
@@ -24,12 +23,10 @@ def resolve_device(name: str) -> torch.device:
     `UserError` where a GPU is asked for, or is there, that torch cannot use.
     """
     if name in ("auto", "cuda") and not torch.cuda.is_available():
-        if Path("/dev/nvidiactl").exists() and torch.version.cuda:
+        if problem := unusable_gpu(torch.__version__, torch.version.cuda):
             raise UserError(
-                f"this machine has an NVIDIA GPU, but torch {torch.__version__} cannot use it: it "
-                f"needs a driver of CUDA {torch.version.cuda} or later (nvidia-smi prints yours). "
-                "Update the driver, install the torch of your driver (https://pytorch.org), or "
-                'set device = "cpu"'
+                f"{problem}. Update the driver, install the torch of your driver "
+                '(https://pytorch.org), or set device = "cpu"'
             )
         if name == "cuda":
             raise UserError('device = "cuda": torch sees no CUDA device; use "auto" or "cpu"')
