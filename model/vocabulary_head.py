@@ -131,7 +131,9 @@ def _in_chunks(
             of_bias = summed if of_bias is None else of_bias.add_(summed)
     losses, hits, *sampled = (torch.cat(of) for of in zip(*figures, strict=True))
     if sampled and len(matrix) > len(table):
-        sampled[0] = sampled[0].clamp(max=len(table) - 1)  # for logits that are not finite
+        ids, *their_losses = sampled
+        # for logits that are not finite
+        sampled = [ids.clamp(max=len(table) - 1), *their_losses]
     total = (losses * rows.weights).sum()
     gradients: tuple[Tensor, ...] = ()
     if of_table is not None and of_bias is not None:

@@ -73,13 +73,18 @@ def _parser(stage: str, module: Any) -> argparse.ArgumentParser:
 def _value(kind: Any, text: str) -> Any:
     """A value of an option; argparse names the option whose value is refused."""
     if get_origin(kind) is tuple:
-        return tuple(_value(get_args(kind)[0], word) for word in text.split(","))
+        of = get_args(kind)[0]
+        return tuple(_number(of, word, 0) for word in text.split(","))
     kind = next((each for each in get_args(kind) if each is not NoneType), kind)
+    return _number(kind, text, int(kind is int))
+
+
+def _number(kind: Any, text: str, least: int) -> Any:
     try:
         value = kind(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
-    if isinstance(value, int | float) and not (value >= (kind is int) and math.isfinite(value)):
+    if isinstance(value, int | float) and not (value >= least and math.isfinite(value)):
         raise argparse.ArgumentTypeError(f"{text!r} is too small or not finite")
     return value
 

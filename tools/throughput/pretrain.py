@@ -45,9 +45,24 @@ _TINY = SIZE_PRESETS["small"] | {
 }
 # sequences a step and their length: what fits beside the peers
 _SHAPES: dict[str, dict[str, tuple[int, int]]] = {
-    "cuda": {"tiny": (4, 32), "small": (128, 128), "base": (64, 512), "large": (16, 512)},
-    "cpu": {"tiny": (4, 32), "small": (16, 128), "base": (2, 512), "large": (1, 512)},
+    "cuda": {
+        "tiny": (4, 32),
+        "small": (128, 128),
+        "base": (64, 512),
+        "large": (16, 512),
+        "modern-small": (128, 128),
+        "modern-base": (32, 1024),
+    },
+    "cpu": {
+        "tiny": (4, 32),
+        "small": (16, 128),
+        "base": (2, 512),
+        "large": (1, 512),
+        "modern-small": (16, 128),
+        "modern-base": (1, 1024),
+    },
 }
+_SizeName = Literal["tiny", "small", "base", "large", "modern-small", "modern-base"]
 _ROUNDS = {"cuda": (8, 20, 10), "cpu": (5, 2, 1)}  # rounds, steps in each, steps of warm-up
 _MEANING = """
 Medians over rounds. Text follows Zipf's law in full sequences. Times as fast: the median over
@@ -64,7 +79,7 @@ class Settings:
     peer: Annotated[bool, "measure the step of a user of transformers, too"] = False
     device: Annotated[Literal["auto", "cpu", "cuda"], "where"] = "auto"
     precision: Annotated[Literal["auto", "fp32", "bf16"], "of products"] = "auto"
-    size: Annotated[Literal["tiny", "small", "base", "large"], "tiny is of no paper"] = "small"
+    size: Annotated[_SizeName, "tiny is of no paper"] = "small"
     batch_size: Annotated[int | None, "sequences a step"] = None
     micro_batches: Annotated[int, "time ours in so many parts, too"] = 1
     rounds: Annotated[int | None, "of all systems in turn"] = None
@@ -211,6 +226,8 @@ def measure(settings: Settings) -> Report:
         keep_freed_memory()
     batch_size, length = _SHAPES[device.type][settings.size]
     batch_size, parts = settings.batch_size or batch_size, settings.micro_batches
+    if settings.peer and config.architecture == "modern":
+        raise UserError(f"--peer --size {settings.size}: transformers has no ELECTRA of that network")
     if batch_size % parts:
         raise UserError(f"--micro-batches {parts} does not divide {batch_size} sequences")
     rounds, steps, warmup = _ROUNDS[device.type]
