@@ -158,19 +158,23 @@ class Muon(AdamW):
                     rows, columns = parameter.shape
                     same.setdefault((min(rows, columns), max(rows, columns)), []).append(parameter)
             for (_, longer), parameters in same.items():
-                self._move_matrices(parameters, group, 0.2 * longer**0.5)
+                wide_first = sorted(parameters, key=_is_wide, reverse=True)
+                self._move_matrices(wide_first, group, 0.2 * longer**0.5)
 
     def _move_matrices(
         self, parameters: Sequence[nn.Parameter], group: Mapping[str, Any], size: float
     ) -> None:
-        gradients = [_wide(p.grad) for p in parameters if p.grad is not None]
-        buffers = [_wide(self.state[p]["momentum_buffer"]) for p in parameters]
+        # lists of tensors at once: a kernel for each would take longer to start than to run
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        buffers = [self.state[p]["momentum_buffer"] for p in parameters]
         torch._foreach_lerp_(buffers, gradients, 1 - _MOMENTUM)
-        updates = torch.stack(gradients).lerp(torch.stack(buffers), _MOMENTUM)
-        for parameter, update in zip(parameters, orthogonal(updates), strict=True):
-            update = update if parameter.shape[0] <= parameter.shape[1] else update.mT
-            parameter.mul_(1 - group["lr"] * group["weight_decay"])
-            parameter.sub_(update * (group["lr"] * size))
+        updates = torch._foreach_lerp(gradients, buffers, _MOMENTUM)
+        moved = orthogonal(torch.stack([_wide(of) for of in updates])).float()
+        moved *= group["lr"] * size
+        num_wide = sum(_is_wide(p) for p in parameters)
+        moves = [*moved[:num_wide], *moved[num_wide:].mT.contiguous()]
+        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        torch._foreach_sub_(parameters, moves)
 
     def _make_state(self, parameter: Tensor) -> None:
         if id(parameter) not in self._matrices:
@@ -183,8 +187,12 @@ _MOMENTUM = 0.95
 _NEWTON_SCHULZ = 3.4445, -4.7750, 2.0315  # five steps bring singular values into .7 to 1.2
 
 
+def _is_wide(matrix: Tensor) -> bool:
+    return matrix.shape[0] <= matrix.shape[1]
+
+
 def _wide(matrix: Tensor) -> Tensor:
-    return matrix if matrix.shape[0] <= matrix.shape[1] else matrix.mT
+    return matrix if _is_wide(matrix) else matrix.mT
 
 
 def orthogonal(matrices: Tensor, num_steps: int = 5) -> Tensor:

@@ -199,7 +199,10 @@ def compile_parts(model: nn.Module, backend: str = "inductor") -> Parts:
     torch._dynamo.config.recompile_limit = max(limit, _RECOMPILE_LIMIT)
     options: dict[str, Any] = {"fullgraph": True, "dynamic": False, "backend": backend}
     bare(model).compile(**options)
-    return Parts(torch.compile(mask, **options), torch.compile(add_sums_of, **options))
+    add_sums = torch.compile(add_sums_of, **options)
+    if backend == "inductor":  # else Triton takes a minute to compile a sort of its own
+        options["options"] = {"triton.persistent_reductions": False}
+    return Parts(torch.compile(mask, **options), add_sums)
 
 
 WARM_UPS = 3  # steps of a form before it is recorded: real ones, so no weight has to go back
