@@ -18,6 +18,8 @@ from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest, write_json, write_text
 from electrify.stage.plan import CARD, FINETUNING, METRICS, output_dir
+from electrify.storage.files import read_json
+from electrify.system.progress import warn
 from model.plan import phases_of
 from model.weights.names import (
     DETECTOR,
@@ -47,7 +49,10 @@ def write_cards(
     `differences` are the largest logit differences to the trained model, by network.
     """
     run = output_dir(config)
-    corpus = json.loads((run / "clean" / "report.json").read_text(encoding="utf-8"))
+    report = run / "clean" / "report.json"
+    corpus: dict[str, Any] = read_json(report) if report.exists() else {"sources": []}
+    if not corpus["sources"]:  # as where the shards came from `pretrain.inputs_dir`
+        warn(f"the cards have no table of the training text: {report} is not there")
     removed: Counter[str] = Counter()
     for row in corpus.get("removed", []):
         removed[row["reason"]] += row["documents"]

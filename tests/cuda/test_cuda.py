@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from model.devices.device import resolve_device
 from model.export import export
@@ -18,7 +19,14 @@ from model.pretrain import Trainer, pretrain
 from model.train.metrics import MetricsWindow
 from model.train.optim import make_optimizers
 from model.train.step import WARM_UPS, FastStep, Step
-from tests.model.conftest import MODERN, OBJECTIVES, make_run, random_batch, random_model
+from tests.model.conftest import (
+    MODERN,
+    NO_DROPOUT,
+    OBJECTIVES,
+    make_run,
+    random_batch,
+    random_model,
+)
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device"),
@@ -96,15 +104,30 @@ def test_a_replay_does_what_the_step_does(name: str):
     graph.assert_near(eager, 1e-3)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("name", ["electra", "modern document", "modern mlm"])
-def test_compiled_steps_do_what_those_as_written_do(name: str, precision: str):
+COMPILED = ["electra", "modern document", "modern mlm"]
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_steps_do_what_those_as_written_do(name: str):
     model = random_model(**NETWORKS[name])
-    options = {"device": "cuda", "precision": precision, "cuda_graph": "on"}
+    options = {"device": "cuda", "precision": "fp32", "cuda_graph": "on"}
     eager = Run(model, NUM_STEPS, compile="off", **options)
     fast = Run(model, NUM_STEPS, compile="on", **options)
     assert fast.step.is_compiled
-    fast.assert_near(eager, 2e-3 if precision == "fp32" else 5e-2)
+    fast.assert_near(eager, 2e-3)
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_compiled_step_in_bf16_rounds_no_worse_than_the_one_as_written(name: str):
+    """By the first step's gradients, beside those in fp32: weights this large drift apart later."""
+    model = random_model(**NETWORKS[name])
+    options = {"device": "cuda", "cuda_graph": "off"}
+    exact = Run(model, 1, compile="off", precision="fp32", **options)
+    eager = Run(model, 1, compile="off", precision="bf16", **options)
+    fast = Run(model, 1, compile="on", precision="bf16", **options)
+    assert fast.step.is_compiled
+    error = abs(eager.norms[0] - exact.norms[0]) / exact.norms[0]
+    assert fast.norms == pytest.approx(exact.norms, rel=2 * error + 0.02)
 
 
 @pytest.mark.parametrize("name", ["electra", "modern", "modern document"])
@@ -121,7 +144,7 @@ def test_the_host_waits_for_no_step(name: str):
 
 
 def test_a_stopped_run_continues_as_if_it_had_not_been(tmp_path: Path, monkeypatch):
-    options = {"device": "cuda", "compile": "off", "precision": "bf16", **MUON}
+    options = {"device": "cuda", "compile": "off", "precision": "bf16"} | NO_DROPOUT | MUON
     whole = make_run(tmp_path / "whole", **options)
     pretrain(whole)
     stopped = make_run(tmp_path / "stopped", **options)
@@ -131,15 +154,14 @@ def test_a_stopped_run_continues_as_if_it_had_not_been(tmp_path: Path, monkeypat
         save(self, *arguments, **named)
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(Trainer, "_save", saved_and_left)
-        pretrain(stopped)
+        with pytest.raises(KeyboardInterrupt):
+            pretrain(stopped)
     pretrain(stopped)
     states = []
     for config in (whole, stopped):
         export(config)
-        from safetensors.torch import load_file
-
         folder = Path(config.output_dir) / "export"
         states.append(load_file(next(iter(sorted(folder.rglob("model.safetensors"))))))
     assert states[0].keys() == states[1].keys()

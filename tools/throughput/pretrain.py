@@ -227,7 +227,7 @@ def measure(settings: Settings) -> Report:
     batch_size, length = _SHAPES[device.type][settings.size]
     batch_size, parts = settings.batch_size or batch_size, settings.micro_batches
     if settings.peer and config.architecture == "modern":
-        raise UserError(f"--peer --size {settings.size}: transformers has no ELECTRA of that network")
+        raise UserError(f"--peer --size {settings.size}: transformers has no such ELECTRA")
     if batch_size % parts:
         raise UserError(f"--micro-batches {parts} does not divide {batch_size} sequences")
     rounds, steps, warmup = _ROUNDS[device.type]

@@ -92,6 +92,15 @@ def test_cards_say_what_was_trained_on_what(tmp_path, objective):
     assert "`ElectraForPreTraining`" in texts["discriminator"]
 
 
+def test_a_run_with_the_shards_of_another_has_cards_without_the_text(tmp_path):
+    config = make_run(tmp_path / "run", PIECES, **SHORT)
+    pretrain(config)
+    export(config)
+    text = cards(config)["discriminator"]
+    assert "## Training text" not in text
+    assert "near_duplicate" not in text
+
+
 def test_scores_come_into_the_cards_of_the_export_that_has_them(tmp_path):
     phases = [{"sequence_length": 20, "steps_fraction": 0.5, "batch_size": 8}]
     config = cleaned_run(tmp_path / "run", curriculum=phases, mlm_steps_fraction=0.5)
