@@ -6,6 +6,7 @@ Heads of some files are read, evenly spread over the folder. What they hold stan
 import glob
 import itertools
 import re
+import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from electrify.storage.encodings import guess_any_encoding, marked_encoding, rea
 from electrify.storage.tables import guess_delimiter, has_cells, has_header, read_rows
 from electrify.system.outcome import UserError
 from pipeline.rules.language import main_language
+from pipeline.sources.archive import is_member, list_members, split_archive
 from pipeline.sources.files import fault_of_name
 from pipeline.sources.input_file import InputFile, open_source, packing, text_ending
 from pipeline.sources.json_file import head_values, text_path
@@ -69,9 +71,9 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
     """
     if not root.exists():
         raise UserError(f"no file or folder at {root} (relative paths start at {Path.cwd()})")
-    sizes = {root: root.stat().st_size} if root.is_file() else _files_below(root)
+    files = {root: root.stat().st_size} if root.is_file() else _files_below(root)
     found_sources: list[FoundSource] = []
-    unread: list[str] = []
+    sizes, unread = _unpacked(files)
     by_ending: dict[str, list[Path]] = {}  # with that of the packing: ".jsonl.gz"
     for path in sizes:
         packed = path.suffix if packing(path.name) else ""
@@ -79,8 +81,9 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
             unread.append(fault)
         else:
             ending = Path(path.name.removesuffix(packed)).suffix + packed
-            by_ending.setdefault(ending, []).append(path)
-    for ending, paths in by_ending.items():
+            by_ending.setdefault(f"{ending}::" if is_member(str(path)) else ending, []).append(path)
+    for group, paths in by_ending.items():
+        ending = group.removesuffix("::")  # members of archives are sources of their own
         if text_ending(str(paths[0])) in KIND_OF_ENDING:
             sources, reasons = _sources_of(root, ending, {path: sizes[path] for path in paths})
             found_sources += sources
@@ -91,6 +94,23 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
             )
             unread.append(f"{len(paths):,} {ending or 'without an ending'}: {advice}")
     return found_sources, unread
+
+
+def _unpacked(files: Mapping[Path, int]) -> tuple[dict[Path, int], list[str]]:
+    """The files with the members of archives in their place, and why an archive is not read."""
+    sizes: dict[Path, int] = {}
+    unread: list[str] = []
+    for path, num_bytes in files.items():
+        if not split_archive(str(path))[0] or fault_of_name(str(path)):
+            sizes[path] = num_bytes
+            continue
+        try:
+            members = list_members(str(path))
+        except (UserError, zipfile.BadZipFile, OSError) as error:
+            unread.append(f"{path}: {error}")
+        else:
+            sizes |= {Path(name): num_bytes for name, num_bytes in members}
+    return sizes, unread
 
 
 def _files_below(folder: Path) -> dict[Path, int]:
@@ -116,8 +136,8 @@ def _sources_of(
     parts = {_pattern(root, ending, paths): paths}
     if not _agree(samples.values()) and len(paths) > 1:
         # by the file or folder right below the root in which they stand
-        by_name = itertools.groupby(paths, key=lambda path: path.relative_to(root).parts[0])
-        children = [(root / name, list(below)) for name, below in by_name]
+        by_name = itertools.groupby(paths, key=lambda path: _child(root, path))
+        children = [(child, list(below)) for child, below in by_name]
         if len(children) <= _MAX_SPLIT:
             parts = {_pattern(child, ending, below): below for child, below in children}
     sources: list[FoundSource] = []
@@ -135,10 +155,28 @@ def _sources_of(
     return sources, unread
 
 
+def _child(root: Path, path: Path) -> Path:
+    """The file, archive or folder right below the root, which may be an archive, in which a file
+    stands."""
+    archive, member = split_archive(str(path))
+    if Path(archive) == root:
+        return Path(f"{archive}::{member.partition('/')[0]}")
+    return root / Path(archive or path).relative_to(root).parts[0]
+
+
 def _pattern(folder: Path, ending: str, paths: Sequence[Path]) -> str:
     """A glob for the files of a folder, or the path of a single one."""
     if len(paths) == 1:
         return str(paths[0])
+    archives = {split_archive(str(path))[0]: None for path in paths}
+    if is_member(str(folder)):
+        archive, below = map(glob.escape, split_archive(str(folder)))
+        return f"{archive}::{below}/*{ending}"
+    if len(archives) == 1 and "" not in archives:
+        return f"{glob.escape(next(iter(archives)))}::*{ending}"
+    if "" not in archives:
+        is_flat = all(Path(archive).parent == folder for archive in archives)
+        return f"{glob.escape(str(folder))}/{'' if is_flat else '**/'}*.zip::*{ending}"
     is_flat = all(path.parent == folder for path in paths)
     return f"{glob.escape(str(folder))}/{'' if is_flat else '**/'}*{ending}"
 

@@ -1,6 +1,7 @@
 """The raw files of a corpus: what the sources name, in a fixed order, dealt out as work."""
 
 import os
+import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,6 +17,7 @@ from electrify.config.fields import without_secrets
 from electrify.stage.folder import digest_of, fingerprint
 from electrify.storage.encodings import is_utf8, marked_encoding
 from electrify.system.outcome import UserError
+from pipeline.sources.archive import is_member, list_members, member_mark, split_archive
 from pipeline.sources.hub import hub_files
 from pipeline.sources.input_file import (
     FILE_BITS,
@@ -31,7 +33,7 @@ from pipeline.sources.input_file import (
 )
 from pipeline.sources.json_file import TextPath, is_object_a_line
 from pipeline.sources.lines import has_bare_returns, head_of
-from pipeline.sources.looks import REFUSED
+from pipeline.sources.looks import KIND_OF_ENDING, REFUSED
 
 # Large beside Beam's cost of an element, so small that workers end together. They decide boundaries
 # of output files, so they must not follow worker counts.
@@ -110,7 +112,9 @@ def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:
     def digest(mark: tuple[str, str, str]) -> str:
         path, _, revision = mark
         with reading(path):
-            return digest_of([*mark]) if revision else fingerprint(path)
+            if revision or is_member(path):
+                return digest_of([*mark] if revision else member_mark(path))
+            return fingerprint(path)
 
     digests: dict[str, set[str]] = {}
     marks = dict.fromkeys((file.path, file.label, file.revision) for file in files if not file.part)
@@ -122,7 +126,7 @@ def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:
 
 def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:
     """(path, bytes) of the files of a source; `ValueError` for a format that it cannot read."""
-    files = _match(source.path, where)
+    files = _match(source.path, where, source.kind)
     for path, _ in files:
         ending = text_ending(path)
         is_table = source.kind in _TABLES and ending.removeprefix(".") in _TABLES
@@ -136,11 +140,39 @@ def _where(source: Source, source_index: int) -> str:
     return f"clean.sources[{source_index}].path = {without_secrets(source.path)!r}"
 
 
-def _match(path: str, where: str) -> list[tuple[str, int]]:
+def _match(path: str, where: str, kind: str) -> list[tuple[str, int]]:
     """(path, bytes) of the files that a glob matches; links to files are files.
 
-    As in a shell, a name that begins with a dot is matched only by a pattern that does.
+    As in a shell, a name that begins with a dot is matched only by a pattern that does. Of an
+    archive they are the members that a pattern behind :: matches, else those of the kind.
     """
+    archives, pattern = split_archive(path)
+    if archives:
+        files = [of for name, _ in _match_files(archives, where) for of in _members(name, pattern)]
+        named = "::" in path
+        chosen = [of for of in files if named or KIND_OF_ENDING.get(text_ending(of[0])) == kind]
+        if not chosen:
+            endings = ", ".join(sorted({text_ending(name) for name, _ in files})) or "nothing"
+            raise UserError(f"{where} holds no file of kind = {kind!r}; it holds {endings}")
+        return chosen
+    files = _match_files(path, where)
+    return [
+        of
+        for name, num_bytes in files
+        for of in (_members(name, "*") if split_archive(name)[0] else [(name, num_bytes)])
+        if not is_member(of[0]) or KIND_OF_ENDING.get(text_ending(of[0])) == kind
+    ]
+
+
+def _members(archive: str, pattern: str) -> list[tuple[str, int]]:
+    try:
+        with reading(archive):
+            return list_members(archive, pattern)
+    except zipfile.BadZipFile as error:
+        raise UserError(f"{without_secrets(archive)} is damaged ({error}): fetch it anew") from None
+
+
+def _match_files(path: str, where: str) -> list[tuple[str, int]]:
     try:
         filesystem, pattern = fsspec.core.url_to_fs(path)
         if filesystem.isfile(pattern):  # a name may hold [ or *
@@ -197,8 +229,8 @@ def fault_of_name(path: str) -> str | None:
 def split_file(file: InputFile, source: Source, part_bytes: int | None = None) -> list[InputFile]:
     """The file in parts of about `part_bytes` of text, or whole where it cannot be divided.
 
-    Packed files are read from their start. `max_documents` and threads need the rows before, so
-    they keep a file whole.
+    Packed files and members of archives are read from their start. `max_documents` and threads need
+    the rows before, so they keep a file whole.
     """
     part_bytes = part_bytes or min(
         max(file.text_bytes // USUAL_PARTS, MIN_PART_BYTES), MAX_PART_BYTES
@@ -207,7 +239,8 @@ def split_file(file: InputFile, source: Source, part_bytes: int | None = None) -
         return [file]
     if source.kind == "parquet":
         return _parquet_parts(file, source.text_field, part_bytes)
-    if is_utf8(source.encoding) and not packing(file.path) and _is_lines(file, source):
+    is_packed = packing(file.path) or is_member(file.path)
+    if is_utf8(source.encoding) and not is_packed and _is_lines(file, source):
         return line_parts(file, part_bytes)
     return [file]
 

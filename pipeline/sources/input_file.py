@@ -5,6 +5,8 @@ A storage that fails is an error that names the file, never a row that is bad.
 
 import io
 import os
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +16,7 @@ from typing import IO, TYPE_CHECKING
 import fsspec
 
 from electrify.config.fields import without_secrets
+from pipeline.sources.archive import is_member, open_member
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -36,7 +39,8 @@ class InputFile:
     `source_index` counts the config's sources; `file_index` a source's files, each part as one.
     """
 
-    # local path as the config has it, address with ://, or the name of a data set on the hub
+    # local path as the config has it, address with ://, or the name of a data set on the hub;
+    # archive.zip::name for a member of an archive
     path: str
     num_bytes: int  # of the part
     source_index: int
@@ -155,16 +159,22 @@ class SourceError(ValueError):
 
 def open_source(file: InputFile) -> io.BufferedReader:
     """The file's bytes as they are stored. Opening and reading raise `SourceError` alone."""
-    with reading(file.address):
-        stored = fsspec.open(file.address, "rb").open()
+    address = file.address
+    with reading(address):
+        stored = open_member(address) if is_member(address) else fsspec.open(address, "rb").open()
     return io.BufferedReader(_Stored(file, stored), _BUFFER_BYTES)
 
 
 @contextmanager
 def reading(address: str) -> Iterator[None]:
-    """Raise `SourceError` for what the storage raises; every file system has its own types."""
+    """Raise `SourceError` for what the storage raises; every file system has its own types.
+
+    A damaged member of an archive is a fault of the data.
+    """
     try:
         yield
+    except (zipfile.BadZipFile, zlib.error):
+        raise
     except Exception as error:
         reason = without_secrets(f"{type(error).__name__}: {error}").rstrip(": ")
         raise SourceError(

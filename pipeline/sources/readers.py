@@ -6,6 +6,7 @@ fails is no fault of the data: it raises `SourceError`.
 
 import csv
 import lzma
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ DAMAGES = (
     zlib.error,
     csv.Error,
     lzma.LZMAError,
+    zipfile.BadZipFile,
     pa.ArrowException,
     ExpatError,
     UnicodeDecodeError,
