@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +54,11 @@ _END = (  # behind its first character, for which a search leaps
 )
 _SENTENCE_END = re.compile(f"[.!?…{_WIDE_ENDS}](?:{_END})")
 _KOREAN_SENTENCE_END = re.compile(f"[.!?…다요까죠{_WIDE_ENDS}](?:{_END}|(?<=[다요까죠])(?!\\S))")
+_SPAM = {
+    language: {word: weight for kind, weight in (("hints", 1), ("sure", 3)) for word in row[kind]}
+    for language, row in read_table("spam").items()
+}
+_MIN_SPAM_WORDS = 4  # different ones: a report on casinos has few
 _POWERS = np.cumprod(np.full(64, 0x9E3779B97F4A7C15, dtype=np.uint64))
 _MIN_LETTERS = 20  # of which the share of a script says something
 
@@ -335,6 +340,18 @@ class Statistics:
     def newlines_per_word(self) -> float:
         return (len(self.lines) - 1) / (self.num_words or 1)
 
+    def spam(self) -> float:
+        """Weight of the words of spam in 100 words; 0 where few different ones stand."""
+        weights, pattern, beginnings = _spam_words(self.language)
+        lower = self.text.lower()
+        # most texts end here: the search is slow where many words begin as one of the list does
+        if beginnings and len(beginnings.intersection(lower.split())) < _MIN_SPAM_WORDS - 1:
+            return 0.0
+        found = Counter(pattern.findall(lower))
+        if len(found) < _MIN_SPAM_WORDS:
+            return 0.0
+        return 100 * sum(weights[word] * num for word, num in found.items()) / self.num_words
+
     def lorem_ipsum(self) -> float:
         return self.text.count("orem ipsum")
 
@@ -350,6 +367,19 @@ class Statistics:
     def duplicate_paragraphs(self) -> float | None:
         pieces = [piece for piece in map(str.strip, self.text.split("\n\n")) if piece]
         return _duplicates(pieces) if len(pieces) >= 5 else None
+
+
+@cache
+def _spam_words(language: str) -> tuple[dict[str, int], re.Pattern[str], frozenset[str]]:
+    """Weights by word, a pattern that finds a word before those that it begins with, and the words
+    that they begin with; none of a language whose words hold them inside."""
+    name = language if language in _SPAM else "other"
+    words = sorted(_SPAM[name], key=len, reverse=True)
+    pattern = "|".join(map(re.escape, words))
+    if name != "other":
+        return _SPAM[name], re.compile(pattern), frozenset()
+    beginnings = frozenset(word.partition(" ")[0] for word in words)
+    return _SPAM[name], re.compile(f"\\b(?:{pattern})"), beginnings
 
 
 def _duplicates(pieces: Sequence[str]) -> float:

@@ -149,6 +149,17 @@ def test_web_pages_that_break_a_rule(reason, language, text):
     assert drop.reason == reason
 
 
+@pytest.mark.parametrize("profile", ["web", "speech", "comments"])
+def test_advertisements_are_dropped_and_reports_on_them_are_not(profile):
+    for language, texts in CASES["advertisements"].items():
+        for text in texts.values():
+            drop = _drop(text, language, profile)
+            assert drop is not None, text
+            assert drop.reason == "spam"
+    for text in CASES["reports"]["ko"].values():
+        assert _drop(text, "ko", profile) is None
+
+
 def test_no_letters():
     assert has_no_letters("12:30 ~ 13:00 !!! ㅠ") is None
     assert has_no_letters("ok") is None
