@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from electrify.config.clean import CleanConfig
 from electrify.config.run import RunConfig
+from electrify.stage.folder import digest_of
 from electrify.stage.plan import clean_stage
 from electrify.stage.run import run_stage
 from electrify.storage.folder import Folder
@@ -47,6 +48,7 @@ from pipeline.pass_files import (
 from pipeline.passes import clean_files, compare_batch, sketch_batch, write_output
 from pipeline.report.counts import Tally, tally_from_json
 from pipeline.report.page import write_report
+from pipeline.rules.extra import read_code
 from pipeline.runner import make_pipeline, run_pipeline, watch
 from pipeline.sources.files import batch_files, expand_sources, fingerprints
 from pipeline.sources.input_file import FileBatch, InputFile, batch_number, output_of_batch
@@ -222,7 +224,10 @@ def clean(
         )
     files = expand_sources(config.clean.sources)
     batches = batch_files(files)
-    stage = clean_stage(config, fingerprints(files), benchmark_texts)
+    code = read_code(config.clean.extra_rules)
+    marks = fingerprints(files) | {path: digest_of(text) for path, text in code.items()}
+    stage = clean_stage(config, marks, benchmark_texts)
+    options = config.clean.with_extra_code(code)
     num_bytes = sum(file.text_bytes for file in files)
 
     def work(folder: Path) -> Mapping[str, Any]:
@@ -230,9 +235,9 @@ def clean(
         keep_little_memory()
         with work_folder("clean", config.beam.work_dir, folder, stage.plan) as shared:
             _prepare(shared, benchmark_texts)
-            build(pipeline, batches, config.clean, shared)
+            build(pipeline, batches, options, shared)
             _run(pipeline, batches, shared)
-            tally = _finish(folder, shared, batches, config.clean)
+            tally = _finish(folder, shared, batches, options)
         write_report(tally, folder)
         return _summary(tally)
 

@@ -6,6 +6,7 @@ from pydantic import (
     AfterValidator,
     Field,
     PlainSerializer,
+    PrivateAttr,
     SerializerFunctionWrapHandler,
     create_model,
     model_serializer,
@@ -185,6 +186,9 @@ class CleanConfig(CleanRules):
 
     sources: Annotated[tuple[Source, ...], Field(min_length=1)]
     language: Annotated[dict[Language, LanguageRules], Field(default_factory=dict)]
+    extra_rules: tuple[Annotated[str, Field(pattern=r"^.+\.py:[A-Za-z_]\w*$")], ...] = ()
+    """Your own rules, `file.py:function`: from a text and its language to the text, or None to
+    remove the document."""
     exact_dedup: bool = True
     """Remove documents that are equal but for case and white space."""
     line_dedup: LineDedupConfig = LineDedupConfig()
@@ -203,6 +207,18 @@ class CleanConfig(CleanRules):
     """A malformed row stops the run."""
     damaged_files: Literal["stop", "keep"] = "stop"
     """`stop` at a damaged file, or `keep` its readable rows."""
+
+    _extra_code: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def extra_code(self) -> dict[str, str]:
+        """The code of `extra_rules` by path, which goes to the workers with the config."""
+        return self._extra_code
+
+    def with_extra_code(self, code: dict[str, str]) -> Self:
+        copy = self.model_copy()
+        copy._extra_code = code
+        return copy
 
     def rules_for(self, language: str) -> CleanRules:
         common = self.model_dump(include=set(CleanRules.model_fields), exclude_none=True)

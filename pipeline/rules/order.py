@@ -4,7 +4,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from electrify.config.clean import CleanConfig, Source
+from electrify.system.outcome import UserError
 from pipeline.rules.boilerplate import remove_boilerplate
+from pipeline.rules.extra import make_rules
 from pipeline.rules.language import foreign_language, remove_foreign_lines
 from pipeline.rules.normalize import MAX_ROUNDS, clean_text, rules_for
 from pipeline.rules.pii import mask_pii
@@ -43,6 +45,7 @@ class DocumentRules:
             (rules.remove_foreign_lines, "foreign_lines_removed", remove_foreign_lines),
         ]
         self._line_rules = tuple((name, rule) for wanted, name, rule in line_rules if wanted)
+        self._extra_rules = make_rules(config.extra_rules, config.extra_code)
         limits = limits_for(source.language, source.profile, rules.quality)
         self._bounds = bounds_of(limits)
 
@@ -55,8 +58,14 @@ class DocumentRules:
             return Outcome(text, {}, lost, {})
         counts: dict[str, int] = {}
         changes: dict[str, tuple[str, str]] = {}
-        raw, again = text, True
+        raw, again, num_rounds = text, True, 0
         while again:
+            num_rounds += 1
+            if num_rounds > MAX_ROUNDS and self._extra_rules:
+                raise UserError(
+                    "clean.extra_rules: they and the rules of cleaning undo each other's work, in "
+                    f"a text that begins {text[:60]!r}"
+                )
             before, altered, is_settled = clean_text(text, self._text_rules, changes)
             if not is_settled:
                 detail = f"markup within markup, more than {MAX_ROUNDS} layers"
@@ -75,6 +84,14 @@ class DocumentRules:
                     counts[name] = counts.get(name, 0) + num_lines
                     changes.setdefault(name, (text, left))
                 text = left
+            for extra in self._extra_rules:
+                if (kept := extra.apply(text, self._source.language)) is None:
+                    drop = Drop(extra.name, "clean.extra_rules")
+                    return Outcome(text, counts, drop, changes)
+                if kept != text:
+                    counts[extra.name] = 1
+                    changes.setdefault(extra.name, (text, kept))
+                text = kept
             again = text != before
         return Outcome(text, counts, self._drop(text), changes)
 

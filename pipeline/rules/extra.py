@@ -1,0 +1,87 @@
+"""Rules of the user's own: functions of files that `clean.extra_rules` names.
+
+A function gets a text and its language, and returns the text as it should be, or None to remove the
+document. Workers get the code of the file, not the file: it may import what they have installed.
+"""
+
+import types
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from electrify.system.outcome import UserError, first_line
+
+_MAX_ROUNDS = 10  # in which a rule must come to an end with a text
+
+
+class ExtraRule(NamedTuple):
+    name: str  # of the function: the reason of what it removes
+    apply: Callable[[str, str], str | None]  # text and language to the settled text, or None
+
+
+def read_code(names: Iterable[str]) -> dict[str, str]:
+    """The code of each file that `clean.extra_rules` names, by path; the rules are made once."""
+    names = [*names]
+    code: dict[str, str] = {}
+    for path in dict.fromkeys(name.rpartition(":")[0] for name in names):
+        try:
+            code[path] = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(
+                f"clean.extra_rules: {path} cannot be read ({first_line(error)}); relative paths "
+                f"start at {Path.cwd()}"
+            ) from None
+    make_rules(names, code)
+    return code
+
+
+def make_rules(names: Iterable[str], code: Mapping[str, str]) -> list[ExtraRule]:
+    """The rules of names such as `rules.py:drop_letters`, made from the code of their files."""
+    spaces = {path: _namespace(path, text) for path, text in code.items()}
+    rules = []
+    for name in names:
+        path, _, function = name.rpartition(":")
+        given = spaces[path].get(function)
+        if not callable(given):
+            raise UserError(f"clean.extra_rules: {path} has no function {function!r}")
+        rules.append(ExtraRule(function, _settled(name, given)))
+    return rules
+
+
+def _namespace(path: str, code: str) -> dict[str, Any]:
+    module = types.ModuleType(Path(path).stem)
+    try:
+        exec(compile(code, path, "exec"), module.__dict__)
+    except Exception as error:  # whatever the code raises
+        where = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        raise UserError(
+            f"clean.extra_rules: {path}{where}: {type(error).__name__}: {first_line(error)}"
+        ) from error
+    return module.__dict__
+
+
+def _settled(name: str, rule: Callable[[str, str], Any]) -> Callable[[str, str], str | None]:
+    """The rule until it changes nothing more: cleaning a cleaned text must not change it."""
+
+    def apply(text: str, language: str) -> str | None:
+        for _ in range(_MAX_ROUNDS):
+            try:
+                left = rule(text, language)
+            except Exception as error:
+                raise UserError(
+                    f"clean.extra_rules: {name} failed with {type(error).__name__}: "
+                    f"{first_line(error)} on a text that begins {text[:60]!r}"
+                ) from error
+            if left is None or left == text:
+                return None if left is None else text
+            if not isinstance(left, str):
+                raise UserError(
+                    f"clean.extra_rules: {name} returned {type(left).__name__}, not a text or None"
+                )
+            text = left
+        raise UserError(
+            f"clean.extra_rules: {name} goes on changing what it has changed, after {_MAX_ROUNDS} "
+            f"rounds into a text that begins {text[:60]!r}: let it leave its own result as it is"
+        )
+
+    return apply

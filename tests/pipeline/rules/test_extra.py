@@ -1,0 +1,119 @@
+"""Rules of the user's own, alone and in a whole cleaning."""
+
+import json
+import pickle
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from electrify.config.clean import CleanConfig, Source
+from electrify.config.load import parse_config
+from pipeline.clean import clean
+from pipeline.rules.extra import read_code
+from pipeline.rules.order import DocumentRules
+
+CODE = '''
+import re
+
+def drop_letters(text, language):
+    """Letters to the editor."""
+    return None if text.startswith("독자 편지") else text
+
+def cut_signature(text, language):
+    return re.sub(r"-- 끝$", "", text).rstrip()
+
+def grows(text, language):
+    return text + "다"
+
+def fails(text, language):
+    return text.nothing
+
+def counts(text, language):
+    return len(text)
+
+def links(text, language):
+    return text if text.endswith("http://a.kr/b") else text + " http://a.kr/b"
+'''
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(CODE, encoding="utf-8")
+    return path
+
+
+def config_of(*names: str) -> CleanConfig:
+    source = Source(kind="jsonl", language="ko", path="a")
+    config = CleanConfig(sources=(source,), extra_rules=names)
+    return config.with_extra_code(read_code(names))
+
+
+def rules_of(*names: str) -> DocumentRules:
+    config = config_of(*names)
+    return DocumentRules(config.sources[0], config)
+
+
+def test_a_rule_changes_a_text_until_it_is_settled_or_removes_it(file):
+    rules = rules_of(f"{file}:drop_letters", f"{file}:cut_signature")
+    outcome = rules.clean("오늘은 비가 온다. -- 끝 -- 끝")
+    assert (outcome.text, outcome.altered) == ("오늘은 비가 온다.", {"cut_signature": 1})
+    assert rules.clean(outcome.text).altered == {}
+    drop = rules.clean("독자 편지: 잘 읽었습니다.").drop
+    assert drop is not None
+    assert drop.reason == "drop_letters"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("grows", "grows goes on changing what it has changed"),
+        ("fails", "fails failed with AttributeError"),
+        ("counts", "counts returned int, not a text or None"),
+        ("links", "undo each other's work"),
+    ],
+)
+def test_a_rule_that_breaks_its_promise_is_named(file, name, words):
+    with pytest.raises(ValueError, match=words):
+        rules_of(f"{file}:{name}").clean("오늘은 비가 온다.")
+
+
+def test_the_code_goes_to_the_workers_with_the_config(file):
+    config = config_of(f"{file}:drop_letters")
+    file.unlink()
+    copy = pickle.loads(pickle.dumps(config))
+    drop = DocumentRules(copy.sources[0], copy).clean("독자 편지: 잘 읽었습니다.").drop
+    assert drop is not None
+
+
+def test_what_cannot_be_a_rule_is_refused_before_any_work(file):
+    with pytest.raises(ValueError, match=r"has no function 'other'"):
+        read_code([f"{file}:other"])
+    with pytest.raises(ValueError, match=r"none\.py cannot be read"):
+        read_code([f"{file.parent}/none.py:rule"])
+    file.write_text("def rule(:\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"mine\.py, line 1: SyntaxError"):
+        read_code([f"{file}:rule"])
+    with pytest.raises(ValueError, match="extra_rules"):
+        CleanConfig(sources=config_of().sources, extra_rules=("mine",))
+
+
+def test_a_cleaning_uses_the_rules_and_is_made_anew_when_their_code_changes(file, tmp_path):
+    rows = [{"text": "독자 편지: 잘 읽었습니다."}, {"text": "오늘은 비가 온다. 우산을 챙기자."}]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "a.jsonl").write_text(lines, encoding="utf-8")
+    source = {"kind": "jsonl", "language": "ko", "path": str(tmp_path / "a.jsonl")}
+    options = {"sources": [source], "extra_rules": [f"{file}:drop_letters"]}
+    config = parse_config(
+        {"name": "a", "output_dir": str(tmp_path / "out"), "clean": options, "pretrain": {}}
+    )
+    clean(config, [], False)
+    folder = tmp_path / "out" / "clean"
+    (removed,) = pq.read_table(folder / "removed-00000.parquet").to_pylist()
+    assert (removed["reason"], removed["text"]) == ("drop_letters", rows[0]["text"])
+    file.write_text(CODE.replace("독자 편지", "사설"), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"mine\.py"):
+        clean(config, [], False)
+    clean(config, [], True)
+    assert pq.read_table(folder / "documents-00000.parquet").num_rows == 2
