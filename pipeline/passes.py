@@ -49,6 +49,7 @@ from pipeline.pass_files import (
     write_tally,
 )
 from pipeline.report.counts import RULE, Tally, excerpt, mask_excerpt
+from pipeline.rules.language import main_language
 from pipeline.rules.normalize import remove_lost_characters
 from pipeline.rules.order import DocumentRules, Outcome
 from pipeline.rules.pii import mask_pii
@@ -125,16 +126,27 @@ class _FileCleaner:
 
     def __init__(self, file: InputFile, config: CleanConfig, tally: Tally) -> None:
         self.file, self.config, self.tally = file, config, tally
-        self.source = config.sources[file.source_index]
-        self.language = self.source.language
-        self.rules = DocumentRules(self.source, config)
+        self.source = source = config.sources[file.source_index]
+        self.language = source.language  # of the row at hand
+        self.rules_of = {
+            language: DocumentRules(source.model_copy(update={"language": language}), config)
+            for language in (source.language, *source.other_languages)
+        }
 
     def rows(self) -> Iterator[Row]:
         counts = {"documents": 0, "malformed": 0}
         for item in read_file(self.file, self.source, self.config.max_line_bytes):
+            is_fault = isinstance(item, Fault)
+            self.language = self.source.language if is_fault else self._language_of(item.text)
             counts["malformed" if isinstance(item, Fault) else "documents"] += 1
             yield self._malformed(item) if isinstance(item, Fault) else self._cleaned(item)
         self.tally.files.append({"path": self.file.shown_path} | counts)
+
+    def _language_of(self, text: str) -> str:
+        """The one of the source's other languages that the text is in, else the source's."""
+        others = self.source.other_languages
+        found = main_language(text) if others else None
+        return found if found and found in others else self.source.language
 
     def _row(self, item: Raw | Fault, source: str) -> Row:
         return {
@@ -165,13 +177,13 @@ class _FileCleaner:
         return self._row(fault, name) | {"reason": fault.reason, "detail": f"{where}: {detail}"}
 
     def _cleaned(self, raw: Raw) -> Row:
-        tally = self.tally
+        tally, rules = self.tally, self.rules_of[self.language]
         row = self._row(raw, _storable(raw.source) or self.source.name or self.file.stem)
         row["url"] = _storable(raw.url)
         row["licence"] = _storable(raw.licence or self.source.licence)
         label, where = document_id(row["rank"]), (row["language"], row["source"])
         tally.count_document("in", len(raw.text), *where)
-        outcome = self.rules.clean(raw.text)
+        outcome = rules.clean(raw.text)
         for rule, count in outcome.altered.items():
             _note(row, rule, count)
         for rule, (before, after) in outcome.first_changes.items():
@@ -197,7 +209,7 @@ class _FileCleaner:
         masked = mask_pii(text, self.language)[0]
         cleaned, num_masked = mask_pii(outcome.text, self.language)
         if num_masked or _has_masks(outcome):
-            again = self.rules.clean(masked)
+            again = self.rules_of[self.language].clean(masked)
             if mask_pii(again.text, self.language)[1] or _has_masks(again):
                 return cleaned, True
         return masked, False

@@ -74,6 +74,9 @@ class Source(Section):
     """Kind of the files: [kinds](corpus.md#sources)."""
     language: Language
     """Language of the texts."""
+    other_languages: tuple[Language, ...] = ()
+    """Languages that documents may also have. A document of which most is in one of them is
+    cleaned by the rules of that language."""
     path: Annotated[str, Field(min_length=1), PlainSerializer(without_secrets, when_used="json")]
     """A glob, local or an address (`gs://...`). `huggingface`: a hub name or a folder of
     `save_to_disk`."""
@@ -207,6 +210,11 @@ class CleanConfig(CleanRules):
     """A malformed row stops the run."""
     damaged_files: Literal["stop", "keep"] = "stop"
     """`stop` at a damaged file, or `keep` its readable rows."""
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Of all sources, in the order of their codes."""
+        return tuple(sorted({of for s in self.sources for of in (s.language, *s.other_languages)}))
 
     _extra_code: dict[str, str] = PrivateAttr(default_factory=dict)
 

@@ -162,7 +162,7 @@ class Muon(AdamW):
                 self._move_matrices(wide_first, group, 0.2 * longer**0.5)
 
     def _move_matrices(
-        self, parameters: Sequence[nn.Parameter], group: Mapping[str, Any], size: float
+        self, parameters: list[nn.Parameter], group: Mapping[str, Any], size: float
     ) -> None:
         # lists of tensors at once: a kernel for each would take longer to start than to run
         gradients = [p.grad for p in parameters if p.grad is not None]
@@ -173,8 +173,9 @@ class Muon(AdamW):
         moved *= group["lr"] * size
         num_wide = sum(_is_wide(p) for p in parameters)
         moves = [*moved[:num_wide], *moved[num_wide:].mT.contiguous()]
-        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_sub_(parameters, moves)
+        moving: list[Tensor] = [*parameters]
+        torch._foreach_mul_(moving, 1 - group["lr"] * group["weight_decay"])
+        torch._foreach_sub_(moving, moves)
 
     def _make_state(self, parameter: Tensor) -> None:
         if id(parameter) not in self._matrices:

@@ -123,7 +123,7 @@ def _metadata(config: RunConfig, network: Network, origin: Origin) -> str:
         license=licence,
         license_name=name,
         base_model=base_model(initial) if initial else None,
-        language=sorted({source.language for source in config.clean.sources}),
+        language=list(config.clean.languages),
         library_name="transformers",
         tags=["electra", *(["modernbert"] if config.pretrain.architecture == "modern" else [])],
     )
@@ -226,7 +226,7 @@ def _cuts(config: RunConfig) -> str:
     options = config.vocab
     named = {
         language: f"{of} with {options.morpheme_cuts} morpheme cuts" if of == "kiwi" else of
-        for language in sorted({source.language for source in config.clean.sources})
+        for language in config.clean.languages
         for of in [options.pretokenizers.get(language, options.pretokenizer)]
     }
     if len(set(named.values())) == 1:

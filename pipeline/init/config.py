@@ -170,11 +170,6 @@ def _describe(estimate: FoundSource) -> list[str]:
     shares = Counter(estimate.language_bytes).most_common(5)
     shown = ", ".join(f"{code} {size / known:.0%}" for code, size in shares if 200 * size > known)
     lines.append(f"languages: {shown or 'not recognised; write the ISO 639 code of yours'}")
-    if len(shares) > 1 and shares[0][1] < 0.9 * known:
-        lines.append(
-            f"cleaning removes what is not {source.language}: put the others into files or folders "
-            "of their own"
-        )
     if estimate.fault:
         lines.append(f"a fault: {estimate.fault}")
     return lines

@@ -39,6 +39,7 @@ _FIELD_ROWS = 100  # that tell which field holds the text
 _MAX_JUDGED = 300  # documents of one ending whose language is asked for
 _JUDGED_CHARACTERS = 4000
 _MANY_FILES, _SMALL_FILE_BYTES = 20, 256_000  # of which each is a document
+_MAX_OTHER_LANGUAGES, _OTHER_FRACTION = 8, 0.02  # of the text, from which one is no accident
 _LINES_A_BLOCK = 50  # at most, where blank lines are taken for boundaries of documents
 
 T = TypeVar("T")
@@ -223,6 +224,11 @@ def _joined(
             "name": name,
             "encoding": chosen.encoding if chosen.encoding in encodings else min(encodings),
             "language": languages.most_common(1)[0][0] if languages else chosen.language,
+            "other_languages": tuple(
+                code
+                for code, size in languages.most_common(1 + _MAX_OTHER_LANGUAGES)[1:]
+                if size >= _OTHER_FRACTION * languages.total()
+            ),
         }
     )
     share = num_bytes / sum(sample.num_bytes for sample in samples)

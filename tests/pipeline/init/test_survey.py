@@ -190,3 +190,9 @@ def test_a_first_row_that_may_be_data_is_asked_about(tmp_path):
     assert found == []
     assert "does its first row name the columns, or is it data?" in question
     assert 'columns = ["column1", "column2"]' in question
+
+
+def test_languages_that_stand_beside_the_main_one_are_named(tmp_path):
+    write_jsonl(tmp_path / "a.jsonl", [KOREAN] * 80 + [ENGLISH] * 15 + [RUSSIAN])
+    ((found,), _) = survey(tmp_path)
+    assert (found.source.language, found.source.other_languages) == ("ko", ("en",))
