@@ -15,6 +15,7 @@ import electrify
 from benchmarks.ablate.grid import load_grid
 from electrify.cli import app, main
 from electrify.config.load import load_config
+from pipeline.rules.extra import make_rules, read_code
 from pipeline.runner import parse_options
 
 PAGES = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
@@ -159,7 +160,7 @@ def test_commands_without_a_config_run(capsys: pytest.CaptureFixture[str], tmp_p
 def test_the_python_examples_name_real_classes():
     import transformers
 
-    blocks = [block for name, kind, block in BLOCKS if kind == "python"]
+    blocks = [block for name, kind, block in BLOCKS if kind == "python" and "import" in block]
     assert len(blocks) == 6
     for block in blocks:
         compile(block, "docs", "exec")
@@ -167,6 +168,16 @@ def test_the_python_examples_name_real_classes():
         assert names
         package = {"transformers": transformers, "electrify": electrify}[names.group(1)]
         assert all(callable(getattr(package, name.strip())) for name in names.group(2).split(","))
+
+
+def test_the_rule_of_the_docs_is_one(tmp_path):
+    (rule,) = (block for name, kind, block in BLOCKS if kind == "python" and "import" not in block)
+    path = tmp_path / "mine.py"
+    path.write_text(rule, encoding="utf-8")
+    names = [f"{path}:drop_letters"]
+    (made,) = make_rules(names, read_code(names))
+    assert made.apply("독자 편지입니다.", "ko") is None
+    assert made.apply("사설입니다.", "ko") == "사설입니다."
 
 
 def test_each_function_of_the_package_is_in_the_docs():

@@ -38,7 +38,9 @@ class QualityLimits(_Limits):
 
 Language = Annotated[str, AfterValidator(check_language)]
 Profile = Literal["none", "web", "comments", "encyclopaedia", "documentation", "speech"]
-Kind = Literal["jsonl", "text", "csv", "tsv", "parquet", "wikipedia", "huggingface", "wet"]
+Kind = Literal[
+    "jsonl", "text", "csv", "tsv", "parquet", "wikipedia", "huggingface", "wet", "html", "warc"
+]
 
 DEFAULT_ID_FIELD = "id"
 _OF_FIELDS: tuple[Kind, ...] = ("jsonl", "csv", "tsv", "parquet", "huggingface")

@@ -39,6 +39,7 @@ _FIELD_ROWS = 100  # that tell which field holds the text
 _MAX_JUDGED = 300  # documents of one ending whose language is asked for
 _JUDGED_CHARACTERS = 4000
 _MANY_FILES, _SMALL_FILE_BYTES = 20, 256_000  # of which each is a document
+_PAGES = ("wet", "html", "warc")  # whose encoding is not the config's
 _MAX_OTHER_LANGUAGES, _OTHER_FRACTION = 8, 0.02  # of the text, from which one is no accident
 _LINES_A_BLOCK = 50  # at most, where blank lines are taken for boundaries of documents
 
@@ -288,14 +289,14 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> F
 def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, ...]] | str:
     """A source for a file, and the names of its fields; or why there is none."""
     kind = KIND_OF_ENDING[text_ending(file.path)]
-    raw_head = b"" if kind in ("parquet", "wet") else head_of(file)
+    raw_head = b"" if kind in ("parquet", *_PAGES) else head_of(file)
     if kind == "wikipedia" and b"<mediawiki" not in raw_head:
         return "XML, but no dump of Wikipedia: write its text out, one JSON object a line"
     options: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []  # of kinds that have fields
     if kind == "parquet":
         rows = _parquet_rows(file)
-    elif kind not in ("wikipedia", "wet"):
+    elif kind not in ("wikipedia", *_PAGES):
         encoding = "utf-8" if marked_encoding(raw_head) else guess_any_encoding(raw_head)
         head = read_text_chunks(file, encoding)[0]
         text = head.decode("utf-8", "replace").removeprefix("\ufeff")

@@ -16,6 +16,7 @@ from xml.parsers.expat import ExpatError
 import pyarrow as pa
 
 from electrify.config.clean import Source
+from pipeline.sources.html import read_html, read_warc
 from pipeline.sources.hub import read_huggingface
 from pipeline.sources.input_file import InputFile
 from pipeline.sources.json_file import read_json
@@ -58,6 +59,8 @@ _READERS: dict[str, Callable[[InputFile, Source, int], Iterator[Raw | Fault]]] =
     "wikipedia": read_wikipedia,
     "huggingface": read_huggingface,
     "wet": read_wet,
+    "html": read_html,
+    "warc": read_warc,
 }
 
 

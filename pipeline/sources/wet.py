@@ -1,7 +1,8 @@
-"""Common Crawl's WET files: WARC records of kind `conversion`, the text of one page each."""
+"""WARC records, and Common Crawl's WET files: records of kind `conversion`, the text of a page."""
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from electrify.config.clean import Source
@@ -16,13 +17,40 @@ _TEXT, _ABOUT = "conversion", "warcinfo"  # kinds of records
 _HEAD_RECORDS = 100  # from which on a file without a text is given up
 
 
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a WARC record holds."""
+
+    row: int
+    data: bytes
+    url: str | None
+    source_id: str | None
+
+
 def read_wet(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
     """One document a record of kind `conversion` that has text; the row counts all records."""
     with unpacked(file) as stream:
-        yield from _read_records(stream, max_line_bytes)
+        for record in read_records(stream, _TEXT, max_line_bytes):
+            if isinstance(record, Fault):
+                yield record
+                continue
+            try:
+                text = record.data.decode("utf-8")
+            except UnicodeDecodeError as error:
+                yield bad_row(
+                    record.row,
+                    "invalid_utf8",
+                    str(error),
+                    record.data,
+                    source_id=record.source_id,
+                )
+            else:
+                if text.strip():
+                    yield Raw(record.row, text, url=record.url, source_id=record.source_id)
 
 
-def _read_records(stream: BinaryIO, max_line_bytes: int) -> Iterator[Raw | Fault]:
+def read_records(stream: BinaryIO, wanted: str, max_line_bytes: int) -> Iterator[Record | Fault]:
+    """The records of one kind, a fault for each that is malformed, and one for a file without."""
     kinds: Counter[str] = Counter()
     row = 0
     line = _line(stream)
@@ -41,18 +69,18 @@ def _read_records(stream: BinaryIO, max_line_bytes: int) -> Iterator[Raw | Fault
                 pass
             continue
         kinds[(_header(headers, b"warc-type") or "none").lower()] += 1
-        item = _record(row, headers, stream, int(length), max_line_bytes)
+        item = _record(row, headers, stream, int(length), wanted, max_line_bytes)
         if item is not None:
             yield item
-        line = b"" if not kinds[_TEXT] and row >= _HEAD_RECORDS else _line(stream)
+        line = b"" if not kinds[wanted] and row >= _HEAD_RECORDS else _line(stream)
     others = {kind: count for kind, count in kinds.items() if kind != _ABOUT}
-    if others and not kinds[_TEXT]:
+    if others and not kinds[wanted]:
         shown = ", ".join(f"{count} of kind {kind}" for kind, count in others.items())
         yield Fault(
             row + 1,
             "unreadable_file",
-            f"its records are {shown}: this is a WARC or WAT file; give the WET file "
-            f"(*.warc.wet.gz), which has the texts in records of kind {_TEXT}",
+            f'its records are {shown}, none of kind {wanted}: kind = "wet" reads the texts of WET '
+            'files (*.warc.wet.gz), kind = "warc" the pages of WARC files',
         )
 
 
@@ -62,9 +90,14 @@ def _line(stream: BinaryIO) -> bytes:
 
 
 def _record(
-    row: int, headers: dict[bytes, bytes], stream: BinaryIO, length: int, max_bytes: int
-) -> Raw | Fault | None:
-    wanted = headers.get(b"warc-type", b"").lower() == _TEXT.encode()
+    row: int,
+    headers: dict[bytes, bytes],
+    stream: BinaryIO,
+    length: int,
+    kind: str,
+    max_bytes: int,
+) -> Record | Fault | None:
+    wanted = headers.get(b"warc-type", b"").lower() == kind.encode()
     is_long = length > max_bytes
     keep = 0 if not wanted else min(HEAD_BYTES, length) if is_long else length
     data = stream.read(keep)
@@ -79,13 +112,7 @@ def _record(
     if len(data) < length:
         detail = f"the file ends {length - len(data):,} bytes before the record does"
         return bad_row(row, "unreadable_file", detail, data, source_id=source_id)
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return bad_row(row, "invalid_utf8", str(error), data, source_id=source_id)
-    if not text.strip():
-        return None
-    return Raw(row, text, url=_header(headers, b"warc-target-uri"), source_id=source_id)
+    return Record(row, data, _header(headers, b"warc-target-uri"), source_id)
 
 
 def _header(headers: dict[bytes, bytes], name: bytes) -> str | None:

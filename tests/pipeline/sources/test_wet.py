@@ -105,5 +105,5 @@ def test_a_warc_in_place_of_a_wet_is_named(read):
     records = [_record("<html>").replace(b"conversion", kind) for kind in kinds * 99]
     (fault,) = read(_record("about").replace(b"conversion", b"warcinfo"), *records)
     assert fault.reason == "unreadable_file"
-    assert "give the WET file" in fault.detail
+    assert 'kind = "warc" the pages' in fault.detail
     assert fault.row <= 102  # the file is not read to its end
