@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from electrify.config.clean import CleanConfig
 from electrify.config.run import RunConfig
-from electrify.stage.folder import digest_of
+from electrify.stage.folder import digest_of, fingerprint
 from electrify.stage.plan import clean_stage
 from electrify.stage.run import run_stage
 from electrify.storage.folder import Folder
@@ -40,6 +40,7 @@ from pipeline.dedup.records import NumShards, num_shards
 from pipeline.documents import REMOVED_SCHEMA
 from pipeline.pass_files import (
     BENCHMARK_INDEX,
+    BLOCKED_HOSTS,
     error_name,
     hashes_name,
     nums_of_batches,
@@ -49,9 +50,16 @@ from pipeline.passes import clean_files, compare_batch, sketch_batch, write_outp
 from pipeline.report.counts import Tally, tally_from_json
 from pipeline.report.page import write_report
 from pipeline.rules.extra import read_code
+from pipeline.rules.hosts import write_hosts
 from pipeline.runner import make_pipeline, run_pipeline, watch
 from pipeline.sources.files import batch_files, expand_sources, fingerprints
-from pipeline.sources.input_file import FileBatch, InputFile, batch_number, output_of_batch
+from pipeline.sources.input_file import (
+    FileBatch,
+    InputFile,
+    batch_number,
+    output_of_batch,
+    reading,
+)
 from pipeline.sources.readers import STRUCTURAL
 from pipeline.work_folder import WorkFolder, in_shards, once, pack_for_shards, work_folder
 
@@ -226,6 +234,9 @@ def clean(
     batches = batch_files(files)
     code = read_code(config.clean.extra_rules)
     marks = fingerprints(files) | {path: digest_of(text) for path, text in code.items()}
+    if hosts := config.clean.blocked_hosts:
+        with reading(hosts):
+            marks[hosts] = fingerprint(hosts)
     stage = clean_stage(config, marks, benchmark_texts)
     options = config.clean.with_extra_code(code)
     num_bytes = sum(file.text_bytes for file in files)
@@ -234,7 +245,7 @@ def clean(
         pipeline = make_pipeline(config.beam.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
         keep_little_memory()
         with work_folder("clean", config.beam.work_dir, folder, stage.plan) as shared:
-            _prepare(shared, benchmark_texts)
+            _prepare(shared, benchmark_texts, config.clean.blocked_hosts)
             build(pipeline, batches, options, shared)
             _run(pipeline, batches, shared)
             tally = _finish(folder, shared, batches, options)
@@ -244,14 +255,18 @@ def clean(
     run_stage(stage, work, overwrite)
 
 
-def _prepare(work: Folder, benchmark_texts: Path | None) -> None:
-    """Write the index of benchmark texts, and remove what a stopped attempt has left half done:
-    this one makes it again under other names, or would take it for its own."""
+def _prepare(work: Folder, benchmark_texts: Path | None, hosts: str | None) -> None:
+    """Write the indexes of benchmark texts and of hosts, and remove what a stopped attempt has left
+    half done: this one makes it again under other names, or would take it for its own."""
     if benchmark_texts is not None:
         with work.scratch() as folder:
             write_index(benchmark_texts, folder / BENCHMARK_INDEX)
             return_freed_memory()
             work.publish(folder / BENCHMARK_INDEX)
+    if hosts:
+        with work.scratch() as folder:
+            write_hosts(Path(hosts), folder / BLOCKED_HOSTS)
+            work.publish(folder / BLOCKED_HOSTS)
     for name in work.names():
         if _LEFTOVER.match(name):
             work.remove(name)

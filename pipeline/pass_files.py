@@ -51,6 +51,7 @@ CHANGED_SCHEMA = pa.schema(
 Pass = Literal["read", "compared", "written"]
 Kind = Literal["cleaned", "changed", "documents", "removed"]
 BENCHMARK_INDEX = "benchmark-index"  # the index of benchmark texts, where there are any
+BLOCKED_HOSTS = "blocked-hosts"  # hashes of names, where hosts are blocked
 _PROGRESS_SECONDS = 5.0  # between two files that say how far a batch of files is read
 # read once or twice and soon gone: small in memory
 _BETWEEN_PASSES: dict[str, Any] = {"compression": "lz4", "row_group_characters": 1_000_000}

@@ -39,6 +39,7 @@ from pipeline.dedup.records import Clusters, NumShards, unpack_clusters
 from pipeline.documents import DOCUMENT_SCHEMA, in_chunks
 from pipeline.pass_files import (
     BENCHMARK_INDEX,
+    BLOCKED_HOSTS,
     chosen_texts,
     nums_of_batches,
     parts_of,
@@ -49,6 +50,7 @@ from pipeline.pass_files import (
     write_tally,
 )
 from pipeline.report.counts import RULE, Tally, excerpt, mask_excerpt
+from pipeline.rules.hosts import BlockedHosts
 from pipeline.rules.language import main_language
 from pipeline.rules.normalize import remove_lost_characters
 from pipeline.rules.order import DocumentRules, Outcome
@@ -80,7 +82,10 @@ def clean_files(
     """
     tally = Tally()
     add = reading_progress(work, files.index, sum(file.num_bytes for file in files.files))
-    cleaners = (_FileCleaner(replace(file, on_read=add), config, tally) for file in files.files)
+    hosts = _blocked_hosts(work) if config.blocked_hosts else None
+    cleaners = (
+        _FileCleaner(replace(file, on_read=add), config, tally, hosts) for file in files.files
+    )
     rows = chain.from_iterable(cleaner.rows() for cleaner in cleaners)
     num_characters = 0
 
@@ -124,8 +129,10 @@ def _number(text_hash: bytes, rank: int, exact_dedup: bool) -> int:
 class _FileCleaner:
     """The rows of one file, cleaned, with the reason of those that are removed."""
 
-    def __init__(self, file: InputFile, config: CleanConfig, tally: Tally) -> None:
-        self.file, self.config, self.tally = file, config, tally
+    def __init__(
+        self, file: InputFile, config: CleanConfig, tally: Tally, hosts: BlockedHosts | None = None
+    ) -> None:
+        self.file, self.config, self.tally, self.hosts = file, config, tally, hosts
         self.source = source = config.sources[file.source_index]
         self.language = source.language  # of the row at hand
         self.rules_of = {
@@ -183,7 +190,10 @@ class _FileCleaner:
         row["licence"] = _storable(raw.licence or self.source.licence)
         label, where = document_id(row["rank"]), (row["language"], row["source"])
         tally.count_document("in", len(raw.text), *where)
-        outcome = rules.clean(raw.text)
+        if host := self.hosts and self.hosts.find(raw.url):
+            outcome = Outcome(raw.text, {}, Drop("blocked_host", host), {})
+        else:
+            outcome = rules.clean(raw.text)
         for rule, count in outcome.altered.items():
             _note(row, rule, count)
         for rule, (before, after) in outcome.first_changes.items():
@@ -300,6 +310,13 @@ def _decontaminate(rows: Sequence[Row], index: BenchmarkIndex, tally: Tally) -> 
             _mark(row, replace(result.drop, detail=detail))
         elif result.text != row["text"]:
             _alter(row, "contamination_removed", result.text, result.num_lines_removed, tally)
+
+
+@lru_cache(maxsize=1)
+def _blocked_hosts(work: Folder) -> BlockedHosts:
+    """Loaded once by each process."""
+    with work.fetch(BLOCKED_HOSTS) as path:
+        return BlockedHosts.load(path)
 
 
 @lru_cache(maxsize=1)

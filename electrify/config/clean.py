@@ -17,6 +17,7 @@ from electrify.config.fields import (
     TABLES,
     Count,
     Fraction,
+    LocalPath,
     Section,
     check_language,
     check_texts,
@@ -194,6 +195,8 @@ class CleanConfig(CleanRules):
     extra_rules: tuple[Annotated[str, Field(pattern=r"^.+\.py:[A-Za-z_]\w*$")], ...] = ()
     """Your own rules, `file.py:function`: from a text and its language to the text, or None to
     remove the document."""
+    blocked_hosts: LocalPath | None = None
+    """File of hosts, one a line, whose documents are removed by their `url`."""
     exact_dedup: bool = True
     """Remove documents that are equal but for case and white space."""
     line_dedup: LineDedupConfig = LineDedupConfig()

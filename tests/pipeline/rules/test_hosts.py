@@ -1,0 +1,60 @@
+"""Documents of listed hosts are removed, and of no other."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline.rules.hosts import BlockedHosts, write_hosts
+from tests.pipeline.builders import clean_afresh, config_of, documents, removed, sentence
+
+LIST = "# of casinos\ncasino.example\n0.0.0.0 ads.kr\nhttps://www.bad.co.kr/path\n\nxn--o39an51b2re.kr.\n"
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> BlockedHosts:
+    (tmp_path / "list").write_text(LIST, encoding="utf-8")
+    write_hosts(tmp_path / "list", tmp_path / "index")
+    return BlockedHosts.load(tmp_path / "index")
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://casino.example/a?b=c", "casino.example"),
+        ("http://WWW.Casino.Example:8080", "casino.example"),
+        ("https://vip.play.casino.example/", "casino.example"),
+        ("https://notcasino.example/", None),
+        ("https://example/", None),
+        ("https://sub.ads.kr", "ads.kr"),
+        ("https://bad.co.kr", "bad.co.kr"),
+        ("https://co.kr", None),
+        ("https://xn--o39an51b2re.kr/", "xn--o39an51b2re.kr"),
+        ("https://a.kr/casino.example", None),
+        ("http://[broken", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_host_and_what_lies_below_it_are_found(hosts, url, name):
+    assert hosts.find(url) == name
+
+
+def test_a_list_without_a_host_is_refused(tmp_path):
+    (tmp_path / "list").write_text("# nothing\n", encoding="utf-8")
+    for name in ("list", "none"):
+        with pytest.raises(ValueError, match=rf"clean\.blocked_hosts = .*{name}"):
+            write_hosts(tmp_path / name, tmp_path / "index")
+
+
+def test_documents_of_listed_hosts_are_removed(tmp_path):
+    (tmp_path / "list").write_text(LIST, encoding="utf-8")
+    urls = ("https://casino.example/1", "https://good.example/1", None)
+    rows = [{"text": sentence(number), "url": url} for number, url in enumerate(urls)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "a.jsonl").write_text(lines, encoding="utf-8")
+    config = config_of(tmp_path, [tmp_path / "a.jsonl"], blocked_hosts=str(tmp_path / "list"))
+    folder = clean_afresh(config)
+    assert [row["text"] for row in documents(folder)] == [sentence(1), sentence(2)]
+    (gone,) = removed(folder)
+    assert (gone["reason"], gone["detail"]) == ("blocked_host", "casino.example")
