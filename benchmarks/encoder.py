@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from huggingface_hub import hf_hub_download
+from huggingface_hub import hf_hub_download, try_to_load_from_cache
 from torch import Tensor, nn
 from transformers import (
     AutoConfig,
@@ -96,11 +96,16 @@ def commit_of(path: str) -> str | None:
     if Path(path).is_dir():
         return None
     try:
-        return Path(hf_hub_download(path, "config.json")).parent.name
+        file = hf_hub_download(path, "config.json")
     except Exception as error:  # of the network, of rights: the hub's client has many sorts
-        raise UserError(
-            f"no model folder {path} here, and not from the hub: {hub_failure(error)}"
-        ) from error
+        cached = try_to_load_from_cache(path, "config.json")
+        if not isinstance(cached, str):
+            raise UserError(
+                f"no model folder {path} here, and not from the hub: {hub_failure(error)}"
+            ) from error
+        warn(f"{path} is read from the cache: {hub_failure(error)}")
+        file = cached
+    return Path(file).parent.name
 
 
 def open_model(path: str, name: str | None = None, commit: str | None = None) -> ModelSource:
@@ -141,7 +146,9 @@ def is_discriminator(source: ModelSource) -> bool:
 def load_discriminator(source: ModelSource) -> Any:
     """The network of a folder for which `is_discriminator` holds; as `load_network`."""
     modern = source.config.model_type == "modernbert"
-    return load_network(source, ModernBertForTokenClassification if modern else ElectraForPreTraining)
+    return load_network(
+        source, ModernBertForTokenClassification if modern else ElectraForPreTraining
+    )
 
 
 def is_language_model(source: ModelSource) -> bool:

@@ -145,15 +145,15 @@ def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]
     problems = []
     unread = set[str]()  # data sets of the hub: one that fails is asked for once, which takes 26 s
     for task in tasks:
-        of_hub = task.hub.path if task.hub and str(places[task.name]) == HUB else ""
-        if of_hub in unread:
+        path = task.hub.path if task.hub and str(places[task.name]) == HUB else ""
+        if path in unread:
             continue
         try:
             data[task.name] = load_data(task, places[task.name])
         except UserError as error:
             problems.append(str(error))
-            if isinstance(error, _Unread) and of_hub:
-                unread.add(of_hub)
+            if isinstance(error, _UnreadError) and path:
+                unread.add(path)
     if problems:
         raise UserError("\n".join(problems))
     return tasks, data
@@ -403,7 +403,7 @@ def _whence(task: Task) -> str:
     return f"{task.name} ({', '.join(names)}{f', from {task.homepage}' if task.homepage else ''})"
 
 
-class _Unread(UserError):
+class _UnreadError(UserError):
     """`datasets` does not read a data set."""
 
 
@@ -416,7 +416,7 @@ def _load(task: Task, path: str, name: str | None, folder: Path | None) -> Any:
             return datasets.load_from_disk(str(folder))
         return datasets.load_dataset(path, name, revision=REVISIONS[path])
     except Exception as error:  # of HTTP, Arrow or `datasets`, which has classes of its own
-        raise _Unread(
+        raise _UnreadError(
             f"{task.name}: `datasets` cannot read {folder or path}: {hub_failure(error)}; or "
             f"give --data-dir a folder with the official files of {_whence(task)}"
         ) from error

@@ -21,7 +21,9 @@ def hub_failure(error: BaseException) -> str:
     for each in _causes(error):
         name, status = type(each).__name__, _status(each)
         if "Offline" in name:
-            return "HF_HUB_OFFLINE is set, and the cache here has no copy: unset it, or fill the cache"
+            return (
+                "HF_HUB_OFFLINE is set or the hub was not reached, and the cache here has no copy"
+            )
         if status in _ANSWERS:
             return _ANSWERS[status]
         if status >= 500:
@@ -44,5 +46,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _status(error: BaseException) -> int:
-    """Of the answer that an error carries; 0 where it has none."""
+    """Of the answer that an error carries; 0 where it has none. `datasets` says it in words."""
+    if type(error).__name__ == "DatasetNotFoundError":
+        return 403 if "gated" in str(error) else 401
     return int(getattr(getattr(error, "response", None), "status_code", 0) or 0)

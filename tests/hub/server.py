@@ -43,10 +43,15 @@ class Hub:
         self.requests: list[str] = []
         self.large: Files = {}  # uploaded by LFS, by their SHA-256
         self.private: dict[str, bool] = {}
-        server = _Server(("127.0.0.1", 0), _handler(self))
-        self.url = f"http://127.0.0.1:{server.server_address[1]}"
-        self.stop: Callable[[], None] = server.shutdown
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        self.watch: Callable[[str], object] = str  # is told of each request after its answer
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def stop(self) -> None:
+        self.faults["*"] = "reset"  # of connections that are open
+        self._server.shutdown()
+        self._server.server_close()
 
     def add(self, kind: str, name: str, files: Files, revision: str = "main") -> str:
         """A commit of a repository, whose name is the revision if that is one; its name."""
@@ -69,7 +74,7 @@ class Hub:
         return {**kept, **of_hub, **seconds, "HF_HUB_DISABLE_XET": "1", "OMP_NUM_THREADS": "1"}
 
     def fault(self, name: str) -> Fault | None:
-        fault = self.faults.get(name)
+        fault = self.faults.get("*") or self.faults.get(name)
         if isinstance(fault, tuple):
             fault, times = fault
             self.faults[name] = (fault, times - 1)
@@ -107,16 +112,24 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             elif match := _BATCH.fullmatch(raw):
                 self.with_faults(match[2], lambda: self.send(_batch(hub, json.loads(body))))
             elif raw == "/api/repos/create":
-                self.create(json.loads(body))
+                asked = json.loads(body)
+                name = f"{asked.get('organization') or 'made'}/{asked['name']}"
+                self.with_faults(name, lambda: self.create(name, asked))
             elif raw.startswith("/large/"):
                 hub.large[raw.removeprefix("/large/")] = body
                 self.send({})
+            elif hub.faults.get("*"):
+                self.with_faults("*", self.end_headers)
             else:
                 answers = {"/api/validate-yaml": {"errors": [], "warnings": []}, "/": {}}
                 answers["/api/whoami-v2"] = {"type": "user", "name": "made", "orgs": []}
                 self.send(answers[raw]) if raw in answers else self.refuse(404, "NotFound")
+            hub.watch(hub.requests[-1])
 
-        do_GET = do_HEAD = do_POST = do_PUT = answer
+        def __getattr__(self, name: str) -> Any:  # do_GET and the like
+            if name.startswith("do_"):
+                return self.answer
+            raise AttributeError(name)
 
         def with_faults(self, name: str, work: Callable[[], None]) -> None:
             fault = hub.fault(name)
@@ -205,16 +218,21 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 asked = (parse_qs(body.decode()) if is_form else json.loads(body))["paths"]
                 self.send([entry for p, entry in _entries(files).items() if p in asked])
             else:
-                facts = {"_id": "0", "id": name, "sha": commit, "tags": [], "private": hub.private.get(name, False)}
+                facts = {
+                    "_id": "0",
+                    "id": name,
+                    "sha": commit,
+                    "tags": [],
+                    "private": hub.private.get(name, False),
+                }
                 self.send(facts | {"siblings": [{"rfilename": path} for path in files]})
 
-        def create(self, asked: dict[str, Any]) -> None:
-            name = f"{asked.get('organization') or 'made'}/{asked['name']}"
+        def create(self, name: str, asked: dict[str, Any]) -> None:
             kind = f"{asked.get('type', 'model')}s"
-            hub.private[name] = asked.get("private") or asked.get("visibility") == "private"
             is_new = (kind, name) not in hub.revisions
             if is_new:
                 hub.add(kind, name, {".gitattributes": b""})
+                hub.private[name] = asked.get("visibility") == "private"
             prefix = "datasets/" if kind == "datasets" else ""
             self.send({"url": f"{hub.url}/{prefix}{name}", "id": name}, 200 if is_new else 409)
 
