@@ -50,14 +50,15 @@ _NESTED: Mapping[str, Mapping[str, Any]] = {
     "wos": {"guid": _TEXT, "domains": _TEXTS, "dialogue": List(_TURN)},
     "question": _QUESTION,
 }
+_SENTENCE = "서울 한국 기차역에서 만나서 함께 떠나는 사람들"
 _VALUES: Mapping[str, Any] = {  # of nested columns
     "labels": {"label": 2.5, "real-label": 2.5, "binary-label": 0},
-    "tokens": list("서울 간다"),
-    "ner_tags": [*map([*_TAGS, "O"].index, ["B-LC", "I-LC", "O", "O", "O"])],
+    "tokens": list(_SENTENCE),
+    "ner_tags": [*map([*_TAGS, "O"].index, ["B-LC", "I-LC", *"O" * (len(_SENTENCE) - 2)])],
     "subject_entity": {"word": "서울", "start_idx": 0, "end_idx": 1, "type": "LOC"},
-    "object_entity": {"word": "한국", "start_idx": 4, "end_idx": 5, "type": "LOC"},
+    "object_entity": {"word": "한국", "start_idx": 3, "end_idx": 4, "type": "LOC"},
     "index": [1, 2],
-    "word_form": ["서울에", "간다"],
+    "word_form": ["서울한국기차역에서함께", "떠난다"],
     "lemma": ["서울 에", "가 ㄴ다"],
     "pos": ["NNP+JKB", "VV+EF"],
     "head": [2, 0],
@@ -67,7 +68,7 @@ _VALUES: Mapping[str, Any] = {  # of nested columns
     "answers": {"text": ["서울"], "answer_start": [0]},
     "domains": ["관광"],
     "dialogue": [
-        {"role": "user", "text": "박물관을 찾아요.", "state": ["관광-종류-박물관"]},
+        {"role": "user", "text": f"{_SENTENCE}이 박물관을 찾아요.", "state": ["관광-종류-박물관"]},
         {"role": "sys", "text": "네.", "state": []},
     ],
 }
@@ -163,7 +164,7 @@ def _value(name: str, feature: Any, number: int, is_hidden: bool) -> Any:
         return number % 6
     if name == "hate":
         return ("none", "offensive", "hate")[number % 3]
-    return f"서울 한국 {number}번"
+    return f"{_SENTENCE} {number}번"
 
 
 def _card(configs: Mapping[str, tuple[str, str]]) -> str:

@@ -76,8 +76,8 @@ def config(make_run: MakeRun) -> str:
     return make_run("free", {"MIT": 1})
 
 
-def test_what_is_published_is_used_from_the_hub(hub: Hub, electrify: Electrify, config: str):
-    """The discriminator with its generator, the tokenizer, the documents and nothing beside."""
+def test_each_part_has_a_repository(hub: Hub, electrify: Electrify, config: str):
+    """With the files of the run, the cards, and nothing beside; listed before it is uploaded."""
     parts = "--parts=encoder,generator,tokenizer,dataset"
     ended = electrify("publish", config, "--to=made/ko", parts, "--private")
     assert ended.status == 0
@@ -94,9 +94,16 @@ def test_what_is_published_is_used_from_the_hub(hub: Hub, electrify: Electrify, 
     corpus = hub.files("datasets", "made/ko-corpus")
     assert {*corpus} == {".gitattributes", "README.md", "documents-00000.parquet"}
     assert DatasetCard(corpus["README.md"].decode()).data.license == "mit"
-    seen = electrify("inspect", "made/ko-discriminator", "오늘 공원", "--threshold=0.5", "--json")
+
+
+@pytest.mark.slow
+def test_what_is_published_is_used_from_the_hub(hub: Hub, electrify: Electrify, config: str):
+    """The discriminator with the generator that its name leads to, and the documents."""
+    parts = "--parts=encoder,generator,dataset"
+    assert electrify("publish", config, "--to=made/used", parts).status == 0
+    seen = electrify("inspect", "made/used-discriminator", "오늘 공원", "--threshold=0.5", "--json")
     assert '"proposals"' in seen.text
-    source = '{ kind = "huggingface", language = "ko", path = "made/ko-corpus" }'
+    source = '{ kind = "huggingface", language = "ko", path = "made/used-corpus" }'
     (electrify.folder / "again.toml").write_text(
         f'name = "again"\noutput_dir = "out/again"\n[clean]\nsources = [{source}]\n'
     )

@@ -17,9 +17,11 @@ from tests.hub.schemas import SCHEMAS, parquet
 from tests.hub.server import Fault, Files, Hub
 
 TINY = "made/tiny"
+SUITES = ["glue", "squad", "xquad", "klue", "korean"]
 FAST = {
     "seeds": [0],
     "random_init_control": False,
+    "bag_of_words": False,
     "max_sequence_length": 32,
     "num_epochs": 1.0,
     "device": "cpu",
@@ -66,10 +68,10 @@ def _add_text(hub: Hub, name: str, revision: str = "main") -> None:
     hub.add("datasets", name, {"train-00000-of-00001.parquet": table}, revision)
 
 
-def _clean(electrify: Electrify, name: str) -> Ended:
+def _clean(electrify: Electrify, name: str, more: str = "") -> Ended:
     label = name.replace("/", "-")
     source = f'{{ kind = "huggingface", language = "ko", path = "{name}" }}'
-    config = f'name = "{label}"\noutput_dir = "out/{label}"\n[clean]\nsources = [{source}]\n'
+    config = f'name = "{label}"\noutput_dir = "out/{label}"\n[clean]\nsources = [{source}]\n{more}'
     (electrify.folder / f"{label}.toml").write_text(config, encoding="utf-8")
     return electrify("clean", f"{label}.toml")
 
@@ -111,23 +113,34 @@ def test_a_busy_hub_is_asked_again(hub: Hub, electrify: Electrify, fault: int):
     assert _clean(electrify, name).status == 0
 
 
-def test_every_task_of_the_hub_is_read_and_scored(hub: Hub, electrify: Electrify, tiny: Files):
-    """At the commit that we name, where we name one."""
-    suites = [f"--suite={name}" for name in ("glue", "squad", "xquad", "klue", "korean")]
+@pytest.mark.slow
+def test_every_task_of_the_hub_is_scored(electrify: Electrify, tiny: Files):
+    suites = [f"--suite={name}" for name in SUITES]
     assert _evaluate(electrify, *suites, name="all").status == 0
     scored = {result["task"] for result in _results(electrify.folder / "out/all")}
     assert {name for name, task in TASKS.items() if task.hub and not task.variant_of} <= scored
+
+
+def test_a_task_of_each_kind_is_scored(electrify: Electrify, tiny: Files):
+    names = {type(task): name for name, task in TASKS.items() if task.hub}.values()
+    assert _evaluate(electrify, *[f"--task={name}" for name in names], name="few").status == 0
+    assert {*names} == {result["task"] for result in _results(electrify.folder / "out/few")}
+
+
+def test_text_is_compared_with_all_tasks_of_the_hub(hub: Hub, electrify: Electrify):
+    """All from the hub, each data set at the commit that we name, where we name one."""
+    _add_text(hub, "made/text")
+    more = f'decontaminate_against = {json.dumps(SUITES)}\ndecontaminate_data_dir = "hub"\n'
+    assert _clean(electrify, "made/text", more).status == 0
+    folder = electrify.folder / "out/made-text"
+    (file,) = (folder / "clean").glob("documents-*.parquet")
+    assert sorted(pq.read_table(file)["text"].to_pylist()) == sorted(SENTENCES)
+    texts = {path.stem for path in (folder / "benchmark-texts").iterdir()}
+    assert {name for name, task in TASKS.items() if task.hub and not task.variant_of} <= texts
     asked = "\n".join(hub.requests)
     for name in SCHEMAS:
         revision = hub.revisions["datasets", name][REVISIONS[name]]
         assert f"GET /datasets/{name}/resolve/{revision}/" in asked
-
-
-def test_text_of_the_hub_is_cleaned(hub: Hub, electrify: Electrify):
-    _add_text(hub, "made/text")
-    assert _clean(electrify, "made/text").status == 0
-    (file,) = (electrify.folder / "out/made-text/clean").glob("documents-*.parquet")
-    assert sorted(pq.read_table(file)["text"].to_pylist()) == sorted(SENTENCES)
 
 
 def test_all_jobs_load_one_commit_of_a_model(hub: Hub, electrify: Electrify, tiny: Files):
