@@ -5,13 +5,11 @@ as a data set, each in a repository of its own with its card.
 """
 
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from huggingface_hub import DatasetCardData, HfApi, ModelCardData
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from electrify.config.run import RunConfig
 from electrify.stage.folder import check_files, input_digest, write_text
@@ -21,14 +19,18 @@ from electrify.storage.files import read_json
 from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
+from model.weights.card import card_layout
 from model.weights.origin import UNKNOWN, Origin, read_origin
 
-PARTS = ("encoder", "generator", "tokenizer", "dataset")
-DEFAULT_PARTS = PARTS[:3]
-_DETECTOR, _GENERATOR = NETWORKS[:2]  # whose names the reader of a discriminator knows
-_SUFFIXES = dict(zip(PARTS, (_DETECTOR, _GENERATOR, "tokenizer", "corpus"), strict=True))
-_STAGES = {"encoder": "export", "generator": "export", "tokenizer": "vocab", "dataset": "clean"}
-_LAYOUT = "dataset-card.md"
+_DETECTOR, _GENERATOR = NETWORKS[:2]  # the reader of a discriminator finds a generator so named
+# the stage of each part, and how its repository is called
+PARTS = {
+    "encoder": ("export", _DETECTOR),
+    "generator": ("export", _GENERATOR),
+    "tokenizer": ("vocab", "tokenizer"),
+    "dataset": ("clean", "corpus"),
+}
+_DATA = ["documents-*.parquet", "*.safetensors"]  # removed, if an earlier upload alone has them
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Upload:
 
     part: str
     repository: str  # NAMESPACE/NAME; the namespace may be left out
-    files: tuple[Path, ...]
+    files: Sequence[Path]
     card: str | None = None
 
     @property
@@ -45,15 +47,15 @@ class Upload:
         return "dataset" if self.part == "dataset" else "model"
 
     def __str__(self) -> str:
-        num_bytes = sum(file.stat().st_size for file in self.files)
+        num_files = len(self.files) + (self.card is not None)
+        size = sum(file.stat().st_size for file in self.files) / 1e6
         return (
-            f"{self.part}: {len(self.files) + (self.card is not None)} files, "
-            f"{num_bytes / 1e6:,.1f} MB to the {self.kind} {self.repository}"
+            f"{self.part}: {num_files} files, {size:,.1f} MB to the {self.kind} {self.repository}"
         )
 
 
 def plan_uploads(
-    config: RunConfig, to: str | None, parts: Collection[str] | None, licence: str | None
+    config: RunConfig, to: str | None, parts: Sequence[str] | None, licence: str | None
 ) -> list[Upload]:
     """What `publish` uploads. Every file is compared with its checksum.
 
@@ -62,28 +64,26 @@ def plan_uploads(
     """
     if unknown := sorted({*(parts or ())} - {*PARTS}):
         raise UserError(f"--parts {unknown[0]}: the parts are {', '.join(PARTS)}")
-    to, run = to or config.name, output_dir(config)
-    chosen = [part for part in PARTS if part in (parts or DEFAULT_PARTS)]
-    for stage in {_STAGES[part]: None for part in chosen}:
+    to, run, uploads = to or config.name, output_dir(config), []
+    chosen = {part: of for part, of in PARTS.items() if part in (parts or list(PARTS)[:3])}
+    for stage in {stage: None for stage, _ in chosen.values()}:
         pull(run, stage)
         input_digest(run / stage, VERBS[stage])
         check_files(run / stage, VERBS[stage])
-    uploads = []
-    for part in chosen:
-        folder, card = run / _STAGES[part], None
+    for part, (stage, name) in chosen.items():
+        folder, card = run / stage, None
         if part == "tokenizer":
-            files = [folder / name for name in TOKENIZER_FILES]
+            files = [folder / file for file in TOKENIZER_FILES]
             card = _tokenizer_card(config, to)
         elif part == "dataset":
             files = sorted(folder.glob("documents-*.parquet"))
             card = _dataset_card(config, licence)
-        elif (folder / _SUFFIXES[part]).is_dir():
-            files = sorted((folder / _SUFFIXES[part]).iterdir())
-        elif parts is None:  # an objective without a generator
-            continue
         else:
-            raise UserError(f"--parts {part}: {folder} has no {_SUFFIXES[part]}/; leave it out")
-        uploads.append(Upload(part, f"{to}-{_SUFFIXES[part]}", tuple(files), card))
+            files = sorted((folder / name).glob("*"))
+        if files:
+            uploads.append(Upload(part, f"{to}-{name}", files, card))
+        elif parts:  # else it is of an objective without a generator
+            raise UserError(f"--parts {part}: {folder} has no {name}/; leave it out")
     return uploads
 
 
@@ -92,86 +92,77 @@ def publish(uploads: Sequence[Upload], private: bool) -> list[str]:
 
     Raises `UserError` where the hub refuses, and for a public repository where `private` is asked.
     """
-    api, addresses = HfApi(), []
+    addresses = []
     for upload in uploads:
-        with _explained(upload), tempfile.TemporaryDirectory() as scratch:
-            kind = upload.kind
-            made = api.create_repo(
-                upload.repository, private=private or None, repo_type=kind, exist_ok=True
-            )
-            if private and not api.repo_info(made.repo_id, repo_type=kind).private:
-                raise UserError(
-                    f"{made.repo_id} is there and public, and --private is asked: make it private "
-                    "on its page, or give another name with --to"
-                )
-            for file in upload.files:
-                (Path(scratch) / file.name).symlink_to(file.resolve())
-            if upload.card is not None:
-                write_text(Path(scratch) / CARD, upload.card)
-            api.upload_folder(
-                repo_id=made.repo_id,
-                repo_type=kind,
-                folder_path=scratch,
-                commit_message="Publish with electrify",
-            )
-            log(f"publish: {upload.part} is at {made}")
-            addresses.append(str(made))
+        try:
+            addresses.append(_send(upload, private))
+        except UserError:
+            raise
+        except Exception as error:  # of the network, of rights: the hub's client has many sorts
+            why = f"{upload.repository}: {hub_failure(error)}"
+            raise UserError(f"{why}; the same command sends what is missing") from error
+        log(f"publish: {upload.part} is at {addresses[-1]}")
     return addresses
 
 
-@contextmanager
-def _explained(upload: Upload) -> Iterator[None]:
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:  # of the network, of rights: the hub's client has many sorts
+def _send(upload: Upload, private: bool) -> str:
+    api, kind = HfApi(), upload.kind
+    made = api.create_repo(
+        upload.repository, private=private or None, repo_type=kind, exist_ok=True
+    )
+    if private and not api.repo_info(made.repo_id, repo_type=kind).private:
         raise UserError(
-            f"{upload.repository}: {hub_failure(error)}; the same command sends what is missing"
-        ) from error
+            f"{made.repo_id} is there and public, and --private is asked: make it private on its "
+            "page, or give another name with --to"
+        )
+    with tempfile.TemporaryDirectory() as scratch:
+        for file in upload.files:
+            (Path(scratch) / file.name).symlink_to(file.resolve())
+        if upload.card is not None:
+            write_text(Path(scratch) / CARD, upload.card)
+        api.upload_folder(
+            repo_id=made.repo_id, repo_type=kind, folder_path=scratch, delete_patterns=_DATA
+        )
+    return str(made)
 
 
 def _tokenizer_card(config: RunConfig, to: str) -> str:
-    languages = sorted({source.language for source in config.clean.sources})
-    data = ModelCardData(language=languages, library_name="transformers", tags=["tokenizer"])
+    data = ModelCardData(
+        language=_languages(config), library_name="transformers", tags=["tokenizer"]
+    )
     return (
         f"---\n{data.to_yaml()}\n---\n\n# {config.name} tokenizer\n\nThe WordPiece tokenizer of "
         f"`{to}-{_DETECTOR}`: `AutoTokenizer.from_pretrained(...)`.\n\nMade by electrify.\n"
     )
 
 
-def _dataset_card(config: RunConfig, licence: str | None) -> str:
-    """`licence` is that of the documents which name none."""
-    report = read_json(output_dir(config) / "clean" / "report.json")
+def _dataset_card(config: RunConfig, said: str | None) -> str:
+    """`said` is the licence of the documents that name none."""
     text = dict(read_origin(config).text)
-    if UNKNOWN in text:
-        if not licence:
+    num_unknown = text.pop(UNKNOWN, None)
+    if num_unknown is not None:
+        if not said:
             raise UserError(
-                f"{text[UNKNOWN]:,} documents have no known licence, and text that is not free may "
+                f"{num_unknown:,} documents have no known licence, and text that is not free may "
                 "not be passed on: set `licence` of their sources, or say it with --licence"
             )
-        text[licence] = text.get(licence, 0) + text.pop(UNKNOWN)
-    found, name = replace(Origin({}, {}, 0), text=text).licence
+        text[said] = text.get(said, 0) + num_unknown
+    licence, name = Origin(text, {}, 0).licence
     data = DatasetCardData(
-        license=found,
+        license=licence,
         license_name=name,
-        language=sorted({source.language for source in config.clean.sources}),
-        task_categories=["fill-mask"],
+        language=_languages(config),
         pretty_name=f"{config.name} corpus",
         configs=[{"config_name": "default", "data_files": "documents-*.parquet"}],
     )
-    layout = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "weights"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # it is Markdown
-    ).get_template(_LAYOUT)
-    return layout.render(
+    return card_layout("dataset-card.md").render(
         metadata=str(data.to_yaml()),
         name=config.name,
         licences=sorted(text.items()),
-        sources=report["sources"],
-        removed=report["removed"],
-        said=licence if UNKNOWN in read_origin(config).text else None,
+        said=said if num_unknown is not None else None,
+        report=read_json(output_dir(config) / "clean" / "report.json"),
     )
+
+
+def _languages(config: RunConfig) -> list[str]:
+    return sorted({source.language for source in config.clean.sources})

@@ -100,15 +100,15 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
 
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            path = unquote(urlsplit(self.path).path, errors="strict")
-            hub.requests.append(f"{self.command} {path}")
             raw = urlsplit(self.path).path  # a revision may hold %2F
+            hub.requests.append(f"{self.command} {unquote(raw)}")
             if match := _FILE.fullmatch(raw):
                 of_data, name, revision, file = match.groups()
                 kind = "datasets" if of_data else "models"
                 self.with_faults(name, lambda: self.file(kind, name, unquote(revision), file))
             elif match := _API.fullmatch(raw):
-                self.with_faults(match[2], lambda: self.api(body, *map(_unquoted, match.groups())))
+                parts = [unquote(part or "") for part in match.groups()]
+                self.with_faults(match[2], lambda: self.api(body, *parts))
             elif match := _BATCH.fullmatch(raw):
                 self.with_faults(match[2], lambda: self.send(_batch(hub, json.loads(body))))
             elif raw == "/api/repos/create":
@@ -121,9 +121,8 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             elif hub.faults.get("*"):
                 self.with_faults("*", self.end_headers)
             else:
-                answers = {"/api/validate-yaml": {"errors": [], "warnings": []}, "/": {}}
-                answers["/api/whoami-v2"] = {"type": "user", "name": "made", "orgs": []}
-                self.send(answers[raw]) if raw in answers else self.refuse(404, "NotFound")
+                is_known = raw in ("/", "/api/validate-yaml")
+                self.send({"errors": [], "warnings": []}, 200 if is_known else 404)
             hub.watch(hub.requests[-1])
 
         def __getattr__(self, name: str) -> Any:  # do_GET and the like
@@ -201,7 +200,7 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 return
             files = hub.commits[kind, name][commit]
             if verb == "commit":
-                new = hub.add(kind, name, files | _uploaded(hub, body), revision)
+                new = hub.add(kind, name, _committed(hub, files, body), revision)
                 url = f"{hub.url}/{name}/commit/{new}"
                 self.send({"commitUrl": url, "commitOid": new, "success": True})
             elif verb == "tree":
@@ -239,10 +238,6 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _unquoted(part: str | None) -> str:
-    return unquote(part or "")
-
-
 def _is_below(path: str, folder: str) -> bool:
     return not folder or path.startswith(f"{folder}/")
 
@@ -274,12 +269,14 @@ def _batch(hub: Hub, asked: dict[str, Any]) -> dict[str, Any]:
     return {"transfer": "basic", "objects": objects}
 
 
-def _uploaded(hub: Hub, body: bytes) -> Files:
-    files: Files = {}
+def _committed(hub: Hub, before: Files, body: bytes) -> Files:
+    files = dict(before)
     for line in map(json.loads, body.splitlines()):
         value = line["value"]
         if line["key"] == "file":
             files[value["path"]] = base64.b64decode(value["content"])
         elif line["key"] == "lfsFile":
             files[value["path"]] = hub.large[value["oid"]]
+        elif line["key"] == "deletedFile":
+            del files[value["path"]]
     return files

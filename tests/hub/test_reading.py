@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -57,7 +58,7 @@ def _evaluate(
     return electrify("evaluate", "--model", model, "--data-dir", "hub", *named, *words, *changes)
 
 
-def _results(folder: Path) -> list[dict]:
+def _results(folder: Path) -> list[dict[str, Any]]:
     lines = (folder / "evaluate" / "results.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
@@ -153,11 +154,11 @@ def test_all_jobs_load_one_commit_of_a_model(hub: Hub, electrify: Electrify, tin
             hub.add("models", "made/moving", moved)
 
     hub.watch = move
-    options = {"model": "made/moving", "name": "moving", "seeds": [0, 1]}
+    options: dict[str, Any] = {"model": "made/moving", "name": "moving", "seeds": [0, 1]}
     ended = _evaluate(electrify, "--task=korean-korsts", **options)
     assert f"made/moving is read at its commit {first}" in ended.text
-    weights = [request for request in hub.requests if "/made/moving" in request]
-    assert {re.search("[0-9a-f]{40}", r)[0] for r in weights if "safetensors" in r} == {first}
+    asked = re.findall(r"/made/moving/resolve/(\w+)/model.safetensors", "\n".join(hub.requests))
+    assert {*asked} == {first}
     assert _evaluate(electrify, "--task=korean-korsts", **options).status == 0
     keys = [result["key"] for result in _results(electrify.folder / "out/moving")]
     assert len({*keys}) == 4
@@ -166,8 +167,8 @@ def test_all_jobs_load_one_commit_of_a_model(hub: Hub, electrify: Electrify, tin
 def test_without_the_hub_the_cache_is_read(hub: Hub, electrify: Electrify):
     """The last of these tests: what the library knows of the network stays known."""
     hub.stop()
-    options = {"name": "offline", "seeds": [3]}
-    ended = _evaluate(electrify, "--task=korean-korsts", "--task=klue-ynat", **options)
+    tasks = ("--task=korean-korsts", "--task=klue-ynat")
+    ended = _evaluate(electrify, *tasks, name="offline", seeds=[3])
     assert "only data that `datasets` has in its cache are read" in ended.text
     assert ended.status == 0
     assert re.search(
