@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from huggingface_hub import hf_hub_download, try_to_load_from_cache
 from torch import Tensor, nn
 from transformers import (
     AutoConfig,
@@ -24,6 +25,7 @@ from transformers.utils import logging
 from electrify.config.evaluate import Role
 from electrify.stage.folder import digest_of
 from electrify.stage.plan import is_hub_name
+from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError, first_line, panics_as_errors
 from electrify.system.progress import warn
 
@@ -59,6 +61,7 @@ class ModelSource:
     name: str = ""  # what records say where the path is a temporary one; else the path
     # of `[evaluate]`: what its finetuning.json recommends and the user did not set
     recommended: Mapping[str, Any] = field(default_factory=dict)
+    commit: str | None = None  # of a model of the hub: all jobs load this one
 
     @cached_property
     def shape(self) -> str:
@@ -86,21 +89,41 @@ def check_place(path: str) -> None:
         raise UserError(f"no model folder {path}; give a folder with config.json, or a hub name")
 
 
-def open_model(path: str, name: str | None = None) -> ModelSource:
+def commit_of(path: str) -> str | None:
+    """The commit that `main` of a hub name is now, else the one in the cache; None of a folder.
+    Raises `ValueError` where the hub does not give the model's config."""
+    check_place(path)
+    if Path(path).is_dir():
+        return None
+    try:
+        file = hf_hub_download(path, "config.json")
+    except Exception as error:  # of the network, of rights: the hub's client has many sorts
+        cached = try_to_load_from_cache(path, "config.json")
+        if not isinstance(cached, str):
+            raise UserError(
+                f"no model folder {path} here, and not from the hub: {hub_failure(error)}"
+            ) from error
+        warn(f"{path} is read from the cache: {hub_failure(error)}")
+        file = cached
+    return Path(file).parent.name
+
+
+def open_model(path: str, name: str | None = None, commit: str | None = None) -> ModelSource:
     """Read config and tokenizer of a model folder or hub name, and check that they fit; `name` is
-    what records call it.
+    what records call it. Of a hub name a commit is read: `commit_of` unless one is given.
 
     Raises `ValueError` for a folder that is no model, a tokenizer with more ids than the model has
     embeddings, one without padding token and one with a [CLS] that it does not put first.
     """
-    check_place(path)
+    commit = commit or commit_of(path)
+    at = {"revision": commit} if commit else {}
     try:
         with quiet_transformers(), panics_as_errors():
-            config = AutoConfig.from_pretrained(path)
-            tokenizer = AutoTokenizer.from_pretrained(path)
+            config = AutoConfig.from_pretrained(path, **at)
+            tokenizer = AutoTokenizer.from_pretrained(path, **at)
     except Exception as error:  # transformers and tokenizers have many sorts for damaged files
         raise UserError(
-            f"cannot read a model at {path}: {first_line(error)} "
+            f"cannot read a model at {path}: {hub_failure(error) if commit else first_line(error)} "
             "(needed: config.json, model.safetensors and the tokenizer files)"
         ) from error
     if len(tokenizer) > config.vocab_size:
@@ -109,7 +132,7 @@ def open_model(path: str, name: str | None = None) -> ModelSource:
             "embeddings; they do not belong together"
         )
     check_tokenizer(tokenizer)
-    return ModelSource(path, config, tokenizer, name or path)
+    return ModelSource(path, config, tokenizer, name or path, commit=commit)
 
 
 def is_discriminator(source: ModelSource) -> bool:
@@ -124,7 +147,7 @@ def load_discriminator(source: ModelSource) -> Any:
     """The network of a folder for which `is_discriminator` holds; as `load_network`."""
     modern = source.config.model_type == "modernbert"
     return load_network(
-        source.path, ModernBertForTokenClassification if modern else ElectraForPreTraining
+        source, ModernBertForTokenClassification if modern else ElectraForPreTraining
     )
 
 
@@ -193,28 +216,30 @@ def load_encoder(
         if role == "random-init":
             encoder = _AUTO_MODEL.from_config(copy.deepcopy(source.config), dtype=torch.float32)
         else:
-            encoder = load_network(source.path, _AUTO_MODEL)
+            encoder = load_network(source, _AUTO_MODEL)
         if num_ids is not None and num_ids > encoder.get_input_embeddings().num_embeddings:
             encoder.resize_token_embeddings(num_ids, mean_resizing=False)
     assert isinstance(encoder, nn.Module)
     return encoder
 
 
-def load_network(path: str, kind: Any, **options: Any) -> Any:
-    """The network of a folder or hub name, of a class of `transformers`, in float32 and without
-    dropout.
+def load_network(source: ModelSource, kind: Any, **options: Any) -> Any:
+    """The network of a source, of a class of `transformers`, in float32 and without dropout.
 
     Raises `ValueError` if it cannot be read, and if weights are missing: `transformers` would fill
     them at random and the score would be of another model. A pooler stands on top of the encoder
     and is not used here, so it may be missing.
     """
+    path, at = source.path, {"revision": source.commit} if source.commit else {}
+    options = {**at, **options}
     try:
         with quiet_transformers():
             network, loading = kind.from_pretrained(
                 path, dtype=torch.float32, output_loading_info=True, weights_only=True, **options
             )
     except Exception as error:  # safetensors, zip and pickle have sorts of their own
-        raise UserError(f"cannot read the weights of the model at {path}: {error}") from error
+        why = hub_failure(error) if at else error
+        raise UserError(f"cannot read the weights of the model at {path}: {why}") from error
     if missing := sorted(n for n in loading["missing_keys"] if not n.startswith("pooler.")):
         raise UserError(
             f"{path} is no whole {type(network).__name__}: it lacks {len(missing)} weights, such "

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.encoder import ModelSource, check_place, open_model
+from benchmarks.encoder import ModelSource, commit_of, open_model
 from benchmarks.finetune.finetune import Finetuned, choose_device, settle_precision
 from benchmarks.finetune.jobs import (
     Job,
@@ -88,13 +88,15 @@ def evaluate(
     else:
         options = probe_options(config.evaluate, probe)
     config = config.model_copy(update={"evaluate": options})
-    if model is not None and weights is None:
-        check_place(model)  # before data is fetched
+    commit, at = None, model
+    if model is not None and weights is None and (commit := commit_of(model)):
+        name, at = name or model, f"{model}@{commit}"  # of all jobs, also where they are resumed
+        log(f"{model} is read at its commit {commit}")
     tasks, data = load_tasks(options)
     if probe is not None:
         data = {task.name: PROBES[probe].add_rows(task, data[task.name]) for task in tasks}
     rows = {name: of_task.sha256 for name, of_task in data.items()}
-    stage = evaluate_stage(config, model, rows, step, name, probe or "evaluate")
+    stage = evaluate_stage(config, at, rows, step, name, probe or "evaluate")
     digests = {name: digest for name, digest in stage.inputs.items() if name != "data"}
     path = model if model is not None else str(output_dir(config) / DEFAULT_MODEL)
 
@@ -102,9 +104,9 @@ def evaluate(
         # of the run's own export its place in the run: predictions are the same wherever that is
         place = model or DEFAULT_MODEL
         try:
-            source = open_model(path if weights is None else str(weights), place)
+            source = open_model(path if weights is None else str(weights), place, commit)
             if model is not None and weights is None:  # else the config is the run's own
-                source = replace(source, recommended=recommended_settings(model, options))
+                source = replace(source, recommended=recommended_settings(model, options, commit))
             jobs = plan_jobs(options, tasks, source, digests, data)
             trials = plan_trials(options, tasks, source, digests, data)
             if not overwrite:

@@ -14,6 +14,7 @@ __all__ = [
     "inspect",
     "load_config",
     "pretrain",
+    "publish",
     "report",
     "run",
     "train_vocab",

@@ -108,6 +108,30 @@ def evaluate(config: "RunConfig", *, overwrite: bool = False) -> Path:
     return _folder(config, "evaluate")
 
 
+def publish(
+    config: "RunConfig",
+    to: str | None = None,
+    *,
+    parts: Sequence[str] | None = None,
+    private: bool = False,
+    licence: str | None = None,
+    dry_run: bool = False,
+) -> list[str]:
+    """Upload parts of a finished run to the hub, into repositories `<to>-discriminator` and so on.
+
+    The addresses; with `dry_run` what would be uploaded. `licence` is that of documents that name
+    none.
+    """
+    from model.publish import plan_uploads, publish
+
+    uploads = plan_uploads(config, to, parts, licence)
+    if dry_run:
+        return list(map(str, uploads))
+    for upload in uploads:
+        log(f"publish: {upload}")
+    return publish(uploads, private)
+
+
 def report(config: "RunConfig") -> Path:
     """The run's page, `report.html`."""
     from benchmarks.report.report import report

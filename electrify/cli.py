@@ -437,6 +437,28 @@ def ablate(
         print(ablate(Path(config), overrides, beam.obj, overwrite))
 
 
+@_verb(f"publish {DEMO} --to my-name/demo --dry-run")
+def publish(
+    config: ConfigFile,
+    to: Annotated[
+        str | None, _value("NAMESPACE/NAME", "begins the repositories' names (default: the run's)")
+    ] = None,
+    parts: Annotated[
+        str | None,
+        _value("NAMES", "of encoder,generator,tokenizer,dataset (default: all but dataset)"),
+    ] = None,
+    private: Annotated[bool, Option("--private", help="into private repositories")] = False,
+    licence: Annotated[str | None, _value("NAME", "of the documents that name none")] = None,
+    dry_run: Annotated[bool, Option("--dry-run", help="print what would be uploaded")] = False,
+    overrides: Overrides = [],
+) -> None:
+    """Upload a finished run to the Hugging Face hub: networks, tokenizer, documents."""
+    run = api.load_config(config, overrides)
+    names = parts.split(",") if parts else None
+    options: dict[str, Any] = {"private": private, "licence": licence, "dry_run": dry_run}
+    print("\n".join(api.publish(run, to, parts=names, **options)))
+
+
 # --- looking at a discriminator -------------------------------------------------------------------
 
 

@@ -247,7 +247,8 @@ def open_reader(model: str, generator: str | None = None, device: str = "cpu") -
     if tokenizer.mask_token_id is None:
         raise UserError(f"{path}: the tokenizer has no mask token; save one with it (mask_token)")
     generator = generator or (path if is_language_model(source) else generator_of(path))
-    if generator and open_model(generator).tokenizer.get_vocab() != tokenizer.get_vocab():
+    second = open_model(generator) if generator else None
+    if second and second.tokenizer.get_vocab() != tokenizer.get_vocab():
         raise UserError(f"{generator} has another vocabulary than {path}: give networks of one")
     where = choose_device(device)
     encoded = tokenizer("a", return_special_tokens_mask=True)
@@ -256,7 +257,7 @@ def open_reader(model: str, generator: str | None = None, device: str = "cpu") -
     return Reader(
         source,
         load_discriminator(source).to(where) if is_discriminator(source) else None,
-        load_network(generator, _MASKED_LM).to(where) if generator else None,
+        load_network(second, _MASKED_LM).to(where) if second else None,
         tuple(encoded["input_ids"][:first]),
         tuple(encoded["input_ids"][len(marks) - last :]),
         where,

@@ -22,6 +22,7 @@ from electrify.config.evaluate import EvaluateConfig, FinetuneOptions
 from electrify.config.load import parse_part
 from electrify.stage.plan import FINETUNING
 from electrify.storage.files import read_json, read_toml
+from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 
@@ -127,13 +128,15 @@ def hyper_parameters(
     return replace(recipe, **chosen)
 
 
-def recommended_settings(path: str, options: EvaluateConfig) -> dict[str, Any]:
+def recommended_settings(
+    path: str, options: EvaluateConfig, commit: str | None = None
+) -> dict[str, Any]:
     """What `finetuning.json` of a model folder or hub name recommends of what the user did not set;
     nothing where the user named a recipe.
 
     Raises `ValueError` for a file that holds anything but such settings.
     """
-    file = None if "recipe" in options.model_fields_set else _recommendation(path)
+    file = None if "recipe" in options.model_fields_set else _recommendation(path, commit)
     if file is None:
         return {}
     try:
@@ -147,14 +150,16 @@ def recommended_settings(path: str, options: EvaluateConfig) -> dict[str, Any]:
     return found
 
 
-def _recommendation(path: str) -> Path | None:
+def _recommendation(path: str, commit: str | None) -> Path | None:
     if Path(path).is_dir():
         file = Path(path, FINETUNING)
         return file if file.is_file() else None
     try:
-        return Path(hf_hub_download(path, FINETUNING))
+        return Path(hf_hub_download(path, FINETUNING, revision=commit))
     except (EntryNotFoundError, LocalEntryNotFoundError):
         return None
+    except Exception as error:  # of the network: it may recommend something
+        raise UserError(f"{path}/{FINETUNING}: {hub_failure(error)}") from error
 
 
 def options_for(task: Task, options: EvaluateConfig) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def open_network(folder: Path) -> Network:
     if not is_discriminator(source):
         name = _LANGUAGE_MODEL if name.endswith("ForMaskedLM") else _ENCODER
     # eager: the fused attention's graph has branches for empty rows
-    model = load_network(str(folder), getattr(_ANY, name), attn_implementation="eager")
+    model = load_network(source, getattr(_ANY, name), attn_implementation="eager")
 
     def compute(given: Mapping[str, Tensor]) -> Outputs:
         if name == _LANGUAGE_MODEL:

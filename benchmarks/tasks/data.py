@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -24,6 +25,7 @@ from benchmarks.tasks.rows import Row, nested
 from benchmarks.tasks.task import OWN, Example, HubSource, Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.storage.files import read_toml
+from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import log, warn
 
@@ -141,11 +143,17 @@ def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]
     tasks = [versioned(task, places[task.name]) for task in tasks]
     data: dict[str, TaskData] = {}
     problems = []
+    unread = set[str]()  # data sets of the hub: one that fails is asked for once, which takes 26 s
     for task in tasks:
+        path = task.hub.path if task.hub and str(places[task.name]) == HUB else ""
+        if path in unread:
+            continue
         try:
             data[task.name] = load_data(task, places[task.name])
         except UserError as error:
             problems.append(str(error))
+            if isinstance(error, _UnreadError) and path:
+                unread.add(path)
     if problems:
         raise UserError("\n".join(problems))
     return tasks, data
@@ -395,15 +403,21 @@ def _whence(task: Task) -> str:
     return f"{task.name} ({', '.join(names)}{f', from {task.homepage}' if task.homepage else ''})"
 
 
+class _UnreadError(UserError):
+    """`datasets` does not read a data set."""
+
+
 def _load(task: Task, path: str, name: str | None, folder: Path | None) -> Any:
     datasets: Any = importlib.import_module("datasets")  # slow to import, and seldom wanted
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
     try:
         if folder:
             return datasets.load_from_disk(str(folder))
         return datasets.load_dataset(path, name, revision=REVISIONS[path])
     except Exception as error:  # of HTTP, Arrow or `datasets`, which has classes of its own
-        raise UserError(
-            f"{task.name}: `datasets` cannot read {folder or path}: {first_line(error)}; or "
+        raise _UnreadError(
+            f"{task.name}: `datasets` cannot read {folder or path}: {hub_failure(error)}; or "
             f"give --data-dir a folder with the official files of {_whence(task)}"
         ) from error
 

@@ -17,6 +17,7 @@ from typing import Any
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.plan import check_initial, initial_checkpoint
 from electrify.stage.remote import is_address
+from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError, first_line
 
 MIN_FREE_BYTES = 2**28
@@ -184,8 +185,7 @@ def _check_hub(kind: str, name: str, key: str) -> None:
         if _is_cached(hub, errors, name):
             return
         raise UserError(
-            f"{key} = {name!r}: the hub cannot be reached ({first_line(error)}), and its cache "
-            f"here does not have this {kind}"
+            f"{key} = {name!r}: {hub_failure(error)} (this {kind} is not in the cache here)"
         ) from None
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from huggingface_hub import ModelCardData
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
@@ -58,13 +58,7 @@ def write_cards(
         removed[row["reason"]] += row["documents"]
     facts = _facts(config, read_manifest(run / "pretrain")["counts"], origin)
     texts = tomllib.loads((_HERE / "card.toml").read_text(encoding="utf-8"))
-    layout = Environment(
-        loader=FileSystemLoader(_HERE),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # it is Markdown
-    ).get_template("card.md")
+    layout = card_layout("card.md")
     classes = {
         name: transformers_class(network, config.pretrain).__name__
         for name, network in (("detector", DETECTOR), ("predictor", PREDICTOR))
@@ -85,6 +79,17 @@ def write_cards(
         )
         write_text(folder / network.folder / CARD, card)
     write_json(folder / DETECTOR.folder / FINETUNING, config.evaluate.recommended)
+
+
+def card_layout(name: str) -> Template:
+    """A layout beside this file."""
+    return Environment(
+        loader=FileSystemLoader(_HERE),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # it is Markdown
+    ).get_template(name)
 
 
 def add_sections(config: RunConfig, sections: Sections) -> None:

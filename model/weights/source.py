@@ -24,6 +24,7 @@ from transformers.utils import logging as transformers_logging
 from electrify.config.pretrain import PretrainConfig
 from electrify.stage.plan import NETWORKS, check_initial, initial_checkpoint, run_folder
 from electrify.storage.files import read_json
+from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError
 from model.plan import EncoderShape, discriminator_shape, generator_shape
 from model.train.checkpoint import DAMAGES, read_checkpoint, trained_options
@@ -195,7 +196,8 @@ def _folder(name: str, option: str) -> Path:
         return Path(snapshot_download(name, allow_patterns=_HUB_FILES))
     except Exception as error:  # network, rights, no such model: the hub's own errors say which
         raise UserError(
-            f"pretrain.{option} = {name!r} is not a folder, and the hub does not give it: {error}"
+            f"pretrain.{option} = {name!r} is not a folder, and the hub does not give it: "
+            f"{hub_failure(error)}"
         ) from None
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
 from electrify.stage.folder import digest_of, fingerprint
-from electrify.system.outcome import UserError
+from electrify.storage.hub import hub_failure
+from electrify.system.outcome import UserError, first_line
 from pipeline.sources.input_file import MAX_PART_BYTES, InputFile
 from pipeline.sources.json_file import take_fields
 from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, too_long
@@ -125,7 +126,7 @@ def _revision(builder: Any, split: str) -> str:
 
 
 def _explain(error: Exception) -> str:
-    text = f"{type(error).__name__}: {error}"
-    if isinstance(error, ConnectionError):
-        text += ". Is the network there? A copy saved by save_to_disk is read without it"
-    return text
+    text = hub_failure(error)
+    if text == first_line(error):
+        return f"{type(error).__name__}: {text}"
+    return f"{text}. A copy saved by save_to_disk is read without the hub"

@@ -61,7 +61,8 @@ def measure(settings: Settings) -> Report:
     with tempfile.TemporaryDirectory() as temporary:
         scratch = Path(temporary)
         folder = Path(settings.model) if settings.model else _random_folder(settings.size, scratch)
-        longest, most = open_model(str(folder)).max_positions, max(settings.lengths)
+        source = open_model(str(folder))
+        longest, most = source.max_positions, max(settings.lengths)
         if longest and most > longest:
             raise UserError(f"--lengths {most}: the model has {longest} positions")
         files = {FP32: export_onnx(folder, scratch / "fp32.onnx", sample()).file}
@@ -69,7 +70,7 @@ def measure(settings: Settings) -> Report:
             files[f"ONNX, {name}"] = scratch / f"{name}.onnx"
             quantize(files[FP32], files[f"ONNX, {name}"], VARIANTS[name])
         sizes = {name: file.stat().st_size / 1e6 for name, file in files.items()}
-        model = load_network(str(folder), _ANY_MODEL)
+        model = load_network(source, _ANY_MODEL)
         sizes[PEER] = sum(4 * of.numel() for of in model.parameters()) / 1e6
         for threads in settings.threads:
             torch.set_num_threads(threads)

@@ -1,0 +1,52 @@
+"""What the Hugging Face hub did not give or take, in one line for the user."""
+
+from collections.abc import Iterator
+
+from electrify.system.outcome import first_line
+
+_LOG_IN = "hf auth login"
+_ANSWERS = {
+    401: f"the hub has nothing of this name that you may use; if it is private, log in: {_LOG_IN}",
+    403: f"you may not use it: ask for access on its page, then log in: {_LOG_IN}",
+    429: f"the hub has too many requests of you (429): wait some minutes, or log in: {_LOG_IN}",
+}
+
+
+def hub_failure(error: BaseException) -> str:
+    """Why a call of `datasets`, `huggingface_hub` or `transformers` failed, and the next step.
+
+    These wrap the hub's answer in errors of many kinds, the first of which may say "not found"
+    where the hub is busy. What is none of the hub's is told by its first line.
+    """
+    for each in _causes(error):
+        name, status = type(each).__name__, _status(each)
+        if "Offline" in name:
+            return (
+                "HF_HUB_OFFLINE is set or the hub was not reached, and the cache here has no copy"
+            )
+        if status in _ANSWERS:
+            return _ANSWERS[status]
+        if status >= 500:
+            return f"the hub fails ({status}): try again in some minutes"
+        is_transport = type(each).__module__.startswith(("httpx", "httpcore", "requests"))
+        if not status and (is_transport or isinstance(each, ConnectionError | TimeoutError)):
+            what = f"{name}: {first_line(each)}"
+            return f"the connection to the hub fails ({what}): look at the network and try again"
+    return first_line(error)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and what it was raised from or during."""
+    seen: list[BaseException] = []
+    each: BaseException | None = error
+    while each is not None and each not in seen:
+        seen.append(each)
+        yield each
+        each = each.__cause__ or each.__context__
+
+
+def _status(error: BaseException) -> int:
+    """Of the answer that an error carries; 0 where it has none. `datasets` says it in words."""
+    if type(error).__name__ == "DatasetNotFoundError":
+        return 403 if "gated" in str(error) else 401
+    return int(getattr(getattr(error, "response", None), "status_code", 0) or 0)

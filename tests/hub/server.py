@@ -1,0 +1,282 @@
+"""A stand-in of the Hugging Face hub on the loopback: what `datasets`, `huggingface_hub` and
+`transformers` ask of it to read data sets and models, and to upload them. All is kept in memory.
+
+A client reads `HF_ENDPOINT` when it is imported, so it runs in a process of its own: `Hub.environ`.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+Files = dict[str, bytes]  # by path in the repository
+Fault = int | str  # a status of HTTP; "reset": the connection breaks; "slow": no answer for seconds
+SLOW_SECONDS = 3.0
+_LFS_BYTES = 10_000  # larger files are uploaded by LFS, as on the hub
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_API = re.compile(r"/api/(datasets|models)/([^/]+/[^/]+)(?:/([a-z-]+)(?:/([^/]+)(/.*)?)?)?")
+_FILE = re.compile(r"/(datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
+_BATCH = re.compile(r"/(datasets/)?([^/]+/[^/]+)\.git/info/lfs/objects/batch")
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha1(data).hexdigest()
+
+
+class Hub:
+    """Repositories by "datasets" or "models" and name: the files of each commit, and the commit of
+    each revision. `faults` go by the repository, `requests` is what was asked."""
+
+    def __init__(self) -> None:
+        self.commits: dict[tuple[str, str], dict[str, Files]] = {}
+        self.revisions: dict[tuple[str, str], dict[str, str]] = {}
+        self.faults: dict[str, Fault | tuple[Fault, int]] = {}  # with a number: so many times
+        self.requests: list[str] = []
+        self.large: Files = {}  # uploaded by LFS, by their SHA-256
+        self.private: dict[str, bool] = {}
+        self.watch: Callable[[str], object] = str  # is told of each request after its answer
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def stop(self) -> None:
+        self.faults["*"] = "reset"  # of connections that are open
+        self._server.shutdown()
+        self._server.server_close()
+
+    def add(self, kind: str, name: str, files: Files, revision: str = "main") -> str:
+        """A commit of a repository, whose name is the revision if that is one; its name."""
+        parts = b"".join(path.encode() + data for path, data in sorted(files.items()))
+        commit = revision if _COMMIT.fullmatch(revision) else digest(name.encode() + parts)
+        self.commits.setdefault((kind, name), {})[commit] = files
+        self.revisions.setdefault((kind, name), {})[revision] = commit
+        self.revisions[kind, name].setdefault("main", commit)
+        return commit
+
+    def files(self, kind: str, name: str) -> Files:
+        return self.commits[kind, name][self.revisions[kind, name]["main"]]
+
+    def environ(self, home: Path) -> dict[str, str]:
+        """Of a process that asks this hub and keeps what it reads below `home`."""
+        of_hub = {"HF_ENDPOINT": self.url, "HF_HOME": str(home), "HF_TOKEN": "made-up"}
+        seconds = {"HF_HUB_ETAG_TIMEOUT": "1", "HF_HUB_DOWNLOAD_TIMEOUT": "1"}
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
+        # Xet's servers speak a protocol of their own
+        return {**kept, **of_hub, **seconds, "HF_HUB_DISABLE_XET": "1", "OMP_NUM_THREADS": "1"}
+
+    def fault(self, name: str) -> Fault | None:
+        fault = self.faults.get("*") or self.faults.get(name)
+        if isinstance(fault, tuple):
+            fault, times = fault
+            self.faults[name] = (fault, times - 1)
+            return fault if times > 0 else None
+        return fault
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, address: Any) -> None:
+        """A client that has gone is no error of the hub's."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, address)
+
+
+def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+        def answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            raw = urlsplit(self.path).path  # a revision may hold %2F
+            hub.requests.append(f"{self.command} {unquote(raw)}")
+            if match := _FILE.fullmatch(raw):
+                of_data, name, revision, file = match.groups()
+                kind = "datasets" if of_data else "models"
+                self.with_faults(name, lambda: self.file(kind, name, unquote(revision), file))
+            elif match := _API.fullmatch(raw):
+                parts = [unquote(part or "") for part in match.groups()]
+                self.with_faults(match[2], lambda: self.api(body, *parts))
+            elif match := _BATCH.fullmatch(raw):
+                self.with_faults(match[2], lambda: self.send(_batch(hub, json.loads(body))))
+            elif raw == "/api/repos/create":
+                asked = json.loads(body)
+                name = f"{asked.get('organization') or 'made'}/{asked['name']}"
+                self.with_faults(name, lambda: self.create(name, asked))
+            elif raw.startswith("/large/"):
+                hub.large[raw.removeprefix("/large/")] = body
+                self.send({})
+            elif hub.faults.get("*"):
+                self.with_faults("*", self.end_headers)
+            else:
+                is_known = raw in ("/", "/api/validate-yaml")
+                self.send({"errors": [], "warnings": []}, 200 if is_known else 404)
+            hub.watch(hub.requests[-1])
+
+        def __getattr__(self, name: str) -> Any:  # do_GET and the like
+            if name.startswith("do_"):
+                return self.answer
+            raise AttributeError(name)
+
+        def with_faults(self, name: str, work: Callable[[], None]) -> None:
+            fault = hub.fault(name)
+            if fault == "reset":
+                self.close_connection = True
+                self.connection.shutdown(2)
+                return
+            if fault == "slow":
+                time.sleep(SLOW_SECONDS)
+            if isinstance(fault, int):
+                words = {401: "RepoNotFound", 403: "GatedRepo"}
+                self.refuse(fault, words.get(fault, "Busy"))
+            else:
+                work()
+
+        def send(self, body: Any, status: int = 200, heads: Mapping[str, str] = {}) -> None:
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            kind = "application/octet-stream" if data is body else "application/json"
+            sizes = {"Content-Type": kind, "Content-Length": str(len(data))}
+            for name, value in {**sizes, **heads}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(data)
+
+        def refuse(self, status: int, word: str, commit: str = "") -> None:
+            heads = {"X-Error-Code": word, "X-Error-Message": f"made-up {word}"}
+            self.send({"error": word}, status, heads | {"X-Repo-Commit": commit})
+
+        def commit_of(self, kind: str, name: str, revision: str) -> str | None:
+            """None where there is none, which is answered."""
+            revisions = hub.revisions.get((kind, name))
+            if revisions is None:
+                self.refuse(401, "RepoNotFound")
+                return None
+            commit = revisions.get(revision, revision)
+            if commit in hub.commits[kind, name]:
+                return commit
+            self.refuse(404, "RevisionNotFound")
+            return None
+
+        def file(self, kind: str, name: str, revision: str, path: str) -> None:
+            commit = self.commit_of(kind, name, revision)
+            if commit is None:
+                return
+            data = hub.commits[kind, name][commit].get(unquote(path))
+            if data is None:
+                self.refuse(404, "EntryNotFound", commit)
+                return
+            heads = {"X-Repo-Commit": commit, "ETag": f'"{digest(data)}"', "Accept-Ranges": "bytes"}
+            span = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
+            if span and self.command == "GET":
+                start, stop = int(span[1]), min(int(span[2] or len(data)), len(data) - 1)
+                heads["Content-Range"] = f"bytes {start}-{stop}/{len(data)}"
+                self.send(data[start : stop + 1], 206, heads)
+            else:
+                self.send(data, 200, heads)
+
+        def api(
+            self, body: bytes, kind: str, name: str, verb: str, revision: str, rest: str
+        ) -> None:
+            if verb == "preupload":
+                sizes = {file["path"]: file["size"] for file in json.loads(body)["files"]}
+                self.send({"files": [_mode(path, size) for path, size in sizes.items()]})
+                return
+            commit = self.commit_of(kind, name, revision or "main")
+            if commit is None:
+                return
+            files = hub.commits[kind, name][commit]
+            if verb == "commit":
+                new = hub.add(kind, name, _committed(hub, files, body), revision)
+                url = f"{hub.url}/{name}/commit/{new}"
+                self.send({"commitUrl": url, "commitOid": new, "success": True})
+            elif verb == "tree":
+                prefix = rest.strip("/")
+                is_whole = "recursive=true" in self.path.lower()
+                inside = {p: e for p, e in _entries(files).items() if _is_below(p, prefix)}
+                if prefix and not inside:
+                    self.refuse(404, "EntryNotFound", commit)
+                    return
+                depth = prefix.count("/") + 1 if prefix else 0
+                self.send([e for p, e in inside.items() if is_whole or p.count("/") == depth])
+            elif verb == "paths-info":
+                is_form = body.startswith(b"paths=") or b"&paths=" in body
+                asked = (parse_qs(body.decode()) if is_form else json.loads(body))["paths"]
+                self.send([entry for p, entry in _entries(files).items() if p in asked])
+            else:
+                facts = {
+                    "_id": "0",
+                    "id": name,
+                    "sha": commit,
+                    "tags": [],
+                    "private": hub.private.get(name, False),
+                }
+                self.send(facts | {"siblings": [{"rfilename": path} for path in files]})
+
+        def create(self, name: str, asked: dict[str, Any]) -> None:
+            kind = f"{asked.get('type', 'model')}s"
+            is_new = (kind, name) not in hub.revisions
+            if is_new:
+                hub.add(kind, name, {".gitattributes": b""})
+                hub.private[name] = asked.get("visibility") == "private"
+            prefix = "datasets/" if kind == "datasets" else ""
+            self.send({"url": f"{hub.url}/{prefix}{name}", "id": name}, 200 if is_new else 409)
+
+    return Handler
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return not folder or path.startswith(f"{folder}/")
+
+
+def _entries(files: Files) -> dict[str, dict[str, Any]]:
+    """Folders and files as the hub lists them."""
+    folders = {str(p): None for path in files for p in [*PurePosixPath(path).parents][:-1]}
+    found = {
+        path: {"type": "directory", "oid": digest(path.encode()), "size": 0, "path": path}
+        for path in folders
+    }
+    for path, data in files.items():
+        found[path] = {"type": "file", "oid": digest(data), "size": len(data), "path": path}
+    return found
+
+
+def _mode(path: str, size: int) -> dict[str, Any]:
+    mode = "lfs" if size > _LFS_BYTES else "regular"
+    return {"path": path, "uploadMode": mode, "shouldIgnore": False, "oid": None}
+
+
+def _batch(hub: Hub, asked: dict[str, Any]) -> dict[str, Any]:
+    """Where LFS puts what the hub does not have yet."""
+    objects = []
+    for item in asked["objects"]:
+        where = {"upload": {"href": f"{hub.url}/large/{item['oid']}"}}
+        is_new = item["oid"] not in hub.large
+        objects.append({**item, **({"actions": where} if is_new else {})})
+    return {"transfer": "basic", "objects": objects}
+
+
+def _committed(hub: Hub, before: Files, body: bytes) -> Files:
+    files = dict(before)
+    for line in map(json.loads, body.splitlines()):
+        value = line["value"]
+        if line["key"] == "file":
+            files[value["path"]] = base64.b64decode(value["content"])
+        elif line["key"] == "lfsFile":
+            files[value["path"]] = hub.large[value["oid"]]
+        elif line["key"] == "deletedFile":
+            del files[value["path"]]
+    return files

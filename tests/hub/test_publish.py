@@ -1,0 +1,169 @@
+"""`electrify publish`: what is uploaded can be used from the hub, and what must not be is not."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from datasets import Value
+from huggingface_hub import DatasetCard
+from transformers import ElectraForMaskedLM, ElectraForPreTraining
+
+from electrify.stage.folder import Stage
+from electrify.stage.plan import TOKENIZER_FILES
+from electrify.stage.run import run_stage
+from tests.benchmarks.conftest import build_tokenizer, save_electra
+from tests.hub.conftest import Electrify
+from tests.hub.schemas import parquet
+from tests.hub.server import Hub
+
+CONFIG = """
+name = "mine"
+output_dir = "{}"
+[clean]
+sources = [{{ kind = "text", language = "ko", path = "none.txt" }}]
+"""
+TEXT = "오늘은 날씨가 맑아서 공원에 갔다. 첫 사람이 크게 웃었다."
+MakeRun = Callable[[str, dict[str, int]], str]
+
+
+def _write_networks(folder: Path) -> dict[str, int]:
+    tokenizer = build_tokenizer(["오늘", "공원"])
+    for name, kind in (("discriminator", ElectraForPreTraining), ("generator", ElectraForMaskedLM)):
+        save_electra(folder / name, kind, 1, tokenizer)
+        (folder / name / "README.md").write_text("---\nlicense: mit\n---\n", encoding="utf-8")
+    return {}
+
+
+def _write_tokenizer(folder: Path) -> dict[str, int]:
+    build_tokenizer().save_pretrained(folder)
+    (folder / "vocab.txt").write_text("[PAD]")
+    return {}
+
+
+def _write_documents(folder: Path, licences: dict[str, int]) -> dict[str, int]:
+    names = ("id", "text", "language", "source", "url", "licence", "source_id")
+    row = dict.fromkeys(names, "") | {"text": TEXT, "licence": "MIT"}
+    table = parquet([row], {name: Value("string") for name in names})
+    (folder / "documents-00000.parquet").write_bytes(table)
+    (folder / "removed-00000.parquet").write_bytes(table)
+    rows = [{"licence": name, "documents": count} for name, count in licences.items()]
+    report = {"licences": rows, "sources": [], "removed": []}
+    (folder / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    return {}
+
+
+@pytest.fixture(scope="module")
+def make_run(electrify: Electrify) -> MakeRun:
+    """The config of a finished run whose documents have these licences."""
+
+    def make(name: str, licences: dict[str, int]) -> str:
+        run = electrify.folder / name
+        works: dict[str, Callable[[Path], dict[str, int]]] = {
+            "clean": lambda folder: _write_documents(folder, licences),
+            "vocab": _write_tokenizer,
+            "export": _write_networks,
+        }
+        for stage, work in works.items():
+            run_stage(Stage(stage, run / stage, {}), work)
+        config = electrify.folder / f"{name}.toml"
+        config.write_text(CONFIG.format(run), encoding="utf-8")
+        return str(config)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def config(make_run: MakeRun) -> str:
+    return make_run("free", {"MIT": 1})
+
+
+def test_each_part_has_a_repository(hub: Hub, electrify: Electrify, config: str):
+    """With the files of the run, the cards, and nothing beside; listed before it is uploaded."""
+    parts = "--parts=encoder,generator,tokenizer,dataset"
+    earlier = dict.fromkeys([".gitattributes", "documents-00001.parquet"], b"")
+    hub.add("datasets", "made/ko-corpus", earlier)
+    hub.private["made/ko-corpus"] = True
+    ended = electrify("publish", config, "--to=made/ko", parts, "--private")
+    assert ended.status == 0
+    names = ("discriminator", "generator", "tokenizer", "corpus")
+    assert all(
+        f"/made/ko-{name}\n" in ended.text and hub.private[f"made/ko-{name}"] for name in names
+    )
+    assert ended.text.index("MB to the dataset made/ko-corpus") < ended.text.index("is at http")
+    export = electrify.folder / "free/export"
+    for name in names[:2]:
+        here = {path.name: path.read_bytes() for path in (export / name).iterdir()}
+        assert hub.files("models", f"made/ko-{name}") == here | {".gitattributes": b""}
+    assert {*hub.files("models", "made/ko-tokenizer")} >= {*TOKENIZER_FILES, "README.md"}
+    corpus = hub.files("datasets", "made/ko-corpus")
+    assert {*corpus} == {".gitattributes", "README.md", "documents-00000.parquet"}
+    assert DatasetCard(corpus["README.md"].decode()).data.get("license") == "mit"
+
+
+@pytest.mark.slow
+def test_what_is_published_is_used_from_the_hub(hub: Hub, electrify: Electrify, config: str):
+    """The discriminator with the generator that its name leads to, and the documents."""
+    parts = "--parts=encoder,generator,dataset"
+    assert electrify("publish", config, "--to=made/used", parts).status == 0
+    seen = electrify("inspect", "made/used-discriminator", "오늘 공원", "--threshold=0.5", "--json")
+    assert '"proposals"' in seen.text
+    source = '{ kind = "huggingface", language = "ko", path = "made/used-corpus" }'
+    (electrify.folder / "again.toml").write_text(
+        f'name = "again"\noutput_dir = "out/again"\n[clean]\nsources = [{source}]\n'
+    )
+    assert "1 of 1 documents kept" in electrify("clean", "again.toml").text
+
+
+def test_the_same_command_sends_what_is_missing(hub: Hub, electrify: Electrify, config: str):
+    """Weights that came through before an upload broke are not sent again."""
+    hub.faults["made/twice-generator"] = 503
+    words = ("publish", config, "--to=made/twice", "--parts=encoder,generator")
+    assert re.search(
+        r"twice-generator: the hub fails \(503\).*same command", electrify(*words).error
+    )
+    hub.faults.clear()
+    num_before = len(hub.requests)
+    assert electrify(*words).status == 0
+    puts = [request for request in hub.requests if request.startswith("PUT")]
+    assert len({*puts}) == len(puts)
+    assert hub.requests[num_before:].count("POST /api/repos/create") == 2
+    assert "model.safetensors" in hub.files("models", "made/twice-generator")
+
+
+def test_a_dry_run_uploads_nothing(hub: Hub, electrify: Electrify, config: str):
+    before = len(hub.requests)
+    ended = electrify("publish", config, "--dry-run")
+    assert len(hub.requests) == before
+    listed = re.findall(r"^(\w+): \d+ files, [\d.]+ MB to the model mine-", ended.text, re.M)
+    assert listed == ["encoder", "generator", "tokenizer"]
+
+
+def test_documents_of_unknown_licence_are_refused(
+    hub: Hub, electrify: Electrify, make_run: MakeRun
+):
+    """Unless the user says what it is."""
+    words = ("publish", make_run("unknown", {"MIT": 1, "": 3}), "--to=made/un", "--parts=dataset")
+    assert "3 documents have no known licence" in electrify(*words).error
+    assert electrify(*words, "--licence=CC BY-SA 4.0").status == 0
+    card = DatasetCard(hub.files("datasets", "made/un-corpus")["README.md"].decode())
+    assert card.data.get("license") == "cc-by-sa-4.0"
+    assert "| CC BY-SA 4.0 | 3 |" in card.text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--parts=encoder,corpus"], "--parts corpus: the parts are encoder, generator"),
+        (["--to=made/public", "--private"], "public-discriminator is there and public"),
+        (["--to=made/refused"], "refused-discriminator: .*log in: hf auth login"),
+        (["--set=output_dir=out/none"], "run first: electrify export"),
+    ],
+)
+def test_what_cannot_be_published_is_named(
+    hub: Hub, electrify: Electrify, config: str, words: list[str], message: str
+):
+    hub.add("models", "made/public-discriminator", {})
+    hub.faults["made/refused-discriminator"] = 401
+    assert re.search(message, electrify("publish", config, *words).error)

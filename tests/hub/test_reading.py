@@ -1,0 +1,185 @@
+"""Data sets and models of the hub, in their public schemas, with all that the hub may answer."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from datasets import Value
+from transformers import ElectraForPreTraining
+
+from benchmarks.tasks.data import REVISIONS
+from benchmarks.tasks.registry import TASKS
+from tests.benchmarks.conftest import build_tokenizer, save_electra
+from tests.hub.conftest import Electrify, Ended
+from tests.hub.schemas import SCHEMAS, parquet
+from tests.hub.server import Fault, Files, Hub
+
+TINY = "made/tiny"
+SUITES = ["glue", "squad", "xquad", "klue", "korean"]
+FAST = {
+    "seeds": [0],
+    "random_init_control": False,
+    "bag_of_words": False,
+    "max_sequence_length": 32,
+    "num_epochs": 1.0,
+    "device": "cpu",
+}
+SENTENCES = [f"오늘은 날씨가 맑아서 공원에 갔다. {n}번째 사람이 크게 웃었다." for n in range(12)]
+# what the hub may answer, and the words of the one line that the user reads
+FAULTS: dict[Fault, str] = {
+    "reset": "connection to the hub fails .*look at the network",
+    "slow": "connection to the hub fails .*look at the network",
+    401: "nothing of this name that you may use; if it is private, log in: hf auth login",
+    403: "ask for access on its page",
+    429: "too many requests",
+    503: r"the hub fails \(503\)",
+}
+
+
+@pytest.fixture(scope="module")
+def tiny(hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """A random model on the hub."""
+    words = ["서", "##울", "서울", "한국", "간다", "하나"]
+    folder = tmp_path_factory.mktemp("tiny") / "model"
+    save_electra(folder, ElectraForPreTraining, 1, build_tokenizer(words))
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    hub.add("models", TINY, files)
+    return files
+
+
+def _evaluate(
+    electrify: Electrify, *words: str, model: str = TINY, name: str = "", **options: object
+) -> Ended:
+    changes = [f"--set=evaluate.{n}={json.dumps(value)}" for n, value in (FAST | options).items()]
+    named = ["--name", name] if name else []
+    return electrify("evaluate", "--model", model, "--data-dir", "hub", *named, *words, *changes)
+
+
+def _results(folder: Path) -> list[dict[str, Any]]:
+    lines = (folder / "evaluate" / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def _add_text(hub: Hub, name: str, revision: str = "main") -> None:
+    rows = [{"text": text, "url": f"u{n}"} for n, text in enumerate(SENTENCES)]
+    table = parquet(rows, {"text": Value("string"), "url": Value("string")})
+    hub.add("datasets", name, {"train-00000-of-00001.parquet": table}, revision)
+
+
+def _clean(electrify: Electrify, name: str, more: str = "") -> Ended:
+    label = name.replace("/", "-")
+    source = f'{{ kind = "huggingface", language = "ko", path = "{name}" }}'
+    config = f'name = "{label}"\noutput_dir = "out/{label}"\n[clean]\nsources = [{source}]\n{more}'
+    (electrify.folder / f"{label}.toml").write_text(config, encoding="utf-8")
+    return electrify("clean", f"{label}.toml")
+
+
+_FAULTS = [
+    pytest.param(fault, words, marks=pytest.mark.slow if fault == "slow" else ())
+    for fault, words in FAULTS.items()
+]
+
+
+@pytest.mark.parametrize(("fault", "words"), _FAULTS)
+def test_a_fault_of_the_hub_is_one_line(
+    hub: Hub, electrify: Electrify, tiny: Files, fault: Fault, words: str
+):
+    """Before anything is in the cache. A data set that fails is not asked for by each task."""
+    text, model = f"made/text-{fault}", f"made/model-{fault}"
+    hub.add("models", model, tiny)
+    _add_text(hub, text)
+    hub.faults.update(dict.fromkeys([text, model, "klue/klue"], fault))
+    ends = {
+        text: _clean(electrify, text),
+        model: _evaluate(electrify, "--suite=klue", model=model),
+        "klue-ynat": _evaluate(electrify, "--suite=klue"),
+    }
+    for name, ended in ends.items():
+        assert re.search(f"{name}.*{words}", ended.error)
+
+
+def test_a_script_is_not_run(hub: Hub, electrify: Electrify):
+    hub.add("datasets", "made/script", {"script.py": b"import datasets\n"})
+    assert "scripts are no longer supported" in _clean(electrify, "made/script").error
+
+
+@pytest.mark.parametrize("fault", [503, 429])
+def test_a_busy_hub_is_asked_again(hub: Hub, electrify: Electrify, fault: int):
+    name = f"made/busy-{fault}"
+    _add_text(hub, name)
+    hub.faults[name] = (fault, 2)
+    assert _clean(electrify, name).status == 0
+
+
+@pytest.mark.slow
+def test_every_task_of_the_hub_is_scored(electrify: Electrify, tiny: Files):
+    suites = [f"--suite={name}" for name in SUITES]
+    assert _evaluate(electrify, *suites, name="all").status == 0
+    scored = {result["task"] for result in _results(electrify.folder / "out/all")}
+    assert {name for name, task in TASKS.items() if task.hub and not task.variant_of} <= scored
+
+
+def test_a_task_of_each_kind_is_scored(electrify: Electrify, tiny: Files):
+    names = {type(task): name for name, task in TASKS.items() if task.hub}.values()
+    assert _evaluate(electrify, *[f"--task={name}" for name in names], name="few").status == 0
+    assert {*names} == {result["task"] for result in _results(electrify.folder / "out/few")}
+
+
+def test_text_is_compared_with_all_tasks_of_the_hub(hub: Hub, electrify: Electrify):
+    """All from the hub, each data set at the commit that we name, where we name one."""
+    _add_text(hub, "made/text")
+    more = f'decontaminate_against = {json.dumps(SUITES)}\ndecontaminate_data_dir = "hub"\n'
+    assert _clean(electrify, "made/text", more).status == 0
+    folder = electrify.folder / "out/made-text"
+    (file,) = (folder / "clean").glob("documents-*.parquet")
+    assert sorted(pq.read_table(file)["text"].to_pylist()) == sorted(SENTENCES)
+    texts = {path.stem for path in (folder / "benchmark-texts").iterdir()}
+    assert {name for name, task in TASKS.items() if task.hub and not task.variant_of} <= texts
+    asked = "\n".join(hub.requests)
+    for name in SCHEMAS:
+        revision = hub.revisions["datasets", name][REVISIONS[name]]
+        assert f"GET /datasets/{name}/resolve/{revision}/" in asked
+
+
+def test_text_that_has_moved_is_another_input(hub: Hub, electrify: Electrify):
+    """A finished stage is not made again from it in silence."""
+    _add_text(hub, "made/moving-text")
+    assert _clean(electrify, "made/moving-text").status == 0
+    moved = hub.files("datasets", "made/moving-text") | {"README.md": b"---\n---\n"}
+    hub.add("datasets", "made/moving-text", moved)
+    assert "inputs made/moving-text changed" in _clean(electrify, "made/moving-text").error
+
+
+def test_all_jobs_load_one_commit_of_a_model(hub: Hub, electrify: Electrify, tiny: Files):
+    """Where the model moves between two of them. The same command then scores the moved one."""
+    first = hub.add("models", "made/moving", tiny)
+    moved = tiny | {"README.md": b"new weights"}
+
+    def move(request: str) -> None:
+        if request == f"GET /made/moving/resolve/{first}/model.safetensors":
+            hub.add("models", "made/moving", moved)
+
+    hub.watch = move
+    options: dict[str, Any] = {"model": "made/moving", "name": "moving", "seeds": [0, 1]}
+    ended = _evaluate(electrify, "--task=korean-korsts", **options)
+    assert f"made/moving is read at its commit {first}" in ended.text
+    asked = re.findall(r"/made/moving/resolve/(\w+)/model.safetensors", "\n".join(hub.requests))
+    assert {*asked} == {first}
+    assert _evaluate(electrify, "--task=korean-korsts", **options).status == 0
+    keys = [result["key"] for result in _results(electrify.folder / "out/moving")]
+    assert len({*keys}) == 4
+
+
+def test_without_the_hub_the_cache_is_read(hub: Hub, electrify: Electrify):
+    """The last of these tests: what the library knows of the network stays known."""
+    hub.stop()
+    tasks = ("--task=korean-korsts", "--task=klue-ynat")
+    ended = _evaluate(electrify, *tasks, name="offline", seeds=[3])
+    assert "only data that `datasets` has in its cache are read" in ended.text
+    assert ended.status == 0
+    assert re.search(
+        "not from the hub: .*HF_HUB_OFFLINE", _evaluate(electrify, model="made/no").error
+    )
