@@ -172,9 +172,14 @@ def _warn_of_limits(config: RunConfig, origin: Origin) -> None:
     length = num_known_positions(config, origin)
     positions = config.pretrain.max_position_embeddings
     if length < positions:
+        what = (
+            f"sequences longer than {length} tokens were never seen"
+            if config.pretrain.architecture == "modern"
+            else f"positions {length} to {positions - 1} were not trained"
+        )
         warn(
-            f"positions {length} to {positions - 1} were not trained: fine-tune with sequences "
-            f"of at most {length} tokens, or train on with a longer pretrain.sequence_length"
+            f"{what}: fine-tune with sequences of at most {length} tokens, or train on with a "
+            "longer pretrain.sequence_length"
         )
     if config.pretrain.has_generator and config.pretrain.objective == "electric":
         warn(

@@ -156,6 +156,8 @@ def _untrained(config: RunConfig, origin: Origin) -> str:
     length, positions = trained_length(config), config.pretrain.max_position_embeddings
     known = num_known_positions(config, origin)
     text = ""
+    if config.pretrain.architecture == "modern":  # rotary: no position has weights of its own
+        return f" It has never seen longer ones, up to {positions}." if known < positions else ""
     if length < known:
         text += f" This run did not train positions {length} to {known - 1}: they are those of the "
         text += "earlier model."
