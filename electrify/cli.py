@@ -541,13 +541,23 @@ def ls(
     print("\ntasks\n" + "\n".join(f"  {name}" for name in sorted(TASK_NAMES)))
 
 
-@_verb("doctor")
-def doctor() -> int:
+@_verb("doctor --gpu")
+def doctor(
+    gpu: Annotated[
+        bool, Option("--gpu", help="train tiny networks on the GPU and compare them with the CPU")
+    ] = False,
+) -> int:
     """Check this machine and the installation."""
     from electrify.check.machine import check_machine
 
     lines, is_sound = check_machine()
     print("\n".join(lines))
+    if gpu:
+        from model.train.gpu_check import compare_gpu
+
+        for comparison in compare_gpu():
+            print(comparison, flush=True)
+            is_sound &= comparison.agrees
     return 0 if is_sound else 1
 
 
