@@ -40,6 +40,7 @@ _ARCHITECTURES: dict[str, dict[str, Any]] = {
     "modern": {"architecture": "modern", "optimizer": "muon", "layer_norm_eps": 1e-5},
 }
 _NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+_NUM_STEPS = WARM_UPS + 2  # so that two of a recording are replays
 _ROWS, _LENGTH, _VOCAB_SIZE = 4, 32, 200
 # rounding stays below these on an H200 (tests/cuda); a wrong kernel or a frozen number is above
 _LIMITS = {"fp32": 2e-3, "bf16": 1e-2}
@@ -73,14 +74,14 @@ def compare_gpu() -> Iterator[Comparison]:
     for name, options in _ARCHITECTURES.items():
         model = _network(options | _NO_DROPOUT | {"precision": "fp32"})
         with _exact_products():
-            cpu = _trained(model, torch.device("cpu"), 4)
-            cuda = _trained(model, device, 4, cuda_graph="off")
+            cpu = _trained(model, torch.device("cpu"), 3)
+            cuda = _trained(model, device, 3, cuda_graph="off")
         what = f"{describe(device)} against the CPU, {name}"
         yield Comparison(what, _difference(cuda, cpu), _LIMITS["fp32"])
         model = _network(options)
         precision = precision_of(model.config, device)
-        written = _trained(model, device, WARM_UPS + 4, cuda_graph="off")
-        replayed = _trained(model, device, WARM_UPS + 4, cuda_graph="on")
+        written = _trained(model, device, _NUM_STEPS, cuda_graph="off")
+        replayed = _trained(model, device, _NUM_STEPS, cuda_graph="on")
         what = f"a CUDA graph against the step as written, {name}, {precision}"
         yield Comparison(what, _difference(replayed, written), _LIMITS[precision])
 

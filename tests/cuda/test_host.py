@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from benchmarks.finetune.finetune import choose_precision
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from model.batch import Batch, Noise, SpecialTokens
 from model.devices.device import precision_of, resolve_device
@@ -118,7 +119,8 @@ def _batch(config: PretrainConfig, rows: int, length: int) -> Batch:
 def test_a_step_of_base_fits_into_24_gb(device: torch.device):
     """64 sequences of 512 tokens, as PERFORMANCE.md predicts."""
     config = PretrainConfig.model_validate(SIZE_PRESETS["base"] | {"device": "cuda"})
-    model = make_pretrainer(config, 30522, SpecialTokens(0, 2, 3, 4), None).to(device)
+    with device:
+        model = make_pretrainer(config, 30522, SpecialTokens(0, 2, 3, 4), None)
     step, _ = make_step(model, **BF16)
     batch = _batch(config, 64, 512).to(device)
     torch.cuda.reset_peak_memory_stats()
@@ -128,10 +130,10 @@ def test_a_step_of_base_fits_into_24_gb(device: torch.device):
 
 
 def test_precision_is_bf16_where_the_card_has_units_for_it(device: torch.device):
-    is_modern = torch.cuda.get_device_capability(device) >= (8, 0)
-    assert precision_of(random_model(precision="auto").config, device) == (
-        "bf16" if is_modern else "fp32"
-    )
+    has_units = torch.cuda.get_device_capability(device) >= (8, 0)
+    precision = "bf16" if has_units else "fp32"
+    assert precision_of(random_model(precision="auto").config, device) == precision
+    assert choose_precision("auto", device) == precision
 
 
 @only_null_gpu

@@ -10,6 +10,7 @@ import pytest
 from tests.cuda.nullgpu.card import CARDS, build, environment, is_null_gpu, what_is_missing
 
 HERE = Path(__file__).parent
+FINETUNE = str(HERE.parent / "benchmarks/finetune/test_finetune_cuda.py")
 MISSING = what_is_missing()
 pytestmark = [
     pytest.mark.skipif(MISSING is not None, reason=str(MISSING)),
@@ -41,8 +42,9 @@ def test_the_host_asks_for_what_a_gpu_allows(library: Path):
 
 
 def test_numbers_are_those_of_the_cpu_and_of_the_step_as_written(library: Path):
-    few = "[electra] or (modern and document) or doctor"
-    passes(library, "H100", str(HERE / "test_cuda.py"), "-k", few)
+    """Those of a fine-tuning, too, which waits for nothing."""
+    few = "finetune or [electra] or (modern and document) or doctor_finds_no"
+    passes(library, "H100", str(HERE / "test_cuda.py"), FINETUNE, "-k", few)
 
 
 @pytest.mark.slow

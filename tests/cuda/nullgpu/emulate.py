@@ -55,14 +55,16 @@ class Place:
 
 
 def _alias(value: object) -> object:
-    """A CPU tensor in place of one on the GPU; anything else as it is."""
+    """A CPU tensor in place of one on the GPU, and the CPU in place of any device."""
+    if isinstance(value, torch.device):
+        return torch.device("cpu")
     return Place.of(value).tensor() if isinstance(value, Tensor) and value.is_cuda else value
 
 
 def _noted(value: object) -> object:
     """For a later replay: the place of a tensor on the GPU, and the value of one on the host."""
     if not isinstance(value, Tensor):
-        return value
+        return _alias(value)
     return Place.of(value) if value.is_cuda else value.clone()
 
 
@@ -124,7 +126,7 @@ def _compute(func: Any, args: Any, kwargs: Any) -> Any:
 
 def _compute_into(places: list[Any], func: Any, args: Any, kwargs: Any) -> Any:
     """Compute from CPU tensors; results go to `places`, which has None for one that needs none."""
-    given = {name: value for name, value in kwargs.items() if name not in ("device", "pin_memory")}
+    given = {name: value for name, value in kwargs.items() if name != "pin_memory"}
     computed = _compute(func, args, given)
     for place, value in zip(places, tree_leaves(computed), strict=False):
         into = place.tensor() if isinstance(place, Place) else place
@@ -146,9 +148,9 @@ class Emulator(TorchDispatchMode):
         kwargs = kwargs or {}
         leaves = tree_leaves((args, kwargs))
         inputs = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.is_cuda]
-        is_made_there = torch.device(kwargs.get("device") or "cpu").type == "cuda"
-        is_other = func.is_view or func.overloadpacket.__name__ in _NO_KERNEL
-        if is_other or not (inputs or is_made_there):
+        is_made_there = any(isinstance(x, torch.device) and x.type == "cuda" for x in leaves)
+        starts_none = func.overloadpacket.__name__ in _NO_KERNEL
+        if starts_none or not (inputs or is_made_there):
             return func(*args, **kwargs)
         # CUDA's own part: allocates, checks, counts, and fails where CUDA forbids it
         result = func(*args, **kwargs)
@@ -159,6 +161,8 @@ class Emulator(TorchDispatchMode):
             else None
             for leaf in tree_leaves(result)
         ]
+        if func.is_view and all(leaf is None for leaf in made):  # `reshape` may be none
+            return result
         if torch.cuda.is_current_stream_capturing():
             places = [
                 Place.of(leaf) if leaf is not None and leaf.is_cuda else None for leaf in made
