@@ -15,7 +15,7 @@ from typer import Argument, Option
 
 from electrify import api
 from electrify.system.bundled import find_bundled
-from electrify.system.machine import prepare_imports, prepare_threads
+from electrify.system.machine import num_ranks, prepare_imports, prepare_threads
 from electrify.system.outcome import UsageError, UserError, nearest, status_of
 from electrify.system.progress import drop_unread, log, setup_logging
 
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     setup_logging()
     prepare_threads()
     prepare_imports()
-    if os.environ.get("WORLD_SIZE", "1") != "1" and verb != "pretrain":
+    if num_ranks() > 1 and verb != "pretrain":
         print("error: torchrun is for pretrain alone; start this verb without it", file=sys.stderr)
         return 2
     return status_of(lambda: _run_verb(words, verb, beam), debug)
