@@ -42,24 +42,23 @@ _ARCHITECTURES: dict[str, dict[str, Any]] = {
 _NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 _NUM_STEPS = WARM_UPS + 2  # so that two of a recording are replays
 _ROWS, _LENGTH, _VOCAB_SIZE = 4, 32, 200
-# rounding stays below these on an H200 (tests/cuda); a wrong kernel or a frozen number is above
-_LIMITS = {"fp32": 2e-3, "bf16": 1e-2}
+# rounding, in bf16 and in Muon's products in bf16, stays below it; a frozen number makes 1e-1
+_LIMIT = 1e-2
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The largest relative difference between two trainings, and what rounding may make."""
+    """The largest relative difference between two trainings."""
 
     what: str
     difference: float
-    limit: float
 
     @property
     def agrees(self) -> bool:
-        return self.difference <= self.limit  # which no nan is
+        return self.difference <= _LIMIT  # False for nan
 
     def __str__(self) -> str:
-        words = f"{self.what}: largest difference {self.difference:.1e}, limit {self.limit:.0e}"
+        words = f"{self.what}: largest difference {self.difference:.1e}, limit {_LIMIT:.0e}"
         return words if self.agrees else f"PROBLEM: {words}"
 
 
@@ -77,13 +76,13 @@ def compare_gpu() -> Iterator[Comparison]:
             cpu = _trained(model, torch.device("cpu"), 3)
             cuda = _trained(model, device, 3, cuda_graph="off")
         what = f"{describe(device)} against the CPU, {name}"
-        yield Comparison(what, _difference(cuda, cpu), _LIMITS["fp32"])
+        yield Comparison(what, _difference(cuda, cpu))
         model = _network(options)
         precision = precision_of(model.config, device)
         written = _trained(model, device, _NUM_STEPS, cuda_graph="off")
         replayed = _trained(model, device, _NUM_STEPS, cuda_graph="on")
         what = f"a CUDA graph against the step as written, {name}, {precision}"
-        yield Comparison(what, _difference(replayed, written), _LIMITS[precision])
+        yield Comparison(what, _difference(replayed, written))
 
 
 @contextmanager
@@ -102,7 +101,11 @@ def _network(options: dict[str, Any]) -> ElectraPretrainer:
     config = PretrainConfig.model_validate(preset | _TINY | options)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return make_pretrainer(config, _VOCAB_SIZE, SpecialTokens(0, 2, 3, 4), None)
+        model = make_pretrainer(config, _VOCAB_SIZE, SpecialTokens(0, 2, 3, 4), None)
+        for parameter in model.parameters():
+            if parameter.dim() == 1:  # a step of Adam beside a bias of zero would be all of it
+                parameter.data += torch.normal(0.0, 0.3, parameter.shape)
+    return model
 
 
 def _trained(
