@@ -4,12 +4,9 @@
 API void nullgpu_reset();
 
 // --- the driver
-#define OK               \
-  {                      \
-    return CUDA_SUCCESS; \
-  }
 static std::map<CUfunction, std::string> driver_names;
-API CUresult cuInit(unsigned) OK API CUresult cuDriverGetVersion(int* v) {
+API CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
+API CUresult cuDriverGetVersion(int* v) {
   *v = 13000;
   return CUDA_SUCCESS;
 }
@@ -42,13 +39,13 @@ API CUresult cuCtxGetCurrent(CUcontext* c) {
   *c = (CUcontext)0x77;
   return CUDA_SUCCESS;
 }
-API CUresult cuCtxSetCurrent(CUcontext)
-OK API CUresult cuCtxGetLimit(size_t* v, CUlimit) {
+API CUresult cuCtxSetCurrent(CUcontext) { return CUDA_SUCCESS; }
+API CUresult cuCtxGetLimit(size_t* v, CUlimit) {
   *v = 1 << 20;
   return CUDA_SUCCESS;
 }
-API CUresult cuCtxSetLimit(CUlimit, size_t)
-OK API CUresult cuGetErrorString(CUresult, const char** s) {
+API CUresult cuCtxSetLimit(CUlimit, size_t) { return CUDA_SUCCESS; }
+API CUresult cuGetErrorString(CUresult, const char** s) {
   *s = "error of the null GPU";
   return CUDA_SUCCESS;
 }
@@ -66,8 +63,8 @@ API CUresult cuModuleLoadDataEx(CUmodule* m, const void* i, unsigned, CUjit_opti
   return cuModuleLoadData(m, i);
 }
 API CUresult cuModuleLoad(CUmodule* m, const char*) { return cuModuleLoadData(m, nullptr); }
-API CUresult cuModuleUnload(CUmodule)
-OK API CUresult cuModuleGetFunction(CUfunction* f, CUmodule, const char* name) {
+API CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
+API CUresult cuModuleGetFunction(CUfunction* f, CUmodule, const char* name) {
   LOCK;
   *f = (CUfunction)(next_handle += 16);
   driver_names[*f] = name;
@@ -79,9 +76,9 @@ API CUresult cuFuncGetAttribute(int* v, CUfunction_attribute a, CUfunction) {
                                                     : 0;
   return CUDA_SUCCESS;
 }
-API CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) OK API CUresult
-    cuFuncSetCacheConfig(CUfunction, CUfunc_cache)
-OK API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* n, CUfunction, int, size_t) {
+API CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; }
+API CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
+API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* n, CUfunction, int, size_t) {
   *n = 4;
   return CUDA_SUCCESS;
 }
@@ -126,17 +123,23 @@ API CUresult cuPointerGetAttribute(void* out, CUpointer_attribute a, CUdeviceptr
 API CUresult cuTensorMapEncodeTiled(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
                                     const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
                                     const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
-                                    CUtensorMapL2promotion, CUtensorMapFloatOOBfill)
-OK API CUresult cuTensorMapEncodeIm2col(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
-                                        const cuuint64_t*, const cuuint64_t*, const int*,
-                                        const int*, cuuint32_t, cuuint32_t, const cuuint32_t*,
-                                        CUtensorMapInterleave, CUtensorMapSwizzle,
-                                        CUtensorMapL2promotion, CUtensorMapFloatOOBfill)
-OK API CUresult cuLinkCreate_v2(unsigned, CUjit_option*, void**, CUlinkState*) OK API CUresult
-    cuLinkAddData_v2(CUlinkState, CUjitInputType, void*, size_t, const char*, unsigned,
-                     CUjit_option*, void**) OK API CUresult
-    cuLinkComplete(CUlinkState, void**, size_t*) OK API CUresult
-    cuMemGetAddressRange_v2(CUdeviceptr* b, size_t* n, CUdeviceptr p) {
+                                    CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+  return CUDA_SUCCESS;
+}
+API CUresult cuTensorMapEncodeIm2col(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
+                                     const cuuint64_t*, const cuuint64_t*, const int*, const int*,
+                                     cuuint32_t, cuuint32_t, const cuuint32_t*,
+                                     CUtensorMapInterleave, CUtensorMapSwizzle,
+                                     CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+  return CUDA_SUCCESS;
+}
+API CUresult cuLinkCreate_v2(unsigned, CUjit_option*, void**, CUlinkState*) { return CUDA_SUCCESS; }
+API CUresult cuLinkAddData_v2(CUlinkState, CUjitInputType, void*, size_t, const char*, unsigned,
+                              CUjit_option*, void**) {
+  return CUDA_SUCCESS;
+}
+API CUresult cuLinkComplete(CUlinkState, void**, size_t*) { return CUDA_SUCCESS; }
+API CUresult cuMemGetAddressRange_v2(CUdeviceptr* b, size_t* n, CUdeviceptr p) {
   LOCK;
   auto it = device_blocks.upper_bound((char*)p);
   --it;

@@ -3,33 +3,33 @@
 
 // --- cuBLAS
 static thread_local std::map<cublasHandle_t, cudaStream_t> blas_streams;
-#define B(name) API cublasStatus_t name
-#define BOK                       \
-  {                               \
-    return CUBLAS_STATUS_SUCCESS; \
-  }
-B(cublasCreate_v2)(cublasHandle_t* h) {
+API cublasStatus_t cublasCreate_v2(cublasHandle_t* h) {
   LOCK;
   *h = (cublasHandle_t)(next_handle += 16);
   return CUBLAS_STATUS_SUCCESS;
 }
-B(cublasDestroy_v2)(cublasHandle_t) BOK B(cublasSetStream_v2)(cublasHandle_t h, cudaStream_t s) {
+API cublasStatus_t cublasDestroy_v2(cublasHandle_t) { return CUBLAS_STATUS_SUCCESS; }
+API cublasStatus_t cublasSetStream_v2(cublasHandle_t h, cudaStream_t s) {
   blas_streams[h] = s;
   return CUBLAS_STATUS_SUCCESS;
 }
-B(cublasSetWorkspace_v2)(cublasHandle_t, void*, size_t) BOK
-    B(cublasSetMathMode)(cublasHandle_t, cublasMath_t) BOK
-    B(cublasGetMathMode)(cublasHandle_t, cublasMath_t* m) {
+API cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void*, size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+API cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t) { return CUBLAS_STATUS_SUCCESS; }
+API cublasStatus_t cublasGetMathMode(cublasHandle_t, cublasMath_t* m) {
   *m = CUBLAS_DEFAULT_MATH;
   return CUBLAS_STATUS_SUCCESS;
 }
-B(cublasGetPointerMode_v2)(cublasHandle_t, cublasPointerMode_t* m) {
+API cublasStatus_t cublasGetPointerMode_v2(cublasHandle_t, cublasPointerMode_t* m) {
   *m = CUBLAS_POINTER_MODE_HOST;
   return CUBLAS_STATUS_SUCCESS;
 }
-B(cublasSetPointerMode_v2)(cublasHandle_t, cublasPointerMode_t) BOK
-    B(cublasSetSmCountTarget)(cublasHandle_t, int) BOK static cublasStatus_t
-    product(cublasHandle_t h, std::string what) {
+API cublasStatus_t cublasSetPointerMode_v2(cublasHandle_t, cublasPointerMode_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+API cublasStatus_t cublasSetSmCountTarget(cublasHandle_t, int) { return CUBLAS_STATUS_SUCCESS; }
+static cublasStatus_t product(cublasHandle_t h, std::string what) {
   LOCK;
   note_kernel(blas_streams[h], what);
   return CUBLAS_STATUS_SUCCESS;
@@ -41,103 +41,117 @@ static std::string sized(const char* n, cublasOperation_t ta, cublasOperation_t 
            tb ? "T" : "N", m, nn, k, lda, ldb, ldc, t);
   return b;
 }
-B(cublasGemmEx)(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
-                const void*, const void*, cudaDataType ty, int lda, const void*, cudaDataType,
-                int ldb, const void*, void*, cudaDataType, int ldc, cublasComputeType_t,
-                cublasGemmAlgo_t) {
+API cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m,
+                                int n, int k, const void*, const void*, cudaDataType ty, int lda,
+                                const void*, cudaDataType, int ldb, const void*, void*,
+                                cudaDataType, int ldc, cublasComputeType_t, cublasGemmAlgo_t) {
   return product(h, sized("gemm", ta, tb, m, k, n, lda, ldb, ldc, ty));
 }
-B(cublasSgemm_v2)(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
-                  const float*, const float*, int lda, const float*, int ldb, const float*, float*,
-                  int ldc) {
+API cublasStatus_t cublasSgemm_v2(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb,
+                                  int m, int n, int k, const float*, const float*, int lda,
+                                  const float*, int ldb, const float*, float*, int ldc) {
   return product(h, sized("sgemm", ta, tb, m, k, n, lda, ldb, ldc, 0));
 }
-B(cublasDgemm_v2)(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
-                  const double*, const double*, int lda, const double*, int ldb, const double*,
-                  double*, int ldc) {
+API cublasStatus_t cublasDgemm_v2(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb,
+                                  int m, int n, int k, const double*, const double*, int lda,
+                                  const double*, int ldb, const double*, double*, int ldc) {
   return product(h, sized("dgemm", ta, tb, m, k, n, lda, ldb, ldc, 1));
 }
-B(cublasSgemmStridedBatched)(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m,
-                             int n, int k, const float*, const float*, int lda, long long,
-                             const float*, int ldb, long long, const float*, float*, int ldc,
-                             long long, int) {
+API cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t h, cublasOperation_t ta,
+                                             cublasOperation_t tb, int m, int n, int k,
+                                             const float*, const float*, int lda, long long,
+                                             const float*, int ldb, long long, const float*, float*,
+                                             int ldc, long long, int) {
   return product(h, sized("sgemm batched", ta, tb, m, k, n, lda, ldb, ldc, 0));
 }
-B(cublasGemmStridedBatchedEx)(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m,
-                              int n, int k, const void*, const void*, cudaDataType ty, int lda,
-                              long long, const void*, cudaDataType, int ldb, long long, const void*,
-                              void*, cudaDataType, int ldc, long long, int, cublasComputeType_t,
-                              cublasGemmAlgo_t) {
+API cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t ta,
+                                              cublasOperation_t tb, int m, int n, int k,
+                                              const void*, const void*, cudaDataType ty, int lda,
+                                              long long, const void*, cudaDataType, int ldb,
+                                              long long, const void*, void*, cudaDataType, int ldc,
+                                              long long, int, cublasComputeType_t,
+                                              cublasGemmAlgo_t) {
   return product(h, sized("gemm batched", ta, tb, m, k, n, lda, ldb, ldc, ty));
 }
-B(cublasSgemv_v2)(cublasHandle_t h, cublasOperation_t, int, int, const float*, const float*, int,
-                  const float*, int, const float*, float*, int) {
+API cublasStatus_t cublasSgemv_v2(cublasHandle_t h, cublasOperation_t, int, int, const float*,
+                                  const float*, int, const float*, int, const float*, float*, int) {
   return product(h, "sgemv");
 }
-B(cublasSdot_v2)(cublasHandle_t h, int, const float*, int, const float*, int, float*) {
+API cublasStatus_t cublasSdot_v2(cublasHandle_t h, int, const float*, int, const float*, int,
+                                 float*) {
   return product(h, "sdot");
 }
-B(cublasDotEx)(cublasHandle_t h, int, const void*, cudaDataType, int, const void*, cudaDataType,
-               int, void*, cudaDataType, cudaDataType) {
+API cublasStatus_t cublasDotEx(cublasHandle_t h, int, const void*, cudaDataType, int, const void*,
+                               cudaDataType, int, void*, cudaDataType, cudaDataType) {
   return product(h, "dot");
 }
 API size_t cublasLtGetVersion() { return 130100; }
-B(cublasLtCreate)(cublasLtHandle_t* h) {
+API cublasStatus_t cublasLtCreate(cublasLtHandle_t* h) {
   *h = (cublasLtHandle_t)1;
   return CUBLAS_STATUS_SUCCESS;
 }
-B(cublasLtMatmulDescCreate)(cublasLtMatmulDesc_t* d, cublasComputeType_t, cudaDataType_t) {
+API cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* d, cublasComputeType_t,
+                                            cudaDataType_t) {
   *d = (cublasLtMatmulDesc_t)calloc(1, 512);
   return CUBLAS_STATUS_SUCCESS;
 }
-B(cublasLtMatmulDescDestroy)(cublasLtMatmulDesc_t d) {
+API cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d) {
   free(d);
   return CUBLAS_STATUS_SUCCESS;
 }
-B(cublasLtMatmulDescSetAttribute)(cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t, const void*,
-                                  size_t) BOK
-    B(cublasLtMatmulPreferenceCreate)(cublasLtMatmulPreference_t* d) {
+API cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t,
+                                                  cublasLtMatmulDescAttributes_t, const void*,
+                                                  size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+API cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* d) {
   *d = (cublasLtMatmulPreference_t)calloc(1, 512);
   return CUBLAS_STATUS_SUCCESS;
 }
-B(cublasLtMatmulPreferenceDestroy)(cublasLtMatmulPreference_t d) {
+API cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t d) {
   free(d);
   return CUBLAS_STATUS_SUCCESS;
 }
-B(cublasLtMatmulPreferenceSetAttribute)(cublasLtMatmulPreference_t,
-                                        cublasLtMatmulPreferenceAttributes_t, const void*,
-                                        size_t) BOK
-    B(cublasLtMatrixLayoutCreate)(cublasLtMatrixLayout_t* d, cudaDataType, uint64_t, uint64_t,
-                                  int64_t) {
+API cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                                        cublasLtMatmulPreferenceAttributes_t,
+                                                        const void*, size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+API cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* d, cudaDataType, uint64_t,
+                                              uint64_t, int64_t) {
   *d = (cublasLtMatrixLayout_t)calloc(1, 512);
   return CUBLAS_STATUS_SUCCESS;
 }
-B(cublasLtMatrixLayoutDestroy)(cublasLtMatrixLayout_t d) {
+API cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t d) {
   free(d);
   return CUBLAS_STATUS_SUCCESS;
 }
-B(cublasLtMatrixLayoutSetAttribute)(cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t,
-                                    const void*, size_t) BOK
-    B(cublasLtMatmulAlgoGetHeuristic)(cublasLtHandle_t, cublasLtMatmulDesc_t,
-                                      cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                      cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                      cublasLtMatmulPreference_t, int,
-                                      cublasLtMatmulHeuristicResult_t r[], int* n) {
+API cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t,
+                                                    cublasLtMatrixLayoutAttribute_t, const void*,
+                                                    size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                                                  cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                                  cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                                  cublasLtMatmulPreference_t, int,
+                                                  cublasLtMatmulHeuristicResult_t r[], int* n) {
   memset(r, 0, sizeof *r);
   r->state = CUBLAS_STATUS_SUCCESS;
   *n = 1;
   return CUBLAS_STATUS_SUCCESS;
 }
-B(cublasLtMatmul)(cublasLtHandle_t h, cublasLtMatmulDesc_t, const void*, const void*,
-                  cublasLtMatrixLayout_t, const void*, cublasLtMatrixLayout_t, const void*,
-                  const void*, cublasLtMatrixLayout_t, void*, cublasLtMatrixLayout_t,
-                  const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t s) {
+API cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t, const void*,
+                                  const void*, cublasLtMatrixLayout_t, const void*,
+                                  cublasLtMatrixLayout_t, const void*, const void*,
+                                  cublasLtMatrixLayout_t, void*, cublasLtMatrixLayout_t,
+                                  const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t s) {
   LOCK;
   note_kernel(s, "cublasLt matmul");
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// --- cuDNN: its graphs of operators, as the frontend builds them for attention
+// --- cuDNN: graphs of operators, as torch builds them for attention
 typedef int cudnnS;
 typedef void* cudnnH;
 typedef void* cudnnD;
@@ -187,7 +201,7 @@ API cudnnS cudnnBackendExecute(cudnnH h, cudnnD, cudnnD) {
   return 0;
 }
 
-// --- NCCL: of tensors that nobody computes there is nothing to exchange
+// --- NCCL: every process is taken to hold what this one holds
 typedef int ncclR;
 typedef void* ncclC;
 API ncclR ncclGetVersion(int* v) {
@@ -241,7 +255,6 @@ API ncclR ncclCommRegister(ncclC, void*, size_t, void**) { return 0; }
 API ncclR ncclCommDeregister(ncclC, void*) { return 0; }
 API ncclR ncclGroupStart() { return 0; }
 API ncclR ncclGroupEnd() { return 0; }
-// every rank is taken to hold what this one holds
 static size_t width(int type) {
   static const int of[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
   return of[type];
