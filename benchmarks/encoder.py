@@ -14,12 +14,16 @@ import torch
 from huggingface_hub import hf_hub_download, try_to_load_from_cache
 from torch import Tensor, nn
 from transformers import (
+    AttentionInterface,
+    AttentionMaskInterface,
     AutoConfig,
     AutoModel,
     AutoTokenizer,
     ElectraForPreTraining,
     ModernBertForTokenClassification,
 )
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 from transformers.utils import logging
 
 from electrify.config.evaluate import Role
@@ -262,10 +266,26 @@ def prepare_encoder(
             )
         for module in modules:
             module.p = dropout
+    any_encoder: Any = encoder
+    if device.type == "cuda" and any_encoder.config._attn_implementation == "sdpa":
+        any_encoder.set_attn_implementation(SDPA_WITHOUT_WAIT)
     if device.type == "cpu" and precision == "bf16":
         # torch's fused attention takes up to twice as long there, most of it in the backward pass
-        any_encoder: Any = encoder
         any_encoder.set_attn_implementation("eager")
+
+
+def _mask_without_wait(*args: Any, **kwargs: Any) -> Tensor | None:
+    """`transformers`' mask for SDPA, which looks for padding first, so that the host waits for the
+    GPU in each forward pass; with it the mask is made whatever it holds."""
+    if kwargs.get("attention_mask") is not None:
+        kwargs["allow_is_bidirectional_skip"] = False
+    mask: Tensor | None = sdpa_mask(*args, **kwargs)
+    return mask
+
+
+SDPA_WITHOUT_WAIT = "sdpa_without_wait"
+AttentionInterface.register(SDPA_WITHOUT_WAIT, sdpa_attention_forward)
+AttentionMaskInterface.register(SDPA_WITHOUT_WAIT, _mask_without_wait)
 
 
 def freeze(encoder: nn.Module, what: Literal["none", "encoder"] | int) -> None:

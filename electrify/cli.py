@@ -15,7 +15,7 @@ from typer import Argument, Option
 
 from electrify import api
 from electrify.system.bundled import find_bundled
-from electrify.system.machine import prepare_imports, prepare_threads
+from electrify.system.machine import num_ranks, prepare_imports, prepare_threads
 from electrify.system.outcome import UsageError, UserError, nearest, status_of
 from electrify.system.progress import drop_unread, log, setup_logging
 
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     setup_logging()
     prepare_threads()
     prepare_imports()
-    if os.environ.get("WORLD_SIZE", "1") != "1" and verb != "pretrain":
+    if num_ranks() > 1 and verb != "pretrain":
         print("error: torchrun is for pretrain alone; start this verb without it", file=sys.stderr)
         return 2
     return status_of(lambda: _run_verb(words, verb, beam), debug)
@@ -563,13 +563,23 @@ def ls(
     print("\ntasks\n" + "\n".join(f"  {name}" for name in sorted(TASK_NAMES)))
 
 
-@_verb("doctor")
-def doctor() -> int:
+@_verb("doctor --gpu")
+def doctor(
+    gpu: Annotated[
+        bool, Option("--gpu", help="train tiny networks on the GPU and compare them with the CPU")
+    ] = False,
+) -> int:
     """Check this machine and the installation."""
     from electrify.check.machine import check_machine
 
     lines, is_sound = check_machine()
     print("\n".join(lines))
+    if gpu:
+        from model.train.gpu_check import compare_gpu
+
+        for comparison in compare_gpu():
+            print(comparison, flush=True)
+            is_sound &= comparison.agrees
     return 0 if is_sound else 1
 
 

@@ -244,10 +244,13 @@ def choose_device(name: str) -> torch.device:
 
 
 def choose_precision(name: str, device: torch.device) -> str:
-    """The precision asked for; "auto" is bf16 on a GPU, and on a CPU that is faster so."""
+    """The precision asked for; "auto" is bf16 on a GPU that has units for it, and on a CPU that is
+    faster so."""
     if name != "auto":
         return name
-    return "bf16" if device.type == "cuda" else _cpu_bf16().auto
+    if device.type == "cuda":  # older ones (V100, T4) only emulate it
+        return "bf16" if torch.cuda.get_device_capability(device) >= (8, 0) else "fp32"
+    return _cpu_bf16().auto
 
 
 @cache

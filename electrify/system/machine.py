@@ -52,6 +52,14 @@ def prepare_imports() -> None:
         os.environ.setdefault("PYTHONSAFEPATH", "1")
 
 
+def num_ranks() -> int:
+    """Processes that `torchrun` started together with this one; 1 without it.
+
+    `torchrun` gives each its LOCAL_RANK. Some hosts export WORLD_SIZE alone, which starts nothing.
+    """
+    return int(os.environ.get("WORLD_SIZE", "1")) if "LOCAL_RANK" in os.environ else 1
+
+
 def num_cores() -> int:
     """Cores that this process may use; two hyper-threads of one core count once."""
     return len({_core_of(cpu) for cpu in _cpus()})

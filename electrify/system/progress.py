@@ -20,7 +20,7 @@ tqdm.monitor_interval = 0  # no thread of its own: bars look at the clock at eve
 
 def is_main_process() -> bool:
     """True on rank 0 (`torchrun` sets RANK) and wherever there is one process."""
-    return os.environ.get("RANK", "0") == "0"
+    return "LOCAL_RANK" not in os.environ or os.environ.get("RANK", "0") == "0"
 
 
 def setup_logging() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from electrify.config.pretrain import PretrainConfig
-from electrify.system.machine import CpuBf16, Precision, cpu_name, unusable_gpu
+from electrify.system.machine import CpuBf16, Precision, cpu_name, num_ranks, unusable_gpu
 from electrify.system.outcome import UserError
 from model.devices import xla
 
@@ -43,7 +43,7 @@ def resolve_device(name: str) -> torch.device:
 
 def _own_gpu() -> torch.device:
     """The GPU of this process: of several on one machine, the one with its number."""
-    if os.environ.get("WORLD_SIZE", "1") == "1":
+    if num_ranks() == 1:
         return torch.device("cuda")
     number, num_gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
     if number >= num_gpus:

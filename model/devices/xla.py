@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from electrify.system.machine import num_ranks
 from electrify.system.outcome import UserError
 
 _INSTALL = 'in an environment of its own run make tpu-env, or pip install -e ".[tpu]"'
@@ -44,7 +45,7 @@ class Xla:
 @cache
 def runtime() -> Xla:
     """Start torch_xla, once a process; `UserError` if there is nothing that it can run on."""
-    if os.environ.get("WORLD_SIZE", "1") != "1":
+    if num_ranks() > 1:
         raise UserError(
             'device = "xla" drives all chips from one process: start electrify without torchrun'
         )

@@ -5,7 +5,6 @@ counts of all processes, so a run has the same result whatever their number, up 
 dropout, whose masks each process draws for its own rows, up to chance.
 """
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
@@ -19,6 +18,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from electrify.config.pretrain import PretrainConfig
+from electrify.system.machine import num_ranks
 from electrify.system.outcome import UserError
 from electrify.system.progress import Stopped
 from model.batch import Counts
@@ -92,14 +92,16 @@ def processes(config: PretrainConfig) -> Iterator[Ranks]:
     Where one fails, its error is the one that is shown: the others, whose next exchange with it
     breaks, only say that they stop too.
     """
-    if os.environ.get("WORLD_SIZE", "1") == "1":
+    if num_ranks() == 1:
         yield ALONE
         return
     backend = _backend(resolve_device(config.device))
-    store, rank, num_ranks = next(rendezvous("env://", timeout=_TIMEOUT))
-    dist.init_process_group(backend, store=store, rank=rank, world_size=num_ranks, timeout=_TIMEOUT)
+    store, rank, world_size = next(rendezvous("env://", timeout=_TIMEOUT))
+    dist.init_process_group(
+        backend, store=store, rank=rank, world_size=world_size, timeout=_TIMEOUT
+    )
     try:
-        yield Ranks(rank, num_ranks)
+        yield Ranks(rank, world_size)
     except Stopped:
         dist.destroy_process_group()
         raise

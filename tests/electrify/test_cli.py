@@ -240,3 +240,13 @@ def test_a_signal_in_a_verb_is_its_status(number: signal.Signals, monkeypatch):
 
     monkeypatch.setattr("electrify.check.overview.list_runs", list_runs)
     assert main(["ls"]) == 128 + number
+
+
+def test_a_host_that_exports_the_world_size_loses_no_verb(monkeypatch, capsys):
+    """It starts nothing; torchrun gives each process its LOCAL_RANK, too."""
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    monkeypatch.setenv("RANK", "1")
+    assert main(["ls"]) == 0
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert main(["ls"]) == 2
+    assert "torchrun is for pretrain alone" in capsys.readouterr().err

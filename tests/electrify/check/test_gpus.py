@@ -4,9 +4,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from electrify.check import machine
 from electrify.check.machine import check_gpus
+from electrify.cli import main
 
 GIB = 2**30
 
@@ -49,3 +51,9 @@ def test_a_card_that_torch_does_not_see_is_a_problem(is_there, monkeypatch):
     ((line,), found) = check_gpus()
     assert found == (not is_there)
     assert ("needs a driver of CUDA 13.0" in line) == is_there
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="torch sees a GPU")
+def test_without_a_gpu_nothing_is_compared(capsys):
+    assert main(["doctor", "--gpu"]) == 1
+    assert "torch sees no CUDA device here" in capsys.readouterr().err

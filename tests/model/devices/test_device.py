@@ -116,6 +116,7 @@ def test_a_tpu_that_cannot_be_asked_what_it_is_is_an_error_that_says_so(monkeypa
 
 def test_torchrun_is_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("LOCAL_RANK", "0")
     with pytest.raises(ValueError, match="start electrify without torchrun"):
         resolve_device("xla")
 

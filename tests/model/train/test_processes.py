@@ -208,7 +208,8 @@ def test_each_process_of_a_machine_has_its_gpu(monkeypatch):
     monkeypatch.setattr(torch, "set_float32_matmul_precision", lambda precision: None)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     assert resolve_device("cuda") == torch.device("cuda")
-    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("WORLD_SIZE", "4")  # as some hosts export it
+    assert resolve_device("cuda") == torch.device("cuda")
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert resolve_device("auto") == torch.device("cuda", 1)
     assert chosen == [1]

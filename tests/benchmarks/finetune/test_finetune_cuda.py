@@ -1,0 +1,69 @@
+"""Fine-tuning on a GPU, or on the null GPU (`tests/cuda/test_null_gpu.py`)."""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.encoder import ModelSource, open_model
+from benchmarks.finetune.finetune import Split, build_network, choose_device
+from benchmarks.finetune.training import Trainer
+from benchmarks.tasks.data import load_data
+from tests.benchmarks.records import YNAT
+from tests.cuda.nullgpu.card import is_null_gpu
+from tests.cuda.nullgpu.emulate import Emulator
+
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device"),
+    pytest.mark.filterwarnings("ignore:Synchronization debug mode"),
+]
+
+
+@pytest.fixture(params=["electra", "modern"])
+def source(request, model_folder, modern_folder) -> ModelSource:
+    return open_model(str(model_folder if request.param == "electra" else modern_folder))
+
+
+@pytest.fixture
+def split(ynat_folder, tokenizer) -> Split:
+    rows = load_data(YNAT, ynat_folder).train
+    return Split(rows, YNAT.featurize(rows, tokenizer, 16, train=False))
+
+
+@pytest.fixture(autouse=True)
+def exact_products() -> Iterator[None]:
+    """Products in fp32 as the CPU has them, and waiting for the GPU is allowed again at the end."""
+    choose_device("cuda")
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.cuda.set_sync_debug_mode("default")
+    torch.set_float32_matmul_precision("high")
+
+
+def make_trainer(source: ModelSource, make_settings, device: str, precision: str) -> Trainer:
+    settings = make_settings(num_epochs=1.0, dropout=0.0, precision=precision)
+    network = build_network(YNAT, source, "pretrained", 0, settings, torch.device(device))
+    network.head.dropout.p = 0.0
+    return Trainer(network, YNAT, source.tokenizer.pad_token_id, settings, "test")
+
+
+def test_the_host_waits_for_no_step(source, split, make_settings):
+    """But for the first, and at the end, where it reads the losses."""
+    trainer = make_trainer(source, make_settings, "cuda", "bf16")
+    modes = iter(["default", "error"] + ["error"] * 6 + ["default"] * 2)
+    trainer.train(
+        split.features, np.arange(140), 0, lambda rows: torch.cuda.set_sync_debug_mode(next(modes))
+    )
+    assert next(modes, None) is None
+
+
+def test_outputs_are_those_of_the_cpu(source, split, make_settings):
+    outputs = []
+    for device in ("cpu", "cuda"):
+        with Emulator() if is_null_gpu() else nullcontext():
+            trainer = make_trainer(source, make_settings, device, "fp32")
+            trainer.train(split.features, np.arange(140), 0, lambda rows: None)
+            outputs.append([row["logits"] for row in trainer.predict(split.features)])
+    np.testing.assert_allclose(outputs[1], outputs[0], rtol=2e-3, atol=2e-3)

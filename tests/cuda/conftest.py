@@ -1,0 +1,59 @@
+"""Networks, and a few steps of one, for the tests of CUDA."""
+
+import copy
+
+import pytest
+import torch
+
+from model.electra import ElectraPretrainer
+from model.train.metrics import MetricsWindow
+from model.train.optim import make_optimizers
+from model.train.step import WARM_UPS, FastStep, Step
+from tests.model.conftest import MODERN, OBJECTIVES, random_batch
+
+NUM_STEPS = WARM_UPS + 4
+MUON = MODERN | {"optimizer": "muon", "global_attn_every_n_layers": 2}
+NETWORKS: dict[str, dict[str, object]] = {
+    **{name: {"objective": name} | needs for name, needs in OBJECTIVES.items()},
+    "decoupled": {"updates": "decoupled", "optimizer": "bias-corrected", "weight_sharing": "gdes"},
+    "document": {"attention": "document"},
+    "modern": MUON,
+    "modern document": MUON | {"attention": "document"},
+    "modern mlm": MUON | {"objective": "mlm"},
+}
+
+
+def make_step(model: ElectraPretrainer, **options: object) -> tuple[FastStep, MetricsWindow]:
+    """The step of a network that lies on its device, "cuda" or that of the options; its figures."""
+    device = torch.device(str(options.setdefault("device", "cuda")))
+    model.config = model.config.model_copy(update=options)
+    window = MetricsWindow(["ko"], device)
+    optimizers = make_optimizers(model, model.config)
+    return FastStep(model, optimizers, model.config, device, window), window
+
+
+class Run:
+    """A few steps of a random network, its figures, and its weights at the end."""
+
+    def __init__(self, model: ElectraPretrainer, num_steps: int, **options: object):
+        place = torch.device(str(options["device"]))
+        self.model = copy.deepcopy(model).to(place)
+        self.step, window = make_step(self.model, **options)
+        self.norms = []
+        for number in range(num_steps):
+            batch = random_batch(model, rows=8, length=32, seed=number, padded=True).to(place)
+            _, norm = self.step([batch], Step(number, seed=5))
+            self.norms.append(norm.item())
+        self.figures = window.read()
+
+    def assert_near(self, other: "Run", tolerance: float) -> None:
+        assert self.norms == pytest.approx(other.norms, rel=tolerance)
+        for name, value in other.figures.items():
+            if "loss" in name:
+                assert self.figures[name] == pytest.approx(value, rel=tolerance, nan_ok=True), name
+        theirs = dict(other.model.named_parameters())
+        for name, weight in self.model.named_parameters():
+            # the gradient of a key's bias is 0 but for rounding, which Adam makes a step of
+            if not name.endswith("key.bias"):
+                difference = (weight.detach().cpu() - theirs[name].detach().cpu()).norm()
+                assert difference <= tolerance * (weight.detach().cpu().norm() + 5e-4), name

@@ -1,0 +1,586 @@
+// The runtime: cards, memory, streams, events, graphs and launches.
+#include "null_gpu.h"
+
+// --- figures
+// Forget what was counted
+API void nullgpu_reset() {
+  LOCK;
+  counters.clear();
+  kernels.clear();
+}
+// Write "number<TAB>name" lines of calls (0) or kernels (1) to `out`; return their length in bytes
+API size_t nullgpu_dump(char* out, size_t size, int which) {
+  LOCK;
+  std::string s;
+  for (auto& [k, v] : (which ? kernels : counters)) s += std::to_string(v) + "\t" + k + "\n";
+  strncpy(out, s.c_str(), size);
+  return s.size() + 1;
+}
+
+// --- devices
+static int driver() {
+  const char* t = getenv("NULLGPU_DRIVER");
+  return t ? atoi(t) : 13000;
+}
+API cudaError_t cudaGetDeviceCount(int* n) {
+  if (driver() < 13000) {
+    *n = 0;
+    return fail(cudaErrorInsufficientDriver);
+  }
+  *n = num_cards();
+  return cudaSuccess;
+}
+API cudaError_t cudaGetDevice(int* d) {
+  *d = current_device;
+  return cudaSuccess;
+}
+API cudaError_t cudaSetDevice(int d) {
+  if (d >= num_cards()) return fail(cudaErrorInvalidDevice);
+  current_device = d;
+  return cudaSuccess;
+}
+API cudaError_t cudaDriverGetVersion(int* v) {
+  *v = driver();
+  return cudaSuccess;
+}
+API cudaError_t cudaRuntimeGetVersion(int* v) {
+  *v = 13000;
+  return cudaSuccess;
+}
+API cudaError_t cudaGetLastError() {
+  cudaError_t e = last_error;
+  last_error = cudaSuccess;
+  return e;
+}
+API cudaError_t cudaPeekAtLastError() { return last_error; }
+API cudaError_t cudaDeviceSynchronize() {
+  LOCK;
+  UNSAFE("cudaDeviceSynchronize");
+  tick("sync: device");
+  return cudaSuccess;
+}
+API cudaError_t cudaDeviceGetPCIBusId(char* s, int n, int d) {
+  snprintf(s, n, "0000:%02x:00.0", d + 1);
+  return cudaSuccess;
+}
+API cudaError_t cudaDeviceGetStreamPriorityRange(int* a, int* b) {
+  *a = 0;
+  *b = -5;
+  return cudaSuccess;
+}
+API cudaError_t cudaDeviceCanAccessPeer(int* r, int, int) {
+  *r = 0;
+  return cudaSuccess;
+}
+API cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
+API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int d) {
+  memset(p, 0, sizeof *p);
+  Card c = card();
+  strncpy(p->name, c.name.c_str(), sizeof p->name - 1);
+  p->uuid.bytes[0] = d + 1;
+  p->totalGlobalMem = size_t(c.gb * 1e9);
+  p->sharedMemPerBlock = 49152;
+  p->regsPerBlock = 65536;
+  p->warpSize = 32;
+  p->memPitch = 2147483647;
+  p->maxThreadsPerBlock = 1024;
+  p->maxThreadsDim[0] = p->maxThreadsDim[1] = 1024;
+  p->maxThreadsDim[2] = 64;
+  p->maxGridSize[0] = 2147483647;
+  p->maxGridSize[1] = p->maxGridSize[2] = 65535;
+  p->totalConstMem = 65536;
+  p->major = c.sm / 10;
+  p->minor = c.sm % 10;
+  p->textureAlignment = 512;
+  p->multiProcessorCount = c.sms;
+  p->canMapHostMemory = 1;
+  p->concurrentKernels = 1;
+  p->pciBusID = d + 1;
+  p->unifiedAddressing = 1;
+  p->asyncEngineCount = 3;
+  p->memoryBusWidth = 5120;
+  p->l2CacheSize = 50 << 20;
+  p->maxThreadsPerMultiProcessor = c.sm == 75                                ? 1024
+                                   : c.sm == 86 || c.sm == 89 || c.sm == 120 ? 1536
+                                                                             : 2048;
+  p->streamPrioritiesSupported = 1;
+  p->sharedMemPerMultiprocessor = shared_sm();
+  p->regsPerMultiprocessor = 65536;
+  p->managedMemory = 1;
+  p->sharedMemPerBlockOptin = shared_optin();
+  p->maxBlocksPerMultiProcessor = 32;
+  p->reservedSharedMemPerBlock = 1024;
+  p->cooperativeLaunch = 1;
+  p->clusterLaunch = c.sm >= 90;
+  return cudaSuccess;
+}
+int attribute(int a) {
+  Card c = card();
+  switch (a) {
+    case 1:
+      return 1024;
+    case 2:
+    case 3:
+      return 1024;
+    case 4:
+      return 64;
+    case 5:
+      return 2147483647;
+    case 6:
+    case 7:
+      return 65535;
+    case 8:
+      return 49152;
+    case 9:
+      return 65536;
+    case 10:
+      return 32;
+    case 12:
+      return 65536;
+    case 13:
+      return 1980000;
+    case 16:
+      return c.sms;
+    case 31:
+      return 1;
+    case 36:
+      return 2619000;
+    case 37:
+      return 5120;
+    case 38:
+      return 50 << 20;
+    case 39:
+      return c.sm == 75 ? 1024 : c.sm == 86 || c.sm == 89 || c.sm == 120 ? 1536 : 2048;
+    case 40:
+      return 3;
+    case 41:
+      return 1;
+    case 75:
+      return c.sm / 10;
+    case 76:
+      return c.sm % 10;
+    case 78:
+      return 1;
+    case 81:
+      return int(shared_sm());
+    case 82:
+      return 65536;
+    case 95:
+      return 1;
+    case 97:
+      return int(shared_optin());
+    case 106:
+      return 32;
+    case 111:
+      return 1024;
+    case 115:
+      return 0;
+  }
+  return 0;
+}
+API cudaError_t cudaDeviceGetAttribute(int* v, cudaDeviceAttr a, int) {
+  *v = attribute(int(a));
+  return cudaSuccess;
+}
+API cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* p, int) {
+  *p = (cudaMemPool_t)1;
+  return cudaSuccess;
+}
+API cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* m) {
+  std::swap(*m, thread_mode);
+  return cudaSuccess;
+}
+
+// --- memory
+static cudaError_t take(void** p, size_t n) {
+  LOCK;
+  if (used[current_device] + n > size_t(card().gb * 1e9)) {
+    *p = nullptr;
+    return fail(cudaErrorMemoryAllocation);
+  }
+  void* m =
+      mmap(nullptr, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (m == MAP_FAILED) return fail(cudaErrorMemoryAllocation);
+  device_blocks[(char*)m] = n;
+  block_device[(char*)m] = current_device;
+  used[current_device] += n;
+  *p = m;
+  tick("cudaMalloc");
+  return cudaSuccess;
+}
+static void give(void* p) {
+  LOCK;
+  auto it = device_blocks.find((char*)p);
+  if (it == device_blocks.end()) return;
+  munmap(p, it->second);
+  used[block_device[(char*)p]] -= it->second;
+  device_blocks.erase(it);
+  tick("cudaFree");
+}
+API cudaError_t cudaMalloc(void** p, size_t n) {
+  {
+    LOCK;
+    UNSAFE("cudaMalloc");
+  }
+  return take(p, n);
+}
+API cudaError_t cudaFree(void* p) {
+  if (p == nullptr) return cudaSuccess;
+  {
+    LOCK;
+    UNSAFE("cudaFree");
+  }
+  give(p);
+  return cudaSuccess;
+}
+API cudaError_t cudaMemGetInfo(size_t* f, size_t* t) {
+  *t = size_t(card().gb * 1e9);
+  *f = *t - used[current_device];
+  return cudaSuccess;
+}
+API cudaError_t cudaHostAlloc(void** p, size_t n, unsigned) {
+  LOCK;
+  UNSAFE("cudaHostAlloc");
+  *p = aligned_alloc(4096, (n + 4095) / 4096 * 4096);
+  host_blocks[(char*)*p] = n;
+  tick("cudaHostAlloc");
+  return cudaSuccess;
+}
+API cudaError_t cudaFreeHost(void* p) {
+  LOCK;
+  host_blocks.erase((char*)p);
+  free(p);
+  return cudaSuccess;
+}
+API cudaError_t cudaHostRegister(void* p, size_t n, unsigned) {
+  LOCK;
+  host_blocks[(char*)p] = n;
+  return cudaSuccess;
+}
+API cudaError_t cudaHostUnregister(void* p) {
+  LOCK;
+  host_blocks.erase((char*)p);
+  return cudaSuccess;
+}
+API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* a, const void* p) {
+  LOCK;
+  memset(a, 0, sizeof *a);
+  bool d = in_blocks(device_blocks, p), h = in_blocks(host_blocks, p);
+  a->type = d ? cudaMemoryTypeDevice : h ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+  a->device = d ? device_of(p) : 0;
+  a->devicePointer = d ? (void*)p : nullptr;
+  a->hostPointer = d ? nullptr : (void*)p;
+  return cudaSuccess;
+}
+static cudaError_t copy(void* d, const void* s, size_t n, cudaMemcpyKind k, cudaStream_t st,
+                        bool async) {
+  LOCK;
+  bool from_device = in_blocks(device_blocks, s), to_device = in_blocks(device_blocks, d);
+  bool pageable =
+      (!from_device && !in_blocks(host_blocks, s)) || (!to_device && !in_blocks(host_blocks, d));
+  const char* what = from_device && to_device ? "copy: device to device"
+                     : from_device            ? "copy: to host"
+                     : to_device              ? "copy: to device"
+                                              : "copy: host";
+  auto it = capturing.find(st);
+  if (it != capturing.end()) {
+    if (!async || (pageable && !(from_device && to_device))) {
+      it->second->invalid = true;
+      tick((std::string("forbidden in capture: ") + what).c_str());
+      return fail(cudaErrorStreamCaptureUnsupported);
+    }
+    it->second->graph->copies++;
+    return cudaSuccess;
+  }
+  if (!async) UNSAFE("cudaMemcpy");
+  tick(what);
+  if (pageable && !(from_device && to_device))
+    tick((std::string(what) + ", pageable: the host waits").c_str());
+  memcpy(d, s, n);
+  return cudaSuccess;
+}
+API cudaError_t cudaMemcpy(void* d, const void* s, size_t n, cudaMemcpyKind k) {
+  return copy(d, s, n, k, 0, false);
+}
+API cudaError_t cudaMemcpyAsync(void* d, const void* s, size_t n, cudaMemcpyKind k,
+                                cudaStream_t st) {
+  return copy(d, s, n, k, st, true);
+}
+API cudaError_t cudaMemcpyPeerAsync(void* d, int, const void* s, int, size_t n, cudaStream_t st) {
+  return copy(d, s, n, cudaMemcpyDeviceToDevice, st, true);
+}
+API cudaError_t cudaMemset(void* p, int v, size_t n) {
+  LOCK;
+  UNSAFE("cudaMemset");
+  memset(p, v, n);
+  tick("memset");
+  return cudaSuccess;
+}
+API cudaError_t cudaMemsetAsync(void* p, int v, size_t n, cudaStream_t s) {
+  LOCK;
+  if (capturing.count(s)) {
+    capturing[s]->graph->copies++;
+    return cudaSuccess;
+  }
+  tick("memset");
+  if (n < (64u << 20)) memset(p, v, n);
+  return cudaSuccess;
+}
+API cudaError_t cudaMemcpyToSymbol(const void*, const void*, size_t, size_t, cudaMemcpyKind) {
+  return cudaSuccess;
+}
+API cudaError_t cudaGetSymbolAddress(void** p, const void*) {
+  static char room[1 << 20];
+  *p = room;
+  return cudaSuccess;
+}
+
+// --- streams and events
+API cudaError_t cudaStreamCreateWithPriority(cudaStream_t* s, unsigned, int) {
+  LOCK;
+  *s = (cudaStream_t)(next_handle += 16);
+  return cudaSuccess;
+}
+API cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned) {
+  return cudaStreamCreateWithPriority(s, 0, 0);
+}
+API cudaError_t cudaStreamCreate(cudaStream_t* s) { return cudaStreamCreateWithPriority(s, 0, 0); }
+API cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+API cudaError_t cudaStreamGetPriority(cudaStream_t, int* p) {
+  *p = 0;
+  return cudaSuccess;
+}
+API cudaError_t cudaStreamQuery(cudaStream_t s) {
+  LOCK;
+  if (cudaError_t e = sync_stream(s, "query: stream")) return e;
+  return cudaSuccess;
+}
+API cudaError_t cudaStreamSynchronize(cudaStream_t s) {
+  LOCK;
+  return sync_stream(s, "sync: stream");
+}
+API cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
+  LOCK;
+  auto it = captured_events.find(e);
+  if (it != captured_events.end() && it->second) {
+    capturing[s] = it->second;
+    return cudaSuccess;
+  }
+  if (capturing.count(s) && (it == captured_events.end() || !it->second)) {
+    capturing[s]->invalid = true;
+    tick("forbidden in capture: wait for an event of outside");
+    return fail(cudaErrorStreamCaptureIsolation);
+  }
+  return cudaSuccess;
+}
+API cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned f) {
+  LOCK;
+  *e = (cudaEvent_t)(next_handle += 16);
+  return cudaSuccess;
+}
+API cudaError_t cudaEventCreate(cudaEvent_t* e) { return cudaEventCreateWithFlags(e, 0); }
+API cudaError_t cudaEventDestroy(cudaEvent_t e) {
+  LOCK;
+  captured_events.erase(e);
+  return cudaSuccess;
+}
+API cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
+  LOCK;
+  auto it = capturing.find(s);
+  captured_events[e] = it == capturing.end() ? nullptr : it->second;
+  return cudaSuccess;
+}
+API cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned) {
+  return cudaEventRecord(e, s);
+}
+API cudaError_t cudaEventQuery(cudaEvent_t e) {
+  LOCK;
+  if (captured_events.count(e) && captured_events[e]) {
+    captured_events[e]->invalid = true;
+    tick("forbidden in capture: cudaEventQuery");
+    return fail(cudaErrorCapturedEvent);
+  }
+  UNSAFE("cudaEventQuery");
+  return cudaSuccess;
+}
+API cudaError_t cudaEventSynchronize(cudaEvent_t e) {
+  LOCK;
+  UNSAFE("cudaEventSynchronize");
+  tick("sync: event");
+  return cudaSuccess;
+}
+API cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t, cudaEvent_t) {
+  *ms = 1;
+  return cudaSuccess;
+}
+API cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t f, void* u) {
+  f(u);
+  return cudaSuccess;
+}
+API cudaError_t cudaStreamAddCallback(cudaStream_t s, cudaStreamCallback_t f, void* u, unsigned) {
+  f(s, cudaSuccess, u);
+  return cudaSuccess;
+}
+
+// --- graphs
+API cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode m) {
+  LOCK;
+  if (s == nullptr) return fail(cudaErrorStreamCaptureUnsupported);  // the default stream
+  if (capturing.count(s)) return fail(cudaErrorIllegalState);
+  capturing[s] = new Capture{new Graph, next_id++, m, false, pthread_self()};
+  tick("captures");
+  return cudaSuccess;
+}
+API cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t s, cudaGraph_t, const cudaGraphNode_t*,
+                                              const cudaGraphEdgeData*, size_t,
+                                              cudaStreamCaptureMode m) {
+  return cudaStreamBeginCapture(s, m);
+}
+API cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* g) {
+  LOCK;
+  auto it = capturing.find(s);
+  if (it == capturing.end()) return fail(cudaErrorIllegalState);
+  Capture* c = it->second;
+  std::vector<cudaStream_t> own;
+  for (auto& [st, of] : capturing)
+    if (of == c) own.push_back(st);
+  for (auto st : own) capturing.erase(st);
+  for (auto& [e, of] : captured_events)
+    if (of == c) of = nullptr;
+  if (c->invalid) {
+    *g = nullptr;
+    return fail(cudaErrorStreamCaptureInvalidated);
+  }
+  *g = (cudaGraph_t)c->graph;
+  counters["graph kernels"] = c->graph->kernels;
+  counters["graph copies"] = c->graph->copies;
+  return cudaSuccess;
+}
+API cudaError_t cudaStreamIsCapturing(cudaStream_t s, cudaStreamCaptureStatus* st) {
+  LOCK;
+  auto it = capturing.find(s);
+  *st = it == capturing.end() ? cudaStreamCaptureStatusNone
+        : it->second->invalid ? cudaStreamCaptureStatusInvalidated
+                              : cudaStreamCaptureStatusActive;
+  return cudaSuccess;
+}
+API cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s, cudaStreamCaptureStatus* st,
+                                         unsigned long long* id, cudaGraph_t* g,
+                                         const cudaGraphNode_t** d, const cudaGraphEdgeData** e,
+                                         size_t* n) {
+  LOCK;
+  auto it = capturing.find(s);
+  bool is = it != capturing.end();
+  *st = !is                   ? cudaStreamCaptureStatusNone
+        : it->second->invalid ? cudaStreamCaptureStatusInvalidated
+                              : cudaStreamCaptureStatusActive;
+  if (id) *id = is ? it->second->id : 0;
+  if (g) *g = is ? (cudaGraph_t)it->second->graph : nullptr;
+  if (d) *d = nullptr;
+  if (e) *e = nullptr;
+  if (n) *n = 0;
+  return cudaSuccess;
+}
+API cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t, cudaGraphNode_t*,
+                                                    const cudaGraphEdgeData*, size_t, unsigned) {
+  return cudaSuccess;
+}
+API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* x, cudaGraph_t g,
+                                              unsigned long long) {
+  LOCK;
+  UNSAFE("cudaGraphInstantiate");
+  *x = (cudaGraphExec_t) new Graph(*(Graph*)g);
+  tick("graphs");
+  return cudaSuccess;
+}
+API cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t) {
+  LOCK;
+  Graph* g = (Graph*)x;
+  tick("graph launches");
+  counters["kernels in launched graphs"] += g->kernels;
+  for (auto& [n, k] : g->by_name) kernels["[graph] " + n] += k;
+  return cudaSuccess;
+}
+API cudaError_t cudaGraphDestroy(cudaGraph_t) { return cudaSuccess; }
+API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) { return cudaSuccess; }
+API cudaError_t cudaGraphGetNodes(cudaGraph_t g, cudaGraphNode_t* nodes, size_t* n) {
+  Graph* of = (Graph*)g;
+  size_t have = of ? of->kernels + of->copies : 0;
+  if (nodes)
+    for (size_t i = 0; i < std::min(*n, have); i++) nodes[i] = nullptr;
+  *n = have;
+  return cudaSuccess;
+}
+API cudaError_t cudaGraphDebugDotPrint(cudaGraph_t, const char*, unsigned) { return cudaSuccess; }
+
+// --- kernels
+struct Call {
+  dim3 g, b;
+  size_t shared;
+  void* stream;
+};
+static thread_local std::vector<Call> calls;
+API void** __cudaRegisterFatBinary(void*) {
+  static void* h[1];
+  return h;
+}
+API void __cudaRegisterFatBinaryEnd(void**) {}
+API void __cudaUnregisterFatBinary(void**) {}
+API void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
+API void __cudaRegisterFunction(void**, const char* host, char*, const char* name, int, uint3*,
+                                uint3*, dim3*, dim3*, int*) {
+  kernel_names[host] = name;
+}
+API unsigned __cudaPushCallConfiguration(dim3 g, dim3 b, size_t sh, void* s) {
+  calls.push_back({g, b, sh, s});
+  return 0;
+}
+API cudaError_t __cudaPopCallConfiguration(dim3* g, dim3* b, size_t* sh, void* s) {
+  Call c = calls.back();
+  calls.pop_back();
+  *g = c.g;
+  *b = c.b;
+  *sh = c.shared;
+  *(void**)s = c.stream;
+  return cudaSuccess;
+}
+API cudaError_t __cudaGetKernel(cudaKernel_t* k, const void* f) {
+  *k = (cudaKernel_t)f;
+  return cudaSuccess;
+}
+static cudaError_t launch(const void* f, dim3 g, dim3 b, size_t sh, cudaStream_t s) {
+  if (cudaError_t e = check_grid(g, b, sh)) return e;
+  LOCK;
+  auto it = kernel_names.find(f);
+  note_kernel(s, it == kernel_names.end() ? "?" : it->second);
+  return cudaSuccess;
+}
+API cudaError_t __cudaLaunchKernel(cudaKernel_t k, dim3 g, dim3 b, void**, size_t sh,
+                                   cudaStream_t s) {
+  return launch((const void*)k, g, b, sh, s);
+}
+API cudaError_t cudaLaunchKernel(const void* f, dim3 g, dim3 b, void**, size_t sh, cudaStream_t s) {
+  return launch(f, g, b, sh, s);
+}
+API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* f, void**) {
+  return launch(f, c->gridDim, c->blockDim, c->dynamicSmemBytes, c->stream);
+}
+API cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+API cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t, cudaFuncAttribute, int, int) {
+  return cudaSuccess;
+}
+API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* a, const void*) {
+  memset(a, 0, sizeof *a);
+  a->maxThreadsPerBlock = 1024;
+  a->numRegs = 64;
+  a->binaryVersion = a->ptxVersion = card().sm;
+  a->maxDynamicSharedSizeBytes = 49152;
+  return cudaSuccess;
+}
+API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* n, const void*, int,
+                                                                       size_t, unsigned) {
+  *n = 4;
+  return cudaSuccess;
+}
+API cudaError_t cudaProfilerStart() { return cudaSuccess; }
+API cudaError_t cudaProfilerStop() { return cudaSuccess; }

@@ -1,0 +1,150 @@
+"""What the host asks of a GPU: waits, recordings, memory; what it does where CUDA refuses.
+
+Nothing here depends on what kernels compute. So on the null GPU, which only counts them, it is the
+same (`test_null_gpu.py`).
+"""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from benchmarks.finetune.finetune import choose_precision
+from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
+from model.batch import Batch, Noise, SpecialTokens
+from model.devices.device import precision_of, resolve_device
+from model.masking import num_slots
+from model.objectives import make_pretrainer
+from model.train import step as steps
+from model.train.step import WARM_UPS, Result, Step
+from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, make_step
+from tests.cuda.nullgpu.card import counts, is_null_gpu, reset_counts, waits
+from tests.model.conftest import random_batch, random_model
+
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device"),
+    pytest.mark.filterwarnings("default"),  # of torch's compiler, which differ by release
+]
+only_null_gpu = pytest.mark.skipif(not is_null_gpu(), reason="a real GPU counts no calls")
+BF16 = {"compile": "off", "precision": "bf16"}
+
+
+@pytest.fixture(autouse=True)
+def device() -> torch.device:
+    return resolve_device("cuda")
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_host_waits_for_no_step(name: str, device: torch.device):
+    """In steady state a step is one launch, after copies of its inputs, and allocates nothing."""
+    model = random_model(**NETWORKS[name]).to(device)
+    step, _ = make_step(model, **BF16)
+    batch = random_batch(model, rows=8, length=32, seed=99, padded=True)
+    for number in range(WARM_UPS + 1):
+        step([batch.to(device)], Step(number, seed=5))
+    assert step.is_recorded
+    placed = batch.to(device)
+    if is_null_gpu():
+        reset_counts()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        step([placed], Step(WARM_UPS + 1, seed=5))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    if is_null_gpu():
+        counted = counts()
+        assert counted["graph launches"] == 1
+        assert waits(counted) == counted["cudaMalloc"] == 0
+
+
+def _forbidden(result: Result) -> dict[str, Callable[[], object]]:
+    norm = result[1]
+    return {
+        "nothing": lambda: None,
+        "item": lambda: norm.item(),
+        "nonzero": lambda: (norm > 0).nonzero(),
+        "copy from pageable memory": lambda: torch.ones(3).to(norm.device),
+        "synchronize": torch.cuda.synchronize,
+        "another stream": lambda: torch.cuda.current_stream().wait_stream(torch.cuda.Stream()),
+        "error": lambda: 1 / 0,
+    }
+
+
+@only_null_gpu
+@pytest.mark.parametrize("name", _forbidden(([], torch.zeros(()))))
+def test_what_cuda_forbids_in_a_recording_is_found_and_training_continues(
+    name: str, device: torch.device, monkeypatch: pytest.MonkeyPatch
+):
+    real = steps.update
+
+    def update(*arguments: object, **named: object) -> Result:
+        result: Result = real(*arguments, **named)
+        if torch.cuda.is_current_stream_capturing():
+            _forbidden(result)[name]()
+        return result
+
+    monkeypatch.setattr(steps, "update", update)
+    model = random_model().to(device)
+    step, _ = make_step(model, **BF16)
+    batch = random_batch(model, rows=8, length=32).to(device)
+    for number in range(NUM_STEPS):
+        step([batch], Step(number, seed=5))
+    assert step.is_recorded == (name == "nothing")
+
+
+def test_out_of_memory_halves_the_passes(device: torch.device):
+    model = random_model(hidden_size=256, num_attention_heads=4).to(device)
+    torch.cuda.empty_cache()
+    total = torch.cuda.mem_get_info()[1]
+    step, _ = make_step(model, compile="off")
+    batch = random_batch(model, rows=4096, length=40, seed=1).to(device)
+    torch.cuda.set_per_process_memory_fraction(min(1.0, 3e9 / total))
+    try:
+        for number in range(NUM_STEPS):
+            _, norm = step([batch], Step(number, seed=5))
+            assert math.isfinite(norm.item())
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert step._num_splits > 1
+
+
+def _batch(config: PretrainConfig, rows: int, length: int) -> Batch:
+    ids = torch.full((rows, length), 7)
+    noise = Noise.draw(0, rows, length, num_slots(config, length))
+    languages = torch.zeros(rows, dtype=torch.int64)
+    return Batch(ids, torch.zeros_like(ids), noise, languages, packed=True)
+
+
+def test_a_step_of_base_fits_into_24_gb(device: torch.device):
+    """64 sequences of 512 tokens, as PERFORMANCE.md predicts."""
+    config = PretrainConfig.model_validate(SIZE_PRESETS["base"] | {"device": "cuda"})
+    with device:
+        model = make_pretrainer(config, 30522, SpecialTokens(0, 2, 3, 4), None)
+    step, _ = make_step(model, **BF16)
+    batch = _batch(config, 64, 512).to(device)
+    torch.cuda.reset_peak_memory_stats()
+    for number in range(2):
+        step([batch], Step(number, seed=5))
+    assert torch.cuda.max_memory_allocated() < 20e9
+
+
+def test_precision_is_bf16_where_the_card_has_units_for_it(device: torch.device):
+    has_units = torch.cuda.get_device_capability(device) >= (8, 0)
+    precision = "bf16" if has_units else "fp32"
+    assert precision_of(random_model(precision="auto").config, device) == precision
+    assert choose_precision("auto", device) == precision
+
+
+@only_null_gpu
+@pytest.mark.slow
+def test_the_compiler_makes_kernels_for_the_card(device: torch.device):
+    """Triton and ptxas compile a step for its capability."""
+    model = random_model(**MUON, num_hidden_layers=1, precision="auto").to(device)
+    step, _ = make_step(model, compile="on", cuda_graph="on")
+    batch = random_batch(model, rows=8, length=32).to(device)
+    for number in range(NUM_STEPS):
+        step([batch], Step(number, seed=5))
+    assert step.is_compiled
+    assert step.is_recorded
+    assert any(kernel.startswith("[graph] triton_") for kernel in counts(kernels=True))
