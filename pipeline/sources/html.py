@@ -53,7 +53,10 @@ def main_text(page: bytes) -> tuple[str, str | None]:
         raise UserError(
             f"web pages need {error.name}: pip install 'electrify[web]', or write their text out"
         ) from None
-    found: Any = trafilatura.bare_extraction(page, include_comments=False, with_metadata=True)
+    # precision: else short pages come with their menus
+    found: Any = trafilatura.bare_extraction(
+        page, include_comments=False, favor_precision=True, with_metadata=True
+    )
     return (found.text or "", found.url) if found else ("", None)
 
 
