@@ -239,7 +239,11 @@ def test_a_signal_in_a_verb_is_its_status(number: signal.Signals, monkeypatch):
         return []
 
     monkeypatch.setattr("electrify.check.overview.list_runs", list_runs)
-    assert main(["ls"]) == 128 + number
+    before = signal.signal(number, signal.SIG_DFL)  # nohup ignores one, which stays so
+    try:
+        assert main(["ls"]) == 128 + number
+    finally:
+        signal.signal(number, before)
 
 
 def test_a_host_that_exports_the_world_size_loses_no_verb(monkeypatch, capsys):
