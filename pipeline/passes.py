@@ -143,10 +143,14 @@ class _FileCleaner:
     def rows(self) -> Iterator[Row]:
         counts = {"documents": 0, "malformed": 0}
         for item in read_file(self.file, self.source, self.config.max_line_bytes):
-            is_fault = isinstance(item, Fault)
-            self.language = self.source.language if is_fault else self._language_of(item.text)
-            counts["malformed" if isinstance(item, Fault) else "documents"] += 1
-            yield self._malformed(item) if isinstance(item, Fault) else self._cleaned(item)
+            if isinstance(item, Fault):
+                self.language = self.source.language
+                counts["malformed"] += 1
+                yield self._malformed(item)
+            else:
+                self.language = self._language_of(item.text)
+                counts["documents"] += 1
+                yield self._cleaned(item)
         self.tally.files.append({"path": self.file.shown_path} | counts)
 
     def _language_of(self, text: str) -> str:

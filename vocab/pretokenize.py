@@ -231,6 +231,6 @@ MASK_WORDS = tuple(f"<{kind}>" for kind in MASK_KINDS)
 
 def mask_words_of(config: RunConfig) -> tuple[str, ...]:
     """Those that the run's documents can hold: all, or none if no language's are masked."""
-    languages = {*config.clean.languages}
-    masked = any(config.clean.rules_for(language).mask_pii for language in languages)
+    clean = config.clean
+    masked = any(clean.rules_for(language).mask_pii for language in clean.languages)
     return MASK_WORDS if masked else ()

@@ -30,7 +30,7 @@ from benchmarks.tasks.kinds.classification import Classification, LabelExample
 from benchmarks.tasks.kinds.spans import QuestionExample
 from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
 from electrify.config.evaluate import Role
-from electrify.system.machine import CpuBf16
+from electrify.system.machine import CpuBf16, gpu_precision
 from electrify.system.outcome import UserError
 
 
@@ -248,8 +248,8 @@ def choose_precision(name: str, device: torch.device) -> str:
     faster so."""
     if name != "auto":
         return name
-    if device.type == "cuda":  # older ones (V100, T4) only emulate it
-        return "bf16" if torch.cuda.get_device_capability(device) >= (8, 0) else "fp32"
+    if device.type == "cuda":
+        return gpu_precision(torch.cuda.get_device_capability(device))
     return _cpu_bf16().auto
 
 

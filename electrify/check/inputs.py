@@ -57,7 +57,6 @@ def check_corpus(config: RunConfig) -> None:
     from pipeline.sources.files import check_inputs
 
     read_code(config.clean.extra_rules)
-
     num_bytes, folder = check_inputs(config.clean), Path(config.output_dir)
     if config.clean.decontaminate_against:
         from benchmarks.tasks.texts import check_benchmarks

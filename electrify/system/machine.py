@@ -116,6 +116,12 @@ def _cpuinfo(field: str) -> str:
     return next((value.strip() for name, _, value in fields if name.strip() == field), "")
 
 
+def gpu_precision(capability: tuple[int, int]) -> Precision:
+    """That of matrix products on a GPU: bf16 where it has units for it. Older ones (V100, T4) only
+    emulate it."""
+    return "bf16" if capability >= (8, 0) else "fp32"
+
+
 @dataclass(frozen=True)
 class CpuBf16:
     """What bf16 is worth on this CPU."""

@@ -9,7 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from electrify.config.pretrain import PretrainConfig
-from electrify.system.machine import CpuBf16, Precision, cpu_name, num_ranks, unusable_gpu
+from electrify.system.machine import (
+    CpuBf16,
+    Precision,
+    cpu_name,
+    gpu_precision,
+    num_ranks,
+    unusable_gpu,
+)
 from electrify.system.outcome import UserError
 from model.devices import xla
 
@@ -76,8 +83,8 @@ def precision_of(config: PretrainConfig, device: torch.device) -> Precision:
         return config.precision
     if device.type == "cpu":
         return cpu_bf16().auto
-    if device.type == "cuda":  # older ones (V100, T4) only emulate it
-        return "bf16" if torch.cuda.get_device_capability(device) >= (8, 0) else "fp32"
+    if device.type == "cuda":
+        return gpu_precision(torch.cuda.get_device_capability(device))
     return "bf16" if xla.runtime().kind.startswith("TPU") else "fp32"
 
 

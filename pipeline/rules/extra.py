@@ -6,6 +6,7 @@ document. Workers get the code of the file, not the file: it may import what the
 
 import types
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,6 +47,12 @@ def make_rules(names: Iterable[str], code: Mapping[str, str]) -> list[ExtraRule]
             raise UserError(f"clean.extra_rules: {path} has no function {function!r}")
         rules.append(ExtraRule(function, _settled(name, given)))
     return rules
+
+
+@cache
+def made_rules(names: tuple[str, ...], code: tuple[tuple[str, str], ...]) -> list[ExtraRule]:
+    """`make_rules`, once a process and not for each file that is cleaned."""
+    return make_rules(names, dict(code))
 
 
 def _namespace(path: str, code: str) -> dict[str, Any]:

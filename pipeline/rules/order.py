@@ -6,7 +6,7 @@ from typing import NamedTuple
 from electrify.config.clean import CleanConfig, Source
 from electrify.system.outcome import UserError
 from pipeline.rules.boilerplate import remove_boilerplate
-from pipeline.rules.extra import make_rules
+from pipeline.rules.extra import made_rules
 from pipeline.rules.language import foreign_language, remove_foreign_lines
 from pipeline.rules.normalize import MAX_ROUNDS, clean_text, rules_for
 from pipeline.rules.pii import mask_pii
@@ -45,7 +45,7 @@ class DocumentRules:
             (rules.remove_foreign_lines, "foreign_lines_removed", remove_foreign_lines),
         ]
         self._line_rules = tuple((name, rule) for wanted, name, rule in line_rules if wanted)
-        self._extra_rules = make_rules(config.extra_rules, config.extra_code)
+        self._extra_rules = made_rules(config.extra_rules, tuple(config.extra_code.items()))
         limits = limits_for(source.language, source.profile, rules.quality)
         self._bounds = bounds_of(limits)
 

@@ -147,21 +147,19 @@ def _match(path: str, where: str, kind: str) -> list[tuple[str, int]]:
     archive they are the members that a pattern behind :: matches, else those of the kind.
     """
     archives, pattern = split_archive(path)
-    if archives:
-        files = [of for name, _ in _match_files(archives, where) for of in _members(name, pattern)]
-        named = "::" in path
-        chosen = [of for of in files if named or KIND_OF_ENDING.get(text_ending(of[0])) == kind]
-        if not chosen:
-            endings = ", ".join(sorted({text_ending(name) for name, _ in files})) or "nothing"
-            raise UserError(f"{where} holds no file of kind = {kind!r}; it holds {endings}")
-        return chosen
-    files = _match_files(path, where)
-    return [
-        of
-        for name, num_bytes in files
-        for of in (_members(name, "*") if split_archive(name)[0] else [(name, num_bytes)])
-        if not is_member(of[0]) or KIND_OF_ENDING.get(text_ending(of[0])) == kind
+    found: list[tuple[str, int]] = []
+    for name, num_bytes in _match_files(archives or path, where):
+        is_archive = bool(split_archive(name)[0])
+        found += _members(name, pattern if archives else "*") if is_archive else [(name, num_bytes)]
+    files = [
+        (name, num_bytes)
+        for name, num_bytes in found
+        if is_member(path) or not is_member(name) or KIND_OF_ENDING.get(text_ending(name)) == kind
     ]
+    if not files:
+        endings = ", ".join(sorted({text_ending(name) for name, _ in found})) or "nothing"
+        raise UserError(f"{where} holds no file of kind = {kind!r}; it holds {endings}")
+    return files
 
 
 def _members(archive: str, pattern: str) -> list[tuple[str, int]]:

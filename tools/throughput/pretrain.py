@@ -43,24 +43,15 @@ _TINY = SIZE_PRESETS["small"] | {
     "embedding_size": 16,
     "generator_hidden_fraction": 0.5,
 }
-# sequences a step and their length: what fits beside the peers
-_SHAPES: dict[str, dict[str, tuple[int, int]]] = {
-    "cuda": {
-        "tiny": (4, 32),
-        "small": (128, 128),
-        "base": (64, 512),
-        "large": (16, 512),
-        "modern-small": (128, 128),
-        "modern-base": (32, 1024),
-    },
-    "cpu": {
-        "tiny": (4, 32),
-        "small": (16, 128),
-        "base": (2, 512),
-        "large": (1, 512),
-        "modern-small": (16, 128),
-        "modern-base": (1, 1024),
-    },
+_TINY_LENGTH = 32
+# sequences a step, each of the size's length: what fits beside the peers
+_BATCH_SIZES: dict[str, dict[str, int]] = {
+    "tiny": {"cuda": 4, "cpu": 4},
+    "small": {"cuda": 128, "cpu": 16},
+    "base": {"cuda": 64, "cpu": 2},
+    "large": {"cuda": 16, "cpu": 1},
+    "modern-small": {"cuda": 128, "cpu": 16},
+    "modern-base": {"cuda": 32, "cpu": 1},
 }
 _SizeName = Literal["tiny", "small", "base", "large", "modern-small", "modern-base"]
 _ROUNDS = {"cuda": (8, 20, 10), "cpu": (5, 2, 1)}  # rounds, steps in each, steps of warm-up
@@ -224,8 +215,9 @@ def measure(settings: Settings) -> Report:
     device, config = resolve_device(settings.device), settings.config()
     if device.type == "cpu":  # as `electrify pretrain` does; the peers gain by it, too
         keep_freed_memory()
-    batch_size, length = _SHAPES[device.type][settings.size]
-    batch_size, parts = settings.batch_size or batch_size, settings.micro_batches
+    length = _TINY_LENGTH if settings.size == "tiny" else config.sequence_length
+    batch_size = settings.batch_size or _BATCH_SIZES[settings.size][device.type]
+    parts = settings.micro_batches
     if settings.peer and config.architecture == "modern":
         raise UserError(f"--peer --size {settings.size}: transformers has no such ELECTRA")
     if batch_size % parts:
