@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from electrify.config.run import EvaluationRun, RunConfig
 
 DEMO = "configs/demo.toml"
-SHIPPED = "model/shipped/ko-tiny/discriminator"
+SHIPPED = "model/shipped/ko-modern/discriminator"
 BEAM_VERBS = frozenset({"run", "demo", "clean", "train-vocab", "encode", "ablate", "leakage"})
 # tried by --search: encoders of size base want the lowest, tiny ones the highest
 SEARCHED_RATES = [5e-5, 1e-4, 3e-4, 1e-3]
@@ -65,6 +65,10 @@ Overrides = Annotated[
 ]
 Overwrite = Annotated[
     bool, Option("--overwrite", help="make a stage again if its config or inputs have changed")
+]
+Devices = Annotated[
+    int | None,
+    Option("--devices", help="GPUs that pretrain (default: all that are visible), a process each"),
 ]
 DataDirs = Annotated[
     list[str],
@@ -167,13 +171,17 @@ def init(
 
 @_verb(f"run {DEMO}")
 def run(
-    beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
+    beam: typer.Context,
+    config: ConfigFile,
+    overrides: Overrides = [],
+    devices: Devices = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Run every stage in order, skipping those already done."""
     from electrify.stage.plan import NETWORKS
     from electrify.stage.remote import pull
 
-    run = api.load_config(config, overrides)
+    run = api.load_config(config, [*overrides, *_num_devices(devices)])
     page = api.run(run, beam_options=beam.obj, overwrite=overwrite)
     if run.pretrain.gives_probabilities:
         from benchmarks.analysis.mistakes import marked_lines
@@ -188,7 +196,7 @@ def run(
 @_verb("demo")
 def demo(beam: typer.Context, overrides: Overrides = [], overwrite: Overwrite = False) -> None:
     """Train the shipped encoder further on a bundled sample and score it: five minutes of a CPU."""
-    run(beam, DEMO, overrides, overwrite)
+    run(beam, DEMO, overrides, overwrite=overwrite)
 
 
 @_verb(f"clean {DEMO} -- --direct_num_workers=4")
@@ -216,9 +224,15 @@ def encode(
 
 
 @_verb(f"pretrain {DEMO} --set pretrain.keep_every_steps=200")
-def pretrain(config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False) -> None:
+def pretrain(
+    config: ConfigFile,
+    overrides: Overrides = [],
+    devices: Devices = None,
+    overwrite: Overwrite = False,
+) -> None:
     """Train generator and discriminator on the shards."""
-    api.pretrain(api.load_config(config, overrides), overwrite=overwrite)
+    run = api.load_config(config, [*overrides, *_num_devices(devices)])
+    api.pretrain(run, overwrite=overwrite)
 
 
 @_verb(f"export {DEMO}")
@@ -584,6 +598,11 @@ def doctor(
 
 
 # --- what verbs share -----------------------------------------------------------------------------
+
+
+def _num_devices(devices: int | None) -> list[str]:
+    """`--devices`, as `--set` would have it."""
+    return [] if devices is None else [f"pretrain.num_devices={devices}"]
 
 
 def _data_dir(folders: Sequence[str]) -> list[str]:

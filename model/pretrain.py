@@ -52,6 +52,7 @@ from model.train.data import (
     noise_probabilities,
     open_shards,
 )
+from model.train.launch import launch, num_launched
 from model.train.log import RunLog
 from model.train.mirror import fetch_checkpoint, fetch_inputs, upload_checkpoint
 from model.train.optim import make_optimizers
@@ -71,7 +72,15 @@ _STATE_SEQUENCES = 512  # of the validation split, whose hidden states are looke
 
 
 def pretrain(config: RunConfig, overwrite: bool = False) -> None:
-    """Train on the run's shards until `num_steps`; the same command continues a stopped run."""
+    """Train on the run's shards until `num_steps`; the same command continues a stopped run.
+
+    Where the machine has several GPUs, each has a process (`pretrain.num_devices`).
+    """
+    number = num_launched(config.pretrain)
+    if number > 1 and (overwrite or status(pretrain_stage(config)).state not in ("done", "stale")):
+        log(f"pretrain: starts {number} processes, a device each")
+        launch(pretrain, number, config, overwrite)
+        return
     if resolve_device(config.pretrain.device).type == "cpu":
         keep_freed_memory()
     with processes(config.pretrain) as ranks:

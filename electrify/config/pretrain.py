@@ -111,6 +111,9 @@ class PretrainConfig(SequenceConfig):
     """The generator of `initial_model`: a `transformers` folder or a hub name."""
     device: Literal["auto", "cpu", "cuda", "xla"] = "auto"
     """`auto`: a TPU (`xla`) or GPU where there is one."""
+    num_devices: Count | None = None
+    """GPUs of this machine that train, a process each. Left out: all that are visible and can share
+    `batch_size` evenly. On a CPU: processes, by default one."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Precision of matrix products. `auto`: bf16 where it is faster."""
     compile: Literal["auto", "on", "off"] = "auto"

@@ -22,6 +22,7 @@ KEEPING_OPTIONS = (
     "inputs_dir",
     "keep_checkpoints",
     "keep_every_steps",
+    "num_devices",
     "probe",
     "wandb_project",
 )
