@@ -205,6 +205,8 @@ class _Evaluation:
             for task, settings in {j.task.name: (j.task, j.settings) for j in waiting}.values()
         }
         total = sum(num_rows(job, features[job.task.name]) for job in waiting)
+        if waiting:
+            log(f"{verb}: {len(waiting)} {what} to do, {total:,} examples to train on and predict")
         unfinished = self.partial / UNFINISHED
         source, device = self.source, options.device
         calls = [

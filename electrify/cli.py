@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from electrify.config.run import EvaluationRun, RunConfig
 
 DEMO = "configs/demo.toml"
+# what --quick sets; the scores are no one's recipe
+QUICK = ("evaluate.seeds=[0]", "evaluate.max_train_examples=1000", "evaluate.num_epochs=2.0")
 SHIPPED = "model/shipped/ko-modern/discriminator"
 BEAM_VERBS = frozenset({"run", "demo", "clean", "train-vocab", "encode", "ablate", "leakage"})
 # tried by --search: encoders of size base want the lowest, tiny ones the highest
@@ -274,6 +276,9 @@ def evaluate(
     task: Annotated[list[str], _value("NAME", "one task; repeatable")] = [],
     own_task: Annotated[list[str], _value("FILE", "your own table of texts and labels")] = [],
     search: Annotated[bool, Option("--search", help="choose each task's learning rate")] = False,
+    quick: Annotated[
+        bool, Option("--quick", help="a first look: one seed, 1,000 training rows, two epochs")
+    ] = False,
     data_dir: DataDirs = [],
     model: Annotated[
         str | None, _value("MODEL", "score this folder, hub name or checkpoint")
@@ -294,6 +299,8 @@ def evaluate(
         changes.append(f"evaluate.own_tasks={toml_value([{'train': path} for path in own_task])}")
     if search:
         changes.append(f"evaluate.search={toml_value({'learning_rate': SEARCHED_RATES})}")
+    if quick:
+        changes += QUICK
     changes += [*overrides, *_data_dir(data_dir)]
     if name and not model:
         raise UsageError(f"--name {name} names the encoder of --model: give both")

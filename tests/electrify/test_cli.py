@@ -145,6 +145,18 @@ def test_run_reads_its_config_once(monkeypatch, tmp_path: Path):
     assert seeds == [0] * 6
 
 
+def test_a_quick_evaluation_is_small_and_gives_way_to_set(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "benchmarks.evaluate.evaluate", lambda config, *_, **__: seen.append(config.evaluate)
+    )
+    words = ["evaluate", "--model", "a/b", "--task", "klue-ynat", "--quick"]
+    assert main([*words, "--set", "evaluate.num_epochs=3.0"]) == 0
+    assert main(words) == 0
+    found = [(of.seeds, of.max_train_examples, of.num_epochs) for of in seen]
+    assert found == [((0,), 1000, 3.0), ((0,), 1000, 2.0)]
+
+
 def test_beam_options_go_through_untouched(monkeypatch):
     seen = []
     monkeypatch.setattr("electrify.check.inputs.check_corpus", lambda *_: None)
