@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from benchmarks.metrics.classification import accuracy, macro_f1, mcc, pearson, spearman
 from benchmarks.metrics.tagging import OUTSIDE, entity_macro_f1, entity_micro_f1, seqeval_micro_f1
 from benchmarks.tasks.files import read_own
+from benchmarks.tasks.hub_task import files_on_hub, is_on_hub
 from benchmarks.tasks.kinds.classification import Classification, Regression
 from benchmarks.tasks.kinds.spans import OwnReading, Scorer
 from benchmarks.tasks.kinds.tagging import OwnEntityTagging, OwnWordTagging
@@ -112,11 +113,12 @@ def task_of_record(record: Mapping[str, Any]) -> Task:
 
 
 def files_of(options: OwnTask) -> dict[str, Path]:
-    """The files of a task by split."""
-    return {
+    """The files of a task by split; `UserError` where the hub does not give them."""
+    of_hub = files_on_hub(options.train) if is_on_hub(options.train) else {}
+    return of_hub | {
         split: Path(name).expanduser().absolute()
         for split in ("train", "dev", "test")
-        if (name := getattr(options, split))
+        if (name := getattr(options, split)) and not (split == "train" and of_hub)
     }
 
 

@@ -107,7 +107,8 @@ class OwnTask(Section):
     out is guessed and printed."""
 
     train: _Text
-    """File to learn from: .csv, .tsv, .txt, .json, .jsonl, .parquet or .conll."""
+    """File to learn from: .csv, .tsv, .txt, .json, .jsonl, .parquet or .conll. Or a data set of the
+    hub, `ORG/NAME` or `ORG/NAME:CONFIG`, whose splits are train, dev and test."""
     dev: _Text | None = None
     """File to score. Left out: a fifth of the texts of `train`."""
     test: _Text | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from datasets import Value
+from datasets import ClassLabel, Value
 from transformers import ElectraForPreTraining
 
 from benchmarks.tasks.data import REVISIONS
@@ -126,6 +126,46 @@ def test_a_task_of_each_kind_is_scored(electrify: Electrify, tiny: Files):
     names = {type(task): name for name, task in TASKS.items() if task.hub}.values()
     assert _evaluate(electrify, *[f"--task={name}" for name in names], name="few").status == 0
     assert {*names} == {result["task"] for result in _results(electrify.folder / "out/few")}
+
+
+def test_a_data_set_without_a_record_is_a_task_of_ones_own(
+    hub: Hub, electrify: Electrify, tiny: Files
+):
+    """In one command: columns are guessed, class ids have names, a test split without labels is
+    left out."""
+    features = {"paragraph": Value("string"), "question": Value("string")}
+    features |= {"label": ClassLabel(names=["no", "yes"])}
+
+    def rows(split: str, label: int) -> bytes:
+        texts = [f"{split} {text}" for text in SENTENCES]
+        named = [
+            {"paragraph": t, "question": "맑다", "label": min(label, n % 2)}
+            for n, t in enumerate(texts)
+        ]
+        return parquet(named, features)
+
+    files = {f"boolq/{n}.parquet": rows(n, 1) for n in ("train", "validation")}
+    files["boolq/test.parquet"] = rows("test", -1)
+    files["README.md"] = b"""---
+configs:
+- config_name: boolq
+  data_files:
+  - {split: train, path: boolq/train.parquet}
+  - {split: validation, path: boolq/validation.parquet}
+  - {split: test, path: boolq/test.parquet}
+---
+"""
+    commit = hub.add("datasets", "made/kobest", files)
+    words = ["--own-task=made/kobest:boolq"]
+    ended = _evaluate(electrify, *words, name="own")
+    assert f"own task made/kobest:boolq: commit {commit}" in ended.text
+    assert "its test split has no labels and is left out" in ended.text
+    (result,) = _results(electrify.folder / "out/own")
+    assert (result["task"], result["split"], result["num_examples"]) == ("kobest-boolq", "dev", 12)
+    assert result["own_task"]["labels"] == ["no", "yes"]
+    assert result["own_task"]["text_fields"] == ["paragraph", "question"]
+    gone = _evaluate(electrify, "--own-task=made/gone:x", name="gone")
+    assert "nothing of this name" in gone.error
 
 
 def test_text_is_compared_with_all_tasks_of_the_hub(hub: Hub, electrify: Electrify):
