@@ -221,7 +221,6 @@ def test_the_wheel_holds_packages_configs_sample_and_encoder_but_no_reports(tmp_
         for path in Path(package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
         if not path.is_relative_to("benchmarks/reports")
-        if not path.is_relative_to("model/shipped/ko-modern")
     }
     wanted |= {f"electrify/{path}" for path in Path("configs").rglob("*.toml")}
     assert names == wanted

@@ -23,7 +23,7 @@ CONFIGS = sorted(
     path.as_posix() for path in Path("configs").rglob("*.toml") if not path.is_relative_to(GRIDS)
 )
 NUM_WORDS = 20_000
-SHIPPED = "model/shipped/ko-tiny/discriminator"
+SHIPPED = "model/shipped/ko-modern/discriminator"
 
 
 @cache

@@ -27,9 +27,9 @@ from benchmarks.analysis.page import SOURCE
 from benchmarks.analysis.reader import open_reader
 from electrify.cli import main
 
-MODEL = "model/shipped/ko-tiny/discriminator"
+MODEL = "model/shipped/ko-modern/discriminator"
 HERE = Path(__file__).parent / "page"
-SENTENCE = "이 영화는 정말 재미있게 봤습니다. 배우들의 세금이 훌륭했어요."
+SENTENCE = "정말 재미있게 봤습니다. 배우들의 세금이 훌륭했어요."
 ROUNDS = 10_000  # lines
 # from which made-up lines are drawn: ranges of code points, some marks of Korean chat, white space
 RANGES = (
@@ -129,16 +129,16 @@ def test_a_person_types(is_served: bool, page: Path, served: str, session):
     assert not seen["errors"]
     assert all(url.startswith((root, "data:", "blob:")) for url in seen["requests"])
     assert seen["empty"] == "Type a sentence."
-    assert seen["status"] == "1 of 10 words looks replaced."
+    assert seen["status"] == "1 of 8 words looks replaced."
     assert seen["marked"] == ["세금이"]
     assert seen["focused"] == "detail-title"
     assert len(seen["proposals"]) == 5
     assert len(seen["effects"]) == 5
     assert seen["closed"]
     assert seen["returned"] == "marked"
-    assert seen["mended"] == "0 of 10 words look replaced."
+    assert seen["mended"] == "0 of 8 words look replaced."
     assert seen["text"] == SENTENCE.replace("세금이", seen["proposals"][0])
-    assert seen["korean"] == "낱말 10개 가운데 바뀐 것 같은 낱말이 없습니다."
+    assert seen["korean"] == "단어 8개 가운데 바뀐 것 같은 단어가 없습니다."
     assert seen["lang"] == "ko"
     assert seen["untranslated"] == 0
     assert seen["width"] <= 390  # nothing to scroll sideways on a phone

@@ -69,7 +69,7 @@ def test_an_electra_model_folder_keeps_the_normaliser(folder, tmp_path):
 
 @pytest.mark.parametrize("part", ["discriminator", "generator"])
 def test_the_shipped_tokenizer_is_what_this_version_writes(part):
-    folder = Path("model/shipped/ko-tiny") / part
+    folder = Path("model/shipped/ko-modern") / part
     written = build_tokenizer(read_pieces(folder), lowercase=False).to_str(pretty=True)
     assert (folder / "tokenizer.json").read_text(encoding="utf-8") == written + "\n"
     tokenizer = load_tokenizer(folder)

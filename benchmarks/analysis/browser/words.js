@@ -53,48 +53,48 @@ const WORDS = {
   },
   ko: {
     other: "English",
-    title: "바뀐 낱말 찾기",
+    title: "바뀐 단어 찾기",
     intro:
-      "ELECTRA 판별기가 입력한 글을 읽고, 다른 말로 바뀐 것 같은 낱말을 표시합니다. 판별기는 이 페이지 안에서 돌아갑니다. 입력한 글은 이 컴퓨터를 떠나지 않습니다.",
+      "ELECTRA 판별자가 입력한 글을 읽고, 다른 말로 바뀐 것 같은 단어를 표시합니다. 판별자는 이 페이지 안에서 돌아갑니다. 입력한 글은 이 컴퓨터를 떠나지 않습니다.",
     label: "글 입력",
     examples: "예문:",
     strictness: "잘못 표시하는 비율:",
-    level: (share) => `낱말의 ${percent(share)}`,
+    level: (share) => `단어의 ${percent(share)}`,
     loading: "신경망을 불러오는 중입니다 …",
     failed: (reason) => `신경망을 불러오지 못했습니다: ${reason}`,
     empty: "문장을 입력하세요.",
     status: (marked, all) =>
       marked
-        ? `낱말 ${all}개 가운데 ${marked}개가 바뀐 것 같습니다.`
-        : `낱말 ${all}개 가운데 바뀐 것 같은 낱말이 없습니다.`,
+        ? `단어 ${all}개 가운데 ${marked}개가 바뀐 것 같습니다.`
+        : `단어 ${all}개 가운데 바뀐 것 같은 단어가 없습니다.`,
     result: "결과",
     marked: "표시됨",
     chosen: (word, probability) => `‘${word}’: 바뀌었을 확률 ${percent(probability)}`,
     pieces: (pieces) => `토큰: ${pieces}`,
-    limit: (probability) => `${percent(probability)}보다 큰 낱말을 표시합니다.`,
+    limit: (probability) => `${percent(probability)}보다 큰 단어를 표시합니다.`,
     proposals: "생성기라면 이렇게 씁니다",
     proposalsNote: (token, own) =>
       `생성기에게 토큰 ‘${token}’만 가리고 물었습니다. 하나를 고르면 그 말로 바꿉니다. 생성기가 ‘${token}’에 준 확률은 ${percent(own)}입니다.`,
     noGenerator: "이 페이지에는 생성기가 없습니다.",
-    effects: "판정의 근거가 된 낱말",
+    effects: "판정의 근거가 된 단어",
     effectsNote:
-      "하나씩 빼기(leave-one-out): 다른 낱말을, 가까운 것부터 많아야 40개까지, 하나씩 빼 봅니다. 값이 양수이면 그 낱말이 있을 때 이 토큰이 더 바뀐 것처럼 보입니다(로짓의 차이). 여럿이 함께라야 작용하는 낱말은 이 방법으로 보이지 않습니다.",
-    word: "낱말",
+      "하나씩 빼기(leave-one-out): 다른 단어를, 가까운 것부터 많아야 40개까지, 하나씩 빼 봅니다. 값이 양수이면 그 단어가 있을 때 이 토큰이 더 바뀐 것처럼 보입니다(로짓의 차이). 여럿이 함께라야 작용하는 단어는 이 방법으로 보이지 않습니다.",
+    word: "단어",
     effect: "로짓에 미친 영향",
     probability: "바뀌었을 확률",
     tokens: "토큰",
     close: "닫기",
-    all: "모든 낱말과 확률",
-    allNote: "낱말의 확률은 가장 의심스러운 토큰의 확률입니다.",
+    all: "모든 단어와 확률",
+    allNote: "단어의 확률은 가장 의심스러운 토큰의 확률입니다.",
     about: "숫자의 뜻",
     aboutText: (s, threshold) => [
-      `신경망은 int8로 줄인 ${s.model}입니다. 토큰마다 생성기가 바꾸어 놓았을 확률을 줍니다. 오직 그 일만 배웠습니다. 표시된 낱말이 틀린 말이라는 뜻은 아니며, 틀린 말이 표시되지 않을 수도 있습니다. 드문 낱말은 어디에 있든 의심을 받습니다.`,
+      `신경망은 int8로 줄인 ${s.model}입니다. 토큰마다 생성기가 바꾸어 놓았을 확률을 줍니다. 오직 그 일만 배웠습니다. 표시된 단어가 틀린 말이라는 뜻은 아니며, 틀린 말이 표시되지 않을 수도 있습니다. 드문 단어는 어디에 있든 의심을 받습니다.`,
       threshold
-        ? `확률이 ${percent(threshold.probability)}보다 큰 낱말을 표시합니다. 아무것도 바꾸지 않은 평범한 문장 ${threshold.num_sentences}개에서는 낱말의 ${percent(threshold.false_alarms)}가 이보다 큽니다.` +
+        ? `확률이 ${percent(threshold.probability)}보다 큰 단어를 표시합니다. 아무것도 바꾸지 않은 평범한 문장 ${threshold.num_sentences}개에서는 단어의 ${percent(threshold.false_alarms)}가 이보다 큽니다.` +
           (threshold.found_fraction === null
             ? ""
-            : ` 그 문장에서 생성기가 바꾼 낱말은 ${percent(threshold.found_fraction)}가 이보다 큽니다. 다른 종류의 글에서는 두 비율이 다릅니다.`)
-        : "확률이 50 %보다 큰 낱말을 표시합니다. 이 문자로 쓴 평범한 문장이 페이지에 없어서 기준을 따로 정하지 못했습니다.",
+            : ` 그 문장에서 생성기가 바꾼 단어는 ${percent(threshold.found_fraction)}가 이보다 큽니다. 다른 종류의 글에서는 두 비율이 다릅니다.`)
+        : "확률이 50 %보다 큰 단어를 표시합니다. 이 문자로 쓴 평범한 문장이 페이지에 없어서 기준을 따로 정하지 못했습니다.",
     ],
   },
 };

@@ -214,7 +214,7 @@ def test_they_are_those_of_the_formula():
             assert found == pytest.approx(upper + discount * len(behind) / total * lower)
 
 
-SHIPPED = "model/shipped/ko-tiny/discriminator"
+SHIPPED = "model/shipped/ko-modern/discriminator"
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +222,7 @@ def lines() -> list[str]:
     return marked_lines(SHIPPED, "ko")
 
 
-def test_the_shipped_encoder_finds_wrong_particles_and_misses_exchanged_words(lines: list[str]):
+def test_the_shipped_encoder_finds_wrong_particles_and_a_part_of_exchanged_words(lines: list[str]):
     fractions = []
     for line in lines[1::2]:
         found = re.match(r"(\d+) of (\d+) ", line)
@@ -230,4 +230,4 @@ def test_the_shipped_encoder_finds_wrong_particles_and_misses_exchanged_words(li
         fractions.append(int(found[1]) / int(found[2]))
     particles, words = fractions
     assert particles > 0.8
-    assert words < 0.4
+    assert 0.3 < words < 0.6

@@ -8,7 +8,7 @@ from electrify.config.load import load_config
 from electrify.system import bundled
 from electrify.system.bundled import find_bundled
 
-NAMES = ("configs/demo.toml", "pipeline/sample/en.txt", "model/shipped/ko-tiny/discriminator")
+NAMES = ("configs/demo.toml", "pipeline/sample/en.txt", "model/shipped/ko-modern/discriminator")
 
 
 @pytest.fixture

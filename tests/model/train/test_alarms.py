@@ -49,7 +49,7 @@ Record = dict[str, object]
 
 
 def curve(num_steps: int, log_every: int = LOG_EVERY, noise: float = 0.02, seed: int = 0):
-    """Records along ko-tiny's curves, stretched to `num_steps`, with noise on every figure."""
+    """Records along an encoder's curves, stretched to `num_steps`, with noise on every figure."""
     rng = np.random.default_rng(seed)
     for step in range(log_every, num_steps + 1, log_every):
         place = step * KO_TINY[-1, 0] / num_steps

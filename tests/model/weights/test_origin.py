@@ -11,7 +11,7 @@ from electrify.config.load import load_config
 from model.weights.origin import Origin, base_model, read_origin
 from tests.model.conftest import make_config
 
-SHIPPED = Path("model/shipped/ko-tiny")
+SHIPPED = Path("model/shipped/ko-modern")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_licence_that_follows(text, initial, licence, shared):
     [
         ("klue/roberta-small", "klue/roberta-small"),
         ("bert-base", "bert-base"),
-        ("model/shipped/ko-tiny/discriminator", "ko-tiny"),
+        ("model/shipped/ko-modern/discriminator", "ko-modern"),
         ("out/gone/export/discriminator", "gone"),
         ("./out/Mine", "Mine"),
         ("/a/my model..v2.git/pretrain.partial/checkpoint-12", "my-model-v2"),
@@ -97,11 +97,11 @@ def test_the_demo_carries_the_licence_of_the_shipped_weights_over(tmp_path):
     config = load_config("configs/demo.toml", [f"output_dir='{tmp_path}'"])
     origin = read_origin(config)
     assert origin.licence == ("cc-by-sa-4.0", None)
-    assert origin.positions == 128
+    assert origin.positions == 512
     assert set(origin.text) == {"Apache-2.0"}
 
 
 def test_the_shipped_encoder_recommends_the_recipe_of_its_config():
     found = json.loads((SHIPPED / "discriminator" / "finetuning.json").read_text(encoding="utf-8"))
-    assert found == load_config("configs/ko-tiny.toml").evaluate.recommended
+    assert found == load_config("configs/ko-modern.toml").evaluate.recommended
     assert found["recipe"] == "electra"
