@@ -474,6 +474,7 @@ def embed(
 ) -> None:
     """Train a sentence encoder, for search and similarity, as a sentence-transformers folder."""
     from electrify.config.load import toml_value
+    from electrify.stage.remote import pull
 
     changes = [f"embed.pairs={toml_value(pairs)}"] if pairs else []
     changes += [*overrides, *_data_dir(data_dir)]
@@ -482,6 +483,7 @@ def embed(
     if model.endswith(".toml"):
         run = api.load_config(model, changes)
         model = run.output_dir
+        pull(Path(model), "export")
     else:
         if Path(model, "export").is_dir():
             changes.insert(0, f"output_dir={toml_value(model)}")
