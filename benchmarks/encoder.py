@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import torch
 from huggingface_hub import hf_hub_download, try_to_load_from_cache
+from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 from torch import Tensor, nn
 from transformers import (
     AttentionInterface,
@@ -112,6 +113,26 @@ def commit_of(path: str) -> str | None:
     return Path(file).parent.name
 
 
+def file_beside(path: str, name: str, commit: str | None) -> Path | None:
+    """A further file of a model folder or hub name; None where it has none. Raises `ValueError`
+    where the hub fails: it may have one."""
+    if Path(path).is_dir():
+        file = Path(path, name)
+        return file if file.is_file() else None
+    try:
+        return Path(hf_hub_download(path, name, revision=commit))
+    except (EntryNotFoundError, LocalEntryNotFoundError):
+        return None
+    except Exception as error:  # of the network
+        raise UserError(f"{path}/{name}: {hub_failure(error)}") from error
+
+
+def encoder_path(model: str) -> str:
+    """The folder of the discriminator of a run or an export; of anything else as it is."""
+    folders = [Path(model, folder, "discriminator") for folder in ("", "export")]
+    return next((str(folder) for folder in folders if folder.is_dir()), model)
+
+
 def open_model(path: str, name: str | None = None, commit: str | None = None) -> ModelSource:
     """Read config and tokenizer of a model folder or hub name, and check that they fit; `name` is
     what records call it. Of a hub name a commit is read: `commit_of` unless one is given.
@@ -182,17 +203,19 @@ def check_tokenizer(tokenizer: Any) -> None:
         )
 
 
-def fitting_length(wanted: int, source: ModelSource, was_given: bool) -> int:
+def fitting_length(
+    wanted: int,
+    source: ModelSource,
+    was_given: bool,
+    key: str = "evaluate.max_sequence_length",
+) -> int:
     """The maximum length, lowered with a warning to the positions of the model; `ValueError` where
-    the user asked for more than these."""
+    the user asked for more than these by `key`."""
     positions = source.max_positions
     if positions is None or wanted <= positions:
         return wanted
     if was_given:
-        raise UserError(
-            f"evaluate.max_sequence_length = {wanted} is more than the {positions} positions of "
-            f"{source.path}"
-        )
+        raise UserError(f"{key} = {wanted} is more than the {positions} positions of {source.path}")
     warn(f"{source.path} has {positions} positions: rows are cut to that length, not to {wanted}")
     return positions
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks.embed import retrieval
 from benchmarks.encoder import ModelSource, commit_of, open_model
 from benchmarks.finetune.finetune import Finetuned, choose_device, settle_precision
 from benchmarks.finetune.jobs import (
@@ -44,7 +45,13 @@ from benchmarks.tasks.data import TaskData, load_tasks
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import MANIFEST, check_files, read_manifest, write_json
-from electrify.stage.plan import checkpoint_step, checkpoints, evaluate_stage, output_dir
+from electrify.stage.plan import (
+    DEFAULT_MODEL,
+    checkpoint_step,
+    checkpoints,
+    evaluate_stage,
+    output_dir,
+)
 from electrify.stage.remote import pull
 from electrify.stage.run import run_stage
 from electrify.system.machine import remember_peak
@@ -60,7 +67,6 @@ from electrify.system.progress import (
 )
 
 TRIALS = "search.jsonl"  # beside the results: a record a trial of a search
-DEFAULT_MODEL = "export/discriminator"
 _PROMISE = "finished jobs are kept, a fine-tuning that runs now is resumed where it is"
 UNFINISHED = "unfinished"  # folder of fine-tunings that were stopped
 
@@ -83,6 +89,8 @@ def evaluate(
     `ValueError` for unknown tasks, missing or malformed data and an unreadable model, before any
     training, and `Stopped` when asked to stop: finished jobs are kept.
     """
+    if probe == retrieval.SUITE:  # nothing is fine-tuned
+        return retrieval.score_retrieval(config, model, overwrite, weights, name)
     if probe is None:
         options = config.evaluate.model_copy(update={"suites": config.evaluate.task_suites})
     else:

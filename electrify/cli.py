@@ -480,6 +480,42 @@ def publish(
     print("\n".join(api.publish(run, to, parts=names, **options)))
 
 
+# --- sentences ------------------------------------------------------------------------------------
+
+
+@_verb(f"embed {SHIPPED} --pairs pairs.jsonl")
+def embed(
+    model: Annotated[str, _word("MODEL", "a run, an export, a folder, a hub name or a config")],
+    pairs: Annotated[
+        list[str], _value("NAME", "pairs of texts: a file, a run's corpus or a task; repeatable")
+    ] = [],
+    data_dir: DataDirs = [],
+    overrides: Overrides = [],
+    overwrite: Overwrite = False,
+) -> None:
+    """Train a sentence encoder, for search and similarity, as a sentence-transformers folder."""
+    from electrify.config.load import toml_value
+    from electrify.stage.remote import pull
+
+    changes = [f"embed.pairs={toml_value(pairs)}"] if pairs else []
+    changes += [*overrides, *_data_dir(data_dir)]
+    model = find_bundled(model)
+    run: EvaluationRun
+    if model.endswith(".toml"):
+        run = api.load_config(model, changes)
+        model = run.output_dir
+        pull(Path(model), "export")
+    else:
+        if Path(model, "export").is_dir():
+            changes.insert(0, f"output_dir={toml_value(model)}")
+        run = _evaluation(model, None, changes)
+    from benchmarks.embed.embed import embed
+
+    folder = embed(run, model, overwrite)
+    print(f"sentence encoder: {folder}")
+    log(f"for its scores: electrify evaluate --suite retrieval --model {folder}")
+
+
 # --- looking at a discriminator -------------------------------------------------------------------
 
 

@@ -7,7 +7,6 @@ piece is judged in the window that shows most of its surroundings.
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +17,7 @@ from transformers import AutoModelForMaskedLM
 
 from benchmarks.encoder import (
     ModelSource,
+    encoder_path,
     generator_of,
     is_discriminator,
     is_language_model,
@@ -238,8 +238,7 @@ def open_reader(model: str, generator: str | None = None, device: str = "cpu") -
 
     Without a name the generator is the one beside the discriminator.
     """
-    folders = [Path(model, folder, "discriminator") for folder in ("", "export")]
-    path = next((str(folder) for folder in folders if folder.is_dir()), model)
+    path = encoder_path(model)
     source = open_model(path)
     tokenizer = source.tokenizer
     if not tokenizer.is_fast:

@@ -13,16 +13,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from huggingface_hub import hf_hub_download
-from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
-
+from benchmarks.encoder import file_beside
 from benchmarks.tasks.kinds.spans import OwnReading
 from benchmarks.tasks.task import HEAD_DROPOUT, Pooling, Task
 from electrify.config.evaluate import EvaluateConfig, FinetuneOptions
 from electrify.config.load import parse_part
 from electrify.stage.plan import FINETUNING
 from electrify.storage.files import read_json, read_toml
-from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 
@@ -136,7 +133,7 @@ def recommended_settings(
 
     Raises `ValueError` for a file that holds anything but such settings.
     """
-    file = None if "recipe" in options.model_fields_set else _recommendation(path, commit)
+    file = None if "recipe" in options.model_fields_set else file_beside(path, FINETUNING, commit)
     if file is None:
         return {}
     try:
@@ -148,18 +145,6 @@ def recommended_settings(
         settings = ", ".join(f"{name} {value}" for name, value in found.items())
         log(f"fine-tuning as {file} recommends: {settings} (without: --set evaluate.recipe=auto)")
     return found
-
-
-def _recommendation(path: str, commit: str | None) -> Path | None:
-    if Path(path).is_dir():
-        file = Path(path, FINETUNING)
-        return file if file.is_file() else None
-    try:
-        return Path(hf_hub_download(path, FINETUNING, revision=commit))
-    except (EntryNotFoundError, LocalEntryNotFoundError):
-        return None
-    except Exception as error:  # of the network: it may recommend something
-        raise UserError(f"{path}/{FINETUNING}: {hub_failure(error)}") from error
 
 
 def options_for(task: Task, options: EvaluateConfig) -> dict[str, Any]:

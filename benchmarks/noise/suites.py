@@ -10,11 +10,9 @@ from types import ModuleType
 from typing import Any
 
 from benchmarks.noise import fairness, robustness
-from benchmarks.tasks.data import has_data
-from benchmarks.tasks.registry import TASKS, tasks_of
+from benchmarks.tasks.data import probed_tasks
 from electrify.config.evaluate import EvaluateConfig
-from electrify.system.outcome import UserError
-from electrify.system.progress import log, warn
+from electrify.system.progress import warn
 
 PROBES: Mapping[str, ModuleType] = {"robustness": robustness, "fairness": fairness}
 _ENOUGH_SEEDS = 5
@@ -38,24 +36,9 @@ def probe_options(options: EvaluateConfig, suite: str) -> EvaluateConfig:
 
     Raises `ValueError` where the suite can look at none of the tasks that the config names.
     """
-    probe, tasks = PROBES[suite], list(PROBES[suite].DEFAULT_TASKS)
-    if options.has_tasks:
-        named = tasks_of(options)
-        tasks = [task.name for task in named if probe.accepts(task)]
-        if not tasks:
-            raise UserError(
-                f"{suite} cannot look at {', '.join(task.name for task in named)}; name others, or "
-                f"none for {', '.join(probe.DEFAULT_TASKS)}"
-            )
+    probe = PROBES[suite]
+    tasks = probed_tasks(options, suite, probe.DEFAULT_TASKS, probe.accepts)
     own = {of.task_name: of for of in options.own_tasks}
-    with_data = [
-        name
-        for name in tasks
-        if name in (*options.tasks, *own)
-        or any(has_data(TASKS[name], place) for place in options.data_dirs)
-    ]
-    tasks = with_data or tasks
-    log(f"{suite}: looks at {', '.join(tasks)}")
     if len(options.seeds) < _ENOUGH_SEEDS:
         warn(
             f"{suite}: with {len(options.seeds)} seeds only very large differences remain after "

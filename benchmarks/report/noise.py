@@ -1,4 +1,4 @@
-"""What the suites `robustness` and `fairness` measured: a section of a page, a line of the verdict,
+"""What the suites of `PROBE_SUITES` measured: a section of a page, a line of the verdict,
 Markdown for a report and for a model card."""
 
 import math
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import noise
+from benchmarks.embed.retrieval import SUITE, Score, read_scores, score_table
 from benchmarks.noise import fairness, robustness
 from benchmarks.noise.fairness import Gap
 from benchmarks.noise.perturb import KINDS
@@ -35,6 +36,7 @@ class Noise:
     label: str  # empty of the run's own encoder
     conditions: tuple[Condition, ...]
     gaps: tuple[Gap, ...]
+    retrieval: tuple[Score, ...]
 
     @property
     def own(self) -> list[Condition]:
@@ -59,8 +61,10 @@ def noise_of(run: RunFolder) -> tuple[Noise, ...]:
             label,
             table("robustness", label, robustness.TABLE, Condition),
             table("fairness", label, fairness.TABLE, Gap),
+            tuple(read_scores(place)) if place else (),
         )
         for label in dict.fromkeys(stage.partition("-")[2] for stage in run.probes)
+        for place in [run.probes.get(f"{SUITE}-{label}" if label else SUITE)]
     )
 
 
@@ -109,7 +113,8 @@ def _fairness_sentence(gaps: Sequence[Gap]) -> str:
 def add_noise(page: Page, run: RunFolder) -> None:
     if not noise_of(run):
         page.paragraph(
-            "Not looked at. Run: electrify evaluate CONFIG --suite robustness --suite fairness"
+            "Not looked at. Run: electrify evaluate CONFIG --suite robustness --suite fairness "
+            "--suite retrieval"
         )
     for encoder in noise_of(run):
         if encoder.label:
@@ -153,6 +158,9 @@ def _parts(encoder: Noise) -> Iterator[Part]:
         yield Table.of(rows, "What each measure says")
         shown = [gap for gap in gaps if gap.is_found]
         yield gap_table(shown, "Gaps that are shown") if shown else _TEXTS["no_gap"]
+    if encoder.retrieval:
+        yield _TEXTS["retrieval"]
+        yield score_table(encoder.retrieval)
 
 
 def _add_kinds(own: Sequence[Condition], page: Page) -> None:

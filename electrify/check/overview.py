@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from benchmarks.tasks.data import TaskData
 
 _SCORES = ("evaluate", *PROBE_SUITES)
-_FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "onnx", *_SCORES, "leakage")
+_FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "embed", "onnx", *_SCORES, "leakage")
 # of another encoder, `evaluate-<name>`
 _OF_MODELS = re.compile(rf"({'|'.join(_SCORES)})-(?!.*\.partial$)")
 _GRID = "ablation-"  # grids of runs: `ablation-<name>/<variant>/seed-<seed>/`

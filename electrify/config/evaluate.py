@@ -151,7 +151,8 @@ class EvaluateConfig(FinetuneOptions):
     out."""
 
     suites: tuple[_Suite, ...] = ()
-    """Suites whose tasks are scored; also `robustness` and `fairness` ([probes](probes.md))."""
+    """Suites whose tasks are scored; also `robustness` and `fairness` ([probes](probes.md)), and
+    `retrieval` ([embeddings](embeddings.md))."""
     tasks: tuple[_Task, ...] = ()
     """Single tasks, such as `klue-ynat`. `electrify ls` lists them."""
     own_tasks: tuple[OwnTask, ...] = ()

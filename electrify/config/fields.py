@@ -53,8 +53,8 @@ TASK_NAMES = (
     "squad-1.1-span",
     "squad-2.0-span",  # run when named alone
 )
-# suites that look at tasks in another way (benchmarks/noise/); they have no tasks of their own
-PROBE_SUITES = ("robustness", "fairness")
+# suites that look at tasks in another way (benchmarks/noise/, embed/); they have none of their own
+PROBE_SUITES = ("robustness", "fairness", "retrieval")
 # suites and tasks whose texts a corpus can be compared with
 TEXT_NAMES = (*SUITE_TASKS, *TASK_NAMES)
 

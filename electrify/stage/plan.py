@@ -44,6 +44,7 @@ TIMINGS = frozenset(
 )
 CHECKPOINT_STATE = "state.json"  # written last into a checkpoint
 NETWORKS = ("discriminator", "generator", "language_model")  # folders of an export
+DEFAULT_MODEL = f"export/{NETWORKS[0]}"  # of a run: what is scored where nothing is named
 _INITIAL_SUFFIXES = (".json", ".txt", ".safetensors", ".bin")
 
 
@@ -219,6 +220,13 @@ def onnx_stage(config: EvaluationRun, model: str | None) -> Stage:
     inputs["fine-tuned"] = _files_digest(scored, sorted((scored / "models").rglob("*")))
     options = _options(config.export.onnx)
     return Stage("export --onnx", folder / "onnx", options, inputs, reads=reads)
+
+
+def embed_stage(config: EvaluationRun, model: str, pairs: str) -> Stage:
+    """An encoder to a sentence encoder, from pairs with this digest."""
+    options = _options(config.embed, leave_out={"device"}) | {"seed": config.seed}
+    inputs = {"model": _model_digest(model), "pairs": pairs}
+    return Stage("embed", output_dir(config) / "embed", options, inputs, resumable=True)
 
 
 def scored_folder(config: EvaluationRun) -> Path:

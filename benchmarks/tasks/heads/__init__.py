@@ -18,7 +18,7 @@ from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.relations import OBJECT, SUBJECT, RelationExtraction
 from benchmarks.tasks.kinds.spans import Spans
 from benchmarks.tasks.kinds.tagging import Tagging
-from benchmarks.tasks.task import Features, Task
+from benchmarks.tasks.task import Arrays, Features, Task
 
 # Batches sorted together by length: padding falls to a few percent, batches still differ each epoch
 POOL_BATCHES = 50
@@ -62,14 +62,23 @@ def collate(
 ) -> dict[str, torch.Tensor]:
     """Pad rows to their longest: `input_ids`, `token_type_ids` and `attention_mask`, each (B, T),
     and the kind's `label_arrays`."""
+    batch = pad_rows(features, rows, pad_id)
+    batch |= task.label_arrays(features, rows, batch["input_ids"].shape[1])
+    return to_device(batch, device)
+
+
+def pad_rows(features: Features, rows: NDArray[np.int64], pad_id: int) -> Arrays:
+    """`input_ids`, `token_type_ids` and `attention_mask` of rows, each (B, T)."""
     ids = [features.input_ids[row] for row in rows]
     length = max(map(len, ids))
-    batch = {
+    return {
         "input_ids": padded(ids, length, pad_id, np.int64),
         "token_type_ids": padded([features.token_type_ids[r] for r in rows], length, 0, np.int64),
         "attention_mask": padded([np.ones(len(row)) for row in ids], length, 0, np.int64),
     }
-    batch |= task.label_arrays(features, rows, length)
+
+
+def to_device(batch: Arrays, device: torch.device) -> dict[str, torch.Tensor]:
     tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
     if device.type == "cuda":  # from pinned memory, so that the host does not wait
         return {n: t.pin_memory().to(device, non_blocking=True) for n, t in tensors.items()}

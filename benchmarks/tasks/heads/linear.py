@@ -77,10 +77,10 @@ class LinearHead(Head):
                 return states
             case "cls":
                 return states[:, 0]
-        mean = _mean(states, batch["attention_mask"])
+        mean = mean_state(states, batch["attention_mask"])
         if self.pooling == "mean":
             return mean
-        first, second = (_mean(states, part) for part in self._parts(batch))
+        first, second = (mean_state(states, part) for part in self._parts(batch))
         return torch.cat([mean, first, second, (first - second).abs(), first * second], dim=-1)
 
     def _parts(self, batch: Mapping[str, Tensor]) -> list[Tensor]:
@@ -102,7 +102,7 @@ class LinearHead(Head):
         return (int((batch["labels"] != IGNORED_LABEL).sum()),)
 
 
-def _mean(states: Tensor, mask: Tensor) -> Tensor:
+def mean_state(states: Tensor, mask: Tensor) -> Tensor:
     """The mean (B, H) of the states (B, T, H) of a mask (B, T); zeros where it has none."""
     weights = mask.unsqueeze(-1).to(states.dtype)
     return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)

@@ -93,7 +93,7 @@ def test_a_config_of_windows_and_a_home_are_read(tmp_path: Path, monkeypatch):
             "beam.runner=FlinkRuner",
             r"beam\.runner: 'FlinkRuner' is no Beam runner; did you mean FlinkRunner,",
         ),
-        ("device=cpu", r"unknown key device = 'cpu'; did you mean evaluate\.device or pretrain"),
+        ("device=cpu", r"unknown key device = 'cpu'; did you mean evaluate\.device or embed"),
         ("clean.language.kr.mask_pii=true", r"  clean\.language\.kr: 'kr' is a country"),
         ("name=2024-01-01", r"no value of type date; write text in quotes"),
         ("pretrain.device=gpu", r"pretrain\.device = .gpu.: .*'auto', 'cpu', 'cuda' or 'xla'"),

@@ -1,0 +1,263 @@
+"""The suite `retrieval`: what embeddings are worth without a head.
+
+Of a reading task each question that has an answer searches all paragraphs of the split; one is
+right, that of the question. Of a task of similar sentences the cosine is compared with the gold
+value. Nothing is learnt from the tasks, so the whole reported split is scored, as large as the file
+is. Beside the encoder stand BM25 and TF-IDF, and the network at random initialisation.
+"""
+
+import csv
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from benchmarks.embed.lexical import bm25, tfidf
+from benchmarks.embed.sentences import open_sentence_encoder
+from benchmarks.encoder import ModelSource, commit_of, open_model
+from benchmarks.metrics import weighted
+from benchmarks.metrics.weighted import Floats, Weighted
+from benchmarks.results.predictions import PREDICTIONS, write_predictions
+from benchmarks.results.results import BASELINES, encoder_label, percent
+from benchmarks.results.table import Table
+from benchmarks.statistics.uncertainty import estimate, resample_scores, score_bounds
+from benchmarks.tasks.data import (
+    HUB,
+    data_dirs,
+    dir_of,
+    probed_tasks,
+    read_splits,
+    rows_digest,
+    try_hub,
+    versioned,
+)
+from benchmarks.tasks.kinds.classification import Regression
+from benchmarks.tasks.kinds.spans import QuestionExample, Spans
+from benchmarks.tasks.registry import TASKS
+from benchmarks.tasks.task import OWN, Example, Line, Task
+from electrify.config.evaluate import EvaluateConfig
+from electrify.config.run import EvaluationRun
+from electrify.stage.folder import digest_of, write_text
+from electrify.stage.plan import DEFAULT_MODEL, evaluate_stage, output_dir
+from electrify.stage.run import run_stage
+from electrify.system.outcome import UserError
+from electrify.system.progress import Progress, log
+
+DEFAULT_TASKS = ("klue-mrc", "korean-korquad", "klue-sts", "korean-korsts")
+SUITE, TABLE = "retrieval", "retrieval.csv"
+NUM_FOUND = 10  # places that count
+_DIGITS = 6  # of cosines: those of equal texts differ by rounding alone, and are to tie
+_BM25, _TFIDF = "BM25", "TF-IDF"
+
+# the texts of queries and of documents to what each pair of them scores, (Q, D)
+Search = Callable[[Sequence[str], Sequence[str]], Floats]
+
+
+class Score(BaseModel):
+    """One figure of one encoder or baseline."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    encoder: str
+    task: str
+    task_version: str
+    split: str
+    metric: str
+    value: float
+    low: float  # of the 95 % interval over examples
+    high: float
+    num_examples: int  # questions that are asked, or pairs of sentences
+    num_paragraphs: int  # that are searched; 0 of pairs
+
+
+def accepts(task: Task) -> bool:
+    """Whether it is an official task of questions with paragraphs, or of pairs with a number."""
+    return task.suite != OWN and isinstance(task, Spans | Regression) and len(task.text_fields) == 2
+
+
+def gold_ranks(scores: Floats, gold: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The place (Q,) from 1 of the right document of each query in `scores` (Q, D); behind all
+    others that score as much."""
+    right = scores[np.arange(len(gold)), gold]
+    return np.asarray((scores >= right[:, None]).sum(axis=1))
+
+
+def ndcg_at_10(ranks: NDArray[np.int64]) -> Floats:
+    """Of each query with one right document, whose ideal place is the first: 1 / log2(1 + rank)."""
+    return np.where(ranks <= NUM_FOUND, 1 / np.log2(1.0 + ranks), 0.0)
+
+
+def recall_at_10(ranks: NDArray[np.int64]) -> Floats:
+    return (ranks <= NUM_FOUND).astype(np.float64)
+
+
+def score_retrieval(
+    config: EvaluationRun,
+    model: str | None,
+    overwrite: bool,
+    weights: Path | None = None,
+    name: str | None = None,
+) -> None:
+    """Score `model` (folder or hub name; None: the run's own discriminator) into `retrieval/`: a
+    table, and of each question the place of its paragraph. Arguments and errors are those of
+    `benchmarks.evaluate.evaluate`."""
+    options = config.evaluate
+    commit, at = None, model
+    if model is not None and weights is None and (commit := commit_of(model)):
+        name, at = name or model, f"{model}@{commit}"
+    data = list(_read(options))
+    digests = {task.name: {task.reported: rows_digest(of)} for task, of in data}
+    stage = evaluate_stage(config, at, digests, None, name, SUITE)
+    path = model if model is not None else str(output_dir(config) / DEFAULT_MODEL)
+
+    def work(partial: Path) -> dict[str, int]:
+        place = name or model or DEFAULT_MODEL
+        source = open_model(path if weights is None else str(weights), place, commit)
+        scores: list[Score] = []
+        for encoder, search in _encoders(source, options).items():
+            for task, examples in data:
+                if encoder == _BM25 and not isinstance(task, Spans):
+                    continue  # it says how well a text answers, not how near two are
+                score = _score_search if isinstance(task, Spans) else _score_pairs
+                of_task, lines = score(task, examples, search, encoder)
+                scores += of_task
+                header = {"task": task.name, "task_version": task.version, "encoder": encoder}
+                file = re.sub("[ /]", "-", encoder) + ".jsonl"
+                write_predictions(partial / PREDICTIONS / task.name / file, header, lines)
+        table = Table.of([score.model_dump() for score in scores])
+        write_text(partial / TABLE, table.csv())
+        return {"scores": len(scores)}
+
+    run_stage(stage, work, overwrite)
+    for line in score_table(read_scores(stage.folder)).terminal():
+        log(line)
+
+
+def read_scores(folder: Path) -> list[Score]:
+    """The records of a finished folder."""
+    with (folder / TABLE).open(encoding="utf-8", newline="") as file:
+        return [Score.model_validate(row) for row in csv.DictReader(file)]
+
+
+def score_table(scores: Sequence[Score]) -> Table:
+    """A row an encoder and task, in percent, with the intervals."""
+    rows: dict[tuple[str, str], dict[str, object]] = {}
+    metrics = dict.fromkeys(score.metric for score in scores)
+    for score in scores:
+        row = rows.setdefault(
+            (score.task, score.encoder),
+            {
+                "task": score.task,
+                "encoder": score.encoder,
+                "examples": score.num_examples,
+                "paragraphs": score.num_paragraphs or None,
+                **dict.fromkeys(metrics),
+            },
+        )
+        value, low, high = (percent(v, 1) for v in (score.value, score.low, score.high))
+        row[score.metric] = f"{value} ({low} to {high})"
+    ordered = sorted(rows, key=lambda key: [task for task, _ in rows].index(key[0]))
+    return Table.of([rows[key] for key in ordered], "Sentence embeddings, percent")
+
+
+def _read(options: EvaluateConfig) -> Iterator[tuple[Task, tuple[Example, ...]]]:
+    """The tasks that are scored, each with all rows of its reported split."""
+    names = probed_tasks(options, SUITE, DEFAULT_TASKS, accepts)
+    dirs = data_dirs(options, [TASKS[name] for name in names])
+    places = {name: dir_of(TASKS[name], dirs) for name in names}
+    if any(str(place) == HUB for place in places.values()):
+        try_hub()
+    for name, place in places.items():
+        task = versioned(TASKS[name], place)
+        yield task, read_splits(task, place, [task.reported])[task.reported]
+
+
+def _encoders(source: ModelSource, options: EvaluateConfig) -> Mapping[str, Search]:
+    """How texts are compared, by the name of what compares them."""
+
+    def by_vectors(role: Any) -> Search:
+        encoder = open_sentence_encoder(
+            source, options.device, options.precision, options.max_sequence_length, role=role
+        )
+
+        def search(queries: Sequence[str], documents: Sequence[str]) -> Floats:
+            texts = list(dict.fromkeys([*queries, *documents]))
+            with Progress(f"{SUITE}: {role}", len(texts), "texts") as progress:
+                vectors = encoder.embed(texts, progress.update)
+            place = {text: number for number, text in enumerate(texts)}
+            first, second = (vectors[[place[t] for t in side]] for side in (queries, documents))
+            return np.round(first.astype(np.float64) @ second.T.astype(np.float64), _DIGITS)
+
+        return search
+
+    def by_tfidf(queries: Sequence[str], documents: Sequence[str]) -> Floats:
+        first, second = tfidf(queries, documents)
+        return np.asarray((first @ second.T).toarray())
+
+    name = encoder_label("pretrained", source.name)
+    encoders: dict[str, Search] = {name: by_vectors("pretrained"), _BM25: bm25, _TFIDF: by_tfidf}
+    if options.random_init_control:
+        encoders[BASELINES["random-init"]] = by_vectors("random-init")
+    return encoders
+
+
+def _score_search(
+    task: Task, examples: Sequence[Example], search: Search, encoder: str
+) -> tuple[list[Score], list[Line]]:
+    """Every paragraph counts, also those whose questions have no answer."""
+    questions = [e for e in examples if isinstance(e, QuestionExample) and e.answers]
+    paragraphs = {text: n for n, text in enumerate(dict.fromkeys(e.texts[0] for e in examples))}
+    if not questions:
+        raise UserError(f"{task.name} {task.reported}: no question has an answer")
+    gold = np.array([paragraphs[question.context] for question in questions])
+    ranks = gold_ranks(search([q.question for q in questions], list(paragraphs)), gold)
+    lines = [{"id": q.id, "rank": r} for q, r in zip(questions, ranks.tolist(), strict=True)]
+    values = {f.__name__: f(ranks) for f in (ndcg_at_10, recall_at_10)}
+    scores = [
+        _score(task, encoder, name, lines, weighted.mean_of(of), len(paragraphs))
+        for name, of in values.items()
+    ]
+    return scores, lines
+
+
+def _score_pairs(
+    task: Task, examples: Sequence[Any], search: Search, encoder: str
+) -> tuple[list[Score], list[Line]]:
+    first, second = ([example.texts[side] for example in examples] for side in (0, 1))
+    cosines = np.diagonal(search(first, second)).tolist()
+    lines = [
+        {"id": example.id, "gold": example.value, "prediction": cosine}
+        for example, cosine in zip(examples, cosines, strict=True)
+    ]
+    score = weighted.spearman([example.value for example in examples], cosines)
+    return [_score(task, encoder, "spearman", lines, score, 0)], lines
+
+
+def _score(
+    task: Task,
+    encoder: str,
+    metric: str,
+    lines: Sequence[Line],
+    score: Weighted,
+    num_paragraphs: int,
+) -> Score:
+    """The score of all examples, with the interval of samples of them."""
+    value = float(score(np.ones((1, len(lines))))[0])
+    draws = resample_scores(digest_of([line["id"] for line in lines]), len(lines), {0: score})
+    mean = estimate({0: value}, draws, score_bounds(metric))
+    return Score(
+        encoder=encoder,
+        task=task.name,
+        task_version=task.version,
+        split=task.reported,
+        metric=metric,
+        value=value,
+        low=mean.low,
+        high=mean.high,
+        num_examples=len(lines),
+        num_paragraphs=num_paragraphs,
+    )
