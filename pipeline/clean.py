@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from electrify.config.clean import CleanConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import digest_of, fingerprint
-from electrify.stage.plan import clean_stage
+from electrify.stage.plan import clean_stage, earlier_corpora
 from electrify.stage.run import run_stage
 from electrify.storage.folder import Folder
 from electrify.system.machine import keep_little_memory, return_freed_memory
@@ -34,6 +34,7 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from pipeline.decontaminate.index import read_statistics, write_index
 from pipeline.dedup.components import Join, pack_members, star_edges
+from pipeline.dedup.earlier import earlier_files
 from pipeline.dedup.exact import find_duplicates, find_repeated_lines
 from pipeline.dedup.near import find_near_duplicates
 from pipeline.dedup.records import NumShards, num_shards
@@ -230,8 +231,10 @@ def clean(
             f"clean.decontaminate_against = {list(config.clean.decontaminate_against)}, but no "
             "folder with the texts of these benchmarks was given; run: electrify clean CONFIG"
         )
+    earlier_corpora(config)
     files = expand_sources(config.clean.sources)
     batches = batch_files(files)
+    batches += batch_files(earlier_files(config.clean.dedup_against), first_index=len(batches))
     code = read_code(config.clean.extra_rules)
     marks = fingerprints(files) | {path: digest_of(text) for path, text in code.items()}
     if hosts := config.clean.blocked_hosts:
@@ -239,7 +242,7 @@ def clean(
             marks[hosts] = fingerprint(hosts)
     stage = clean_stage(config, marks, benchmark_texts)
     options = config.clean.with_extra_code(code)
-    num_bytes = sum(file.text_bytes for file in files)
+    num_bytes = sum(file.text_bytes for batch in batches for file in batch.files)
 
     def work(folder: Path) -> Mapping[str, Any]:
         pipeline = make_pipeline(config.beam.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)

@@ -25,6 +25,7 @@ from electrify.storage.folder import Folder
 from electrify.system.outcome import UserError
 from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.dedup.components import is_small, pack_bands, unpack_members
+from pipeline.dedup.earlier import earlier_document, earlier_texts, is_earlier
 from pipeline.dedup.exact import (
     LineCounter,
     pack_hashes,
@@ -40,6 +41,7 @@ from pipeline.documents import DOCUMENT_SCHEMA, in_chunks
 from pipeline.pass_files import (
     BENCHMARK_INDEX,
     BLOCKED_HOSTS,
+    CLEANED_SCHEMA,
     chosen_texts,
     nums_of_batches,
     parts_of,
@@ -83,10 +85,12 @@ def clean_files(
     tally = Tally()
     add = reading_progress(work, files.index, sum(file.num_bytes for file in files.files))
     hosts = _blocked_hosts(work) if config.blocked_hosts else None
-    cleaners = (
-        _FileCleaner(replace(file, on_read=add), config, tally, hosts) for file in files.files
+    rows = chain.from_iterable(
+        _earlier_rows(file)
+        if file.is_earlier
+        else _FileCleaner(replace(file, on_read=add), config, tally, hosts).rows()
+        for file in files.files
     )
-    rows = chain.from_iterable(cleaner.rows() for cleaner in cleaners)
     num_characters = 0
 
     def index_of(row: Row) -> int:
@@ -112,7 +116,7 @@ def _clean_batch(
                 folded = without_case(row["text"])
                 hashes += (digest := text_hash(folded))
                 ranks.append(row["rank"])
-                if config.line_dedup.enabled:
+                if config.line_dedup.enabled and not is_earlier(row["rank"]):
                     number = _number(digest, row["rank"], config.exact_dedup)
                     lines.add(row["text"], folded, number)
     texts = pack_hashes(hashes, ranks, shards.texts) if config.exact_dedup else {}
@@ -124,6 +128,12 @@ def _number(text_hash: bytes, rank: int, exact_dedup: bool) -> int:
     if exact_dedup:
         return int.from_bytes(text_hash[:4])
     return (rank + (rank >> ROW_BITS) * 0x9E3779B1) & 0xFFFFFFFF
+
+
+def _earlier_rows(file: InputFile) -> Iterator[Row]:
+    for rank, text in earlier_texts(file):
+        blank = dict.fromkeys(CLEANED_SCHEMA.names)
+        yield blank | {"rank": rank, "text": text, "language": "", "source": ""}
 
 
 class _FileCleaner:
@@ -263,11 +273,11 @@ def compare_batch(
     with parts_of(work, "changed", batch) as changes:
         for numbered in _chunks(enumerate(cleaned)):
             live = [(number, row) for number, row in numbered if row["reason"] is None]
-            rows = [row for _, row in live]
+            rows = [row for _, row in live if not is_earlier(row["rank"])]
             texts = [row["text"] for row in rows]
             for row in rows:
                 if kept := clusters.kept_of.get(row["rank"]):
-                    _mark(row, Drop("duplicate", f"of {document_id(kept[0])}"))
+                    _mark(row, _duplicate("duplicate", kept[0], config))
             if quotas:
                 _remove_lines(_kept(rows), quotas, config, tally)
             if config.decontaminate_against:
@@ -285,6 +295,12 @@ def compare_batch(
     if bands:
         keys, numbers, small = map(np.concatenate, zip(*bands, strict=True))
         yield pack_bands(keys, numbers, small, shards.bands)
+
+
+def _duplicate(reason: str, kept: int, config: CleanConfig) -> Drop:
+    if is_earlier(kept):
+        return Drop(f"earlier_{reason}", f"of {earlier_document(kept, config.dedup_against)}")
+    return Drop(reason, f"of {document_id(kept)}")
 
 
 def _kept(rows: Sequence[Row]) -> list[Row]:
@@ -421,7 +437,9 @@ def write_output(
     ):
         batches = batches_of_output(output, *nums_of_batches(work, [file_batch_of_output(output)]))
         for rows in chain.from_iterable(read_current(work, batch) for batch in batches):
-            rows = _without_near_duplicates(rows, clusters, tally)
+            if is_earlier(rows.column("rank")[0].as_py()):
+                break
+            rows = _without_near_duplicates(rows, clusters, config, tally)
             ids = pa.array(map(document_id, rows.column("rank").to_pylist()))
             rows = rows.append_column(DOCUMENT_SCHEMA.field("id"), ids)
             is_kept = pc.is_null(rows.column("reason"))
@@ -434,15 +452,14 @@ def write_output(
 
 
 def _without_near_duplicates(
-    rows: pa.RecordBatch, clusters: Clusters, tally: Tally
+    rows: pa.RecordBatch, clusters: Clusters, config: CleanConfig, tally: Tally
 ) -> pa.RecordBatch:
     """The rows with the reason of those that are near duplicates; they are counted."""
-    details = {
-        place: f"of {document_id(kept[0])}, similarity {kept[1]:.2f}"
-        for place, rank in enumerate(rows.column("rank").to_pylist())
-        if (kept := clusters.kept_of.get(rank))
-    }
-    reasons = dict.fromkeys(details, "near_duplicate")
+    reasons, details = {}, {}
+    for place, rank in enumerate(rows.column("rank").to_pylist()):
+        if kept := clusters.kept_of.get(rank):
+            drop = _duplicate("near_duplicate", kept[0], config)
+            reasons[place], details[place] = drop.reason, f"{drop.detail}, similarity {kept[1]:.2f}"
     rows = replace_values(replace_values(rows, "reason", reasons), "detail", details)
     for row in rows.take([*details]).to_pylist() if details else ():
         _count_removed(row, tally)

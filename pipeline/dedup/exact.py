@@ -5,7 +5,7 @@ a shard sends back one packed array to each batch.
 
 Two documents are duplicates if their cleaned texts are equal when case and the kind and length of
 whitespace are put aside. Of each set the one with the smallest rank, the first in config order, is
-kept: 24 bytes a document one way, 24 a duplicate the other.
+kept, or those of an earlier corpus: 24 bytes a document one way, 24 a duplicate the other.
 
 Lines are menus, notices, licences: they stay in the first N documents. A line is known by a hash of
 its text without case. Documents that are exact duplicates of each other count once, and a document
@@ -24,7 +24,14 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from pipeline.dedup.records import gather, make_records, pack_by, run_starts, shard_of
+from pipeline.dedup.earlier import are_earlier
+from pipeline.dedup.records import (
+    gather,
+    make_records,
+    pack_by,
+    run_starts,
+    shard_of,
+)
 from pipeline.rules.normalize import squeeze_whitespace
 
 _HASHED = np.dtype([("high", "<u8"), ("low", "<u8"), ("rank", "<u8")])
@@ -59,7 +66,8 @@ def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, byte
     A record is made of every document of a set of two or more, see `pipeline.dedup.records`.
     """
     records, owners = gather(packed, _HASHED)
-    order = np.lexsort((records["rank"], records["low"], records["high"]))
+    is_new = ~are_earlier(records["rank"])
+    order = np.lexsort((records["rank"], is_new, records["low"], records["high"]))
     records, owners = records[order], owners[order]
     is_first = run_starts(records["high"], records["low"])
     starts = np.flatnonzero(is_first)
