@@ -212,6 +212,9 @@ class CleanConfig(CleanRules):
     keep_removed: bool | Literal["masked"] = "masked"
     """Whether `removed-*` holds the removed texts: as they were, with personal data masked, or
     not."""
+    keep_statistics: bool = True
+    """Texts and statistics stay in `.work` of the run (or `beam.work_dir`): with other limits,
+    `clean` starts from them."""
     max_line_bytes: Count = 20_000_000
     """Longer lines are counted as malformed."""
     strict: bool = False

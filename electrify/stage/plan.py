@@ -67,7 +67,7 @@ def clean_stage(
         inputs["benchmark texts"] = _files_digest(benchmark_texts)
     inputs |= earlier_corpora(config)
     # of benchmarks the texts count
-    options = _options(config.clean, leave_out={"decontaminate_data_dir"})
+    options = _options(config.clean, leave_out={"decontaminate_data_dir", "keep_statistics"})
     return Stage("clean", output_dir(config) / "clean", options, inputs)
 
 
