@@ -74,7 +74,7 @@ def clean_stage(
 def earlier_corpora(config: RunConfig) -> dict[str, str]:
     """The digests of the folders of `clean.dedup_against`; `UserError` for one that is not finished
     or that the run itself makes."""
-    own = (output_dir(config) / "clean").resolve()
+    own = (Path(config.output_dir) / "clean").resolve()
     for folder in map(Path, config.clean.dedup_against):
         if folder.resolve() == own:
             raise UserError(
