@@ -6,7 +6,7 @@ a `ValueError`.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -161,17 +161,32 @@ def inspect(
     return [as_record(finding) for finding in found]
 
 
+def calibrate(config: "RunConfig", *, beam_options: Sequence[str] = ()) -> Iterator[str]:
+    """Lines on the statistics of the documents beside the limits of `clean`."""
+    from electrify.check.inputs import check_corpus
+
+    check_corpus(config)
+    texts = _benchmark_texts(config)
+    from pipeline.clean import calibrate
+
+    return calibrate(config, beam_options, texts)
+
+
 def _clean(config: "RunConfig", beam_options: Sequence[str], overwrite: bool) -> None:
-    # Arrow, imported later, reserves no gigabyte of addresses: `ulimit -v` may be set
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    texts = _benchmark_texts(config)
     from pipeline.clean import clean
 
-    texts = None
-    if config.clean.decontaminate_against:  # else the stage needs nothing of benchmarks/
-        from benchmarks.tasks.texts import dump_benchmarks
-
-        texts = dump_benchmarks(config)
     clean(config, beam_options, overwrite, texts)
+
+
+def _benchmark_texts(config: "RunConfig") -> Path | None:
+    # Arrow, imported later, reserves no gigabyte of addresses: `ulimit -v` may be set
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    if not config.clean.decontaminate_against:  # the stage needs nothing of benchmarks/
+        return None
+    from benchmarks.tasks.texts import dump_benchmarks
+
+    return dump_benchmarks(config)
 
 
 def _folder(config: "RunConfig", stage: str) -> Path:

@@ -203,10 +203,22 @@ def demo(beam: typer.Context, overrides: Overrides = [], overwrite: Overwrite = 
 
 @_verb(f"clean {DEMO} -- --direct_num_workers=4")
 def clean(
-    beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False
+    beam: typer.Context,
+    config: ConfigFile,
+    overrides: Overrides = [],
+    overwrite: Overwrite = False,
+    calibrate: Annotated[
+        bool,
+        Option("--calibrate", help="only show the statistics of the documents beside the limits"),
+    ] = False,
 ) -> None:
     """Clean and deduplicate raw text."""
-    api.clean(api.load_config(config, overrides), beam_options=beam.obj, overwrite=overwrite)
+    run = api.load_config(config, overrides)
+    if calibrate:
+        for line in api.calibrate(run, beam_options=beam.obj):
+            print(line)
+    else:
+        api.clean(run, beam_options=beam.obj, overwrite=overwrite)
 
 
 @_verb(f"train-vocab {DEMO}")

@@ -1,7 +1,7 @@
 """What a config comes to: sizes of the networks, phases, stages, learning rate. No torch here."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
 
 from electrify.config.pretrain import CurriculumPhase, MixtureConfig, PretrainConfig
@@ -112,7 +112,7 @@ class Phase:
     batch_size: int  # sequences a step, over all processes
     micro_batch_size: int  # sequences a forward pass of one process, which has no more than these
     mask_fraction: float = 0.15
-    temperature: float = 1.0  # of the mixture of languages
+    mixture: MixtureConfig = field(default_factory=MixtureConfig)
 
     @property
     def end(self) -> int:
@@ -124,7 +124,7 @@ class Phase:
             update={
                 "sequence_length": self.sequence_length,
                 "mask_fraction": self.mask_fraction,
-                "mixture": MixtureConfig(temperature=self.temperature),
+                "mixture": self.mixture,
             }
         )
 
@@ -155,7 +155,9 @@ def phases_of(config: PretrainConfig) -> tuple[Phase, ...]:
                 batch_size,
                 given.micro_batch_size or config.micro_batch_size or batch_size,
                 given.mask_fraction or config.mask_fraction,
-                (given.mixture or config.mixture).temperature,
+                config.mixture.model_copy(
+                    update=given.mixture.model_dump(exclude_unset=True) if given.mixture else {}
+                ),
             )
         )
         first = end

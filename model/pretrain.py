@@ -32,6 +32,7 @@ from model.devices.device import (
 from model.electra import ElectraPretrainer
 from model.flops import parameter_counts
 from model.masking import document_blocks
+from model.mixture import mixture_table
 from model.objectives import make_pretrainer
 from model.plan import Stage, stage_at
 from model.train.checkpoint import (
@@ -309,6 +310,9 @@ class Trainer:
             f"{data.last.num_sequences:,} sequences of {lengths} tokens, "
             f"{data.num_epochs():.1f} epochs"
         )
+        if len(data.last.languages) > 1:
+            for line in mixture_table(data.readers):
+                log(line)
         if step:
             log(f"resuming after step {step:,}")
         shards = TokenShards(output_dir(self.run_config) / "shards")
@@ -322,7 +326,7 @@ class Trainer:
             if passes > 40:
                 warn(
                     f"the run passes {passes:.0f} times over the text in {language}: use more "
-                    "text, fewer steps or a higher pretrain.mixture.temperature"
+                    "text, fewer steps, a higher pretrain.mixture.temperature or max_epochs"
                 )
 
     def _summarise(self, step: int) -> dict[str, Any]:

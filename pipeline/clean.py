@@ -15,25 +15,30 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pyarrow.parquet as pq
 
 from electrify.config.clean import CleanConfig
 from electrify.config.run import RunConfig
-from electrify.stage.folder import digest_of, fingerprint
-from electrify.stage.plan import clean_stage
+from electrify.stage.folder import Stage, digest_of, fingerprint
+from electrify.stage.lock import stage_lock
+from electrify.stage.plan import clean_stage, earlier_corpora
 from electrify.stage.run import run_stage
 from electrify.storage.folder import Folder
 from electrify.system.machine import keep_little_memory, return_freed_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
+from pipeline.annotate import clean_files, notes_plan
+from pipeline.calibrate import calibration
 from pipeline.decontaminate.index import read_statistics, write_index
 from pipeline.dedup.components import Join, pack_members, star_edges
+from pipeline.dedup.earlier import earlier_files
 from pipeline.dedup.exact import find_duplicates, find_repeated_lines
 from pipeline.dedup.near import find_near_duplicates
 from pipeline.dedup.records import NumShards, num_shards
@@ -46,7 +51,7 @@ from pipeline.pass_files import (
     nums_of_batches,
     tally_name,
 )
-from pipeline.passes import clean_files, compare_batch, sketch_batch, write_output
+from pipeline.passes import compare_batch, sketch_batch, write_output
 from pipeline.report.counts import Tally, tally_from_json
 from pipeline.report.page import write_report
 from pipeline.rules.extra import read_code
@@ -77,13 +82,7 @@ def build(
     def in_pass(run: Callable[..., Iterable[Any]]) -> beam.ParDo:
         return beam.ParDo(Pass(run, config, work, shards))
 
-    cleaned = (
-        pipeline
-        | "lists" >> beam.Create(_write_lists(batches, work))
-        | "files" >> beam.FlatMap(_read_list, work)
-        | "to all workers" >> beam.Reshuffle()
-        | "clean" >> in_pass(_clean).with_outputs("texts", "lines", main="done")
-    )
+    cleaned = build_first(pipeline, batches, config, work)
     find_lines = partial(find_repeated_lines, max_documents=config.line_dedup.max_documents)
     duplicates = cleaned.texts | "equal texts" >> in_shards(find_duplicates, work)
     quotas = cleaned.lines | "equal lines" >> in_shards(find_lines, work)
@@ -112,6 +111,23 @@ def build(
         {"done": compared.done, "near_duplicates": near_duplicates}
         | "by output" >> beam.CoGroupByKey()
         | "write" >> in_pass(_write)
+    )
+
+
+def build_first(
+    pipeline: beam.Pipeline, batches: Sequence[FileBatch], config: CleanConfig, work: Folder
+) -> Any:
+    """Wire the first pass; its outputs are those of `_clean`."""
+    shards = num_shards(sum(file.text_bytes for batch in batches for file in batch.files))
+    return (
+        pipeline
+        | "lists" >> beam.Create(_write_lists(batches, work))
+        | "files" >> beam.FlatMap(_read_list, work)
+        | "to all workers" >> beam.Reshuffle()
+        | "clean"
+        >> beam.ParDo(Pass(_clean, config, work, shards)).with_outputs(
+            "texts", "lines", main="done"
+        )
     )
 
 
@@ -209,6 +225,8 @@ def _write(answers: Answers, config: CleanConfig, work: Folder, _: NumShards) ->
 
 # of one core, all passes: decides whether more processes are worth their start
 SECONDS_PER_MEGABYTE = 0.25
+_PLAN = "plan"
+_NOTES = re.compile(r"README$|cleaned-\d+-\d+\.parquet$|read-\d+\.json$")
 _LEFTOVER = re.compile(r"error-|shuffle-|hashes-\d+\.|.*\.tmp$")
 _LABELS = ("clean: reading", "clean: comparing", "clean: writing")
 
@@ -225,34 +243,92 @@ def clean(
     `ValueError` for a glob that matches nothing, for a file that cannot be read, for a corpus of
     which nothing is left and, if `clean.strict`, for the first row that cannot be read.
     """
+    job = _job(config, benchmark_texts)
+
+    def work(folder: Path) -> Mapping[str, Any]:
+        with _started(job, config, folder, beam_options) as (pipeline, shared):
+            build(pipeline, job.batches, job.options, shared)
+            _run(pipeline, job.batches, shared, _LABELS)
+            tally = _finish(folder, shared, job.batches, job.options)
+            _forget_other(shared, None)
+        write_report(tally, folder)
+        return _summary(tally)
+
+    run_stage(job.stage, work, overwrite)
+
+
+def calibrate(
+    config: RunConfig, beam_options: Sequence[str], benchmark_texts: Path | None = None
+) -> Iterator[str]:
+    """Lines on the statistics of the documents beside the limits, see pipeline/calibrate.py.
+
+    Texts and statistics stay for `clean`, which then starts from them.
+    """
+    job = _job(config, benchmark_texts)
+    config = config.model_copy(
+        update={"clean": config.clean.model_copy(update={"keep_statistics": True})}
+    )
+    with (
+        stage_lock(job.stage.folder),
+        _started(job, config, job.stage.partial, beam_options) as (pipeline, shared),
+    ):
+        build_first(pipeline, job.batches, job.options, shared)
+        _run(pipeline, job.batches, shared, _LABELS[:1])
+        batches = [batch for batch in job.batches if not batch.files[0].is_earlier]
+        yield from calibration(shared, [batch.index for batch in batches], job.options)
+
+
+class _Job(NamedTuple):
+    """A run of the stage: what it is made from, its work, and the config that workers get."""
+
+    stage: Stage
+    batches: list[FileBatch]
+    options: CleanConfig
+    benchmark_texts: Path | None
+
+
+def _job(config: RunConfig, benchmark_texts: Path | None) -> _Job:
     if config.clean.decontaminate_against and benchmark_texts is None:
         raise UserError(
             f"clean.decontaminate_against = {list(config.clean.decontaminate_against)}, but no "
             "folder with the texts of these benchmarks was given; run: electrify clean CONFIG"
         )
+    earlier_corpora(config)
     files = expand_sources(config.clean.sources)
     batches = batch_files(files)
+    batches += batch_files(earlier_files(config.clean.dedup_against), first_index=len(batches))
     code = read_code(config.clean.extra_rules)
     marks = fingerprints(files) | {path: digest_of(text) for path, text in code.items()}
     if hosts := config.clean.blocked_hosts:
         with reading(hosts):
             marks[hosts] = fingerprint(hosts)
     stage = clean_stage(config, marks, benchmark_texts)
-    options = config.clean.with_extra_code(code)
-    num_bytes = sum(file.text_bytes for file in files)
+    return _Job(stage, batches, config.clean.with_extra_code(code), benchmark_texts)
 
-    def work(folder: Path) -> Mapping[str, Any]:
-        pipeline = make_pipeline(config.beam.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
-        keep_little_memory()
-        with work_folder("clean", config.beam.work_dir, folder, stage.plan) as shared:
-            _prepare(shared, benchmark_texts, config.clean.blocked_hosts)
-            build(pipeline, batches, options, shared)
-            _run(pipeline, batches, shared)
-            tally = _finish(folder, shared, batches, options)
-        write_report(tally, folder)
-        return _summary(tally)
 
-    run_stage(stage, work, overwrite)
+@contextmanager
+def _started(
+    job: _Job, config: RunConfig, folder: Path, beam_options: Sequence[str]
+) -> Iterator[tuple[beam.Pipeline, WorkFolder]]:
+    """A pipeline, and the work folder with what workers need."""
+    num_bytes = sum(file.text_bytes for batch in job.batches for file in batch.files)
+    pipeline = make_pipeline(config.beam.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
+    keep_little_memory()
+    notes, keep = notes_plan(job.stage.plan), config.clean.keep_statistics
+    with work_folder("clean", config.beam.work_dir, folder, notes, keep) as work:
+        _forget_other(work, job.stage.plan)
+        _prepare(work, job.benchmark_texts, config.clean.blocked_hosts)
+        yield pipeline, work
+
+
+def _forget_other(work: WorkFolder, plan: Mapping[str, Any] | None) -> None:
+    """Remove what a stage of another plan has left but for texts with statistics, which no limit
+    decides; and note the plan. None stands for a plan that has left nothing."""
+    digest = digest_of(plan).encode()
+    if not work.exists(_PLAN) or work.read(_PLAN) != digest:
+        work.remove_all([name for name in work.names() if not _NOTES.match(name)])
+    if plan is not None:
+        work.write(_PLAN, digest)
 
 
 def _prepare(work: Folder, benchmark_texts: Path | None, hosts: str | None) -> None:
@@ -274,7 +350,7 @@ def _prepare(work: Folder, benchmark_texts: Path | None, hosts: str | None) -> N
 
 def _finish(folder: Path, work: Folder, batches: Sequence[FileBatch], config: CleanConfig) -> Tally:
     tally = Tally()
-    read = [tally_name("read", batch.index) for batch in batches]
+    read = [tally_name(of, batch.index) for of in ("read", "limited") for batch in batches]
     _, compared, written = _markers(work, batches)
     for text in work.read_all([*read, *compared, *written]):
         tally.add(tally_from_json(text.decode()))
@@ -305,8 +381,10 @@ def _markers(work: Folder, batches: Sequence[FileBatch]) -> Iterator[dict[str, f
     yield written
 
 
-def _run(pipeline: beam.Pipeline, batches: Sequence[FileBatch], work: WorkFolder) -> None:
-    phases = zip(_LABELS, _markers(work, batches), strict=True)
+def _run(
+    pipeline: beam.Pipeline, batches: Sequence[FileBatch], work: WorkFolder, labels: Sequence[str]
+) -> None:
+    phases = zip(labels, _markers(work, batches), strict=False)
 
     def list_names() -> list[str]:
         return_freed_memory()  # of what the runner has handed on

@@ -151,7 +151,8 @@ class ParquetParts:
             self._writer = pq.ParquetWriter(
                 self._file, self.schema, compression=self.compression, use_dictionary=repeated
             )
-        table = pa.Table.from_batches(self._batches, self.schema)
+        # in one piece: pages would end where the batches do
+        table = pa.Table.from_batches(self._batches, self.schema).combine_chunks()
         self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
         self._characters_in_file += self._num_characters
         self._batches, self._num_rows, self._num_characters = [], 0, 0

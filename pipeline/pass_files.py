@@ -3,14 +3,15 @@
 A file is made in a local folder and then published, so it stands under its name whole or not at
 all. It is read from a local copy.
 
-`cleaned-*` holds every row of a batch as the first pass left it, `changed-*` the rows that the
-second pass changed or removed. A runner may repeat a pass, or run it twice at once: the second copy
-has the same bytes.
+`cleaned-*` holds every row of a batch as the rules left it, with its statistics: what no limit
+decides. `limited-*` has the rows that limits removed, `changed-*` those that the second pass
+changed or removed. A runner may repeat a pass, or run it twice at once: the second copy has the
+same bytes.
 """
 
 import json
 import time
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, count
 from typing import Any, Literal
@@ -29,16 +30,22 @@ from pipeline.documents import (
     read_columns,
 )
 from pipeline.report.counts import Tally
+from pipeline.rules.order import STATISTICS_SCHEMA
 from pipeline.runner import progress_name
-from pipeline.sources.input_file import BATCH_BITS
+from pipeline.sources.input_file import BATCH_BITS, batch_number
 
-# Rows kept and removed as they were read; `reason` is null where a row is kept so far. `altered` is
-# what rules changed, and how often: "html_removed=1 email_masked=3".
+# `reason` is null where no rule but perhaps a limit removes a row. `raw` is the text as it was
+# read, where it differs. `altered` is what rules changed, and how often:
+# "html_removed=1 email_masked=3". Of the text are: its hash, the hashes of its lines, and its key
+# in each MinHash band, only in the first where one will do (`is_small`).
 CLEANED_SCHEMA = pa.schema(
     [
         pa.field("rank", pa.uint64(), nullable=False),
         *(DOCUMENT_SCHEMA.field(name) for name in DOCUMENT_SCHEMA.names if name != "id"),
-        *(pa.field(name, pa.string()) for name in ("reason", "detail", "altered")),
+        *(pa.field(name, pa.string()) for name in ("reason", "detail", "altered", "raw")),
+        pa.field("text_hash", pa.binary(16)),
+        *(pa.field(name, pa.list_(pa.uint64())) for name in ("line_hashes", "band_keys")),
+        *STATISTICS_SCHEMA,
     ]
 )
 # what is null has not changed
@@ -48,15 +55,16 @@ CHANGED_SCHEMA = pa.schema(
         *(pa.field(name, pa.string()) for name in ("text", "reason", "detail", "altered")),
     ]
 )
-Pass = Literal["read", "compared", "written"]
-Kind = Literal["cleaned", "changed", "documents", "removed"]
+Pass = Literal["read", "limited", "compared", "written"]
+Kind = Literal["cleaned", "limited", "changed", "documents", "removed"]
 BENCHMARK_INDEX = "benchmark-index"  # the index of benchmark texts, where there are any
 BLOCKED_HOSTS = "blocked-hosts"  # hashes of names, where hosts are blocked
 _PROGRESS_SECONDS = 5.0  # between two files that say how far a batch of files is read
-# read once or twice and soon gone: small in memory
+# small in memory
 _BETWEEN_PASSES: dict[str, Any] = {"compression": "lz4", "row_group_characters": 1_000_000}
 _FILES: dict[Kind, tuple[pa.Schema, dict[str, Any]]] = {
-    "cleaned": (CLEANED_SCHEMA, _BETWEEN_PASSES),
+    "cleaned": (CLEANED_SCHEMA, _BETWEEN_PASSES | {"compression": "zstd"}),  # it may stay
+    "limited": (CHANGED_SCHEMA, _BETWEEN_PASSES),
     "changed": (CHANGED_SCHEMA, _BETWEEN_PASSES),
     "documents": (DOCUMENT_SCHEMA, {}),
     "removed": (REMOVED_SCHEMA, {}),
@@ -64,8 +72,8 @@ _FILES: dict[Kind, tuple[pa.Schema, dict[str, Any]]] = {
 
 
 def tally_name(of_pass: Pass, number: int) -> str:
-    """The tally of one pass over a batch of files ("read"), a batch ("compared") or an output
-    ("written"); it is there once the pass is done."""
+    """The tally of one pass over a batch of files ("read", "limited"), a batch ("compared") or an
+    output ("written"); it is there once the pass is done."""
     return f"{of_pass}-{number:010d}.json"
 
 
@@ -118,21 +126,41 @@ def parts_of(work: Folder, kind: Kind, number: int) -> Iterator[ParquetParts]:
         yield parts
 
 
+def num_cleaned(work: Folder, files: int) -> int:
+    """How many batches the rows of a batch of files have made."""
+    batches = (batch_number(files, index) for index in count())
+    return next(n for n, batch in enumerate(batches) if not work.exists(_part("cleaned", batch, 0)))
+
+
 def read_cleaned(
     work: Folder, batch: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of a batch as the first pass left them, in order; `columns` None stands for all."""
-    return _read(work, "cleaned", batch, hashes_name(batch >> BATCH_BITS), columns)
+    """Rows of a batch as the rules left them, in order; `columns` None stands for all."""
+    return _read(work, "cleaned", batch, tally_name("read", batch >> BATCH_BITS), columns)
+
+
+def read_limited(
+    work: Folder, batch: int, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows of a batch as the first pass left them, in order. The columns have the rank."""
+    limited = _read(work, "limited", batch, hashes_name(batch >> BATCH_BITS), None)
+    return _with_changes(read_cleaned(work, batch, columns), limited)
 
 
 def read_current(
     work: Folder, batch: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a batch as the second pass left them, in order. The columns have the rank."""
-    changed_rows = _read(work, "changed", batch, tally_name("compared", batch), None)
+    changed = _read(work, "changed", batch, tally_name("compared", batch), None)
+    return _with_changes(read_limited(work, batch, columns), changed)
+
+
+def _with_changes(
+    cleaned: Iterable[pa.RecordBatch], changed_rows: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     changes = chain.from_iterable(rows.to_pylist() for rows in changed_rows)
     change = next(changes, None)
-    for rows in read_cleaned(work, batch, columns):
+    for rows in cleaned:
         ranks = rows.column("rank").to_numpy()
         changed = []
         while change is not None and change["rank"] <= ranks[-1]:
@@ -146,12 +174,12 @@ def read_current(
         yield rows
 
 
-def chosen_texts(
-    work: Folder, batch: int, numbers: Container[int]
+def chosen_rows(
+    batches: Iterable[pa.RecordBatch], numbers: Container[int]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(number, row with rank and text as the second pass left it) of the rows asked for."""
+    """(number, row) of the rows asked for, counted through all batches."""
     first = 0
-    for rows in read_current(work, batch, ["rank", "text"]):
+    for rows in batches:
         places = [place for place in range(len(rows)) if first + place in numbers]
         if places:
             chosen = rows.take(places).to_pylist()
@@ -171,6 +199,10 @@ def replace_values(rows: pa.RecordBatch, name: str, values: Mapping[int, str]) -
     return rows.set_column(place, rows.schema.field(place), column)
 
 
+def _part(kind: Kind, batch: int, part: int) -> str:
+    return f"{kind}-{batch:010d}-{part:05d}.parquet"
+
+
 def _read(
     work: Folder, kind: Kind, batch: int, marker: str, columns: Sequence[str] | None
 ) -> Iterator[pa.RecordBatch]:
@@ -184,7 +216,7 @@ def _read(
             "to a folder that all workers see, such as gs://bucket/tmp"
         )
     for part in count():
-        name = f"{kind}-{batch:010d}-{part:05d}.parquet"
+        name = _part(kind, batch, part)
         if not work.exists(name):
             return
         with work.fetch(name) as path:

@@ -59,14 +59,14 @@ class WorkFolder(Folder):
 
 @contextmanager
 def work_folder(
-    verb: str, work_dir: str | None, output: Path, plan: Mapping[str, Any]
+    verb: str, work_dir: str | None, output: Path, plan: Mapping[str, Any], keep: bool = False
 ) -> Iterator[WorkFolder]:
     """A folder of its own in `work_dir` or, without one, beside the local folder `output`.
 
-    It is removed at the end; a failure to do so is a warning. After an error or a kill it stays:
-    the same plan, by the same code and for the same output, resumes from it. So what is written
-    under a name has to be the same each time. What other plans have left for it is removed.
-    Raises `UserError` if the folder cannot be written.
+    It is removed at the end, unless `keep`; a failure to do so is a warning. After an error or a
+    kill it stays: the same plan, by the same code and for the same output, resumes from it. So what
+    is written under a name has to be the same each time. What other plans have left for it is
+    removed. Raises `UserError` if the folder cannot be written.
     """
     parent = (work_dir or str(output.absolute().parent / _BESIDE)).removesuffix("/")
     # folders of many machines stand in a common one, and each knows its own again
@@ -96,7 +96,11 @@ def work_folder(
             "same command resumes from it"
         )
         raise
-    _remove(work)
+    if keep:
+        megabytes = sum(work.files().values()) / 1e6
+        log(f"{verb}: {megabytes:,.1f} MB for another look stay in {address}")
+    else:
+        _remove(work)
 
 
 def _remove(work: Folder) -> None:

@@ -60,7 +60,7 @@ def encode(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> N
     def work(folder: Path) -> Mapping[str, Any]:
         documents = document_paths(output_dir(config) / "clean")
         vocab = output_dir(config) / "vocab"
-        check_repeats(options.repeats, documents)
+        check_sources({"repeats": options.repeats, "streams": stream_of(options)}, documents)
         tokenizer = load_tokenizer(vocab)
         plain_words_of(tokenizer)  # one of other steps is refused here, not in a worker
         size = tokenizer.get_vocab_size()
@@ -91,25 +91,31 @@ def split_of(text: str, valid_fraction: float) -> str:
     return "valid" if fraction < valid_fraction else "train"
 
 
-def check_repeats(repeats: Mapping[str, int], documents: Sequence[Path]) -> None:
-    """`ValueError` if no document has one of the sources whose documents shall be repeated."""
-    if not repeats:
+def stream_of(options: EncodeConfig) -> dict[str, str]:
+    """The stream of a source, for those that have one."""
+    return {source: name for name, sources in options.streams.items() for source in sources}
+
+
+def check_sources(named: Mapping[str, Mapping[str, object]], documents: Sequence[Path]) -> None:
+    """`ValueError` if no document has one of the sources that an option of `encode` names."""
+    if not any(named.values()):
         return
     sources: set[str] = set()
     for path in documents:
         sources.update(pc.unique(pq.read_table(path, columns=["source"]).column(0)).to_pylist())
-    if unknown := sorted(set(repeats) - sources):
-        raise UserError(
-            f"encode.repeats: no document has the source {unknown[0]!r}; the sources are "
-            f"{', '.join(sorted(sources)[:20])}"
-        )
+    for option, names in named.items():
+        if unknown := sorted(set(names) - sources):
+            raise UserError(
+                f"encode.{option}: no document has the source {unknown[0]!r}; the sources are "
+                f"{', '.join(sorted(sources)[:20])}"
+            )
 
 
 def write_ids(group: RowGroup, path: Path, work: WorkFolder, options: EncodeConfig) -> None:
     """Write the ids of one row group into a file: its `EncodedDocuments.arrays` by key."""
     encoder = _encoder(work)
     encoded: defaultdict[PartKey, EncodedDocuments] = defaultdict(EncodedDocuments)
-    columns = ("text", "language", "source")
+    columns, streams = ("text", "language", "source"), stream_of(options)
     # millions of short lists, no cycle among them: looking for one takes a tenth of the time
     gc.disable()
     try:
@@ -121,7 +127,8 @@ def write_ids(group: RowGroup, path: Path, work: WorkFolder, options: EncodeConf
             for text, language, source, sentences in rows:
                 split = split_of(text, options.valid_fraction)
                 times = options.repeats.get(source, 1) if split == "train" else 1
-                encoded[split, language, times].add([next(ids) for _ in sentences], encoder.sep)
+                stream = streams.get(source, language)
+                encoded[split, stream, times].add([next(ids) for _ in sentences], encoder.sep)
     finally:
         gc.enable()
     arrays: dict[str, Any] = {

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from electrify.config.run import EvaluationRun, RunConfig
-from electrify.stage.plan import check_initial, initial_checkpoint
+from electrify.stage.plan import check_initial, earlier_corpora, initial_checkpoint
 from electrify.stage.remote import is_address
 from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError, first_line
@@ -57,6 +57,7 @@ def check_corpus(config: RunConfig) -> None:
     from pipeline.sources.files import check_inputs
 
     read_code(config.clean.extra_rules)
+    earlier_corpora(config)
     num_bytes, folder = check_inputs(config.clean), Path(config.output_dir)
     if config.clean.decontaminate_against:
         from benchmarks.tasks.texts import check_benchmarks

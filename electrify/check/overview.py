@@ -53,7 +53,7 @@ def describe_run(config: RunConfig, has_keys: bool) -> list[str]:
     from model.flops import estimate
 
     lines = [*estimate(config)]
-    for stage_cost in (corpus_cost, evaluation_cost):
+    for stage_cost in (corpus_cost, mixture, evaluation_cost):
         try:
             lines += stage_cost(config)
         except ModuleNotFoundError as error:
@@ -78,6 +78,18 @@ def corpus_cost(config: RunConfig) -> list[str]:
     stages = {"clean": _CLEAN_RATE, "train-vocab": _VOCAB_RATE, "encode": _ENCODE_RATE}
     parts = [f"{name} {duration(megabytes / rate)}" for name, rate in stages.items()]
     return [f"CPU time for {megabytes:,.1f} MB of text: {', '.join(parts)} (estimated)"]
+
+
+def mixture(config: RunConfig) -> list[str]:
+    """What pretraining reads of each language, once there are token shards of several."""
+    folder = Path(config.output_dir) / "shards"
+    if not (folder / "index.json").exists():
+        return []
+    from model.mixture import mixture_table, phase_readers
+    from vocab.shards.files import TokenShards
+
+    readers = phase_readers(config, TokenShards(folder))
+    return [*mixture_table(readers)] if len(readers[0].reader.languages) > 1 else []
 
 
 def evaluation_cost(config: RunConfig) -> list[str]:

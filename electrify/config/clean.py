@@ -199,6 +199,9 @@ class CleanConfig(CleanRules):
     """File of hosts, one a line, whose documents are removed by their `url`."""
     exact_dedup: bool = True
     """Remove documents that are equal but for case and white space."""
+    dedup_against: tuple[LocalPath, ...] = ()
+    """Finished `clean/` folders of other runs. Documents that are equal or similar to one of theirs
+    are removed."""
     line_dedup: LineDedupConfig = LineDedupConfig()
     near_dedup: NearDedupConfig = NearDedupConfig()
     decontaminate_against: tuple[Annotated[str, AfterValidator(check_texts)], ...] = ()
@@ -209,12 +212,24 @@ class CleanConfig(CleanRules):
     keep_removed: bool | Literal["masked"] = "masked"
     """Whether `removed-*` holds the removed texts: as they were, with personal data masked, or
     not."""
+    keep_statistics: bool = True
+    """Texts and statistics stay in `.work` of the run (or `beam.work_dir`): with other limits,
+    `clean` starts from them."""
     max_line_bytes: Count = 20_000_000
     """Longer lines are counted as malformed."""
     strict: bool = False
     """A malformed row stops the run."""
     damaged_files: Literal["stop", "keep"] = "stop"
     """`stop` at a damaged file, or `keep` its readable rows."""
+
+    @model_validator(mode="after")
+    def _compares_somehow(self) -> Self:
+        if self.dedup_against and not (self.exact_dedup or self.near_dedup.enabled):
+            raise UserError(
+                f"dedup_against = {list(self.dedup_against)} with exact_dedup = false and "
+                "near_dedup.enabled = false: nothing would be compared; set one of them"
+            )
+        return self
 
     @property
     def languages(self) -> tuple[str, ...]:

@@ -38,11 +38,25 @@ _LEARNED_ONLY = ("electra-adversarial", "electra-two-stage")
 _STARTS_AS_MLM = ("electra", "electra-15", "electra-adversarial")
 
 
+_Positive = Annotated[float, Field(gt=0)]
+
+
 class MixtureConfig(Section):
-    """How often each language is read."""
+    """How often each language is read, or each of `encode.streams`."""
 
     temperature: Fraction = 1.0
     """A language with n sequences weighs n^temperature. 1: as the corpus has it, 0: all alike."""
+    weight: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    """Factors of these weights by language, such as `{ ko = 2.0 }`. 0 leaves it out."""
+    max_tokens: dict[str, Count] = Field(default_factory=dict)
+    """Most tokens that the whole run reads of a language. Others are read in their place."""
+    max_epochs: dict[str, _Positive] = Field(default_factory=dict)
+    """Most passes of the whole run over the text of a language."""
+
+    @property
+    def follows_the_corpus(self) -> bool:
+        """Whether each pass over all text reads every sequence once."""
+        return self.temperature == 1.0 and not self.weight
 
 
 class CurriculumPhase(Section):
@@ -60,7 +74,16 @@ class CurriculumPhase(Section):
     mask_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Fraction of the tokens that are chosen."""
     mixture: MixtureConfig | None = None
-    """How often each language is read."""
+    """How often each language is read; `max_tokens` and `max_epochs` are of the whole run."""
+
+    @model_validator(mode="after")
+    def _has_no_budget(self) -> Self:
+        if self.mixture and (self.mixture.max_tokens or self.mixture.max_epochs):
+            raise UserError(
+                "a phase's mixture with max_tokens or max_epochs: they are of the whole run; set "
+                "them in pretrain.mixture"
+            )
+        return self
 
 
 class SequenceConfig(Section):

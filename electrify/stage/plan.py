@@ -67,9 +67,26 @@ def clean_stage(
     inputs = {p: digest_of(of) if len(of) > 1 else of[0] for p, of in digests.items()}
     if benchmark_texts is not None:
         inputs["benchmark texts"] = _files_digest(benchmark_texts)
+    inputs |= earlier_corpora(config)
     # of benchmarks the texts count
-    options = _options(config.clean, leave_out={"decontaminate_data_dir"})
+    options = _options(config.clean, leave_out={"decontaminate_data_dir", "keep_statistics"})
     return Stage("clean", output_dir(config) / "clean", options, inputs)
+
+
+def earlier_corpora(config: RunConfig) -> dict[str, str]:
+    """The digests of the folders of `clean.dedup_against`; `UserError` for one that is not finished
+    or that the run itself makes."""
+    own = (Path(config.output_dir) / "clean").resolve()
+    for folder in map(Path, config.clean.dedup_against):
+        if folder.resolve() == own:
+            raise UserError(
+                f"clean.dedup_against names {folder}, which this run makes: name the folder of "
+                "another run, or give this one another output_dir"
+            )
+    return {
+        f"clean.dedup_against {folder}": input_digest(Path(folder), VERBS["clean"])
+        for folder in config.clean.dedup_against
+    }
 
 
 def leakage_stage(config: RunConfig, benchmark_items: Path, rules: Mapping[str, Any]) -> Stage:

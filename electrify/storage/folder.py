@@ -148,6 +148,11 @@ class Folder:
         with suppress(FileNotFoundError):  # or the answer to the first request was lost
             self._ask("removing", name, self._fs.rm_file)
 
+    def remove_all(self, names: Sequence[str]) -> None:
+        """Remove files, and folders with what they hold."""
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            list(threads.map(self.remove_folder, names))
+
     def remove_folder(self, below: str = "", first: str = "") -> None:
         """Remove all below a folder, first the file without which the others do not count."""
         if first:

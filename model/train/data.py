@@ -21,7 +21,8 @@ from electrify.system.progress import is_main_process
 from model.batch import Batch, Noise, SpecialTokens, map_tensors
 from model.devices.device import describe, num_devices
 from model.masking import num_slots
-from model.plan import Phase, phase_at, phases_of, sequences_until
+from model.mixture import PhaseReader, phase_readers
+from model.plan import Phase, phase_at, sequences_until
 from model.train.metrics import fingerprint
 from vocab.shards.files import TokenShards
 from vocab.shards.reader import SequenceReader
@@ -43,13 +44,13 @@ class SequenceData:
         config: RunConfig,
         split: Split,
         shards: TokenShards | None = None,
-        phase: Phase | None = None,
+        phase: PhaseReader | None = None,
     ) -> None:
         """Read as the config says, or as a phase of the run does."""
         shards = shards or open_shards(output_dir(config) / "shards", [split])
         self.vocab_size, self.special = shards.vocab_size, special_tokens(shards)
-        options = phase.options(config.pretrain) if phase else config.pretrain
-        self.reader = SequenceReader(shards, split, options, config.seed)
+        options = phase.phase.options(config.pretrain) if phase else config.pretrain
+        self.reader = phase.reader if phase else SequenceReader(shards, split, options, config.seed)
         self._slots = num_slots(options, options.sequence_length)
         self._mask_fraction = options.mask_fraction
         self.languages: Sequence[str] = self.reader.languages
@@ -85,9 +86,10 @@ class StepData:
 
     def __init__(self, config: RunConfig, shards: TokenShards, rank: int, num_ranks: int) -> None:
         self._rank, self._num_ranks, self._seed = rank, num_ranks, config.seed
-        self.phases = phases_of(config.pretrain)
+        self.readers = phase_readers(config, shards)
+        self.phases = [one.phase for one in self.readers]
         self._data = {
-            phase.first_step: SequenceData(config, "train", shards, phase) for phase in self.phases
+            one.phase.first_step: SequenceData(config, "train", shards, one) for one in self.readers
         }
         self.last = self._data[self.phases[-1].first_step]
 
@@ -100,12 +102,10 @@ class StepData:
 
     def passes(self) -> dict[str, float]:
         """How often the whole run reads each language's text."""
-        read = dict.fromkeys(self.last.languages, 0.0)
-        for phase in self.phases:
-            reader = self._data[phase.first_step].reader
-            for language, passes in reader.passes(phase.batch_size * phase.num_steps).items():
-                read[language] += passes
-        return read
+        return {
+            language: sum(one.passes()[language] for one in self.readers)
+            for language in self.last.languages
+        }
 
     def micro_batches(self, step: int) -> list[Batch]:
         """This rank's forward passes of the step that follows `step` finished ones, on the CPU.

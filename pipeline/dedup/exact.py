@@ -5,7 +5,7 @@ a shard sends back one packed array to each batch.
 
 Two documents are duplicates if their cleaned texts are equal when case and the kind and length of
 whitespace are put aside. Of each set the one with the smallest rank, the first in config order, is
-kept: 24 bytes a document one way, 24 a duplicate the other.
+kept, or those of an earlier corpus: 24 bytes a document one way, 24 a duplicate the other.
 
 Lines are menus, notices, licences: they stay in the first N documents. A line is known by a hash of
 its text without case. Documents that are exact duplicates of each other count once, and a document
@@ -16,15 +16,20 @@ batch may keep it: batches are in the order of ranks, so the first N documents o
 first of the first batches.
 """
 
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from pipeline.dedup.records import gather, make_records, pack_by, run_starts, shard_of
+from pipeline.dedup.earlier import are_earlier
+from pipeline.dedup.records import (
+    gather,
+    make_records,
+    pack_by,
+    run_starts,
+    shard_of,
+)
 from pipeline.rules.normalize import squeeze_whitespace
 
 _HASHED = np.dtype([("high", "<u8"), ("low", "<u8"), ("rank", "<u8")])
@@ -44,7 +49,7 @@ def text_hash(folded: bytes) -> bytes:
 
 
 def pack_hashes(
-    hashes: bytes | bytearray, ranks: Sequence[int], num_shards: int
+    hashes: bytes | bytearray, ranks: Sequence[int] | npt.NDArray[np.uint64], num_shards: int
 ) -> dict[int, bytes]:
     """Packed (hash, rank) records by shard; `hashes` stand one behind the other."""
     halves = np.frombuffer(hashes, dtype=">u8").reshape(-1, 2)
@@ -59,7 +64,8 @@ def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, byte
     A record is made of every document of a set of two or more, see `pipeline.dedup.records`.
     """
     records, owners = gather(packed, _HASHED)
-    order = np.lexsort((records["rank"], records["low"], records["high"]))
+    is_new = ~are_earlier(records["rank"])
+    order = np.lexsort((records["rank"], is_new, records["low"], records["high"]))
     records, owners = records[order], owners[order]
     is_first = run_starts(records["high"], records["low"])
     starts = np.flatnonzero(is_first)
@@ -94,28 +100,21 @@ def line_hashes(text: str, folded: bytes, min_characters: int) -> Iterator[tuple
             yield number, xxhash.xxh3_64_intdigest(of_line)
 
 
-@dataclass
-class LineCounter:
-    """The lines of one batch."""
+def pack_lines(
+    lines: npt.NDArray[np.uint64],
+    documents: npt.NDArray[np.uint32],
+    max_documents: int,
+    num_shards: int,
+) -> dict[int, bytes]:
+    """Packed records of the lines of a batch by shard, at most `max_documents` + 1 of each line.
 
-    min_characters: int
-    max_documents: int
-    _lines: "array[int]" = field(default_factory=lambda: array("Q"))
-    _documents: "array[int]" = field(default_factory=lambda: array("I"))
-
-    def add(self, text: str, folded: bytes, document: int) -> None:
-        """Note the lines of a document; `document` is a number below 2^32, equal for duplicates."""
-        lines = {line for _, line in line_hashes(text, folded, self.min_characters)}
-        self._lines.extend(lines)
-        self._documents.extend([document] * len(lines))
-
-    def pack(self, num_shards: int) -> dict[int, bytes]:
-        """Packed records by shard, at most `max_documents` + 1 of each line."""
-        records = np.empty(len(self._lines), dtype=_STANDING)
-        records["line"], records["document"] = self._lines, self._documents
-        records = np.unique(records)  # by line, then document
-        records = records[_place(records["line"]) <= self.max_documents]
-        return pack_by(records, shard_of(records["line"], num_shards))
+    `documents` are numbers below 2^32 of the documents of the lines, equal for duplicates.
+    """
+    records = np.empty(len(lines), dtype=_STANDING)
+    records["line"], records["document"] = lines, documents
+    records = np.unique(records)  # by line, then document
+    records = records[_place(records["line"]) <= max_documents]
+    return pack_by(records, shard_of(records["line"], num_shards))
 
 
 def find_repeated_lines(

@@ -1,6 +1,7 @@
 """Near duplicates: of documents that share a band of their MinHash, who is kept.
 
-Within a component documents are taken from the longest to the shortest, equal ones by rank. A
+Within a component documents of an earlier corpus come first and stay all. The others are taken from
+the longest to the shortest, equal ones by rank. A
 document is removed if its shingles are similar enough to those of one that is kept already;
 otherwise it is kept itself. So a chain of similar documents never removes one that is unlike
 every document kept. Cost: a document is compared with at most `MAX_COMPARED` kept ones, those
@@ -22,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.dedup.earlier import are_earlier, is_earlier
 from pipeline.dedup.minhash import Keys, splitmix64
 from pipeline.dedup.records import make_records, pack_by, run_starts, shard_of
 
@@ -124,7 +126,8 @@ def find_near_duplicates(
     heads = np.concatenate([part.heads for part in parts])
     owner_of = np.repeat(np.arange(len(parts)), lengths)
     place_of = np.concatenate([np.arange(length) for length in lengths])
-    order = np.lexsort((heads["rank"], -heads["length"].astype(np.int64), heads["component"]))
+    lengths_down, is_new = -heads["length"].astype(np.int64), ~are_earlier(heads["rank"])
+    order = np.lexsort((heads["rank"], lengths_down, is_new, heads["component"]))
     kept = np.arange(len(heads))
     similarities = np.ones(len(heads), dtype=np.float32)
     starts = np.flatnonzero(run_starts(heads["component"][order]))
@@ -141,10 +144,12 @@ def find_near_duplicates(
 
 
 def choose(candidates: Sequence[Candidate], similarity: float) -> Iterator[tuple[int, int, float]]:
-    """(place of a removed document, place of the kept one, similarity); longest first given."""
+    """(place of a removed document, place of the kept one, similarity); given are those of an
+    earlier corpus, then the longest first."""
     kept = _Kept(num_members=len(candidates))
     for place, candidate in enumerate(candidates):
-        for other in kept.nearest(candidate):
+        is_new = not is_earlier(candidate.rank)
+        for other in kept.nearest(candidate) if is_new else ():
             similar = estimate(candidate, candidates[other], similarity)
             if similar >= similarity:
                 yield place, other, similar

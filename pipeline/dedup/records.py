@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.dedup.earlier import are_earlier
+
 RECORD = np.dtype([("rank", "<u8"), ("kept", "<u8"), ("similarity", "<f4"), ("size", "<u4")])
 Records = NDArray[np.void]
 
@@ -23,7 +25,8 @@ class Clusters:
     """What a batch learns of its documents."""
 
     kept_of: dict[int, tuple[int, float]] = field(default_factory=dict)  # removed: kept, similarity
-    size_of: dict[int, int] = field(default_factory=dict)  # kept rank: documents of its cluster
+    # kept rank: documents of its cluster, unless an earlier corpus has one of them
+    size_of: dict[int, int] = field(default_factory=dict)
 
 
 SHARD_BYTES = 32_000_000  # of records; comparing them takes four to nine times as much memory
@@ -109,7 +112,8 @@ def make_records(
 def unpack_clusters(packed: Iterable[bytes]) -> Clusters:
     """Read what `pack_by` packed, in any order of arrival."""
     records: Records = np.frombuffer(b"".join(packed), dtype=RECORD)
-    removed, kept = records[records["size"] == 0], records[records["size"] > 0]
+    removed = records[records["size"] == 0]
+    kept = records[(records["size"] > 0) & ~are_earlier(records["rank"])]
     pairs = zip(removed["kept"].tolist(), removed["similarity"].tolist(), strict=True)
     return Clusters(
         dict(zip(removed["rank"].tolist(), pairs, strict=True)),

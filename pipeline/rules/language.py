@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import py3langid
@@ -127,10 +128,27 @@ class Lines:
     foreign: NDArray[np.bool_]
 
 
-def foreign_language(text: str, language: str, min_fraction: float) -> Drop | None:
-    """Drop a text that is mostly of another language, if there is enough of it to say so."""
+class LanguageShare(NamedTuple):
+    """How much of a text's letters are of its language, of those in lines that are surely of one;
+    and a sentence on it."""
+
+    fraction: float
+    detail: str
+
+
+# Of a text with nearly all letters in a script of its language's own, lines need no look to say
+# that the fraction is at least this
+PLAIN_FRACTION = 0.8
+
+
+def language_share(text: str, language: str, closely: bool) -> LanguageShare | None:
+    """The share of the language in a text; None for one that no limit drops, as there is too little
+    to say so.
+
+    Without `closely` one above `PLAIN_FRACTION` may be taken for sure.
+    """
     scripts = scripts_of(language)
-    if min_fraction == 0.0 or not scripts:
+    if not scripts:
         return None
     if not letter_of(scripts).search(text):
         return _without_own_letter(text, language)
@@ -140,20 +158,28 @@ def foreign_language(text: str, language: str, min_fraction: float) -> Drop | No
             return None
         min_letters, text = MIN_SHORT_LETTERS, text.replace("\n", " ")
     else:
-        # where nearly all letters are of a script of the language's own, lines need no look
         has_own_script = not scripts & _SHARED_SCRIPTS and scripts != _KANA | _HAN
-        is_plain = has_own_script and min_fraction <= 0.8
+        is_plain = has_own_script and not closely
         if is_plain and own_letters(text, scripts) >= 0.9 * num_letters(text):
             return None
     own, foreign, total, lines = _own_and_foreign(text, language, min_letters)
-    if foreign < min(MIN_EVIDENCE, total / 2) or own >= min_fraction * (own + foreign):
+    if not foreign or foreign < min(MIN_EVIDENCE, total / 2):
         return None
     name = _name_foreign("\n".join(lines), language)
     if is_short and not _has_words_of(name, text, language):
         return None
-    share = f"{own / (own + foreign):.0%} of {own + foreign:.0f} letters are {language}"
-    limit = f"clean.min_language_fraction = {min_fraction}"
-    return Drop("foreign_language", f"{share}, the rest {name}; {limit}")
+    fraction = own / (own + foreign)
+    detail = f"{fraction:.0%} of {own + foreign:.0f} letters are {language}, the rest {name}"
+    return LanguageShare(fraction, detail)
+
+
+def foreign_language(share: LanguageShare, min_fraction: float) -> Drop | None:
+    """Drop a text that is mostly of another language."""
+    if share.fraction >= min_fraction:
+        return None
+    limit = f"; clean.min_language_fraction = {min_fraction}"
+    is_limited = not share.detail.startswith(_NO_LETTER)
+    return Drop("foreign_language", share.detail + limit * is_limited)
 
 
 def remove_foreign_lines(text: str, language: str) -> tuple[str, int]:
@@ -337,7 +363,10 @@ def _own_and_foreign(
     return own, foreign, total, foreign_lines
 
 
-def _without_own_letter(text: str, language: str) -> Drop | None:
+_NO_LETTER = "no letter of"
+
+
+def _without_own_letter(text: str, language: str) -> LanguageShare | None:
     """Texts without a letter of the language's script; a Korean heading may be of Hanja alone."""
     counts = script_counts(text)
     letters = sum(num * _WEIGHTS[SCRIPTS.index(name)] for name, num in counts.items())
@@ -347,9 +376,8 @@ def _without_own_letter(text: str, language: str) -> Drop | None:
     if is_hanja and _all_han_in(text, "euc_kr"):
         return None
     names = " ".join(sorted(counts, key=lambda name: -counts[name]))
-    return Drop(
-        "foreign_language", f"no letter of {language} among {sum(counts.values())}: {names}"
-    )
+    detail = f"{_NO_LETTER} {language} among {sum(counts.values())}: {names}"
+    return LanguageShare(0.0, detail)
 
 
 def _name_foreign(foreign: str, language: str) -> str:

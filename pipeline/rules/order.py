@@ -1,28 +1,43 @@
-"""All rules of one source in their order: what changes a text, then what drops it."""
+"""All rules of one source in their order: what changes a text, then what drops it.
+
+Limits are applied to statistics that were computed before, so a changed limit needs no text.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from electrify.config.clean import CleanConfig, Source
 from electrify.system.outcome import UserError
 from pipeline.rules.boilerplate import remove_boilerplate
 from pipeline.rules.extra import made_rules
-from pipeline.rules.language import foreign_language, remove_foreign_lines
+from pipeline.rules.language import (
+    PLAIN_FRACTION,
+    LanguageShare,
+    foreign_language,
+    language_share,
+    remove_foreign_lines,
+)
 from pipeline.rules.normalize import MAX_ROUNDS, clean_text, rules_for
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import (
+    STATISTICS,
     Drop,
     bounds_of,
-    has_no_letters,
+    broken_limits,
+    has_letters,
     limits_for,
-    quality,
+    statistics_of,
     too_short,
     undecodable,
 )
 
 
 class Outcome(NamedTuple):
-    """A cleaned text, how often each rule changed it, and why it is dropped if it is.
+    """A cleaned text, how often each rule changed it, and why it is dropped whatever the limits.
 
     A text rule counts once, however much it changed; masks and lines count each. `first_changes`
     has the text before and after the first change of each rule, for a reader.
@@ -32,6 +47,23 @@ class Outcome(NamedTuple):
     altered: dict[str, int]
     drop: Drop | None
     first_changes: dict[str, tuple[str, str]]
+
+    @property
+    def has_masks(self) -> bool:
+        return any(rule.endswith("_masked") for rule in self.altered)
+
+
+# The statistics of a document, null where one says nothing about it. `characters` are those of the
+# cleaned text; the others are explained in rules/quality.py
+STATISTICS_SCHEMA = pa.schema(
+    [
+        pa.field("characters", pa.uint32()),
+        pa.field("has_letters", pa.bool_()),
+        pa.field("language_fraction", pa.float64()),
+        pa.field("language_detail", pa.string()),
+        *(pa.field(name, pa.float64()) for name in STATISTICS),
+    ]
+)
 
 
 class DocumentRules:
@@ -93,13 +125,60 @@ class DocumentRules:
                     changes.setdefault(extra.name, (text, kept))
                 text = kept
             again = text != before
-        return Outcome(text, counts, self._drop(text), changes)
+        return Outcome(text, counts, None, changes)
 
-    def _drop(self, text: str) -> Drop | None:
+    def statistics(self, text: str) -> dict[str, float | str | None]:
+        """What limits are applied to, of a cleaned text: a row of `STATISTICS_SCHEMA`."""
+        if not text:
+            return {"characters": 0}
         language = self._source.language
-        return (
-            too_short(text, self._rules.min_characters)
-            or has_no_letters(text)
-            or foreign_language(text, language, self._rules.min_language_fraction)
-            or quality(text, language, self._bounds)
-        )
+        share = language_share(text, language, self._rules.min_language_fraction > PLAIN_FRACTION)
+        return {
+            "characters": len(text),
+            "has_letters": has_letters(text),
+            "language_fraction": share and share.fraction,
+            "language_detail": share and share.detail,
+            **statistics_of(text, language),
+        }
+
+    def limits(self) -> dict[str, float]:
+        """The limits of the source by option."""
+        own = ("min_characters", "min_language_fraction")
+        given = {name: float(getattr(self._rules, name)) for name in own}
+        return given | {rule.limit: limit for rule, limit in self._bounds}
+
+    def drops(self, rows: pa.RecordBatch) -> dict[int, Drop]:
+        """By place in rows of `STATISTICS_SCHEMA`: the first limit that a text breaks."""
+        columns = {
+            name: rows.column(name).to_numpy(zero_copy_only=False)
+            for name in ("characters", "language_fraction", *STATISTICS)
+        }
+        length, min_characters = columns["characters"], self._rules.min_characters
+        fraction, min_fraction = columns["language_fraction"], self._rules.min_language_fraction
+        drops = broken_limits(columns, self._bounds)
+        for place in np.flatnonzero(fraction < min_fraction).tolist():
+            share = LanguageShare(fraction[place], rows.column("language_detail")[place].as_py())
+            if drop := foreign_language(share, min_fraction):
+                drops[place] = drop
+        has_letters = pc.fill_null(rows.column("has_letters"), True).to_numpy(zero_copy_only=False)
+        for place in np.flatnonzero(~has_letters).tolist():
+            drops[place] = Drop("no_letters", f"{length[place]:.0f} characters, no letter")
+        for place in np.flatnonzero((length == 0) | (length < min_characters)).tolist():
+            if drop := too_short(int(length[place]), min_characters):
+                drops[place] = drop
+        return drops
+
+    def masked(self, text: str, cleaned: str, has_masks: bool) -> tuple[str, bool]:
+        """A text for others to read, masked as documents are; and whether markup hides personal
+        data in it, so that the cleaned text stands for it.
+
+        `has_masks` says whether there are masks in the cleaned text.
+        """
+        language = self._source.language
+        masked = mask_pii(text, language)[0]
+        cleaned, num_masked = mask_pii(cleaned, language)
+        if num_masked or has_masks:
+            again = self.clean(masked)
+            if mask_pii(again.text, language)[1] or again.has_masks:
+                return cleaned, True
+        return masked, False

@@ -81,13 +81,19 @@ def undecodable(text: str) -> Drop | None:
     return Drop("undecodable", f"{num_lost} of {len(text)} characters are lost (U+FFFD)")
 
 
-def too_short(text: str, min_characters: int) -> Drop | None:
+def too_short(num_characters: int, min_characters: int) -> Drop | None:
     """Drop a cleaned text that is empty or has fewer than `min_characters`."""
-    if not text:
+    if not num_characters:
         return Drop("empty", "no text after cleaning")
-    if len(text) < min_characters:
-        return Drop("too_short", f"{len(text)} characters; clean.min_characters = {min_characters}")
+    if num_characters < min_characters:
+        limit = f"clean.min_characters = {min_characters}"
+        return Drop("too_short", f"{num_characters} characters; {limit}")
     return None
+
+
+def has_letters(text: str) -> bool:
+    """Whether a text is more than symbols and digits."""
+    return _LETTER.search(text) is not None
 
 
 @lru_cache
@@ -395,43 +401,71 @@ class Rule(NamedTuple):
     num_words: int = 0
     num_lines: int = 0
 
-    def value(self) -> Callable[[Statistics], float | None]:
-        """The function that gives the statistic of a text."""
-        name = self.statistic or self.limit[4:]
-        kind, _, run = name.rpartition("_")
-        if run.endswith("gram"):
-            num_words = int(run.removesuffix("gram"))
-            return partial(getattr(Statistics, f"{kind}_gram"), num_words=num_words)
-        function: Callable[[Statistics], float | None] = getattr(Statistics, name)
-        return function
+    @property
+    def name(self) -> str:
+        return self.statistic or self.limit[4:]
+
+    def breaks(self, values: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
+        """Which values are on the bad side; none that is not a number."""
+        is_bad: NDArray[np.bool_] = values < limit if self.limit[:3] == "min" else values > limit
+        return is_bad
 
 
 RULES = [Rule(**row) for row in _RULES["rules"]]
-Bounds = Sequence[tuple[Rule, float, Callable[[Statistics], float | None]]]
+Columns = Mapping[str, NDArray[Any]]
+
+
+def _function(name: str) -> Callable[[Statistics], float | None]:
+    kind, _, run = name.rpartition("_")
+    if run.endswith("gram"):
+        num_words = int(run.removesuffix("gram"))
+        return partial(getattr(Statistics, f"{kind}_gram"), num_words=num_words)
+    function: Callable[[Statistics], float | None] = getattr(Statistics, name)
+    return function
+
+
+# by statistic: its function, and the fewest words and lines of which a rule asks it
+_ASKED = {
+    name: (
+        _function(name),
+        min(rule.num_words for rule in RULES if rule.name == name),
+        min(rule.num_lines for rule in RULES if rule.name == name),
+    )
+    for name in dict.fromkeys(rule.name for rule in RULES)
+}
+STATISTICS = ("lines", *_ASKED)
+
+
+def statistics_of(text: str, language: str) -> dict[str, float | None]:
+    """All `STATISTICS` of a text; None for one that says nothing about it or of which no rule
+    asks."""
+    statistics = Statistics(text, language)
+    num_words, num_lines = statistics.num_words, len(statistics.lines)
+    values: dict[str, float | None] = {"lines": num_lines}
+    for name, (function, words, lines) in _ASKED.items():
+        values[name] = function(statistics) if num_words >= words and num_lines >= lines else None
+    return values
+
+
+# those that differ by language, as FineWeb-2 tuned them
+TUNED_LIMITS = frozenset(_web("ko")) - frozenset(_PROFILES["web"]) - {"min_particles"}
+Bounds = Sequence[tuple[Rule, float]]
 
 
 def bounds_of(limits: QualityLimits) -> Bounds:
-    """The rules that have a limit, with it and with the function of the statistic."""
+    """The rules that have a limit, with it."""
     bounds = [(rule, getattr(limits, rule.limit)) for rule in RULES]
-    return [(rule, limit, rule.value()) for rule, limit in bounds if limit is not None]
+    return [(rule, limit) for rule, limit in bounds if limit is not None]
 
 
-def has_no_letters(text: str) -> Drop | None:
-    """Drop a text of symbols and digits alone, whatever its profile."""
-    if _LETTER.search(text):
-        return None
-    return Drop("no_letters", f"{len(text)} characters, no letter")
-
-
-def quality(text: str, language: str, bounds: Bounds) -> Drop | None:
-    """Drop a text that breaks a limit; the first one, with the value and the limit."""
-    if not bounds:
-        return None
-    statistics = Statistics(text, language)
-    for rule, limit, statistic in bounds:
-        if rule.num_words > statistics.num_words or rule.num_lines > len(statistics.lines):
-            continue
-        value = statistic(statistics)
-        if value is not None and (value < limit if rule.limit[:3] == "min" else value > limit):
-            return Drop(rule.reason, f"{value:.4g}; {rule.limit} = {limit:g}")
-    return None
+def broken_limits(columns: Columns, bounds: Bounds) -> dict[int, Drop]:
+    """By place of a text in the columns of `STATISTICS`: the first limit that it breaks, with the
+    value."""
+    drops: dict[int, Drop] = {}
+    for rule, limit in bounds:
+        values = columns[rule.name]
+        is_asked = (columns["words"] >= rule.num_words) & (columns["lines"] >= rule.num_lines)
+        for place in np.flatnonzero(rule.breaks(values, limit) & is_asked).tolist():
+            detail = f"{values[place]:.4g}; {rule.limit} = {limit:g}"
+            drops.setdefault(place, Drop(rule.reason, detail))
+    return drops

@@ -89,9 +89,9 @@ def check_inputs(config: CleanConfig) -> int:
     return num_bytes
 
 
-def batch_files(files: Sequence[InputFile]) -> list[FileBatch]:
+def batch_files(files: Sequence[InputFile], first_index: int = 0) -> list[FileBatch]:
     """Deal files out in order, about `FILE_BATCH_BYTES` of text to a batch, or so much that there
-    are about `MAX_FILE_BATCHES`."""
+    are about `MAX_FILE_BATCHES`. `first_index` is the number of the first batch."""
     fewest = sum(file.text_bytes for file in files) // MAX_FILE_BATCHES
     most, batch_characters = max(FILE_BATCH_BYTES, fewest), max(BATCH_CHARACTERS, fewest)
     batches: list[list[InputFile]] = []
@@ -102,7 +102,10 @@ def batch_files(files: Sequence[InputFile]) -> list[FileBatch]:
             num_bytes = 0
         batches[-1].append(file)
         num_bytes += file.text_bytes
-    return [FileBatch(i, tuple(batch), batch_characters) for i, batch in enumerate(batches)]
+    return [
+        FileBatch(index, tuple(batch), batch_characters)
+        for index, batch in enumerate(batches, start=first_index)
+    ]
 
 
 def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:

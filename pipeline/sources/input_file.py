@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PACKED_ENDINGS = (".gz", ".zst", ".zstd", ".bz2", ".xz")
 _PACKED_FACTOR = 4  # text is about four times its compressed file
 # widths of a rank, see `InputFile.first_rank`
-FILE_BITS, ROW_BITS = 22, 32
+FILE_BITS, ROW_BITS, EARLIER_BIT = 22, 32, 63
 # Of text, of a part: large beside the cost of opening a file, so small that workers end together.
 # A big file has larger ones, for the process that starts the run knows them all.
 MIN_PART_BYTES, MAX_PART_BYTES = 8_000_000, 32_000_000
@@ -54,6 +54,7 @@ class InputFile:
     first_row: int = 0  # parquet: rows before the part, for they count through
     label: str = ""  # stands for the file's name as the `source` of its documents
     revision: str = ""  # of a data set
+    is_earlier: bool = False  # documents of an earlier corpus; `source_index` counts its folders
     file_bytes: int = 0  # of the whole file when it was listed; 0: not known
     folder: str = ""  # from which a relative path starts, for workers start elsewhere
     # called with the number of stored bytes just read
@@ -70,8 +71,10 @@ class InputFile:
 
     @property
     def first_rank(self) -> int:
-        """Rank of row 0: an integer below 2^63 in the order of (source, file, row)."""
-        return (self.source_index << FILE_BITS | self.file_index) << ROW_BITS
+        """Rank of row 0, in the order of (source, file, row): below 2^63, from there on of an
+        earlier corpus."""
+        place = (self.source_index << FILE_BITS | self.file_index) << ROW_BITS
+        return place | self.is_earlier << EARLIER_BIT
 
     @property
     def stem(self) -> str:
@@ -136,6 +139,11 @@ def text_ending(path: str) -> str:
     return _unpacked(path).suffix.lower()
 
 
+def packed_bytes(text_bytes: int) -> int:
+    """About the bytes of a packed file with so many of text."""
+    return text_bytes // _PACKED_FACTOR
+
+
 def packing(path: str) -> str:
     """The ending of a packed file in small letters, ".gz" of "a.GZ"; empty for any other file."""
     ending = PurePosixPath(without_secrets(path)).suffix.lower()
@@ -149,8 +157,14 @@ def _unpacked(path: str) -> PurePosixPath:
 
 def document_id(rank: int) -> str:
     """The id of the document with this rank: source, file, row (1: the first)."""
-    source, file = rank >> FILE_BITS + ROW_BITS, (rank >> ROW_BITS) % (1 << FILE_BITS)
-    return f"{source:02d}-{file:05d}-{rank % (1 << ROW_BITS):09d}"
+    return "{:02d}-{:05d}-{:09d}".format(*place_of(rank))
+
+
+def place_of(rank: int) -> tuple[int, int, int]:
+    """The source, or folder of an earlier corpus; its file; and the row there."""
+    place, row = divmod(rank % (1 << EARLIER_BIT), 1 << ROW_BITS)
+    source, file = divmod(place, 1 << FILE_BITS)
+    return source, file, row
 
 
 class SourceError(ValueError):

@@ -46,9 +46,10 @@ def sentence(number: int) -> str:
 
 
 def clean_afresh(config: RunConfig, options: Sequence[str] = (), **more: Any) -> Path:
-    """Run the stage though it may be done already; its folder."""
+    """Run the stage from the raw files though it may be done already; its folder."""
     folder = Path(config.output_dir) / "clean"
-    shutil.rmtree(folder, ignore_errors=True)
+    for made in (folder, folder.with_name(".work")):
+        shutil.rmtree(made, ignore_errors=True)
     clean(config, options, overwrite=False, **more)
     return folder
 

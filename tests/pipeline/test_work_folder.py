@@ -3,6 +3,7 @@
 import errno
 import json
 import pickle
+import shutil
 
 import fsspec
 import pytest
@@ -11,11 +12,12 @@ from electrify.storage import folder as folders
 from electrify.storage.folder import Folder
 from pipeline import clean as clean_module
 from pipeline import work_folder as work_folders
+from pipeline.clean import clean
 from pipeline.pass_files import read_cleaned
 from pipeline.runner import WorkerError
 from pipeline.sources import files as sources
 from pipeline.work_folder import work_folder
-from tests.pipeline.builders import clean_afresh, config_of, contents, write_texts
+from tests.pipeline.builders import config_of, contents, write_texts
 
 ADDRESSES = ("local", "memory://runs", "gs://corpus/tmp")
 
@@ -137,9 +139,12 @@ def run(tmp_path, monkeypatch):
     row = write_texts(tmp_path / "texts" / "a.jsonl", [_text(7)], task="t")
 
     def run_stage(options=(), path=tmp_path / "raw", **settings):
-        settings = {"decontaminate_against": ["klue"]} | settings
+        usual = {"decontaminate_against": ["klue"], "keep_statistics": False}
+        settings = usual | settings
         config = config_of(tmp_path, [f"{path}/*.jsonl"], **settings)
-        return contents(clean_afresh(config, options, benchmark_texts=row.parent))
+        shutil.rmtree(tmp_path / "out" / "clean", ignore_errors=True)
+        clean(config, options, overwrite=False, benchmark_texts=row.parent)
+        return contents(tmp_path / "out" / "clean")
 
     return run_stage
 

@@ -23,26 +23,25 @@ PERIOD = 65_536  # positions after which the schedule of languages repeats
 class Schedule:
     """Which sequence stands at a position of the endless order, from the position alone.
 
-    Languages with n sequences are drawn in proportion to n ** temperature. At 1 there is one
-    shuffle over all sequences, and every epoch holds each exactly once. Below 1 a small language
-    is drawn more often than it has text: a table of `PERIOD` positions says whose turn it is. Every
-    stretch of it has each language by its fraction, to within two. Each language goes through
-    shuffles of its own, a new one each time it has been read through.
+    Where languages are drawn as the corpus has them there is one shuffle over all sequences, and
+    every epoch holds each exactly once. With other fractions a small language may be drawn more
+    often than it has text: a table of `PERIOD` positions says whose turn it is. Every stretch of it
+    has each language by its fraction, to within two. Each language goes through shuffles of its
+    own, a new one each time it has been read through.
     """
 
-    def __init__(self, sizes: Sequence[int], temperature: float, seed: int) -> None:
+    def __init__(self, sizes: Sequence[int], fractions: Sequence[float] | None, seed: int) -> None:
+        """`fractions` None: as the sizes are."""
         assert sum(sizes) > 0
         self.sizes, self._seed = tuple(sizes), seed
         self._firsts = np.cumsum([0, *sizes])[:-1]
-        if temperature == 1.0 or sum(size > 0 for size in sizes) == 1:
+        if fractions is None or sum(size > 0 for size in sizes) == 1:
             self.fractions = [size / sum(sizes) for size in sizes]
             self._group_sizes, self._group_firsts = np.array([sum(sizes)]), np.array([0])
             self._quotas = np.array([PERIOD])
         else:
-            named = {str(number): float(size) for number, size in enumerate(sizes)}
-            fractions = np.array(list(sampling_fractions(named, temperature).values()))
             self._group_sizes, self._group_firsts = np.array(sizes), self._firsts
-            self._quotas = whole_quotas(fractions, PERIOD)
+            self._quotas = whole_quotas(np.array(fractions), PERIOD)
             self.fractions = [int(quota) / PERIOD for quota in self._quotas]
         self._turn, self._nth = _table(self._quotas, make_key(seed, "schedule"))
 
@@ -71,17 +70,47 @@ class Schedule:
         return [fraction * num_positions / size if size else 0.0 for fraction, size in pairs]
 
 
-def sampling_fractions(sizes: Mapping[str, float], temperature: float) -> dict[str, float]:
-    """The fraction of each language in a mixture, p ~ size^temperature: 1 as they are, 0 all alike.
+def sampling_fractions(
+    sizes: Mapping[str, float], temperature: float, weight: Mapping[str, float] | None = None
+) -> dict[str, float]:
+    """The fraction of each language in a mixture, p ~ weight size^temperature: 1 as they are, 0 all
+    alike.
 
-    Empty languages get nothing. Fractions sum to one.
+    Empty languages get nothing. Fractions sum to one. `UserError` where all weights are 0.
     """
     largest = max(sizes.values(), default=0)
     powers = {
-        name: (size / largest) ** temperature if size else 0.0 for name, size in sizes.items()
+        name: (weight or {}).get(name, 1.0) * (size / largest) ** temperature if size else 0.0
+        for name, size in sizes.items()
     }
     total = sum(powers.values())
+    if largest and not total:
+        raise UserError(f"pretrain.mixture.weight = {dict(weight or {})} leaves no text to read")
     return {name: power / total for name, power in powers.items()} if total else dict(powers)
+
+
+def limited_fractions(
+    fractions: Mapping[str, float], most: Mapping[str, float]
+) -> dict[str, float]:
+    """The fractions, none above its limit: what is over goes to the others in proportion.
+
+    `UserError` where the limits leave positions without text.
+    """
+    limited: dict[str, float] = {}
+    while True:
+        free = {name: of for name, of in fractions.items() if name not in limited}
+        scale = (1.0 - sum(limited.values())) / (sum(free.values()) or 1.0)
+        over = {n: most[n] for n, of in free.items() if of and of * scale > most.get(n, np.inf)}
+        if not over:
+            break
+        limited |= over
+    if not any(free.values()) and sum(limited.values()) < 1.0 - 1e-9:
+        raise UserError(
+            f"pretrain.mixture: max_tokens and max_epochs leave {sum(limited.values()):.0%} of "
+            f"what the steps read (of {', '.join(limited)}): take fewer steps, raise them or give "
+            "more text"
+        )
+    return {name: limited.get(name, of * scale) for name, of in fractions.items()}
 
 
 def whole_quotas(fractions: NDArray[np.float64], total: int) -> Int64s:
@@ -150,8 +179,26 @@ class SequenceReader:
         self.num_sequences = sum(sizes)  # of one pass over everything
         self.sequence_length = length
         self.is_full = all(packed.mode.is_full for packed in self._packed)
-        self.schedule = Schedule(sizes, options.mixture.temperature, make_key(seed, split))
+        self.mixture, self._key = options.mixture, make_key(seed, split)
+        self.limit(None)
         self._dtype = shards.dtype
+
+    def limit(self, most: Mapping[str, float] | None) -> None:
+        """Draw no language beyond a fraction of the positions; None: as the mixture has them."""
+        sizes = dict(zip(self.languages, [p.num_sequences for p in self._packed], strict=True))
+        fractions = sampling_fractions(
+            {name: float(size) for name, size in sizes.items()},
+            self.mixture.temperature,
+            self.mixture.weight,
+        )
+        is_limited = most is not None and any(
+            fractions[name] > of for name, of in most.items() if sizes.get(name)
+        )
+        if is_limited:
+            fractions = limited_fractions(fractions, most or {})
+        follows = self.mixture.follows_the_corpus and not is_limited
+        given = None if follows else [fractions[name] for name in self.languages]
+        self.schedule = Schedule([*sizes.values()], given, self._key)
 
     def indices(self, first: int, count: int, rank: int = 0, num_ranks: int = 1) -> Int64s:
         """The sequences at positions first ... first + count of the endless order.

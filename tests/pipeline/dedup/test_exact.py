@@ -2,14 +2,16 @@
 
 from collections import Counter, defaultdict
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.dedup.exact import (
-    LineCounter,
     find_duplicates,
     find_repeated_lines,
+    line_hashes,
     pack_hashes,
+    pack_lines,
     remove_repeated_lines,
     text_hash,
     unpack_quotas,
@@ -81,10 +83,13 @@ def _run_lines(groups, order, most=MOST, num_shards=5):
     shards = defaultdict(list)
     seen = set()
     for index, texts in enumerate(groups):
-        counter = LineCounter(MIN, most)
-        for text in texts:
-            counter.add(text, without_case(text), hash(text) & 0xFFFFFFFF)
-        for shard, packed in counter.pack(num_shards).items():
+        standing = [
+            (line, hash(text) & 0xFFFFFFFF)
+            for text in texts
+            for line in {line for _, line in line_hashes(text, without_case(text), MIN)}
+        ]
+        lines, of = np.array(standing, np.uint64).reshape(-1, 2).T
+        for shard, packed in pack_lines(lines, of.astype(np.uint32), most, num_shards).items():
             shards[shard].append((index, packed))
     found = [pair for parts in shards.values() for pair in find_repeated_lines(order(parts), most)]
     cleaned = []
@@ -135,8 +140,6 @@ def test_equals_a_plain_count_whatever_the_order_of_arrival(groups, rng):
 
 
 def test_a_line_of_every_document_sends_few_records():
-    counter = LineCounter(MIN, 20)
-    for number in range(5000):
-        text = f"저작권 안내문\n{number % 1000:03d}"
-        counter.add(text, without_case(text), number)
-    assert sum(map(len, counter.pack(64).values())) == 21 * 12
+    lines = np.full(5000, 7, np.uint64)
+    packed = pack_lines(lines, np.arange(5000, dtype=np.uint32), 20, 64)
+    assert sum(map(len, packed.values())) == 21 * 12

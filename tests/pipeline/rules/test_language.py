@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.rules import language as rules
 from pipeline.rules.language import (
-    foreign_language,
+    PLAIN_FRACTION,
+    language_share,
     main_language,
     remove_foreign_lines,
 )
@@ -14,6 +16,13 @@ from tests.pipeline.cases import read_cases
 CASES = read_cases(__file__)
 
 SENTENCES = CASES["sentences"]
+
+
+def foreign_language(text, language, min_fraction):
+    share = language_share(text, language, min_fraction > PLAIN_FRACTION)
+    return share and rules.foreign_language(share, min_fraction)
+
+
 _CODE = "for (int i = 0; i < values.size(); ++i) { total += weight[i] * value_of(values[i]); }"
 
 

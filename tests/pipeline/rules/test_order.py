@@ -2,6 +2,7 @@
 
 import unicodedata
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from electrify.config.clean import CleanConfig, Source
 from pipeline.rules import order
 from pipeline.rules.markup.markdown import remove_markdown
-from pipeline.rules.order import DocumentRules
+from pipeline.rules.order import STATISTICS_SCHEMA, DocumentRules
 from tests.pipeline.cases import read_cases
 
 CASES = read_cases(__file__)
@@ -102,9 +103,11 @@ def test_a_rule_that_makes_markup_of_plain_words_has_the_others_asked_again(monk
 
 @pytest.mark.parametrize(("reason", "text"), CASES["the_first_rule_that_is_broken_is_the_reason"])
 def test_the_first_rule_that_is_broken_is_the_reason(reason, text):
-    drop = _rules(profile="web").clean(text).drop
-    assert drop is not None
-    assert drop.reason == reason
+    rules = _rules(profile="web")
+    outcome = rules.clean(text)
+    row = rules.statistics(outcome.text)
+    rows = pa.RecordBatch.from_pylist([row], schema=STATISTICS_SCHEMA)
+    assert (outcome.drop or rules.drops(rows)[0]).reason == reason
 
 
 def test_a_bracket_that_closes_a_tag_is_no_quotation():

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 
 from electrify.config.clean import CleanConfig, LanguageRules, Profile, QualityLimits, Source
 from pipeline.rules.quality import (
+    RULES,
     Statistics,
     bounds_of,
-    has_no_letters,
+    broken_limits,
+    has_letters,
     limits_for,
-    quality,
+    statistics_of,
 )
 from pipeline.rules.scripts import has_spaces
 from tests.pipeline.cases import read_cases
@@ -36,7 +38,11 @@ def _runs_of(words):
 
 
 def _drop(text, language, profile="web"):
-    return quality(text, language, bounds_of(limits_for(language, profile)))
+    columns = {
+        name: np.array([value], dtype=float)
+        for name, value in statistics_of(text, language).items()
+    }
+    return broken_limits(columns, bounds_of(limits_for(language, profile))).get(0)
 
 
 @given(_WORDS, st.integers(1, 6))
@@ -161,12 +167,28 @@ def test_advertisements_are_dropped_and_reports_on_them_are_not(profile):
 
 
 def test_no_letters():
-    assert has_no_letters("12:30 ~ 13:00 !!! ㅠ") is None
-    assert has_no_letters("ok") is None
+    assert has_letters("12:30 ~ 13:00 !!! ㅠ")
+    assert has_letters("ok")
     for text in ("12 + 3 = 15 ____", "★★★★★", "👍👍👍", "..."):
-        drop = has_no_letters(text)
-        assert drop is not None
-        assert drop.reason == "no_letters"
+        assert not has_letters(text)
+
+
+@given(st.text(max_size=200), st.sampled_from(["ko", "en", "ja"]), st.sampled_from(RULES))
+@settings(max_examples=300)
+def test_a_limit_drops_what_lies_on_its_bad_side_and_has_words_and_lines_enough(
+    text, language, rule
+):
+    statistics = statistics_of(text, language)
+    columns = {name: np.array([value], dtype=float) for name, value in statistics.items()}
+    value = statistics[rule.name]
+    is_asked = value is not None and (
+        statistics["words"] >= rule.num_words and statistics["lines"] >= rule.num_lines
+    )
+    for limit in {0.0, 0.5, 7.0, value or 0.0}:
+        is_bad = is_asked and (value < limit if rule.limit[:3] == "min" else value > limit)
+        drops = broken_limits(columns, [(rule, limit)])
+        assert [*drops] == [0] * is_bad
+        assert not is_bad or drops[0].reason == rule.reason
 
 
 @pytest.mark.parametrize("profile", get_args(Profile))

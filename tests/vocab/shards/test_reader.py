@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from electrify.config.pretrain import MixtureConfig, SequenceConfig
@@ -10,6 +10,7 @@ from vocab.shards.reader import (
     PERIOD,
     Schedule,
     SequenceReader,
+    limited_fractions,
     sampling_fractions,
     whole_quotas,
 )
@@ -116,20 +117,25 @@ def order(schedule, first, count):
     return schedule.indices(np.arange(first, first + count))
 
 
+def _tempered(sizes, temperature, seed):
+    named = {str(number): size for number, size in enumerate(sizes)}
+    return Schedule(sizes, [*sampling_fractions(named, temperature).values()], seed)
+
+
 @pytest.mark.parametrize("sizes", [[7], [300, 0, 41], [1, 1]])
 def test_at_temperature_one_every_epoch_is_a_permutation_of_everything(sizes):
-    schedule, total = Schedule(sizes, 1.0, 3), sum(sizes)
+    schedule, total = Schedule(sizes, None, 3), sum(sizes)
     epochs = [order(schedule, epoch * total, total).tolist() for epoch in range(3)]
     assert all(sorted(epoch) == list(range(total)) for epoch in epochs)
     if total > 9:
         assert epochs[0] != epochs[1]
-        assert epochs[0] != order(Schedule(sizes, 1.0, 4), 0, total).tolist()
+        assert epochs[0] != order(Schedule(sizes, None, 4), 0, total).tolist()
     assert schedule.passes(2 * total) == [2.0 if size else 0.0 for size in sizes]
 
 
 def test_languages_are_drawn_by_the_power_of_their_size():
     sizes, temperature = [100_000, 10_000, 0, 300], 0.3
-    schedule = Schedule(sizes, temperature, 0)
+    schedule = _tempered(sizes, temperature, 0)
     powers = np.array([size**temperature if size else 0 for size in sizes])
     expected = powers / powers.sum()
     language, _ = schedule.locate(order(schedule, 0, 2 * PERIOD))
@@ -145,7 +151,7 @@ def test_languages_are_drawn_by_the_power_of_their_size():
 
 def test_each_language_is_read_whole_before_it_is_read_again():
     sizes = [5000, 40, 9]
-    schedule = Schedule(sizes, 0.3, 1)
+    schedule = _tempered(sizes, 0.3, 1)
     language, local = schedule.locate(order(schedule, 0, 3000))
     for number, size in enumerate(sizes):
         drawn = local[language == number]
@@ -171,3 +177,32 @@ def test_fractions_follow_the_law_and_sum_to_one(sizes, temperature):
         for b in sizes:
             ratio = (sizes[a] / sizes[b]) ** temperature
             assert fractions[a] / fractions[b] == pytest.approx(ratio)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1000), st.floats(0.0, 2.0)), min_size=1, max_size=6),
+)
+def test_limits_cut_what_is_over_and_keep_the_proportions_of_the_rest(rows):
+    """Water that is poured in small portions in proportion to the fractions: as brute force."""
+    total = sum(weight for weight, _ in rows)
+    assume(total > 0)
+    fractions = {str(n): weight / total for n, (weight, _) in enumerate(rows)}
+    most = {str(n): limit for n, (_, limit) in enumerate(rows)}
+    if sum(limit for n, limit in most.items() if fractions[n]) < 1 - 1e-6:
+        with pytest.raises(ValueError, match="max_tokens and max_epochs leave"):
+            limited_fractions(fractions, most)
+        return
+    low, high = 0.0, 1e9  # the level up to which each is filled
+    for _ in range(200):
+        level = (low + high) / 2
+        filled = sum(min(of * level, most[n]) for n, of in fractions.items())
+        low, high = (level, high) if filled < 1 else (low, level)
+    expected = {n: min(of * level, most[n]) for n, of in fractions.items()}
+    assert limited_fractions(fractions, most) == pytest.approx(expected, abs=1e-6)
+
+
+def test_weights_multiply_and_nought_leaves_a_language_out():
+    sizes = {"a": 100, "b": 50, "c": 7}
+    assert sampling_fractions(sizes, 1.0, {"b": 4.0, "c": 0.0}) == {"a": 1 / 3, "b": 2 / 3, "c": 0}
+    with pytest.raises(ValueError, match="leaves no text"):
+        sampling_fractions({"a": 3}, 0.5, {"a": 0.0})

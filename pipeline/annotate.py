@@ -1,0 +1,388 @@
+"""The first pass: what the rules make of each document, then which documents limits remove.
+
+- `annotate_files` reads and cleans, and writes each document with its statistics and hashes;
+- `limit_batch` applies limits to the statistics, and sends the hashes of what is left.
+
+The first takes nearly all the time. What it writes depends on no limit, so that a run with other
+limits begins with the second (`notes_plan`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import chain, groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from electrify.config.clean import CleanConfig
+from electrify.config.fields import without_secrets
+from electrify.storage.folder import Folder
+from electrify.system.outcome import UserError
+from pipeline.dedup.components import is_small
+from pipeline.dedup.earlier import earlier_texts, is_earlier
+from pipeline.dedup.exact import line_hashes, pack_hashes, pack_lines, text_hash, without_case
+from pipeline.dedup.minhash import CHARACTERS_AT_ONCE, band_keys, shingle
+from pipeline.dedup.records import NumShards
+from pipeline.documents import in_chunks
+from pipeline.pass_files import (
+    BLOCKED_HOSTS,
+    CLEANED_SCHEMA,
+    chosen_rows,
+    num_cleaned,
+    parts_of,
+    read_cleaned,
+    reading_progress,
+    tally_name,
+    write_tally,
+)
+from pipeline.report.counts import RULE, Tally, excerpt, mask_excerpt
+from pipeline.rules.hosts import BlockedHosts
+from pipeline.rules.language import PLAIN_FRACTION, main_language
+from pipeline.rules.normalize import remove_lost_characters
+from pipeline.rules.order import STATISTICS_SCHEMA, DocumentRules, Outcome
+from pipeline.rules.pii import mask_pii
+from pipeline.rules.quality import Drop
+from pipeline.sources.input_file import (
+    FILE_BITS,
+    ROW_BITS,
+    FileBatch,
+    InputFile,
+    batch_number,
+    document_id,
+    place_of,
+)
+from pipeline.sources.raw import Fault, Raw
+from pipeline.sources.readers import read_file
+
+Row = dict[str, Any]
+_BLANK: Row = dict.fromkeys(CLEANED_SCHEMA.names)
+_LIMITS = frozenset(("min_characters", "min_language_fraction", "quality"))
+
+
+def notes_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The stage's plan without its limits: what decides the documents with their statistics.
+
+    A limit on the language above `PLAIN_FRACTION` needs a closer look at each text.
+    """
+    by_language = plan["config"]["language"]
+    languages = {
+        language: {name: of for name, of in rules.items() if name not in _LIMITS}
+        for language, rules in by_language.items()
+    }
+    return {
+        "config": {name: of for name, of in plan["config"].items() if name not in _LIMITS}
+        | {"language": {language: rules for language, rules in languages.items() if rules}},
+        "inputs": plan["inputs"],
+        "closely": [
+            language
+            for language, rules in sorted(({"": plan["config"]} | by_language).items())
+            if (rules.get("min_language_fraction") or 0.0) > PLAIN_FRACTION
+        ],
+    }
+
+
+class RulesOf(dict[tuple[int, str], DocumentRules]):
+    """The rules of a source, by its index, for one of its languages; made when asked for."""
+
+    def __init__(self, config: CleanConfig) -> None:
+        self._config = config
+
+    def __missing__(self, key: tuple[int, str]) -> DocumentRules:
+        source = self._config.sources[key[0]].model_copy(update={"language": key[1]})
+        self[key] = DocumentRules(source, self._config)
+        return self[key]
+
+
+def clean_files(
+    files: FileBatch, config: CleanConfig, work: Folder, shards: NumShards
+) -> Iterator[dict[int, bytes]]:
+    """Rows of a batch of files into the work folder, in batches of documents, and those that limits
+    remove.
+
+    Of each batch come packed hashes of texts by shard, then of lines. Raises `ValueError` with file
+    and row for a file or, if the config is strict, a row that cannot be read.
+    """
+    if not work.exists(tally_name("read", files.index)):
+        annotate_files(files, config, work)
+    tally = Tally()
+    rules_of = RulesOf(config)
+    for index in range(num_cleaned(work, files.index)):
+        batch = batch_number(files.index, index)
+        yield from limit_batch(batch, rules_of, config, work, shards, tally)
+    write_tally(work, "limited", files.index, tally)
+
+
+def annotate_files(files: FileBatch, config: CleanConfig, work: Folder) -> None:
+    """Rows of a batch of files into the work folder, with statistics and hashes of their texts."""
+    tally = Tally()
+    add = reading_progress(work, files.index, sum(file.num_bytes for file in files.files))
+    hosts = _blocked_hosts(work) if config.blocked_hosts else None
+    rows = chain.from_iterable(
+        _earlier_rows(file)
+        if file.is_earlier
+        else _FileCleaner(replace(file, on_read=add), config, tally, hosts).rows()
+        for file in files.files
+    )
+    num_characters = 0
+
+    def index_of(row: Row) -> int:
+        nonlocal num_characters
+        index = num_characters // files.batch_characters
+        num_characters += len(row["text"])
+        return index
+
+    for index, (_, batch_rows) in enumerate(groupby(rows, index_of)):
+        with parts_of(work, "cleaned", batch_number(files.index, index)) as parts:
+            for numbered in in_texts(enumerate(batch_rows)):
+                _add_hashes([row for _, row in numbered if row["reason"] is None], config)
+                for _, row in numbered:
+                    parts.write(row)
+    write_tally(work, "read", files.index, tally)
+
+
+def _add_hashes(rows: Sequence[Row], config: CleanConfig) -> None:
+    for row in rows:
+        folded = without_case(row["text"])
+        row["text_hash"] = text_hash(folded)
+        if config.line_dedup.enabled and not is_earlier(row["rank"]):
+            hashes = line_hashes(row["text"], folded, config.line_dedup.min_characters)
+            row["line_hashes"] = [*{line for _, line in hashes}]
+    if rows and config.near_dedup.enabled:
+        keys, numbers, is_one = bands_of([*enumerate(row["text"] for row in rows)], config)
+        for number, of_text, first_only in zip(numbers, keys, is_one, strict=True):
+            rows[number]["band_keys"] = of_text[:1] if first_only else of_text
+
+
+_JUDGED = (
+    "rank",
+    "reason",
+    "language",
+    "text_hash",
+    "line_hashes",
+    *STATISTICS_SCHEMA.names,
+)
+
+
+def limit_batch(
+    batch: int,
+    rules_of: RulesOf,
+    config: CleanConfig,
+    work: Folder,
+    shards: NumShards,
+    tally: Tally,
+) -> tuple[dict[int, bytes], dict[int, bytes]]:
+    """What limits remove of a batch into the work folder; packed hashes of texts and lines of the
+    others by shard."""
+    drops: dict[int, Drop] = {}
+    hashes: list[pa.Array] = []
+    lines: list[pa.Array] = []
+    ranks: list[NDArray[np.uint64]] = []
+    num_rows = 0
+    for rows in read_cleaned(work, batch, _JUDGED):
+        of_rows = broken_limits_of(rows, rules_of)
+        drops |= {num_rows + place: drop for place, drop in of_rows.items()}
+        is_left = rows.column("reason").is_null().to_numpy(zero_copy_only=False)
+        is_left[[*of_rows]] = False
+        left = rows.filter(pa.array(is_left))
+        ranks.append(left.column("rank").to_numpy())
+        hashes.append(left.column("text_hash"))
+        lines.append(left.column("line_hashes"))
+        num_rows += len(rows)
+    _write_limited(batch, drops, rules_of, config, work, tally)
+    of_texts = b"".join(chain.from_iterable(of.to_pylist() for of in hashes))
+    all_ranks = np.concatenate(ranks)
+    texts = pack_hashes(of_texts, all_ranks, shards.texts) if config.exact_dedup else {}
+    numbers = _numbers(of_texts, all_ranks, config.exact_dedup)
+    of_lines = pa.chunked_array(lines).combine_chunks()
+    counts = pc.fill_null(pc.list_value_length(of_lines), 0).to_numpy()
+    documents = np.repeat(numbers, counts)
+    most = config.line_dedup.max_documents
+    packed_lines = pack_lines(of_lines.flatten().to_numpy(), documents, most, shards.lines)
+    return texts, packed_lines
+
+
+def broken_limits_of(rows: pa.RecordBatch, rules_of: RulesOf) -> dict[int, Drop]:
+    """By ascending place: the first limit that a row breaks, of its source and language."""
+    drops: dict[int, Drop] = {}
+    for key, places in groups_of(rows):
+        of_group = rules_of[key].drops(rows.take(pa.array(places)))
+        drops |= {int(places[place]): drop for place, drop in of_group.items()}
+    return dict(sorted(drops.items()))
+
+
+def groups_of(rows: pa.RecordBatch) -> Iterator[tuple[tuple[int, str], NDArray[np.int64]]]:
+    """(index of the source, language) and the places of its rows; none of an earlier corpus."""
+    sources = rows.column("rank").to_numpy() >> np.uint64(FILE_BITS + ROW_BITS)
+    languages = rows.column("language").dictionary_encode()
+    codes = languages.indices.to_numpy()
+    for source, code in sorted({*zip(sources.tolist(), codes.tolist(), strict=True)}):
+        if not is_earlier(source << FILE_BITS + ROW_BITS):
+            places = np.flatnonzero((sources == source) & (codes == code))
+            yield (source, languages.dictionary[code].as_py()), places
+
+
+def _write_limited(
+    batch: int,
+    drops: Mapping[int, Drop],
+    rules_of: RulesOf,
+    config: CleanConfig,
+    work: Folder,
+    tally: Tally,
+) -> None:
+    columns = ("rank", "text", "raw", "language", "source", "altered")
+    with parts_of(work, "limited", batch) as limited:
+        if not drops:
+            return
+        for number, row in chosen_rows(read_cleaned(work, batch, columns), drops):
+            drop, where = drops[number], (row["language"], row["source"])
+            rules = rules_of[place_of(row["rank"])[0], row["language"]]
+            text = row["text"] if row["raw"] is None else row["raw"]
+            shown, is_hidden = rules.masked(text, row["text"], "_masked=" in (row["altered"] or ""))
+            label = document_id(row["rank"])
+            tally.add_removed("removed", drop.reason, label, shown, *where, len(text))
+            if config.keep_removed == "masked" and is_hidden:
+                text = shown
+            limited.write(row | {"text": text, "reason": drop.reason, "detail": drop.detail})
+
+
+def _numbers(hashes: bytes, ranks: NDArray[np.uint64], exact_dedup: bool) -> NDArray[np.uint32]:
+    """32 bits that tell documents apart, but not those of which only one is kept."""
+    if exact_dedup:
+        return np.frombuffer(hashes, ">u4")[::4].astype(np.uint32)
+    mixed = ranks + (ranks >> np.uint64(ROW_BITS)) * np.uint64(0x9E3779B1)
+    return mixed.astype(np.uint32)
+
+
+def _earlier_rows(file: InputFile) -> Iterator[Row]:
+    for rank, text in earlier_texts(file):
+        yield _BLANK | {"rank": rank, "text": text, "language": "", "source": ""}
+
+
+class _FileCleaner:
+    """The rows of one file, cleaned, with their statistics or the reason why they are removed."""
+
+    def __init__(
+        self, file: InputFile, config: CleanConfig, tally: Tally, hosts: BlockedHosts | None = None
+    ) -> None:
+        self.file, self.config, self.tally, self.hosts = file, config, tally, hosts
+        self.source = source = config.sources[file.source_index]
+        self.language = source.language  # of the row at hand
+        self.rules_of = RulesOf(config)
+
+    def rows(self) -> Iterator[Row]:
+        counts = {"documents": 0, "malformed": 0}
+        for item in read_file(self.file, self.source, self.config.max_line_bytes):
+            if isinstance(item, Fault):
+                self.language = self.source.language
+                counts["malformed"] += 1
+                yield self._malformed(item)
+            else:
+                self.language = self._language_of(item.text)
+                counts["documents"] += 1
+                yield self._cleaned(item)
+        self.tally.files.append({"path": self.file.shown_path} | counts)
+
+    def _language_of(self, text: str) -> str:
+        """The one of the source's other languages that the text is in, else the source's."""
+        others = self.source.other_languages
+        found = main_language(text) if others else None
+        return found if found and found in others else self.source.language
+
+    def _row(self, item: Raw | Fault, source: str) -> Row:
+        return {
+            **_BLANK,
+            "rank": self.file.first_rank + item.row,
+            "text": item.text,
+            "language": self.language,
+            "source": source,
+            "source_id": _storable(item.source_id),
+        }
+
+    def _malformed(self, fault: Fault) -> Row:
+        where = self.file.where(fault.row, fault.offset)
+        detail = mask_pii(without_secrets(_storable(fault.detail) or ""), self.language)[0]
+        if fault.reason == "unreadable_file":
+            if self.config.damaged_files == "stop":
+                raise UserError(
+                    f"{where}: {detail}. Repair the file, take it out of the sources, or set "
+                    'clean.damaged_files = "keep" to take what can be read of it'
+                )
+        elif self.config.strict:
+            raise UserError(
+                f"{where}: {fault.reason}: {detail} (clean.strict = false counts it and continues)"
+            )
+        name = self.source.name or self.file.stem
+        self.tally.add_removed("malformed", fault.reason, where, fault.text, self.language, name)
+        self.tally.add_example(f"{where}: {fault.reason}: {detail}")
+        return self._row(fault, name) | {"reason": fault.reason, "detail": f"{where}: {detail}"}
+
+    def _cleaned(self, raw: Raw) -> Row:
+        tally, rules = self.tally, self.rules_of[self.file.source_index, self.language]
+        row = self._row(raw, _storable(raw.source) or self.source.name or self.file.stem)
+        row["url"] = _storable(raw.url)
+        row["licence"] = _storable(raw.licence or self.source.licence)
+        label, where = document_id(row["rank"]), (row["language"], row["source"])
+        tally.count_document("in", len(raw.text), *where)
+        if host := self.hosts and self.hosts.find(raw.url):
+            outcome = Outcome(raw.text, {}, Drop("blocked_host", host), {})
+        else:
+            outcome = rules.clean(raw.text)
+        for rule, count in outcome.altered.items():
+            note(row, rule, count)
+        for rule, (before, after) in outcome.first_changes.items():
+            if not tally.wants(RULE + rule, label, *where):
+                continue
+            if rule.endswith("_masked"):
+                shown = mask_excerpt(before, after, f"<{rule.removesuffix('_masked')}>")
+            else:
+                texts = (
+                    rules.masked(of, outcome.text, outcome.has_masks) for of in (before, after)
+                )
+                shown = excerpt(*(masked for masked, _ in texts))
+            tally.add_sample(RULE + rule, label, shown, *where)
+        text = _storable(raw.text) or ""
+        if outcome.drop is None:
+            own = {"text": outcome.text, "raw": None if text == outcome.text else text}
+            return row | own | rules.statistics(outcome.text)
+        shown, is_hidden = rules.masked(text, outcome.text, outcome.has_masks)
+        tally.add_removed("removed", outcome.drop.reason, label, shown, *where, len(text))
+        if self.config.keep_removed == "masked" and is_hidden:
+            text = shown
+        return row | {"text": text, "reason": outcome.drop.reason, "detail": outcome.drop.detail}
+
+
+def note(row: Row, rule: str, count: int) -> None:
+    """Note what changed a row; it is counted when the row is kept."""
+    row["altered"] = " ".join(filter(None, (row["altered"], f"{rule}={count}")))
+
+
+def _storable(text: str | None) -> str | None:
+    """The text in UTF-8, which cannot hold lone surrogates; None of an empty one."""
+    return (text if not text or text.isascii() else remove_lost_characters(text)) or None
+
+
+@lru_cache(maxsize=1)
+def _blocked_hosts(work: Folder) -> BlockedHosts:
+    """Loaded once by each process."""
+    with work.fetch(BLOCKED_HOSTS) as path:
+        return BlockedHosts.load(path)
+
+
+def bands_of(rows: Sequence[tuple[int, str]], config: CleanConfig) -> tuple[Any, Any, Any]:
+    """Of the texts that have a shingle: keys by band, numbers, whether one band will do."""
+    numbers, texts = zip(*rows, strict=True)
+    near = config.near_dedup
+    shingles = shingle(texts)
+    keys = band_keys(shingles, near.num_bands, near.rows_per_band)
+    num_shingles = np.diff(shingles.offsets)
+    has = num_shingles > 0
+    return keys[has], np.array(numbers)[has], is_small(num_shingles, near.similarity)[has]
+
+
+def in_texts(rows: Iterable[tuple[int, Row]]) -> Iterator[list[tuple[int, Row]]]:
+    """Rows with their numbers, of about `CHARACTERS_AT_ONCE` together."""
+    return in_chunks(rows, lambda numbered: len(numbered[1]["text"]), CHARACTERS_AT_ONCE)

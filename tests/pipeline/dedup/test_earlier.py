@@ -1,0 +1,113 @@
+"""What is new beside a finished corpus, against a search of all pairs."""
+
+import json
+import random
+import shutil
+
+import pytest
+
+from pipeline.clean import clean
+from pipeline.dedup.minhash import shingle
+from pipeline.sources import files as sources
+from tests.pipeline.builders import (
+    clean_afresh,
+    config_of,
+    contents,
+    documents,
+    removed,
+    write_texts,
+)
+
+SIMILARITY = 0.7
+
+
+def _text(seed, num_changed=0):
+    """Sixty words; each changed one takes five of the 56 shingles."""
+    rng = random.Random(seed)
+    words = ["".join(chr(rng.randrange(0xAC00, 0xD7A3)) for _ in range(3)) for _ in range(60)]
+    for place in range(num_changed):
+        words[5 + 10 * place] = f"바꾼{seed}"
+    return " ".join(words)
+
+
+OLD = [_text(i) for i in range(40)] + [_text(3, 1), _text(100)]
+NEW = [
+    *[_text(i).replace(" ", "\n", 3) for i in range(8)],  # equal but for white space
+    *[_text(i, num) for i in range(8, 20) for num in (1, 2, 4)],
+    *[_text(i) for i in range(200, 210)],
+    _text(200),  # a duplicate in the new corpus
+    _text(201, 1) + " 더 길다",
+]
+
+
+@pytest.fixture
+def old(tmp_path):
+    write_texts(tmp_path / "old" / "a.jsonl", OLD[:30])
+    write_texts(tmp_path / "old" / "b.jsonl", OLD[30:])
+    config = config_of(tmp_path / "old", [tmp_path / "old" / "*.jsonl"])
+    return clean_afresh(config)
+
+
+def _jaccard(one, other):
+    a, b = ({*shingle([text]).hashes.tolist()} for text in (one, other))
+    return len(a & b) / len(a | b)
+
+
+def _new_run(tmp_path, old, **options):
+    write_texts(tmp_path / "new" / "a.jsonl", NEW)
+    config = config_of(
+        tmp_path / "new", [tmp_path / "new" / "a.jsonl"], dedup_against=[str(old)], **options
+    )
+    return config, clean_afresh(config)
+
+
+def test_what_stays_equals_a_search_of_all_pairs(tmp_path, old, monkeypatch):
+    monkeypatch.setattr(sources, "FILE_BATCH_BYTES", 1)
+    config, folder = _new_run(tmp_path, old)
+    before = [row["text"] for row in documents(old)]
+    exact = {" ".join(text.split()) for text in before}
+    expected = {}
+    for row, text in enumerate(NEW, start=1):
+        if " ".join(text.split()) in exact:
+            expected[row] = "earlier_duplicate"
+        elif max(_jaccard(text, other) for other in before) >= SIMILARITY:
+            expected[row] = "earlier_near_duplicate"
+    expected[NEW.index(_text(200)) + 11] = "duplicate"
+    expected[NEW.index(_text(201)) + 1] = "near_duplicate"
+    gone = {int(row["id"].split("-")[2]): row for row in removed(folder)}
+    assert {row: of["reason"] for row, of in gone.items()} == expected
+    assert {*expected.values()} == {
+        "earlier_duplicate",
+        "earlier_near_duplicate",
+        "duplicate",
+        "near_duplicate",
+    }
+    assert gone[1]["detail"] == f"of {old}/documents-00000.parquet:1"
+    kept = [row["text"] for row in documents(folder)]
+    assert kept == [text for row, text in enumerate(NEW, start=1) if row not in expected]
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert report["totals"]["documents_in"] == len(NEW)  # the old ones are not counted
+    assert sum(row["documents"] for row in report["removed"]) == len(expected)
+    assert [row["documents"] for row in report["clusters"]] == [2, 2]
+    alone = contents(folder)
+    assert contents(clean_afresh(config, ["--direct_num_workers=2"])) == alone
+
+
+def test_without_near_duplicates_it_is_what_cleaning_both_would_keep(tmp_path, old):
+    options = {"near_dedup": {"enabled": False}}
+    _, folder = _new_run(tmp_path, old, **options)
+    paths = [tmp_path / "old" / "*.jsonl", tmp_path / "new" / "a.jsonl"]
+    both = clean_afresh(config_of(tmp_path / "both", paths, **options))
+    new = [row["text"] for row in documents(both) if row["id"].startswith("01-")]
+    assert [row["text"] for row in documents(folder)] == new
+
+
+def test_a_folder_that_is_no_other_finished_corpus_is_refused(tmp_path, old):
+    config, folder = _new_run(tmp_path, old)
+    with pytest.raises(ValueError, match="which this run makes"):
+        _new_run(tmp_path, folder)
+    with pytest.raises(ValueError, match="nothing would be compared"):
+        _new_run(tmp_path, old, exact_dedup=False, near_dedup={"enabled": False})
+    shutil.rmtree(old)
+    with pytest.raises(ValueError, match="run first: electrify clean"):
+        clean(config, [], overwrite=False)

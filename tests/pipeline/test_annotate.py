@@ -1,0 +1,156 @@
+"""Other limits make the same bytes as from the raw files, which nobody reads again."""
+
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline import annotate
+from pipeline import clean as clean_module
+from pipeline.calibrate import propose
+from pipeline.clean import calibrate, clean
+from pipeline.rules.quality import RULES
+from pipeline.sources import files as sources
+from tests.pipeline.builders import (
+    clean_afresh,
+    config_of,
+    contents,
+    documents,
+    removed,
+    sentence,
+    write_texts,
+)
+
+IN_PROCESS = ["--direct_running_mode=in_memory"]
+_NOTICE = "이 글의 저작권은 누리집에 있으며 옮겨 싣지 못한다."
+_ENGLISH = "This sentence is of another language than its source, and so it says nothing here."
+
+
+def _prose(seed):
+    """Ninety different words in eighteen sentences."""
+    rng = random.Random(seed)
+    words = [
+        "".join(chr(rng.randrange(0xAC00, 0xD7A3)) for _ in range(2)) + "는" for _ in range(90)
+    ]
+    return " ".join(" ".join(words[i : i + 5]) + "다." for i in range(0, 90, 5))
+
+
+def _texts(name):
+    """Copies, near copies, repeated lines, markup, personal data, lists and foreign lines."""
+    body = [_prose(i) for i in range(20)] + [_prose(f"{name} {i}") for i in range(20)]
+    texts = (
+        [f"{_NOTICE}\n{text}" for text in body] + body[:3] + [f"<b>{body[4]}</b> 끝 a@naver.com"]
+    )
+    texts += [f"{_prose(f'list {i}')}\n" + f"- {sentence(i)}\n" * 40 for i in range(4)]
+    texts += [f"{_ENGLISH}\n{_ENGLISH} {i}\n{_prose(i)[:200]}" for i in range(4)]
+    return [*texts, "짧다", "", "12345 67890 12345", "kim&#64;daum.net <b>010-1234-5678</b>"]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "FILE_BATCH_BYTES", 1)
+    for name in "ab":
+        write_texts(tmp_path / "raw" / f"{name}.jsonl", _texts(name))
+
+    def config(**options):
+        options = {"line_dedup": {"max_documents": 5}} | options
+        paths = [tmp_path / "raw" / "*.jsonl"]
+        return config_of(tmp_path, paths, {"profile": "web"}, **options)
+
+    return config
+
+
+CHANGES = [
+    {"min_characters": 60},
+    {"min_characters": 0, "quality": {"min_words": 0, "max_bullet_lines": 1.0}},
+    {"min_language_fraction": 0.1},
+    {"min_language_fraction": 0.75, "quality": {"max_duplicate_lines": 0.9}},
+    {"language": {"ko": {"quality": {"min_words": 95}}}},
+]
+
+
+def test_changed_limits_make_the_bytes_of_runs_from_the_raw_files(run, monkeypatch):
+    folder = Path(run().output_dir) / "clean"
+    first = contents(clean_afresh(run(), IN_PROCESS))
+    with monkeypatch.context() as patched:
+        patched.setattr(annotate, "annotate_files", None)  # nothing is read again
+        made = []
+        for change in (*CHANGES, {}):
+            clean(run(**change), IN_PROCESS, overwrite=True)
+            made.append(contents(folder))
+    assert made.pop() == first
+    for change, of_change in zip(CHANGES, made, strict=True):
+        assert of_change == contents(clean_afresh(run(**change), IN_PROCESS)) != first
+
+
+def test_what_changes_a_text_has_the_raw_files_read_again(run, monkeypatch):
+    clean_afresh(run(), IN_PROCESS)
+    calls, annotate_files = [], annotate.annotate_files
+    monkeypatch.setattr(
+        annotate, "annotate_files", lambda *given: calls.append(1) or annotate_files(*given)
+    )
+    for change in ({"mask_pii": False}, {"min_language_fraction": 0.9}):
+        calls.clear()
+        clean(run(**change), IN_PROCESS, overwrite=True)
+        assert len(calls) == 2
+        made = contents(Path(run().output_dir) / "clean")
+        assert made == contents(clean_afresh(run(**change), IN_PROCESS))
+
+
+def test_a_look_that_was_stopped_is_no_part_of_the_next(run, monkeypatch):
+    change, folder = CHANGES[0], Path(run().output_dir) / "clean"
+    afresh = contents(clean_afresh(run(**change), IN_PROCESS))
+    clean_afresh(run(), IN_PROCESS)
+
+    def stop(*_):
+        raise OSError("stopped here")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(clean_module, "write_output", stop)
+        with pytest.raises(Exception, match="stopped here"):
+            clean(run(min_characters=30), IN_PROCESS, overwrite=True)
+    clean(run(**change), IN_PROCESS, overwrite=True)
+    assert contents(folder) == afresh
+    assert not [*folder.with_name(".work").glob("*/limited-*")]
+    shutil.rmtree(folder)
+    clean(run(keep_statistics=False), IN_PROCESS, overwrite=False)
+    assert not folder.with_name(".work").exists()
+
+
+def test_calibration_counts_what_each_limit_drops_and_cleaning_starts_from_it(run, monkeypatch):
+    lines = [*calibrate(run(), IN_PROCESS)]
+    monkeypatch.setattr(annotate, "annotate_files", None)
+    clean(run(), IN_PROCESS, overwrite=False)
+    folder = Path(run().output_dir) / "clean"
+    gone = removed(folder)
+    assert "profile web: " in lines[0]
+    in_all = len(documents(folder)) + len(gone)
+    assert f"{in_all} documents" in lines[0]
+    rows = {line.split()[0]: line.split() for line in lines if line.startswith(("min_", "max_"))}
+    # the first rule: no other takes a document before it
+    short = [row for row in gone if row["reason"] in ("empty", "too_short")]
+    assert rows["min_characters"][1:3] == ["10", f"{100 * len(short) / in_all:.2f}"]
+    shown = [line for line in lines if line.startswith("    dropped")]
+    assert any("짧다" in line for line in shown)
+    assert not any("010-1234" in line or "daum.net" in line for line in lines)
+
+
+def test_a_proposal_leaves_a_tenth_beyond_it():
+    values = np.random.default_rng(0).random(1000)
+    for rule in RULES:
+        proposed = propose(rule, values)
+        assert proposed is None or rule.breaks(values, proposed).sum() == 100
+    assert {rule.limit for rule in RULES if propose(rule, values) is not None} == {
+        "min_words",
+        "min_mean_word_length",
+        "max_mean_word_length",
+        "min_alphabetic_words",
+        "min_sentence_ends",
+        "max_newlines_per_word",
+        "max_duplicate_lines",
+        "max_duplicate_paragraphs",
+        *(f"max_top_{n}gram" for n in (2, 3, 4)),
+        *(f"max_duplicate_{n}gram" for n in range(5, 11)),
+    }
