@@ -21,6 +21,7 @@ from electrify.system.outcome import UserError
 
 Labels = Sequence[int] | NDArray[np.integer[Any]]
 Probabilities = NDArray[np.floating[Any]] | Sequence[Sequence[float]]
+LabelSets = NDArray[np.bool_]
 Values = Sequence[float] | NDArray[np.floating[Any]]
 MetricFunction = Callable[[Any, Any], float]  # gold and predicted values of one length
 
@@ -130,6 +131,32 @@ def _areas(gold: Labels, probabilities: Probabilities) -> NDArray[np.float64]:
             precision, recall, _ = precision_recall_curve(labels == label, scores[:, label])
             areas[label] = auc(recall, precision)
     return areas
+
+
+def label_set_macro_f1(gold: LabelSets, predicted: LabelSets) -> float:
+    """Mean F1 over the labels that occur on either side; nan where none does. Label sets are
+    (rows, labels), true where a label is given."""
+    return _of_label_sets(gold, predicted, "macro")
+
+
+def label_set_micro_f1(gold: LabelSets, predicted: LabelSets) -> float:
+    """F1 of all labels of all rows together; 0 where neither side has one."""
+    return _of_label_sets(gold, predicted, "micro")
+
+
+def exact_match(gold: LabelSets, predicted: LabelSets) -> float:
+    """Fraction of rows whose label sets are equal."""
+    return float((gold == predicted).all(axis=1).mean()) if len(gold) else math.nan
+
+
+def _of_label_sets(gold: LabelSets, predicted: LabelSets, average: str) -> float:
+    from sklearn.metrics import f1_score
+
+    occur = np.flatnonzero((gold | predicted).any(axis=0))
+    if not len(gold) or (average == "macro" and not len(occur)):
+        return math.nan
+    sides = gold[:, occur], predicted[:, occur]
+    return float(f1_score(*sides, average=average, zero_division=0.0)) if len(occur) else 0.0
 
 
 def pearson(gold: Values, predicted: Values) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics.classification import Labels, checked
+from benchmarks.metrics.classification import Labels, LabelSets, checked
 from benchmarks.metrics.structured import Arcs, las_classes
 from benchmarks.metrics.tagging import Reading, entities, lenient_entities
 
@@ -57,6 +57,28 @@ def f1(gold: Labels, predicted: Labels, num_classes: int) -> Weighted:
 # by the name of the metric of which they are
 OF_LABELS: Mapping[str, Callable[[Labels, Labels, int], Weighted]] = {
     metric.__name__: metric for metric in (accuracy, macro_f1, mcc, f1)
+}
+
+
+def label_set_macro_f1(gold: LabelSets, predicted: LabelSets) -> Weighted:
+    return macro_f1_of(*_label_set_sums(gold, predicted))
+
+
+def label_set_micro_f1(gold: LabelSets, predicted: LabelSets) -> Weighted:
+    return micro_f1_of(*_label_set_sums(gold, predicted))
+
+
+def exact_match(gold: LabelSets, predicted: LabelSets) -> Weighted:
+    return mean_of((gold == predicted).all(axis=1).astype(np.float64))
+
+
+def _label_set_sums(gold: LabelSets, predicted: LabelSets) -> tuple[Floats, Floats]:
+    occurrences = gold.astype(np.float64) + predicted
+    return (gold & predicted).astype(np.float64), occurrences
+
+
+OF_LABEL_SETS: Mapping[str, Callable[[LabelSets, LabelSets], Weighted]] = {
+    metric.__name__: metric for metric in (label_set_macro_f1, label_set_micro_f1, exact_match)
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.tasks.kinds.classification import Classification, Regression
 from benchmarks.tasks.kinds.dialogue import DialogueStateTracking, slot_values
+from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
 from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.relations import RelationExtraction
 from benchmarks.tasks.kinds.spans import NORMALIZE, Spans
@@ -52,6 +53,8 @@ def units(task: Task) -> str:
     match task:
         case Tagging():
             return "entities"
+        case MultiLabelClassification():
+            return "labels"
         case DependencyParsing():
             return "words"
         case DialogueStateTracking():
@@ -78,6 +81,8 @@ def parts_of(task: Task, line: Line, example: Any = None) -> list[Part]:
         case Classification():
             names = task.label_names
             return [Part(gold, said, gold == said, names.get(gold, gold), names.get(said, said))]
+        case MultiLabelClassification():
+            return _label_set(task, gold, said)
         case Tagging():
             return _entities(task, line, example)
         case DependencyParsing():
@@ -88,6 +93,15 @@ def parts_of(task: Task, line: Line, example: Any = None) -> list[Part]:
             gold, said = ("answer" if side else NO_ANSWER for side in (gold, said))
             return [Part(gold, said, gold == said)]
     return []
+
+
+def _label_set(task: Task, gold: list[str], said: list[str]) -> list[Part]:
+    parts = []
+    for name in task.labels:
+        if name in gold or name in said:
+            sides = (name if name in gold else NOTHING, name if name in said else NOTHING)
+            parts.append(Part(*sides, sides[0] == sides[1], *sides))
+    return parts
 
 
 def _entities(task: Tagging, line: Line, example: Any) -> list[Part]:

@@ -12,11 +12,21 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from benchmarks.metrics.classification import accuracy, macro_f1, mcc, pearson, spearman
+from benchmarks.metrics.classification import (
+    accuracy,
+    exact_match,
+    label_set_macro_f1,
+    label_set_micro_f1,
+    macro_f1,
+    mcc,
+    pearson,
+    spearman,
+)
 from benchmarks.metrics.tagging import OUTSIDE, entity_macro_f1, entity_micro_f1, seqeval_micro_f1
 from benchmarks.tasks.files import read_own
 from benchmarks.tasks.hub_task import files_on_hub, is_on_hub
 from benchmarks.tasks.kinds.classification import Classification, Regression
+from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
 from benchmarks.tasks.kinds.spans import OwnReading, Scorer
 from benchmarks.tasks.kinds.tagging import OwnEntityTagging, OwnWordTagging
 from benchmarks.tasks.rows import (
@@ -37,10 +47,14 @@ from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError, nearest
 from electrify.system.progress import log
 
-Kind = Literal["classification", "regression", "tagging", "entities", "reading"]
+Kind = Literal["classification", "multi-label", "regression", "tagging", "entities", "reading"]
 # the first metric stands for the task unless another is asked for
 _KINDS: Mapping[Kind, tuple[type[Task], tuple[MetricFunction, ...]]] = {
     "classification": (Classification, (accuracy, macro_f1, mcc)),
+    "multi-label": (
+        MultiLabelClassification,
+        (label_set_macro_f1, label_set_micro_f1, exact_match),
+    ),
     "regression": (Regression, (spearman, pearson)),
     "tagging": (OwnWordTagging, (seqeval_micro_f1, entity_micro_f1, entity_macro_f1)),
     "entities": (OwnEntityTagging, (entity_micro_f1, entity_macro_f1)),
@@ -135,7 +149,10 @@ def own_task(options: OwnTask) -> Task:
     rows = [row for _, row in placed]
     columns = list(dict.fromkeys(str(column) for row in rows for column in row))
     label = _label_column(options, columns, rows)
-    kind = options.kind or _kind(label, [(place, nested(row, label)) for place, row in placed])
+    has_words = any(isinstance(row.get(c), list) for row in rows for c in columns if c != label)
+    kind = options.kind or _kind(
+        label, [(place, nested(row, label)) for place, row in placed], has_words
+    )
     texts = _text_columns(options, columns, label, kind, rows)
     # others are left out as they are read
     placed = [
@@ -199,7 +216,7 @@ def describe(
         case "tagging" | "entities":
             types = {label[2:] for label in task.labels if label != OUTSIDE}
             what = f"{len(types)} types of entities: {listed(sorted(types), ', ')}"
-        case "classification":
+        case "classification" | "multi-label":
             what = f"{len(task.labels)} labels: {listed(task.labels, ', ')}"
     text = (
         f"{task.name}: {kind} of column {task.label_field!r} ({what}), text in "
@@ -310,9 +327,10 @@ def _which(options: OwnTask, what: str, columns: Sequence[str]) -> UserError:
 # Gold values.
 
 
-def _kind(label: str, values: Values) -> Kind:
-    """Lists are answers by their name, else tags, or spans where they hold more than names;
-    fractions and many different numbers are amounts; all else are classes.
+def _kind(label: str, values: Values, has_words: bool) -> Kind:
+    """Lists are answers by their name, else tags of a list of words, labels of a text, or spans
+    where they hold more than names; fractions and many different numbers are amounts; all else are
+    classes.
 
     `ValueError` for what is no number where most values are numbers.
     """
@@ -321,7 +339,7 @@ def _kind(label: str, values: Values) -> Kind:
         return "reading"
     if lists := [value for _, value in given if isinstance(value, list)]:
         holds_spans = any(isinstance(entry, dict | list) for value in lists for entry in value)
-        return "entities" if holds_spans else "tagging"
+        return "entities" if holds_spans else "tagging" if has_words else "multi-label"
     odd = _no_numbers(given)
     numbers = Counter(number_of(value) for _, value in given if not math.isnan(number_of(value)))
     if odd and numbers.total() > len(odd):
@@ -364,6 +382,8 @@ def _labels(kind: Kind, label: str, texts: Sequence[str], rows: Placed) -> tuple
             return _types(label, texts[0], rows)
         case "classification":
             return _classes(label, [(place, nested(row, label)) for place, row in rows])
+        case "multi-label":
+            return _label_sets(label, [(place, nested(row, label)) for place, row in rows])
     return ()
 
 
@@ -396,6 +416,14 @@ def _classes(label: str, values: Values) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: (number_of(name) if are_numbers else 0.0, name)))
 
 
+def _label_sets(label: str, values: Values) -> tuple[str, ...]:
+    """The labels of all lists, in the order of `_classes`."""
+    for place, value in values:
+        if not isinstance(value, list):
+            raise UserError(f"{place}: {value!r:.80} in column {label!r} is no list of labels")
+    return _classes(label, [(place, name) for place, names in values for name in names])
+
+
 def _tags(label: str, words: str, rows: Placed) -> tuple[str, ...]:
     """O, then the others in the order of letters, as `iob2` reads them."""
     names: set[str] = set()
@@ -406,8 +434,8 @@ def _tags(label: str, words: str, rows: Placed) -> tuple[str, ...]:
             raise UserError(f"{what} is no list with a tag for each word")
         if not isinstance(nested(row, words), list):
             raise UserError(
-                f"{what} is a list, and {words!r} is no list of words; several labels a text are "
-                "not supported, and tags need the words as a list"
+                f"{what} is a list, and {words!r} is no list of words: tags need the words as a "
+                'list, and several labels a text are kind = "multi-label"'
             )
         try:
             names |= {*iob2(value)}

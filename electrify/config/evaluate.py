@@ -115,7 +115,10 @@ class OwnTask(Section):
     """File to score in place of `dev`."""
     name: Annotated[str, Field(pattern=r"^\w[\w.-]*$")] | None = None
     """Name of the task. Left out: of the file."""
-    kind: Literal["classification", "regression", "tagging", "entities", "reading"] | None = None
+    kind: (
+        Literal["classification", "multi-label", "regression", "tagging", "entities", "reading"]
+        | None
+    ) = None
     """What is learnt."""
     text: _Text | None = None
     """Column of the text or words."""

@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 from torch import nn
 
 from benchmarks.tasks.heads.dialogue import SlotGenerator
-from benchmarks.tasks.heads.linear import Head, LinearHead, RegressionHead, drawn
+from benchmarks.tasks.heads.linear import Head, LinearHead, MultiLabelHead, RegressionHead, drawn
 from benchmarks.tasks.heads.parsing import Parser
 from benchmarks.tasks.heads.spans import JointHead, SpanHead
 from benchmarks.tasks.kinds import padded
 from benchmarks.tasks.kinds.classification import Classification, Regression
 from benchmarks.tasks.kinds.dialogue import DialogueStateTracking
+from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
 from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.relations import OBJECT, SUBJECT, RelationExtraction
 from benchmarks.tasks.kinds.spans import Spans
@@ -34,6 +35,8 @@ def make_head(task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.G
             return LinearHead(encoder, num_labels, generator, task.pooling, pairs)
         case Classification():
             return LinearHead(encoder, num_labels, generator, task.pooling)
+        case MultiLabelClassification():
+            return MultiLabelHead(encoder, num_labels, generator, task.pooling)
         case Regression():
             return RegressionHead(encoder, 1, generator, task.pooling)
         case Tagging():

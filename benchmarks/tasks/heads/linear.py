@@ -119,6 +119,18 @@ class RegressionHead(LinearHead):
         return (len(batch["values"]),)
 
 
+class MultiLabelHead(LinearHead):
+    """An output for each label, learnt from `label_sets` (B, labels) by binary cross-entropy."""
+
+    def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        """Mean over rows and labels."""
+        logits = outputs["logits"].float()
+        return F.binary_cross_entropy_with_logits(logits, batch["label_sets"])
+
+    def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
+        return (len(batch["label_sets"]),)
+
+
 class EncoderWithHead(nn.Module):
     def __init__(self, encoder: nn.Module, head: Head) -> None:
         super().__init__()

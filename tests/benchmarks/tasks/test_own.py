@@ -176,7 +176,7 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
         ([{"text": "a", "answers": [{"text": "a", "answer_start": 0}]}], {},
          "reading has the columns context, question and answers"),
         (labelled("1", "2", "else"), {}, "row 3 and 12 more .*: 'else' .* is no number, 27 others"),
-        ([{"text": "a", "labels": ["x", "y"]}] * 9, {}, "several labels a text are not supported"),
+        ([{"text": "a", "tags": ["O", "B-X"]}] * 9, {"kind": "tagging"}, 'kind = "multi-label"'),
         ([{"tokens": ["a", "b"], "ner_tags": [0, 1]}] * 9, {}, "0 is no tag of an entity"),
         ([{"text": "a", "Label": "0", "label": "1"}] * 9, {}, "which column is the label"),
         (questions([{"text": "castle", "answer_start": 0}]), {},
