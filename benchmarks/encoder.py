@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import torch
 from huggingface_hub import hf_hub_download, try_to_load_from_cache
-from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 from torch import Tensor, nn
 from transformers import (
     AttentionInterface,
@@ -111,20 +110,6 @@ def commit_of(path: str) -> str | None:
         warn(f"{path} is read from the cache: {hub_failure(error)}")
         file = cached
     return Path(file).parent.name
-
-
-def file_beside(path: str, name: str, commit: str | None) -> Path | None:
-    """A further file of a model folder or hub name; None where it has none. Raises `ValueError`
-    where the hub fails: it may have one."""
-    if Path(path).is_dir():
-        file = Path(path, name)
-        return file if file.is_file() else None
-    try:
-        return Path(hf_hub_download(path, name, revision=commit))
-    except (EntryNotFoundError, LocalEntryNotFoundError):
-        return None
-    except Exception as error:  # of the network
-        raise UserError(f"{path}/{name}: {hub_failure(error)}") from error
 
 
 def encoder_path(model: str) -> str:

@@ -21,7 +21,6 @@ from benchmarks.encoder import (
     ModelSource,
     accepted_inputs,
     encode,
-    file_beside,
     load_encoder,
     prepare_encoder,
 )
@@ -34,6 +33,7 @@ from electrify.config.evaluate import Role
 from electrify.stage.folder import write_json
 from electrify.stage.plan import TOKENIZER_FILES
 from electrify.storage.files import read_json
+from electrify.storage.hub import file_beside
 from electrify.system.outcome import UserError
 
 Pooling = Literal["mean", "cls"]

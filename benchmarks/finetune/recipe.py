@@ -13,13 +13,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from benchmarks.encoder import file_beside
 from benchmarks.tasks.kinds.spans import OwnReading
 from benchmarks.tasks.task import HEAD_DROPOUT, Pooling, Task
 from electrify.config.evaluate import EvaluateConfig, FinetuneOptions
 from electrify.config.load import parse_part
 from electrify.stage.plan import FINETUNING
 from electrify.storage.files import read_json, read_toml
+from electrify.storage.hub import file_beside
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 

@@ -1,8 +1,9 @@
 """What the Hugging Face hub did not give or take, in one line for the user."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from electrify.system.outcome import first_line
+from electrify.system.outcome import UserError, first_line
 
 _LOG_IN = "hf auth login"
 _ANSWERS = {
@@ -10,6 +11,23 @@ _ANSWERS = {
     403: f"you may not use it: ask for access on its page, then log in: {_LOG_IN}",
     429: f"the hub has too many requests of you (429): wait some minutes, or log in: {_LOG_IN}",
 }
+
+
+def file_beside(path: str, name: str, commit: str | None) -> Path | None:
+    """A further file of a model folder or hub name; None where it has none. Raises `ValueError`
+    where the hub fails: it may have one."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    if Path(path).is_dir():
+        file = Path(path, name)
+        return file if file.is_file() else None
+    try:
+        return Path(hf_hub_download(path, name, revision=commit))
+    except (EntryNotFoundError, LocalEntryNotFoundError):
+        return None
+    except Exception as error:  # of the network
+        raise UserError(f"{path}/{name}: {hub_failure(error)}") from error
 
 
 def hub_failure(error: BaseException) -> str:

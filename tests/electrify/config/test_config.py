@@ -70,7 +70,7 @@ def test_a_config_of_windows_and_a_home_are_read(tmp_path: Path, monkeypatch):
     [
         (
             "pretrain.num_step=5",
-            r"unknown key pretrain\.num_step = 5; did you mean num_steps or ",
+            r"unknown key pretrain\.num_step = 5; did you mean num_steps, ",
         ),
         (
             "evaluate.tasks_options.klue-sts.batch=4",
