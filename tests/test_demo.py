@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import metadata_load
-from transformers import AutoModel, AutoTokenizer, ElectraForMaskedLM, ElectraForPreTraining
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+)
 
 from electrify.cli import main
 from electrify.stage.folder import read_manifest
@@ -87,9 +92,9 @@ def test_exported_folders_open_in_transformers(demo: Path):
     assert encoded["token_type_ids"].unique().tolist() == [0, 1]
     hidden = AutoModel.from_pretrained(folder)(**encoded).last_hidden_state
     assert hidden.shape == (1, encoded["input_ids"].shape[1], 256)
-    logits = ElectraForPreTraining.from_pretrained(folder)(**encoded).logits
-    assert logits.shape == encoded["input_ids"].shape
-    generator = ElectraForMaskedLM.from_pretrained(demo / "export" / "generator")
+    logits = AutoModelForTokenClassification.from_pretrained(folder)(**encoded).logits
+    assert logits.shape == (*encoded["input_ids"].shape, 1)
+    generator = AutoModelForMaskedLM.from_pretrained(demo / "export" / "generator")
     assert generator(**encoded).logits.shape[-1] == len(tokenizer)
 
 
