@@ -56,6 +56,7 @@ from pipeline.report.counts import Tally, tally_from_json
 from pipeline.report.page import write_report
 from pipeline.rules.extra import read_code
 from pipeline.rules.hosts import write_hosts
+from pipeline.rules.quality_model import read_text
 from pipeline.runner import make_pipeline, run_pipeline, watch
 from pipeline.sources.files import batch_files, expand_sources, fingerprints
 from pipeline.sources.input_file import (
@@ -299,11 +300,14 @@ def _job(config: RunConfig, benchmark_texts: Path | None) -> _Job:
     batches += batch_files(earlier_files(config.clean.dedup_against), first_index=len(batches))
     code = read_code(config.clean.extra_rules)
     marks = fingerprints(files) | {path: digest_of(text) for path, text in code.items()}
+    quality_text = ""
+    if model := config.clean.quality_model:
+        marks[model] = digest_of(quality_text := read_text(model))
     if hosts := config.clean.blocked_hosts:
         with reading(hosts):
             marks[hosts] = fingerprint(hosts)
     stage = clean_stage(config, marks, benchmark_texts)
-    return _Job(stage, batches, config.clean.with_extra_code(code), benchmark_texts)
+    return _Job(stage, batches, config.clean.with_files(code, quality_text), benchmark_texts)
 
 
 @contextmanager

@@ -54,9 +54,12 @@ def check_run(config: RunConfig) -> list[str]:
 def check_corpus(config: RunConfig) -> None:
     """`UserError` for sources or rules that are not there, and for a full disk."""
     from pipeline.rules.extra import read_code
+    from pipeline.rules.quality_model import read_text
     from pipeline.sources.files import check_inputs
 
     read_code(config.clean.extra_rules)
+    if config.clean.quality_model:
+        read_text(config.clean.quality_model)
     earlier_corpora(config)
     num_bytes, folder = check_inputs(config.clean), Path(config.output_dir)
     if config.clean.decontaminate_against:

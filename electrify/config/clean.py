@@ -195,6 +195,8 @@ class CleanConfig(CleanRules):
     extra_rules: tuple[Annotated[str, Field(pattern=r"^.+\.py:[A-Za-z_]\w*$")], ...] = ()
     """Your own rules, `file.py:function`: from a text and its language to the text, or None to
     remove the document."""
+    quality_model: LocalPath | None = None
+    """File of `electrify train-quality`; `quality.min_quality` is the limit of its score."""
     blocked_hosts: LocalPath | None = None
     """File of hosts, one a line, whose documents are removed by their `url`."""
     exact_dedup: bool = True
@@ -223,6 +225,18 @@ class CleanConfig(CleanRules):
     """`stop` at a damaged file, or `keep` its readable rows."""
 
     @model_validator(mode="after")
+    def _has_a_quality_model(self) -> Self:
+        rules = {"": self.quality} | {name: of.quality for name, of in self.language.items()}
+        asking = [
+            name for name, of in rules.items() if getattr(of, "min_quality", None) is not None
+        ]
+        if asking and not self.quality_model:
+            raise UserError(
+                "min_quality needs clean.quality_model, a file of `electrify train-quality`"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _compares_somehow(self) -> Self:
         if self.dedup_against and not (self.exact_dedup or self.near_dedup.enabled):
             raise UserError(
@@ -237,15 +251,21 @@ class CleanConfig(CleanRules):
         return tuple(sorted({of for s in self.sources for of in (s.language, *s.other_languages)}))
 
     _extra_code: dict[str, str] = PrivateAttr(default_factory=dict)
+    _quality_text: str = PrivateAttr("")
 
     @property
     def extra_code(self) -> dict[str, str]:
         """The code of `extra_rules` by path, which goes to the workers with the config."""
         return self._extra_code
 
-    def with_extra_code(self, code: dict[str, str]) -> Self:
+    @property
+    def quality_text(self) -> str:
+        """What stands in the file `quality_model`, which goes with it; nothing without one."""
+        return self._quality_text
+
+    def with_files(self, code: dict[str, str], quality_text: str) -> Self:
         copy = self.model_copy()
-        copy._extra_code = code
+        copy._extra_code, copy._quality_text = code, quality_text
         return copy
 
     def rules_for(self, language: str) -> CleanRules:

@@ -34,6 +34,7 @@ from pipeline.rules.quality import (
     too_short,
     undecodable,
 )
+from pipeline.rules.quality_model import parse
 
 
 class Outcome(NamedTuple):
@@ -78,6 +79,8 @@ class DocumentRules:
         ]
         self._line_rules = tuple((name, rule) for wanted, name, rule in line_rules if wanted)
         self._extra_rules = made_rules(config.extra_rules, tuple(config.extra_code.items()))
+        quality_text = config.quality_text
+        self._quality_model = parse(quality_text) if quality_text else None
         limits = limits_for(source.language, source.profile, rules.quality)
         self._bounds = bounds_of(limits)
 
@@ -138,7 +141,7 @@ class DocumentRules:
             "has_letters": has_letters(text),
             "language_fraction": share and share.fraction,
             "language_detail": share and share.detail,
-            **statistics_of(text, language),
+            **statistics_of(text, language, self._quality_model),
         }
 
     def limits(self) -> dict[str, float]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from electrify.config.clean import Profile, QualityLimits
 from pipeline.rules.characters import LOST, TABLE, codes, kinds
 from pipeline.rules.data import read_table
+from pipeline.rules.quality_model import QualityModel
 from pipeline.rules.scripts import has_spaces, num_letters, own_letters, scripts_of
 
 REPLACEMENT_FRACTION = 0.01  # of characters lost to a wrong decoding, beyond which a text is noise
@@ -222,12 +223,15 @@ class Statistics:
     None stands for a statistic that says nothing about the text.
     """
 
-    def __init__(self, text: str, language: str) -> None:
-        self.text, self.language = text, language
+    def __init__(self, text: str, language: str, model: QualityModel | None = None) -> None:
+        self.text, self.language, self.model = text, language, model
         self.has_spaces = has_spaces(language)
         self.pieces = text.split()  # between spaces, also in a language without them
         # in a language without spaces two characters are taken for a word
         self.num_words = len(self.pieces) if self.has_spaces else self.num_characters / 2
+
+    def quality(self) -> float | None:
+        return self.model.score(self.text) if self.model else None
 
     @cached_property
     def num_characters(self) -> int:
@@ -436,10 +440,12 @@ _ASKED = {
 STATISTICS = ("lines", *_ASKED)
 
 
-def statistics_of(text: str, language: str) -> dict[str, float | None]:
+def statistics_of(
+    text: str, language: str, model: QualityModel | None = None
+) -> dict[str, float | None]:
     """All `STATISTICS` of a text; None for one that says nothing about it or of which no rule
     asks."""
-    statistics = Statistics(text, language)
+    statistics = Statistics(text, language, model)
     num_words, num_lines = statistics.num_words, len(statistics.lines)
     values: dict[str, float | None] = {"lines": num_lines}
     for name, (function, words, lines) in _ASKED.items():

@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Path:
 def config_of(*names: str) -> CleanConfig:
     source = Source(kind="jsonl", language="ko", path="a")
     config = CleanConfig(sources=(source,), extra_rules=names)
-    return config.with_extra_code(read_code(names))
+    return config.with_files(read_code(names), "")
 
 
 def rules_of(*names: str) -> DocumentRules:
