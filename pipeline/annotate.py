@@ -30,7 +30,6 @@ from pipeline.dedup.records import NumShards
 from pipeline.documents import in_chunks
 from pipeline.pass_files import (
     BLOCKED_HOSTS,
-    CLEANED_SCHEMA,
     chosen_rows,
     num_cleaned,
     parts_of,
@@ -59,7 +58,7 @@ from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
 
 Row = dict[str, Any]
-_BLANK: Row = dict.fromkeys(CLEANED_SCHEMA.names)
+_BLANK: Row = dict.fromkeys(("reason", "altered"))  # a column that a row lacks is null
 _LIMITS = frozenset(("min_characters", "min_language_fraction", "quality"))
 
 
@@ -346,8 +345,8 @@ class _FileCleaner:
             tally.add_sample(RULE + rule, label, shown, *where)
         text = _storable(raw.text) or ""
         if outcome.drop is None:
-            own = {"text": outcome.text, "raw": None if text == outcome.text else text}
-            return row | own | rules.statistics(outcome.text)
+            row |= rules.statistics(outcome.text)
+            return row | {"text": outcome.text, "raw": None if text == outcome.text else text}
         shown, is_hidden = rules.masked(text, outcome.text, outcome.has_masks)
         tally.add_removed("removed", outcome.drop.reason, label, shown, *where, len(text))
         if self.config.keep_removed == "masked" and is_hidden:

@@ -299,8 +299,10 @@ def _without_data(removed: pa.RecordBatch, config: CleanConfig) -> pa.RecordBatc
 def _count_kept(kept: pa.RecordBatch, tally: Tally) -> None:
     lengths = pc.utf8_length(kept.column("text")).to_pylist()
     columns = [kept.column(name).to_pylist() for name in ("id", "language", "source")]
+    alike = Counter(zip(lengths, *columns[1:], strict=True))
+    for (length, language, source), num in alike.items():
+        tally.count_document("kept", length, language, source, num)
     for place, (label, *where) in enumerate(zip(*columns, strict=True)):
-        tally.count_document("kept", lengths[place], *where)
         if tally.wants("kept", label, *where):
             tally.add_sample("kept", label, kept.column("text")[place].as_py(), *where)
     for value in pc.value_counts(kept.column("licence")).to_pylist():

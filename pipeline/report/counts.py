@@ -80,9 +80,12 @@ class Table:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add a row; a sum that it lacks is 0."""
-        counts = self.counts.setdefault(tuple([row[name] for name in self.keys]), Counter())
+        key = tuple([row[name] for name in self.keys])
+        if (counts := self.counts.get(key)) is None:
+            counts = self.counts[key] = Counter(dict.fromkeys(self.sums, 0))
         for name in self.sums:
-            counts[name] += row.get(name, 0)
+            if name in row:
+                counts[name] += row[name]
 
     def rows(self) -> Rows:
         """One row for each key, sorted."""
@@ -192,10 +195,12 @@ class Tally:
             row["source"] = source_group(str(row["source"]))
         self.tables[table].add(row)
 
-    def count_document(self, state: str, num_characters: int, language: str, source: str) -> None:
-        """Count a document as it is read ("in") or written ("kept")."""
+    def count_document(
+        self, state: str, num_characters: int, language: str, source: str, num: int = 1
+    ) -> None:
+        """Count a document, or `num` alike, as it is read ("in") or written ("kept")."""
         size = 1 << max(1, num_characters).bit_length() - 1
-        sums = {f"documents_{state}": 1, f"characters_{state}": num_characters}
+        sums = {f"documents_{state}": num, f"characters_{state}": num * num_characters}
         self.count("documents", language=language, source=source, characters=size, **sums)
 
     def _merge_others(self) -> None:

@@ -227,20 +227,13 @@ class Statistics:
         self.text, self.language, self.model = text, language, model
         self.has_spaces = has_spaces(language)
         self.pieces = text.split()  # between spaces, also in a language without them
+        self.num_characters = len("".join(self.pieces))  # that are no white space
         # in a language without spaces two characters are taken for a word
         self.num_words = len(self.pieces) if self.has_spaces else self.num_characters / 2
+        self.lines = [line for line in map(str.strip, text.split("\n")) if line]
 
     def quality(self) -> float | None:
         return self.model.score(self.text) if self.model else None
-
-    @cached_property
-    def num_characters(self) -> int:
-        """Characters that are no white space."""
-        return len("".join(self.pieces))
-
-    @cached_property
-    def lines(self) -> list[str]:
-        return [line for line in map(str.strip, self.text.split("\n")) if line]
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
@@ -288,7 +281,7 @@ class Statistics:
         return self.num_characters / self.num_words if self.num_words else None
 
     def word_length(self) -> float:
-        return float(self.lengths.max(initial=0))
+        return float(max(map(len, self.pieces), default=0))
 
     def script_letters(self) -> float | None:
         scripts = scripts_of(self.language)
