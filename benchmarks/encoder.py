@@ -93,6 +93,12 @@ def check_place(path: str) -> None:
         raise UserError(f"no model folder {path}; give a folder with config.json, or a hub name")
 
 
+def pinned(model: str) -> tuple[str, str | None]:
+    """How stages name a model folder or hub name that all jobs read, and its `commit_of`."""
+    commit = commit_of(model)
+    return (f"{model}@{commit}" if commit else model), commit
+
+
 def commit_of(path: str) -> str | None:
     """The commit that `main` of a hub name is now, else the one in the cache; None of a folder.
     Raises `ValueError` where the hub does not give the model's config."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.embed import retrieval
-from benchmarks.encoder import ModelSource, commit_of, open_model
+from benchmarks.encoder import ModelSource, open_model, pinned
 from benchmarks.finetune.finetune import Finetuned, choose_device, settle_precision
 from benchmarks.finetune.jobs import (
     Job,
@@ -96,9 +96,9 @@ def evaluate(
     else:
         options = probe_options(config.evaluate, probe)
     config = config.model_copy(update={"evaluate": options})
-    commit, at = None, model
-    if model is not None and weights is None and (commit := commit_of(model)):
-        name, at = name or model, f"{model}@{commit}"  # of all jobs, also where they are resumed
+    at, commit = pinned(model) if model is not None and weights is None else (model, None)
+    if commit:
+        name = name or model
         log(f"{model} is read at its commit {commit}")
     tasks, data = load_tasks(options)
     if probe is not None:

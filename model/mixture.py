@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from electrify.config.run import RunConfig
 from electrify.system.outcome import UserError, nearest
+from electrify.system.progress import aligned
 from model.plan import Phase, phases_of
 from vocab.shards.files import TokenShards
 from vocab.shards.reader import SequenceReader
@@ -91,7 +92,4 @@ def mixture_table(readers: Sequence[PhaseReader]) -> Iterator[str]:
     columns.append(("sequences", *(f"{size:,}" for size in sizes)))
     columns.append(("tokens read", *(f"{of:,.0f}" for of in tokens)))
     columns.append(("epochs", *(f"{of:.2f}" for of in passes)))
-    widths = [max(map(len, column)) for column in columns]
-    for cells in zip(*columns, strict=True):
-        aligned = (cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
-        yield "  ".join([cells[0].ljust(widths[0]), *aligned])
+    yield from aligned([*zip(*columns, strict=True)])

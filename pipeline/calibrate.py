@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from electrify.config.clean import CleanConfig
 from electrify.storage.folder import Folder
+from electrify.system.progress import aligned
 from pipeline.annotate import RulesOf, groups_of
 from pipeline.dedup.minhash import splitmix64
 from pipeline.pass_files import chosen_rows, num_cleaned, read_cleaned
@@ -50,7 +51,7 @@ def calibration(work: Folder, files: Sequence[int], config: CleanConfig) -> Iter
             _row(rule, limits.get(rule.limit), sample) for rule in (_CHARACTERS, _LANGUAGE, *RULES)
         ]
         head = ("limit", "now", "drops %", *(f"{of} %" for of in _PERCENTILES), "proposed")
-        yield from _aligned([head, *(row for row in rows if row)])
+        yield from aligned([head, *(row for row in rows if row)])
         for rule in (_CHARACTERS, _LANGUAGE, *RULES):
             if (limit := limits.get(rule.limit)) is not None:
                 yield from _examples(rule, limit, sample, work)
@@ -157,10 +158,3 @@ def _text(batch: int, number: int, work: Folder) -> str:
     _, row = next(chosen_rows(rows, {number}))
     text = " ".join(row["text"][: 4 * _SHOWN_CHARACTERS].split())
     return mask_pii(text, row["language"])[0][:_SHOWN_CHARACTERS]
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *others in rows:
-        cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
-        yield "  ".join([first.ljust(widths[0]), *cells])

@@ -13,13 +13,15 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log
 from pipeline.rules.quality_model import QualityModel, fit
 from pipeline.sources.files import expand_sources
+from pipeline.sources.input_file import text_ending
+from pipeline.sources.looks import KIND_OF_ENDING
 from pipeline.sources.raw import Raw
 from pipeline.sources.readers import read_file
 
 _MAX_TEXTS = 20_000  # of a side, drawn from all
 _MIN_TEXTS = 50
 _STRENGTHS = (1.0, 10.0, 100.0)
-_KINDS = {".parquet": "parquet", ".jsonl": "jsonl", ".txt": "text", ".md": "text"}
+_KINDS = ("parquet", "jsonl", "text")  # of files that need no further option
 _MAX_LINE_BYTES = 20_000_000
 _THRESHOLDS = (0.1, 0.3, 0.5, 0.7, 0.9)
 
@@ -83,10 +85,10 @@ def _drawn(paths: Sequence[str], draw: random.Random) -> list[str]:
 
 def _texts(paths: Sequence[str]) -> Iterator[str]:
     for path in paths:
-        suffixes = Path(path).suffixes
-        kind = next((_KINDS[suffix] for suffix in suffixes if suffix in _KINDS), None)
-        if kind is None:
-            raise UserError(f"{path}: give files named {', '.join(f'*{of}' for of in _KINDS)}")
+        kind = KIND_OF_ENDING.get(text_ending(path))
+        if kind not in _KINDS:
+            endings = (ending for ending, of in KIND_OF_ENDING.items() if of in _KINDS)
+            raise UserError(f"{path}: give files named {', '.join(f'*{of}' for of in endings)}")
         options = {"document": "block"} if kind == "text" else {}
         source = Source.model_validate({"kind": kind, "language": "en", "path": path, **options})
         for file in expand_sources([source]):

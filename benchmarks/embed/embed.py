@@ -12,10 +12,10 @@ from benchmarks.embed.sentences import SentenceEncoder, open_sentence_encoder, w
 from benchmarks.embed.training import recipe_of, train
 from benchmarks.encoder import (
     ModelSource,
-    commit_of,
     encoder_path,
     fitting_length,
     open_model,
+    pinned,
     quiet_transformers,
 )
 from benchmarks.results.table import Table
@@ -52,7 +52,7 @@ def embed(config: EvaluationRun, model: str, overwrite: bool = False) -> Path:
             "the folder of a run, or a task such as klue-nli or klue-mrc"
         )
     path = encoder_path(model)
-    commit = commit_of(path)
+    at, commit = pinned(path)
     sources = {}
     for name in options.pairs:
         pairs = _sampled(read_pairs(name, config.evaluate.data_dirs), options.max_pairs, config)
@@ -60,7 +60,6 @@ def embed(config: EvaluationRun, model: str, overwrite: bool = False) -> Path:
         sources[name] = pairs
     if sum(map(len, sources.values())) < 2:
         raise UserError("embed.pairs: one pair has no other to be told from; give more pairs")
-    at = f"{path}@{commit}" if commit else path
     stage = embed_stage(config, at, digest_of([list(map(list, of)) for of in sources.values()]))
 
     def work(partial: Path) -> dict[str, Any]:

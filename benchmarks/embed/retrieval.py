@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from benchmarks.embed.lexical import bm25, tfidf
 from benchmarks.embed.sentences import open_sentence_encoder
-from benchmarks.encoder import ModelSource, commit_of, open_model
+from benchmarks.encoder import ModelSource, open_model, pinned
 from benchmarks.metrics import weighted
 from benchmarks.metrics.weighted import Floats, Weighted
 from benchmarks.results.predictions import PREDICTIONS, write_predictions
@@ -106,9 +106,9 @@ def score_retrieval(
     table, and of each question the place of its paragraph. Arguments and errors are those of
     `benchmarks.evaluate.evaluate`."""
     options = config.evaluate
-    commit, at = None, model
-    if model is not None and weights is None and (commit := commit_of(model)):
-        name, at = name or model, f"{model}@{commit}"
+    at, commit = pinned(model) if model is not None and weights is None else (model, None)
+    if commit:
+        name = name or model
     data = list(_read(options))
     digests = {task.name: {task.reported: rows_digest(of)} for task, of in data}
     stage = evaluate_stage(config, at, digests, None, name, SUITE)

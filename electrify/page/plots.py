@@ -7,6 +7,7 @@ matplotlib lays a plot out; the SVG is then stripped of what a page must not hol
 import re
 import unicodedata
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
@@ -143,18 +144,18 @@ def _page_tag(tag: str, prefix: str) -> str:
     return tag.replace(INK, "currentColor")
 
 
-class Plots:
+class Plots(ABC):
     """The plots of a page. What is not finite is left out, and on a logarithmic axis what is not
     above 0; of a plot with nothing left there is a sentence."""
 
     def __init__(self) -> None:
         self._num_plots = 0
 
-    def paragraph(self, text: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def paragraph(self, text: str) -> None: ...
 
-    def _add(self, kind: str, **values: Any) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _add(self, kind: str, **values: Any) -> None: ...
 
     def _add_plot(self, title: str, svg: StringIO, label: str, keys: Sequence[Key]) -> None:
         self._num_plots += 1
