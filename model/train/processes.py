@@ -28,6 +28,10 @@ from model.electra import ElectraPretrainer
 # the first process may copy a checkpoint to a slow address while the others wait
 _TIMEOUT = timedelta(minutes=30)
 
+# Kept to the end of the process. Whoever drops a group last waits for its thread, which may need
+# the GIL to drop a tensor: Python lets the GIL go for that, DDP holds it, and both wait for ever.
+_groups: list[dist.ProcessGroup | None] = []
+
 
 @dataclass(frozen=True)
 class Ranks:
@@ -100,6 +104,7 @@ def processes(config: PretrainConfig) -> Iterator[Ranks]:
     dist.init_process_group(
         backend, store=store, rank=rank, world_size=world_size, timeout=_TIMEOUT
     )
+    _groups.append(dist.group.WORLD)
     try:
         yield Ranks(rank, world_size)
     except Stopped:
