@@ -1,6 +1,6 @@
-# Everything a fresh machine needs is Python 3.11 or 3.12 and make.
-PYTHON ?= $(shell for p in python3.11 python3.12 python3; do $$p -c "" 2>/dev/null && echo $$p && break; done)
-CHECK_PYTHON := import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 12) else f"electrify needs Python 3.11 or 3.12, found {v}: make PYTHON=/path/to/python3.11")
+# Everything a fresh machine needs is Python 3.11 to 3.13 and make.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do $$p -c "" 2>/dev/null && echo $$p && break; done)
+CHECK_PYTHON := import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else f"electrify needs Python 3.11 to 3.13, found {v}: make PYTHON=/path/to/python3.11")
 BIN := .venv/bin
 TPU_BIN := .venv-tpu/bin
 DOCS_BIN := .venv-docs/bin

@@ -649,9 +649,21 @@ def doctor(
     gpu: Annotated[
         bool, Option("--gpu", help="train tiny networks on the GPU and compare them with the CPU")
     ] = False,
+    train: Annotated[
+        str | None, _value("CONFIG", "time steps of this run for a minute: what are they spent on?")
+    ] = None,
+    overrides: Overrides = [],
 ) -> int:
     """Check this machine and the installation."""
     from electrify.check.machine import check_machine
+
+    if train is not None:
+        from electrify.config.load import load_config
+        from model.train.step_time import describe_step_time
+
+        for line in describe_step_time(load_config(train, overrides), seconds=60):
+            print(line, flush=True)
+        return 0
 
     lines, is_sound = check_machine()
     print("\n".join(lines))

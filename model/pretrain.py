@@ -114,7 +114,7 @@ class Trainer:
         with (
             closing(self.log),  # boards hold their last figures back until then
             stop_on_signal("saving first") as stop,
-            Loader(self.train_data, self.device, step, config.num_steps) as loader,
+            Loader(self.train_data.micro_batches, self.device, step, config.num_steps) as loader,
             Progress("pretrain", config.num_steps, "steps", step) as progress,
         ):
             self.log.start()

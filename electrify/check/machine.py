@@ -29,8 +29,8 @@ def check_machine() -> tuple[list[str], bool]:
     if crowded := load_warning():
         lines.append(f"NOTE: {crowded}")
     sound = True
-    if not (3, 11) <= sys.version_info[:2] <= (3, 12):
-        lines.append("PROBLEM: Python 3.11 or 3.12 is needed")
+    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        lines.append("PROBLEM: Python 3.11, 3.12 or 3.13 is needed")
         sound = False
     for extra in _EXTRAS:
         unmet = unmet_requirements(extra)

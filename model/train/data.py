@@ -5,7 +5,7 @@ A thread reads them before the loop asks.
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal, Self
@@ -200,15 +200,17 @@ _AHEAD = 2  # steps: one to take, one that is read meanwhile; more only holds mo
 
 
 class Loader:
-    """Steps `first` ... `end` - 1 of a run's data in turn, as micro-batches on a device.
+    """Steps `first` ... `end` - 1 in turn, as the micro-batches that `read` makes, on a device.
 
     A batch follows from its step, so nothing here is saved. The thread reads and draws, and sends
     to XLA's devices. It never touches a GPU: CUDA breaks off the capture of a graph when another
     thread allocates. There `take` starts the copy, on the current stream.
     """
 
-    def __init__(self, source: StepData, device: torch.device, first: int, end: int) -> None:
-        self._source, self._device, self._end = source, device, end
+    def __init__(
+        self, read: Callable[[int], list[Batch]], device: torch.device, first: int, end: int
+    ) -> None:
+        self._micro_batches, self._device, self._end = read, device, end
         self._next = self._asked = first
         self._read: deque[Future[tuple[list[Batch], list[Batch]]]] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
@@ -251,6 +253,6 @@ class Loader:
 
     def _read_step(self, step: int) -> tuple[list[Batch], list[Batch]]:
         """In the thread: a step's batches, and on XLA also what was sent."""
-        batches = self._source.micro_batches(step)
+        batches = self._micro_batches(step)
         on_xla = self._device.type == "xla"
         return batches, [batch.to(self._device) for batch in batches] if on_xla else []

@@ -5,6 +5,8 @@ counts of all processes, so a run has the same result whatever their number, up 
 dropout, whose masks each process draws for its own rows, up to chance.
 """
 
+import atexit
+import gc
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
@@ -28,9 +30,16 @@ from model.electra import ElectraPretrainer
 # the first process may copy a checkpoint to a slow address while the others wait
 _TIMEOUT = timedelta(minutes=30)
 
-# Kept to the end of the process. Whoever drops a group last waits for its thread, which may need
-# the GIL to drop a tensor: Python lets the GIL go for that, DDP holds it, and both wait for ever.
+# Kept until models are gone. A group ends with its thread, which may first need the GIL to drop a
+# tensor: Python lets the GIL go for that, a DDP that holds the last reference does not, and both
+# would wait for ever. A thread that is left when the interpreter ends aborts the process.
 _groups: list[dist.ProcessGroup | None] = []
+
+
+@atexit.register
+def _end_groups() -> None:
+    gc.collect()  # models in cycles
+    _groups.clear()
 
 
 @dataclass(frozen=True)

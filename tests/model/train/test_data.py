@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -259,7 +258,7 @@ def taken(loader: Loader, step: int) -> int:
 def test_every_step_has_its_own_batch_wherever_a_run_goes_on(folder, first, rank, num_ranks):
     config = make_config(folder, **(CURRICULUM | {"micro_batch_size": 3}))
     data = step_data(config, rank, num_ranks)
-    with Loader(data, CPU, first, 10) as loader:
+    with Loader(data.micro_batches, CPU, first, 10) as loader:
         found = [loader.take(step) for step in range(first, 10)]
     for step, batches in enumerate(found, first):
         expected = data.micro_batches(step)
@@ -270,7 +269,7 @@ def test_every_step_has_its_own_batch_wherever_a_run_goes_on(folder, first, rank
 
 def test_the_thread_reads_a_bounded_number_of_steps_ahead_and_none_beyond_the_end():
     source = Source()
-    with Loader(source, CPU, 4, 20) as loader:
+    with Loader(source.micro_batches, CPU, 4, 20) as loader:
         for step in range(4, 20):
             time.sleep(0.002)  # it has time to go too far
             assert max(source.asked, default=0) <= step + 1
@@ -290,8 +289,7 @@ def test_the_thread_sends_batches_to_xla_ahead_and_to_no_other_device(kind: str)
             moved.append(threading.current_thread().name)
             return device.type
 
-    source = SimpleNamespace(micro_batches=lambda step: [Read()])
-    with Loader(source, torch.device(kind), 0, 4) as loader:
+    with Loader(lambda step: [Read()], torch.device(kind), 0, 4) as loader:
         for step in range(4):
             assert loader.take(step) == [kind]
     assert len(moved) == 4
@@ -303,7 +301,7 @@ def test_an_error_of_the_thread_is_raised_in_the_loop_at_its_step():
         if step == 3:
             raise ValueError(f"shard of step {step} is damaged")
 
-    with Loader(Source(fail), CPU, 0, 10) as loader:
+    with Loader(Source(fail).micro_batches, CPU, 0, 10) as loader:
         for step in range(3):
             assert taken(loader, step) == step
         with pytest.raises(ValueError, match="shard of step 3 is damaged"):
@@ -313,7 +311,7 @@ def test_an_error_of_the_thread_is_raised_in_the_loop_at_its_step():
 @pytest.mark.parametrize("error", [Stopped("saved"), KeyboardInterrupt(), ValueError("loss")])
 def test_a_loop_that_breaks_off_leaves_no_thread(error):
     source = Source(lambda step: time.sleep(0.01))
-    with pytest.raises(type(error)), Loader(source, CPU, 0, 1000) as loader:  # noqa: PT012
+    with pytest.raises(type(error)), Loader(source.micro_batches, CPU, 0, 1000) as loader:  # noqa: PT012
         loader.take(0)
         raise error
     read = len(source.asked)
