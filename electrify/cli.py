@@ -65,6 +65,7 @@ Overrides = Annotated[
     list[str],
     Option("--set", metavar="section.key=value", help="override a config key; repeatable"),
 ]
+Json = Annotated[bool, Option("--json", help="print JSON, for programs")]
 Overwrite = Annotated[
     bool, Option("--overwrite", help="make a stage again if its config or inputs have changed")
 ]
@@ -615,33 +616,45 @@ def probe(
 def validate(
     config: ConfigFile,
     keys: Annotated[bool, Option("--keys", help="print every key with its value")] = False,
+    json: Json = False,
     overrides: Overrides = [],
 ) -> None:
     """Check all that a run needs; print what each stage costs."""
     from electrify.check.inputs import check_run
-    from electrify.check.overview import describe_run
+    from electrify.check.overview import describe_config, describe_run
     from electrify.config.load import load_config
 
     run = load_config(config, overrides)
     left_out = check_run(run)
+    if json:
+        _print_json(config=run.model_dump(mode="json"), notes=[*describe_run(run), *left_out])
+        return
     print(f"{config} can be run: electrify run {config}")
-    print("\n".join([*describe_run(run, keys), *left_out]))
+    every_key = ["", *describe_config(run)] if keys else ["all keys: --keys"]
+    print("\n".join([*describe_run(run), *every_key, *left_out]))
 
 
 @_verb("ls")
 def ls(
     address: Annotated[str | None, Argument(help="gs://...: list the runs below it")] = None,
+    json: Json = False,
 ) -> None:
     """List configs, runs with the stages done, suites and tasks."""
-    from electrify.check.overview import list_runs
+    from electrify.check.overview import config_files, list_runs, stages_of_runs
     from electrify.config.fields import PROBE_SUITES, SUITE_TASKS, TASK_NAMES
     from electrify.stage.remote import is_address
 
     if address and not is_address(address):
         raise UsageError(f"{address!r} is not an address such as gs://bucket/folder")
+    suites, tasks = [*SUITE_TASKS, *PROBE_SUITES], sorted(TASK_NAMES)
+    if json:
+        configs = [f"configs/{file.name}" for file in config_files("configs")]
+        runs = stages_of_runs(Path("out"), address)
+        _print_json(configs=configs, runs=runs, suites=suites, tasks=tasks)
+        return
     print("\n".join(list_runs("configs", Path("out"), address)))
-    print("\nsuites\n" + "\n".join(f"  {name}" for name in (*SUITE_TASKS, *PROBE_SUITES)))
-    print("\ntasks\n" + "\n".join(f"  {name}" for name in sorted(TASK_NAMES)))
+    print("\nsuites\n" + "\n".join(f"  {name}" for name in suites))
+    print("\ntasks\n" + "\n".join(f"  {name}" for name in tasks))
 
 
 @_verb("doctor --gpu")
@@ -652,10 +665,12 @@ def doctor(
     train: Annotated[
         str | None, _value("CONFIG", "time steps of this run for a minute: what are they spent on?")
     ] = None,
+    json: Json = False,
     overrides: Overrides = [],
 ) -> int:
     """Check this machine and the installation."""
     from electrify.check.machine import check_machine
+    from electrify.system.machine import versions
 
     if train is not None:
         from electrify.config.load import load_config
@@ -666,17 +681,28 @@ def doctor(
         return 0
 
     lines, is_sound = check_machine()
-    print("\n".join(lines))
+    if not json:
+        print("\n".join(lines))
     if gpu:
         from model.train.gpu_check import compare_gpu
 
         for comparison in compare_gpu():
-            print(comparison, flush=True)
+            lines.append(str(comparison))
             is_sound &= comparison.agrees
+            if not json:
+                print(comparison, flush=True)
+    if json:
+        _print_json(is_sound=is_sound, lines=lines, versions=versions())
     return 0 if is_sound else 1
 
 
 # --- what verbs share -----------------------------------------------------------------------------
+
+
+def _print_json(**values: object) -> None:
+    from json import dumps
+
+    print(dumps(values, ensure_ascii=False, indent=1))
 
 
 def _num_devices(devices: int | None) -> list[str]:

@@ -48,8 +48,8 @@ def describe_config(config: RunConfig) -> list[str]:
     ]
 
 
-def describe_run(config: RunConfig, has_keys: bool) -> list[str]:
-    """Size, cost of every stage, output and precision of a run; with `has_keys` every key."""
+def describe_run(config: RunConfig) -> list[str]:
+    """Size, cost of every stage, output and precision of a run."""
     from model.flops import estimate
 
     lines = [*estimate(config)]
@@ -64,7 +64,7 @@ def describe_run(config: RunConfig, has_keys: bool) -> list[str]:
         for name, section in (("pretrain", config.pretrain), ("evaluate", config.evaluate))
         if section.device in ("auto", "cpu")
     ]
-    return lines + (["", *describe_config(config)] if has_keys else ["all keys: --keys"])
+    return lines
 
 
 def corpus_cost(config: RunConfig) -> list[str]:
@@ -147,7 +147,7 @@ def list_runs(configs: str, runs: Path, address: str | None = None) -> list[str]
     addresses there are those below `address`. `ValueError` if that cannot be read.
     """
     lines = ["configs"]
-    for path in sorted(Path(find_bundled(f"{configs}/")).glob("*.toml")):
+    for path in config_files(configs):
         try:
             config = load_config(path)
             what = f"{config.pretrain.size}, {config.pretrain.num_steps:,} steps"
@@ -160,9 +160,26 @@ def list_runs(configs: str, runs: Path, address: str | None = None) -> list[str]
     return [*lines, *(_lines_below(address) if address else ())]
 
 
+def config_files(configs: str) -> list[Path]:
+    """Those of a checkout or of the wheel."""
+    return sorted(Path(find_bundled(f"{configs}/")).glob("*.toml"))
+
+
+def stages_of_runs(runs: Path, address: str | None = None) -> dict[str, dict[str, list[str]]]:
+    """What is done and begun of each run in a folder, those of grids too, and below an address."""
+    folders = [run for run in sorted(runs.glob("*")) if run.is_dir()]
+    folders = [one for run in folders for one in sorted(run.glob("*/seed-*")) or [run]]
+    found = {
+        str(run): dict(zip(("done", "begun"), _stages_of(run), strict=True)) for run in folders
+    }
+    below = _runs_below(address) if address else {}
+    return found | {run: {"done": done, "begun": []} for run, done in below.items()}
+
+
 def _run_lines(run: Path, name: str) -> list[str]:
-    done, partial = _stages_of(run)
-    lines = [f"  {name}  {', '.join(done + partial) or 'nothing done'}"]
+    done, begun = _stages_of(run)
+    stages = [*done, *(f"{stage} (partial)" for stage in begun)]
+    lines = [f"  {name}  {', '.join(stages) or 'nothing done'}"]
     width = max(map(len, (*done, "evaluate ")))
     return lines + [f"    {stage:{width}} {_when_made(run / stage)}" for stage in done]
 
@@ -180,8 +197,8 @@ def _grid_lines(grid: Path) -> list[str]:
     runs = sorted(grid.glob("*/seed-*")) if grid.name.startswith(_GRID) else []
     variants: dict[str, list[str]] = {}
     for run in runs:
-        done, partial = _stages_of(run)
-        last = (partial or done or ["nothing done"])[-1]
+        done, begun = _stages_of(run)
+        last = f"{begun[-1]} (partial)" if begun else (done or ["nothing done"])[-1]
         variants.setdefault(run.parent.name, []).append(f"{run.name} {last}")
     width = max(map(len, variants), default=0)
     lines = [f"    {name:{width}}  {', '.join(seeds)}" for name, seeds in variants.items()]
@@ -189,10 +206,9 @@ def _grid_lines(grid: Path) -> list[str]:
 
 
 def _stages_of(run: Path) -> tuple[list[str], list[str]]:
-    """The stages of a run that are done, and those that are begun, as they are shown."""
-    partial = _ordered(path.stem for path in run.glob("*.partial"))
+    """The stages of a run that are done, and those that are begun."""
     done = _ordered(path.parent.name for path in run.glob(f"*/{MANIFEST}"))
-    return done, [f"{stage} (partial)" for stage in partial]
+    return done, _ordered(path.stem for path in run.glob("*.partial"))
 
 
 def _ordered(folders: Iterable[str]) -> list[str]:
@@ -208,7 +224,12 @@ def _ordered(folders: Iterable[str]) -> list[str]:
 
 
 def _lines_below(address: str) -> list[str]:
-    """Runs that stand below an address, or at it, with what is finished and begun of each."""
+    lines = [f"  {run}  {', '.join(stages)}" for run, stages in _runs_below(address).items()]
+    return ["", f"runs at {address.rstrip('/')}", *(lines or ["  none"])]
+
+
+def _runs_below(address: str) -> dict[str, list[str]]:
+    """Runs that stand below an address, or at it, with the finished stages of each."""
     runs: dict[str, list[str]] = {}
     folder = Folder(address)
     with explained(address, "read"):
@@ -218,6 +239,5 @@ def _lines_below(address: str) -> list[str]:
             run, _, stage = f"/{name}".removesuffix(f"/{MANIFEST}").rpartition("/")
             runs.setdefault(run, []).append(stage)
     place = address.rstrip("/")
-    done = {run: _ordered(stages) for run, stages in sorted(runs.items())}
-    lines = [f"  {place}{run}  {', '.join(stages)}" for run, stages in done.items() if stages]
-    return ["", f"runs at {place}", *(lines or ["  none"])]
+    done = {f"{place}{run}": _ordered(stages) for run, stages in sorted(runs.items())}
+    return {run: stages for run, stages in done.items() if stages}

@@ -1,11 +1,13 @@
 """The command line: errors on stderr with status 1, help, and what stops gracefully."""
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -222,6 +224,25 @@ def test_a_folder_of_any_name_is_read(folder):
     assert load_config(DEMO, _data_dir([folder])).evaluate.data_dir == folder
     options = load_config(DEMO, _data_dir([folder, "hub"])).evaluate
     assert options.data_dirs == (Path(folder), Path("hub"))
+
+
+def test_json_says_what_the_lines_say(tmp_path, monkeypatch, capsys):
+    def printed(*words: str) -> dict[str, Any]:
+        assert main([*words, "--json"]) == 0
+        return cast("dict[str, Any]", json.loads(capsys.readouterr().out))
+
+    config = load_config(DEMO)
+    checked = printed("validate", DEMO)
+    assert checked["config"] == config.model_dump(mode="json")
+    assert f"output: {config.output_dir}" in checked["notes"]
+    assert printed("doctor")["is_sound"] is True
+    monkeypatch.chdir(tmp_path)
+    for stage in ("clean", "vocab.partial"):
+        (tmp_path / "out" / "a" / stage).mkdir(parents=True)
+    (tmp_path / "out" / "a" / "clean" / "manifest.json").touch()
+    found = printed("ls")
+    assert found["runs"] == {"out/a": {"done": ["clean"], "begun": ["vocab"]}}
+    assert DEMO in found["configs"]
 
 
 def test_every_line_of_validate_can_be_set():
