@@ -29,7 +29,7 @@ from transformers.utils import logging
 from electrify.config.evaluate import Role
 from electrify.stage.folder import digest_of
 from electrify.stage.plan import is_hub_name
-from electrify.storage.hub import hub_failure
+from electrify.storage.hub import announce_weights, hub_failure
 from electrify.system.outcome import UserError, first_line, panics_as_errors
 from electrify.system.progress import warn
 
@@ -107,6 +107,7 @@ def commit_of(path: str) -> str | None:
         return None
     try:
         file = hf_hub_download(path, "config.json")
+        announce_weights(path, Path(file).parent.name)
     except Exception as error:  # of the network, of rights: the hub's client has many sorts
         cached = try_to_load_from_cache(path, "config.json")
         if not isinstance(cached, str):

@@ -224,7 +224,14 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                     "tags": [],
                     "private": hub.private.get(name, False),
                 }
-                self.send(facts | {"siblings": [{"rfilename": path} for path in files]})
+                self.send(
+                    facts
+                    | {
+                        "siblings": [
+                            {"rfilename": path, "size": len(files[path])} for path in files
+                        ]
+                    }
+                )
 
         def create(self, name: str, asked: dict[str, Any]) -> None:
             kind = f"{asked.get('type', 'model')}s"
