@@ -674,7 +674,7 @@ def doctor(
 
     if train is not None:
         from electrify.config.load import load_config
-        from model.train.step_time import describe_step_time
+        from model.step_time import describe_step_time
 
         for line in describe_step_time(load_config(train, overrides), seconds=60):
             print(line, flush=True)

@@ -7,7 +7,7 @@ import torch
 
 from electrify.system.outcome import UserError
 from model.plan import phases_of
-from model.train.step_time import describe_step_time, measure
+from model.step_time import describe_step_time, measure
 from tests.model.conftest import MODERN, make_config, make_run
 
 CPU = torch.device("cpu")
