@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from electrify.config.clean import CleanConfig
-from electrify.config.fields import without_secrets
+from electrify.config.fields import language_code, without_secrets
 from electrify.storage.folder import Folder
 from electrify.system.outcome import UserError
 from pipeline.dedup.components import is_small
@@ -280,16 +280,20 @@ class _FileCleaner:
                 counts["malformed"] += 1
                 yield self._malformed(item)
             else:
-                self.language = self._language_of(item.text)
+                self.language = self._language_of(item)
                 counts["documents"] += 1
                 yield self._cleaned(item)
         self.tally.files.append({"path": self.file.shown_path} | counts)
 
-    def _language_of(self, text: str) -> str:
-        """The one of the source's other languages that the text is in, else the source's."""
-        others = self.source.other_languages
-        found = main_language(text) if others else None
-        return found if found and found in others else self.source.language
+    def _language_of(self, raw: Raw) -> str:
+        """The one of the source's languages that the row names or, if it names none of them, that
+        the text is in; else the source's first."""
+        own, others = self.source.language, self.source.other_languages
+        named = raw.language and language_code(raw.language)
+        if named in (own, *others):
+            return named
+        found = main_language(raw.text) if others else None
+        return found if found and found in others else own
 
     def _row(self, item: Raw | Fault, source: str) -> Row:
         return {

@@ -51,6 +51,7 @@ _KINDS_OF: dict[str, tuple[Kind, ...]] = {
     "text_field": _OF_FIELDS,
     "thread_field": _OF_FIELDS,
     "id_field": _OF_FIELDS,
+    "language_field": _OF_FIELDS,
     "columns": ("csv", "tsv"),
     "quoted": ("csv", "tsv"),
     "document": ("text",),
@@ -80,6 +81,9 @@ class Source(Section):
     other_languages: tuple[Language, ...] = ()
     """Languages that documents may also have. A document of which most is in one of them is
     cleaned by the rules of that language."""
+    language_field: str | None = None
+    """Field with the language of a row, `ko`, `kor` or `kor_Hang`. It is taken where it is one of
+    the source's languages, else the text decides."""
     path: Annotated[str, Field(min_length=1), PlainSerializer(without_secrets, when_used="json")]
     """A glob, local or an address (`gs://...`). `huggingface`: a hub name or a folder of
     `save_to_disk`."""
@@ -107,6 +111,12 @@ class Source(Section):
     """Licence of the documents whose rows name none."""
     max_documents: Count | None = None
     """Only the first N documents of each file."""
+
+    @property
+    def fields(self) -> list[str]:
+        """Those that every row must have."""
+        named = self.text_field, self.thread_field, self.id_field, self.language_field
+        return [field for field in named if field is not None]
 
     @model_validator(mode="after")
     def _options_fit_the_kind(self) -> Self:

@@ -8,6 +8,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -114,6 +115,18 @@ def check_language(code: str) -> str:
     if str(language) != code or code != language.language:
         raise UserError(f"{code!r} must be written {language.language!r} (ISO 639, no region)")
     return code
+
+
+@lru_cache(maxsize=1000)
+def language_code(name: str) -> str:
+    """The code of a language as data sets name it: ko of `kor`, `kor_Hang` or `ko-KR`."""
+    from langcodes import Language
+    from langcodes.tag_parser import LanguageTagError
+
+    try:
+        return Language.get(name).language or name
+    except LanguageTagError:
+        return name
 
 
 RUNNERS: list[str] = TABLES["beam"]["runners"]

@@ -37,8 +37,8 @@ def hub_files(source: Source, where: str) -> list[InputFile]:
         columns, num_shards = rows.column_names, rows.num_shards
     except Exception as error:  # of the network, the hub, the data set's files: all kinds
         raise UserError(f"{where} cannot be opened: {_explain(error)}") from error
-    for field in (source.text_field, source.thread_field, source.id_field):
-        if columns is not None and field is not None and field not in columns:
+    for field in source.fields:
+        if columns is not None and field not in columns:
             raise UserError(f"{where} has no field {field!r} (there are: {', '.join(columns)})")
     num_parts = 1 if source.max_documents or source.thread_field else num_shards
     label = source.path.rstrip("/").rpartition("/")[2]
@@ -63,8 +63,7 @@ def read_huggingface(file: InputFile, source: Source, max_line_bytes: int) -> It
         if file.num_parts > 1:
             rows = rows.shard(num_shards=file.num_parts, index=file.part)
         if rows.column_names is not None:  # pictures and sounds would be decoded
-            wanted = {source.text_field, source.thread_field, source.id_field or DEFAULT_ID_FIELD}
-            wanted |= {"source", "url", "licence", "license"}
+            wanted = {*source.fields, DEFAULT_ID_FIELD, "source", "url", "licence", "license"}
             rows = rows.select_columns([name for name in rows.column_names if name in wanted])
         for row, value in enumerate(rows, start=1):
             yield _item(row, value, source, max_line_bytes)

@@ -297,8 +297,8 @@ def take_fields(
         return Fault(row, reason, detail, source_id=source_id)
 
     values = list(_values_at(value, keys or (name,)))
-    for field in (thread_name, source.id_field):
-        if field is not None and field not in value:
+    for field in source.fields:
+        if field != name and field not in value:
             return fault("missing_field", _missing(field, value))
     if not values:
         return fault("missing_field", _missing(name, value))
@@ -310,7 +310,7 @@ def take_fields(
     except TypeError as error:
         detail = f"field {thread_name!r} is {error}, not a string or an integer"
         return fault("wrong_type", detail)
-    return raw_of(row, "\n".join(texts), value, thread, source_id)
+    return raw_of(row, "\n".join(texts), value, thread, source_id, source)
 
 
 # What JSON holds that nobody has described.

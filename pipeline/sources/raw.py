@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from electrify.config.clean import Source
 from electrify.storage.encodings import is_utf8
 
 HEAD_BYTES = 500  # of a row that cannot be read, kept for the record
@@ -20,6 +21,7 @@ class Raw:
     licence: str | None = None
     thread: str | None = None  # rows that follow one another with the same value are one document
     source_id: str | None = None  # the id that the source itself gives
+    language: str | None = None  # as the row names it
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +73,18 @@ def encoding_fault(error: UnicodeDecodeError, encoding: str) -> tuple[str, str]:
 
 
 def raw_of(
-    row: int, text: str, fields: Mapping[str, Any], thread: str | None, source_id: str | None
+    row: int,
+    text: str,
+    fields: Mapping[str, Any],
+    thread: str | None,
+    source_id: str | None,
+    source: Source,
 ) -> Raw:
-    """A document with what its row says of where it is from and under which licence."""
+    """A document with what its row says of where it is from, its licence and its language."""
     licence = _string(fields, "licence") or _string(fields, "license")
     named, url = _string(fields, "source"), _string(fields, "url")
-    return Raw(row, text, named, url, licence, thread, source_id)
+    language = _string(fields, source.language_field) if source.language_field else None
+    return Raw(row, text, named, url, licence, thread, source_id, language)
 
 
 def id_of(value: object) -> str | None:

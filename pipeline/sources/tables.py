@@ -124,10 +124,11 @@ def _first_lines(lines: Iterator[bytes | TooLong]) -> Iterator[bytes | TooLong]:
 
 def _delimiter(lines: Iterable[bytes | TooLong], source: Source) -> str:
     default = "," if source.kind == "csv" else "\t"
-    wanted = [name for name in (source.text_field, source.thread_field, source.id_field) if name]
     whole = [b"" if isinstance(line, TooLong) else line for line in lines]
     head = b"".join(line + b"\n" for line in whole).decode("utf-8", "replace")
-    return guess_delimiter(head, () if source.columns else wanted, default, len(source.columns))
+    return guess_delimiter(
+        head, () if source.columns else source.fields, default, len(source.columns)
+    )
 
 
 def _batch_rows(metadata: pq.FileMetaData) -> int:
@@ -147,8 +148,8 @@ def _batch_rows(metadata: pq.FileMetaData) -> int:
 
 def _columns(schema: pa.Schema, source: Source) -> list[str]:
     """The columns that are read; `pa.ArrowInvalid` where no row of the table can be."""
-    for name in (source.text_field, source.thread_field, source.id_field):
-        if name is not None and name not in schema.names:
+    for name in source.fields:
+        if name not in schema.names:
             there = ", ".join(schema.names[:20])
             hint = "; name the columns if the first row does not: columns = [...]"
             raise pa.ArrowInvalid(
@@ -166,7 +167,10 @@ def _columns(schema: pa.Schema, source: Source) -> list[str]:
         if name is not None and not _is_name(kind := schema.field(name).type):
             raise pa.ArrowInvalid(f"column {name!r} is {kind}, not a string or an integer")
     extra = [n for n in _KNOWN if schema.names.count(n) == 1 and is_string(schema.field(n).type)]
-    wanted = [source.text_field, *([source.thread_field] if source.thread_field else []), *extra]
+    of_language = source.language_field
+    if of_language and not is_string(kind := schema.field(of_language).type):
+        raise pa.ArrowInvalid(f"column {of_language!r} is {kind}, not a string")
+    wanted = [*source.fields, *extra]
     name = source.id_field or DEFAULT_ID_FIELD
     if schema.names.count(name) == 1 and _is_name(schema.field(name).type):
         wanted.append(name)
@@ -215,4 +219,4 @@ def _row(row: int, record: dict[str, bytes | None], source: Source, max_bytes: i
     except UnicodeDecodeError as error:
         return bad_row(row, *encoding_fault(error, source.encoding), data, source_id=source_id)
     thread = rest.get(source.thread_field) if source.thread_field else None
-    return raw_of(row, text, rest, thread, source_id)
+    return raw_of(row, text, rest, thread, source_id, source)

@@ -12,6 +12,9 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline import clean as clean_module
@@ -393,3 +396,33 @@ def test_a_document_is_cleaned_by_the_rules_of_its_own_language(tmp_path):
     (tmp_path / "other").mkdir()
     folder = clean_afresh(config_of(tmp_path / "other", paths, source))
     assert [row["language"] for row in documents(folder)] == ["ko", "en", "ko"]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_a_row_may_name_its_language(tmp_path, kind: str):
+    """One of the source's; where it names none of them the text decides, as without the field."""
+    english, korean = "The house met today and passed the budget.", "네, 아주 잘 알겠습니다."
+    rows = [
+        (english, "en-US"),
+        (english, "kor_Hang"),
+        (korean, "kor"),
+        (english, "fr"),
+        (korean, ""),
+    ]
+    table = pa.table({"text": [text for text, _ in rows], "lang": [name for _, name in rows]})
+    path = tmp_path / f"a.{kind}"
+    if kind == "parquet":
+        pq.write_table(table, path)
+    elif kind == "csv":
+        pa_csv.write_csv(table, path)
+    else:
+        path.write_text("\n".join(map(json.dumps, table.to_pylist())))
+    source = {"kind": kind, "other_languages": ["en"], "language_field": "lang"}
+    options = {"exact_dedup": False, "near_dedup": {"enabled": False}, "min_characters": 1}
+    folder = clean_afresh(config_of(tmp_path, [path], source, **options))
+    found = [(row["text"], row["language"]) for row in documents(folder)]
+    assert [language for text, language in found if text == english] == ["en", "en"]
+    assert [language for text, language in found if text == korean] == ["ko", "ko"]
+    assert [(row["language"], row["reason"]) for row in removed(folder)] == [
+        ("ko", "foreign_language")
+    ]
