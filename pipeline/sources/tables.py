@@ -163,8 +163,8 @@ def _columns(schema: pa.Schema, source: Source) -> list[str]:
     kind = schema.field(source.text_field).type
     if not is_string(kind):
         raise pa.ArrowInvalid(f"column {source.text_field!r} is {kind}, not a string")
-    for name in (source.thread_field, source.id_field):
-        if name is not None and not _is_name(kind := schema.field(name).type):
+    for name in filter(None, (source.thread_field, source.id_field)):
+        if not _is_name(kind := schema.field(name).type):
             raise pa.ArrowInvalid(f"column {name!r} is {kind}, not a string or an integer")
     extra = [n for n in _KNOWN if schema.names.count(n) == 1 and is_string(schema.field(n).type)]
     of_language = source.language_field
