@@ -4,8 +4,9 @@ Both are found by hashes alone: a text never travels. A batch sends one packed a
 a shard sends back one packed array to each batch.
 
 Two documents are duplicates if their cleaned texts are equal when case and whitespace are put
-aside: Korean copies often differ in their spacing alone. Of each set the one with the smallest rank, the first in config order, is
-kept, or those of an earlier corpus: 24 bytes a document one way, 24 a duplicate the other.
+aside: Korean copies often differ in their spacing alone. Of each set the one with the smallest
+rank, the first in config order, is kept, or those of an earlier corpus: 24 bytes a document one
+way, 24 a duplicate the other.
 
 Lines are menus, notices, licences: they stay in the first N documents. A line is known by a hash of
 its text without case. Documents that are exact duplicates of each other count once, and a document

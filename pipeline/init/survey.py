@@ -5,6 +5,7 @@ Heads of some files are read, evenly spread over the folder. What they hold stan
 
 import glob
 import itertools
+import os
 import re
 import zipfile
 from collections import Counter
@@ -152,9 +153,15 @@ def _sources_of(
             unread.append(f"{pattern}: {reasons[0]}")
         if good := [head for head in heads if isinstance(head, FoundSource)]:
             num_bytes = sum(sizes[path] for path in members)
-            name = root.stem if is_many else None
+            name = _name_of(members) if is_many else None
             sources.append(_joined(good, pattern, len(members), num_bytes, name))
     return sources, unread
+
+
+def _name_of(paths: Sequence[Path]) -> str:
+    """That of the archive or of the folder in which all files stand."""
+    places = [split_archive(str(path))[0] or str(path.parent) for path in paths]
+    return Path(os.path.commonpath(places)).name.removesuffix(".zip")
 
 
 def _child(root: Path, path: Path) -> Path:

@@ -43,7 +43,7 @@ def _duplicates(groups, order):
     return [{rank: kept for rank, (kept, _) in c.kept_of.items()} for c in clusters]
 
 
-@given(st.lists(st.lists(st.sampled_from(["가", "나", "다 라", "다\n라", "다라", "A b", "a\n\nB"]))))
+@given(st.lists(st.lists(st.sampled_from(["가", "다 라", "다\n라", "다라", "A b", "a\n\nB"]))))
 @settings(max_examples=50)
 def test_equals_a_set_whatever_the_order_of_arrival(texts):
     rank = 0

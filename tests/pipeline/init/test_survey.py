@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import re
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -101,6 +102,17 @@ def test_amounts_of_a_file_of_which_only_the_head_is_read(tmp_path, monkeypatch)
     for source in found:
         assert source.num_documents == pytest.approx(12_000, rel=0.1)
         assert source.text_bytes == pytest.approx(sum(len(t.encode()) for t in texts), rel=0.1)
+
+
+def test_sources_are_named_by_the_folder_or_archive_that_holds_them(tmp_path):
+    for number in range(40):
+        (tmp_path / "in" / "essays").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / "essays" / f"{number}.txt").write_text(KOREAN)
+    with zipfile.ZipFile(tmp_path / "in" / "018.대화.zip", "w") as archive:
+        for number in range(40):
+            archive.writestr(f"a/{number}.json", json.dumps({"text": KOREAN}))
+    found = [one.source.name for one in survey(tmp_path / "in").sources]
+    assert sorted(found) == ["018.대화", "essays"]
 
 
 def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
