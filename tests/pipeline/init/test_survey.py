@@ -111,7 +111,7 @@ def test_sources_are_named_by_the_folder_or_archive_that_holds_them(tmp_path):
     with zipfile.ZipFile(tmp_path / "in" / "018.대화.zip", "w") as archive:
         for number in range(40):
             archive.writestr(f"a/{number}.json", json.dumps({"text": KOREAN}))
-    found = [one.source.name for one in survey(tmp_path / "in").sources]
+    found = [one.source.name for one in survey(tmp_path / "in")[0]]
     assert sorted(found) == ["018.대화", "essays"]
 
 
