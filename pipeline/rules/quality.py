@@ -434,15 +434,22 @@ STATISTICS = ("lines", *_ASKED)
 
 
 def statistics_of(
-    text: str, language: str, model: QualityModel | None = None
+    text: str,
+    language: str,
+    model: QualityModel | None = None,
+    wanted: frozenset[str] = frozenset(STATISTICS),
 ) -> dict[str, float | None]:
-    """All `STATISTICS` of a text; None for one that says nothing about it or of which no rule
-    asks."""
+    """The `wanted` of the `STATISTICS` of a text, with its words and lines; None for one that says
+    nothing about it or of which no rule asks."""
+    if not wanted:
+        return {}
     statistics = Statistics(text, language, model)
     num_words, num_lines = statistics.num_words, len(statistics.lines)
-    values: dict[str, float | None] = {"lines": num_lines}
+    values: dict[str, float | None] = {"lines": num_lines, "words": num_words}
     for name, (function, words, lines) in _ASKED.items():
-        values[name] = function(statistics) if num_words >= words and num_lines >= lines else None
+        if name in wanted:
+            is_asked = num_words >= words and num_lines >= lines
+            values[name] = function(statistics) if is_asked else None
     return values
 
 
