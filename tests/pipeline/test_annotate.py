@@ -130,7 +130,7 @@ def test_statistics_that_no_limit_asks_for_change_nothing(run, change):
 
 
 def test_calibration_counts_what_each_limit_drops_and_cleaning_starts_from_it(run, monkeypatch):
-    lines = [*calibrate(run(), IN_PROCESS)]
+    lines = [*calibrate(run(keep_statistics=False), IN_PROCESS)]  # it keeps them nevertheless
     monkeypatch.setattr(annotate, "annotate_files", None)
     clean(run(), IN_PROCESS, overwrite=False)
     folder = Path(run().output_dir) / "clean"
