@@ -270,6 +270,7 @@ class _FileCleaner:
         self.file, self.config, self.tally, self.hosts = file, config, tally, hosts
         self.source = source = config.sources[file.source_index]
         self.language = source.language  # of the row at hand
+        self.stem = file.stem
         self.rules_of = RulesOf(config)
 
     def rows(self) -> Iterator[Row]:
@@ -318,14 +319,14 @@ class _FileCleaner:
             raise UserError(
                 f"{where}: {fault.reason}: {detail} (clean.strict = false counts it and continues)"
             )
-        name = self.source.name or self.file.stem
+        name = self.source.name or self.stem
         self.tally.add_removed("malformed", fault.reason, where, fault.text, self.language, name)
         self.tally.add_example(f"{where}: {fault.reason}: {detail}")
         return self._row(fault, name) | {"reason": fault.reason, "detail": f"{where}: {detail}"}
 
     def _cleaned(self, raw: Raw) -> Row:
         tally, rules = self.tally, self.rules_of[self.file.source_index, self.language]
-        row = self._row(raw, _storable(raw.source) or self.source.name or self.file.stem)
+        row = self._row(raw, _storable(raw.source) or self.source.name or self.stem)
         row["url"] = _storable(raw.url)
         row["licence"] = _storable(raw.licence or self.source.licence)
         label, where = document_id(row["rank"]), (row["language"], row["source"])

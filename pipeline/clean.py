@@ -265,10 +265,10 @@ def calibrate(
 
     Texts and statistics stay for `clean`, which then starts from them.
     """
-    job = _job(config, benchmark_texts)
     config = config.model_copy(
         update={"clean": config.clean.model_copy(update={"keep_statistics": True})}
     )
+    job = _job(config, benchmark_texts)
     with (
         stage_lock(job.stage.folder),
         _started(job, config, job.stage.partial, beam_options) as (pipeline, shared),
@@ -318,7 +318,8 @@ def _started(
     num_bytes = sum(file.text_bytes for batch in job.batches for file in batch.files)
     pipeline = make_pipeline(config.beam.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
     keep_little_memory()
-    notes, keep = notes_plan(job.stage.plan), config.clean.keep_statistics
+    keep = config.clean.keep_statistics
+    notes = notes_plan(job.stage.plan) if keep else job.stage.plan
     with work_folder("clean", config.beam.work_dir, folder, notes, keep) as work:
         _forget_other(work, job.stage.plan)
         _prepare(work, job.benchmark_texts, config.clean.blocked_hosts)

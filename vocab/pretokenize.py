@@ -215,11 +215,10 @@ class PlainWords:
         letters, alone = (letters, _ALONE + "0-9") if split_digits else (letters + "0-9", _ALONE)
         others, mark = f"[{letters}{alone}{_ALONE_BESIDE_OTHERS}]", alone + _ALONE_BESIDE_OTHERS
         letters += _HANGUL
-        # one word; words and marks without a space between them; the words and marks of those
+        # one word; words and marks without a space between them
         self.is_word = re.compile(f"[{letters}]++").fullmatch
         self.is_plain = re.compile(f"{others}++|[{letters}{alone}]++").fullmatch
-        self.words = re.compile(f"[{letters}]++|[{mark}]").findall
-        # the same for Arrow, whose RE2 has no possessive quantifiers and needs none
+        # the same for Arrow, whose RE2 has no possessive quantifiers and needs none; and a mark
         self.word_re2 = f"^[{letters}]+$"
         self.plain_re2 = f"^({others}+|[{letters}{alone}]+)$"
         self.mark_re2 = f"[{mark}]"

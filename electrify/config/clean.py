@@ -226,7 +226,7 @@ class CleanConfig(CleanRules):
     not."""
     keep_statistics: bool = True
     """Texts and statistics stay in `.work` of the run (or `beam.work_dir`): with other limits,
-    `clean` starts from them."""
+    `clean` starts from them. Without, only what a limit asks for is computed."""
     max_line_bytes: Count = 20_000_000
     """Longer lines are counted as malformed."""
     strict: bool = False

@@ -83,6 +83,10 @@ class DocumentRules:
         self._quality_model = parse(quality_text) if quality_text else None
         limits = limits_for(source.language, source.profile, rules.quality)
         self._bounds = bounds_of(limits)
+        self._statistics, self._tells_language = frozenset(STATISTICS), True
+        if not config.keep_statistics:  # those that no limit asks for are for another look
+            self._statistics = frozenset(rule.name for rule, _ in self._bounds)
+            self._tells_language = rules.min_language_fraction > 0
 
     def clean(self, text: str) -> Outcome:
         """To a fixed point: a line that goes may leave blanks, or bring digits together.
@@ -131,17 +135,22 @@ class DocumentRules:
         return Outcome(text, counts, None, changes)
 
     def statistics(self, text: str) -> dict[str, float | str | None]:
-        """What limits are applied to, of a cleaned text: a row of `STATISTICS_SCHEMA`."""
+        """What limits are applied to, of a cleaned text: a row of `STATISTICS_SCHEMA`.
+
+        Without `clean.keep_statistics` the ones that no limit asks for are left out.
+        """
         if not text:
             return {"characters": 0}
-        language = self._source.language
-        share = language_share(text, language, self._rules.min_language_fraction > PLAIN_FRACTION)
+        language, share = self._source.language, None
+        if self._tells_language:
+            closely = self._rules.min_language_fraction > PLAIN_FRACTION
+            share = language_share(text, language, closely)
         return {
             "characters": len(text),
             "has_letters": has_letters(text),
             "language_fraction": share and share.fraction,
             "language_detail": share and share.detail,
-            **statistics_of(text, language, self._quality_model),
+            **statistics_of(text, language, self._quality_model, self._statistics),
         }
 
     def limits(self) -> dict[str, float]:

@@ -236,6 +236,10 @@ class Statistics:
         return self.model.score(self.text) if self.model else None
 
     @cached_property
+    def lower(self) -> str:
+        return self.text.lower()
+
+    @cached_property
     def lengths(self) -> NDArray[np.int64]:
         return np.fromiter(map(len, self.pieces), np.int64, len(self.pieces))
 
@@ -327,8 +331,7 @@ class Statistics:
         return self._fraction_of_lines(line.endswith(_ELLIPSES) for line in self.lines)
 
     def policy_lines(self) -> float:
-        lower = self.text.lower()
-        if not (phrases := [phrase for phrase in _RULES["policy"] if phrase in lower]):
+        if not (phrases := [phrase for phrase in _RULES["policy"] if phrase in self.lower]):
             return 0.0
         lines = map(str.lower, self.lines)
         return self._fraction_of_lines(any(one in line for one in phrases) for line in lines)
@@ -346,7 +349,7 @@ class Statistics:
     def spam(self) -> float:
         """Weight of the words of spam in 100 words; 0 where few different ones stand."""
         weights, pattern, beginnings = _spam_words(self.language)
-        lower = self.text.lower()
+        lower = self.lower
         # most texts end here: the search is slow where many words begin as one of the list does
         if beginnings and len(beginnings.intersection(lower.split())) < _MIN_SPAM_WORDS - 1:
             return 0.0
@@ -434,15 +437,22 @@ STATISTICS = ("lines", *_ASKED)
 
 
 def statistics_of(
-    text: str, language: str, model: QualityModel | None = None
+    text: str,
+    language: str,
+    model: QualityModel | None = None,
+    wanted: frozenset[str] = frozenset(STATISTICS),
 ) -> dict[str, float | None]:
-    """All `STATISTICS` of a text; None for one that says nothing about it or of which no rule
-    asks."""
+    """The `wanted` of the `STATISTICS` of a text, with its words and lines; None for one that says
+    nothing about it or of which no rule asks."""
+    if not wanted:
+        return {}
     statistics = Statistics(text, language, model)
     num_words, num_lines = statistics.num_words, len(statistics.lines)
-    values: dict[str, float | None] = {"lines": num_lines}
+    values: dict[str, float | None] = {"lines": num_lines, "words": num_words}
     for name, (function, words, lines) in _ASKED.items():
-        values[name] = function(statistics) if num_words >= words and num_lines >= lines else None
+        if name in wanted:
+            is_asked = num_words >= words and num_lines >= lines
+            values[name] = function(statistics) if is_asked else None
     return values
 
 

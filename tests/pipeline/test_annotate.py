@@ -119,8 +119,18 @@ def test_a_look_that_was_stopped_is_no_part_of_the_next(run, monkeypatch):
     assert not folder.with_name(".work").exists()
 
 
+@pytest.mark.parametrize("change", [{"min_language_fraction": 0.0}, CHANGES[1], CHANGES[3]])
+def test_statistics_that_no_limit_asks_for_change_nothing(run, change):
+    folder = Path(run().output_dir) / "clean"
+    clean_afresh(run(**change), IN_PROCESS)
+    kept, gone = [*documents(folder)], [*removed(folder)]
+    clean_afresh(run(keep_statistics=False, **change), IN_PROCESS)
+    assert ([*documents(folder)], [*removed(folder)]) == (kept, gone)
+    assert not folder.with_name(".work").exists()
+
+
 def test_calibration_counts_what_each_limit_drops_and_cleaning_starts_from_it(run, monkeypatch):
-    lines = [*calibrate(run(), IN_PROCESS)]
+    lines = [*calibrate(run(keep_statistics=False), IN_PROCESS)]  # it keeps them nevertheless
     monkeypatch.setattr(annotate, "annotate_files", None)
     clean(run(), IN_PROCESS, overwrite=False)
     folder = Path(run().output_dir) / "clean"

@@ -20,12 +20,14 @@ from tools.throughput.texts import DATA, prepare, rules_off, run_electrify, writ
 # datatrove hashes `str` with xxhash, which its version 4 refuses
 _REQUIREMENTS = ("datatrove[processing,io]==0.10.1", "xxhash<4")
 PEER = "datatrove 0.10.1, near duplicates"
+_NO_STATISTICS = {"keep_statistics": False}
 _PACKAGES = ("apache-beam", "numpy", "scipy", "pyarrow", "xxhash", "orjson", "ftfy")
 _MEANING = f"""
 All runs read the same files and write what is left and what was removed. Near duplicates: no other
 part of the graph is on. {PEER}: as many bands and rows as [clean.near_dedup] has by default, runs
 of letters and digits as words; it joins all that share a band, where electrify also compares them.
-Whole graph: every rule, exact, line and near deduplication, no decontamination. Costs are of all
+Whole graph: every rule, exact, line and near deduplication, no decontamination; "without
+statistics" is `clean.keep_statistics = false`, which near duplicates have, too. Costs are of all
 processes with their start; memory is the largest sum of proportional set sizes, sampled twice a
 second. Times as fast: CPU seconds.
 """
@@ -49,7 +51,7 @@ def measure(settings: Settings) -> Report:
     texts = settings.data_dir, settings.languages, settings.megabytes
     prepared = prepare(work / "input", *texts)
     log("near-duplicate removal alone")
-    clean = rules_off() | {"exact_dedup": False, "line_dedup.enabled": False}
+    clean = rules_off() | {"exact_dedup": False, "line_dedup.enabled": False} | _NO_STATISTICS
     near = run_electrify("clean", write_config(prepared, work / "near", clean))
     rows = [near.row("electrify, near duplicates", prepared.num_bytes)]
     if settings.peer:
@@ -63,12 +65,12 @@ def measure(settings: Settings) -> Report:
         script = Path(__file__).with_name("datatrove_peer.py")
         cost = run_measured([str(python), str(script), *map(str, task)], output / "log.txt")
         rows.append(cost.row(PEER, prepared.num_bytes, near))
-    log(f"the whole graph, {many} process(es)")
-    config = write_config(prepared, work / "whole", {"exact_dedup": True})
     mode = "multi_processing" if many > 1 else "in_memory"
     beam = f"--direct_running_mode={mode}", f"--direct_num_workers={many}"
-    name = f"electrify, whole graph, {many} process(es)"
-    rows.append(run_electrify("clean", config, *beam).row(name, prepared.num_bytes))
+    for name, options in (("", {}), (" without statistics", _NO_STATISTICS)):
+        log(name := f"electrify, whole graph{name}, {many} process(es)")
+        config = write_config(prepared, work / "whole", {"exact_dedup": True} | options)
+        rows.append(run_electrify("clean", config, *beam).row(name, prepared.num_bytes))
     report = Report("The corpus stage", _PACKAGES, prepared.conditions())
     report.add("systems", "Systems", _MEANING, rows)
     return report

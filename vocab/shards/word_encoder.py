@@ -48,18 +48,21 @@ class WordEncoder:
         # at these two only: a tab or an exotic space is left to the normaliser, and a control
         # character that str.split() takes for a space is none to it (it joins its neighbours)
         spaced = pc.replace_substring(pa.array(texts, pa.large_string()), "\n", " ")
-        lists = pc.split_pattern(spaced, " ")
-        coded = lists.values.dictionary_encode()
         with self._lock:
-            pool, sizes = self._look_up(coded.dictionary.to_pylist())
+            return self._joined(pc.split_pattern(spaced, " "))
+
+    def _joined(self, lists: pa.ListArray) -> list[bytes]:
+        """The ids of each list of strings."""
+        coded = lists.values.dictionary_encode()
+        pool, sizes = self._look_up(coded.dictionary.to_pylist())
         codes = np.frombuffer(coded.indices.buffers()[1] or b"", np.int32)
         lengths = sizes[codes]
         ends = np.cumsum(lengths)
         # of each id, how far its place in the pool lies from its place here
         shifts = (np.cumsum(sizes) - sizes)[codes] - (ends - lengths)
         ids = pool[np.arange(lengths.sum()) + np.repeat(shifts, lengths)].tobytes()
-        of_text = np.frombuffer(lists.offsets.buffers()[1], np.int32)[: len(texts) + 1]
-        boundaries = np.concatenate([[0], ends])[of_text] * self.dtype.itemsize
+        of_list = np.frombuffer(lists.offsets.buffers()[1], np.int32)[: len(lists) + 1]
+        boundaries = np.concatenate([[0], ends])[of_list] * self.dtype.itemsize
         return [ids[start:stop] for start, stop in pairwise(boundaries.tolist())]
 
     def _look_up(self, strings: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -77,31 +80,30 @@ class WordEncoder:
 
     def _learn(self, strings: Iterable[str]) -> None:
         """Tokenise new strings: plain ones word by word, the others by all steps."""
-        is_word, is_plain, cut = self._plain.is_word, self._plain.is_plain, self._plain.words
-        words, several, others = set[str](), dict[str, list[str]](), list[str]()
+        is_word, is_plain = self._plain.is_word, self._plain.is_plain
+        words, several, others = list[str](), list[str](), list[str]()
         for string in strings:
             if self._has_added is not None and self._has_added(string):
                 others.append(string)
             elif is_word(string):
-                words.add(string)
+                words.append(string)
             elif is_plain(string):
-                several[string] = parts = cut(string)
-                words.update(parts)
+                (several if len(string) > 1 else words).append(string)
             else:
                 others.append(string)
         known = self._known
-        new = list(words.difference(known))
-        ids, starts = self._segmenter.ids_of(new)
+        ids, starts = self._segmenter.ids_of(words)
         size, data = self.dtype.itemsize, ids.astype(self.dtype).tobytes()
         ends = pairwise([*(starts * size).tolist(), len(data)])
-        known.update((word, data[start:end]) for word, (start, end) in zip(new, ends, strict=True))
+        known.update(zip(words, (data[start:end] for start, end in ends), strict=True))
         # [UNK] as a whole to the model; a step before it may set characters apart
-        others.extend(word for word in new if known[word] == self._unk_bytes)
+        others.extend(word for word in words if known[word] == self._unk_bytes)
         encodings = self._tokenizer.encode_batch_fast(others, add_special_tokens=False)
         for string, encoding in zip(others, encodings, strict=True):
             known[string] = np.array(encoding.ids, self.dtype).tobytes()
-        for string, parts in several.items():
-            known[string] = b"".join(map(known.__getitem__, parts))
+        if several:
+            apart = pc.replace_substring_regex(pa.array(several), self._plain.mark_re2, r" \0 ")
+            known.update(zip(several, self._joined(pc.split_pattern(apart, " ")), strict=True))
 
 
 def _added_in(tokenizer: Any) -> Callable[[str], object] | None:
