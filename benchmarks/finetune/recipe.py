@@ -125,6 +125,25 @@ def hyper_parameters(
     return replace(recipe, **chosen)
 
 
+def departures(task: Task | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a record that its recipe does not give a model of any one size.
+
+    Left out is what follows from others (steps) and what changes no score (rows at once). Of an
+    unknown task or recipe all the others are departures.
+    """
+    recipe = settings.get("recipe")
+    derived = ("recipe", "num_steps", "warmup_steps", "micro_batch_size")
+    given = {name: value for name, value in settings.items() if name not in derived}
+    if task is None or recipe not in _TABLES["recipes"]:
+        return given
+    published = [asdict(recipe_for(task, width, settings["recipe"])) for width in (256, 768, 1024)]
+    of_sizes = [
+        {name: value for name, value in given.items() if of_size.get(name, ...) != value}
+        for of_size in published
+    ]
+    return min(of_sizes, key=len)
+
+
 def recommended_settings(
     path: str, options: EvaluateConfig, commit: str | None = None
 ) -> dict[str, Any]:

@@ -124,6 +124,7 @@ class Task(ABC):
     also_reported: tuple[str, ...] = ()  # scored beside it where there, as "<split>_<metric>"
     unlabelled: tuple[str, ...] = ("test",)  # predicted where there, never scored
     homepage: str = ""  # where the files are to be had
+    language: str = ""  # of the texts, ISO 639; empty where it is not one, or not known
     hub: HubSource | None = None
     higher_is_better: bool = True  # of the headline
     labels: tuple[str, ...] = ()
