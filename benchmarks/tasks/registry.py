@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from benchmarks.metrics import classification, structured, tagging
+from benchmarks.tasks.kinds.choices import MultipleChoice
 from benchmarks.tasks.kinds.classification import Classification, Regression
 from benchmarks.tasks.kinds.dialogue import DialogueStateTracking
 from benchmarks.tasks.kinds.parsing import DependencyParsing
@@ -25,6 +26,7 @@ from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 
 KINDS: Mapping[str, type[Task]] = {
+    "choices": MultipleChoice,
     "classification": Classification,
     "dialogue": DialogueStateTracking,
     "parsing": DependencyParsing,

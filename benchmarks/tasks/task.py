@@ -30,6 +30,7 @@ Outputs = Mapping[str, NDArray[Any]]  # of one row; padded to the longest row of
 Positions = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]  # by name, each (rows, ...)
 
+SEGMENTS = "segments"  # in `Features.details`: by row the pieces of each of its parts, read apart
 OWN = "own"  # the suite of the user's own tasks
 _MAX_LISTED = 8
 

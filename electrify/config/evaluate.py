@@ -116,7 +116,15 @@ class OwnTask(Section):
     name: Annotated[str, Field(pattern=r"^\w[\w.-]*$")] | None = None
     """Name of the task. Left out: of the file."""
     kind: (
-        Literal["classification", "multi-label", "regression", "tagging", "entities", "reading"]
+        Literal[
+            "classification",
+            "multi-label",
+            "choices",
+            "regression",
+            "tagging",
+            "entities",
+            "reading",
+        ]
         | None
     ) = None
     """What is learnt."""
@@ -124,6 +132,8 @@ class OwnTask(Section):
     """Column of the text or words."""
     second_text: _Text | None = None
     """Column of the other text of a pair."""
+    choices: tuple[_Text, ...] = ()
+    """Columns of the choices, or one column of lists."""
     label: _Text | None = None
     """Column of the label, number or tags."""
     metric: _Text | None = None
@@ -146,6 +156,10 @@ class OwnTask(Section):
             )
         if self.second_text and not self.text:
             raise UserError(f"second_text = {self.second_text!r}: give text, the first column, too")
+        if self.choices and self.kind not in (None, "choices"):
+            raise UserError(
+                f"choices = {list(self.choices)}: kind {self.kind!r} has none; remove it"
+            )
         return self
 
 
