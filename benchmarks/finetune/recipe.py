@@ -81,8 +81,12 @@ def size_of(hidden_size: int) -> Size:
 
 def recipe_for(task: Task, hidden_size: int, name: str = "auto") -> HyperParameters:
     """The published settings of a task for a model of that width; "auto" is the recipe of the
-    task's authors."""
-    own = {"klue": "klue", "korean": "koelectra"}.get(task.suite, "electra")
+    task's authors. `ValueError` for a suite that names none."""
+    if (own := _TABLES["by_suite"].get(task.suite)) is None:
+        raise UserError(
+            f"{task.name}: the suite {task.suite!r} names no fine-tuning recipe; add one of "
+            f"{', '.join(_TABLES['recipes'])} to [by_suite] of benchmarks/finetune/recipe.toml"
+        )
     chosen, size = own if name == "auto" else name, size_of(hidden_size)
     known = {**_entry(_TABLES["by_task"], task), **_entry(_TABLES["by_size"][size], task)}
     if chosen != own:  # of another suite's authors: its rates, with the task's own extent

@@ -17,7 +17,7 @@ from benchmarks.tasks.kinds.dialogue import DialogueStateTracking
 from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.relations import RelationExtraction
 from benchmarks.tasks.kinds.spans import Spans
-from benchmarks.tasks.kinds.tagging import CharacterTagging, WordTagging
+from benchmarks.tasks.kinds.tagging import CharacterTagging, OwnWordTagging, WordTagging
 from benchmarks.tasks.own import own_task
 from benchmarks.tasks.task import Task
 from electrify.config.evaluate import EvaluateConfig
@@ -34,6 +34,7 @@ KINDS: Mapping[str, type[Task]] = {
     "relations": RelationExtraction,
     "spans": Spans,
     "tagging-characters": CharacterTagging,
+    "tagging-tokens": OwnWordTagging,
     "tagging-words": WordTagging,
 }
 _RECORDS = {name: TypeAdapter(kind) for name, kind in KINDS.items()}
@@ -62,7 +63,7 @@ def _task(name: str, kind: str, hub: Mapping[str, Any], **fields: Any) -> Task:
 
 TASKS: Mapping[str, Task] = {
     name: task
-    for suite in ("glue", "squad", "klue", "korean")
+    for suite in ("glue", "squad", "klue", "korean", "kobest", "languages")
     for name, task in read_suite(Path(__file__).with_name("suites") / f"{suite}.toml").items()
 }
 SUITES: dict[str, tuple[Task, ...]] = {
