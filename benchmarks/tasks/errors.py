@@ -16,7 +16,7 @@ from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
 from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.relations import RelationExtraction
 from benchmarks.tasks.kinds.spans import NORMALIZE, Spans
-from benchmarks.tasks.kinds.tagging import CharacterTagging, Tagging
+from benchmarks.tasks.kinds.tagging import CharacterTagging, Tagging, WordLabels
 from benchmarks.tasks.rows import GoldAnswer
 from benchmarks.tasks.task import Example, Line, Task, listed
 
@@ -52,6 +52,8 @@ class Failure:
 def units(task: Task) -> str:
     """What the parts of an example are; empty for a kind without labels."""
     match task:
+        case WordLabels():
+            return "words"
         case Tagging():
             return "entities"
         case MultiLabelClassification():

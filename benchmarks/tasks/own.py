@@ -31,7 +31,7 @@ from benchmarks.tasks.kinds.choices import MultipleChoice
 from benchmarks.tasks.kinds.classification import Classification, Regression
 from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
 from benchmarks.tasks.kinds.spans import OwnReading, Scorer
-from benchmarks.tasks.kinds.tagging import OwnEntityTagging, OwnWordTagging
+from benchmarks.tasks.kinds.tagging import OwnEntityTagging, OwnWordTagging, WordLabels
 from benchmarks.tasks.rows import (
     Row,
     class_name,
@@ -51,7 +51,14 @@ from electrify.system.outcome import UserError, nearest
 from electrify.system.progress import log
 
 Kind = Literal[
-    "classification", "multi-label", "choices", "regression", "tagging", "entities", "reading"
+    "classification",
+    "multi-label",
+    "choices",
+    "regression",
+    "tagging",
+    "word-labels",
+    "entities",
+    "reading",
 ]
 # the first metric stands for the task unless another is asked for
 _KINDS: Mapping[Kind, tuple[type[Task], tuple[MetricFunction, ...]]] = {
@@ -63,6 +70,7 @@ _KINDS: Mapping[Kind, tuple[type[Task], tuple[MetricFunction, ...]]] = {
     "choices": (MultipleChoice, (accuracy, macro_f1)),
     "regression": (Regression, (spearman, pearson)),
     "tagging": (OwnWordTagging, (seqeval_micro_f1, entity_micro_f1, entity_macro_f1)),
+    "word-labels": (WordLabels, (accuracy,)),
     "entities": (OwnEntityTagging, (entity_micro_f1, entity_macro_f1)),
     "reading": (OwnReading, ()),  # the metrics of SQuAD's scripts
 }
@@ -230,7 +238,7 @@ def describe(
         case "tagging" | "entities":
             types = {label[2:] for label in task.labels if label != OUTSIDE}
             what = f"{len(types)} types of entities: {listed(sorted(types), ', ')}"
-        case "classification" | "multi-label" | "choices":
+        case "classification" | "multi-label" | "choices" | "word-labels":
             what = f"{len(task.labels)} labels: {listed(task.labels, ', ')}"
     text = (
         f"{task.name}: {kind} of column {task.label_field!r} ({what}), text in "
@@ -304,7 +312,7 @@ def _text_columns(
     if given := tuple(name for name in (options.text, options.second_text) if name):
         return given
     free = [column for column in columns if column != label]
-    if kind == "tagging":
+    if kind in ("tagging", "word-labels"):
         free = [c for c in free if any(isinstance(row.get(c), list) for row in rows)] or free
     for pair in _COLUMNS["pairs"]:
         first, second = (_known([name], free) for name in pair)
@@ -415,7 +423,7 @@ def _labels(kind: Kind, label: str, texts: Sequence[str], rows: Placed) -> tuple
             return _classes(label, [(place, nested(row, label)) for place, row in rows])
         case "choices":
             return _choice_names(label, texts, rows)
-        case "multi-label":
+        case "multi-label" | "word-labels":
             return _label_sets(label, [(place, nested(row, label)) for place, row in rows])
     return ()
 
@@ -493,8 +501,8 @@ def _tags(label: str, words: str, rows: Placed) -> tuple[str, ...]:
         except ValueError as error:
             raise UserError(
                 f"{place}, column {label!r}: {error} of an entity; write B-TYPE, I-TYPE or O for "
-                "each word (BIOES, BILOU, BMES and TYPE_B are read, too; other tags, such as parts "
-                "of speech, are not)"
+                "each word (BIOES, BILOU, BMES and TYPE_B are read, too; for other tags, such as "
+                'parts of speech, say kind = "word-labels")'
             ) from None
     if names <= {OUTSIDE}:
         raise UserError(f"column {label!r} has no entity in any row: nothing to learn")

@@ -122,6 +122,7 @@ class OwnTask(Section):
             "choices",
             "regression",
             "tagging",
+            "word-labels",
             "entities",
             "reading",
         ]
