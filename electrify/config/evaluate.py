@@ -15,6 +15,7 @@ from electrify.config.fields import (
     check_suite,
     check_task,
 )
+from electrify.config.trackers import TrackerOptions
 from electrify.system.outcome import UserError
 
 # what is scored: an encoder as given, its network at random initialisation, or TF-IDF
@@ -164,7 +165,7 @@ class OwnTask(Section):
         return self
 
 
-class EvaluateConfig(FinetuneOptions):
+class EvaluateConfig(FinetuneOptions, TrackerOptions):
     """An exported encoder to scores. The recipe gives the options of fine-tuning that are left
     out."""
 
