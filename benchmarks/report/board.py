@@ -20,7 +20,7 @@ from benchmarks.report.scores import (
     score_table,
 )
 from benchmarks.results.predictions import check_value
-from benchmarks.results.results import Result, percent, task_of
+from benchmarks.results.results import RESULTS, Result, percent, task_of
 from benchmarks.results.run_folder import Json, RunFolder, read_scores
 from benchmarks.statistics.ranks import Rank, rank_over_tasks, rank_samples
 from benchmarks.statistics.scores import Sample, TaskScore
@@ -101,12 +101,14 @@ def _entries(places: Sequence[Path]) -> Iterator[Entry]:
     for place in dict.fromkeys(path.resolve() for path in places):
         if not place.exists():
             raise UserError(f"no folder {place}; give folders with results.jsonl, such as out/demo")
-        has_records = place.name == "results.jsonl" or any(place.glob("**/results.jsonl"))
+        has_records = place.name == RESULTS or any(
+            path.is_file() for path in (place / RESULTS, *place.glob(f"evaluate*/{RESULTS}"))
+        )
         run = read_scores(place) if has_records else None
         if run and any(run.evaluations.values()):
             runs.append(run)
         else:
-            warn(f"{place} has no scores; it is left out of the board")
+            warn(f"{place} has no {RESULTS} with scores; it is left out of the board")
     names = [run.name for run in runs]
     for run, name in zip(runs, names, strict=True):
         unique = name if names.count(name) == 1 else run.folder.as_posix()
@@ -211,6 +213,9 @@ def board_page(entries: Sequence[Entry]) -> Page:
     )
     _add_table(page, entries, standings)
     page.paragraph(TEXTS["board"])
+    roles = {r.role for e in entries for score in e.encoder.scores.values() for r in score.results}
+    if roles - {"pretrained"}:
+        page.paragraph(TEXTS["board_baselines"])
     for text in _method(entries, standings):
         page.paragraph(text)
     rows = [
@@ -247,11 +252,17 @@ def _add_table(page: Page, entries: Sequence[Entry], standings: Standings) -> No
         rows=rows,
         grey=[str(name) for name, *_ in rows if name not in by_name],
         choices=Choices(
-            ("size", {entry.name: entry.size for entry in entries}),
+            ("size", {str(name): _size_of(str(name), entries) for name, *_ in rows}),
             ("language of the tasks", ["", *map(_language, scores.values()), *[""] * len(_COSTS)]),
             {entry.name: entry.name for entry in entries},
         ),
     ).add_to(page)
+
+
+def _size_of(name: str, entries: Sequence[Entry]) -> str:
+    """Of an encoder, or of the random initialisation that is named after it."""
+    named = (e.size for e in entries if name == e.name or name.startswith(f"{e.name}, "))
+    return next(named, "")
 
 
 def _overall_cell(entry: Entry, standings: Standings) -> Cell:
@@ -322,6 +333,8 @@ def _method(entries: Sequence[Entry], standings: Standings) -> Iterator[str]:
         what = f"Intervals of ranks are over {kind}" if kind else "Ranks have no interval"
         yield f"{what}: {', '.join(tasks)}."
     for entry in entries:
+        if any(stage.startswith("evaluate") for stage in entry.run.unfinished):
+            yield f"{entry.name}: its evaluation is not finished; scores are those so far."
         notes = {s.note for s in entry.encoder.scores.values() if s.note}
         if notes and any(over):
             yield f"{entry.name}: {'; '.join(sorted(notes))}."
@@ -351,9 +364,9 @@ def _add_record(page: Page, entry: Entry) -> None:
         )
         for record in records:
             versions = ", ".join(f"{name} {number}" for name, number in record.versions.items())
-            made_with[record.model_path, record.git_commit, versions] = None
+            made_with[record.encoder, record.git_commit, versions] = None
     page.records(rows, "Seeds, recipe and rows; scores with equal digests are comparable")
-    headers = ["encoder as the record names it", "commit of electrify", "versions"]
+    headers = ["encoder", "commit of electrify", "versions"]
     page.table(headers, list(made_with), "Made with")
 
 

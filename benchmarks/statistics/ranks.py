@@ -21,7 +21,8 @@ from benchmarks.statistics.uncertainty import MAX_UNDEFINED, NUM_RESAMPLES
 @dataclass(frozen=True)
 class Rank:
     """Of one encoder among `num_encoders`. `over` says what was resampled: "examples and seeds",
-    "examples", "seeds", or "" for nothing; then `low` and `high` are not known and are 0."""
+    "examples", "seeds", "seeds of encoders with several", or "" for nothing; then `low` and `high`
+    are not known and are 0."""
 
     value: int
     low: int
@@ -43,7 +44,6 @@ def resampled_means(samples: Sequence[Sample], name: str) -> tuple[Floats, str]:
     draws = [sample.draws for sample in samples]
     digests = {draw.ids if draw else None for draw in draws}
     has_examples = len(digests) == 1 and None not in digests
-    has_seeds = all(sample.num_seeds > 1 for sample in samples)
     rows = []
     for sample in samples:
         seeds = sorted(sample.values)
@@ -55,13 +55,15 @@ def resampled_means(samples: Sequence[Sample], name: str) -> tuple[Floats, str]:
                 for seed in seeds
             ]
         )  # (seeds, resamples)
-        if has_seeds:
+        if len(seeds) > 1:
             digest = hashlib.sha256(f"{name}\n{seeds}".encode()).digest()
             generator = np.random.default_rng(int.from_bytes(digest[:16], "big"))
             drawn = generator.integers(0, len(seeds), scores.shape)
             scores = np.take_along_axis(scores, drawn, axis=0)
         rows.append(scores.mean(axis=0))
-    over = " and ".join(["examples"] * has_examples + ["seeds"] * has_seeds)
+    several = [sample.num_seeds > 1 for sample in samples]
+    of_seeds = "seeds" if all(several) else "seeds of encoders with several"
+    over = " and ".join(["examples"] * has_examples + [of_seeds] * any(several))
     return np.array(rows), over
 
 

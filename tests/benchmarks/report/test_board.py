@@ -1,5 +1,6 @@
 """Records of anyone on one page: who is ranked against whom, and what is refused."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,13 +120,17 @@ def test_one_encoder_is_a_board_without_ranks(put: Put):
 def test_a_run_has_what_its_pretraining_took(tmp_path: Path):
     run = make_run(tmp_path / "out" / "ko-demo")
     (tmp_path / "out" / "empty").mkdir()
+    shutil.copytree(run, tmp_path / "out" / "grid" / "variant")  # runs of a grid are no place
+    (run / "evaluate").rename(run / "evaluate.partial")
     (tmp_path / "out" / "notes.txt").write_text("no records")
-    text = shown(*sorted((tmp_path / "out").iterdir()), run / "evaluate" / "results.jsonl")
+    text = shown(*sorted((tmp_path / "out").iterdir()), run / "evaluate.partial" / "results.jsonl")
     parameters, tokens, flops, cost, _ = cells(text, "ko-demo")[-5:]
     assert (parameters, tokens, flops) == ("1.235M", "614.4k", "2.46T")
     assert cost == "2 min CPU, 2 threads"
-    assert cells(text, "evaluate")[-5:-1] == ["–"] * 4  # the same records, from elsewhere
-    assert "random initialisation" in text
+    assert "ko-demo: its evaluation is not finished" in text
+    assert cells(text, "evaluate.partial")[-5:-1] == ["–"] * 4  # the same records, from elsewhere
+    assert "Grey: random initialisation" in text
+    assert cells(text, "ko-demo, random initialisation")
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,9 @@ def test_what_is_resampled_is_what_all_have():
     assert resampled_means([whole, again], "task")[1] == "examples and seeds"
     assert resampled_means([whole, without], "task")[1] == "seeds"
     assert resampled_means([whole, of_others], "task")[1] == "seeds"
-    assert resampled_means([whole, alone], "task")[1] == ""
-    assert rank_samples([whole, alone], True, "task")[1].text() == "1"
+    assert resampled_means([whole, alone], "task")[1] == "seeds of encoders with several"
+    assert resampled_means([alone, alone], "task")[1] == ""
+    assert rank_samples([alone, Sample({0: 0.4})], True, "task")[1].text() == "2"
 
 
 def test_over_tasks_the_mean_is_ranked():
