@@ -107,7 +107,7 @@ def _entries(places: Sequence[Path]) -> Iterator[Entry]:
         run = read_scores(place) if has_records else None
         if run and any(run.evaluations.values()):
             runs.append(run)
-        else:
+        elif place.name != BOARD:  # an earlier board of the same places
             warn(f"{place} has no {RESULTS} with scores; it is left out of the board")
     names = [run.name for run in runs]
     for run, name in zip(runs, names, strict=True):
