@@ -82,7 +82,7 @@ def write_board(places: Sequence[Path], output: Path | None = None) -> Path:
     record or a file of predictions that is damaged, and for a value that is not that of its
     predictions.
     """
-    entries = list(_entries(places))
+    entries = _named_apart(list(_entries(places)))
     if not entries:
         raise UserError(
             f"no records in {', '.join(map(str, places)) or 'no folder'}; give folders with "
@@ -118,6 +118,21 @@ def _entries(places: Sequence[Path]) -> Iterator[Entry]:
         for encoder in encoders_of([run], [unique]):
             own = not next(iter(encoder.scores.values())).encoder
             yield Entry(encoder, run, run.summary if own else {})
+
+
+def _named_apart(entries: Sequence[Entry]) -> list[Entry]:
+    """Two runs may have scored another encoder under one name: then the run's stands before it."""
+    for what in ("name", "folder"):
+        names = [entry.name for entry in entries]
+        entries = [
+            replace(
+                entry, encoder=replace(entry.encoder, name=f"{getattr(entry.run, what)}, {name}")
+            )
+            if names.count(name) > 1
+            else entry
+            for entry, name in zip(entries, names, strict=True)
+        ]
+    return list(entries)
 
 
 # Who is ranked against whom.

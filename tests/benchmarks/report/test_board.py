@@ -111,6 +111,17 @@ def test_what_lacks_is_said(put: Put):
     assert cells(text, "c")[1] == "–"
 
 
+def test_encoders_of_one_name_are_told_apart(put: Put):
+    for run, right in (("x", 30), ("y", 40)):
+        put(f"{run}/evaluate", right - 5)
+        put(f"{run}/evaluate-roberta", right)
+    out = put("z", 20).parent
+    text = shown(out / "x", out / "y", out / "z")
+    for run, rank in (("x", "3"), ("y", "1")):
+        assert cells(text, f"{run}, roberta")[1].startswith(rank)
+    assert cells(text, "y")[1].startswith("2")
+
+
 def test_one_encoder_is_a_board_without_ranks(put: Put):
     text = shown(put("a", 30))
     assert cells(text, "a")[1:3] == ["–", "61.0 ± 1.4"]
