@@ -7,8 +7,10 @@ names those that the last command asked for.
 """
 
 import shutil
+import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -54,6 +56,7 @@ from electrify.stage.plan import (
 )
 from electrify.stage.remote import pull
 from electrify.stage.run import run_stage
+from electrify.stage.trackers import TRACKER_FILES, Trackers, require_trackers
 from electrify.system.machine import remember_peak
 from electrify.system.outcome import UserError
 from electrify.system.progress import (
@@ -100,6 +103,7 @@ def evaluate(
     if commit:
         name = name or model
         log(f"{model} is read at its commit {commit}")
+    require_trackers(options, "evaluate")
     tasks, data = load_tasks(options)
     if probe is not None:
         data = {task.name: PROBES[probe].add_rows(task, data[task.name]) for task in tasks}
@@ -120,8 +124,11 @@ def evaluate(
             if not overwrite:
                 _carry_over(stage.folder, partial)
             write_json(partial / JOBS, [job.key for job in jobs])
-            with stop_on_signal(_PROMISE) as stop:
-                evaluation = _Evaluation(options, source, partial, stop)
+            about = options.model_dump(mode="json") | {"model": source.name}
+            about["name"] = f"{output_dir(config).name}/{stage.folder.name}"
+            trackers = Trackers(partial, options, "evaluate", about)
+            with closing(trackers), stop_on_signal(_PROMISE) as stop:
+                evaluation = _Evaluation(options, source, partial, stop, trackers)
                 parts = {}
                 for trial in {trial.task.name: trial for trial in trials}.values():
                     of_task, of_trial = data[trial.task.name], (trial.settings, trial.seed)
@@ -129,6 +136,7 @@ def evaluate(
                     parts[trial.task.name] = trial_data(trial.task, of_task, *of_trial, fraction)
                 tried = {result.key: result for result in evaluation.do(trials, parts, TRIALS)}
                 results = evaluation.do(choose(jobs, trials, tried), data, RESULTS)
+                trackers.log(len(results), _tracked_means(results))
         except ValueError:
             if not _has_news(partial, stage.folder):  # refused: nothing to resume
                 shutil.rmtree(partial)
@@ -168,7 +176,8 @@ def _carry_over(finished: Path, partial: Path) -> None:
     for folder in (PREDICTIONS, MODELS):
         if (finished / folder).exists():
             shutil.copytree(finished / folder, partial / folder, dirs_exist_ok=True)
-    for file in (TRIALS, RESULTS):  # results last: a job in them is a job that is whole
+    # results last: a job in them is a job that is whole
+    for file in (*TRACKER_FILES, TRIALS, RESULTS):
         if (finished / file).exists() and not (partial / file).exists():
             copy = partial / f"{file}.copy"
             shutil.copyfile(finished / file, copy)
@@ -195,6 +204,7 @@ class _Evaluation:
     source: ModelSource
     partial: Path
     stop: StopRequest
+    trackers: Trackers
 
     def do(self, jobs: Sequence[Job], data: Mapping[str, TaskData], file: str) -> list[Result]:
         """Do the jobs that the file of records lacks; the results of all jobs in their order."""
@@ -250,6 +260,8 @@ class _Evaluation:
                 if result.device == "cpu" and result.peak_memory_mb:
                     remember_peak(result.peak_memory_mb)
                 append_result(path, result)  # last: a job in the results is a job that is whole
+                if file == RESULTS:
+                    self.trackers.log(result.seed, _tracked(result))
                 results[job.key] = result
                 num_saved += 1
                 _log_result(job, result, fitted)
@@ -264,6 +276,22 @@ class _Evaluation:
         before = next(filter(None, known), None)
         precision = settle_precision(self.options.precision, self.options.device, before)
         return [replace(j, settings=replace(j.settings, precision=precision)) for j in waiting]
+
+
+def _tracked(result: Result) -> dict[str, float]:
+    """By name: klue-nli/accuracy of the encoder, random-init/klue-nli/accuracy of a baseline."""
+    role = "" if result.role == "pretrained" else f"{result.role}/"
+    part = "" if result.train_fraction == 1.0 else f"train-{result.train_fraction:g}/"
+    return {f"{role}{part}{result.task}/{name}": value for name, value in result.metrics.items()}
+
+
+def _tracked_means(results: Sequence[Result]) -> dict[str, float]:
+    """The same over seeds: mean/klue-nli/accuracy."""
+    values: dict[str, list[float]] = {}
+    for result in results:
+        for name, value in _tracked(result).items():
+            values.setdefault(f"mean/{name}", []).append(value)
+    return {name: statistics.fmean(of) for name, of in values.items()}
 
 
 def _log_result(job: Job, result: Result, fitted: Finetuned) -> None:

@@ -415,9 +415,20 @@ def report(
     baseline: Annotated[str | None, _value("NAME", "run to compare with")] = None,
     data_dir: DataDirs = [],
     no_texts: Annotated[bool, Option("--no-texts", help="quote no text of the data")] = False,
+    board: Annotated[
+        bool, Option("--board", help="make board.html: encoders by tasks, of any results.jsonl")
+    ] = False,
     overrides: Overrides = [],
 ) -> None:
     """Make a page about one run, or compare several."""
+    if board:
+        from benchmarks.report.board import write_board
+
+        if baseline or data_dir or overrides:
+            raise UsageError("--board takes folders and --output, no other option")
+        target = Path(output) if output else None
+        print(write_board([_run_folder(name) for name in runs], target))
+        return
     from benchmarks.report.report import report
     from electrify.config.load import load_config
     from electrify.stage.remote import push_report

@@ -70,6 +70,7 @@ class Finetuned:
     inference_flops: float | None = None  # of one reported example
     peak_memory_mb: int = 0
     device: str = ""
+    num_parameters: int | None = None  # of the encoder without its head
 
     @property
     def record(self) -> dict[str, Any]:
@@ -124,6 +125,7 @@ def finetune(
         inference_flops,
         memory,
         torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        sum(weights.numel() for weights in network.encoder.parameters()),
     )
 
 

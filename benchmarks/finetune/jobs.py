@@ -35,6 +35,7 @@ from benchmarks.results.predictions import score_splits
 from benchmarks.results.results import Result, encoder_label
 from benchmarks.tasks.data import SPLIT_EVAL, TaskData, split_by_group
 from benchmarks.tasks.heads.linear import EncoderWithHead
+from benchmarks.tasks.kinds.choices import MultipleChoice
 from benchmarks.tasks.kinds.classification import Classification, Regression
 from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
 from benchmarks.tasks.own import record_of
@@ -155,7 +156,8 @@ def combinations(search: SearchOptions, task: Task) -> list[dict[str, Any]]:
     """The options of each trial of a task: all combinations that the task's head takes, or
     `num_trials` drawn of them."""
     values = {name: list(dict.fromkeys(tried)) for name, tried in search.values.items()}
-    if not isinstance(task, Classification | MultiLabelClassification | Regression):
+    reads_rows = Classification | MultiLabelClassification | MultipleChoice | Regression
+    if not isinstance(task, reads_rows):
         values.pop("pooling", None)
     if "pooling" in values and not task.has_parts:
         values["pooling"] = [name for name in values["pooling"] if name != "parts"] or ["mean"]

@@ -81,8 +81,12 @@ def size_of(hidden_size: int) -> Size:
 
 def recipe_for(task: Task, hidden_size: int, name: str = "auto") -> HyperParameters:
     """The published settings of a task for a model of that width; "auto" is the recipe of the
-    task's authors."""
-    own = {"klue": "klue", "korean": "koelectra"}.get(task.suite, "electra")
+    task's authors. `ValueError` for a suite that names none."""
+    if (own := _TABLES["by_suite"].get(task.suite)) is None:
+        raise UserError(
+            f"{task.name}: the suite {task.suite!r} names no fine-tuning recipe; add one of "
+            f"{', '.join(_TABLES['recipes'])} to [by_suite] of benchmarks/finetune/recipe.toml"
+        )
     chosen, size = own if name == "auto" else name, size_of(hidden_size)
     known = {**_entry(_TABLES["by_task"], task), **_entry(_TABLES["by_size"][size], task)}
     if chosen != own:  # of another suite's authors: its rates, with the task's own extent
@@ -123,6 +127,25 @@ def hyper_parameters(
     if chosen["pooling"] == "parts" and not task.has_parts:
         chosen["pooling"] = "mean"  # its one part is the whole
     return replace(recipe, **chosen)
+
+
+def departures(task: Task | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a record that its recipe does not give a model of any one size.
+
+    Left out is what follows from others (steps) and what changes no score (rows at once). Of an
+    unknown task or recipe all the others are departures.
+    """
+    recipe = settings.get("recipe")
+    derived = ("recipe", "num_steps", "warmup_steps", "micro_batch_size")
+    given = {name: value for name, value in settings.items() if name not in derived}
+    if task is None or recipe not in _TABLES["recipes"]:
+        return given
+    published = [asdict(recipe_for(task, width, settings["recipe"])) for width in (256, 768, 1024)]
+    of_sizes = [
+        {name: value for name, value in given.items() if of_size.get(name, ...) != value}
+        for of_size in published
+    ]
+    return min(of_sizes, key=len)
 
 
 def recommended_settings(

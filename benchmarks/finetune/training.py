@@ -19,7 +19,7 @@ from benchmarks.finetune.optim import build_optimizer, set_rates
 from benchmarks.finetune.recipe import HyperParameters
 from benchmarks.tasks.heads import collate, prediction_batches, training_batches
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.task import Features, Outputs, Task
+from benchmarks.tasks.task import SEGMENTS, Features, Outputs, Task
 from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import Stopped, log, warn
 
@@ -169,7 +169,8 @@ class Trainer:
         """Of a frozen encoder, where the hidden states are at most `MAX_BYTES` in fp32."""
         rows = np.unique(rows)
         num_bytes = int(features.lengths[rows].sum()) * self.network.hidden_size * 4
-        if self.settings.freeze == "encoder" and num_bytes <= MAX_BYTES:
+        is_whole = SEGMENTS not in features.details  # the states of a row are of one
+        if self.settings.freeze == "encoder" and num_bytes <= MAX_BYTES and is_whole:
             self.network.eval()
             self.cache, self.prediction_batch_size = in_fitting_parts(
                 lambda size: self._encode(features, rows, size),
@@ -234,7 +235,7 @@ class Trainer:
 
     def _learnt(self, features: Features, rows: Rows) -> _Batch:
         batch = self._batch(features, rows)
-        self.trained[batch["input_ids"].shape[1]] += len(rows)
+        self.trained[batch["input_ids"].numel() // len(rows)] += len(rows)
         if not self.cache:
             return batch
         states = [self.cache[int(row)] for row in rows]

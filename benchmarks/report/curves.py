@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.report.protocol import protocol_differences
 from benchmarks.report.published import TEXTS, differences_to, published_costs, published_scores
-from benchmarks.results.results import Result, differing, percent
+from benchmarks.results.results import Result, percent
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Record, Table, record_lines, short
 from benchmarks.statistics.scores import (
@@ -19,7 +20,6 @@ from benchmarks.statistics.scores import (
     sample_of,
     scores_of,
 )
-from electrify.config.evaluate import SearchOptions
 from electrify.page.page import Page
 from electrify.system.progress import duration
 
@@ -64,25 +64,12 @@ def curves_of(run: RunFolder) -> tuple[dict[str, list[CurvePoint]], list[str]]:
     for task, by_step in by_task.items():
         last_result = by_step[max(by_step)][0]
         for step, results in by_step.items():
-            if any(_is_other_protocol(result, last_result) for result in results):
+            if any(protocol_differences(result, last_result) for result in results):
                 left_out.append(f"{task} at step {step:,}")
                 continue
             tokens, flops = (_until(run, name, step) for name in ("tokens", "flops_paper"))
             curves.setdefault(task, []).append(CurvePoint(step, tokens, flops, sample_of(results)))
     return curves, left_out
-
-
-def _is_other_protocol(result: Result, other: Result) -> bool:
-    """Whether two scores are no points of one curve; micro-batches change no score, and a search
-    may choose other options for each checkpoint."""
-    free = {"micro_batch_size"}
-    if result.search and other.search:
-        free |= {*SearchOptions.model_fields, "num_steps", "warmup_steps"}
-    settings, others = (
-        {k: v for k, v in of.hyper_parameters.items() if k not in free} for of in (result, other)
-    )
-    same = result.selection == other.selection and settings == others
-    return not same or bool(differing(result, other))
 
 
 def _until(run: RunFolder, figure: str, step: int) -> float:

@@ -238,8 +238,13 @@ def mean_over_tasks(samples: Sequence[Sample]) -> Sample | None:
     return Sample({seed: statistics.fmean(s.values[seed] for s in samples) for seed in seeds})
 
 
-def encoder_table(encoders: Sequence[Encoder], compared: Sequence[Against]) -> tuple[Table, str]:
-    """Our encoders, their baselines and published models by tasks, in percent; and a note."""
+def encoder_table(
+    encoders: Sequence[Encoder], compared: Sequence[Against], for_board: bool = False
+) -> tuple[Table, str]:
+    """Our encoders, their baselines and published models by tasks, in percent; and a note.
+
+    A board has no published models, and no mean: it ranks those that are comparable.
+    """
     first = {task: score for e in reversed(encoders) for task, score in e.scores.items()}
     tasks = list(dict.fromkeys(task for e in encoders for task in e.scores))
     rows = {e.name: {t: s.pretrained for t, s in e.scores.items()} for e in encoders}
@@ -250,14 +255,14 @@ def encoder_table(encoders: Sequence[Encoder], compared: Sequence[Against]) -> t
             is_alone = len(encoders) == 1 or role == "bag-of-words"
             if samples:
                 rows.setdefault(name if is_alone else f"{encoder.name}, {name}", samples)
-    decided, has_mean = _decided(encoders, compared), len(tasks) > 1
+    decided, has_mean = _decided(encoders, compared), len(tasks) > 1 and not for_board
     cells: dict[str, list[Cell]] = {}
     for name, samples in rows.items():
         cells[name] = [_cell(samples.get(task), (name, task) in decided) for task in tasks]
         is_whole = len(samples) == len(tasks)
         mean = mean_over_tasks(list(samples.values())) if is_whole else None
         cells[name] += [_cell(mean)] * has_mean
-    published = _published_cells(first, tasks)
+    published = {} if for_board else _published_cells(first, tasks)
     for name, of_model in published.items():
         cells[name] = [*of_model, *[_DASH] * has_mean]
 
@@ -334,7 +339,7 @@ def add_scores(page: Page, run: RunFolder, compared: Sequence[Against]) -> None:
     scores = scores_of(run)
     if not scores:
         return
-    _table(_rows(scores), _PAGE, TEXTS["scores"]).add_to(page)
+    score_table(scores).add_to(page)
     own = [a for a in compared if any(a.score is score for score in scores)]
     difference_table(own, "Differences in points").add_to(page)
     results = [result for score in scores for result in score.results]
@@ -347,6 +352,15 @@ def add_scores(page: Page, run: RunFolder, compared: Sequence[Against]) -> None:
             selection=TEXTS["selected_last" if is_last else "selected_best"],
         )
     )
+    add_seeds(page, scores)
+
+
+def score_table(scores: Sequence[TaskScore]) -> Table:
+    return _table(_rows(scores), _PAGE, TEXTS["scores"])
+
+
+def add_seeds(page: Page, scores: Sequence[TaskScore]) -> None:
+    """What to be careful about, the score of each seed, and all settings."""
     for score in scores:
         for text in _cautions(score):
             page.paragraph(text)

@@ -174,6 +174,20 @@ def _scores(folder: Path, result: Result) -> dict[str, float]:
     return scores_of(task, result.split, lines, folder)
 
 
+def check_value(folder: Path, result: Result) -> None:
+    """`ValueError` if the predictions of a record, where they are there, give another score."""
+    task, lines = task_of(result), lines_of_result(folder, result)
+    if task is None or lines is None:
+        return
+    computed = scores_of(task, result.split, {result.split: lines}, folder).get(result.metric)
+    if not _equal(result.value, computed):
+        raise UserError(
+            f"{folder / RESULTS}: {result.task}, {result.encoder}, seed {result.seed}: "
+            f"{result.metric} {result.value} written, {computed} computed from "
+            f"{prediction_path(folder, result)}; put the right files back, or remove the record"
+        )
+
+
 def scores_of(
     task: Task, reported: str, lines: Mapping[str, Sequence[Line]], where: Path
 ) -> dict[str, float]:

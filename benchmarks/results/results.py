@@ -73,6 +73,7 @@ class Result(BaseModel):
     inference_flops: float | None = None  # of one reported example, forward
     peak_memory_mb: int | None = None  # allocated on the GPU, else resident
     device: str | None = None
+    num_parameters: int | None = None  # of the encoder without its head
 
     @property
     def examples(self) -> str:

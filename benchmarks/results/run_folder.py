@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results.results import JOBS, RESULTS, Result, current_results, largest_part
+from benchmarks.results.results import (
+    JOBS,
+    RESULTS,
+    Result,
+    current_results,
+    evaluation_folders,
+    largest_part,
+)
 from electrify.config.fields import PROBE_SUITES
 from electrify.stage.folder import MANIFEST, fingerprint, read_manifest
 from electrify.stage.leakage_report import LEAKAGE, LeakageReport
@@ -124,6 +131,18 @@ def read_run(folder: Path) -> RunFolder:
             if stage.startswith(PROBE_SUITES) and stage not in unfinished
         },
     )
+
+
+def read_scores(place: Path) -> RunFolder:
+    """What a board needs of a run's folder, of one with `results.jsonl` from anyone, or of such a
+    file; `ValueError` if there is none, or if a record is damaged."""
+    folder = place.parent if place.name == RESULTS else place
+    if any(folder.glob(f"evaluate*/{MANIFEST}")) or any(folder.glob("evaluate*.partial")):
+        return read_run(folder)
+    places = {p.relative_to(folder).as_posix(): p for p in evaluation_folders(folder)}
+    records = {name: tuple(largest_part(current_results(p))) for name, p in places.items()}
+    evaluations = {name.removeprefix("."): of for name, of in records.items()}
+    return RunFolder(folder, {}, (), {}, {}, {}, (), evaluations)
 
 
 def _sound(place: Path, name: str) -> Path:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from electrify.page.page import Cell, Page, format_number, is_numeric
+from electrify.page.page import Cell, Choices, Page, format_number, is_numeric
 from electrify.page.plots import printable
 
 Record = Mapping[str, object]
@@ -24,6 +24,7 @@ class Table:
     rows: Sequence[Sequence[object]]
     caption: str = ""
     grey: Collection[str] = ()
+    choices: Choices | None = None  # on a page
 
     @classmethod
     def of(cls, records: Sequence[Record], caption: str = "") -> Self:
@@ -37,7 +38,7 @@ class Table:
         if any(isinstance(header, Cell) for header in self.headers):
             headers = [_pair(header) for header in self.headers]
             rows = [(str(name), [_cell(cell) for cell in cells]) for name, *cells in self.rows]
-            page.rich_table(headers, rows, self.grey, self.caption)
+            page.rich_table(headers, rows, self.grey, self.caption, self.choices)
         elif self.rows:
             page.table([str(header) for header in self.headers], self.rows, self.caption)
 

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.tasks.kinds.choices import MultipleChoice
 from benchmarks.tasks.kinds.classification import Classification, Regression
 from benchmarks.tasks.kinds.dialogue import DialogueStateTracking, slot_values
 from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
 from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.relations import RelationExtraction
 from benchmarks.tasks.kinds.spans import NORMALIZE, Spans
-from benchmarks.tasks.kinds.tagging import CharacterTagging, Tagging
+from benchmarks.tasks.kinds.tagging import CharacterTagging, Tagging, WordLabels
 from benchmarks.tasks.rows import GoldAnswer
 from benchmarks.tasks.task import Example, Line, Task, listed
 
@@ -51,6 +52,8 @@ class Failure:
 def units(task: Task) -> str:
     """What the parts of an example are; empty for a kind without labels."""
     match task:
+        case WordLabels():
+            return "words"
         case Tagging():
             return "entities"
         case MultiLabelClassification():
@@ -61,7 +64,7 @@ def units(task: Task) -> str:
             return "slots with a value"
         case Spans():
             return "questions"
-    return "examples" if isinstance(task, Classification) else ""
+    return "examples" if isinstance(task, Classification | MultipleChoice) else ""
 
 
 def has_confusions(task: Task) -> bool:
@@ -78,7 +81,7 @@ def parts_of(task: Task, line: Line, example: Any = None) -> list[Part]:
     """The labelled parts of an example; none for a kind without labels."""
     gold, said = line["gold"], line["prediction"]
     match task:
-        case Classification():
+        case Classification() | MultipleChoice():
             names = task.label_names
             return [Part(gold, said, gold == said, names.get(gold, gold), names.get(said, said))]
         case MultiLabelClassification():
@@ -194,10 +197,10 @@ def _mistake(task: Task, line: Line, example: Any) -> Failure | None:
     wrong = [part for part in parts if not part.is_right]
     if not wrong:
         return None
-    if isinstance(task, Classification):
+    if isinstance(task, Classification | MultipleChoice):
         (part,) = wrong
         names = [task.label_names.get(label, label) for label in task.labels]
-        ranked = sorted(zip(line["probabilities"], names, strict=True), key=lambda pair: -pair[0])
+        ranked = sorted(zip(line["probabilities"], names, strict=False), key=lambda pair: -pair[0])
         sure = ", ".join(f"{name}: {probability:.3f}" for probability, name in ranked[:_TOP])
         return Failure(ranked[0][0], part.gold_text, part.predicted_text, sure)
     gold = [part.gold_text for part in wrong if part.gold_text]
@@ -239,5 +242,8 @@ def shown(task: Task, example: Any, line: Line) -> list[tuple[str, str]]:
             start, end = max(0, gold.start - _AROUND), max(0, gold.start) + len(gold.text) + _AROUND
             around = "… " * (start > 0) + context[start:end] + " …" * (end < len(context))
             return [("question", example.question), ("context", around)]
+        case MultipleChoice():
+            text, *choices = example.texts
+            return [("text", text), *zip(task.labels, choices, strict=False)]
     names = task.text_fields or ("text",) * len(example.texts)
     return list(zip(names, example.texts, strict=True))

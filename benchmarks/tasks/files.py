@@ -55,8 +55,8 @@ def official_rows(
 ) -> Iterator[tuple[int, Row]]:
     """(number from 1, row) of a JSON list or a table; a header does not count. `columns` are those
     of a table without a header. Raises `ValueError` for a file of another form."""
-    if path.suffix == ".json":
-        yield from _json_rows(read_text(path), path)
+    if path.suffix in (".json", ".jsonl"):
+        yield from _json_rows(read_text(path), path, are_lines=path.suffix == ".jsonl")
         return
     cells = _table_cells(path)
     if not columns:

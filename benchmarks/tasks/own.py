@@ -5,9 +5,11 @@ What the user does not say is guessed from the rows; `describe` says what was gu
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
@@ -25,10 +27,11 @@ from benchmarks.metrics.classification import (
 from benchmarks.metrics.tagging import OUTSIDE, entity_macro_f1, entity_micro_f1, seqeval_micro_f1
 from benchmarks.tasks.files import read_own
 from benchmarks.tasks.hub_task import files_on_hub, is_on_hub
+from benchmarks.tasks.kinds.choices import MultipleChoice
 from benchmarks.tasks.kinds.classification import Classification, Regression
 from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
 from benchmarks.tasks.kinds.spans import OwnReading, Scorer
-from benchmarks.tasks.kinds.tagging import OwnEntityTagging, OwnWordTagging
+from benchmarks.tasks.kinds.tagging import OwnEntityTagging, OwnWordTagging, WordLabels
 from benchmarks.tasks.rows import (
     Row,
     class_name,
@@ -47,7 +50,16 @@ from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError, nearest
 from electrify.system.progress import log
 
-Kind = Literal["classification", "multi-label", "regression", "tagging", "entities", "reading"]
+Kind = Literal[
+    "classification",
+    "multi-label",
+    "choices",
+    "regression",
+    "tagging",
+    "word-labels",
+    "entities",
+    "reading",
+]
 # the first metric stands for the task unless another is asked for
 _KINDS: Mapping[Kind, tuple[type[Task], tuple[MetricFunction, ...]]] = {
     "classification": (Classification, (accuracy, macro_f1, mcc)),
@@ -55,8 +67,10 @@ _KINDS: Mapping[Kind, tuple[type[Task], tuple[MetricFunction, ...]]] = {
         MultiLabelClassification,
         (label_set_macro_f1, label_set_micro_f1, exact_match),
     ),
+    "choices": (MultipleChoice, (accuracy, macro_f1)),
     "regression": (Regression, (spearman, pearson)),
     "tagging": (OwnWordTagging, (seqeval_micro_f1, entity_micro_f1, entity_macro_f1)),
+    "word-labels": (WordLabels, (accuracy,)),
     "entities": (OwnEntityTagging, (entity_micro_f1, entity_macro_f1)),
     "reading": (OwnReading, ()),  # the metrics of SQuAD's scripts
 }
@@ -79,6 +93,7 @@ class OwnRecord(BaseModel, frozen=True):
     reported: str
     also_reported: tuple[str, ...]
     text_fields: tuple[str, ...]
+    choice_fields: tuple[str, ...] | None = None  # of choices
     label_field: str
     labels: tuple[str, ...]
     value_range: tuple[float, float]
@@ -89,7 +104,7 @@ class OwnRecord(BaseModel, frozen=True):
         """The task that the record describes."""
         made_by, metrics = _KINDS[self.kind]
         settings = {name: getattr(self, name) for name in type(self).model_fields}
-        for name in ("kind", "headline", "scorer"):
+        for name in ("kind", "headline", "scorer", *(["choice_fields"] * (self.kind != "choices"))):
             del settings[name]
         if made_by is OwnReading:
             settings |= {"scorer": self.scorer, "head": "joint"}
@@ -148,12 +163,18 @@ def own_task(options: OwnTask) -> Task:
     ]
     rows = [row for _, row in placed]
     columns = list(dict.fromkeys(str(column) for row in rows for column in row))
-    label = _label_column(options, columns, rows)
+    choices = _choice_columns(options, columns, rows)
+    free = [column for column in columns if column not in choices]
+    label = _label_column(options, free, rows)
     has_words = any(isinstance(row.get(c), list) for row in rows for c in columns if c != label)
-    kind = options.kind or _kind(
-        label, [(place, nested(row, label)) for place, row in placed], has_words
+    kind: Kind = options.kind or (
+        "choices"
+        if choices
+        else _kind(label, [(place, nested(row, label)) for place, row in placed], has_words)
     )
-    texts = _text_columns(options, columns, label, kind, rows)
+    if kind == "choices" and not choices:
+        raise _which(options, "choices", columns)
+    texts = _text_columns(options, free, label, kind, rows)
     # others are left out as they are read
     placed = [
         (p, row) for p, row in placed if all(nested(row, n) not in (None, "", []) for n in texts)
@@ -184,8 +205,9 @@ def own_task(options: OwnTask) -> Task:
         reported=reported,
         also_reported=("dev",) if reported == "test" and "dev" in paths else (),
         text_fields=texts,
+        choice_fields=choices or None,
         label_field=label,
-        labels=_labels(kind, label, texts, placed),
+        labels=_labels(kind, label, choices or texts, placed),
         value_range=_range(label, values) if kind == "regression" else (0.0, 1.0),
         scorer=_scorer(options, placed) if kind == "reading" else None,
     )
@@ -216,7 +238,7 @@ def describe(
         case "tagging" | "entities":
             types = {label[2:] for label in task.labels if label != OUTSIDE}
             what = f"{len(types)} types of entities: {listed(sorted(types), ', ')}"
-        case "classification" | "multi-label":
+        case "classification" | "multi-label" | "choices" | "word-labels":
             what = f"{len(task.labels)} labels: {listed(task.labels, ', ')}"
     text = (
         f"{task.name}: {kind} of column {task.label_field!r} ({what}), text in "
@@ -290,7 +312,7 @@ def _text_columns(
     if given := tuple(name for name in (options.text, options.second_text) if name):
         return given
     free = [column for column in columns if column != label]
-    if kind == "tagging":
+    if kind in ("tagging", "word-labels"):
         free = [c for c in free if any(isinstance(row.get(c), list) for row in rows)] or free
     for pair in _COLUMNS["pairs"]:
         first, second = (_known([name], free) for name in pair)
@@ -308,6 +330,23 @@ def _text_columns(
     if len(known) != 1:
         raise _which(options, "text", columns)
     return (known[0],)
+
+
+def _choice_columns(
+    options: OwnTask, columns: Sequence[str], rows: Sequence[Row]
+) -> tuple[str, ...]:
+    """The columns of the choices: those that the user names, else a column of lists or several
+    with a number or a letter, by their usual names; none of another kind of task."""
+    if options.choices or options.kind not in (None, "choices"):
+        return options.choices
+    for name in _COLUMNS["choices"]:
+        numbered = re.compile(rf"{name}[ _-]?[0-9a-h]", re.IGNORECASE)
+        if len(found := sorted(c for c in columns if numbered.fullmatch(c))) > 1:
+            return tuple(found)
+        lists = [c for c in _known([name], columns) if isinstance(rows[0].get(c), list)]
+        if lists:
+            return (lists[0],)
+    return ()
 
 
 def _known(names: Sequence[str], columns: Sequence[str]) -> list[str]:
@@ -382,7 +421,9 @@ def _labels(kind: Kind, label: str, texts: Sequence[str], rows: Placed) -> tuple
             return _types(label, texts[0], rows)
         case "classification":
             return _classes(label, [(place, nested(row, label)) for place, row in rows])
-        case "multi-label":
+        case "choices":
+            return _choice_names(label, texts, rows)
+        case "multi-label" | "word-labels":
             return _label_sets(label, [(place, nested(row, label)) for place, row in rows])
     return ()
 
@@ -416,6 +457,24 @@ def _classes(label: str, values: Values) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: (number_of(name) if are_numbers else 0.0, name)))
 
 
+def _choice_names(label: str, choices: Sequence[str], rows: Placed) -> tuple[str, ...]:
+    """What the label calls the choices in their order: numbers from 0 or 1, letters, or the names
+    of their columns."""
+    values = {class_name(nested(row, label)): place for place, row in rows}
+    lists = [nested(row, choices[0]) for _, row in rows] if len(choices) == 1 else []
+    number = max((len(of) for of in lists if isinstance(of, list)), default=len(choices))
+    counted = [tuple(map(str, range(start, start + number))) for start in (0, 1)]
+    letters = [tuple(letters[:number]) for letters in (ascii_uppercase, ascii_lowercase)]
+    for names in (*counted, *letters, tuple(choices)):
+        if values.keys() <= {*names}:
+            return names
+    odd = next(value for value in values if value not in counted[0])
+    raise UserError(
+        f"{values[odd]}: {odd!r:.80} in column {label!r} is the name of none of {number} choices; "
+        f"write the number of the right one, 0 to {number - 1}"
+    )
+
+
 def _label_sets(label: str, values: Values) -> tuple[str, ...]:
     """The labels of all lists, in the order of `_classes`."""
     for place, value in values:
@@ -442,8 +501,8 @@ def _tags(label: str, words: str, rows: Placed) -> tuple[str, ...]:
         except ValueError as error:
             raise UserError(
                 f"{place}, column {label!r}: {error} of an entity; write B-TYPE, I-TYPE or O for "
-                "each word (BIOES, BILOU, BMES and TYPE_B are read, too; other tags, such as parts "
-                "of speech, are not)"
+                "each word (BIOES, BILOU, BMES and TYPE_B are read, too; for other tags, such as "
+                'parts of speech, say kind = "word-labels")'
             ) from None
     if names <= {OUTSIDE}:
         raise UserError(f"column {label!r} has no entity in any row: nothing to learn")

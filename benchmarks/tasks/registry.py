@@ -11,12 +11,13 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from benchmarks.metrics import classification, structured, tagging
+from benchmarks.tasks.kinds.choices import MultipleChoice
 from benchmarks.tasks.kinds.classification import Classification, Regression
 from benchmarks.tasks.kinds.dialogue import DialogueStateTracking
 from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.relations import RelationExtraction
 from benchmarks.tasks.kinds.spans import Spans
-from benchmarks.tasks.kinds.tagging import CharacterTagging, WordTagging
+from benchmarks.tasks.kinds.tagging import CharacterTagging, OwnWordTagging, WordTagging
 from benchmarks.tasks.own import own_task
 from benchmarks.tasks.task import Task
 from electrify.config.evaluate import EvaluateConfig
@@ -25,6 +26,7 @@ from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 
 KINDS: Mapping[str, type[Task]] = {
+    "choices": MultipleChoice,
     "classification": Classification,
     "dialogue": DialogueStateTracking,
     "parsing": DependencyParsing,
@@ -32,6 +34,7 @@ KINDS: Mapping[str, type[Task]] = {
     "relations": RelationExtraction,
     "spans": Spans,
     "tagging-characters": CharacterTagging,
+    "tagging-tokens": OwnWordTagging,
     "tagging-words": WordTagging,
 }
 _RECORDS = {name: TypeAdapter(kind) for name, kind in KINDS.items()}
@@ -60,7 +63,7 @@ def _task(name: str, kind: str, hub: Mapping[str, Any], **fields: Any) -> Task:
 
 TASKS: Mapping[str, Task] = {
     name: task
-    for suite in ("glue", "squad", "klue", "korean")
+    for suite in ("glue", "squad", "klue", "korean", "kobest", "languages")
     for name, task in read_suite(Path(__file__).with_name("suites") / f"{suite}.toml").items()
 }
 SUITES: dict[str, tuple[Task, ...]] = {

@@ -30,6 +30,7 @@ Outputs = Mapping[str, NDArray[Any]]  # of one row; padded to the longest row of
 Positions = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]  # by name, each (rows, ...)
 
+SEGMENTS = "segments"  # in `Features.details`: by row the pieces of each of its parts, read apart
 OWN = "own"  # the suite of the user's own tasks
 _MAX_LISTED = 8
 
@@ -124,6 +125,7 @@ class Task(ABC):
     also_reported: tuple[str, ...] = ()  # scored beside it where there, as "<split>_<metric>"
     unlabelled: tuple[str, ...] = ("test",)  # predicted where there, never scored
     homepage: str = ""  # where the files are to be had
+    language: str = ""  # of the texts, ISO 639; empty where it is not one, or not known
     hub: HubSource | None = None
     higher_is_better: bool = True  # of the headline
     labels: tuple[str, ...] = ()

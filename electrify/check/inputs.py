@@ -17,6 +17,7 @@ from typing import Any
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.plan import check_initial, earlier_corpora, initial_checkpoint
 from electrify.stage.remote import is_address
+from electrify.stage.trackers import require_trackers
 from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError, first_line
 
@@ -157,10 +158,7 @@ def _check_pretraining(config: RunConfig) -> None:
             _check_hub("model", name, f"pretrain.{key}")
     if options.probe and not Path(options.probe.path).is_file():
         raise UserError(f"pretrain.probe.path: there is no file {options.probe.path}")
-    if options.wandb_project:
-        from model.train.trackers import import_wandb
-
-        import_wandb(options.wandb_project)
+    require_trackers(options, "pretrain")
 
 
 def _check_evaluation(config: RunConfig) -> None:
@@ -168,6 +166,7 @@ def _check_evaluation(config: RunConfig) -> None:
         return
     from benchmarks.tasks.data import check_data, hub_paths
 
+    require_trackers(config.evaluate, "evaluate")
     check_data(config.evaluate)
     for task, path in hub_paths(config.evaluate).items():
         _check_hub("dataset", path, f"evaluate: {task}")

@@ -15,6 +15,7 @@ from electrify.config.fields import (
     check_suite,
     check_task,
 )
+from electrify.config.trackers import TrackerOptions
 from electrify.system.outcome import UserError
 
 # what is scored: an encoder as given, its network at random initialisation, or TF-IDF
@@ -116,7 +117,16 @@ class OwnTask(Section):
     name: Annotated[str, Field(pattern=r"^\w[\w.-]*$")] | None = None
     """Name of the task. Left out: of the file."""
     kind: (
-        Literal["classification", "multi-label", "regression", "tagging", "entities", "reading"]
+        Literal[
+            "classification",
+            "multi-label",
+            "choices",
+            "regression",
+            "tagging",
+            "word-labels",
+            "entities",
+            "reading",
+        ]
         | None
     ) = None
     """What is learnt."""
@@ -124,6 +134,8 @@ class OwnTask(Section):
     """Column of the text or words."""
     second_text: _Text | None = None
     """Column of the other text of a pair."""
+    choices: tuple[_Text, ...] = ()
+    """Columns of the choices, or one column of lists."""
     label: _Text | None = None
     """Column of the label, number or tags."""
     metric: _Text | None = None
@@ -146,10 +158,14 @@ class OwnTask(Section):
             )
         if self.second_text and not self.text:
             raise UserError(f"second_text = {self.second_text!r}: give text, the first column, too")
+        if self.choices and self.kind not in (None, "choices"):
+            raise UserError(
+                f"choices = {list(self.choices)}: kind {self.kind!r} has none; remove it"
+            )
         return self
 
 
-class EvaluateConfig(FinetuneOptions):
+class EvaluateConfig(FinetuneOptions, TrackerOptions):
     """An exported encoder to scores. The recipe gives the options of fine-tuning that are left
     out."""
 

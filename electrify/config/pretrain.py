@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import Field, model_validator
 
 from electrify.config.fields import TABLES, Count, Fraction, LocalPath, Section
+from electrify.config.trackers import TrackerOptions
 from electrify.system.outcome import UserError
 
 Size = Literal["small", "small++", "base", "large", "modern-small", "modern-base"]
@@ -109,7 +110,7 @@ class ProbeConfig(Section):
     """Number of examples at most: half to learn from, half to score."""
 
 
-class PretrainConfig(SequenceConfig):
+class PretrainConfig(SequenceConfig, TrackerOptions):
     """Token shards to checkpoints. Keys of the architecture are those of `ElectraConfig`."""
 
     size: Size = "small"
@@ -256,8 +257,6 @@ class PretrainConfig(SequenceConfig):
     """Folder or address that gets a copy of each checkpoint."""
     inputs_dir: str | None = None
     """Address of a run whose `vocab/` and `shards/` are copied if missing."""
-    wandb_project: str | None = None
-    """Weights & Biases project that gets the figures."""
 
     @property
     def generator_hidden_size(self) -> int:

@@ -3,8 +3,10 @@
 A page collects its parts; `page.html` is their markup, and escapes every text.
 """
 
+import hashlib
 import math
 import re
+from base64 import b64encode
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -66,6 +68,20 @@ class Cell:
     tone: Literal["", "good", "bad"] = ""
 
 
+@dataclass(frozen=True)
+class Choices:
+    """What a reader can choose of a `Page.rich_table`, and what a click on a row opens.
+
+    `rows` and `columns` are (what they are grouped by, group of each): of rows by their name, of
+    columns in order after the first; "" is always shown. `records` are sections that fold, by the
+    row's name.
+    """
+
+    rows: tuple[str, Mapping[str, str]]
+    columns: tuple[str, Sequence[str]]
+    records: Mapping[str, str]
+
+
 class Page(Plots):
     """A page built from top to bottom; the same calls make the same bytes."""
 
@@ -74,6 +90,7 @@ class Page(Plots):
         self.title, self.subtitle = title, subtitle
         self._parts: list[SimpleNamespace] = []
         self._headings: list[str] = []
+        self._has_script = False
 
     def heading(self, text: str, level: int = 2) -> None:
         """Start a section; those of level 2 make the list of contents, deeper ones lie within."""
@@ -99,13 +116,27 @@ class Page(Plots):
         rows: Sequence[tuple[str, Sequence[Cell]]],
         grey: Collection[str] = (),
         caption: str = "",
+        choices: Choices | None = None,
     ) -> None:
         """Cells with a small second text, bold, or coloured by `tone`; the first column has names.
 
         `headers` are (title, small text), the first one of the names; the rows that `grey` names
         are soft.
         """
-        self._add("rich", head=headers, rows=rows, grey=grey, caption=caption)
+        row_groups = choices.rows[1] if choices else {}
+        column_groups = ["", *choices.columns[1]] if choices else [""] * len(headers)
+        records = choices.records if choices else {}
+        links = {name: _anchor(title) for name, title in records.items()}
+        columns = list(zip(headers, column_groups, strict=True))
+        lines = [
+            (name, row_groups.get(name, ""), zip(cells, column_groups[1:], strict=True))
+            for name, cells in rows
+        ]
+        lists = [_options(*choices.rows), _options(*choices.columns)] if choices else []
+        self._has_script |= choices is not None
+        self._add(
+            "rich", head=columns, rows=lines, grey=grey, caption=caption, lists=lists, links=links
+        )
 
     def records(self, rows: Sequence[Mapping[str, object]], caption: str = "") -> None:
         """A table of cells by their header, the same in every row; of no rows none."""
@@ -175,13 +206,19 @@ class Page(Plots):
 
         The title of a section is as large as a heading.
         """
-        self._add("fold", title=title, is_section=is_section)
+        anchor = _anchor(title) if is_section else ""
+        self._add("fold", title=title, is_section=is_section, anchor=anchor)
         yield
         self._add("end of fold")
 
     def text(self) -> str:
         return _template().render(
-            title=self.title, subtitle=self.subtitle, headings=self._headings, parts=self._parts
+            title=self.title,
+            subtitle=self.subtitle,
+            headings=self._headings,
+            parts=self._parts,
+            script=Markup(_script() if self._has_script else ""),
+            digest=b64encode(hashlib.sha256(_script().encode()).digest()).decode(),
         )
 
     def write(self, path: Path) -> None:
@@ -189,6 +226,24 @@ class Page(Plots):
 
     def _add(self, kind: str, **values: Any) -> None:
         self._parts.append(SimpleNamespace(kind=kind, **values))
+
+
+def _anchor(title: str) -> str:
+    return "fold-" + hashlib.sha256(title.encode()).hexdigest()[:12]
+
+
+def _options(
+    what: str, groups: Mapping[str, str] | Sequence[str]
+) -> tuple[str, str, dict[str, None]]:
+    """A list to choose from: of rows or columns, its label, the groups in order."""
+    of = groups.values() if isinstance(groups, Mapping) else groups
+    kind = "row" if isinstance(groups, Mapping) else "column"
+    return kind, what, dict.fromkeys(filter(None, of))
+
+
+@lru_cache
+def _script() -> str:
+    return Path(__file__).with_name("choices.js").read_text(encoding="utf-8")
 
 
 def _finalize(value: object) -> object:

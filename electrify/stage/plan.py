@@ -7,7 +7,9 @@ from typing import Any
 from electrify.config.fields import without_secrets
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import EvaluationRun, RunConfig
+from electrify.config.trackers import TrackerOptions
 from electrify.stage.folder import Stage, digest_of, fingerprint, input_digest
+from electrify.stage.trackers import TRACKER_FILES
 from electrify.system.outcome import UserError
 
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json")
@@ -24,7 +26,7 @@ KEEPING_OPTIONS = (
     "keep_every_steps",
     "num_devices",
     "probe",
-    "wandb_project",
+    *TrackerOptions.model_fields,
 )
 CARD = "README.md"  # the model card of an exported network
 FINETUNING = "finetuning.json"  # beside an encoder: the settings of fine-tuning that suit it
@@ -127,7 +129,7 @@ def pretrain_stage(config: RunConfig) -> Stage:
     for name in ("initial_model", "initial_generator"):
         if path := getattr(config.pretrain, name):
             inputs[f"pretrain.{name}"] = _initial_digest(path)
-    volatile = (METRICS, "summary.json", "tensorboard/*", "wandb.json", "wandb/*")
+    volatile = (METRICS, "summary.json", "tensorboard/*", *TRACKER_FILES, "wandb/*")
     options = pretrain_options(config)
     return Stage("pretrain", folder / "pretrain", options, inputs, True, volatile, reads=reads)
 
@@ -267,7 +269,9 @@ def evaluate_stage(
     that of a suite in `PROBE_SUITES`, or "evaluate".
     """
     folder = output_dir(config)
-    options = _options(config.evaluate, leave_out={"data_dir", "num_processes"})
+    options = _options(
+        config.evaluate, leave_out={"data_dir", "num_processes", *TrackerOptions.model_fields}
+    )
     reads: Mapping[str, Path] = {}
     if model is None:
         label, (inputs, reads) = folder_name, _earlier(folder, "export")
@@ -285,7 +289,7 @@ def evaluate_stage(
         options,
         inputs,
         resumable=True,
-        volatile=("results.jsonl",),
+        volatile=("results.jsonl", *TRACKER_FILES, "wandb/*"),
         reads=reads,
         keyed=True,
     )

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from electrify.config.run import RunConfig
+from electrify.stage.trackers import require_trackers
 from electrify.system.machine import load_warning
 from electrify.system.progress import log, warn
 from model.batch import Outputs
@@ -19,7 +20,7 @@ from model.plan import learning_rate
 from model.train.data import StepData
 from model.train.metrics import MetricsWindow
 from model.train.processes import Ranks
-from model.train.trackers import RunFacts, Trackers, import_wandb, unigram_entropy
+from model.train.trackers import RunFacts, RunTrackers, unigram_entropy
 
 _ENTROPY_SEQUENCES = 1000  # read to know how hard the text is for one who knows frequencies only
 
@@ -81,12 +82,11 @@ class RunLog:
         self._config, self._ranks, self._device = config, ranks, device
         self._vocab_size = data.last.vocab_size
         options, first_steps = config.pretrain, tuple(phase.first_step for phase in data.phases)
-        if options.wandb_project is not None:
-            import_wandb(options.wandb_project)  # every process refuses, or the others would wait
-        self._trackers: Trackers | None = None
+        require_trackers(options, "pretrain")  # every process refuses, or the others would wait
+        self._trackers: RunTrackers | None = None
         if ranks.is_first:
             facts = RunFacts(options, first_steps, _entropy(data), data.num_epochs())
-            self._trackers = Trackers(folder, step, facts, config)
+            self._trackers = RunTrackers(folder, step, facts, config)
         self.window = MetricsWindow(data.last.languages, device)  # steps count their figures in it
         number = ranks.num_ranks * num_devices(device)
         peak = number * peak_flops(describe(device), precision_of(options, device))

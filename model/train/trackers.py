@@ -1,7 +1,7 @@
 """Where a run's records go, and the alarms that they set off.
 
-Every tracker gets the same records: the file `metrics.jsonl`, TensorBoard where it is installed,
-Weights & Biases if `pretrain.wandb_project` names a project.
+All get the same records: the file `metrics.jsonl`, TensorBoard where it is installed, and the
+trackers that `[pretrain]` names (`electrify.stage.trackers`).
 
 An alarm says that a run does not learn. It is raised once, from the run's records alone, so a
 resumed run raises the same alarms. A false alarm costs more trust than a late one: a cause must
@@ -9,27 +9,25 @@ last for several records, well after the start of a phase, and lie far outside w
 show.
 """
 
-import importlib
 import json
 import math
-import uuid
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
-from electrify.stage.folder import write_json, write_text
+from electrify.stage.folder import write_text
 from electrify.stage.plan import METRICS
+from electrify.stage.trackers import Trackers
 from electrify.storage.files import parse_json
-from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 
 Record = Mapping[str, Any]
@@ -204,18 +202,8 @@ def unigram_entropy(ids: NDArray[np.integer[Any]], special_ids: Iterable[int]) -
     return float(-(fractions * np.log(fractions)).sum() + correction)
 
 
-WANDB_FILE = "wandb.json"  # the id under which a resumed run continues
 _NOT_DRAWN = ("data_fingerprint",)
 Place = Mapping[str, float]  # step, tokens, seconds
-
-
-class Tracker(Protocol):
-    def write(self, kind: str, place: Place, figures: Mapping[str, float]) -> None:
-        """One record; a figure named `ko/rtd_auc` is of one language."""
-
-    def alarm(self, place: Place, alarm: Alarm) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class MetricsFile:
@@ -232,8 +220,6 @@ class MetricsFile:
 
     def alarm(self, place: Place, alarm: Alarm) -> None:
         self._append({"kind": "alarm", **place, **alarm.figures()})
-
-    def close(self) -> None: ...
 
     def _append(self, record: Mapping[str, Any]) -> None:
         with self._path.open("a", encoding="utf-8") as file:
@@ -274,102 +260,43 @@ class TensorBoard:
 
         self._writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
 
-    def write(self, kind: str, place: Place, figures: Mapping[str, float]) -> None:
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
         for name, value in figures.items():
-            if name not in _NOT_DRAWN:
-                self._writer.add_scalar(f"{kind}/{name}", value, place["step"])
+            self._writer.add_scalar(name, value, step)
 
-    def alarm(self, place: Place, alarm: Alarm) -> None:
-        self._writer.add_text(f"alarm/{alarm.name}", str(alarm), place["step"])
+    def alert(self, step: int, title: str, text: str) -> None:
+        self._writer.add_text(f"alarm/{title}", text, step)
 
     def close(self) -> None:
         self._writer.close()
 
 
-class WeightsAndBiases:
-    """A run on Weights & Biases, continued by a resumed one."""
-
-    def __init__(self, folder: Path, project: str, config: Mapping[str, Any]) -> None:
-        path = folder / WANDB_FILE
-        if not path.exists():
-            write_json(path, {"id": uuid.uuid4().hex})
-        self._run: Any = import_wandb(project).init(
-            project=project,
-            id=str(json.loads(path.read_text(encoding="utf-8"))["id"]),
-            resume="allow",
-            dir=str(folder),
-            name=config.get("name"),
-            config=dict(config),
-        )
-        # steps as a figure: W&B's own count only grows, and a resumed run repeats some
-        self._run.define_metric("step")
-        self._run.define_metric("*", step_metric="step")
-
-    def write(self, kind: str, place: Place, figures: Mapping[str, float]) -> None:
-        drawn = {
-            f"{kind}/{name}": value
-            for name, value in figures.items()
-            if math.isfinite(value) and name not in _NOT_DRAWN
-        }
-        self._run.log({"step": place["step"]} | drawn)
-
-    def alarm(self, place: Place, alarm: Alarm) -> None:
-        if alarm.state == "raised":
-            self._run.alert(title=alarm.name, text=f"step {place['step']:,}: {alarm}")
-
-    def close(self) -> None:
-        self._run.finish()
-
-
-def import_wandb(project: str) -> Any:
-    try:
-        return importlib.import_module("wandb")
-    except ImportError:
-        raise UserError(
-            f"pretrain.wandb_project = {project!r}: wandb is not installed; run: python -m pip "
-            "install wandb, or leave the option out"
-        ) from None
-
-
-class Trackers:
-    """The trackers of one run. A board that fails (no network, no login) is dropped with a warning.
-
-    The records raise and end alarms, which go to all trackers and into the log.
-    """
+class RunTrackers:
+    """The file and the boards of one run. The records raise and end alarms, which go to all of
+    them and into the log."""
 
     def __init__(self, folder: Path, step: int, facts: RunFacts, config: RunConfig) -> None:
-        file = MetricsFile(folder, step)
-        seconds = (float(record["seconds"]) for record in file.records)
+        self._file = MetricsFile(folder, step)
+        seconds = (float(record["seconds"]) for record in self._file.records)
         self.seconds_before = max(seconds, default=0.0)
-        self._alarms, self._file = Alarms(facts, file.records), file
-        self._boards: dict[str, Tracker] = {}
+        self._alarms = Alarms(facts, self._file.records)
+        options = config.model_dump(mode="json")
+        self._boards = Trackers(folder, config.pretrain, "pretrain", options)
         with suppress(ImportError):
-            self._boards["TensorBoard"] = TensorBoard(folder, step)
-        if (project := config.pretrain.wandb_project) is not None:
-            name, options = "Weights & Biases", config.model_dump(mode="json")
-            try:
-                self._boards[name] = WeightsAndBiases(folder, project, options)
-            except Exception as error:
-                self._warn(name, error)
+            self._boards.add("TensorBoard", TensorBoard(folder, step))
 
     def write(self, kind: str, place: Place, figures: Mapping[str, float]) -> None:
-        """Append a record, undefined figures as null, and the alarms that it sets off."""
-        self._send("write", kind, place, figures)
+        """Append a record, undefined figures as null, and the alarms that it sets off. A figure
+        named `ko/rtd_auc` is of one language."""
+        self._file.write(kind, place, figures)
+        drawn = {f"{kind}/{n}": value for n, value in figures.items() if n not in _NOT_DRAWN}
+        step = int(place["step"])
+        self._boards.log(step, drawn)
         for alarm in self._alarms.add({"kind": kind, **place, **nested(figures)}):
-            (warn if alarm.state == "raised" else log)(f"step {place['step']:,}: {alarm}")
-            self._send("alarm", place, alarm)
+            (warn if alarm.state == "raised" else log)(f"step {step:,}: {alarm}")
+            self._file.alarm(place, alarm)
+            if alarm.state == "raised":
+                self._boards.alert(step, alarm.name, str(alarm))
 
     def close(self) -> None:
-        self._send("close")
-
-    def _send(self, method: str, *arguments: object) -> None:
-        getattr(self._file, method)(*arguments)
-        for name, board in list(self._boards.items()):
-            try:
-                getattr(board, method)(*arguments)
-            except Exception as error:
-                del self._boards[name]
-                self._warn(name, error)
-
-    def _warn(self, name: str, error: Exception) -> None:
-        warn(f"{name} failed ({error!r}); the run continues without, figures are on disk")
+        self._boards.close()

@@ -47,6 +47,8 @@ def lines_of(task, rng: np.random.Generator, count: int):
     make = {
         "Classification": _labels,
         "RelationExtraction": _labels,
+        "MultipleChoice": _labels,
+        "OwnWordTagging": _words,
         "Regression": _numbers,
         "CharacterTagging": _characters,
         "WordTagging": _words,

@@ -4,7 +4,9 @@ import json
 import os
 import shutil
 import signal
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -303,3 +305,35 @@ def test_a_task_of_ones_own_is_scored_kept_and_reported_as_others(
     file.write_text("\n".join(["headline,topic", *rows, "새 축구,스포츠"]), encoding="utf-8")
     evaluate(config, str(model_folder), overwrite=True)
     assert len(started) == 6
+
+
+def test_trackers_get_each_score_and_the_means_in_one_run(make_config, model_folder, monkeypatch):
+    """Also of an evaluation that more seeds are added to; the records are as without a tracker."""
+    runs: dict[str, list[dict[str, float]]] = {}
+
+    def init(**options):
+        run = SimpleNamespace(log=runs.setdefault(options["id"], []).append)
+        run.define_metric, run.finish = lambda *a, **k: None, lambda: None
+        return run
+
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
+    options = {"num_epochs": 1, "random_init_control": True}
+    for seeds in ([0], [0, 1]):
+        config = make_config(seeds=seeds, wandb_project="korean", **options)
+        evaluate(config, str(model_folder), overwrite=False)
+    evaluate(config, str(model_folder), overwrite=False)  # nothing is left to do
+    (logged,) = runs.values()
+    results = current_results(folder_of(config))
+    values = {(r.role, r.seed): r.value for r in results}
+    name = "klue-ynat/macro_f1"
+    found = {("pretrained", f["step"]): f[name] for f in logged if name in f}
+    name = f"random-init/{name}"
+    found |= {("random-init", f["step"]): f[name] for f in logged if name in f}
+    assert found == values
+    means = [figures for figures in logged if "mean/klue-ynat/macro_f1" in figures]
+    assert len(means) == 2
+    both = [values["pretrained", seed] for seed in (0, 1)]
+    assert means[-1]["mean/klue-ynat/macro_f1"] == pytest.approx(sum(both) / 2)
+    keys = [result.key for result in results]
+    evaluate(make_config(seeds=[0, 1], **options), str(model_folder), overwrite=False)
+    assert [result.key for result in current_results(folder_of(config))] == keys

@@ -49,12 +49,19 @@ _NESTED: Mapping[str, Mapping[str, Any]] = {
     | {"is_impossible": Value("bool"), "question": _TEXT, "answers": _ANSWERS},
     "wos": {"guid": _TEXT, "domains": _TEXTS, "dialogue": List(_TURN)},
     "question": _QUESTION,
+    "wikiann": {
+        "tokens": _TEXTS,
+        "ner_tags": List(ClassLabel(names=list(TASKS["wikiann-ko"].labels))),
+        "langs": _TEXTS,
+        "spans": _TEXTS,
+    },
 }
 _SENTENCE = "서울 한국 기차역에서 만나서 함께 떠나는 사람들"
 _VALUES: Mapping[str, Any] = {  # of nested columns
     "labels": {"label": 2.5, "real-label": 2.5, "binary-label": 0},
     "tokens": list(_SENTENCE),
-    "ner_tags": [*map([*_TAGS, "O"].index, ["B-LC", "I-LC", *"O" * (len(_SENTENCE) - 2)])],
+    "langs": [],
+    "spans": [],
     "subject_entity": {"word": "서울", "start_idx": 0, "end_idx": 1, "type": "LOC"},
     "object_entity": {"word": "한국", "start_idx": 3, "end_idx": 4, "type": "LOC"},
     "index": [1, 2],
@@ -103,7 +110,22 @@ SCHEMAS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "KorQuAD/squad_kor_v1": {"default": ("question", _KLUE)},
     "e9t/nsmc": {"default": ("id document label:negative,positive", "train test")},
-    "google-research-datasets/paws-x": {"ko": (f"id:int32 {_PAIR} label:0,1", _GLUE)},
+    "google-research-datasets/paws-x": dict.fromkeys(
+        TASKS["paws-x"].reported_splits, (f"id:int32 {_PAIR} label:0,1", _GLUE)
+    ),
+    "facebook/xnli": dict.fromkeys(TASKS["xnli"].reported_splits, (_NLI, _GLUE)),
+    "skt/kobest_v1": {
+        "boolq": ("paragraph question label:int64", _GLUE),
+        "copa": ("premise question alternative_1 alternative_2 label:int64", _GLUE),
+        "wic": ("word context_1 context_2 label:int64", _GLUE),
+        "hellaswag": ("context ending_1 ending_2 ending_3 ending_4 label:int64", _GLUE),
+        "sentineg": ("sentence label:int64", f"{_GLUE} test_originated"),
+    },
+    "unimelb-nlp/wikiann": {
+        task.hub.name or "": ("wikiann", _GLUE)
+        for task in TASKS.values()
+        if task.suite == "wikiann" and task.hub
+    },
     "kakaobrain/kor_nli": {"multi_nli": (_NLI, "train"), "xnli": (_NLI, "validation test")},
     "mteb/KorSTS": {
         "default": (f"genre filename year id {_PAIR} score:float64", "train valid test")
@@ -150,16 +172,22 @@ def _split(columns: str, split: str) -> bytes:
 
 def _feature(column: str) -> tuple[str, Any]:
     name, _, kind = column.partition(":")
-    if kind in ("", "int32", "float32", "float64"):
+    if kind in ("", "int32", "int64", "float32", "float64"):
         return name, Value(kind or "string")
     return name, ClassLabel(names=kind.split(","))
 
 
 def _value(name: str, feature: Any, number: int, is_hidden: bool) -> Any:
+    if name == "ner_tags":
+        place = "LC" if "B-LC" in feature.feature.names else "LOC"
+        tags = [f"B-{place}", f"I-{place}", *"O" * (len(_SENTENCE) - 2)]
+        return [feature.feature.names.index(tag) for tag in tags]
     if name in _VALUES:
         return _VALUES[name]
     if isinstance(feature, ClassLabel):
         return -1 if is_hidden else number % feature.num_classes
+    if name == "label" and feature.dtype == "int64":  # of JSON lines, which know no classes
+        return number % 2
     if feature.dtype != "string":
         return number % 6
     if name == "hate":

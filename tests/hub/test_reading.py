@@ -18,7 +18,7 @@ from tests.hub.schemas import SCHEMAS, parquet
 from tests.hub.server import Fault, Files, Hub
 
 TINY = "made/tiny"
-SUITES = ["glue", "squad", "xquad", "klue", "korean"]
+SUITES = ["glue", "squad", "xquad", "klue", "korean", "kobest", "wikiann", "xnli", "paws-x"]
 FAST = {
     "seeds": [0],
     "random_init_control": False,
@@ -155,13 +155,13 @@ configs:
   - {split: test, path: boolq/test.parquet}
 ---
 """
-    commit = hub.add("datasets", "made/kobest", files)
-    words = ["--own-task=made/kobest:boolq"]
+    commit = hub.add("datasets", "made/boolq", files)
+    words = ["--own-task=made/boolq:boolq"]
     ended = _evaluate(electrify, *words, name="own")
-    assert f"own task made/kobest:boolq: commit {commit}" in ended.text
+    assert f"own task made/boolq:boolq: commit {commit}" in ended.text
     assert "its test split has no labels and is left out" in ended.text
     (result,) = _results(electrify.folder / "out/own")
-    assert (result["task"], result["split"], result["num_examples"]) == ("kobest-boolq", "dev", 12)
+    assert (result["task"], result["split"], result["num_examples"]) == ("boolq-boolq", "dev", 12)
     assert result["own_task"]["labels"] == ["no", "yes"]
     assert result["own_task"]["text_fields"] == ["paragraph", "question"]
     gone = _evaluate(electrify, "--own-task=made/gone:x", name="gone")

@@ -8,10 +8,18 @@ from numpy.typing import NDArray
 from torch import nn
 
 from benchmarks.tasks.heads.dialogue import SlotGenerator
-from benchmarks.tasks.heads.linear import Head, LinearHead, MultiLabelHead, RegressionHead, drawn
+from benchmarks.tasks.heads.linear import (
+    ChoiceHead,
+    Head,
+    LinearHead,
+    MultiLabelHead,
+    RegressionHead,
+    drawn,
+)
 from benchmarks.tasks.heads.parsing import Parser
 from benchmarks.tasks.heads.spans import JointHead, SpanHead
 from benchmarks.tasks.kinds import padded
+from benchmarks.tasks.kinds.choices import MultipleChoice
 from benchmarks.tasks.kinds.classification import Classification, Regression
 from benchmarks.tasks.kinds.dialogue import DialogueStateTracking
 from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
@@ -19,7 +27,7 @@ from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.relations import OBJECT, SUBJECT, RelationExtraction
 from benchmarks.tasks.kinds.spans import Spans
 from benchmarks.tasks.kinds.tagging import Tagging
-from benchmarks.tasks.task import Arrays, Features, Task
+from benchmarks.tasks.task import SEGMENTS, Arrays, Features, Task
 
 # Batches sorted together by length: padding falls to a few percent, batches still differ each epoch
 POOL_BATCHES = 50
@@ -33,6 +41,8 @@ def make_head(task: Task, encoder: nn.Module, tokenizer: Any, generator: torch.G
         case RelationExtraction():
             pairs = [tokenizer.convert_tokens_to_ids(list(pair)) for pair in (SUBJECT, OBJECT)]
             return LinearHead(encoder, num_labels, generator, task.pooling, pairs)
+        case MultipleChoice():
+            return ChoiceHead(encoder, 1, generator, task.pooling)
         case Classification():
             return LinearHead(encoder, num_labels, generator, task.pooling)
         case MultiLabelClassification():
@@ -71,12 +81,20 @@ def collate(
 
 
 def pad_rows(features: Features, rows: NDArray[np.int64], pad_id: int) -> Arrays:
-    """`input_ids`, `token_type_ids` and `attention_mask` of rows, each (B, T)."""
+    """`input_ids`, `token_type_ids` and `attention_mask` of rows, each (B, T); of rows in segments
+    (segments of all rows, T)."""
     ids = [features.input_ids[row] for row in rows]
+    types = [features.token_type_ids[row] for row in rows]
+    if segments := features.details.get(SEGMENTS):
+        ends = [np.cumsum(segments[row])[:-1] for row in rows]
+        ids, types = (
+            [part for of_row, at in zip(of, ends, strict=True) for part in np.split(of_row, at)]
+            for of in (ids, types)
+        )
     length = max(map(len, ids))
     return {
         "input_ids": padded(ids, length, pad_id, np.int64),
-        "token_type_ids": padded([features.token_type_ids[r] for r in rows], length, 0, np.int64),
+        "token_type_ids": padded(types, length, 0, np.int64),
         "attention_mask": padded([np.ones(len(row)) for row in ids], length, 0, np.int64),
     }
 

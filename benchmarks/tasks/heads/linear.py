@@ -13,6 +13,7 @@ from benchmarks.tasks.kinds import IGNORED_LABEL
 from benchmarks.tasks.task import HEAD_DROPOUT
 
 HEAD_INITIALIZER_RANGE = 0.02
+_NONE = -1e4  # the logit of a choice that an example does not have
 _PARTS_VECTORS = 5  # that the head reads with pooling "parts"
 
 
@@ -129,6 +130,20 @@ class MultiLabelHead(LinearHead):
 
     def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
         return (len(batch["label_sets"]),)
+
+
+class ChoiceHead(LinearHead):
+    """A score for each choice of an example, learnt from `labels` (B,) by the cross-entropy of a
+    softmax over the choices. The encoder reads (choices of all examples, T)."""
+
+    def forward(self, states: Tensor, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """`logits` (B, choices of the example that has most); places without one have `_NONE`."""
+        scores = super().forward(states, batch)["logits"].squeeze(-1)
+        counts = batch["num_choices"]
+        places = torch.arange(int(counts.max()), device=counts.device)
+        is_choice = places < counts.unsqueeze(-1)
+        logits = torch.full(is_choice.shape, _NONE, dtype=scores.dtype, device=scores.device)
+        return {"logits": logits.masked_scatter(is_choice, scores)}
 
 
 class EncoderWithHead(nn.Module):

@@ -1,7 +1,7 @@
 """The kinds of tasks; here what they share: texts to token ids, and rows to one array."""
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -40,7 +40,7 @@ def encode_texts(
 
 
 def num_truncated(
-    columns: Sequence[Sequence[str]], ids: Sequence[Sequence[int]], tokenizer: Any, max_length: int
+    columns: Sequence[Sequence[str]], ids: Sequence[Sized], tokenizer: Any, max_length: int
 ) -> int:
     """How many rows are cut; only full ones may be, so the others need no second look."""
     full = [row for row, of_row in enumerate(ids) if len(of_row) >= max_length]

@@ -17,7 +17,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from benchmarks.metrics.tagging import (
 )
 from benchmarks.tasks.files import TAGS, TOKENS, read_text, sentence_blocks
 from benchmarks.tasks.kinds import IGNORED_LABEL, continuation_prefix, encode_texts, padded
-from benchmarks.tasks.rows import Row, entity_spans, iob2, label_ids, list_field
+from benchmarks.tasks.rows import Row, class_name, entity_spans, iob2, label_ids, list_field
 from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
 from electrify.system.outcome import UserError
 
@@ -92,6 +92,7 @@ class WordTagging(Tagging):
     """The first piece of each word has its label."""
 
     row_name = "line"
+    unseen: ClassVar[str] = OUTSIDE  # the prediction for a word that is cut off
 
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
         """Lines of a sentence, a tab and as many labels as words."""
@@ -138,7 +139,7 @@ class WordTagging(Tagging):
         lines = []
         rows = zip(examples, features.details["firsts"], outputs, strict=True)
         for example, first, output in rows:
-            predicted = [OUTSIDE] * len(example.words)
+            predicted = [self.unseen] * len(example.words)
             for word, piece in first.items():
                 predicted[word] = self.labels[int(output["logits"][piece].argmax())]
             gold = [self.labels[tag] for tag in example.tags]
@@ -196,6 +197,35 @@ class OwnWordTagging(WordTagging):
             raise UserError(f"{place}: {error}") from None
         named = {TOKENS: list_field(row, self.text_fields[0], place), TAGS: tags}
         return super()._tokens(named, place)
+
+
+class WordLabels(OwnWordTagging):
+    """A label of its own for each word, such as its part of speech; what is cut off is wrong."""
+
+    unseen: ClassVar[str] = ""
+
+    def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
+        names = [class_name(value) for value in list_field(row, self.label_field, place)]
+        named = {TOKENS: list_field(row, self.text_fields[0], place), TAGS: names}
+        return Tagging._tokens(self, named, place)
+
+    def sides(self, lines: Sequence[Line]) -> tuple[Any, ...]:
+        """Gold and predicted label ids of all words; -1 of a word that is cut off."""
+        ids = {label: number for number, label in enumerate(self.labels)} | {self.unseen: -1}
+        gold, predicted = (
+            np.array([ids[label] for line in lines for label in line[side]], dtype=np.int64)
+            for side in ("gold", "prediction")
+        )
+        return gold, predicted
+
+    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+        gold, predicted = self.sides(lines)
+        score = weighted.OF_LABELS[self.headline](gold, predicted, len(self.labels))
+        sentences = np.repeat(np.arange(len(lines)), [len(line["gold"]) for line in lines])
+        return lambda counts: score(counts[:, sentences])
+
+    def entities_of(self, line: Line, side: str) -> set[Entity]:
+        return {(label, n, n + 1) for n, label in enumerate(line[side]) if label}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,13 @@ from torch import nn
 from transformers import AutoModel, ElectraConfig, get_linear_schedule_with_warmup
 
 from benchmarks.finetune import optim
-from benchmarks.finetune.recipe import hyper_parameters, recipe_for, recommended_settings
-from benchmarks.tasks.registry import TASKS
+from benchmarks.finetune.recipe import (
+    departures,
+    hyper_parameters,
+    recipe_for,
+    recommended_settings,
+)
+from benchmarks.tasks.registry import SUITES, TASKS
 from electrify.config.evaluate import EvaluateConfig
 from tests.benchmarks.records import COLA, RTE
 
@@ -170,3 +176,26 @@ def test_steps_without_bias_correction_are_the_released_ones(is_corrected):
         assert np.abs(found - expected).max() > 0.1  # the corrected steps are much smaller
     else:
         np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+def test_every_suite_names_its_recipe_and_a_new_one_is_refused():
+    for tasks in SUITES.values():
+        for task in tasks:
+            assert recipe_for(task, 256).recipe in ("electra", "klue", "koelectra")
+    new = replace(next(iter(SUITES["kobest"])), suite="new")
+    with pytest.raises(ValueError, match=r"kobest-boolq: the suite 'new' names no .*by_suite"):
+        recipe_for(new, 256)
+
+
+def test_rates_that_a_recipe_has_for_some_size_are_no_departure():
+    task = SUITES["glue"][1]
+    for width in (256, 768, 1024):
+        settings = recipe_for(task, width).record(1000)
+        assert departures(task, settings) == {}
+        assert departures(task, settings | {"num_epochs": 7.5}) == {"num_epochs": 7.5}
+    small, base = (recipe_for(task, width) for width in (256, 768))
+    mixed = small.record(1000) | {"layer_lr_decay": 0.5, "learning_rate": base.learning_rate}
+    assert departures(task, mixed) == {"layer_lr_decay": 0.5}
+    assert departures(None, {"recipe": "electra", "num_steps": 3, "dropout": 0.2}) == {
+        "dropout": 0.2
+    }

@@ -1,11 +1,13 @@
+import hashlib
 import math
 import re
+from base64 import b64encode
 from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
 
-from electrify.page.page import Page, format_number
+from electrify.page.page import Cell, Choices, Page, format_number
 from electrify.page.plots import (
     PALETTE,
 )
@@ -181,3 +183,23 @@ def test_counts_are_shaded_by_their_share_of_the_row():
 )
 def test_numbers_as_a_reader_wants_them(value, text):
     assert format_number(value) == text
+
+
+def test_a_page_with_choices_runs_its_own_script_alone():
+    page = Page("x")
+    choices = Choices(
+        ("size", {HOSTILE: HOSTILE, "b": "s"}), ("language", ["ko", "en"]), {"b": "b"}
+    )
+    rows = [(name, [Cell("1"), Cell("2")]) for name in (HOSTILE, "b")]
+    page.rich_table([("", ""), ("a", ""), ("b", "")], rows, choices=choices)
+    with page.fold("b", is_section=True):
+        page.paragraph(HOSTILE)
+    read = Reader(page.text())
+    (script,) = [text for tag, text in read.texts if tag == "script"]
+    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    (policy,) = [value for name, value in read.attributes if value.startswith("default-src")]
+    assert policy.endswith(f"script-src 'sha256-{digest}'")
+    (link,) = [value for name, value in read.attributes if name == "href"]
+    assert ("id", link.removeprefix("#")) in read.attributes
+    assert not [name for name, _ in read.attributes if name.startswith("on")]
+    assert read.tags.count("option") == 6

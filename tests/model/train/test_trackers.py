@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from electrify.stage.trackers import require_trackers
 from model.flops import Cost
 from model.train import log as watch
 from model.train.log import Speed
-from model.train.trackers import RunFacts, Trackers, import_wandb
+from model.train.trackers import RunFacts, RunTrackers
 from tests.model.conftest import make_config, tiny
 
 FACTS = RunFacts(tiny(num_steps=60, warmup_steps=10))
@@ -23,8 +24,8 @@ def no_tensorboard(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
 
 
-def trackers(folder, step: int, **options: object) -> Trackers:
-    return Trackers(folder, step, FACTS, make_config(folder, **options))
+def trackers(folder, step: int, **options: object) -> RunTrackers:
+    return RunTrackers(folder, step, FACTS, make_config(folder, **options))
 
 
 def place(step: int) -> dict[str, float]:
@@ -35,7 +36,7 @@ def records(folder) -> list[dict[str, object]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-def write_steps(metrics: Trackers, first: int, last: int) -> None:
+def write_steps(metrics: RunTrackers, first: int, last: int) -> None:
     """The discriminator guesses up to step 50, which a run of 60 steps is told at step 45."""
     for step in range(first, last + 1):
         guess = {"rtd_auc": 0.5 if step <= 50 else 0.9, "rtd_loss": 0.5, "replaced_fraction": 0.14}
@@ -162,7 +163,7 @@ def test_weights_and_biases_never_stops_a_run(tmp_path, monkeypatch, caplog, fai
 def test_weights_and_biases_not_installed_is_an_error_at_the_start(monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(ValueError, match=r"wandb_project = 'korean'.*pip install wandb"):
-        import_wandb("korean")
+        require_trackers(tiny(wandb_project="korean"), "pretrain")
 
 
 def test_speed_counts_training_alone(monkeypatch):

@@ -1,13 +1,20 @@
 """Characters, pieces and labels of KLUE-NER; the whole way by a model that learns it."""
 
+import json
+
 import numpy as np
+import pytest
 import torch
 
 from benchmarks.encoder import load_encoder, open_model
 from benchmarks.metrics.tagging import NER_LABELS
+from benchmarks.tasks.errors import parts_of
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.kinds.tagging import TaggedExample
+from benchmarks.tasks.own import own_task, record_of, task_of_record
+from benchmarks.tasks.rows import iob2
+from electrify.config.evaluate import OwnTask
 from tests.benchmarks.records import NER
 
 O = NER_LABELS.index("O")  # noqa: E741
@@ -66,3 +73,53 @@ def test_the_last_label_is_that_of_the_row_filled_up_to_the_maximum_length(token
             found[row, :num_pieces], expected[row, :num_pieces], atol=1e-5, rtol=1e-4
         )
         assert (expected[row, 7] - expected[row, num_pieces - 1]).abs().max() > 1e-3 or row == 2
+
+
+UD = [
+    {"tokens": ["국회", "오늘"], "upos": ["NOUN", "ADV"]},
+    {"tokens": ["새", "경찰", "오늘"], "upos": ["ADJ", "NOUN", "ADV"]},
+    {"tokens": ["큰", "국회"], "upos": ["ADJ", "NOUN"]},
+]
+
+
+def test_labels_of_words_are_scored_by_accuracy(tmp_path, tokenizer):
+    path = tmp_path / "ud.jsonl"
+    path.write_text("\n".join(map(json.dumps, UD)), encoding="utf-8")
+    with pytest.raises(ValueError, match='kind = "word-labels"'):
+        own_task(OwnTask(train=str(path)))
+    task = own_task(OwnTask(train=str(path), kind="word-labels"))
+    assert (task.labels, task.label_field, task.headline) == (
+        ("ADJ", "ADV", "NOUN"),
+        "upos",
+        "accuracy",
+    )
+    assert task_of_record(record_of(task)) == task
+    examples = [e for row in UD for e in task.examples(row, "x", "here", True)]
+    features = task.featurize(examples, tokenizer, 4, train=True)  # the third word is cut off
+    always = np.tile([0.0, 0.0, 1.0], (4, 1))
+    lines = task.lines(examples, features, [{"logits": always}] * 3)
+    assert [line["prediction"] for line in lines] == [
+        ["NOUN"] * 2,
+        ["NOUN", "NOUN", ""],
+        ["NOUN"] * 2,
+    ]
+    assert task.score(lines) == {"accuracy": 3 / 7}
+    counts = np.array([[1.0, 1, 1], [2, 0, 1]])
+    assert task.weighted_score(lines)(counts) == pytest.approx([3 / 7, 3 / 6])
+    parts = [part for line in lines for part in parts_of(task, line)]
+    assert sum(part.is_right for part in parts) == 3
+    assert len(parts) == 7
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        ["B-LOC", "E-LOC", "S-PER", "O", "B-ORG", "I-ORG", "E-ORG"],  # BIOES
+        ["I-LOC", "I-LOC", "I-PER", "O", "I-ORG", "I-ORG", "I-ORG"],  # IOB1
+        ["B-LOC", "L-LOC", "U-PER", "O", "B-ORG", "I-ORG", "L-ORG"],  # BILOU
+    ],
+)
+def test_tags_of_any_scheme_are_the_same_entities(tags):
+    assert iob2(tags) == ["B-LOC", "I-LOC", "B-PER", "O", "B-ORG", "I-ORG", "I-ORG"]
+    # where IOB1 and BIOES part two entities of one type
+    assert iob2(["I-LOC", "B-LOC"]) == iob2(["S-LOC", "S-LOC"]) == ["B-LOC", "B-LOC"]

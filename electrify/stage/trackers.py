@@ -1,0 +1,166 @@
+"""Weights & Biases, trackio and MLflow, by one interface.
+
+The packages are optional. A run that is resumed goes on in the run that it began there: its id
+stands in a file beside the figures.
+"""
+
+import importlib
+import json
+import math
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from electrify.config.trackers import TrackerOptions
+from electrify.stage.folder import write_json
+from electrify.system.outcome import UserError
+from electrify.system.progress import warn
+
+TRACKER_FILES = ("wandb.json", "trackio.json", "mlflow.json")  # ids of runs
+
+
+class Tracker(Protocol):
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        """Finite figures of one step."""
+
+    def alert(self, step: int, title: str, text: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _WeightsAndBiases:
+    def __init__(self, package: Any, folder: Path, project: str, config: Mapping[str, Any]) -> None:
+        self._run: Any = package.init(
+            project=project,
+            id=_identity(folder / "wandb.json"),
+            resume="allow",
+            dir=str(folder),
+            name=config.get("name"),
+            config=dict(config),
+        )
+        # steps as a figure: W&B's own count only grows, and a resumed run repeats some
+        self._run.define_metric("step")
+        self._run.define_metric("*", step_metric="step")
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        self._run.log({"step": step, **figures})
+
+    def alert(self, step: int, title: str, text: str) -> None:
+        self._run.alert(title=title, text=f"step {step:,}: {text}")
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class _Trackio:
+    """Its runs are found again by their name; alerts stay in the log."""
+
+    def __init__(self, package: Any, folder: Path, project: str, config: Mapping[str, Any]) -> None:
+        name = f"{config.get('name')}-{_identity(folder / 'trackio.json')[:6]}"
+        options = {"project": project, "name": name, "resume": "allow", "config": dict(config)}
+        self._run: Any = package.init(**options)
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        self._run.log(dict(figures), step=step)
+
+    def alert(self, step: int, title: str, text: str) -> None: ...
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class _MLflow:
+    def __init__(self, package: Any, folder: Path, project: str, config: Mapping[str, Any]) -> None:
+        self._client = package.MlflowClient()
+        found = self._client.get_experiment_by_name(project)
+        experiment = found.experiment_id if found else self._client.create_experiment(project)
+        path = folder / "mlflow.json"
+        if not path.exists():
+            run = self._client.create_run(experiment, run_name=config.get("name"))
+            write_json(path, {"id": run.info.run_id})
+            for name, value in config.items():
+                self._client.log_param(run.info.run_id, name, str(value)[:500])
+        self._run = _identity(path)
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        for name, value in figures.items():
+            self._client.log_metric(self._run, name, value, step=step)
+
+    def alert(self, step: int, title: str, text: str) -> None:
+        self._client.set_tag(self._run, f"alarm.{title}", f"step {step:,}: {text}")
+
+    def close(self) -> None:
+        self._client.set_terminated(self._run)
+
+
+def _identity(path: Path) -> str:
+    if not path.exists():
+        write_json(path, {"id": uuid.uuid4().hex})
+    return str(json.loads(path.read_text(encoding="utf-8"))["id"])
+
+
+_KINDS: Mapping[str, tuple[str, Callable[..., Tracker]]] = {
+    "wandb_project": ("wandb", _WeightsAndBiases),
+    "trackio_project": ("trackio", _Trackio),
+    "mlflow_experiment": ("mlflow", _MLflow),
+}
+_NAMES = {"wandb": "Weights & Biases", "trackio": "trackio", "mlflow": "MLflow"}
+
+
+def require_trackers(options: TrackerOptions, section: str) -> dict[str, Any]:
+    """The packages by key of those that `options`, the config's `section`, ask for; `UserError` if
+    one is not installed."""
+    packages = {}
+    for key, (package, _) in _KINDS.items():
+        if (project := getattr(options, key)) is None:
+            continue
+        try:
+            packages[key] = importlib.import_module(package)
+        except ImportError:
+            raise UserError(
+                f"{section}.{key} = {project!r}: {package} is not installed; run: python -m pip "
+                f"install {package}, or leave the option out"
+            ) from None
+    return packages
+
+
+class Trackers:
+    """Those that the options ask for. One that fails (no network, no login) is dropped with a
+    warning: figures are on disk."""
+
+    def __init__(
+        self, folder: Path, options: TrackerOptions, section: str, config: Mapping[str, Any]
+    ) -> None:
+        self._trackers: dict[str, Tracker] = {}
+        for key, package in require_trackers(options, section).items():
+            name, kind = _KINDS[key]
+            name = _NAMES[name]
+            try:
+                self._trackers[name] = kind(package, folder, getattr(options, key), config)
+            except Exception as error:
+                _warn(name, error)
+
+    def add(self, name: str, tracker: Tracker) -> None:
+        self._trackers[name] = tracker
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        self._send("log", step, {n: value for n, value in figures.items() if math.isfinite(value)})
+
+    def alert(self, step: int, title: str, text: str) -> None:
+        self._send("alert", step, title, text)
+
+    def close(self) -> None:
+        self._send("close")
+
+    def _send(self, method: str, *arguments: object) -> None:
+        for name, tracker in list(self._trackers.items()):
+            try:
+                getattr(tracker, method)(*arguments)
+            except Exception as error:
+                del self._trackers[name]
+                _warn(name, error)
+
+
+def _warn(name: str, error: Exception) -> None:
+    warn(f"{name} failed ({error!r}); the run continues without, figures are on disk")

@@ -1,0 +1,209 @@
+"""Multiple choice: reading, the scores of transformers' own head, learning, scoring."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import ElectraConfig, ElectraForMultipleChoice
+
+from benchmarks.encoder import open_model
+from benchmarks.finetune.finetune import Split, TaskFeatures, finetune
+from benchmarks.finetune.recipe import HyperParameters
+from benchmarks.tasks.data import load_data
+from benchmarks.tasks.errors import failure_of, parts_of, shown
+from benchmarks.tasks.heads import collate, make_head
+from benchmarks.tasks.heads.linear import EncoderWithHead
+from benchmarks.tasks.kinds.choices import ChoiceExample, MultipleChoice
+from benchmarks.tasks.own import own_task, record_of, task_of_record
+from electrify.config.evaluate import OwnTask
+from tests.benchmarks.conftest import FILLERS, TOPICS, build_tokenizer
+
+COPA = [
+    {
+        "premise": f"{TOPICS[n % 7]} {FILLERS[n % 6]}",
+        "question": "원인" if n % 2 else "결과",
+        "alternative_1": FILLERS[n % 6] if n % 2 else TOPICS[n % 7],  # a topic is right
+        "alternative_2": TOPICS[n % 7] if n % 2 else FILLERS[n % 6],
+        "label": n % 2,
+    }
+    for n in range(70)
+]
+
+
+def task_of(folder: Path, rows: list[dict[str, Any]], **options: Any) -> MultipleChoice:
+    path = folder / "copa.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    made = own_task(OwnTask(train=str(path), **options))
+    assert isinstance(made, MultipleChoice)
+    return made
+
+
+def test_columns_with_numbers_are_choices(tmp_path: Path):
+    task = task_of(tmp_path, COPA)
+    assert task.choice_fields == ("alternative_1", "alternative_2")
+    assert (task.text_fields, task.labels) == (("premise", "question"), ("0", "1"))
+    record = record_of(task)
+    assert record
+    assert task_of_record(record) == task
+    data = load_data(task, Path())
+    (example,) = (e for e in (*data.train, *data.reported) if e.id == "train-2")
+    row = COPA[1]
+    assert isinstance(example, ChoiceExample)
+    text = f"{row['premise']} {row['question']}"
+    assert example.texts == (text, row["alternative_1"], row["alternative_2"])
+    assert example.answer == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([0, 2, 1], [0, 2, 1]),
+        ([1, 3, 2], [0, 2, 1]),
+        (["A", "C", "B"], [0, 2, 1]),
+        (["a", "c", "b"], [0, 2, 1]),
+    ],
+)
+def test_a_list_of_choices_has_its_names(tmp_path: Path, labels: list[Any], expected: list[int]):
+    rows = [
+        {"ctx": "그는", "endings": ["간다", "온다", "잔다"], "label": label} for label in labels
+    ]
+    task = task_of(tmp_path, rows, text="ctx")
+    assert task.choice_fields == ("endings",)
+    examples = [e for row in rows for e in task.examples(row, "x", "here", True)]
+    assert [example.answer for example in examples] == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"label": 7}, r"line 2|row 2"),
+        ({"alternative_2": None}, "are not 2 to 2 choices"),
+        ({"alternative_1": ["x"]}, "are not 2 to 2 choices"),
+    ],
+)
+def test_a_row_of_another_form_is_named(tmp_path: Path, change: dict[str, Any], message: str):
+    rows = [COPA[0], COPA[1] | change]
+    with pytest.raises(ValueError, match=message):
+        load_data(task_of(tmp_path, rows), Path())
+
+
+def test_choices_of_another_kind_are_refused():
+    with pytest.raises(ValueError, match="kind 'regression' has none"):
+        OwnTask(train="x.csv", choices=("a", "b"), kind="regression")
+
+
+def make_examples(*numbers: int) -> list[ChoiceExample]:
+    """Examples of so many choices."""
+    return [
+        ChoiceExample(str(n), (" ".join(TOPICS[:n]), *(TOPICS[k] for k in range(count))), 0)
+        for n, count in enumerate(numbers)
+    ]
+
+
+def of_four(name: str = "made") -> MultipleChoice:
+    return MultipleChoice(
+        name=name,
+        suite="made",
+        version="1",
+        files={},
+        labels=("0", "1", "2", "3"),
+        text_fields=("text",),
+        choice_fields=("choices",),
+    )
+
+
+def test_the_scores_are_those_of_transformers():
+    tokenizer, task = build_tokenizer(), of_four()
+    config = ElectraConfig(
+        vocab_size=len(tokenizer),
+        embedding_size=16,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        summary_use_proj=False,
+        summary_activation="",
+        summary_last_dropout=0.0,
+    )
+    torch.manual_seed(0)
+    theirs = ElectraForMultipleChoice(config).eval()
+    head: Any = make_head(task, theirs.electra, tokenizer, torch.Generator())
+    head.linear.load_state_dict(theirs.classifier.state_dict())
+    ours = EncoderWithHead(theirs.electra, head).eval()
+    features = task.featurize(make_examples(4, 4, 4), tokenizer, 16, train=True)
+    batch = collate(task, features, np.arange(3), tokenizer.pad_token_id, torch.device("cpu"))
+    names = ("input_ids", "token_type_ids", "attention_mask")
+    given = {name: batch[name].unflatten(0, (3, 4)) for name in names}
+    with torch.no_grad():
+        outputs = ours(batch)
+        expected = theirs(**given, labels=batch["labels"])
+    assert outputs["logits"].shape == (3, 4)
+    torch.testing.assert_close(outputs["logits"], expected.logits)
+    torch.testing.assert_close(head.loss(outputs, batch), expected.loss)
+
+
+def test_an_example_with_fewer_choices_has_the_scores_that_it_has_alone():
+    tokenizer, task = build_tokenizer(), of_four()
+    source = ElectraForMultipleChoice(
+        ElectraConfig(vocab_size=len(tokenizer), hidden_size=32, num_attention_heads=2)
+    ).electra.eval()
+    head = make_head(task, source, tokenizer, torch.Generator().manual_seed(1))
+    network = EncoderWithHead(source, head).eval()
+    examples = make_examples(2, 4, 3)
+    features = task.featurize(examples, tokenizer, 16, train=False)
+
+    def logits(*rows: int) -> torch.Tensor:
+        with torch.no_grad():
+            device = torch.device("cpu")
+            batch = collate(task, features, np.array(rows), tokenizer.pad_token_id, device)
+            found: torch.Tensor = network(batch)["logits"]
+            return found
+
+    together = logits(0, 1, 2)
+    for row, count in enumerate((2, 4, 3)):
+        torch.testing.assert_close(together[row, :count], logits(row)[0])
+    lines = task.lines(examples, features, [{"logits": row.numpy()} for row in together])
+    assert [len(line["probabilities"]) for line in lines] == [2, 4, 3]
+    assert [sum(line["probabilities"]) for line in lines] == pytest.approx([1, 1, 1], abs=1e-5)
+
+
+def test_cut_examples_are_counted_once():
+    task, tokenizer = of_four(), build_tokenizer()
+    features = task.featurize(make_examples(2, 4, 3), tokenizer, 5, train=True)
+    assert max(len(part) for part in features.input_ids) <= 4 * 5
+    assert features.num_truncated == 1  # the last: two topics, a choice and three special tokens
+    assert features.details["segments"] == [[4, 4], [5] * 4, [5] * 3]
+
+
+def test_it_learns_which_choice_is_a_topic(tmp_path: Path, model_folder: Path):
+    task, source = task_of(tmp_path, COPA), open_model(str(model_folder))
+    data = load_data(task, Path())
+    splits = {
+        name: Split(rows, task.featurize(rows, source.tokenizer, 16, name == "train"))
+        for name, rows in (("train", data.train), (data.split, data.reported))
+    }
+    features = TaskFeatures(task, splits["train"], {data.split: splits[data.split]})
+    settings = HyperParameters("electra", 5e-3, 1.0, "linear", 0.1, 0.0, 1e-6)
+    for freeze in ("none", "encoder"):
+        changed = HyperParameters(**{**vars(settings), "freeze": freeze, "num_epochs": 12.0})
+        fitted = finetune(features, source, "pretrained", 0, changed, device_name="cpu")
+        scores = task.score(fitted.lines[data.split])
+        assert scores.keys() == {"accuracy", "macro_f1"}
+        assert fitted.train_flops
+        if freeze == "none":
+            assert scores["accuracy"] > 0.8
+
+
+def test_a_mistake_shows_the_choices(tmp_path: Path):
+    task = task_of(tmp_path, COPA)
+    (example,) = task.examples(COPA[0], "x", "here", True)
+    outputs = {"logits": np.array([0.0, 2.0], dtype=np.float32)}
+    (line,) = task.lines([example], None, [outputs])  # type: ignore[arg-type]
+    assert [(part.gold, part.predicted) for part in parts_of(task, line)] == [("0", "1")]
+    failure = failure_of(task, [line], example)
+    assert failure
+    assert failure.severity == pytest.approx(0.880797)
+    assert [name for name, _ in shown(task, example, line)] == ["text", "0", "1"]
