@@ -1,4 +1,4 @@
-// Shows the chosen rows and columns of tables, and opens the record of a row that is clicked.
+// Shows the chosen rows and columns of tables and the samples with a text, and opens the record of a row that is clicked.
 for (const form of document.querySelectorAll("form.choices")) {
   const table = form.nextElementSibling.querySelector("table");
   const chosen = (of) => form.querySelector(`[data-of=${of}]`)?.value;
@@ -17,6 +17,16 @@ for (const form of document.querySelectorAll("form.choices")) {
   table.addEventListener("click", (event) => {
     const link = event.target.closest("tr").querySelector("a");
     if (link && !event.target.closest("a")) link.click();
+  });
+}
+for (const input of document.querySelectorAll("input[type=search]")) {
+  const samples = input.closest(".folded").querySelectorAll("dl.samples dd");
+  input.addEventListener("input", () => {
+    const wanted = input.value.toLowerCase();
+    for (const text of samples) {
+      const label = text.previousElementSibling;
+      text.hidden = label.hidden = !`${label.textContent}\n${text.textContent}`.toLowerCase().includes(wanted);
+    }
   });
 }
 addEventListener("hashchange", () => {

@@ -177,6 +177,11 @@ class Page(Plots):
             lines.append((name, cells))
         self._add("matrix", columns=columns, rows=lines, corner=corner, caption=caption)
 
+    def search(self, what: str) -> None:
+        """A field, labelled `what`, that leaves of the samples of this fold those with its text."""
+        self._add("search", what=what)
+        self._has_script = True
+
     def text_samples(
         self, title: str, items: Sequence[tuple[str, str]], compact: bool = False
     ) -> None:

@@ -213,6 +213,7 @@ def _samples(page: Page, report: Report) -> None:
     rules = sorted(name for name in samples if name.startswith(RULE))
     reasons = sorted(samples.keys() - {*rules, "kept"})
     page.paragraph("Chosen by a hash of where the document stood, sources and languages in turn.")
+    page.search("search the samples")
     for name in (*(["kept"] if "kept" in samples else []), *reasons, *rules):
         if rules and name == rules[0]:
             page.paragraph(

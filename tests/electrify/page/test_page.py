@@ -193,6 +193,7 @@ def test_a_page_with_choices_runs_its_own_script_alone():
     rows = [(name, [Cell("1"), Cell("2")]) for name in (HOSTILE, "b")]
     page.rich_table([("", ""), ("a", ""), ("b", "")], rows, choices=choices)
     with page.fold("b", is_section=True):
+        page.search(HOSTILE)
         page.paragraph(HOSTILE)
     read = Reader(page.text())
     (script,) = [text for tag, text in read.texts if tag == "script"]
