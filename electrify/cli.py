@@ -687,7 +687,7 @@ def doctor(
         from electrify.config.load import load_config
         from model.step_time import describe_step_time
 
-        for line in describe_step_time(load_config(train, overrides), seconds=60):
+        for line in describe_step_time(load_config(train, overrides)):
             print(line, flush=True)
         return 0
 

@@ -29,6 +29,7 @@ from model.train.metrics import MetricsWindow
 from model.train.optim import AdamW, make_optimizers
 from model.train.step import WARM_UPS, FastStep, Step
 
+SECONDS = 60.0  # that `doctor --train` takes, about
 _PROFILED_STEPS = 2
 _OPTIMIZER = "optimizer"  # a region of the profile
 _HOST = "the host: launches and waiting"
@@ -64,10 +65,10 @@ class StepTime:
     parts: Mapping[str, float]  # by kind of work, waiting for the loader not included
 
 
-def describe_step_time(config: RunConfig, seconds: float) -> Iterator[str]:
+def describe_step_time(config: RunConfig) -> Iterator[str]:
     """Lines of `doctor --train`: speed, the share of each kind of work, and what to do.
 
-    Takes real steps for about `seconds`, on the run's shards, and keeps nothing of them. Raises
+    Takes real steps for `SECONDS`, on the run's shards, and keeps nothing of them. Raises
     `UserError` where the run has no shards yet, or the device is XLA, which torch does not profile.
     """
     device = resolve_device(config.pretrain.device)
@@ -81,7 +82,7 @@ def describe_step_time(config: RunConfig, seconds: float) -> Iterator[str]:
     if device.type == "cpu":
         keep_freed_memory()
     precision = precision_of(config.pretrain, device)
-    step = measure(config, device, seconds)
+    step = measure(config, device, SECONDS)
     yield (
         f"a step: {1000 * step.total:,.1f} ms, {step.num_tokens / step.total:,.0f} tokens/s, "
         f"{step.flops / step.total / 1e12:.2f} TFLOP/s in {precision} on {describe(device)}"

@@ -122,9 +122,12 @@ def test_model_cards_and_report_name_the_run(demo: Path):
     assert (recommended["learning_rate"], recommended["pooling"]) == (5e-4, "mean")
 
 
-def test_the_readmes_commands_and_the_examples_of_help_go_on_with_the_run(demo: Path, capsys):
+def test_the_readmes_commands_and_the_examples_of_help_go_on_with_the_run(
+    demo: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
     """All are of one run: a command that changed its settings would be refused here, as it is
     refused after `make demo`."""
+    monkeypatch.setattr("model.step_time.SECONDS", 0.1)
     # ours stands before the README's own `--set`: the last one wins
     extra = [f"--set={override}" for override in [*SHORT, f"output_dir='{demo}'"]]
     commands = [shlex.split(c.replace("out/demo", str(demo)))[1:] for c in COMMANDS]
