@@ -361,6 +361,10 @@ _PEAKS: tuple[tuple[str, float | None, float | None], ...] = (
 )
 
 
+# in fp16 with fp32 sums, as in bf16 but of those that have no units for that
+_PEAKS_FP16 = {r"V100S": 130.0, r"V100-SXM\d": 125.0, r"V100": 112.0, r"T4": 65.0}
+
+
 def peak_flops(device: str, precision: Precision) -> float:
     """FLOP/s of one device by its name, such as "NVIDIA H100 80GB HBM3"; nan where not known.
 
@@ -370,6 +374,7 @@ def peak_flops(device: str, precision: Precision) -> float:
         return float("nan")
     for pattern, bf16, fp32 in _PEAKS:
         if re.search(rf"(?<!\w)(?:{pattern})(?!\w)", device):
-            peak = bf16 if precision == "bf16" else fp32
+            fp16 = _PEAKS_FP16.get(pattern, bf16)
+            peak = {"bf16": bf16, "fp16": fp16, "fp32": fp32}[precision]
             return float("nan") if peak is None else 1e12 * peak
     return float("nan")

@@ -21,7 +21,14 @@ from electrify.system.machine import Precision, keep_freed_memory, load_warning
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from model.batch import Batch
-from model.devices.device import describe, place_model, precision_of, resolve_device, synchronize
+from model.devices.device import (
+    DTYPES,
+    describe,
+    place_model,
+    precision_of,
+    resolve_device,
+    synchronize,
+)
 from model.flops import peak_flops, run_flops
 from model.pretrain import make_model
 from model.train.data import Loader, StepData, open_shards
@@ -204,8 +211,8 @@ def _kind(event: Any) -> str:
 def product_speed(device: torch.device, precision: Precision) -> float:
     """FLOP/s of one large matrix product: the fastest of ten."""
     size = 8192 if device.type == "cuda" else 2048
-    kind = torch.bfloat16 if precision == "bf16" else torch.float32
-    matrix, fastest = torch.randn(size, size, device=device, dtype=kind), math.inf
+    matrix = torch.randn(size, size, device=device, dtype=DTYPES[precision])
+    fastest = math.inf
     for _ in range(10):
         synchronize(device)
         start = time.perf_counter()
@@ -226,7 +233,10 @@ def _advice(step: StepTime, precision: Precision, device: torch.device) -> Itera
         )
         return
     if precision == "fp32" and device.type == "cuda":
-        yield "bf16 is not used: pretrain.precision is fp32, or this GPU has no units for it"
+        yield (
+            "bf16 is not used: pretrain.precision is fp32, or this GPU has no units for it; it may "
+            "be fp16 then"
+        )
     largest = max(step.parts, key=lambda name: step.parts[name])
     advice = _ADVICE.get(largest, "which is what a fast step should be spent on")
     yield f"bottleneck: {largest}; {advice}"

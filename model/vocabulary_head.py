@@ -26,6 +26,11 @@ _TILE_ROWS = 64
 # pieces to which a table is filled up: tensor cores read 16 bytes at once, and 30,522 x 2 is no
 # multiple of that. Whole blocks of `block_sums`; the work grows by 1 in 400
 _ALIGNMENT = {"cuda": 128}
+# In fp16, which holds nothing below 6e-8, the logits' gradients get a factor: a piece of a large
+# table may have a probability of 1e-9. Their product with the table cannot overflow while its
+# numbers are below 32. That with the states is a sum over rows: smaller states, whose rounding
+# (2^-24 / 2^-8) stays below fp16's own of numbers near 1, keep it below 65,504.
+_FP16_GRADIENT, _FP16_STATES = 2.0**10, 2.0**-8
 
 
 @dataclass(frozen=True)
@@ -109,13 +114,21 @@ class _HeadLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, scale: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         of_states, of_table, of_bias = ctx.saved_tensors
-        return of_states * scale, of_table * scale, of_bias * scale, None, None, None, None, None
+        if of_states.dtype == torch.float16:
+            scale = scale / _FP16_GRADIENT
+            # in fp32: the scale may be below the least number of fp16
+            of_states = (of_states.float() * scale).half()
+            gradients = of_states, of_table * (scale / _FP16_STATES), of_bias * scale
+        else:
+            gradients = of_states * scale, of_table * scale, of_bias * scale
+        return *gradients, None, None, None, None, None
 
 
 def _in_chunks(
     states: Tensor, table: Tensor, bias: Tensor, rows: _Rows, with_gradient: bool
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """The tensors of `HeadLoss` for rows (N,), and gradients by states (N, E), table and bias."""
+    """The tensors of `HeadLoss` for rows (N,), and gradients by states (N, E), table and bias, in
+    fp16 with factors that `backward` takes off."""
     matrix, offsets = _filled_up(table, bias, states.dtype)
     figures, of_states = [], []
     of_table = of_bias = None
@@ -126,6 +139,7 @@ def _in_chunks(
         figures.append(found)
         if gradient is not None:
             of_states.append(gradient @ matrix)
+            own = own * _FP16_STATES if own.dtype == torch.float16 else own
             of_table = _add_product(of_table, gradient.t(), own)
             summed = gradient.sum(dim=0, dtype=of_table.dtype)
             of_bias = summed if of_bias is None else of_bias.add_(summed)
@@ -166,6 +180,8 @@ def _losses(
     gradient = None
     if with_gradient:
         weights = rows.weights[:, None]
+        if logits.dtype == torch.float16:
+            weights = weights * _FP16_GRADIENT
         scale = weights / whole
         # the target's apart: rounded to bf16 before 1 is taken off, a sure one would lose it all
         at_target = (own - top).exp() * scale - weights

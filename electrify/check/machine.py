@@ -66,6 +66,6 @@ def check_gpus() -> tuple[list[str], bool]:
             line = f"PROBLEM: {line}: this torch is built for {', '.join(built_for)} alone"
             is_usable = False
         elif card.major < 8:
-            line += "; no units for bf16, so precision is fp32"
+            line += "; no units for bf16, so precision is fp32 (pretrain.precision may be fp16)"
         lines.append(line)
     return lines, is_usable

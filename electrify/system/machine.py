@@ -23,7 +23,7 @@ from typing import Any, Literal, Self
 
 from electrify.system.progress import log, warn
 
-Precision = Literal["fp32", "bf16"]
+Precision = Literal["fp32", "bf16", "fp16"]
 _CPUINFO = Path("/proc/cpuinfo")
 _BF16_FLAGS = ("amx_bf16", "avx512_bf16", "bf16")  # x86, x86, arm
 _NO_UNITS = "no units for bf16"

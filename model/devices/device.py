@@ -21,6 +21,8 @@ from electrify.system.outcome import UserError
 from model.devices import xla
 
 Module = TypeVar("Module", bound=nn.Module)
+# of matrix products
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def resolve_device(name: str) -> torch.device:
@@ -79,6 +81,11 @@ def describe(device: torch.device) -> str:
 def precision_of(config: PretrainConfig, device: torch.device) -> Precision:
     """That of matrix products: `auto` is bf16 where the device has units for it, and on a CPU where
     it is faster."""
+    if config.precision == "fp16" and device.type == "xla":
+        raise UserError(
+            'pretrain.precision = "fp16" with device = "xla": it was never tried there; set '
+            'precision to "auto"'
+        )
     if config.precision != "auto":
         return config.precision
     if device.type == "cpu":
@@ -96,10 +103,9 @@ def cpu_bf16() -> CpuBf16:
 
 
 def autocast(config: PretrainConfig, device: torch.device) -> AbstractContextManager[object]:
-    """bf16 matrix products over fp32 weights where the config says so; losses stay fp32."""
-    if precision_of(config, device) == "bf16":
-        return torch.autocast(device.type, torch.bfloat16)
-    return nullcontext()
+    """bf16 or fp16 matrix products over fp32 weights where the config says so; losses stay fp32."""
+    dtype = DTYPES[precision_of(config, device)]
+    return nullcontext() if dtype == torch.float32 else torch.autocast(device.type, dtype)
 
 
 def seed_dropout(seed: int, step: int, micro_step: int, rank: int = 0) -> None:

@@ -42,6 +42,7 @@ from vocab.shards.files import TokenShards
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 FIGURES = "figures.safetensors"
 FILES = (MODEL, OPTIMIZER, FIGURES)
+LOSS_SCALE = "loss_scale"  # among the kinds of moments
 PRECISION = "precision"  # beside what a checkpoint is of: that which "auto" came to
 # what is raised where a file is cut off, changed or not there
 DAMAGES = (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError)
@@ -53,7 +54,8 @@ class Checkpoint:
     step: int  # finished ones
     identity: Mapping[str, Any]
     model: Tensors
-    optimizer: Tensors  # "<optimizer's number>/<kind of moment>/<parameter>"
+    # "<optimizer's number>/<kind of moment>/<parameter>"; in fp16 ".../loss_scale/<name>", too
+    optimizer: Tensors
     figures: Tensors = field(default_factory=dict)  # of the steps since the last record
 
 
@@ -231,11 +233,23 @@ def newest(folder: Path) -> Path:
 
 def optimizer_tensors(model: nn.Module, optimizers: Sequence[AdamW]) -> Tensors:
     """Moments by optimiser and parameter name, so that they survive another parameter order."""
-    return {
+    moments = {
         f"{number}/{kind}/{name}": value.detach().cpu().contiguous()
         for number, optimizer in enumerate(optimizers)
         for name, parameter in model.named_parameters()
         for kind, value in optimizer.moments(parameter).items()
+    }
+    scales = {key: value.cpu() for key, value in _loss_scales(optimizers).items()}
+    return moments | scales
+
+
+def _loss_scales(optimizers: Sequence[AdamW]) -> Tensors:
+    """The tensors of all loss scales, none but in fp16."""
+    return {
+        f"{number}/{LOSS_SCALE}/{name}": value
+        for number, optimizer in enumerate(optimizers)
+        if optimizer.loss_scale is not None
+        for name, value in optimizer.loss_scale.state().items()
     }
 
 
@@ -263,10 +277,13 @@ def restore_optimizers(
     model: nn.Module, optimizers: Sequence[AdamW], moments: Mapping[str, Tensor]
 ) -> None:
     """Put `optimizer_tensors` in place of what the optimisers hold."""
-    parameters = dict(model.named_parameters())
+    parameters, scales = dict(model.named_parameters()), _loss_scales(optimizers)
     for optimizer in optimizers:
         optimizer.state.clear()
     for key, value in moments.items():
+        if key in scales and not value.dim():
+            overwrite(scales[key], value)
+            continue
         number, _, kind_of = key.partition("/")
         kind, _, name = kind_of.partition("/")
         parameter = parameters.get(name)

@@ -25,6 +25,40 @@ KINDS = {
 }
 
 
+LEAST_SCALE = 2.0**-4  # what overflows below it (65,504) is above a million by itself
+
+
+class LossScale:
+    """What the loss of an optimiser is multiplied by in fp16, where its gradients would underflow.
+
+    An update whose gradients are not finite is skipped and halves the scale; 2,000 others in a row
+    double it (Micikevicius et al. 2018, section 3.2; start and rule are torch.amp.GradScaler's).
+    All of it is tensors on the device, so a step can be captured in a CUDA graph.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.scale = torch.full((), 2.0**16, device=device)
+        self.num_good = torch.zeros((), dtype=torch.int32, device=device)  # updates in a row
+        self.skips = torch.zeros((), device=device)  # 1.0 if this update is skipped, else 0.0
+
+    @torch.no_grad()
+    def judge(self, norm: Tensor) -> Tensor:
+        """Skip the update, or not, by the norm of its true gradients, and set the next scale.
+
+        The norm to log: 0 of a skipped update, but as it is below `LEAST_SCALE`, where it is to
+        stop the run.
+        """
+        is_broken = ~norm.isfinite()
+        self.skips.copy_(is_broken)
+        # as torch/amp/grad_scaler.py calls it (2.13)
+        torch._amp_update_scale_(self.scale, self.num_good, self.skips, 2.0, 0.5, 2000)
+        return norm.masked_fill(is_broken & (self.scale >= LEAST_SCALE), 0.0)
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint holds of it."""
+        return {"scale": self.scale, "num_good_steps": self.num_good}
+
+
 class AdamW(torch.optim.AdamW):
     """torch's, with or without bias correction; each parameter counts its own steps.
 
@@ -43,12 +77,18 @@ class AdamW(torch.optim.AdamW):
     ) -> None:
         groups = [_ONE_NETWORK | group for group in groups]
         self.bias_correction = bias_correction
+        self.loss_scale: LossScale | None = None
         self._device = next(iter(groups[0]["params"])).device  # type: ignore[call-overload]
         fused = self._device.type in _FUSED_DEVICES
         super().__init__(groups, 0.0, betas, eps, 0.0, fused=fused, capturable=fused)
         self._is_fused = fused
         for group in self.param_groups:
             group["lr"] = torch.tensor(group["lr"], dtype=torch.float32, device=self._device)
+
+    def scale_loss(self) -> None:
+        """Train with a loss scale from now on."""
+        self.loss_scale = LossScale(self._device)
+        self.found_inf = self.loss_scale.skips  # torch's kernel reads it
 
     @property
     def all_groups(self) -> list[dict[str, Any]]:
@@ -167,14 +207,20 @@ class Muon(AdamW):
         # lists of tensors at once: a kernel for each would take longer to start than to run
         gradients = [p.grad for p in parameters if p.grad is not None]
         buffers = [self.state[p]["momentum_buffer"] for p in parameters]
+        rate = group["lr"]
+        if self.loss_scale is not None:  # a skipped update adds to a buffer what it is, and moves 0
+            skips = self.loss_scale.skips
+            pairs = zip(gradients, buffers, strict=True)
+            gradients = [torch.where(skips > 0, buffer, of) for of, buffer in pairs]
+            rate = rate * (1 - skips)
         torch._foreach_lerp_(buffers, gradients, 1 - _MOMENTUM)
         updates = torch._foreach_lerp(gradients, buffers, _MOMENTUM)
         moved = orthogonal(torch.stack([_wide(of) for of in updates])).float()
-        moved *= group["lr"] * size
+        moved *= rate * size
         num_wide = sum(_is_wide(p) for p in parameters)
         moves = [*moved[:num_wide], *moved[num_wide:].mT.contiguous()]
         moving: list[Tensor] = [*parameters]
-        torch._foreach_mul_(moving, 1 - group["lr"] * group["weight_decay"])
+        torch._foreach_mul_(moving, 1 - rate * group["weight_decay"])
         torch._foreach_sub_(moving, moves)
 
     def _make_state(self, parameter: Tensor) -> None:
@@ -221,7 +267,8 @@ def make_optimizers(model: nn.Module, config: PretrainConfig) -> list[AdamW]:
     network moves (and decays) them by its own gradient, with moments of its own, as in DeBERTaV3's
     ES. LayerNorms and biases are not decayed.
 
-    With `optimizer = "muon"` Muon moves the matrices of the layers.
+    With `optimizer = "muon"` Muon moves the matrices of the layers. In fp16 each optimiser has a
+    scale of its loss.
     """
     bare = model.module if isinstance(model, DistributedDataParallel) else model
     betas, eps = (config.adam_beta1, config.adam_beta2), config.adam_epsilon
@@ -242,6 +289,9 @@ def make_optimizers(model: nn.Module, config: PretrainConfig) -> list[AdamW]:
         scaled = [group | {"rate_scale": scale * group["rate_scale"]} for group in groups]
         others = [n for n in names if n not in set(matrices)]
         optimizers.append(Muon(scaled, _groups(bare, others, config), betas, eps))
+    if config.precision == "fp16":
+        for optimizer in optimizers:
+            optimizer.scale_loss()
     return optimizers
 
 

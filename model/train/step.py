@@ -22,7 +22,7 @@ from model.devices.device import autocast, precision_of, seed_dropout
 from model.electra import ElectraPretrainer
 from model.plan import Stage, learning_rate, stage_at
 from model.train.metrics import AddSums, MetricsWindow, add_sums_of
-from model.train.optim import AdamW, clip, set_learning_rate
+from model.train.optim import AdamW, LossScale, clip, set_learning_rate
 from model.train.processes import ALONE, Ranks, bare, synchronised
 
 Result = tuple[list[Outputs], Tensor]  # of each forward pass; the norm of all gradients
@@ -101,8 +101,11 @@ def update(
     outputs: list[Outputs] = []
     norms = []
     for optimizer, stage in zip(optimizers, stages, strict=True):
-        outputs = backward(model, masked, counts, stage, outputs, config, ranks)
+        scale = optimizer.loss_scale
+        outputs = backward(model, masked, counts, stage, outputs, config, ranks, scale)
         norm, divisors = clip(optimizer, config)
+        if scale is not None:
+            norm = scale.judge(norm)
         optimizer.step(divisors)
         norms.append(norm)
     if window is not None:
@@ -118,10 +121,12 @@ def backward(
     earlier: Sequence[Outputs],
     config: PretrainConfig,
     ranks: Ranks,
+    scale: LossScale | None = None,
 ) -> list[Outputs]:
     """Forward and backward passes of one stage, after which the model has its gradients alone.
 
-    `earlier` are the outputs of the stage before, none in the first one.
+    `earlier` are the outputs of the stage before, none in the first one. The loss, not its
+    gradients in the end, is multiplied by `scale`.
     """
     for parameter in model.parameters():
         parameter.grad = None
@@ -132,12 +137,17 @@ def backward(
             with autocast(config, batch.tokens.device):
                 output: Outputs = model(batch, stage, samples)
                 loss = output.loss(counts)
+            if scale is not None:
+                loss = loss * scale.scale
             # processes average their gradients, and the loss is a sum over them
             torch.autograd.backward(loss * ranks.num_ranks)
         output = output.without_gradient()
         if earlier:
             output = replace(output, terms=earlier[number].terms | output.terms)
         outputs.append(output)
+    if scale is not None:
+        gradients = [of.grad for of in model.parameters() if of.grad is not None]
+        torch._foreach_div_(gradients, scale.scale)
     return outputs
 
 
@@ -360,8 +370,9 @@ class FastStep:
             with self._warming():
                 masked = [parts.mask(bare(model), batch) for batch in batches]
                 counts, outputs = ranks.sum(total_counts(masked)), list[Outputs]()
-                for stage in stages:
-                    outputs = backward(model, masked, counts, stage, outputs, config, ranks)
+                for of, stage in zip(self._optimizers, stages, strict=True):
+                    scale = of.loss_scale
+                    outputs = backward(model, masked, counts, stage, outputs, config, ranks, scale)
                 window = MetricsWindow(self._window.languages, self._device)
                 window.count(outputs, parts.add_sums)
         except torch.OutOfMemoryError:

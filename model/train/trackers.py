@@ -29,6 +29,7 @@ from electrify.stage.plan import METRICS
 from electrify.stage.trackers import Trackers
 from electrify.storage.files import parse_json
 from electrify.system.progress import log, warn
+from model.train.optim import LEAST_SCALE
 
 Record = Mapping[str, Any]
 
@@ -179,13 +180,16 @@ class Alarms:
 
 def broken_state(gradient_norm: float, step: int, config: PretrainConfig) -> str:
     """What to say of a run that is to stop before a state with nan or inf is saved."""
+    what = ": the weights are, or are about to be, no numbers any more, and nothing of it is saved"
+    if config.precision == "fp16":  # which skips updates, so the weights are sound
+        what = (
+            f" at a loss scale below {LEAST_SCALE:g}, and its update is skipped like those before"
+        )
     return (
-        f"the gradient norm became {gradient_norm} by step {step:,}: the weights are, or are "
-        "about to be, no numbers any more, and nothing of it is saved. Lower "
-        "pretrain.learning_rate (now "
-        f"{config.learning_rate:g}) or lengthen warmup_steps (now {config.warmup_steps:,}), or "
-        f"try precision = 'fp32' (now {config.precision!r}); the same command resumes from the "
-        "last good checkpoint"
+        f"the gradient norm became {gradient_norm} by step {step:,}{what}. Lower "
+        f"pretrain.learning_rate (now {config.learning_rate:g}) or lengthen warmup_steps (now "
+        f"{config.warmup_steps:,}), or try precision = 'fp32' (now {config.precision!r}); the same "
+        "command resumes from the last good checkpoint"
     )
 
 

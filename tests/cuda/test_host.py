@@ -35,11 +35,16 @@ def device() -> torch.device:
     return resolve_device("cuda")
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_the_host_waits_for_no_step(name: str, device: torch.device):
+FP16 = BF16 | {"precision": "fp16"}
+WAITING = [(name, BF16) for name in NETWORKS]
+WAITING += [(name, FP16) for name in ("electra", "decoupled", "modern")]
+
+
+@pytest.mark.parametrize(("name", "options"), WAITING)
+def test_the_host_waits_for_no_step(name: str, options: dict[str, object], device: torch.device):
     """In steady state a step is one launch, after copies of its inputs, and allocates nothing."""
     model = random_model(**NETWORKS[name]).to(device)
-    step, _ = make_step(model, **BF16)
+    step, _ = make_step(model, **options)
     batch = random_batch(model, rows=8, length=32, seed=99, padded=True)
     for number in range(WARM_UPS + 1):
         step([batch.to(device)], Step(number, seed=5))
@@ -138,9 +143,10 @@ def test_precision_is_bf16_where_the_card_has_units_for_it(device: torch.device)
 
 @only_null_gpu
 @pytest.mark.slow
-def test_the_compiler_makes_kernels_for_the_card(device: torch.device):
+@pytest.mark.parametrize("precision", ["auto", "fp16"])
+def test_the_compiler_makes_kernels_for_the_card(precision: str, device: torch.device):
     """Triton and ptxas compile a step for its capability."""
-    model = random_model(**MUON, num_hidden_layers=1, precision="auto").to(device)
+    model = random_model(**MUON, num_hidden_layers=1, precision=precision).to(device)
     step, _ = make_step(model, compile="on", cuda_graph="on")
     batch = random_batch(model, rows=8, length=32).to(device)
     for number in range(NUM_STEPS):

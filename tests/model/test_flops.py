@@ -186,17 +186,19 @@ def test_estimate_serves_every_objective(name: str):
 
 
 @pytest.mark.parametrize(
-    ("device", "bf16", "fp32"),
+    ("device", "fp16", "bf16", "fp32"),
     [
-        ("NVIDIA H100 80GB HBM3", 989.5, 494.5),
-        ("NVIDIA A100-SXM4-80GB", 312, 156),
-        ("NVIDIA GeForce RTX 4090 Laptop GPU", math.nan, math.nan),
-        ("Tesla V100-SXM2-16GB", math.nan, 15.7),
-        ("TPU v5 lite", 197, 197),
-        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", math.nan, math.nan),
-        ("CPU, 2 threads", math.nan, math.nan),
+        ("NVIDIA H100 80GB HBM3", 989.5, 989.5, 494.5),
+        ("NVIDIA A100-SXM4-80GB", 312, 312, 156),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", math.nan, math.nan, math.nan),
+        ("Tesla V100-SXM2-16GB", 125, math.nan, 15.7),
+        ("Tesla V100-PCIE-32GB", 112, math.nan, 14.0),
+        ("Tesla T4", 65, math.nan, 8.1),
+        ("TPU v5 lite", 197, 197, 197),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", math.nan, math.nan, math.nan),
+        ("CPU, 2 threads", math.nan, math.nan, math.nan),
     ],
 )
-def test_peaks_by_the_name_a_device_gives_itself(device, bf16, fp32):
-    found = [peak_flops(device, "bf16") / 1e12, peak_flops(device, "fp32") / 1e12]
-    assert found == pytest.approx([bf16, fp32], nan_ok=True)
+def test_peaks_by_the_name_a_device_gives_itself(device, fp16, bf16, fp32):
+    found = [peak_flops(device, precision) / 1e12 for precision in ("fp16", "bf16", "fp32")]
+    assert found == pytest.approx([fp16, bf16, fp32], nan_ok=True)

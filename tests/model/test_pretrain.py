@@ -17,7 +17,7 @@ from model.electra import ElectraPretrainer
 from model.pretrain import Trainer, make_model
 from model.train.checkpoint import checkpoints
 from model.train.step import FastStep
-from tests.model.conftest import MODERN, make_config
+from tests.model.conftest import MODERN, make_config, with_pretrain
 
 
 def metrics_of(folder: Path) -> list[dict[str, object]]:
@@ -49,7 +49,9 @@ def train(config, folder: Path, stop_after: int | None = None, monkeypatch=None)
     monkeypatch.setattr(FastStep, "__call__", original)
 
 
-@pytest.mark.parametrize("options", [{}, MODERN | {"optimizer": "muon"}], ids=["paper", "modern"])
+@pytest.mark.parametrize(
+    "options", [{}, MODERN | {"optimizer": "muon"}, {"precision": "fp16"}], ids=str
+)
 def test_killed_and_continued_ends_bit_identical(config, tmp_path, monkeypatch, options):
     config = make_config(Path(config.output_dir), **options)
     train(config, tmp_path / "whole")
@@ -195,3 +197,20 @@ def test_a_broken_loss_stops_before_anything_is_saved(config, tmp_path, monkeypa
     ):
         trainer.run(tmp_path)
     assert checkpoints(tmp_path) == []
+
+
+def test_in_fp16_a_skipped_update_is_no_end_but_one_at_the_least_scale_is(
+    config, tmp_path, monkeypatch
+):
+    """At the first scale gradients of this model overflow, and the run goes on to a lower one."""
+    config = with_pretrain(config, precision="fp16", log_every_steps=1)
+    train(config, tmp_path / "goes on")
+    norms = [
+        of["gradient_norm"] for of in metrics_of(tmp_path / "goes on") if of["kind"] == "train"
+    ]
+    assert norms[:2] == [0, 0]
+    assert norms[-1] > 0
+    monkeypatch.setattr("model.train.optim.LEAST_SCALE", 2.0**15)
+    with pytest.raises(ValueError, match=r"norm became (nan|inf) by step 2 at a loss scale below"):
+        train(config, tmp_path / "stops")
+    assert checkpoints(tmp_path / "stops") == []

@@ -69,7 +69,7 @@ class Settings:
 
     peer: Annotated[bool, "measure the step of a user of transformers, too"] = False
     device: Annotated[Literal["auto", "cpu", "cuda"], "where"] = "auto"
-    precision: Annotated[Literal["auto", "fp32", "bf16"], "of products"] = "auto"
+    precision: Annotated[Literal["auto", "fp32", "bf16", "fp16"], "of products"] = "auto"
     size: Annotated[_SizeName, "tiny is of no paper"] = "small"
     batch_size: Annotated[int | None, "sequences a step"] = None
     micro_batches: Annotated[int, "time ours in so many parts, too"] = 1

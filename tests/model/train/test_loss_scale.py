@@ -1,0 +1,185 @@
+"""In fp16 the loss is scaled as torch.amp.GradScaler would, gradients are those in fp32 but for
+rounding, and an update that is skipped changes nothing but the scale."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from model.devices.device import precision_of
+from model.electra import ElectraPretrainer
+from model.train.checkpoint import load_latest, optimizer_tensors, save_checkpoint
+from model.train.optim import LEAST_SCALE, AdamW, LossScale, make_optimizers
+from model.train.step import Step, train_step
+from tests.model.conftest import MODERN, OBJECTIVES, random_batch
+from tests.model.train.test_step import assert_equal, flat, gradients_of, model_of
+
+CPU, FP16 = torch.device("cpu"), {"precision": "fp16"}
+KINDS: dict[str, dict[str, object]] = {
+    "paper": {"optimizer": "paper"},
+    "bias-corrected": {"optimizer": "bias-corrected", "clipping": "network"},
+    "decoupled": {"updates": "decoupled", "weight_sharing": "gdes"},
+    "muon": MODERN | {"optimizer": "muon"},
+    "decoupled muon": {"updates": "decoupled", "optimizer": "muon"},
+}
+SOUND = 64.0  # a scale at which no gradient of these random weights overflows
+
+
+def scaled(model: ElectraPretrainer, scale: float = SOUND) -> list[AdamW]:
+    optimizers = make_optimizers(model, model.config)
+    for optimizer in optimizers:
+        if optimizer.loss_scale is not None:
+            optimizer.loss_scale.scale.fill_(scale)
+    return optimizers
+
+
+def step(model: ElectraPretrainer, optimizers: list[AdamW], number: int) -> Tensor:
+    batch = random_batch(model, rows=8, length=24, padded=True)
+    return train_step(model, optimizers, [batch], model.config, Step(number, 0))[1]
+
+
+def everything(model: ElectraPretrainer, optimizers: list[AdamW]) -> dict[str, Tensor]:
+    weights = {name: of.detach().clone() for name, of in model.named_parameters()}
+    return weights | {k: of.clone() for k, of in optimizer_tensors(model, optimizers).items()}
+
+
+# --- the scale ------------------------------------------------------------------------------------
+
+
+def test_the_scale_is_torch_s_over_a_random_sequence():
+    """With runs of more than 2,000 sound steps, and some of one."""
+    ours, theirs = LossScale(CPU), torch.amp.GradScaler("cpu")
+    parameter = nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter])
+    theirs.scale(torch.ones(1))  # it makes its state then
+    rng, scales = torch.Generator().manual_seed(0), set()
+    for draw in torch.rand(12_000, generator=rng).tolist():
+        gradient = math.inf if draw < 5e-4 else math.nan if draw < 1e-3 else 1.0
+        norm = ours.judge(torch.tensor(gradient))
+        parameter.grad = torch.tensor([gradient])
+        theirs.step(optimizer)
+        theirs.update()
+        assert norm.item() == (gradient if math.isfinite(gradient) else 0)
+        assert ours.scale.item() == theirs.get_scale()
+        assert ours.num_good.item() == theirs._growth_tracker.item()
+        scales.add(ours.scale.item())
+    assert len(scales) > 3
+
+
+def test_below_the_least_scale_the_norm_is_not_finite():
+    """By which the run stops."""
+    scale = LossScale(CPU)
+    scale.scale.fill_(2 * LEAST_SCALE)
+    assert scale.judge(torch.tensor(math.inf)).item() == 0
+    assert scale.judge(torch.tensor(math.inf)).item() == math.inf
+    assert scale.judge(torch.tensor(3.0)).item() == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_with_an_infinite_gradient_changes_nothing_but_the_scale(kind: str):
+    model = model_of("electra", **(KINDS[kind] | FP16))
+    optimizers = scaled(model)
+    for number in (1, 2):
+        assert 0 < step(model, optimizers, number).item() < math.inf
+    before = everything(model, optimizers)
+    # one number of a matrix of each optimiser; each has a gradient in its own stage alone
+    names = [name for name, _ in model.named_parameters() if name.endswith("query.weight")]
+    matrices = [model.get_parameter(name) for name in names]
+    first = torch.tensor([0])
+    hooks = [of.register_hook(lambda of: of.index_fill(0, first, math.inf)) for of in matrices]
+    assert step(model, optimizers, 3).item() == 0
+    after = everything(model, optimizers)
+    for name, of in after.items():
+        if "/loss_scale/" not in name:
+            assert torch.equal(of, before[name]), name
+    for number in range(len(optimizers)):
+        assert after[f"{number}/loss_scale/scale"] == SOUND / 2
+        assert before[f"{number}/loss_scale/num_good_steps"] == 2
+        assert after[f"{number}/loss_scale/num_good_steps"] == 0
+    for hook in hooks:
+        hook.remove()
+    assert step(model, optimizers, 4).item() > 0
+    later = everything(model, optimizers)
+    assert not any(torch.equal(later[name], after[name]) for name in names)
+
+
+def test_each_of_two_optimisers_has_its_own_scale():
+    model = model_of("electra", **(KINDS["decoupled"] | FP16))
+    optimizers = scaled(model)
+    model.generator_head.bias.register_hook(lambda of: of * math.inf)
+    before = everything(model, optimizers)
+    assert 0 < step(model, optimizers, 3).item() < math.inf  # of the other one
+    after = everything(model, optimizers)
+    assert [of.loss_scale.scale.item() for of in optimizers] == [SOUND / 2, SOUND]
+    moved = {name for name in before if not torch.equal(after[name], before[name])}
+    assert not any(name.startswith("generator") for name in moved)
+    assert any(name.startswith("discriminator") for name in moved)
+
+
+def test_gradients_do_not_depend_on_the_scale():
+    """A power of two, which changes no digit where nothing underflows."""
+    found, norms = [], []
+    for scale in (16.0, 64.0):
+        model = model_of("mlm", **FP16)
+        norms.append(step(model, scaled(model, scale), 3).item())
+        found.append(gradients_of(model))
+    assert_equal(found[1], found[0], 1e-4)
+    assert norms[1] == pytest.approx(norms[0], rel=1e-5)
+
+
+# --- gradients ------------------------------------------------------------------------------------
+
+
+ARCHITECTURES = [{}, MODERN | {"optimizer": "muon"}]
+CASES = [(objective, options) for objective in OBJECTIVES for options in ARCHITECTURES]
+CASES.remove(("electric", ARCHITECTURES[1]))  # its towers are the paper's
+CASES += [(name, {"updates": "decoupled"}) for name in ("electra", "replace-mlm", "electric")]
+
+
+@pytest.mark.parametrize(("objective", "options"), CASES, ids=str)
+def test_gradients_are_those_in_fp32_but_for_rounding(objective: str, options: dict[str, object]):
+    found, norms = [], []
+    for precision in ("fp32", "fp16"):
+        model = model_of(objective, **(options | {"precision": precision}))
+        norms.append(step(model, scaled(model), 9).item())
+        found.append(gradients_of(model))
+    assert_equal(found[1], found[0], 0.02)
+    assert norms[1] == pytest.approx(norms[0], rel=0.01)
+    assert flat(found[1]).dtype == torch.float32
+    assert not torch.equal(flat(found[1]), flat(found[0]))  # so it is really on
+
+
+# --- kept, and refused ----------------------------------------------------------------------------
+
+
+def test_a_checkpoint_holds_the_scale(tmp_path: Path):
+    model = model_of("electra", **(KINDS["decoupled muon"] | FP16))
+    optimizers = scaled(model)
+    step(model, optimizers, 3)
+    save_checkpoint(tmp_path, 1, model, optimizers, keep=1)
+    saved = everything(model, optimizers)
+    other = model_of("electra", **(KINDS["decoupled muon"] | FP16))
+    again = scaled(other, 2.0**40)
+    assert load_latest(tmp_path, other, again) == 1
+    loaded = everything(other, again)
+    assert loaded.keys() == saved.keys()
+    assert [name for name in saved if not torch.equal(loaded[name], saved[name])] == []
+    assert [of.loss_scale.num_good.item() for of in again] == [1, 1]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_in_other_precisions_there_is_none(precision: str):
+    model = model_of("electra", precision=precision)
+    optimizers = make_optimizers(model, model.config)
+    step(model, optimizers, 3)
+    assert all(of.loss_scale is None for of in optimizers)
+    assert not any("loss_scale" in name for name in optimizer_tensors(model, optimizers))
+
+
+def test_fp16_on_xla_is_refused():
+    config = model_of("electra", **FP16).config
+    assert precision_of(config, CPU) == "fp16"
+    with pytest.raises(ValueError, match=r'precision = "fp16" with device = "xla"'):
+        precision_of(config, torch.device("xla"))
