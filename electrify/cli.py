@@ -14,7 +14,7 @@ import typer
 from typer import Argument, Option
 
 from electrify import api
-from electrify.system.bundled import find_bundled
+from electrify.system.bundled import config_names, find_bundled
 from electrify.system.machine import num_ranks, prepare_imports, prepare_threads
 from electrify.system.outcome import UsageError, UserError, nearest, status_of
 from electrify.system.progress import drop_unread, log, setup_logging
@@ -640,7 +640,7 @@ def ls(
     json: Json = False,
 ) -> None:
     """List configs, runs with the stages done, suites and tasks."""
-    from electrify.check.overview import config_files, list_runs, stages_of_runs
+    from electrify.check.overview import list_runs, stages_of_runs
     from electrify.config.fields import PROBE_SUITES, SUITE_TASKS, TASK_NAMES
     from electrify.stage.remote import is_address
 
@@ -648,11 +648,10 @@ def ls(
         raise UsageError(f"{address!r} is not an address such as gs://bucket/folder")
     suites, tasks = [*SUITE_TASKS, *PROBE_SUITES], sorted(TASK_NAMES)
     if json:
-        configs = [f"configs/{file.name}" for file in config_files("configs")]
         runs = stages_of_runs(Path("out"), address)
-        _print_json(configs=configs, runs=runs, suites=suites, tasks=tasks)
+        _print_json(configs=config_names(), runs=runs, suites=suites, tasks=tasks)
         return
-    print("\n".join(list_runs("configs", Path("out"), address)))
+    print("\n".join(list_runs(Path("out"), address)))
     print("\nsuites\n" + "\n".join(f"  {name}" for name in suites))
     print("\ntasks\n" + "\n".join(f"  {name}" for name in tasks))
 

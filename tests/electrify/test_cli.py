@@ -188,7 +188,7 @@ def test_every_kind_of_run_is_listed(tmp_path: Path, monkeypatch):
     (tmp_path / "ablation-a/small/seed-1/encode.partial").mkdir()
     (tmp_path / "ablation-a/small/seed-1/shards.partial").mkdir()
     (tmp_path / "ablation-a/large/seed-0").mkdir(parents=True)
-    lines = [line.replace(f"{tmp_path}/", "") for line in list_runs("configs", tmp_path)]
+    lines = [line.replace(f"{tmp_path}/", "") for line in list_runs(tmp_path)]
     heads = [line for line in lines[lines.index("runs") + 1 :] if "2026" not in line]
     assert heads == [
         "  ablation-a  2 variants, 3 runs",
@@ -214,7 +214,7 @@ def test_one_damaged_manifest_hides_no_other_run(tmp_path: Path):
         (tmp_path / "one" / f"evaluate-{name}").mkdir()
         (tmp_path / "one" / f"evaluate-{name}" / "manifest.json").write_text(text)
     (tmp_path / "two" / "clean" / "manifest.json").mkdir(parents=True)
-    lines = list_runs(str(tmp_path), tmp_path)
+    lines = list_runs(tmp_path)
     assert sum("DAMAGED" in line for line in lines) == len(damaged) + 3
     assert sum("2026-01-01T00:00:00Z  1 s" in line for line in lines) == 1
 
