@@ -35,7 +35,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 app = typer.Typer(
     name="electrify",
     help="From raw text to a scored ELECTRA encoder.",
-    epilog=f"Start with: electrify run {DEMO}; for your text: electrify init FOLDER. "
+    epilog="Start with: electrify demo; for your text: electrify init FOLDER. "
     "Every verb takes --debug, which prints the trace of an error.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -81,7 +81,11 @@ DataDirs = Annotated[
 ]
 Generator = Annotated[
     str | None,
-    _value("MODEL", "the generator (default: the folder beside the discriminator)"),
+    Option(
+        metavar="MODEL",
+        help="the generator (default: the folder beside the discriminator)",
+        callback=lambda name: name and find_bundled(name),
+    ),
 ]
 Discriminator = Annotated[
     str,
@@ -161,7 +165,7 @@ def init(
         str,
         _word(
             "FOLDER_OR_FILE",
-            "your text: .jsonl .txt .md .csv .tsv .parquet .wet or a Wikipedia dump",
+            "your text: .jsonl .json .txt .csv .parquet .html .zip, a Wikipedia dump, ...",
         ),
     ],
     output: Annotated[str | None, _value("TOML", "config to write")] = None,
@@ -590,7 +594,9 @@ def page(
 
 @_verb(f"probe {SHIPPED} --text sentences.txt --output out/probe")
 def probe(
-    model: Annotated[str, _word("MODEL", "a run, an export or a model")],
+    model: Annotated[
+        str, Argument(metavar="MODEL", help="a run, an export or a model", callback=find_bundled)
+    ],
     text: Annotated[list[str], _value("NAME", "unseen Korean text: a task or a file; repeatable")],
     generator: Generator = None,
     data_dir: DataDirs = [],

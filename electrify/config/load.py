@@ -106,7 +106,7 @@ def evaluation_of(model: str, overrides: Sequence[str]) -> EvaluationRun:
     }
     for override in overrides:
         _apply_override(raw, override)
-    return parse_part(raw, f"--model {model}", EvaluationRun)
+    return parse_part(with_bundled(raw), f"--model {model}", EvaluationRun)
 
 
 def parse_part(raw: Any, where: str, kind: type[_Part]) -> _Part:

@@ -23,6 +23,14 @@ def find_bundled(name: str) -> str:
     return name
 
 
+def bundled_name(path: str) -> str:
+    """The name under which `find_bundled` finds this path; any other path as it is."""
+    for folder in _PLACES:
+        if Path(path).is_relative_to(_bundled(folder)):
+            return f"{folder}/{Path(path).relative_to(_bundled(folder))}"
+    return path
+
+
 def config_names() -> list[str]:
     """The reader's own configs and those that come with electrify, as `find_bundled` takes them."""
     folders = Path("configs"), _bundled("configs")

@@ -6,7 +6,7 @@ import pytest
 
 from electrify.config.load import load_config
 from electrify.system import bundled
-from electrify.system.bundled import config_names, find_bundled
+from electrify.system.bundled import bundled_name, config_names, find_bundled
 
 NAMES = ("configs/demo.toml", "pipeline/sample/en.txt", "model/shipped/ko-modern/discriminator")
 
@@ -20,6 +20,7 @@ def elsewhere(tmp_path: Path, monkeypatch) -> Path:
 def test_files_of_a_checkout_are_found_elsewhere(elsewhere: Path):
     for name in NAMES:
         assert Path(find_bundled(name)).exists()
+        assert bundled_name(find_bundled(name)) == name
     assert find_bundled("pipeline/sample/ko_*.jsonl").endswith("/pipeline/sample/ko_*.jsonl")
     config = load_config("configs/ko-modern.toml")  # which extends others
     assert config.name == "ko-modern"
