@@ -470,7 +470,9 @@ def leakage(
 @_verb("ablate configs/ablations/generator.toml --plan")
 def ablate(
     beam: typer.Context,
-    config: Annotated[str, _word("GRID", "the grid's TOML file")],
+    config: Annotated[
+        str, Argument(metavar="GRID", help="the grid's TOML file", callback=find_bundled)
+    ],
     plan: Annotated[bool, Option("--plan", help="print the runs and their cost")] = False,
     report: Annotated[bool, Option("--report", help="report on the finished runs only")] = False,
     overrides: Overrides = [],

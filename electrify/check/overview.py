@@ -17,6 +17,7 @@ from electrify.system.bundled import config_names
 from electrify.system.machine import (
     describe_precision,
 )
+from electrify.system.outcome import first_line
 from electrify.system.progress import duration
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def list_runs(runs: Path, address: str | None = None) -> list[str]:
             config = load_config(name)
             what = f"{config.pretrain.size}, {config.pretrain.num_steps:,} steps"
         except (ValueError, OSError) as error:
-            what = f"INVALID: {error}"
+            what = f"INVALID: {first_line(error)}"
         lines.append(f"  {name}  {what}")
     lines += ["", "runs"]
     for run in sorted(p for p in runs.glob("*") if p.is_dir()):

@@ -199,6 +199,32 @@ def test_every_kind_of_run_is_listed(tmp_path: Path, monkeypatch):
     ]
 
 
+def test_what_comes_with_electrify_is_found_from_any_folder(tmp_path: Path, monkeypatch, capsys):
+    """Under the names that the examples of `--help` have."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["ablate", "configs/ablations/generator.toml", "--plan"]) == 0
+    named = [
+        "--generator",
+        "model/shipped/ko-modern/generator",
+        "--text",
+        "none.txt",
+        "--output",
+        "out/probe",
+    ]
+    assert main(["probe", "model/shipped/ko-modern/discriminator", *named]) == 1
+    assert "none.txt" in capsys.readouterr().err
+
+
+def test_a_broken_config_is_a_line_of_the_list(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("configs").mkdir()
+    Path("configs/a.toml").write_text("nmae = 1\nsede = 2")
+    lines = list_runs(tmp_path)
+    (line,) = (line for line in lines if "configs/a.toml" in line)
+    assert "INVALID: configs/a.toml: " in line
+    assert "\n" not in line
+
+
 def test_one_damaged_manifest_hides_no_other_run(tmp_path: Path):
     manifest = {"config": {}, "inputs": {}, "files": {}, "digest": ""}
     sound = manifest | {"finished_at": "2026-01-01T00:00:00Z", "seconds": 1.0}
