@@ -29,7 +29,7 @@ from transformers.utils import logging
 from electrify.config.evaluate import Role
 from electrify.stage.folder import digest_of
 from electrify.stage.plan import is_hub_name
-from electrify.storage.hub import announce_weights, hub_failure
+from electrify.storage.hub import announce_weights, hub_failure, try_hub
 from electrify.system.outcome import UserError, first_line, panics_as_errors
 from electrify.system.progress import warn
 
@@ -105,6 +105,7 @@ def commit_of(path: str) -> str | None:
     check_place(path)
     if Path(path).is_dir():
         return None
+    try_hub()
     try:
         file = hf_hub_download(path, "config.json")
         announce_weights(path, Path(file).parent.name)

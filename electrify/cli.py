@@ -14,7 +14,7 @@ import typer
 from typer import Argument, Option
 
 from electrify import api
-from electrify.system.bundled import find_bundled
+from electrify.system.bundled import config_names, find_bundled
 from electrify.system.machine import num_ranks, prepare_imports, prepare_threads
 from electrify.system.outcome import UsageError, UserError, nearest, status_of
 from electrify.system.progress import drop_unread, log, setup_logging
@@ -35,7 +35,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 app = typer.Typer(
     name="electrify",
     help="From raw text to a scored ELECTRA encoder.",
-    epilog=f"Start with: electrify run {DEMO}; for your text: electrify init FOLDER. "
+    epilog="Start with: electrify demo; for your text: electrify init FOLDER. "
     "Every verb takes --debug, which prints the trace of an error.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -81,7 +81,11 @@ DataDirs = Annotated[
 ]
 Generator = Annotated[
     str | None,
-    _value("MODEL", "the generator (default: the folder beside the discriminator)"),
+    Option(
+        metavar="MODEL",
+        help="the generator (default: the folder beside the discriminator)",
+        callback=lambda name: name and find_bundled(name),
+    ),
 ]
 Discriminator = Annotated[
     str,
@@ -161,7 +165,7 @@ def init(
         str,
         _word(
             "FOLDER_OR_FILE",
-            "your text: .jsonl .txt .md .csv .tsv .parquet .wet or a Wikipedia dump",
+            "your text: .jsonl .json .txt .csv .parquet .html .zip, a Wikipedia dump, ...",
         ),
     ],
     output: Annotated[str | None, _value("TOML", "config to write")] = None,
@@ -477,7 +481,9 @@ def leakage(
 @_verb("ablate configs/ablations/generator.toml --plan")
 def ablate(
     beam: typer.Context,
-    config: Annotated[str, _word("GRID", "the grid's TOML file")],
+    config: Annotated[
+        str, Argument(metavar="GRID", help="the grid's TOML file", callback=find_bundled)
+    ],
     plan: Annotated[bool, Option("--plan", help="print the runs and their cost")] = False,
     report: Annotated[bool, Option("--report", help="report on the finished runs only")] = False,
     overrides: Overrides = [],
@@ -601,7 +607,9 @@ def page(
 
 @_verb(f"probe {SHIPPED} --text sentences.txt --output out/probe")
 def probe(
-    model: Annotated[str, _word("MODEL", "a run, an export or a model")],
+    model: Annotated[
+        str, Argument(metavar="MODEL", help="a run, an export or a model", callback=find_bundled)
+    ],
     text: Annotated[list[str], _value("NAME", "unseen Korean text: a task or a file; repeatable")],
     generator: Generator = None,
     data_dir: DataDirs = [],
@@ -651,7 +659,7 @@ def ls(
     json: Json = False,
 ) -> None:
     """List configs, runs with the stages done, suites and tasks."""
-    from electrify.check.overview import config_files, list_runs, stages_of_runs
+    from electrify.check.overview import list_runs, stages_of_runs
     from electrify.config.fields import PROBE_SUITES, SUITE_TASKS, TASK_NAMES
     from electrify.stage.remote import is_address
 
@@ -659,11 +667,10 @@ def ls(
         raise UsageError(f"{address!r} is not an address such as gs://bucket/folder")
     suites, tasks = [*SUITE_TASKS, *PROBE_SUITES], sorted(TASK_NAMES)
     if json:
-        configs = [f"configs/{file.name}" for file in config_files("configs")]
         runs = stages_of_runs(Path("out"), address)
-        _print_json(configs=configs, runs=runs, suites=suites, tasks=tasks)
+        _print_json(configs=config_names(), runs=runs, suites=suites, tasks=tasks)
         return
-    print("\n".join(list_runs("configs", Path("out"), address)))
+    print("\n".join(list_runs(Path("out"), address)))
     print("\nsuites\n" + "\n".join(f"  {name}" for name in suites))
     print("\ntasks\n" + "\n".join(f"  {name}" for name in tasks))
 

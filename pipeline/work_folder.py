@@ -98,7 +98,10 @@ def work_folder(
         raise
     if keep:
         megabytes = sum(work.files().values()) / 1e6
-        log(f"{verb}: {megabytes:,.1f} MB for another look stay in {address}")
+        log(
+            f"{verb}: {megabytes:,.1f} MB stay in {address}: with other limits the text is not "
+            "read again"
+        )
     else:
         _remove(work)
 

@@ -32,7 +32,6 @@ from benchmarks.tasks.data import (
     probed_tasks,
     read_splits,
     rows_digest,
-    try_hub,
     versioned,
 )
 from benchmarks.tasks.kinds.classification import Regression
@@ -44,6 +43,7 @@ from electrify.config.run import EvaluationRun
 from electrify.stage.folder import digest_of, write_text
 from electrify.stage.plan import DEFAULT_MODEL, evaluate_stage, output_dir
 from electrify.stage.run import run_stage
+from electrify.storage.hub import try_hub
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log
 

@@ -25,8 +25,8 @@ from benchmarks.tasks.rows import Row, nested
 from benchmarks.tasks.task import OWN, Example, HubSource, Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.storage.files import read_toml
-from electrify.storage.hub import hub_failure
-from electrify.system.outcome import UserError, first_line
+from electrify.storage.hub import hub_failure, try_hub
+from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 
 HUB = "hub"  # in place of a data folder
@@ -365,23 +365,6 @@ def versioned(task: Task, data_dir: Path) -> Task:
     if task.hub is None or task.hub.version is None or not is_read_by_datasets(task, data_dir):
         return task
     return replace(task, version=task.hub.version)
-
-
-def try_hub() -> None:
-    """One request to the hub; where it fails, the cache alone is read from then on. `datasets`
-    would try six times for each task, 26 s in all."""
-    hub: Any = importlib.import_module("huggingface_hub")
-    constants: Any = importlib.import_module("huggingface_hub.constants")
-    if constants.HF_HUB_OFFLINE:
-        return
-    try:
-        hub.get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
-    except Exception as error:  # of httpx or requests, by version
-        warn(
-            f"{constants.ENDPOINT} cannot be reached ({first_line(error)}): only data that "
-            "`datasets` has in its cache are read"
-        )
-        constants.HF_HUB_OFFLINE = True
 
 
 def hub_rows(

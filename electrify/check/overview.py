@@ -13,10 +13,11 @@ from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest
 from electrify.stage.remote import is_address
 from electrify.storage.folder import Folder, explained
-from electrify.system.bundled import find_bundled
+from electrify.system.bundled import config_names
 from electrify.system.machine import (
     describe_precision,
 )
+from electrify.system.outcome import first_line
 from electrify.system.progress import duration
 
 if TYPE_CHECKING:
@@ -140,29 +141,24 @@ def evaluation_cost(config: RunConfig) -> list[str]:
     return [f"evaluate: {num_jobs} fine-tunings, about {flops:.3g} FLOPs: {', '.join(times)}"]
 
 
-def list_runs(configs: str, runs: Path, address: str | None = None) -> list[str]:
+def list_runs(runs: Path, address: str | None = None) -> list[str]:
     """Configs with what they are, then run folders with the stages done, then runs at addresses.
 
     Of a grid of runs there is a line for each variant, with the last stage of each seed. Of runs at
     addresses there are those below `address`. `ValueError` if that cannot be read.
     """
     lines = ["configs"]
-    for path in config_files(configs):
+    for name in config_names():
         try:
-            config = load_config(path)
+            config = load_config(name)
             what = f"{config.pretrain.size}, {config.pretrain.num_steps:,} steps"
         except (ValueError, OSError) as error:
-            what = f"INVALID: {error}"
-        lines.append(f"  {configs}/{path.name}  {what}")
+            what = f"INVALID: {first_line(error)}"
+        lines.append(f"  {name}  {what}")
     lines += ["", "runs"]
     for run in sorted(p for p in runs.glob("*") if p.is_dir()):
         lines += _grid_lines(run) or _run_lines(run, str(run))
     return [*lines, *(_lines_below(address) if address else ())]
-
-
-def config_files(configs: str) -> list[Path]:
-    """Those of a checkout or of the wheel."""
-    return sorted(Path(find_bundled(f"{configs}/")).glob("*.toml"))
 
 
 def stages_of_runs(runs: Path, address: str | None = None) -> dict[str, dict[str, list[str]]]:

@@ -19,6 +19,7 @@ from electrify.system.bundled import find_bundled, with_bundled
 from electrify.system.outcome import UsageError, UserError, nearest
 
 _Part = TypeVar("_Part", bound=BaseModel)
+_SUBJECT = re.compile(r"^[A-Z][a-z]+ (?=should)")  # pydantic's: Input, String, Tuple
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -47,7 +48,7 @@ def read_config(path: Path, extended: Sequence[Path] = ()) -> dict[str, Any]:
         raise UserError(
             f"{path}: extends = {name!r} is no file name; write one, as 'ko-small.toml'"
         )
-    base = path.parent / name
+    base = Path(find_bundled(str(path.parent / name)))
     if base.resolve() in [of.resolve() for of in (*extended, path)]:
         raise UserError(f"{path}: extends = {name!r} leads back to {base}; leave one of them out")
     return _merged(read_config(base, (*extended, path)), raw)
@@ -105,7 +106,7 @@ def evaluation_of(model: str, overrides: Sequence[str]) -> EvaluationRun:
     }
     for override in overrides:
         _apply_override(raw, override)
-    return parse_part(raw, f"--model {model}", EvaluationRun)
+    return parse_part(with_bundled(raw), f"--model {model}", EvaluationRun)
 
 
 def parse_part(raw: Any, where: str, kind: type[_Part]) -> _Part:
@@ -117,9 +118,8 @@ def parse_part(raw: Any, where: str, kind: type[_Part]) -> _Part:
     except RecursionError:
         raise UserError(f"{where}: its tables are nested too deeply") from None
     except ValidationError as error:
-        problems = [
-            f"  {_explain(e)}" for e in error.errors() if e["type"] != "default_factory_not_called"
-        ]
+        errors = error.errors()
+        problems = [f"  {_explain(e)}" for e in errors if not _is_of_another(e, errors)]
         raise UserError("\n".join([f"{where}: {len(problems)} problem(s)", *problems])) from None
     except ValueError as error:  # of `_refuse`
         raise UserError(f"{where}: {error}") from None
@@ -178,6 +178,15 @@ def _key_parts(key: str) -> list[str]:
     return parts
 
 
+def _is_of_another(error: Any, errors: Sequence[Any]) -> bool:
+    """Whether it only follows from another: a list lacks the entries that are wrong."""
+    place = error["loc"]
+    lacks_entries = error["type"] == "too_short" and any(
+        other["loc"][: len(place)] == place != other["loc"] for other in errors
+    )
+    return lacks_entries or error["type"] == "default_factory_not_called"
+
+
 def _explain(error: Any) -> str:
     """One pydantic error as a line: key, value, what is allowed, nearest name."""
     location = list(error["loc"])
@@ -197,7 +206,7 @@ def _explain(error: Any) -> str:
     if error["type"] == "literal_error":
         allowed = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
         hint = nearest(str(value), allowed)
-    return f"{key} = {toml_value(value)}: it {error['msg'].removeprefix('Input ')}{hint}"
+    return f"{key} = {toml_value(value)}: it {_SUBJECT.sub('', error['msg'])}{hint}"
 
 
 def _is_of_pydantic(part: str | int) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from electrify.system.outcome import UserError, first_line
-from electrify.system.progress import log
+from electrify.system.progress import log, warn
 
 _LOG_IN = "hf auth login"
 _ANSWERS = {
@@ -12,6 +12,23 @@ _ANSWERS = {
     403: f"you may not use it: ask for access on its page, then log in: {_LOG_IN}",
     429: f"the hub has too many requests of you (429): wait some minutes, or log in: {_LOG_IN}",
 }
+
+
+def try_hub() -> None:
+    """One request to the hub; where it fails, the cache alone is read from then on. Its clients
+    would try six times for each task or model, some 30 s."""
+    from huggingface_hub import constants, get_session
+
+    if constants.HF_HUB_OFFLINE:
+        return
+    try:
+        get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+    except Exception as error:  # of httpx or requests, by version
+        warn(
+            f"{constants.ENDPOINT} cannot be reached ({first_line(error)}): only what "
+            "is in the cache here is read"
+        )
+        constants.HF_HUB_OFFLINE = True
 
 
 def file_beside(path: str, name: str, commit: str | None) -> Path | None:
@@ -62,7 +79,8 @@ def hub_failure(error: BaseException) -> str:
         name, status = type(each).__name__, _status(each)
         if "Offline" in name:
             return (
-                "HF_HUB_OFFLINE is set or the hub was not reached, and the cache here has no copy"
+                "HF_HUB_OFFLINE is set or the hub was not reached, and the cache here has no copy: "
+                "look at the network and try again"
             )
         if status in _ANSWERS:
             return _ANSWERS[status]

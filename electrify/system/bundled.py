@@ -1,5 +1,6 @@
 """Files that come with electrify: the configs, the sample of text and the shipped encoder."""
 
+from glob import iglob
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,36 @@ _PLACES = {
 
 
 def find_bundled(name: str) -> str:
-    """A path as it is or, where its folder is not below the working directory, of the file that
-    comes with electrify under this name. It may be a pattern."""
-    for folder, place in _PLACES.items():
-        if name.startswith(f"{folder}/") and not Path(folder).is_dir():
-            bundled = _PACKAGES / place
-            if not bundled.is_dir():  # an editable install, used elsewhere
-                bundled = _PACKAGES / folder
-            if bundled.is_dir():
-                return str(bundled / name.removeprefix(f"{folder}/"))
+    """A path as it is or, where nothing in the working directory has this name, of the file that
+    comes with electrify under it. It may be a pattern."""
+    for folder in _PLACES:
+        rest = name.removeprefix(f"{folder}/")
+        if rest != name and not _is_there(Path(), name) and _is_there(_bundled(folder), rest):
+            return str(_bundled(folder) / rest)
     return name
+
+
+def bundled_name(path: str) -> str:
+    """The name under which `find_bundled` finds this path; any other path as it is."""
+    for folder in _PLACES:
+        if Path(path).is_relative_to(_bundled(folder)):
+            return f"{folder}/{Path(path).relative_to(_bundled(folder))}"
+    return path
+
+
+def config_names() -> list[str]:
+    """The reader's own configs and those that come with electrify, as `find_bundled` takes them."""
+    folders = Path("configs"), _bundled("configs")
+    return sorted({f"configs/{file.name}" for of in folders for file in of.glob("*.toml")})
+
+
+def _bundled(folder: str) -> Path:
+    place = _PACKAGES / _PLACES[folder]
+    return place if place.is_dir() else _PACKAGES / folder  # an editable install, used elsewhere
+
+
+def _is_there(root: Path, name: str) -> bool:
+    return any(iglob(name, root_dir=root, recursive=True))
 
 
 def with_bundled(value: Any, max_depth: int = 8) -> Any:

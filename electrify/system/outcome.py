@@ -115,7 +115,7 @@ def _save_trace() -> str:
 
 
 def _stopped(came: Sequence[int]) -> int:
-    log("stopped: what is finished is kept; the same command starts the unfinished stage again")
+    log("stopped: what is finished is kept; the same command goes on from there")
     return 128 + (came[0] if came else signal.SIGINT)
 
 

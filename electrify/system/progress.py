@@ -14,6 +14,8 @@ from typing import Self
 from tqdm import tqdm
 
 _LOG = logging.getLogger("electrify")
+# Beam says on the root logger, at import, that a Google client it does not need is absent
+logging.getLogger().addFilter(lambda record: "apitools not found" not in record.getMessage())
 LOG_SECONDS = 10.0  # between progress lines where there is no terminal
 tqdm.monitor_interval = 0  # no thread of its own: bars look at the clock at every update
 
@@ -30,8 +32,6 @@ def setup_logging() -> None:
     handler = _TqdmHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%Y-%m-%d %H:%M:%S"))
     _LOG.addHandler(handler)
-    # Beam says on the root logger, at import, that a Google client it does not need is absent
-    logging.getLogger().addFilter(lambda record: "apitools not found" not in record.getMessage())
     _LOG.propagate = False
     _LOG.setLevel(logging.INFO if is_main_process() else logging.ERROR)
 

@@ -19,6 +19,7 @@ from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest, write_json, write_text
 from electrify.stage.plan import CARD, FINETUNING, METRICS, output_dir
 from electrify.storage.files import read_json
+from electrify.system.bundled import bundled_name
 from electrify.system.progress import warn
 from model.plan import phases_of
 from model.weights.names import (
@@ -190,7 +191,7 @@ def _facts(config: RunConfig, summary: Json, origin: Origin) -> dict[str, Any]:
         "steps": _steps(config),
         "hours": summary["seconds"] / 3600,
         "validation": _last_validation(output_dir(config) / "pretrain" / METRICS),
-        "initial": ", ".join(f"`{path}`" for path in initial if path),
+        "initial": ", ".join(f"`{bundled_name(path)}`" for path in initial if path),
         "length": trained_length(config),
         "untrained": _untrained(config, origin),
         "attention": options.attention,

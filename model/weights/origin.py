@@ -21,6 +21,7 @@ from electrify.stage.plan import (
     run_folder,
 )
 from electrify.storage.files import read_json, read_toml
+from electrify.system.bundled import bundled_name
 from model.train.checkpoint import DAMAGES, trained_options
 
 UNKNOWN = ""  # the licence of what names none
@@ -35,7 +36,7 @@ class Origin:
     """Licences as they are written where they stand."""
 
     text: dict[str, int]  # documents by licence; 0 where they are not counted
-    initial: dict[str, list[str]]  # of each earlier model, by the name that the config gives it
+    initial: dict[str, list[str]]  # of each earlier model, as `bundled_name` calls it
     positions: int  # of the earlier main network; 0 where there is none, or they are not known
 
     @property
@@ -72,7 +73,7 @@ def read_origin(config: RunConfig) -> Origin:
     text = _licences_of_text(output_dir(config))
     if not text:  # an older version made the corpus
         text = dict.fromkeys((source.licence or UNKNOWN for source in config.clean.sources), 0)
-    initial = {name: sorted(_licences_of_model(name)) for name in _initial(options)}
+    initial = {bundled_name(name): sorted(_licences_of_model(name)) for name in _initial(options)}
     return Origin(text, initial, _positions(options.initial_model) if options.initial_model else 0)
 
 

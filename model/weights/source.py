@@ -24,7 +24,7 @@ from transformers.utils import logging as transformers_logging
 from electrify.config.pretrain import PretrainConfig
 from electrify.stage.plan import NETWORKS, check_initial, initial_checkpoint, run_folder
 from electrify.storage.files import read_json
-from electrify.storage.hub import hub_failure
+from electrify.storage.hub import hub_failure, try_hub
 from electrify.system.outcome import UserError
 from model.plan import EncoderShape, discriminator_shape, generator_shape
 from model.train.checkpoint import DAMAGES, read_checkpoint, trained_options
@@ -192,6 +192,7 @@ def _folder(name: str, option: str) -> Path:
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
+    try_hub()
     try:
         return Path(snapshot_download(name, allow_patterns=_HUB_FILES))
     except Exception as error:  # network, rights, no such model: the hub's own errors say which

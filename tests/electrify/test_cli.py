@@ -188,7 +188,7 @@ def test_every_kind_of_run_is_listed(tmp_path: Path, monkeypatch):
     (tmp_path / "ablation-a/small/seed-1/encode.partial").mkdir()
     (tmp_path / "ablation-a/small/seed-1/shards.partial").mkdir()
     (tmp_path / "ablation-a/large/seed-0").mkdir(parents=True)
-    lines = [line.replace(f"{tmp_path}/", "") for line in list_runs("configs", tmp_path)]
+    lines = [line.replace(f"{tmp_path}/", "") for line in list_runs(tmp_path)]
     heads = [line for line in lines[lines.index("runs") + 1 :] if "2026" not in line]
     assert heads == [
         "  ablation-a  2 variants, 3 runs",
@@ -197,6 +197,32 @@ def test_every_kind_of_run_is_listed(tmp_path: Path, monkeypatch):
         "  demo  clean, evaluate-checkpoint-500, evaluate-checkpoint-1000",
         "  scored  robustness, evaluate-bert, fairness-bert",
     ]
+
+
+def test_what_comes_with_electrify_is_found_from_any_folder(tmp_path: Path, monkeypatch, capsys):
+    """Under the names that the examples of `--help` have."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["ablate", "configs/ablations/generator.toml", "--plan"]) == 0
+    named = [
+        "--generator",
+        "model/shipped/ko-modern/generator",
+        "--text",
+        "none.txt",
+        "--output",
+        "out/probe",
+    ]
+    assert main(["probe", "model/shipped/ko-modern/discriminator", *named]) == 1
+    assert "none.txt" in capsys.readouterr().err
+
+
+def test_a_broken_config_is_a_line_of_the_list(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("configs").mkdir()
+    Path("configs/a.toml").write_text("nmae = 1\nsede = 2")
+    lines = list_runs(tmp_path)
+    (line,) = (line for line in lines if "configs/a.toml" in line)
+    assert "INVALID: configs/a.toml: " in line
+    assert "\n" not in line
 
 
 def test_one_damaged_manifest_hides_no_other_run(tmp_path: Path):
@@ -214,7 +240,7 @@ def test_one_damaged_manifest_hides_no_other_run(tmp_path: Path):
         (tmp_path / "one" / f"evaluate-{name}").mkdir()
         (tmp_path / "one" / f"evaluate-{name}" / "manifest.json").write_text(text)
     (tmp_path / "two" / "clean" / "manifest.json").mkdir(parents=True)
-    lines = list_runs(str(tmp_path), tmp_path)
+    lines = list_runs(tmp_path)
     assert sum("DAMAGED" in line for line in lines) == len(damaged) + 3
     assert sum("2026-01-01T00:00:00Z  1 s" in line for line in lines) == 1
 

@@ -95,6 +95,11 @@ def test_a_config_of_windows_and_a_home_are_read(tmp_path: Path, monkeypatch):
         ),
         ("device=cpu", r"unknown key device = 'cpu'; did you mean evaluate\.device or embed"),
         ("clean.language.kr.mask_pii=true", r"  clean\.language\.kr: 'kr' is a country"),
+        (
+            "clean.sources=[{kind='jsonl', language='kr', path='a.jsonl'}]",
+            r": 1 problem\(s\)\n  clean\.sources\.0\.language: 'kr' is a country",
+        ),
+        ("clean.sources=[]", r"clean\.sources = \[\]: it should have at least 1 item"),
         ("name=2024-01-01", r"no value of type date; write text in quotes"),
         ("pretrain.device=gpu", r"pretrain\.device = .gpu.: .*'auto', 'cpu', 'cuda' or 'xla'"),
         ("pretrain.warmup_steps=2000000", "warmup_steps = 2000000 is more than num_steps"),

@@ -370,5 +370,5 @@ def test_a_config_works_in_a_folder_and_mirrors_its_checkpoints(memory, tmp_path
 
 def test_runs_at_an_address_are_listed(memory, tmp_path, monkeypatch):
     make(clean(machine("one", tmp_path, memory, monkeypatch)))
-    lines = list_runs("configs", tmp_path / "none", memory.removesuffix("/run"))
+    lines = list_runs(tmp_path / "none", memory.removesuffix("/run"))
     assert f"  {memory}  clean" in lines

@@ -6,7 +6,7 @@ import pytest
 
 from electrify.config.load import load_config
 from electrify.system import bundled
-from electrify.system.bundled import find_bundled
+from electrify.system.bundled import bundled_name, config_names, find_bundled
 
 NAMES = ("configs/demo.toml", "pipeline/sample/en.txt", "model/shipped/ko-modern/discriminator")
 
@@ -20,6 +20,7 @@ def elsewhere(tmp_path: Path, monkeypatch) -> Path:
 def test_files_of_a_checkout_are_found_elsewhere(elsewhere: Path):
     for name in NAMES:
         assert Path(find_bundled(name)).exists()
+        assert bundled_name(find_bundled(name)) == name
     assert find_bundled("pipeline/sample/ko_*.jsonl").endswith("/pipeline/sample/ko_*.jsonl")
     config = load_config("configs/ko-modern.toml")  # which extends others
     assert config.name == "ko-modern"
@@ -30,14 +31,26 @@ def test_files_of_a_checkout_are_found_elsewhere(elsewhere: Path):
 
 def test_the_readers_own_files_come_first(elsewhere: Path):
     (elsewhere / "configs").mkdir()
-    assert find_bundled("configs/demo.toml") == "configs/demo.toml"
-    for name in ("data/a.jsonl", "klue/roberta-small", "configs", "/configs/demo.toml"):
+    (elsewhere / "configs/demo.toml").write_text('name = "own"')
+    names = "data/a.jsonl", "klue/roberta-small", "configs", "/configs/demo.toml", "configs/a.toml"
+    for name in (*names, "configs/demo.toml"):
         assert find_bundled(name) == name
+
+
+def test_an_own_config_hides_no_other(elsewhere: Path):
+    (elsewhere / "configs").mkdir()
+    (elsewhere / "configs/mine.toml").write_text('extends = "ko-modern.toml"\nname = "mine"')
+    assert Path(find_bundled("configs/demo.toml")).is_file()
+    assert {"configs/mine.toml", "configs/demo.toml"} <= set(config_names())
+    assert (
+        load_config("configs/mine.toml").pretrain == load_config("configs/ko-modern.toml").pretrain
+    )
 
 
 def test_a_wheel_has_the_configs_in_its_package(elsewhere: Path, monkeypatch):
     place = elsewhere / "site-packages"
     (place / "electrify" / "configs").mkdir(parents=True)
+    (place / "electrify" / "configs" / "demo.toml").touch()
     monkeypatch.setattr(bundled, "_PACKAGES", place)
     assert find_bundled("configs/demo.toml") == str(place / "electrify/configs/demo.toml")
     assert find_bundled("pipeline/sample/en.txt") == "pipeline/sample/en.txt"  # none is there
