@@ -141,9 +141,7 @@ def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime
         num_steps, total = place[0] - begun, time.perf_counter() - start
         waited = loader.waited_seconds() / num_steps
         log(f"profiling {_PROFILED_STEPS} steps")
-        os.environ.setdefault(
-            "KINETO_LOG_LEVEL", "6"
-        )  # else it says that it starts, and has no GPU
+        os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else it says that it starts, without a GPU
         with _named(optimizers), profile(activities=_activities(device)) as profiled:
             take(_PROFILED_STEPS)
     own = total / num_steps - waited
