@@ -47,6 +47,7 @@ from electrify.config.evaluate import OwnTask
 from electrify.config.load import toml_value
 from electrify.stage.folder import digest_of
 from electrify.storage.files import read_toml
+from electrify.system.bundled import bundled_name
 from electrify.system.outcome import UserError, nearest
 from electrify.system.progress import log
 
@@ -251,7 +252,8 @@ def describe(
     text += f"; {len(train):,} rows to learn from, {len(reported):,} of {task.reported} reported"
     if num_dropped:
         text += f"; {num_dropped:,} training rows are left out: their texts are reported too"
-    said = {"train": task.files[next(iter(task.files))][0], "text": "COLUMN", "label": "COLUMN"}
+    file = bundled_name(task.files[next(iter(task.files))][0])
+    said = {"train": file, "text": "COLUMN", "label": "COLUMN"}
     return f"{text}\nfor other columns: --set 'evaluate.own_tasks=[{toml_value(said)}]'"
 
 
