@@ -54,6 +54,11 @@ def _word(name: str, meaning: str) -> Any:
     return Argument(metavar=name, help=meaning)
 
 
+def _bundled(name: str, meaning: str) -> Any:
+    """A word that may name what comes with electrify."""
+    return Argument(metavar=name, help=meaning, callback=find_bundled)
+
+
 def _value(name: str, meaning: str) -> Any:
     return Option(metavar=name, help=meaning)
 
@@ -87,10 +92,7 @@ Generator = Annotated[
         callback=lambda name: name and find_bundled(name),
     ),
 ]
-Discriminator = Annotated[
-    str,
-    Argument(metavar="MODEL", help="a discriminator's folder or hub name", callback=find_bundled),
-]
+Discriminator = Annotated[str, _bundled("MODEL", "a discriminator's folder or hub name")]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -481,9 +483,7 @@ def leakage(
 @_verb("ablate configs/ablations/generator.toml --plan")
 def ablate(
     beam: typer.Context,
-    config: Annotated[
-        str, Argument(metavar="GRID", help="the grid's TOML file", callback=find_bundled)
-    ],
+    config: Annotated[str, _bundled("GRID", "the grid's TOML file")],
     plan: Annotated[bool, Option("--plan", help="print the runs and their cost")] = False,
     report: Annotated[bool, Option("--report", help="report on the finished runs only")] = False,
     overrides: Overrides = [],
@@ -607,9 +607,7 @@ def page(
 
 @_verb(f"probe {SHIPPED} --text sentences.txt --output out/probe")
 def probe(
-    model: Annotated[
-        str, Argument(metavar="MODEL", help="a run, an export or a model", callback=find_bundled)
-    ],
+    model: Annotated[str, _bundled("MODEL", "a run, an export or a model")],
     text: Annotated[list[str], _value("NAME", "unseen Korean text: a task or a file; repeatable")],
     generator: Generator = None,
     data_dir: DataDirs = [],

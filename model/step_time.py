@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count, islice
 from typing import Any
 
 import torch
@@ -81,11 +82,6 @@ def describe_step_time(config: RunConfig) -> Iterator[str]:
     device = resolve_device(config.pretrain.device)
     if device.type == "xla":
         raise UserError('doctor --train with device = "xla": not possible; use "cpu" or "cuda"')
-    if not (output_dir(config) / "shards" / "manifest.json").exists():
-        raise UserError(
-            f"doctor --train needs the run's token shards, and {output_dir(config)}/shards has "
-            "none: call `electrify encode CONFIG` first"
-        )
     if device.type == "cpu":
         keep_freed_memory()
     precision = precision_of(config.pretrain, device)
@@ -125,20 +121,20 @@ def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime
     with Loader(read, device, first, sys.maxsize) as loader:
 
         def take(num_steps: int) -> None:
-            for number in range(place[0], place[0] + num_steps):
+            for number in islice(numbers, num_steps):
                 run(loader.take(number), Step(first, config.seed))
                 synchronize(device)
-            place[0] += num_steps
 
-        place = [first]
+        numbers = count(first)
         log("warming up")
         take(WARM_UPS + 1 if run.is_recorded else 1)  # the last one is recorded
         loader.waited_seconds()
         log(f"timing steps for {seconds / 2:.0f} s")
-        begun, start = place[0], time.perf_counter()
-        while place[0] == begun or time.perf_counter() - start < seconds / 2:
+        num_steps, start = 0, time.perf_counter()
+        while num_steps == 0 or time.perf_counter() - start < seconds / 2:
             take(1)
-        num_steps, total = place[0] - begun, time.perf_counter() - start
+            num_steps += 1
+        total = time.perf_counter() - start
         waited = loader.waited_seconds() / num_steps
         log(f"profiling {_PROFILED_STEPS} steps")
         os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else it says that it starts, without a GPU

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -43,7 +43,7 @@ from benchmarks.tasks.rows import (
     placed_answers,
 )
 from benchmarks.tasks.task import OWN, Example, MetricFunction, Task, listed
-from electrify.config.evaluate import OwnTask
+from electrify.config.evaluate import OwnKind, OwnTask
 from electrify.config.load import toml_value
 from electrify.stage.folder import digest_of
 from electrify.storage.files import read_toml
@@ -51,18 +51,8 @@ from electrify.system.bundled import bundled_name
 from electrify.system.outcome import UserError, nearest
 from electrify.system.progress import log
 
-Kind = Literal[
-    "classification",
-    "multi-label",
-    "choices",
-    "regression",
-    "tagging",
-    "word-labels",
-    "entities",
-    "reading",
-]
 # the first metric stands for the task unless another is asked for
-_KINDS: Mapping[Kind, tuple[type[Task], tuple[MetricFunction, ...]]] = {
+_KINDS: Mapping[OwnKind, tuple[type[Task], tuple[MetricFunction, ...]]] = {
     "classification": (Classification, (accuracy, macro_f1, mcc)),
     "multi-label": (
         MultiLabelClassification,
@@ -86,7 +76,7 @@ Values = Sequence[tuple[str, Any]]  # gold values with the places of their rows
 class OwnRecord(BaseModel, frozen=True):
     """All that is settled of a task of the user's own, as a result states it."""
 
-    kind: Kind
+    kind: OwnKind
     headline: str
     name: str
     version: str = ""  # a digest of the rest but of files and note
@@ -130,7 +120,7 @@ def record_of(task: Task) -> dict[str, Any] | None:
     return OwnRecord(kind=_kind_of(task), **settings).model_dump(mode="json", exclude_none=True)
 
 
-def _kind_of(task: Task) -> Kind:
+def _kind_of(task: Task) -> OwnKind:
     return next(kind for kind, (made_by, _) in _KINDS.items() if type(task) is made_by)
 
 
@@ -168,7 +158,7 @@ def own_task(options: OwnTask) -> Task:
     free = [column for column in columns if column not in choices]
     label = _label_column(options, free, rows)
     has_words = any(isinstance(row.get(c), list) for row in rows for c in columns if c != label)
-    kind: Kind = options.kind or (
+    kind: OwnKind = options.kind or (
         "choices"
         if choices
         else _kind(label, [(place, nested(row, label)) for place, row in placed], has_words)
@@ -368,7 +358,7 @@ def _which(options: OwnTask, what: str, columns: Sequence[str]) -> UserError:
 # Gold values.
 
 
-def _kind(label: str, values: Values, has_words: bool) -> Kind:
+def _kind(label: str, values: Values, has_words: bool) -> OwnKind:
     """Lists are answers by their name, else tags of a list of words, labels of a text, or spans
     where they hold more than names; fractions and many different numbers are amounts; all else are
     classes.
@@ -415,7 +405,7 @@ def _range(label: str, values: Values) -> tuple[float, float]:
     return min(numbers), max(numbers)
 
 
-def _labels(kind: Kind, label: str, texts: Sequence[str], rows: Placed) -> tuple[str, ...]:
+def _labels(kind: OwnKind, label: str, texts: Sequence[str], rows: Placed) -> tuple[str, ...]:
     match kind:
         case "tagging":
             return _tags(label, texts[0], rows)

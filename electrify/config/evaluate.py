@@ -103,6 +103,18 @@ class SearchOptions(Section):
         return self
 
 
+OwnKind = Literal[
+    "classification",
+    "multi-label",
+    "choices",
+    "regression",
+    "tagging",
+    "word-labels",
+    "entities",
+    "reading",
+]
+
+
 class OwnTask(Section):
     """A task of the user's own: texts or pairs with a label, number, tags or spans. What is left
     out is guessed and printed."""
@@ -116,19 +128,7 @@ class OwnTask(Section):
     """File to score in place of `dev`."""
     name: Annotated[str, Field(pattern=r"^\w[\w.-]*$")] | None = None
     """Name of the task. Left out: of the file."""
-    kind: (
-        Literal[
-            "classification",
-            "multi-label",
-            "choices",
-            "regression",
-            "tagging",
-            "word-labels",
-            "entities",
-            "reading",
-        ]
-        | None
-    ) = None
+    kind: OwnKind | None = None
     """What is learnt."""
     text: _Text | None = None
     """Column of the text or words."""

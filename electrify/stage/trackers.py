@@ -100,19 +100,19 @@ def _identity(path: Path) -> str:
     return str(json.loads(path.read_text(encoding="utf-8"))["id"])
 
 
-_KINDS: Mapping[str, tuple[str, Callable[..., Tracker]]] = {
-    "wandb_project": ("wandb", _WeightsAndBiases),
-    "trackio_project": ("trackio", _Trackio),
-    "mlflow_experiment": ("mlflow", _MLflow),
+# by key of the config: the package, what it is called, and ours for it
+_KINDS: Mapping[str, tuple[str, str, Callable[..., Tracker]]] = {
+    "wandb_project": ("wandb", "Weights & Biases", _WeightsAndBiases),
+    "trackio_project": ("trackio", "trackio", _Trackio),
+    "mlflow_experiment": ("mlflow", "MLflow", _MLflow),
 }
-_NAMES = {"wandb": "Weights & Biases", "trackio": "trackio", "mlflow": "MLflow"}
 
 
 def require_trackers(options: TrackerOptions, section: str) -> dict[str, Any]:
     """The packages by key of those that `options`, the config's `section`, ask for; `UserError` if
     one is not installed."""
     packages = {}
-    for key, (package, _) in _KINDS.items():
+    for key, (package, *_) in _KINDS.items():
         if (project := getattr(options, key)) is None:
             continue
         try:
@@ -134,8 +134,7 @@ class Trackers:
     ) -> None:
         self._trackers: dict[str, Tracker] = {}
         for key, package in require_trackers(options, section).items():
-            name, kind = _KINDS[key]
-            name = _NAMES[name]
+            _, name, kind = _KINDS[key]
             try:
                 self._trackers[name] = kind(package, folder, getattr(options, key), config)
             except Exception as error:
