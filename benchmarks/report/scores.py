@@ -144,6 +144,17 @@ def write_scores(results: Sequence[Result], place: Path) -> None:
     write_text(place / SCORES, _table(rows, _CSV).csv())
 
 
+def score_records(scores: Sequence[TaskScore]) -> list[dict[str, object]]:
+    """What scores.csv has, a dictionary a row; None where there is no number."""
+    return [
+        {
+            name: None if isinstance(value := of(row), float) and math.isnan(value) else value
+            for name, of in _CSV.items()
+        }
+        for row in _rows(scores)
+    ]
+
+
 def card_lines(run: RunFolder, compared: Sequence[Against]) -> list[str]:
     """For a model card: the run's own encoder with its baselines and the differences to them."""
     scores = [score for score in scores_of(run) if score.pretrained.values and not score.encoder]
