@@ -166,11 +166,13 @@ def card_lines(run: RunFolder, compared: Sequence[Against]) -> list[str]:
         row = ScoreRow(score, score.first.encoder, score.pretrained)
         record = {header: of(row) for header, of in _CARD.items()}
         for role, name in BASELINES.items():
-            found = against.get((score.label, name))
-            difference = found.difference.text() if found and found.difference else None
+            comparison = against.get((score.label, name))
+            difference = (
+                comparison.difference.text() if comparison and comparison.difference else None
+            )
             record[name] = score.by_role[role].text()
             record[f"difference to {name}, 95 %"] = difference
-            record[f"than {name}"] = found.outcome if found else None
+            record[f"than {name}"] = comparison.outcome if comparison else None
         records.append(record)
     return [*Table.of(records).markdown(), "", TEXTS["card"]]
 
