@@ -18,12 +18,12 @@ from electrify.stage.folder import read_manifest
 from tests.test_docs import COMMANDS
 
 SHORT = (
-    "pretrain.num_steps=12",
+    "pretrain.num_steps=6",
     "pretrain.warmup_steps=2",
-    "pretrain.valid_every_steps=12",
+    "pretrain.valid_every_steps=6",
     "pretrain.num_valid_batches=2",
-    "pretrain.checkpoint_every_steps=6",
-    "pretrain.log_every_steps=6",
+    "pretrain.checkpoint_every_steps=3",
+    "pretrain.log_every_steps=3",
     "evaluate.seeds=[0, 1]",
     "evaluate.num_epochs=1",
     "evaluate.min_steps=1",
@@ -109,7 +109,7 @@ def test_model_cards_and_report_name_the_run(demo: Path):
     path = demo / "export" / "discriminator" / "README.md"
     card = path.read_text(encoding="utf-8")
     assert "sample-life" in card
-    assert "12 steps of 16 sequences, 24,576 tokens" in card
+    assert "6 steps of 16 sequences, 12,288 tokens" in card
     report = (demo / "report.md").read_text(encoding="utf-8")
     assert "random" in report
     # the share-alike licence of the shipped weights, which the sample's does not hinder
