@@ -64,9 +64,9 @@ from pipeline.sources.input_file import (
     InputFile,
     batch_number,
     output_of_batch,
-    reading,
 )
 from pipeline.sources.readers import STRUCTURAL
+from pipeline.sources.stored import reading
 from pipeline.work_folder import WorkFolder, in_shards, once, pack_for_shards, work_folder
 
 

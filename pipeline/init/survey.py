@@ -7,7 +7,6 @@ import glob
 import itertools
 import os
 import re
-import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,14 +21,21 @@ from electrify.storage.encodings import guess_any_encoding, marked_encoding, rea
 from electrify.storage.tables import guess_delimiter, has_cells, has_header, read_rows
 from electrify.system.outcome import UserError
 from pipeline.rules.language import main_language
-from pipeline.sources.archive import is_member, list_members, split_archive
 from pipeline.sources.files import fault_of_name
-from pipeline.sources.input_file import InputFile, open_source, packing, text_ending
+from pipeline.sources.input_file import InputFile, packing, text_ending
 from pipeline.sources.json_file import head_values, text_path
 from pipeline.sources.lines import head_of, read_text_chunks
 from pipeline.sources.looks import KIND_OF_ENDING, REFUSED, UNREAD, describe
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import DAMAGES, read_file
+from pipeline.sources.stored import (
+    archive_ending,
+    is_member,
+    list_members,
+    num_skipped,
+    open_source,
+    split_archive,
+)
 from pipeline.sources.tables import is_string
 
 _MAX_SAMPLED = 50  # files of one ending
@@ -77,16 +83,17 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
     files = {root: root.stat().st_size} if root.is_file() else _files_below(root)
     found_sources: list[FoundSource] = []
     sizes, unread = _unpacked(files)
-    by_ending: dict[str, list[Path]] = {}  # with that of the packing: ".jsonl.gz"
+    # with that of the packing, ".jsonl.gz", and of the archive: its members are another source
+    by_ending: dict[tuple[str, str], list[Path]] = {}
     for path in sizes:
         packed = path.suffix if packing(path.name) else ""
         if fault := fault_of_name(str(path)):
             unread.append(fault)
         else:
             ending = Path(path.name.removesuffix(packed)).suffix + packed
-            by_ending.setdefault(f"{ending}::" if is_member(str(path)) else ending, []).append(path)
-    for group, paths in by_ending.items():
-        ending = group.removesuffix("::")  # members of archives are sources of their own
+            archive = archive_ending(split_archive(str(path))[0])
+            by_ending.setdefault((ending, archive), []).append(path)
+    for (ending, _), paths in by_ending.items():
         if text_ending(str(paths[0])) in KIND_OF_ENDING:
             sources, reasons = _sources_of(root, ending, {path: sizes[path] for path in paths})
             found_sources += sources
@@ -109,10 +116,12 @@ def _unpacked(files: Mapping[Path, int]) -> tuple[dict[Path, int], list[str]]:
             continue
         try:
             members = list_members(str(path))
-        except (UserError, zipfile.BadZipFile, OSError) as error:
+        except (ValueError, *DAMAGES) as error:
             unread.append(f"{path}: {error}")
         else:
             sizes |= {Path(name): num_bytes for name, num_bytes in members}
+            if skipped := num_skipped(str(path)):
+                unread.append(f"{path}: {skipped:,} links and devices")
     return sizes, unread
 
 
@@ -161,7 +170,8 @@ def _sources_of(
 def _name_of(paths: Sequence[Path]) -> str:
     """That of the archive or of the folder in which all files stand."""
     places = [split_archive(str(path))[0] or str(path.parent) for path in paths]
-    return Path(os.path.commonpath(places)).name.removesuffix(".zip")
+    name = Path(os.path.commonpath(places)).name
+    return name.removesuffix(archive_ending(name))
 
 
 def _child(root: Path, path: Path) -> Path:
@@ -185,7 +195,8 @@ def _pattern(folder: Path, ending: str, paths: Sequence[Path]) -> str:
         return f"{glob.escape(next(iter(archives)))}::*{ending}"
     if "" not in archives:
         is_flat = all(Path(archive).parent == folder for archive in archives)
-        return f"{glob.escape(str(folder))}/{'' if is_flat else '**/'}*.zip::*{ending}"
+        archives_here = f"{'' if is_flat else '**/'}*{archive_ending(next(iter(archives)))}"
+        return f"{glob.escape(str(folder))}/{archives_here}::*{ending}"
     is_flat = all(path.parent == folder for path in paths)
     return f"{glob.escape(str(folder))}/{'' if is_flat else '**/'}*{ending}"
 

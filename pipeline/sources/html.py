@@ -13,8 +13,8 @@ from typing import Any
 from electrify.config.clean import Source
 from electrify.system.outcome import UserError
 from pipeline.sources.input_file import InputFile
-from pipeline.sources.lines import unpacked
 from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, too_long
+from pipeline.sources.stored import unpacked
 from pipeline.sources.wet import read_records
 
 _RESPONSE = "response"

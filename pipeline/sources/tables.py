@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
 from electrify.storage.tables import HEAD_ROWS, guess_delimiter, has_cells, read_rows
-from pipeline.sources.input_file import InputFile, open_source
+from pipeline.sources.input_file import InputFile
 from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
 from pipeline.sources.raw import (
     HEAD_BYTES,
@@ -23,6 +23,7 @@ from pipeline.sources.raw import (
     raw_of,
     too_long,
 )
+from pipeline.sources.stored import open_source
 
 # of the columns read, in memory at a time: twice, as Arrow has them and as Python does
 _BATCH_BYTES = 4_000_000
