@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from electrify.config.clean import CleanConfig
-from electrify.config.fields import language_code, without_secrets
+from electrify.config.fields import UNDETERMINED, is_language, language_code, without_secrets
 from electrify.storage.folder import Folder
 from electrify.system.outcome import UserError
 from pipeline.dedup.components import is_small
@@ -59,6 +59,7 @@ from pipeline.sources.readers import read_file
 
 Row = dict[str, Any]
 _BLANK: Row = dict.fromkeys(("reason", "altered"))  # a column that a row lacks is null
+_MUCH_LEFT = 0.8  # of a text: what was cut is no reason to ask for its language again
 _LIMITS = frozenset(("min_characters", "min_language_fraction", "quality"))
 
 
@@ -269,7 +270,8 @@ class _FileCleaner:
     ) -> None:
         self.file, self.config, self.tally, self.hosts = file, config, tally, hosts
         self.source = source = config.sources[file.source_index]
-        self.language = source.language  # of the row at hand
+        self.own = UNDETERMINED if source.language == "auto" else source.language
+        self.language = self.own  # of the row at hand
         self.stem = file.stem
         self.rules_of = RulesOf(config)
 
@@ -277,24 +279,50 @@ class _FileCleaner:
         counts = {"documents": 0, "malformed": 0}
         for item in read_file(self.file, self.source, self.config.max_line_bytes):
             if isinstance(item, Fault):
-                self.language = self.source.language
+                self.language = self.own
                 counts["malformed"] += 1
                 yield self._malformed(item)
             else:
-                self.language = self._language_of(item)
                 counts["documents"] += 1
                 yield self._cleaned(item)
         self.tally.files.append({"path": self.file.shown_path} | counts)
 
-    def _language_of(self, raw: Raw) -> str:
-        """The one of the source's languages that the row names or, if it names none of them, that
-        the text is in; else the source's first."""
-        own, others = self.source.language, self.source.other_languages
+    def _outcome(self, raw: Raw) -> Outcome:
+        """The text by the rules of its language: the one of the source's languages that the row
+        names or, if it names none of them, that the text is in; else the source's first.
+
+        The text is asked again when rules have taken much of it: a short page in much markup.
+        """
         named = raw.language and language_code(raw.language)
-        if named in (own, *others):
-            return named
-        found = main_language(raw.text) if others else None
-        return found if found and found in others else own
+        if named and (named == self.own or self._is_other(named)):
+            self.language = named
+            return self._rules.clean(raw.text)
+        self.language = self._language_of(raw.text, self.own)
+        outcome = self._rules.clean(raw.text)
+        if len(outcome.text) < _MUCH_LEFT * len(raw.text):
+            before, self.language = self.language, self._language_of(outcome.text, self.language)
+            if self.language != before:
+                outcome = self._rules.clean(raw.text)
+        if self.language == UNDETERMINED:
+            return Outcome(raw.text, {}, Drop("unknown_language", "no model is sure of one"), {})
+        return outcome
+
+    def _language_of(self, text: str, otherwise: str) -> str:
+        found = main_language(text) if self._has_others else None
+        return found if found and (found == self.own or self._is_other(found)) else otherwise
+
+    @property
+    def _has_others(self) -> bool:
+        return self.own == UNDETERMINED or bool(self.source.other_languages)
+
+    def _is_other(self, language: str) -> bool:
+        if self.own == UNDETERMINED:
+            return is_language(language)
+        return language in self.source.other_languages
+
+    @property
+    def _rules(self) -> DocumentRules:
+        return self.rules_of[self.file.source_index, self.language]
 
     def _row(self, item: Raw | Fault, source: str) -> Row:
         return {
@@ -325,16 +353,17 @@ class _FileCleaner:
         return self._row(fault, name) | {"reason": fault.reason, "detail": f"{where}: {detail}"}
 
     def _cleaned(self, raw: Raw) -> Row:
-        tally, rules = self.tally, self.rules_of[self.file.source_index, self.language]
+        if host := self.hosts and self.hosts.find(raw.url):
+            self.language = self._language_of(raw.text, self.own)
+            outcome = Outcome(raw.text, {}, Drop("blocked_host", host), {})
+        else:
+            outcome = self._outcome(raw)
+        tally, rules = self.tally, self._rules
         row = self._row(raw, _storable(raw.source) or self.source.name or self.stem)
         row["url"] = _storable(raw.url)
         row["licence"] = _storable(raw.licence or self.source.licence)
         label, where = document_id(row["rank"]), (row["language"], row["source"])
         tally.count_document("in", len(raw.text), *where)
-        if host := self.hosts and self.hosts.find(raw.url):
-            outcome = Outcome(raw.text, {}, Drop("blocked_host", host), {})
-        else:
-            outcome = rules.clean(raw.text)
         for rule, count in outcome.altered.items():
             note(row, rule, count)
         for rule, (before, after) in outcome.first_changes.items():

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 
 from electrify.config.clean import Kind, Source
-from electrify.config.fields import check_language
 from electrify.storage.encodings import guess_any_encoding, marked_encoding, reads_lines_alone
 from electrify.storage.tables import guess_delimiter, has_cells, has_header, read_rows
 from electrify.system.outcome import UserError
@@ -237,17 +236,18 @@ def _joined(
     chosen = next(sample.source for sample in samples if _options(sample) == most)
     samples = [sample for sample in samples if sample.source.kind == chosen.kind]
     encodings = _encodings(samples)
+    ordered = languages.most_common()
+    language = ordered[0][0] if ordered else chosen.language
+    others = tuple(
+        code for code, size in ordered[1:] if size >= _OTHER_FRACTION * languages.total()
+    )
     source = chosen.model_copy(
         update={
             "path": pattern,
             "name": name,
             "encoding": chosen.encoding if chosen.encoding in encodings else min(encodings),
-            "language": languages.most_common(1)[0][0] if languages else chosen.language,
-            "other_languages": tuple(
-                code
-                for code, size in languages.most_common(1 + _MAX_OTHER_LANGUAGES)[1:]
-                if size >= _OTHER_FRACTION * languages.total()
-            ),
+            "language": "auto" if len(others) > _MAX_OTHER_LANGUAGES else language,
+            "other_languages": others if len(others) <= _MAX_OTHER_LANGUAGES else (),
         }
     )
     share = num_bytes / sum(sample.num_bytes for sample in samples)
@@ -288,8 +288,7 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> F
     language_bytes: Counter[str] = Counter()
     for text in _spread(texts, num_judged):
         head = text[:_JUDGED_CHARACTERS]
-        # a model has codes of its own for some languages, which no config may name
-        if (code := main_language(head)) and _is_language(code):
+        if code := main_language(head):
             language_bytes[code] += len(head.encode("utf-8", "replace"))
     language = max(language_bytes, key=language_bytes.__getitem__, default="en")
     return FoundSource(
@@ -412,10 +411,3 @@ def _read_head(file: InputFile, source: Source) -> tuple[list[Raw], list[Fault],
         with open_source(file) as opened, pq.ParquetFile(opened) as table:
             return documents, faults, table.metadata.num_rows / max(1, len(documents))
     return documents, faults, 1.0 if is_whole else max(1.0, file.num_bytes / full)
-
-
-def _is_language(code: str) -> bool:
-    try:
-        return check_language(code) == code
-    except ValueError:
-        return False

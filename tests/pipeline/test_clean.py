@@ -398,6 +398,31 @@ def test_a_document_is_cleaned_by_the_rules_of_its_own_language(tmp_path):
     assert [row["language"] for row in documents(folder)] == ["ko", "en", "ko"]
 
 
+def test_each_document_of_a_mixed_source_is_cleaned_as_of_the_language_it_is_in(tmp_path):
+    """As if its source named it; what is in no known language is removed."""
+    texts = {
+        "ko": "국회는 오늘 본회의를 열어 새해 예산안을 처리했다고 밝혔다.",
+        "en": "The house met today and passed the budget of the coming year after a long debate.",
+        "ru": "Сегодня парламент принял бюджет на следующий год после долгого обсуждения.",
+        "de": "<div class='a-long-name of-a-class'><p>Der Bundestag hat heute den Haushalt des "
+        "kommenden Jahres beschlossen.</p></div><script>var a_long_script = 1</script>",
+    }
+    write_texts(tmp_path / "raw" / "a.jsonl", [*texts.values(), "1234 5678 == x9 (12)", "좋아요"])
+    paths, limits = [tmp_path / "raw" / "a.jsonl"], {"en": {"quality": {"min_words": 40}}}
+    options = {"language": limits, "min_characters": 1}
+    folder = clean_afresh(config_of(tmp_path, paths, {"language": "auto"}, **options))
+    cleaned = {row["language"]: row["text"] for row in documents(folder)}
+    assert [row["language"] for row in documents(folder)] == ["ko", "ru", "de", "ko"]
+    assert [(row["language"], row["reason"]) for row in removed(folder)] == [
+        ("en", "few_words"),
+        ("und", "unknown_language"),
+    ]
+    (tmp_path / "named").mkdir()
+    write_texts(tmp_path / "named" / "a.jsonl", [texts["de"]])
+    named = config_of(tmp_path / "named", [tmp_path / "named" / "a.jsonl"], {"language": "de"})
+    assert [row["text"] for row in documents(clean_afresh(named))] == [cleaned["de"]]
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_a_row_may_name_its_language(tmp_path, kind: str):
     """One of the source's; where it names none of them the text decides, as without the field."""
