@@ -24,7 +24,15 @@ from electrify.storage.folder import Folder
 from electrify.system.outcome import UserError
 from pipeline.dedup.components import is_small
 from pipeline.dedup.earlier import earlier_texts, is_earlier
-from pipeline.dedup.exact import line_hashes, pack_hashes, pack_lines, text_hash, without_case
+from pipeline.dedup.exact import (
+    line_hashes,
+    pack_hashes,
+    pack_lines,
+    pack_units,
+    text_hash,
+    unit_hashes,
+    without_case,
+)
 from pipeline.dedup.minhash import CHARACTERS_AT_ONCE, band_keys, shingle
 from pipeline.dedup.records import NumShards
 from pipeline.documents import in_chunks
@@ -103,8 +111,9 @@ def clean_files(
     """Rows of a batch of files into the work folder, in batches of documents, and those that limits
     remove.
 
-    Of each batch come packed hashes of texts by shard, then of lines. Raises `ValueError` with file
-    and row for a file or, if the config is strict, a row that cannot be read.
+    Of each batch come packed hashes of texts by shard, then of lines, then of units. Raises
+    `ValueError` with file and row for a file or, if the config is strict, a row that cannot be
+    read.
     """
     if not work.exists(tally_name("read", files.index)):
         annotate_files(files, config, work)
@@ -148,6 +157,8 @@ def _add_hashes(rows: Sequence[Row], config: CleanConfig) -> None:
     for row in rows:
         folded = without_case(row["text"])
         row["text_hash"] = text_hash(folded)
+        if config.contained_dedup:
+            row["unit_hashes"] = unit_hashes(folded)
         if config.line_dedup.enabled and not is_earlier(row["rank"]):
             hashes = line_hashes(row["text"], folded, config.line_dedup.min_characters)
             row["line_hashes"] = [*{line for _, line in hashes}]
@@ -163,6 +174,7 @@ _JUDGED = (
     "language",
     "text_hash",
     "line_hashes",
+    "unit_hashes",
     *STATISTICS_SCHEMA.names,
 )
 
@@ -174,12 +186,13 @@ def limit_batch(
     work: Folder,
     shards: NumShards,
     tally: Tally,
-) -> tuple[dict[int, bytes], dict[int, bytes]]:
-    """What limits remove of a batch into the work folder; packed hashes of texts and lines of the
-    others by shard."""
+) -> tuple[dict[int, bytes], dict[int, bytes], dict[int, bytes]]:
+    """What limits remove of a batch into the work folder; packed hashes of texts, lines and units
+    of the others by shard."""
     drops: dict[int, Drop] = {}
     hashes: list[pa.Array] = []
     lines: list[pa.Array] = []
+    units: list[pa.Array] = []
     ranks: list[NDArray[np.uint64]] = []
     num_rows = 0
     for rows in read_cleaned(work, batch, _JUDGED):
@@ -191,18 +204,25 @@ def limit_batch(
         ranks.append(left.column("rank").to_numpy())
         hashes.append(left.column("text_hash"))
         lines.append(left.column("line_hashes"))
+        units.append(left.column("unit_hashes"))
         num_rows += len(rows)
     _write_limited(batch, drops, rules_of, config, work, tally)
     of_texts = b"".join(chain.from_iterable(of.to_pylist() for of in hashes))
     all_ranks = np.concatenate(ranks)
     texts = pack_hashes(of_texts, all_ranks, shards.texts) if config.exact_dedup else {}
     numbers = _numbers(of_texts, all_ranks, config.exact_dedup)
-    of_lines = pa.chunked_array(lines).combine_chunks()
-    counts = pc.fill_null(pc.list_value_length(of_lines), 0).to_numpy()
+    of_lines, counts = _flat(lines)
     documents = np.repeat(numbers, counts)
-    most = config.line_dedup.max_documents
-    packed_lines = pack_lines(of_lines.flatten().to_numpy(), documents, most, shards.lines)
-    return texts, packed_lines
+    packed_lines = pack_lines(of_lines, documents, config.line_dedup.max_documents, shards.lines)
+    of_units, counts = _flat(units)
+    return texts, packed_lines, pack_units(of_units, all_ranks, counts, shards.units)
+
+
+def _flat(lists: Sequence[pa.Array]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The values of a column of lists, and how many each has."""
+    joined = pa.chunked_array(lists).combine_chunks()
+    counts = pc.fill_null(pc.list_value_length(joined), 0).to_numpy().astype(np.int64)
+    return joined.flatten().to_numpy(), counts
 
 
 def broken_limits_of(rows: pa.RecordBatch, rules_of: RulesOf) -> dict[int, Drop]:

@@ -2,14 +2,14 @@
 
 - `clean_files` (pipeline/annotate.py) reads, cleans and filters, and hashes what only all documents
   together decide;
-- `compare_batch` removes exact duplicates, repeated lines and benchmark texts, and sends the keys
-  of what is left for near duplicates;
+- `compare_batch` removes exact duplicates, documents inside others, repeated lines and benchmark
+  texts, and sends the keys of what is left for near duplicates;
 - `sketch_batch` sends the shingles of documents that may be near duplicates;
 - `write_output` writes documents and removed rows of some batches into files of the corpus.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
@@ -26,7 +26,7 @@ from pipeline.annotate import Row, bands_of, in_texts, note
 from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.dedup.components import pack_bands, unpack_members
 from pipeline.dedup.earlier import are_earlier, earlier_document, is_earlier
-from pipeline.dedup.exact import remove_repeated_lines, unpack_quotas
+from pipeline.dedup.exact import remove_repeated_lines, unpack_contained, unpack_quotas
 from pipeline.dedup.minhash import band_keys, shingle
 from pipeline.dedup.near import Candidate, pack_candidates, part_of, sketch_size
 from pipeline.dedup.records import Clusters, NumShards, unpack_clusters
@@ -57,6 +57,7 @@ def compare_batch(
     batch: int,
     packed_duplicates: Iterable[bytes],
     packed_quotas: Iterable[bytes],
+    packed_contained: Iterable[bytes],
     config: CleanConfig,
     work: Folder,
     shards: NumShards,
@@ -64,7 +65,9 @@ def compare_batch(
     """Changes into the work folder; packed band keys by band and shard."""
     tally = Tally()
     clusters, quotas = unpack_clusters(packed_duplicates), unpack_quotas(packed_quotas)
-    live, touched, keys = _look(batch, clusters, quotas, config, work)
+    contained = unpack_contained(packed_contained)
+    removed = {*clusters.kept_of, *contained}
+    live, touched, keys = _look(batch, removed, quotas, config, work)
     bands = []
     with parts_of(work, "changed", batch) as changes:
         limited = read_limited(work, batch, _COMPARED)
@@ -74,6 +77,8 @@ def compare_batch(
             for row in rows:
                 if kept := clusters.kept_of.get(row["rank"]):
                     _mark(row, _duplicate("duplicate", kept[0], config))
+                elif longer := contained.get(row["rank"]):
+                    _mark(row, _duplicate("contained", longer, config))
             if quotas:
                 _remove_lines(_kept(rows), quotas, config, tally)
             if config.decontaminate_against:
@@ -98,11 +103,15 @@ def compare_batch(
 
 
 def _look(
-    batch: int, clusters: Clusters, quotas: Mapping[int, int], config: CleanConfig, work: Folder
+    batch: int,
+    ranks_removed: Collection[int],
+    quotas: Mapping[int, int],
+    config: CleanConfig,
+    work: Folder,
 ) -> tuple[NDArray[np.bool_], set[int], pa.ListArray | None]:
     """Which rows of a batch are left, the numbers of those that may change, and the keys of all
     bands."""
-    removed = np.array([*clusters.kept_of], np.uint64)
+    removed = np.array([*ranks_removed], np.uint64)
     repeated = np.array([*quotas], np.uint64)
     live, touched, keys = [], [], []
     for rows in read_limited(work, batch, ["rank", "reason", "line_hashes", "band_keys"]):

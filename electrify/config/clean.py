@@ -216,6 +216,8 @@ class CleanConfig(CleanRules):
     """File of hosts, one a line, whose documents are removed by their `url`."""
     exact_dedup: bool = True
     """Remove documents that are equal but for case and white space."""
+    contained_dedup: bool = True
+    """Remove documents all of which stands in longer ones."""
     dedup_against: tuple[LocalPath, ...] = ()
     """Finished `clean/` folders of other runs. Documents that are equal or similar to one of theirs
     are removed."""
