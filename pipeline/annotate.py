@@ -384,6 +384,7 @@ class _FileCleaner:
         row["licence"] = _storable(raw.licence or self.source.licence)
         label, where = document_id(row["rank"]), (row["language"], row["source"])
         tally.count_document("in", len(raw.text), *where)
+        tally.count_year(raw.date)
         for rule, count in outcome.altered.items():
             note(row, rule, count)
         for rule, (before, after) in outcome.first_changes.items():

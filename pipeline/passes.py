@@ -41,7 +41,17 @@ from pipeline.pass_files import (
     replace_values,
     write_tally,
 )
-from pipeline.report.counts import RULE, Tally, excerpt
+from pipeline.report.counts import (
+    NUM_HOSTS,
+    RULE,
+    TABLES,
+    Table,
+    Tally,
+    excerpt,
+    largest,
+    source_group,
+)
+from pipeline.report.ngrams import NGrams
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import Drop, too_short
 from pipeline.sources.input_file import batches_of_output, document_id, file_batch_of_output
@@ -256,7 +266,7 @@ def write_output(
 ) -> None:
     """The work files of consecutive batches into a file of documents and one of removed rows."""
     clusters = unpack_clusters(packed_near_duplicates)
-    tally = Tally()
+    tally, hosts, ngrams = Tally(), Table(*TABLES["hosts"]), NGrams()
     with (
         parts_of(work, "documents", output) as documents,
         parts_of(work, "removed", output) as removed,
@@ -269,11 +279,15 @@ def write_output(
             ids = pa.array(map(document_id, rows.column("rank").to_pylist()))
             rows = rows.append_column(DOCUMENT_SCHEMA.field("id"), ids)
             is_kept = pc.is_null(rows.column("reason"))
-            _count_kept(kept := rows.filter(is_kept), tally)
+            _count_kept(kept := rows.filter(is_kept), tally, hosts, ngrams)
             documents.write_batch(kept)
             removed.write_batch(_without_data(rows.filter(pc.invert(is_kept)), config))
     for size in clusters.size_of.values():
         tally.count("clusters", kind="near", documents=size, clusters=1)
+    for row in largest(hosts.rows(), "documents", 4 * NUM_HOSTS):  # what is frequent in all is here
+        tally.count("hosts", **row)
+    for language, ngram, count in ngrams.frequent():
+        tally.count("ngrams", language=language, ngram=ngram, count=count)
     write_tally(work, "written", output, tally)
 
 
@@ -305,7 +319,7 @@ def _without_data(removed: pa.RecordBatch, config: CleanConfig) -> pa.RecordBatc
     return removed.set_column(place, removed.schema.field(place), pa.array(kept, pa.string()))
 
 
-def _count_kept(kept: pa.RecordBatch, tally: Tally) -> None:
+def _count_kept(kept: pa.RecordBatch, tally: Tally, hosts: Table, ngrams: NGrams) -> None:
     lengths = pc.utf8_length(kept.column("text")).to_pylist()
     columns = [kept.column(name).to_pylist() for name in ("id", "language", "source")]
     alike = Counter(zip(lengths, *columns[1:], strict=True))
@@ -314,6 +328,11 @@ def _count_kept(kept: pa.RecordBatch, tally: Tally) -> None:
     for place, (label, *where) in enumerate(zip(*columns, strict=True)):
         if tally.wants("kept", label, *where):
             tally.add_sample("kept", label, kept.column("text")[place].as_py(), *where)
+        if ngrams.wants(label):
+            ngrams.add(kept.column("text")[place].as_py(), where[0])
+    for url, length in zip(kept.column("url").to_pylist(), lengths, strict=True):
+        if url:
+            hosts.add({"host": source_group(url), "documents": 1, "characters": length})
     for value in pc.value_counts(kept.column("licence")).to_pylist():
         tally.count("licences", licence=value["values"] or "", documents=value["counts"])
     notes = zip(kept.column("altered").to_pylist(), *columns[1:], strict=True)
