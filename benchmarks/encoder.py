@@ -43,8 +43,8 @@ _LAYER = re.compile(r"(?:^|[._])(?:layers?|h|blocks?)\.(\d+)\.")
 
 
 def num_layers(encoder_names: Iterable[str]) -> int:
-    found = [int(match[1]) for name in encoder_names if (match := _LAYER.search(name))]
-    return max(found, default=-1) + 1
+    numbers = [int(match[1]) for name in encoder_names if (match := _LAYER.search(name))]
+    return max(numbers, default=-1) + 1
 
 
 def layer_depth(name: str, num_layers: int) -> int:

@@ -122,7 +122,7 @@ def publish(
     The addresses; with `dry_run` what would be uploaded. `licence` is that of documents that name
     none.
     """
-    from model.publish import plan_uploads, publish
+    from model.weights.publish import plan_uploads, publish
 
     uploads = plan_uploads(config, to, parts, licence)
     if dry_run:
@@ -157,8 +157,8 @@ def inspect(
     from benchmarks.analysis.inspect import as_record, findings
 
     path = find_bundled(model)
-    found = findings(path, texts, generator, threshold, None, false_alarms, attributions)
-    return [as_record(finding) for finding in found]
+    results = findings(path, texts, generator, threshold, None, false_alarms, attributions)
+    return [as_record(finding) for finding in results]
 
 
 def calibrate(config: "RunConfig", *, beam_options: Sequence[str] = ()) -> Iterator[str]:

@@ -424,18 +424,19 @@ def report(
     board: Annotated[
         bool, Option("--board", help="make board.html: encoders by tasks, of any results.jsonl")
     ] = False,
+    json: Json = False,
     overrides: Overrides = [],
 ) -> None:
     """Make a page about one run, or compare several."""
     if board:
         from benchmarks.report.board import write_board
 
-        if baseline or data_dir or overrides:
+        if baseline or data_dir or overrides or json:
             raise UsageError("--board takes folders and --output, no other option")
         target = Path(output) if output else None
         print(write_board([_run_folder(name) for name in runs], target))
         return
-    from benchmarks.report.report import report
+    from benchmarks.report.report import read_scores, report
     from electrify.config.load import load_config
     from electrify.stage.remote import push_report
 
@@ -451,9 +452,12 @@ def report(
     data_dirs = next(filter(None, named), ())
     target = Path(output) if output else None
     page = report(folders, target, data_dirs, not no_texts, baseline)
-    if not output:
+    if not output and not folders[1:]:
         push_report(folders[0])
-    print(page)
+    if json:
+        _print_json(page=str(page), scores=read_scores(folders))
+    else:
+        print(page)
 
 
 @_verb(f"leakage {DEMO}")

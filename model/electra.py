@@ -177,8 +177,8 @@ class ElectraPretrainer(nn.Module):
         predicted = predict_chosen(self.generator_output(), masked, hidden, sampling)
         assert predicted.sampled is not None
         term = Term(predicted.total, "chosen", config.generator_weight)
-        found = Predictions(predicted.losses, predicted.hits)
-        return Samples(predicted.sampled, found), {"generator": term}
+        predictions = Predictions(predicted.losses, predicted.hits)
+        return Samples(predicted.sampled, predictions), {"generator": term}
 
     def main_loss(self, masked: Masked, samples: Samples, terms: Terms) -> Outputs:
         """The discriminator tells of every token, [CLS] and [SEP] included, if it was replaced."""

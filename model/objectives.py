@@ -184,17 +184,17 @@ class Electric(ElectraPretrainer):
             return replace(samples, noise_log_probs=noise), {}
         head, matrix, _ = self.generator_output()
         hidden = head.transform(self.generator_states(ids, *masked.context))
-        found = head_loss(hidden, matrix, head.bias, ids, masked.maskable.float())
-        term = Term(found.total, "candidates", self.config.generator_weight)
+        likelihoods = head_loss(hidden, matrix, head.bias, ids, masked.maskable.float())
+        term = Term(likelihoods.total, "candidates", self.config.generator_weight)
         with torch.no_grad():
             chosen, sampling = at_positions(hidden, at), Sampling(masked.batch.noise.samples)
             drawn = head_loss(chosen, matrix, head.bias, masked.originals, masked.weights, sampling)
         assert drawn.sampled is not None
         assert drawn.sampled_losses is not None
-        kept = found.losses.gather(1, at)
+        kept = likelihoods.losses.gather(1, at)
         losses = torch.where(masked.weights > 0, drawn.sampled_losses, kept)
-        noise = -found.losses.scatter(1, at, losses)
-        predicted = Predictions(kept, found.hits.gather(1, at))
+        noise = -likelihoods.losses.scatter(1, at, losses)
+        predicted = Predictions(kept, likelihoods.hits.gather(1, at))
         return Samples(drawn.sampled, predicted, noise), {"generator": term}
 
     def main_loss(self, masked: Masked, samples: Samples, terms: Terms) -> Outputs:

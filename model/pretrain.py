@@ -32,7 +32,6 @@ from model.devices.device import (
 from model.electra import ElectraPretrainer
 from model.flops import parameter_counts
 from model.masking import document_blocks
-from model.mixture import mixture_table
 from model.objectives import make_pretrainer
 from model.plan import Stage, stage_at
 from model.train.checkpoint import (
@@ -56,6 +55,7 @@ from model.train.data import (
 from model.train.launch import launch, num_launched
 from model.train.log import RunLog
 from model.train.mirror import fetch_checkpoint, fetch_inputs, upload_checkpoint
+from model.train.mixture import mixture_table
 from model.train.optim import make_optimizers
 from model.train.probe import Probe, state_figures
 from model.train.processes import ALONE, Ranks, bare, processes, wrap

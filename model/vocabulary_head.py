@@ -135,8 +135,8 @@ def _in_chunks(
     for part in _chunks(len(states), len(matrix), states.device):
         own = states[part]
         logits = torch.addmm(offsets, own, matrix.t())
-        found, gradient = _losses(logits, rows.part(part), with_gradient)
-        figures.append(found)
+        of_chunk, gradient = _losses(logits, rows.part(part), with_gradient)
+        figures.append(of_chunk)
         if gradient is not None:
             of_states.append(gradient @ matrix)
             own = own * _FP16_STATES if own.dtype == torch.float16 else own
@@ -257,11 +257,11 @@ def gathered_log_probs(
     if len(flat) <= rows or flat.device.type == "xla":  # which may have cut the rows already
         log_probs, hits = of_chunk(flat, flat_targets)
         return log_probs.view(targets.shape), hits.view(targets.shape)
-    found = [
+    chunks = [
         checkpoint(of_chunk, part, wanted, use_reentrant=False)
         for part, wanted in zip(
             torch.split(flat, rows), torch.split(flat_targets, rows), strict=True
         )
     ]
-    log_probs, hits = (torch.cat(parts).view(targets.shape) for parts in zip(*found, strict=True))
+    log_probs, hits = (torch.cat(parts).view(targets.shape) for parts in zip(*chunks, strict=True))
     return log_probs, hits

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import apache_beam as beam
+import apache_beam.pipeline as beam_pipeline
 from apache_beam.options.pipeline_options import (
     DirectOptions,
     GoogleCloudOptions,
@@ -175,6 +176,8 @@ def make_pipeline(
 
     Raises `ValueError` for a runner or option that Beam refuses, and for `multi_threading`.
     """
+    # in a notebook Beam puts a cell's number into names; what it imports for that fails (pandas 3)
+    beam_pipeline.alter_label_if_ipython = lambda step, source: None  # type: ignore[attr-defined]
     # Beam's remarks on options and environments are meant for its developers
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
     options, unknown = parse_options(beam_options)

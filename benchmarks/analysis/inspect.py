@@ -302,8 +302,8 @@ def inspect(
     page.paragraph(_TEXTS["inspect"])
     if has_attributions:
         page.paragraph(_TEXTS["attributions"])
-    found = findings(path, texts, generator, threshold, clean, false_alarms, has_attributions)
-    for finding in found:
+    results = findings(path, texts, generator, threshold, clean, false_alarms, has_attributions)
+    for finding in results:
         line = json.dumps(as_record(finding), ensure_ascii=False) if as_json else _as_text(finding)
         print(line, flush=True)
         _add_finding(page, finding)

@@ -63,8 +63,8 @@ def framed(tags: Tags, text: str, first: int, last: int) -> Tags:
 def text_entities(tags: Sequence[str], text: str) -> set[tuple[str, int, int]]:
     """`entities` of the labels of a text's characters, blanks left out as they are not scored."""
     kept = [place for place, character in enumerate(text) if not character.isspace()]
-    found = entities([tags[place] for place in kept])
-    return {(kind, kept[start], kept[end - 1] + 1) for kind, start, end in found}
+    inner = entities([tags[place] for place in kept])
+    return {(kind, kept[start], kept[end - 1] + 1) for kind, start, end in inner}
 
 
 def entities(tags: Sequence[str], is_lenient: bool = False) -> set[tuple[str, int, int]]:
@@ -73,14 +73,14 @@ def entities(tags: Sequence[str], is_lenient: bool = False) -> set[tuple[str, in
     An I- with neither in front of it is no entity (seqeval, mode "strict", scheme IOB2); where
     `is_lenient`, it starts one (seqeval's default, after the CoNLL script).
     """
-    found, start, kind = set(), -1, ""
+    spans, start, kind = set(), -1, ""
     for index, tag in enumerate([*tags, OUTSIDE]):
         if kind and tag != f"I-{kind}":
-            found.add((kind, start, index))
+            spans.add((kind, start, index))
             kind = ""
         if not kind and tag != OUTSIDE and (is_lenient or tag.startswith("B-")):
             start, kind = index, tag[2:]
-    return found
+    return spans
 
 
 def lenient_entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
@@ -145,16 +145,16 @@ def character_macro_f1_present(
 
 
 def _mean_by_type(gold: Labels, predicted: Labels, labels: Sequence[str], read: Reading) -> float:
-    right, found = _entities(gold, predicted, labels, read)
-    claimed = Counter(kind for side in (right, found) for kind, *_ in side)
-    both = Counter(kind for kind, *_ in right & found)
+    right, predicted_entities = _entities(gold, predicted, labels, read)
+    claimed = Counter(kind for side in (right, predicted_entities) for kind, *_ in side)
+    both = Counter(kind for kind, *_ in right & predicted_entities)
     scores = [2 * both[kind] / claimed[kind] for kind in sorted(claimed)]
     return float(np.mean(scores)) if scores else math.nan
 
 
 def _micro(gold: Labels, predicted: Labels, labels: Sequence[str], read: Reading) -> float:
-    right, found = _entities(gold, predicted, labels, read)
-    return 2 * len(right & found) / max(len(right) + len(found), 1)
+    right, predicted_entities = _entities(gold, predicted, labels, read)
+    return 2 * len(right & predicted_entities) / max(len(right) + len(predicted_entities), 1)
 
 
 def _entities(
@@ -198,24 +198,24 @@ def official_character_labels(
     ends.
     """
     inside, end = inside_labels(labels), len(predicted) - 1
-    found, position = [predicted[0]], 1
+    written, position = [predicted[0]], 1
     for word in text.split(" "):
         if position >= end:
             break
         pieces = tokenize(word)
         if UNKNOWN_PIECE in pieces:
-            position = _spread_unknown(_slots(word, pieces), predicted, position, inside, found)
+            position = _spread_unknown(_slots(word, pieces), predicted, position, inside, written)
             continue
         for piece in pieces[: end - position]:
             label = predicted[position]
-            found += [label, *[inside[label]] * (piece_width(piece) - 1)]
+            written += [label, *[inside[label]] * (piece_width(piece) - 1)]
             position += 1
-    found.append(predicted[-1])
+    written.append(predicted[-1])
     outside = labels.index("O")
-    gold = [outside, *without_blanks(text, tags)[: len(found) - 2], outside]
-    if len(gold) != len(found):
-        raise UserError(f"{len(found)} predicted labels for the {len(gold)} gold ones of {text!r}")
-    return found, gold
+    gold = [outside, *without_blanks(text, tags)[: len(written) - 2], outside]
+    if len(gold) != len(written):
+        raise UserError(f"{len(written)} predicted labels, {len(gold)} gold ones of {text!r}")
+    return written, gold
 
 
 def _spread_unknown(
@@ -223,7 +223,7 @@ def _spread_unknown(
     predicted: Sequence[int],
     position: int,
     inside: Sequence[int],
-    found: list[int],
+    written: list[int],
 ) -> int:
     """Append the labels of a word with an [UNK] to `found`; gives the next position.
 
@@ -235,16 +235,16 @@ def _spread_unknown(
         if position >= len(predicted) - 1:
             break
         if slot == _UNKNOWN:
-            found.append(predicted[position])
+            written.append(predicted[position])
             after_unknown = True
         elif slot == _IN_UNKNOWN:
-            found.append(inside[predicted[position]])
+            written.append(inside[predicted[position]])
         elif after_unknown:
             position += 1
-            found.append(predicted[position])
+            written.append(predicted[position])
             after_unknown = False
         else:
-            found.append(predicted[position])
+            written.append(predicted[position])
             position += 1
     return position
 

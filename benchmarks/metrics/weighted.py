@@ -149,14 +149,14 @@ def entity_f1(
     begins, which in the chain as it stands changes no sum.
     """
     read, combine = OF_ENTITIES[metric]
-    found, asked = (read([labels[n] for n in side]) for side in (predicted, gold))
-    kinds = {kind: number for number, kind in enumerate(sorted({k for k, *_ in found | asked}))}
+    claimed, asked = (read([labels[n] for n in side]) for side in (predicted, gold))
+    kinds = {kind: number for number, kind in enumerate(sorted({k for k, *_ in claimed | asked}))}
     num_examples = int(np.max(example_of, initial=-1)) + 1
     right, occurrences = np.zeros((2, num_examples, len(kinds)))
-    for side in (found, asked):
+    for side in (claimed, asked):
         for kind, start, _ in side:
             occurrences[example_of[start], kinds[kind]] += 1
-    for kind, start, _ in found & asked:
+    for kind, start, _ in claimed & asked:
         right[example_of[start], kinds[kind]] += 1
     return combine(right, occurrences)
 
@@ -225,8 +225,8 @@ def _correlation(counts: Floats, sides: Sequence[Floats]) -> Floats:
         first, second = (side - mean[:, None] for side, mean in zip(sides, means, strict=True))
         products = (counts * first * second).sum(axis=1)
         squares = [(counts * side**2).sum(axis=1) for side in (first, second)]
-        found = _ratio(products, np.sqrt(squares[0]) * np.sqrt(squares[1]), math.nan)
-    return np.clip(found, -1.0, 1.0)
+        correlation = _ratio(products, np.sqrt(squares[0]) * np.sqrt(squares[1]), math.nan)
+    return np.clip(correlation, -1.0, 1.0)
 
 
 def _one_hot(gold: Labels, predicted: Labels, num_classes: int) -> tuple[Floats, Floats, Floats]:

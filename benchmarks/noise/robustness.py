@@ -186,11 +186,11 @@ def _conditions(
 def _by_key(lines: Sequence[Line]) -> dict[Key, dict[str, Line]]:
     """Lines of perturbed rows by kind and strength, then by the id of the clean row, which they
     get."""
-    found: dict[Key, dict[str, Line]] = {}
+    by_key: dict[Key, dict[str, Line]] = {}
     for line in lines:
         kind, strength, identity = str(line["id"]).split(_SEPARATOR, 2)
-        found.setdefault((kind, float(strength)), {})[identity] = {**line, "id": identity}
-    return found
+        by_key.setdefault((kind, float(strength)), {})[identity] = {**line, "id": identity}
+    return by_key
 
 
 def _scored(task: Task, runs: Mapping[int, Sequence[Line]]) -> tuple[dict[int, float], Draws]:

@@ -56,8 +56,8 @@ class Network(nn.Module):
         self.source, self.model = source, model.eval()
         self.inputs, self._compute = tuple(inputs), compute
         with torch.inference_mode():
-            found = compute({name: torch.ones(1, 2, dtype=torch.int64) for name in inputs})
-        self.outputs = tuple(found)
+            outputs = compute({name: torch.ones(1, 2, dtype=torch.int64) for name in inputs})
+        self.outputs = tuple(outputs)
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         return tuple(self._compute(dict(zip(self.inputs, tensors, strict=True))).values())
@@ -217,11 +217,11 @@ def real_rows(source: ModelSource, texts: Sequence[str], length: int) -> dict[st
 def _difference(network: Network, graph: Any, rows: Mapping[str, NDArray[Any]]) -> float:
     """The largest one, of any number in any output."""
     session = open_session(graph.SerializeToString(), 0)
-    found = session.run(None, {name: rows[name] for name in network.inputs})
+    outputs = session.run(None, {name: rows[name] for name in network.inputs})
     with torch.inference_mode():
         expected = network(*(torch.from_numpy(rows[name]) for name in network.inputs))
     return max(
-        float(np.abs(one - two.numpy()).max()) for one, two in zip(found, expected, strict=True)
+        float(np.abs(one - two.numpy()).max()) for one, two in zip(outputs, expected, strict=True)
     )
 
 
@@ -251,8 +251,8 @@ def documents(run: Path) -> list[str]:
     if not files:
         return sample()
     batches = pyarrow.parquet.ParquetFile(files[0]).iter_batches(_NUM_DOCUMENTS, columns=["text"])
-    found: list[str] = next(batches).column("text").to_pylist()
-    return found
+    texts: list[str] = next(batches).column("text").to_pylist()
+    return texts
 
 
 def sample() -> list[str]:

@@ -403,8 +403,8 @@ def choose_kept(subjects: Sequence[Subject], bits: Bits, scratch: Path) -> list[
     return []
 
 
-def error(expected: Sequence[Row], found: Sequence[Row]) -> float:
+def error(expected: Sequence[Row], computed: Sequence[Row]) -> float:
     """Root of the squared error of all outputs, by that of their size."""
-    pairs = [(a[name], b[name]) for a, b in zip(expected, found, strict=True) for name in a]
+    pairs = [(a[name], b[name]) for a, b in zip(expected, computed, strict=True) for name in a]
     squares = sum(float(((a - b) ** 2).sum()) for a, b in pairs)
     return math.sqrt(squares / sum(float((a**2).sum()) for a, _ in pairs))

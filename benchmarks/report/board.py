@@ -204,11 +204,11 @@ def _comparable(
 
 
 def _differences(first: Entry, other: Entry, task: str) -> list[str]:
-    found = protocol_differences(first.record_of(task), other.record_of(task))
+    differences = protocol_differences(first.record_of(task), other.record_of(task))
     draws = [e.encoder.scores[task].pretrained.draws for e in (first, other)]
-    if not found and all(draws) and len({draw.ids for draw in draws if draw}) > 1:
-        found = ["the predictions are of other examples"]
-    return found
+    if not differences and all(draws) and len({draw.ids for draw in draws if draw}) > 1:
+        differences = ["the predictions are of other examples"]
+    return differences
 
 
 # The page.

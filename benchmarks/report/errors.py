@@ -208,7 +208,7 @@ def errors_of(
     Texts are read from the files of `data_dirs`, unless `with_texts` is False. `ValueError` for a
     damaged file of predictions.
     """
-    found = []
+    summaries = []
     for score in scores_of(run):
         if (task := task_of(score.first)) is None:
             continue
@@ -223,8 +223,8 @@ def errors_of(
                 examples = _examples(task, score.first, data_dirs)
             except ValueError as error:
                 notes.append(f"no texts: {error}")
-        found.append(TaskErrors(score.label, task, runs, control, examples, notes, with_texts))
-    return found
+        summaries.append(TaskErrors(score.label, task, runs, control, examples, notes, with_texts))
+    return summaries
 
 
 def _runs(folder: Path, results: Sequence[Result], notes: list[str]) -> dict[int, list[Line]]:

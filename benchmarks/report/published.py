@@ -122,31 +122,35 @@ def published_lines(run: RunFolder) -> list[str]:
 
 def differences_to(ours: Result, published: PublishedScore | None = None) -> list[str]:
     """Why a score of ours does not compare, in words; the gravest first."""
-    found = []
+    differences = []
     if published is None:
         if ours.split.endswith((SPLIT_EVAL, PART)):
-            found.append(f"ours is on {ours.split}, a part of the official rows")
+            differences.append(f"ours is on {ours.split}, a part of the official rows")
     elif ours.split != published.split:
         theirs = published.split
         what = "a split that is not stated" if theirs == "not stated" else f"the {theirs} split"
-        found.append(f"other rows: ours are {ours.examples} of {ours.split}, theirs of {what}")
+        differences.append(
+            f"other rows: ours are {ours.examples} of {ours.split}, theirs of {what}"
+        )
     else:
-        found += [  # a metric on a further split, such as "dev_mismatched_accuracy"
+        differences += [  # a metric on a further split, such as "dev_mismatched_accuracy"
             f"other rows: ours are {here:,} of {split}, which has {officially:,}"
             for split, (here, officially) in ours.parts.items()
             if published.metric.startswith(f"{split}_")
         ]
     most = ours.hyper_parameters.get("max_train_examples")
     if most is not None or ours.train_fraction < 1.0:
-        found.append(f"ours learnt from {ours.num_train_examples:,} examples alone")
+        differences.append(f"ours learnt from {ours.num_train_examples:,} examples alone")
     elif "train" in ours.parts:
         here, officially = ours.parts["train"]
-        found.append(f"ours learnt from {here:,} examples, the official split has {officially:,}")
+        differences.append(
+            f"ours learnt from {here:,} examples, the official split has {officially:,}"
+        )
     if ours.hyper_parameters.get("freeze", "none") != "none":
-        found.append("ours has frozen layers")
+        differences.append("ours has frozen layers")
     if ours.truncated_fraction > CUT_FRACTION:
-        found.append(f"{100 * ours.truncated_fraction:.0f} % of our rows are cut")
-    return found
+        differences.append(f"{100 * ours.truncated_fraction:.0f} % of our rows are cut")
+    return differences
 
 
 def _summary_row(score: TaskScore, others: Sequence[PublishedScore]) -> Record:

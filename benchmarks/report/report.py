@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.analysis.probe import read_figures, sections_of
 from benchmarks.leakage.report import add_leakage, leakage_rows
@@ -20,6 +21,7 @@ from benchmarks.report.scores import (
     encoders_of,
     labels_of,
     notes,
+    score_records,
 )
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder, has_stages, read_run
@@ -34,6 +36,7 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import duration
 
 _SUBTITLE = "electrify: an ELECTRA encoder from raw text to scores"
+COMPARISON = "comparison"  # folder in the first of several runs
 _MAX_WARNINGS = 4
 _FEW_SEEDS = 3
 
@@ -47,7 +50,8 @@ def report(
 ) -> Path:
     """Write report.html and report.md of finished or unfinished runs.
 
-    They go into the folder `output`, by default the first run's. Returns the HTML file. The worst
+    They go into the folder `output`, by default the run's; of several runs, by default, into
+    `comparison/` of the first, so that its own page stays. Returns the HTML file. The worst
     examples are quoted from `data_dirs`, those of the evaluation, unless `with_texts` is False.
     `baseline` names what scores are compared with (`resolve_baseline`). Raises `ValueError` for a
     folder that is no run, or that is named twice.
@@ -56,7 +60,7 @@ def report(
         raise UserError("no run folder given; run: electrify report out/NAME [out/OTHER ...]")
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise UserError(f"a run folder is named twice: {', '.join(map(str, folders))}")
-    target = output or folders[0]
+    target = output or (folders[0] / COMPARISON if folders[1:] else folders[0])
     if target.exists() and not target.is_dir():
         raise UserError(f"output {target} is a file; give a folder")
     runs = [read_run(folder) for folder in folders]
@@ -87,6 +91,19 @@ def report(
         write_text(target / "report.md", "\n\n".join(blocks) + "\n")
         page.write(target / "report.html")
     return target / "report.html"
+
+
+def read_scores(folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """The scores of runs for programs: a record for each task, encoder and baseline.
+
+    Means and standard deviations over seeds are fractions of 1, as in scores.csv.
+    """
+    runs = [read_run(folder) for folder in folders]
+    return [
+        {"run": name} | record
+        for run, name in zip(runs, _names(runs), strict=True)
+        for record in score_records(scores_of(run))
+    ]
 
 
 def _sections(

@@ -144,6 +144,17 @@ def write_scores(results: Sequence[Result], place: Path) -> None:
     write_text(place / SCORES, _table(rows, _CSV).csv())
 
 
+def score_records(scores: Sequence[TaskScore]) -> list[dict[str, object]]:
+    """What scores.csv has, a dictionary a row; None where there is no number."""
+    return [
+        {
+            name: None if isinstance(value := of(row), float) and math.isnan(value) else value
+            for name, of in _CSV.items()
+        }
+        for row in _rows(scores)
+    ]
+
+
 def card_lines(run: RunFolder, compared: Sequence[Against]) -> list[str]:
     """For a model card: the run's own encoder with its baselines and the differences to them."""
     scores = [score for score in scores_of(run) if score.pretrained.values and not score.encoder]
@@ -155,11 +166,13 @@ def card_lines(run: RunFolder, compared: Sequence[Against]) -> list[str]:
         row = ScoreRow(score, score.first.encoder, score.pretrained)
         record = {header: of(row) for header, of in _CARD.items()}
         for role, name in BASELINES.items():
-            found = against.get((score.label, name))
-            difference = found.difference.text() if found and found.difference else None
+            comparison = against.get((score.label, name))
+            difference = (
+                comparison.difference.text() if comparison and comparison.difference else None
+            )
             record[name] = score.by_role[role].text()
             record[f"difference to {name}, 95 %"] = difference
-            record[f"than {name}"] = found.outcome if found else None
+            record[f"than {name}"] = comparison.outcome if comparison else None
         records.append(record)
     return [*Table.of(records).markdown(), "", TEXTS["card"]]
 

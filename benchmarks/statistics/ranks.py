@@ -76,15 +76,15 @@ def ranks_of(values: Sequence[float], resampled: Floats, over: str) -> list[Rank
     given = np.array(values)
     drawn = resampled[:, ~np.isnan(resampled[~np.isnan(given)]).any(axis=0)]
     is_enough = drawn.shape[1] >= (1 - MAX_UNDEFINED) * resampled.shape[1]
-    found = []
+    ranks = []
     for value, resamples in zip(_ranks(given[:, None]), _ranks(drawn), strict=True):
         low, high = 0, 0
         if over and is_enough:
             low, high = (
                 int(np.quantile(resamples, level, method="nearest")) for level in (0.025, 0.975)
             )
-        found.append(Rank(int(value[0]), low, high, len(given), over))
-    return found
+        ranks.append(Rank(int(value[0]), low, high, len(given), over))
+    return ranks
 
 
 def _ranks(scores: Floats) -> Floats:

@@ -93,8 +93,8 @@ def resampled_counts(num_examples: int, ids: str) -> Iterator[Floats]:
         size = min(rows, NUM_RESAMPLES - start)
         drawn = generator.integers(0, max(num_examples, 1), (size, num_examples))
         drawn += np.arange(size)[:, None] * num_examples
-        found = np.bincount(drawn.ravel(), minlength=size * num_examples)
-        yield found.reshape(size, num_examples).astype(np.float64)
+        counts = np.bincount(drawn.ravel(), minlength=size * num_examples)
+        yield counts.reshape(size, num_examples).astype(np.float64)
 
 
 def _digest(ids: Iterable[str]) -> str:

@@ -25,7 +25,7 @@ from benchmarks.tasks.rows import Row, nested
 from benchmarks.tasks.task import OWN, Example, HubSource, Task
 from electrify.config.evaluate import EvaluateConfig
 from electrify.storage.files import read_toml
-from electrify.storage.hub import hub_failure, try_hub
+from electrify.storage.hub import hub_failure, load_splits, try_hub
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 
@@ -424,7 +424,7 @@ def _load(task: Task, path: str, name: str | None, folder: Path | None) -> Any:
     try:
         if folder:
             return datasets.load_from_disk(str(folder))
-        return datasets.load_dataset(path, name, revision=REVISIONS[path])
+        return load_splits(path, name, REVISIONS[path])
     except Exception as error:  # of HTTP, Arrow or `datasets`, which has classes of its own
         raise _UnreadError(
             f"{task.name}: `datasets` cannot read {folder or path}: {hub_failure(error)}; or "

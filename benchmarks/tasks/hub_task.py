@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from electrify.storage.hub import hub_failure
+from electrify.storage.hub import hub_failure, load_splits
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 
@@ -34,7 +34,7 @@ def files_on_hub(name: str) -> dict[str, Path]:
     label = name.replace("/", "--").replace(":", "--")
     try:
         commit = hub.HfApi().dataset_info(path, revision="main").sha
-        splits = datasets.load_dataset(path, config or None, revision=commit)
+        splits = load_splits(path, config or None, commit)
     except Exception as error:  # of HTTP, Arrow or `datasets`, which has classes of its own
         failure = hub_failure(error)
         earlier = sorted(cache.glob(f"{label}@*"), key=lambda folder: folder.stat().st_mtime)

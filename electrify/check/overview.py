@@ -86,7 +86,7 @@ def mixture(config: RunConfig) -> list[str]:
     folder = Path(config.output_dir) / "shards"
     if not (folder / "index.json").exists():
         return []
-    from model.mixture import mixture_table, phase_readers
+    from model.train.mixture import mixture_table, phase_readers
     from vocab.shards.files import TokenShards
 
     readers = phase_readers(config, TokenShards(folder))
@@ -165,11 +165,11 @@ def stages_of_runs(runs: Path, address: str | None = None) -> dict[str, dict[str
     """What is done and begun of each run in a folder, those of grids too, and below an address."""
     folders = [run for run in sorted(runs.glob("*")) if run.is_dir()]
     folders = [one for run in folders for one in sorted(run.glob("*/seed-*")) or [run]]
-    found = {
+    local_runs = {
         str(run): dict(zip(("done", "begun"), _stages_of(run), strict=True)) for run in folders
     }
     below = _runs_below(address) if address else {}
-    return found | {run: {"done": done, "begun": []} for run, done in below.items()}
+    return local_runs | {run: {"done": done, "begun": []} for run, done in below.items()}
 
 
 def _run_lines(run: Path, name: str) -> list[str]:

@@ -73,8 +73,8 @@ class _Trackio:
 class _MLflow:
     def __init__(self, package: Any, folder: Path, project: str, config: Mapping[str, Any]) -> None:
         self._client = package.MlflowClient()
-        found = self._client.get_experiment_by_name(project)
-        experiment = found.experiment_id if found else self._client.create_experiment(project)
+        known = self._client.get_experiment_by_name(project)
+        experiment = known.experiment_id if known else self._client.create_experiment(project)
         path = folder / "mlflow.json"
         if not path.exists():
             run = self._client.create_run(experiment, run_name=config.get("name"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import log, warn
@@ -67,6 +68,22 @@ def announce_weights(name: str, commit: str) -> None:
     ]
     if missing:
         log(f"{name}: {sum(sizes[file] for file in missing) / 1e6:,.1f} MB of weights to download")
+
+
+def load_splits(path: str, config: str | None, revision: str | None) -> Any:
+    """All splits of a data set of the hub, from the cache if they are there; else the log says how
+    many megabytes are downloaded, where its card tells.
+
+    Raises what `datasets` raises: `hub_failure` explains it.
+    """
+    import datasets
+
+    builder = datasets.load_dataset_builder(path, config, revision=revision)
+    size = builder.info.download_size
+    if size and not Path(builder.cache_dir).is_dir():
+        log(f"{path}: {size / 1e6:,.1f} MB of data to download")
+    builder.download_and_prepare()
+    return builder.as_dataset()
 
 
 def hub_failure(error: BaseException) -> str:

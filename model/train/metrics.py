@@ -238,11 +238,11 @@ def _figures(row: NDArray[np.float64], scored: NDArray[np.float32] | None) -> di
     if sums["labelled"]:
         figures["replaced_fraction"] = sums["replaced"] / sums["labelled"]
     if judged := sums["judged"]:
-        replaced, called, found = sums["replaced"], sums["called"], sums["found"]
+        replaced, called, right = sums["replaced"], sums["called"], sums["found"]
         figures["rtd_loss"] = sums["rtd_loss"] / judged
-        figures["rtd_accuracy"] = (judged - replaced - called + 2 * found) / judged
-        figures["rtd_precision"] = found / called if called else float("nan")
-        figures["rtd_recall"] = found / replaced if replaced else float("nan")
+        figures["rtd_accuracy"] = (judged - replaced - called + 2 * right) / judged
+        figures["rtd_precision"] = right / called if called else float("nan")
+        figures["rtd_recall"] = right / replaced if replaced else float("nan")
         figures["rtd_auc"] = float("nan")
     if scored is not None and judged:
         logits, labels = scored[0, scored[2] > 0], scored[1, scored[2] > 0] > 0

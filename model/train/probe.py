@@ -101,10 +101,10 @@ class Probe:
             pooled.append([pooled_states(layer, tokens) for layer in layers])
         half, scores = len(order) // 2, {}
         for number, parts in enumerate(zip(*pooled, strict=True)):
-            found = np.empty((len(order), parts[0].shape[1]))
-            found[order] = np.concatenate(parts)
+            vectors = np.empty((len(order), parts[0].shape[1]))
+            vectors[order] = np.concatenate(parts)
             scores[f"probe_layer_{number}"] = probe_score(
-                found[:half], self._labels[:half], found[half:], self._labels[half:]
+                vectors[:half], self._labels[:half], vectors[half:], self._labels[half:]
             )
         return {"probe_f1": max(scores.values()), **scores}
 
@@ -122,8 +122,8 @@ class Probe:
 def pooled_states(states: Tensor, tokens: Tensor) -> Floats:
     """The mean state of each row's tokens: (B, L, H) to (B, H)."""
     weights = tokens[:, :, None].double()
-    found: Floats = ((states.double().cpu() * weights).sum(1) / weights.sum(1)).numpy()
-    return found
+    means: Floats = ((states.double().cpu() * weights).sum(1) / weights.sum(1)).numpy()
+    return means
 
 
 def probe_score(
@@ -150,7 +150,7 @@ def read_labelled(options: ProbeConfig) -> list[tuple[str, str]]:
         content = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"pretrain.probe.path: {path} cannot be read: {error}") from None
-    found = []
+    examples = []
     for number, row in enumerate(_rows(path, content), 1):
         values = row.get(options.text), row.get(options.label)
         if None in values:
@@ -159,10 +159,10 @@ def read_labelled(options: ProbeConfig) -> list[tuple[str, str]]:
                 f"{path}, row {number}: no field {lacking!r}; it has {', '.join(map(repr, row))}. "
                 "Name the fields in pretrain.probe.text and pretrain.probe.label"
             )
-        found.append((str(values[0]), str(values[1])))
-    if len(found) < 20:
-        raise UserError(f"{path}: pretrain.probe needs 20 rows or more, here are {len(found)}")
-    return found
+        examples.append((str(values[0]), str(values[1])))
+    if len(examples) < 20:
+        raise UserError(f"{path}: pretrain.probe needs 20 rows or more, here are {len(examples)}")
+    return examples
 
 
 def _rows(path: Path, content: str) -> list[dict[str, object]]:

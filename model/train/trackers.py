@@ -89,10 +89,10 @@ def _guessing(records: Sequence[Record], facts: RunFacts, start: int) -> str | N
     limit = GUESSING_AUC if finds else FINDS_NOTHING_AUC
     if area >= limit or loss < LITTLE_INFORMATION * constant:
         return None
-    found = "" if recall is None else f", {100 * recall:.1f} % of the replaced tokens found"
+    recalled = "" if recall is None else f", {100 * recall:.1f} % of the replaced tokens found"
     return (
-        f"the discriminator hardly tells replaced tokens from others: AUC {area:.3f}{found}, RTD "
-        f"loss {loss:.4f}, where a constant answer costs {constant:.4f} (medians of the last "
+        f"the discriminator hardly tells replaced tokens from others: AUC {area:.3f}{recalled}, "
+        f"RTD loss {loss:.4f}, where a constant answer costs {constant:.4f} (medians of the last "
         f"{min(len(judged), RECENT)} records). Where it was better before, the rate is too high: "
         "start again from a checkpoint before with a lower pretrain.learning_rate (now "
         f"{config.learning_rate:g}) or longer warmup_steps (now {config.warmup_steps:,}). Where it "

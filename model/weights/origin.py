@@ -85,8 +85,8 @@ def base_model(name: str) -> str | None:
         return name
     places = (folder.absolute(), *folder.absolute().parents)
     place = next(p for p in places if not re.fullmatch(_PARTS_OF_A_RUN, p.name))
-    found = re.sub(r"[^A-Za-z0-9_.]+", "-", place.name)
-    return re.sub(r"[.-]{2,}", "-", found).removesuffix(".git").strip("-.")[:96] or None
+    name = re.sub(r"[^A-Za-z0-9_.]+", "-", place.name)
+    return re.sub(r"[.-]{2,}", "-", name).removesuffix(".git").strip("-.")[:96] or None
 
 
 _PARTS_OF_A_RUN = rf"{'|'.join(NETWORKS)}|export|pretrain(\.partial)?|checkpoint-\d+"
@@ -106,10 +106,10 @@ def _licences_of_text(run: Path) -> dict[str, int]:
 def _licences_of_model(name: str) -> set[str]:
     """Of a run those of its text and of the models before it, else those that a card names."""
     if checkpoint := initial_checkpoint(name):
-        found = set(_licences_of_text(run_folder(checkpoint))) or {UNKNOWN}
+        licences = set(_licences_of_text(run_folder(checkpoint))) or {UNKNOWN}
         if earlier := _options_of(checkpoint):
-            return found.union(*map(_licences_of_model, _initial(earlier)))
-        return {*found, UNKNOWN}
+            return licences.union(*map(_licences_of_model, _initial(earlier)))
+        return {*licences, UNKNOWN}
     card = _file(name, CARD)
     try:
         metadata = (metadata_load(card) if card else None) or {}

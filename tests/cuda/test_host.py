@@ -12,13 +12,12 @@ import torch
 
 from benchmarks.finetune.finetune import choose_precision
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
-from model.batch import Batch, Noise, SpecialTokens
+from model.batch import SpecialTokens
 from model.devices.device import precision_of, resolve_device
-from model.masking import num_slots
 from model.objectives import make_pretrainer
 from model.train import step as steps
 from model.train.step import WARM_UPS, Result, Step
-from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, make_step
+from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, make_step, packed_batch
 from tests.cuda.nullgpu.card import counts, is_null_gpu, reset_counts, waits
 from tests.model.conftest import random_batch, random_model
 
@@ -114,20 +113,13 @@ def test_out_of_memory_halves_the_passes(device: torch.device):
     assert step._num_splits > 1
 
 
-def _batch(config: PretrainConfig, rows: int, length: int) -> Batch:
-    ids = torch.full((rows, length), 7)
-    noise = Noise.draw(0, rows, length, num_slots(config, length))
-    languages = torch.zeros(rows, dtype=torch.int64)
-    return Batch(ids, torch.zeros_like(ids), noise, languages, packed=True)
-
-
 def test_a_step_of_base_fits_into_24_gb(device: torch.device):
     """64 sequences of 512 tokens, as PERFORMANCE.md predicts."""
     config = PretrainConfig.model_validate(SIZE_PRESETS["base"] | {"device": "cuda"})
     with device:
         model = make_pretrainer(config, 30522, SpecialTokens(0, 2, 3, 4), None)
     step, _ = make_step(model, **BF16)
-    batch = _batch(config, 64, 512).to(device)
+    batch = packed_batch(config, 64, 512).to(device)
     torch.cuda.reset_peak_memory_stats()
     for number in range(2):
         step([batch], Step(number, seed=5))

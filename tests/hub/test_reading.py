@@ -155,12 +155,16 @@ configs:
   - {split: train, path: boolq/train.parquet}
   - {split: validation, path: boolq/validation.parquet}
   - {split: test, path: boolq/test.parquet}
+dataset_info:
+- config_name: boolq
+  download_size: 1700000
 ---
 """
     commit = hub.add("datasets", "made/boolq", files)
     words = ["--own-task=made/boolq:boolq"]
     ended = _evaluate(electrify, *words, name="own")
     assert f"own task made/boolq:boolq: commit {commit}" in ended.text
+    assert "made/boolq: 1.7 MB of data to download" in ended.text
     assert "its test split has no labels and is left out" in ended.text
     (result,) = _results(electrify.folder / "out/own")
     assert (result["task"], result["split"], result["num_examples"]) == ("boolq-boolq", "dev", 12)

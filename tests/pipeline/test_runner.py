@@ -73,6 +73,14 @@ def test_refused_options(options, message, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_a_notebook_changes_no_name_of_a_step(monkeypatch):
+    monkeypatch.setattr("apache_beam.utils.interactive_utils.is_in_ipython", lambda: True)
+    pipeline = make_pipeline("local", [], 0)
+    step = beam.Create([1])
+    _ = pipeline | step
+    assert step.label == beam.Create([1]).label
+
+
 def test_an_interrupt_and_other_errors_keep_their_kind():
     for error, expected in ((KeyboardInterrupt(), KeyboardInterrupt), (KeyError("a"), KeyError)):
 

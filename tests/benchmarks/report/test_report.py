@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from benchmarks.report.report import Summary, report
+from benchmarks.report.report import Summary, read_scores, report
 from benchmarks.report.scores import Encoder
 from benchmarks.report.stages import config_toml
 from benchmarks.results.results import BASELINES
@@ -271,6 +271,25 @@ def test_several_runs_stand_side_by_side(tmp_path):
     assert cells(short, "klue-ynat")[-1] == "worse"
     with pytest.raises(ValueError, match="no baseline 'd' in these runs"):
         report([first, second], tmp_path / "compared", baseline="d")
+
+
+def test_a_comparison_leaves_the_page_of_its_first_run(tmp_path):
+    first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b")
+    page = report([first], None)
+    before = page.read_bytes()
+    assert report([first, second], None) == first / "comparison" / "report.html"
+    assert report([first], None).read_bytes() == before
+
+
+def test_scores_for_programs_are_those_of_the_csv_file(tmp_path):
+    first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b")
+    records = json.loads(json.dumps(read_scores([first, second]), allow_nan=False))
+    assert [record["run"] for record in records] == ["a"] * 2 + ["b"] * 2
+    by_encoder = {record["encoder"]: record for record in records}
+    assert by_encoder["random initialisation"]["mean"] == pytest.approx(statistics.mean(UNTRAINED))
+    assert records[0]["mean"] == pytest.approx(statistics.mean(PRETRAINED))
+    assert records[0]["sd"] == pytest.approx(statistics.stdev(PRETRAINED))
+    assert records[0]["seeds"] == len(PRETRAINED)
 
 
 def welch(first: list[float] | tuple[float, ...], second: tuple[float, ...]) -> tuple[float, float]:

@@ -135,7 +135,7 @@ def hub(monkeypatch):
         return DatasetDict(train=one([row], features), validation=one([row], features))
 
     asked = []
-    monkeypatch.setattr("datasets.load_dataset", load_dataset)
+    monkeypatch.setattr("benchmarks.tasks.data.load_splits", load_dataset)
     return asked
 
 
@@ -187,14 +187,14 @@ def test_every_data_set_of_the_hub_is_read_at_the_named_commit(monkeypatch):
     assert {*REVISIONS} == {hub.path for hub in sources} | set(others)
     asked = []
     monkeypatch.setattr(
-        "datasets.load_dataset", lambda *place, **options: asked.append((place, options)) or {}
+        "benchmarks.tasks.data.load_splits", lambda *place: asked.append(place) or {}
     )
     for task in (NSMC, YNAT):
         with pytest.raises(ValueError, match="has no split"):
             load_data(task, Path(HUB))
     assert asked == [
-        (("e9t/nsmc", None), {"revision": "refs/convert/parquet"}),
-        (("klue/klue", "ynat"), {"revision": "349481ec73fff722f88e0453ca05c77a447d967c"}),
+        ("e9t/nsmc", None, "refs/convert/parquet"),
+        ("klue/klue", "ynat", "349481ec73fff722f88e0453ca05c77a447d967c"),
     ]
 
 
@@ -210,7 +210,7 @@ def test_the_commit_of_the_rows_is_kept_wherever_they_come_from(hub, monkeypatch
         address = f"hf://datasets/klue/klue@{commit}/ynat/train-00000-of-00001.parquet"
         for dataset in sets.values():
             dataset.info.download_checksums = {address: {"num_bytes": 1, "checksum": None}}
-        monkeypatch.setattr("datasets.load_dataset", lambda *_, sets=sets, **__: sets)
+        monkeypatch.setattr("benchmarks.tasks.data.load_splits", lambda *_, sets=sets: sets)
         assert load_data(YNAT, Path(HUB)).commits == {"klue/klue": commit}
         assert ("which is read for" in caplog.text) == (commit == "b" * 40)
         sets.save_to_disk(str(tmp_path / commit / YNAT.name))
