@@ -314,7 +314,7 @@ class _FileCleaner:
         The text is asked again when rules have taken much of it: a short page in much markup.
         """
         named = raw.language and language_code(raw.language)
-        if named and (named == self.own or self._is_other(named)):
+        if named and self._may_be(named):
             self.language = named
             return self._rules.clean(raw.text)
         self.language = self._language_of(raw.text, self.own)
@@ -329,16 +329,16 @@ class _FileCleaner:
 
     def _language_of(self, text: str, otherwise: str) -> str:
         found = main_language(text) if self._has_others else None
-        return found if found and (found == self.own or self._is_other(found)) else otherwise
+        return found if found and self._may_be(found) else otherwise
 
     @property
     def _has_others(self) -> bool:
         return self.own == UNDETERMINED or bool(self.source.other_languages)
 
-    def _is_other(self, language: str) -> bool:
+    def _may_be(self, language: str) -> bool:
         if self.own == UNDETERMINED:
             return is_language(language)
-        return language in self.source.other_languages
+        return language in (self.own, *self.source.other_languages)
 
     @property
     def _rules(self) -> DocumentRules:

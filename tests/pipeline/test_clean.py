@@ -435,6 +435,11 @@ def test_each_document_of_a_mixed_source_is_cleaned_as_of_the_language_it_is_in(
         ("en", "few_words"),
         ("und", "unknown_language"),
     ]
+    row = {"text": texts["ko"], "lang": "und"}
+    (tmp_path / "raw" / "b.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    source = {"language": "auto", "language_field": "lang"}
+    folder = clean_afresh(config_of(tmp_path, [tmp_path / "raw" / "b.jsonl"], source))
+    assert [row["language"] for row in documents(folder)] == ["ko"]
     (tmp_path / "named").mkdir()
     write_texts(tmp_path / "named" / "a.jsonl", [texts["de"]])
     named = config_of(tmp_path / "named", [tmp_path / "named" / "a.jsonl"], {"language": "de"})
