@@ -19,12 +19,20 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from electrify.config.clean import CleanConfig
-from electrify.config.fields import language_code, without_secrets
+from electrify.config.fields import UNDETERMINED, is_language, language_code, without_secrets
 from electrify.storage.folder import Folder
 from electrify.system.outcome import UserError
 from pipeline.dedup.components import is_small
 from pipeline.dedup.earlier import earlier_texts, is_earlier
-from pipeline.dedup.exact import line_hashes, pack_hashes, pack_lines, text_hash, without_case
+from pipeline.dedup.exact import (
+    line_hashes,
+    pack_hashes,
+    pack_lines,
+    pack_units,
+    text_hash,
+    unit_hashes,
+    without_case,
+)
 from pipeline.dedup.minhash import CHARACTERS_AT_ONCE, band_keys, shingle
 from pipeline.dedup.records import NumShards
 from pipeline.documents import in_chunks
@@ -59,6 +67,7 @@ from pipeline.sources.readers import read_file
 
 Row = dict[str, Any]
 _BLANK: Row = dict.fromkeys(("reason", "altered"))  # a column that a row lacks is null
+_MUCH_LEFT = 0.8  # of a text: what was cut is no reason to ask for its language again
 _LIMITS = frozenset(("min_characters", "min_language_fraction", "quality"))
 
 
@@ -102,8 +111,9 @@ def clean_files(
     """Rows of a batch of files into the work folder, in batches of documents, and those that limits
     remove.
 
-    Of each batch come packed hashes of texts by shard, then of lines. Raises `ValueError` with file
-    and row for a file or, if the config is strict, a row that cannot be read.
+    Of each batch come packed hashes of texts by shard, then of lines, then of units. Raises
+    `ValueError` with file and row for a file or, if the config is strict, a row that cannot be
+    read.
     """
     if not work.exists(tally_name("read", files.index)):
         annotate_files(files, config, work)
@@ -147,6 +157,8 @@ def _add_hashes(rows: Sequence[Row], config: CleanConfig) -> None:
     for row in rows:
         folded = without_case(row["text"])
         row["text_hash"] = text_hash(folded)
+        if config.contained_dedup:
+            row["unit_hashes"] = unit_hashes(folded)
         if config.line_dedup.enabled and not is_earlier(row["rank"]):
             hashes = line_hashes(row["text"], folded, config.line_dedup.min_characters)
             row["line_hashes"] = [*{line for _, line in hashes}]
@@ -162,6 +174,7 @@ _JUDGED = (
     "language",
     "text_hash",
     "line_hashes",
+    "unit_hashes",
     *STATISTICS_SCHEMA.names,
 )
 
@@ -173,12 +186,13 @@ def limit_batch(
     work: Folder,
     shards: NumShards,
     tally: Tally,
-) -> tuple[dict[int, bytes], dict[int, bytes]]:
-    """What limits remove of a batch into the work folder; packed hashes of texts and lines of the
-    others by shard."""
+) -> tuple[dict[int, bytes], dict[int, bytes], dict[int, bytes]]:
+    """What limits remove of a batch into the work folder; packed hashes of texts, lines and units
+    of the others by shard."""
     drops: dict[int, Drop] = {}
     hashes: list[pa.Array] = []
     lines: list[pa.Array] = []
+    units: list[pa.Array] = []
     ranks: list[NDArray[np.uint64]] = []
     num_rows = 0
     for rows in read_cleaned(work, batch, _JUDGED):
@@ -190,18 +204,25 @@ def limit_batch(
         ranks.append(left.column("rank").to_numpy())
         hashes.append(left.column("text_hash"))
         lines.append(left.column("line_hashes"))
+        units.append(left.column("unit_hashes"))
         num_rows += len(rows)
     _write_limited(batch, drops, rules_of, config, work, tally)
     of_texts = b"".join(chain.from_iterable(of.to_pylist() for of in hashes))
     all_ranks = np.concatenate(ranks)
     texts = pack_hashes(of_texts, all_ranks, shards.texts) if config.exact_dedup else {}
     numbers = _numbers(of_texts, all_ranks, config.exact_dedup)
-    of_lines = pa.chunked_array(lines).combine_chunks()
-    counts = pc.fill_null(pc.list_value_length(of_lines), 0).to_numpy()
+    of_lines, counts = _flat(lines)
     documents = np.repeat(numbers, counts)
-    most = config.line_dedup.max_documents
-    packed_lines = pack_lines(of_lines.flatten().to_numpy(), documents, most, shards.lines)
-    return texts, packed_lines
+    packed_lines = pack_lines(of_lines, documents, config.line_dedup.max_documents, shards.lines)
+    of_units, counts = _flat(units)
+    return texts, packed_lines, pack_units(of_units, all_ranks, counts, shards.units)
+
+
+def _flat(lists: Sequence[pa.Array]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The values of a column of lists, and how many each has."""
+    joined = pa.chunked_array(lists).combine_chunks()
+    counts = pc.fill_null(pc.list_value_length(joined), 0).to_numpy().astype(np.int64)
+    return joined.flatten().to_numpy(), counts
 
 
 def broken_limits_of(rows: pa.RecordBatch, rules_of: RulesOf) -> dict[int, Drop]:
@@ -269,7 +290,8 @@ class _FileCleaner:
     ) -> None:
         self.file, self.config, self.tally, self.hosts = file, config, tally, hosts
         self.source = source = config.sources[file.source_index]
-        self.language = source.language  # of the row at hand
+        self.own = UNDETERMINED if source.language == "auto" else source.language
+        self.language = self.own  # of the row at hand
         self.stem = file.stem
         self.rules_of = RulesOf(config)
 
@@ -277,24 +299,50 @@ class _FileCleaner:
         counts = {"documents": 0, "malformed": 0}
         for item in read_file(self.file, self.source, self.config.max_line_bytes):
             if isinstance(item, Fault):
-                self.language = self.source.language
+                self.language = self.own
                 counts["malformed"] += 1
                 yield self._malformed(item)
             else:
-                self.language = self._language_of(item)
                 counts["documents"] += 1
                 yield self._cleaned(item)
         self.tally.files.append({"path": self.file.shown_path} | counts)
 
-    def _language_of(self, raw: Raw) -> str:
-        """The one of the source's languages that the row names or, if it names none of them, that
-        the text is in; else the source's first."""
-        own, others = self.source.language, self.source.other_languages
+    def _outcome(self, raw: Raw) -> Outcome:
+        """The text by the rules of its language: the one of the source's languages that the row
+        names or, if it names none of them, that the text is in; else the source's first.
+
+        The text is asked again when rules have taken much of it: a short page in much markup.
+        """
         named = raw.language and language_code(raw.language)
-        if named in (own, *others):
-            return named
-        found = main_language(raw.text) if others else None
-        return found if found and found in others else own
+        if named and self._may_be(named):
+            self.language = named
+            return self._rules.clean(raw.text)
+        self.language = self._language_of(raw.text, self.own)
+        outcome = self._rules.clean(raw.text)
+        if len(outcome.text) < _MUCH_LEFT * len(raw.text):
+            before, self.language = self.language, self._language_of(outcome.text, self.language)
+            if self.language != before:
+                outcome = self._rules.clean(raw.text)
+        if self.language == UNDETERMINED:
+            return Outcome(raw.text, {}, Drop("unknown_language", "no model is sure of one"), {})
+        return outcome
+
+    def _language_of(self, text: str, otherwise: str) -> str:
+        found = main_language(text) if self._has_others else None
+        return found if found and self._may_be(found) else otherwise
+
+    @property
+    def _has_others(self) -> bool:
+        return self.own == UNDETERMINED or bool(self.source.other_languages)
+
+    def _may_be(self, language: str) -> bool:
+        if self.own == UNDETERMINED:
+            return is_language(language)
+        return language in (self.own, *self.source.other_languages)
+
+    @property
+    def _rules(self) -> DocumentRules:
+        return self.rules_of[self.file.source_index, self.language]
 
     def _row(self, item: Raw | Fault, source: str) -> Row:
         return {
@@ -325,16 +373,18 @@ class _FileCleaner:
         return self._row(fault, name) | {"reason": fault.reason, "detail": f"{where}: {detail}"}
 
     def _cleaned(self, raw: Raw) -> Row:
-        tally, rules = self.tally, self.rules_of[self.file.source_index, self.language]
+        if host := self.hosts and self.hosts.find(raw.url):
+            self.language = self._language_of(raw.text, self.own)
+            outcome = Outcome(raw.text, {}, Drop("blocked_host", host), {})
+        else:
+            outcome = self._outcome(raw)
+        tally, rules = self.tally, self._rules
         row = self._row(raw, _storable(raw.source) or self.source.name or self.stem)
         row["url"] = _storable(raw.url)
         row["licence"] = _storable(raw.licence or self.source.licence)
         label, where = document_id(row["rank"]), (row["language"], row["source"])
         tally.count_document("in", len(raw.text), *where)
-        if host := self.hosts and self.hosts.find(raw.url):
-            outcome = Outcome(raw.text, {}, Drop("blocked_host", host), {})
-        else:
-            outcome = rules.clean(raw.text)
+        tally.count_year(raw.date)
         for rule, count in outcome.altered.items():
             note(row, rule, count)
         for rule, (before, after) in outcome.first_changes.items():

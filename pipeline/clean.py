@@ -39,13 +39,14 @@ from pipeline.calibrate import calibration
 from pipeline.decontaminate.index import read_statistics, write_index
 from pipeline.dedup.components import Join, pack_members, star_edges
 from pipeline.dedup.earlier import earlier_files
-from pipeline.dedup.exact import find_duplicates, find_repeated_lines
+from pipeline.dedup.exact import find_contained, find_duplicates, find_repeated_lines
 from pipeline.dedup.near import find_near_duplicates
 from pipeline.dedup.records import NumShards, num_shards
 from pipeline.documents import REMOVED_SCHEMA
 from pipeline.pass_files import (
     BENCHMARK_INDEX,
     BLOCKED_HOSTS,
+    HASHED,
     error_name,
     hashes_name,
     nums_of_batches,
@@ -64,9 +65,9 @@ from pipeline.sources.input_file import (
     InputFile,
     batch_number,
     output_of_batch,
-    reading,
 )
 from pipeline.sources.readers import STRUCTURAL
+from pipeline.sources.stored import reading
 from pipeline.work_folder import WorkFolder, in_shards, once, pack_for_shards, work_folder
 
 
@@ -87,11 +88,13 @@ def build(
     find_lines = partial(find_repeated_lines, max_documents=config.line_dedup.max_documents)
     duplicates = cleaned.texts | "equal texts" >> in_shards(find_duplicates, work)
     quotas = cleaned.lines | "equal lines" >> in_shards(find_lines, work)
+    contained = cleaned.units | "equal units" >> in_shards(find_contained, work)
     compared = (
         {
             "done": cleaned.done,
             "duplicates": duplicates | "duplicates by batch" >> beam.FlatMap(iter),
             "quotas": quotas | "quotas by batch" >> beam.FlatMap(iter),
+            "contained": contained | "contained by batch" >> beam.FlatMap(iter),
         }
         | "by batch" >> beam.CoGroupByKey()
         | "compare" >> in_pass(_compare).with_outputs("bands", main="done")
@@ -126,9 +129,7 @@ def build_first(
         | "files" >> beam.FlatMap(_read_list, work)
         | "to all workers" >> beam.Reshuffle()
         | "clean"
-        >> beam.ParDo(Pass(_clean, config, work, shards)).with_outputs(
-            "texts", "lines", main="done"
-        )
+        >> beam.ParDo(Pass(_clean, config, work, shards)).with_outputs(*HASHED, main="done")
     )
 
 
@@ -177,12 +178,12 @@ Answers = tuple[int, Mapping[str, Iterable[bytes]]]  # of shards, to a batch or 
 
 
 def _clean(files: FileBatch, config: CleanConfig, work: Folder, shards: NumShards) -> Iterator[Any]:
-    """(batch, b""); "texts" and "lines": (shard, (batch, packed hashes))."""
+    """(batch, b""); of each of `HASHED`: (shard, (batch, packed hashes))."""
     hashes = once(work, hashes_name(files.index), lambda: clean_files(files, config, work, shards))
     try:
-        for index, texts_and_lines in enumerate(zip(hashes, hashes, strict=True)):
+        for index, of_batch in enumerate(zip(*[hashes] * len(HASHED), strict=True)):
             batch = batch_number(files.index, index)
-            for tag, for_shards in zip(("texts", "lines"), texts_and_lines, strict=True):
+            for tag, for_shards in zip(HASHED, of_batch, strict=True):
                 for shard, packed in for_shards:
                     yield beam.pvalue.TaggedOutput(tag, (shard, (batch, packed)))
             yield batch, b""
@@ -196,7 +197,7 @@ def _compare(
 ) -> Iterator[Any]:
     """(output, b""); "bands": (shard, (batch, packed keys))."""
     batch, by_kind = answers
-    changes = by_kind["duplicates"], by_kind["quotas"]
+    changes = by_kind["duplicates"], by_kind["quotas"], by_kind["contained"]
     compare = partial(compare_batch, batch, *changes, config, work, shards)
     for bands in once(work, f"bands-{batch:010d}", compare):
         for shard, packed in bands:

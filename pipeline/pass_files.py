@@ -36,15 +36,18 @@ from pipeline.sources.input_file import BATCH_BITS, batch_number
 
 # `reason` is null where no rule but perhaps a limit removes a row. `raw` is the text as it was
 # read, where it differs. `altered` is what rules changed, and how often:
-# "html_removed=1 email_masked=3". Of the text are: its hash, the hashes of its lines, and its key
-# in each MinHash band, only in the first where one will do (`is_small`).
+# "html_removed=1 email_masked=3". Of the text are: its hash, those of its lines and units, and
+# its key in each MinHash band, only in the first where one will do (`is_small`).
 CLEANED_SCHEMA = pa.schema(
     [
         pa.field("rank", pa.uint64(), nullable=False),
         *(DOCUMENT_SCHEMA.field(name) for name in DOCUMENT_SCHEMA.names if name != "id"),
         *(pa.field(name, pa.string()) for name in ("reason", "detail", "altered", "raw")),
         pa.field("text_hash", pa.binary(16)),
-        *(pa.field(name, pa.list_(pa.uint64())) for name in ("line_hashes", "band_keys")),
+        *(
+            pa.field(name, pa.list_(pa.uint64()))
+            for name in ("line_hashes", "unit_hashes", "band_keys")
+        ),
         *STATISTICS_SCHEMA,
     ]
 )
@@ -57,6 +60,7 @@ CHANGED_SCHEMA = pa.schema(
 )
 Pass = Literal["read", "limited", "compared", "written"]
 Kind = Literal["cleaned", "limited", "changed", "documents", "removed"]
+HASHED = ("texts", "lines", "units")  # of each batch the first pass sends their hashes to shards
 BENCHMARK_INDEX = "benchmark-index"  # the index of benchmark texts, where there are any
 BLOCKED_HOSTS = "blocked-hosts"  # hashes of names, where hosts are blocked
 _PROGRESS_SECONDS = 5.0  # between two files that say how far a batch of files is read
@@ -89,7 +93,8 @@ def hashes_name(files: int) -> str:
 
 def nums_of_batches(work: Folder, files: Sequence[int]) -> list[int]:
     """The number of batches of each of these batches of files, which have been read."""
-    return [len(json.loads(marker)) // 2 for marker in work.read_all([*map(hashes_name, files)])]
+    markers = work.read_all([*map(hashes_name, files)])
+    return [len(json.loads(marker)) // len(HASHED) for marker in markers]
 
 
 def write_tally(work: Folder, of_pass: Pass, number: int, tally: Tally) -> None:

@@ -2,14 +2,14 @@
 
 - `clean_files` (pipeline/annotate.py) reads, cleans and filters, and hashes what only all documents
   together decide;
-- `compare_batch` removes exact duplicates, repeated lines and benchmark texts, and sends the keys
-  of what is left for near duplicates;
+- `compare_batch` removes exact duplicates, documents inside others, repeated lines and benchmark
+  texts, and sends the keys of what is left for near duplicates;
 - `sketch_batch` sends the shingles of documents that may be near duplicates;
 - `write_output` writes documents and removed rows of some batches into files of the corpus.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
@@ -26,7 +26,7 @@ from pipeline.annotate import Row, bands_of, in_texts, note
 from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.dedup.components import pack_bands, unpack_members
 from pipeline.dedup.earlier import are_earlier, earlier_document, is_earlier
-from pipeline.dedup.exact import remove_repeated_lines, unpack_quotas
+from pipeline.dedup.exact import remove_repeated_lines, unpack_contained, unpack_quotas
 from pipeline.dedup.minhash import band_keys, shingle
 from pipeline.dedup.near import Candidate, pack_candidates, part_of, sketch_size
 from pipeline.dedup.records import Clusters, NumShards, unpack_clusters
@@ -41,7 +41,17 @@ from pipeline.pass_files import (
     replace_values,
     write_tally,
 )
-from pipeline.report.counts import RULE, Tally, excerpt
+from pipeline.report.counts import (
+    NUM_HOSTS,
+    RULE,
+    TABLES,
+    Table,
+    Tally,
+    excerpt,
+    largest,
+    source_group,
+)
+from pipeline.report.ngrams import NGrams
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import Drop, too_short
 from pipeline.sources.input_file import batches_of_output, document_id, file_batch_of_output
@@ -57,6 +67,7 @@ def compare_batch(
     batch: int,
     packed_duplicates: Iterable[bytes],
     packed_quotas: Iterable[bytes],
+    packed_contained: Iterable[bytes],
     config: CleanConfig,
     work: Folder,
     shards: NumShards,
@@ -64,7 +75,9 @@ def compare_batch(
     """Changes into the work folder; packed band keys by band and shard."""
     tally = Tally()
     clusters, quotas = unpack_clusters(packed_duplicates), unpack_quotas(packed_quotas)
-    live, touched, keys = _look(batch, clusters, quotas, config, work)
+    contained = unpack_contained(packed_contained)
+    removed = {*clusters.kept_of, *contained}
+    live, touched, keys = _look(batch, removed, quotas, config, work)
     bands = []
     with parts_of(work, "changed", batch) as changes:
         limited = read_limited(work, batch, _COMPARED)
@@ -74,6 +87,8 @@ def compare_batch(
             for row in rows:
                 if kept := clusters.kept_of.get(row["rank"]):
                     _mark(row, _duplicate("duplicate", kept[0], config))
+                elif longer := contained.get(row["rank"]):
+                    _mark(row, _duplicate("contained", longer, config))
             if quotas:
                 _remove_lines(_kept(rows), quotas, config, tally)
             if config.decontaminate_against:
@@ -98,11 +113,15 @@ def compare_batch(
 
 
 def _look(
-    batch: int, clusters: Clusters, quotas: Mapping[int, int], config: CleanConfig, work: Folder
+    batch: int,
+    ranks_removed: Collection[int],
+    quotas: Mapping[int, int],
+    config: CleanConfig,
+    work: Folder,
 ) -> tuple[NDArray[np.bool_], set[int], pa.ListArray | None]:
     """Which rows of a batch are left, the numbers of those that may change, and the keys of all
     bands."""
-    removed = np.array([*clusters.kept_of], np.uint64)
+    removed = np.array([*ranks_removed], np.uint64)
     repeated = np.array([*quotas], np.uint64)
     live, touched, keys = [], [], []
     for rows in read_limited(work, batch, ["rank", "reason", "line_hashes", "band_keys"]):
@@ -247,7 +266,7 @@ def write_output(
 ) -> None:
     """The work files of consecutive batches into a file of documents and one of removed rows."""
     clusters = unpack_clusters(packed_near_duplicates)
-    tally = Tally()
+    tally, hosts, ngrams = Tally(), Table(*TABLES["hosts"]), NGrams()
     with (
         parts_of(work, "documents", output) as documents,
         parts_of(work, "removed", output) as removed,
@@ -260,11 +279,15 @@ def write_output(
             ids = pa.array(map(document_id, rows.column("rank").to_pylist()))
             rows = rows.append_column(DOCUMENT_SCHEMA.field("id"), ids)
             is_kept = pc.is_null(rows.column("reason"))
-            _count_kept(kept := rows.filter(is_kept), tally)
+            _count_kept(kept := rows.filter(is_kept), tally, hosts, ngrams)
             documents.write_batch(kept)
             removed.write_batch(_without_data(rows.filter(pc.invert(is_kept)), config))
     for size in clusters.size_of.values():
         tally.count("clusters", kind="near", documents=size, clusters=1)
+    for row in largest(hosts.rows(), "documents", 4 * NUM_HOSTS):  # what is frequent in all is here
+        tally.count("hosts", **row)
+    for language, ngram, count in ngrams.frequent():
+        tally.count("ngrams", language=language, ngram=ngram, count=count)
     write_tally(work, "written", output, tally)
 
 
@@ -296,7 +319,7 @@ def _without_data(removed: pa.RecordBatch, config: CleanConfig) -> pa.RecordBatc
     return removed.set_column(place, removed.schema.field(place), pa.array(kept, pa.string()))
 
 
-def _count_kept(kept: pa.RecordBatch, tally: Tally) -> None:
+def _count_kept(kept: pa.RecordBatch, tally: Tally, hosts: Table, ngrams: NGrams) -> None:
     lengths = pc.utf8_length(kept.column("text")).to_pylist()
     columns = [kept.column(name).to_pylist() for name in ("id", "language", "source")]
     alike = Counter(zip(lengths, *columns[1:], strict=True))
@@ -305,6 +328,11 @@ def _count_kept(kept: pa.RecordBatch, tally: Tally) -> None:
     for place, (label, *where) in enumerate(zip(*columns, strict=True)):
         if tally.wants("kept", label, *where):
             tally.add_sample("kept", label, kept.column("text")[place].as_py(), *where)
+        if ngrams.wants(label):
+            ngrams.add(kept.column("text")[place].as_py(), where[0])
+    for url, length in zip(kept.column("url").to_pylist(), lengths, strict=True):
+        if url:
+            hosts.add({"host": source_group(url), "documents": 1, "characters": length})
     for value in pc.value_counts(kept.column("licence")).to_pylist():
         tally.count("licences", licence=value["values"] or "", documents=value["counts"])
     notes = zip(kept.column("altered").to_pylist(), *columns[1:], strict=True)

@@ -76,8 +76,8 @@ class Source(Section):
 
     kind: Kind
     """Kind of the files: [kinds](corpus.md#sources)."""
-    language: Language
-    """Language of the texts."""
+    language: Annotated[str, AfterValidator(lambda of: of if of == "auto" else check_language(of))]
+    """Language of the texts. `auto`: each document has the one that it is written in."""
     other_languages: tuple[Language, ...] = ()
     """Languages that documents may also have. A document of which most is in one of them is
     cleaned by the rules of that language."""
@@ -128,6 +128,11 @@ class Source(Section):
                     f"{option} = {getattr(self, option)!r} is not for kind = {self.kind!r}, only "
                     f"for {', '.join(kinds)}; leave it out"
                 )
+        if self.language == "auto" and (self.other_languages or self.kind == "wikipedia"):
+            option = "other_languages" if self.other_languages else "kind = 'wikipedia'"
+            raise UserError(
+                f"language = 'auto' beside {option}: name the language that most texts are in"
+            )
         if self.columns and self.text_field not in self.columns:
             names = ", ".join(self.columns)
             raise UserError(f"text_field = {self.text_field!r} is none of the columns {names}")
@@ -211,6 +216,8 @@ class CleanConfig(CleanRules):
     """File of hosts, one a line, whose documents are removed by their `url`."""
     exact_dedup: bool = True
     """Remove documents that are equal but for case and white space."""
+    contained_dedup: bool = True
+    """Remove documents all of which stands in longer ones."""
     dedup_against: tuple[LocalPath, ...] = ()
     """Finished `clean/` folders of other runs. Documents that are equal or similar to one of theirs
     are removed."""
@@ -257,8 +264,9 @@ class CleanConfig(CleanRules):
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Of all sources, in the order of their codes."""
-        return tuple(sorted({of for s in self.sources for of in (s.language, *s.other_languages)}))
+        """Of all sources, in the order of their codes; `multilingual` of one that names none."""
+        named = {of for s in self.sources for of in (s.language, *s.other_languages)}
+        return tuple(sorted({"multilingual" if of == "auto" else of for of in named}))
 
     _extra_code: dict[str, str] = PrivateAttr(default_factory=dict)
     _quality_text: str = PrivateAttr("")

@@ -117,6 +117,18 @@ def check_language(code: str) -> str:
     return code
 
 
+UNDETERMINED = "und"  # ISO 639: the language of a text in no language that is known
+
+
+@lru_cache(maxsize=1000)
+def is_language(code: str) -> bool:
+    """Whether a config may name it; models and rows have codes of their own, too."""
+    try:
+        return check_language(code) == code
+    except ValueError:
+        return False
+
+
 @lru_cache(maxsize=1000)
 def language_code(name: str) -> str:
     """The code of a language as data sets name it: ko of `kor`, `kor_Hang` or `ko-KR`."""

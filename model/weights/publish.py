@@ -128,7 +128,7 @@ def _send(upload: Upload, private: bool) -> str:
 
 def _tokenizer_card(config: RunConfig, to: str) -> str:
     data = ModelCardData(
-        language=_languages(config), library_name="transformers", tags=["tokenizer"]
+        language=list(config.clean.languages), library_name="transformers", tags=["tokenizer"]
     )
     return (
         f"---\n{data.to_yaml()}\n---\n\n# {config.name} tokenizer\n\nThe WordPiece tokenizer of "
@@ -151,7 +151,7 @@ def _dataset_card(config: RunConfig, said: str | None) -> str:
     data = DatasetCardData(
         license=licence,
         license_name=name,
-        language=_languages(config),
+        language=list(config.clean.languages),
         pretty_name=f"{config.name} corpus",
         configs=[{"config_name": "default", "data_files": "documents-*.parquet"}],
     )
@@ -162,7 +162,3 @@ def _dataset_card(config: RunConfig, said: str | None) -> str:
         said=said if num_unknown is not None else None,
         report=read_json(output_dir(config) / "clean" / "report.json"),
     )
-
-
-def _languages(config: RunConfig) -> list[str]:
-    return sorted({source.language for source in config.clean.sources})

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.documents import RowGroup, document_paths, read_group
-from pipeline.sources.input_file import EARLIER_BIT, InputFile, packed_bytes, place_of, reading
+from pipeline.sources.input_file import EARLIER_BIT, InputFile, packed_bytes, place_of
+from pipeline.sources.stored import reading
 
 
 def is_earlier(rank: int) -> bool:

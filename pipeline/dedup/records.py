@@ -38,6 +38,7 @@ class NumShards:
 
     texts: int = 1
     lines: int = 1
+    units: int = 1
     bands: int = 1  # of each band
     sketches: int = 1
 
@@ -46,8 +47,9 @@ def num_shards(num_bytes: int) -> NumShards:
     """Shards of about `SHARD_BYTES` for so many bytes of text.
 
     Taken are documents of 1 kB (24 bytes of hash and rank, 12 of key and row in each band), a long
-    line in 120 bytes (12 bytes), and a byte of sketch for one of text. Documents of 100 bytes fill
-    shards of ten times `SHARD_BYTES`, and then most of them send one band only.
+    line in 120 bytes (12 bytes), a unit in 64 (20 bytes), and a byte of sketch for one of text.
+    Documents of 100 bytes fill shards of ten times `SHARD_BYTES`, and then most of them send one
+    band only.
     """
 
     def shards(bytes_a_byte: float) -> int:
@@ -56,6 +58,7 @@ def num_shards(num_bytes: int) -> NumShards:
     return NumShards(
         texts=shards(0.024),
         lines=shards(0.1),
+        units=shards(0.31),
         bands=shards(0.012),
         sketches=shards(1.0),
     )

@@ -7,7 +7,6 @@ import glob
 import itertools
 import os
 import re
-import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,19 +16,25 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 
 from electrify.config.clean import Kind, Source
-from electrify.config.fields import check_language
 from electrify.storage.encodings import guess_any_encoding, marked_encoding, reads_lines_alone
 from electrify.storage.tables import guess_delimiter, has_cells, has_header, read_rows
 from electrify.system.outcome import UserError
 from pipeline.rules.language import main_language
-from pipeline.sources.archive import is_member, list_members, split_archive
 from pipeline.sources.files import fault_of_name
-from pipeline.sources.input_file import InputFile, open_source, packing, text_ending
+from pipeline.sources.input_file import InputFile, packing, text_ending
 from pipeline.sources.json_file import head_values, text_path
 from pipeline.sources.lines import head_of, read_text_chunks
 from pipeline.sources.looks import KIND_OF_ENDING, REFUSED, UNREAD, describe
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import DAMAGES, read_file
+from pipeline.sources.stored import (
+    archive_ending,
+    is_member,
+    list_members,
+    num_skipped,
+    open_source,
+    split_archive,
+)
 from pipeline.sources.tables import is_string
 
 _MAX_SAMPLED = 50  # files of one ending
@@ -77,16 +82,17 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
     files = {root: root.stat().st_size} if root.is_file() else _files_below(root)
     found_sources: list[FoundSource] = []
     sizes, unread = _unpacked(files)
-    by_ending: dict[str, list[Path]] = {}  # with that of the packing: ".jsonl.gz"
+    # with that of the packing, ".jsonl.gz", and of the archive: its members are another source
+    by_ending: dict[tuple[str, str], list[Path]] = {}
     for path in sizes:
         packed = path.suffix if packing(path.name) else ""
         if fault := fault_of_name(str(path)):
             unread.append(fault)
         else:
             ending = Path(path.name.removesuffix(packed)).suffix + packed
-            by_ending.setdefault(f"{ending}::" if is_member(str(path)) else ending, []).append(path)
-    for group, paths in by_ending.items():
-        ending = group.removesuffix("::")  # members of archives are sources of their own
+            archive = archive_ending(split_archive(str(path))[0])
+            by_ending.setdefault((ending, archive), []).append(path)
+    for (ending, _), paths in by_ending.items():
         if text_ending(str(paths[0])) in KIND_OF_ENDING:
             sources, reasons = _sources_of(root, ending, {path: sizes[path] for path in paths})
             found_sources += sources
@@ -109,10 +115,12 @@ def _unpacked(files: Mapping[Path, int]) -> tuple[dict[Path, int], list[str]]:
             continue
         try:
             members = list_members(str(path))
-        except (UserError, zipfile.BadZipFile, OSError) as error:
+        except (ValueError, *DAMAGES) as error:
             unread.append(f"{path}: {error}")
         else:
             sizes |= {Path(name): num_bytes for name, num_bytes in members}
+            if skipped := num_skipped(str(path)):
+                unread.append(f"{path}: {skipped:,} links and devices")
     return sizes, unread
 
 
@@ -161,7 +169,8 @@ def _sources_of(
 def _name_of(paths: Sequence[Path]) -> str:
     """That of the archive or of the folder in which all files stand."""
     places = [split_archive(str(path))[0] or str(path.parent) for path in paths]
-    return Path(os.path.commonpath(places)).name.removesuffix(".zip")
+    name = Path(os.path.commonpath(places)).name
+    return name.removesuffix(archive_ending(name))
 
 
 def _child(root: Path, path: Path) -> Path:
@@ -185,7 +194,8 @@ def _pattern(folder: Path, ending: str, paths: Sequence[Path]) -> str:
         return f"{glob.escape(next(iter(archives)))}::*{ending}"
     if "" not in archives:
         is_flat = all(Path(archive).parent == folder for archive in archives)
-        return f"{glob.escape(str(folder))}/{'' if is_flat else '**/'}*.zip::*{ending}"
+        archives_here = f"{'' if is_flat else '**/'}*{archive_ending(next(iter(archives)))}"
+        return f"{glob.escape(str(folder))}/{archives_here}::*{ending}"
     is_flat = all(path.parent == folder for path in paths)
     return f"{glob.escape(str(folder))}/{'' if is_flat else '**/'}*{ending}"
 
@@ -226,17 +236,18 @@ def _joined(
     chosen = next(sample.source for sample in samples if _options(sample) == most)
     samples = [sample for sample in samples if sample.source.kind == chosen.kind]
     encodings = _encodings(samples)
+    ordered = languages.most_common()
+    language = ordered[0][0] if ordered else chosen.language
+    others = tuple(
+        code for code, size in ordered[1:] if size >= _OTHER_FRACTION * languages.total()
+    )
     source = chosen.model_copy(
         update={
             "path": pattern,
             "name": name,
             "encoding": chosen.encoding if chosen.encoding in encodings else min(encodings),
-            "language": languages.most_common(1)[0][0] if languages else chosen.language,
-            "other_languages": tuple(
-                code
-                for code, size in languages.most_common(1 + _MAX_OTHER_LANGUAGES)[1:]
-                if size >= _OTHER_FRACTION * languages.total()
-            ),
+            "language": "auto" if len(others) > _MAX_OTHER_LANGUAGES else language,
+            "other_languages": others if len(others) <= _MAX_OTHER_LANGUAGES else (),
         }
     )
     share = num_bytes / sum(sample.num_bytes for sample in samples)
@@ -277,8 +288,7 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> F
     language_bytes: Counter[str] = Counter()
     for text in _spread(texts, num_judged):
         head = text[:_JUDGED_CHARACTERS]
-        # a model has codes of its own for some languages, which no config may name
-        if (code := main_language(head)) and _is_language(code):
+        if code := main_language(head):
             language_bytes[code] += len(head.encode("utf-8", "replace"))
     language = max(language_bytes, key=language_bytes.__getitem__, default="en")
     return FoundSource(
@@ -401,10 +411,3 @@ def _read_head(file: InputFile, source: Source) -> tuple[list[Raw], list[Fault],
         with open_source(file) as opened, pq.ParquetFile(opened) as table:
             return documents, faults, table.metadata.num_rows / max(1, len(documents))
     return documents, faults, 1.0 if is_whole else max(1.0, file.num_bytes / full)
-
-
-def _is_language(code: str) -> bool:
-    try:
-        return check_language(code) == code
-    except ValueError:
-        return False

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import xxhash
@@ -33,6 +34,10 @@ TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "malformed": (("reason", "language", "source"), ("documents",)),
     "licences": (("licence",), ("documents",)),  # of those kept; "" where none is named
     "altered_by_source": (("rule", "language", "source"), ("documents", "pieces")),
+    # of those kept; of those read, where they say it; of some of those kept
+    "hosts": (("host",), ("documents", "characters")),
+    "years": (("year",), ("documents",)),
+    "ngrams": (("language", "ngram"), ("count",)),
     "clusters": (("kind", "documents"), ("clusters",)),
     "benchmarks": (("task",), ("texts", "too_short")),
     "contamination": (("task", "kind", "language"), ("count",)),
@@ -41,6 +46,8 @@ Rows = list[dict[str, Any]]
 
 
 MAX_SOURCES = 200
+NUM_HOSTS, NUM_NGRAMS = 100, 30  # in a report, the largest; n-grams of each language
+_YEAR = re.compile(r"\s*((?:19|20)[0-9]{2})(?![0-9])")
 OTHER = "other"  # the source of the rows of all others
 _FREE = ("source", "licence")  # columns that rows of the corpus may fill as they like
 _DOMAIN = r"[\w\-]+(?:\.[\w\-]+)*\.[A-Za-z]{2,}"
@@ -64,7 +71,7 @@ def chosen_sources(sources: Collection[str]) -> Collection[str]:
     """
 
     def rank(source: str) -> tuple[bool, int, str]:
-        return re.fullmatch(_DOMAIN, source) is not None, _number(source), source
+        return re.fullmatch(_DOMAIN, source) is not None, sample_number(source), source
 
     if len(sources) <= MAX_SOURCES:
         return sources
@@ -134,7 +141,7 @@ class Samples:
         """Whether a text of this label would be kept; cheaper than making the text to show."""
         if self._last is None:
             return True
-        number = _number(label)
+        number = sample_number(label)
         before = bisect_left(self.groups.get((language, source), []), (number, label, ""))
         return (before, number, label) <= self._last
 
@@ -142,7 +149,7 @@ class Samples:
         """Keep the sample if its place is among the first."""
         if not self.wants(sample.label, sample.language, sample.source):
             return
-        ordered = (_number(sample.label), sample.label, sample.text)
+        ordered = (sample_number(sample.label), sample.label, sample.text)
         group = self.groups.setdefault((sample.language, sample.source), [])
         if ordered in group:
             return
@@ -174,7 +181,7 @@ class Samples:
         )
 
 
-def _number(label: str) -> int:
+def sample_number(label: str) -> int:
     return xxhash.xxh3_64_intdigest(label.encode("utf-8", "surrogatepass"))
 
 
@@ -202,6 +209,11 @@ class Tally:
         size = 1 << max(1, num_characters).bit_length() - 1
         sums = {f"documents_{state}": num, f"characters_{state}": num * num_characters}
         self.count("documents", language=language, source=source, characters=size, **sums)
+
+    def count_year(self, date: str | None) -> None:
+        """Count a document that is read by the year that its date begins with."""
+        if date and (year := _YEAR.match(date)):
+            self.count("years", year=year[1], documents=1)
 
     def _merge_others(self) -> None:
         """Give the rows of all sources and licences but the chosen ones to the name `OTHER`."""
@@ -334,10 +346,21 @@ def report_json(tally: Tally) -> dict[str, Any]:
         "lengths": group_by(documents, ["language", "characters"], TOTALS[:2]),
         "altered": sum_by(tally.rows("altered_by_source"), "rule", "documents"),
         **{name: tally.rows(name) for name in TABLES if name != "documents"},
+        "hosts": largest(tally.rows("hosts"), "documents", NUM_HOSTS),
+        "ngrams": [
+            row
+            for _, rows in groupby(tally.rows("ngrams"), key=lambda row: row["language"])
+            for row in largest(rows, "count", NUM_NGRAMS)
+        ],
         "malformed_examples": tally.examples,
         "samples": {name: chosen.listed() for name, chosen in sorted(tally.samples.items())},
         "files": tally.files,
     }
+
+
+def largest(rows: Iterable[Mapping[str, Any]], name: str, most: int) -> Rows:
+    """The first of the rows by a sum; of equal ones in their order."""
+    return [dict(row) for row in sorted(rows, key=lambda row: -row[name])[:most]]
 
 
 # What a rule did to a text, as a reader sees it: a window round the first difference.

@@ -17,6 +17,7 @@ import py3langid
 import pycld2
 from numpy.typing import NDArray
 
+from electrify.config.fields import is_language
 from pipeline.rules.quality import FUNCTION_WORDS, Drop
 from pipeline.rules.scripts import (
     CODE,
@@ -199,19 +200,25 @@ def remove_foreign_lines(text: str, language: str) -> tuple[str, int]:
 
 
 def main_language(text: str) -> str | None:
-    """The code of the language of most letters in the text's sentences; None if it is not known."""
+    """The code of the language of most letters in the text's sentences; None if it is not known.
+
+    A letter of Hangul or kana tells; of a script that several languages share there must be some.
+    """
     letters, script, is_code = _letters_of_lines(text)
     letters[(script < 0) | is_code] = 0.0
-    if letters.sum() < MIN_SHORT_LETTERS:
-        return None
     most = int(np.bincount(np.maximum(script, 0), weights=letters).argmax())
     name = SCRIPTS[most]
+    is_shared = name in _SHARED_SCRIPTS or name == "Hani"
+    if letters.sum() < (MIN_SHORT_LETTERS if is_shared else 1):
+        return None
     if name in LANGUAGE_OF_SCRIPT and name not in _SHARED_SCRIPTS:
         return LANGUAGE_OF_SCRIPT[name]
     lines = text.split("\n")
     chosen = np.flatnonzero((script == most) & (letters > 0))
     _, shares = cld2_shares("\n".join(shown_to_model(lines[index]) for index in chosen))
-    return shares[0][0] if shares and shares[0][1] >= 50 else None
+    first = shares[0] if shares else ("", 0)
+    is_most = 2 * first[1] >= sum(share for _, share in shares)
+    return first[0] if is_most and is_language(first[0]) else None
 
 
 def judge(

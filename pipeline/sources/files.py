@@ -1,7 +1,6 @@
 """The raw files of a corpus: what the sources name, in a fixed order, dealt out as work."""
 
 import os
-import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,7 +16,7 @@ from electrify.config.fields import without_secrets
 from electrify.stage.folder import digest_of, fingerprint
 from electrify.storage.encodings import is_utf8, marked_encoding
 from electrify.system.outcome import UserError
-from pipeline.sources.archive import is_member, list_members, member_mark, split_archive
+from electrify.system.progress import warn
 from pipeline.sources.hub import hub_files
 from pipeline.sources.input_file import (
     FILE_BITS,
@@ -26,14 +25,23 @@ from pipeline.sources.input_file import (
     USUAL_PARTS,
     FileBatch,
     InputFile,
-    open_source,
     packing,
-    reading,
     text_ending,
 )
 from pipeline.sources.json_file import TextPath, is_object_a_line
 from pipeline.sources.lines import has_bare_returns, head_of
 from pipeline.sources.looks import KIND_OF_ENDING, REFUSED
+from pipeline.sources.stored import (
+    DAMAGED_ARCHIVE,
+    is_member,
+    list_members,
+    member_mark,
+    num_skipped,
+    open_source,
+    reading,
+    split_archive,
+    stream_of,
+)
 
 # Large beside Beam's cost of an element, so small that workers end together. They decide boundaries
 # of output files, so they must not follow worker counts.
@@ -91,13 +99,18 @@ def check_inputs(config: CleanConfig) -> int:
 
 def batch_files(files: Sequence[InputFile], first_index: int = 0) -> list[FileBatch]:
     """Deal files out in order, about `FILE_BATCH_BYTES` of text to a batch, or so much that there
-    are about `MAX_FILE_BATCHES`. `first_index` is the number of the first batch."""
+    are about `MAX_FILE_BATCHES`. `first_index` is the number of the first batch.
+
+    The members of a packed tar stay together: each batch would unpack it from its start.
+    """
     fewest = sum(file.text_bytes for file in files) // MAX_FILE_BATCHES
     most, batch_characters = max(FILE_BATCH_BYTES, fewest), max(BATCH_CHARACTERS, fewest)
     batches: list[list[InputFile]] = []
     num_bytes = 0
-    for file in files:
-        if not batches or num_bytes + file.text_bytes > most:
+    for before, file in zip((None, *files), files, strict=False):
+        stream = stream_of(file.path)
+        goes_on = before is not None and stream and stream == stream_of(before.path)
+        if not batches or (num_bytes + file.text_bytes > most and not goes_on):
             batches.append([])
             num_bytes = 0
         batches[-1].append(file)
@@ -136,6 +149,11 @@ def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:
         if not is_table and (advice := REFUSED.get(ending)):
             shown = without_secrets(path)
             raise UserError(f"{where}: kind = {source.kind!r} cannot read {shown}, {advice}")
+        if source.kind == "parquet" and (archive := stream_of(path)):
+            raise UserError(
+                f"{where}: Parquet is not read from its start, as {without_secrets(archive)} is: "
+                "unpack it"
+            )
     return files
 
 
@@ -168,9 +186,12 @@ def _match(path: str, where: str, kind: str) -> list[tuple[str, int]]:
 def _members(archive: str, pattern: str) -> list[tuple[str, int]]:
     try:
         with reading(archive):
-            return list_members(archive, pattern)
-    except zipfile.BadZipFile as error:
+            members, skipped = list_members(archive, pattern), num_skipped(archive)
+    except DAMAGED_ARCHIVE as error:
         raise UserError(f"{without_secrets(archive)} is damaged ({error}): fetch it anew") from None
+    if skipped:
+        warn(f"{without_secrets(archive)}: {skipped:,} links and devices are not read")
+    return members
 
 
 def _match_files(path: str, where: str) -> list[tuple[str, int]]:

@@ -13,8 +13,8 @@ from typing import Any
 from electrify.config.clean import Source
 from electrify.system.outcome import UserError
 from pipeline.sources.input_file import InputFile
-from pipeline.sources.lines import unpacked
 from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, too_long
+from pipeline.sources.stored import unpacked
 from pipeline.sources.wet import read_records
 
 _RESPONSE = "response"
@@ -30,8 +30,8 @@ def read_html(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw |
                 1, TooLong(max(file.file_bytes, len(data)), data[:HEAD_BYTES]), max_bytes
             )
         else:
-            text, url = main_text(data)
-            yield Raw(1, text, url=url)
+            text, url, date = main_text(data)
+            yield Raw(1, text, url=url, date=date)
 
 
 def read_warc(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | Fault]:
@@ -41,12 +41,12 @@ def read_warc(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw |
             if isinstance(record, Fault):
                 yield record
             elif (page := _page(record.data)) is not None:
-                text, _ = main_text(page)
-                yield Raw(record.row, text, url=record.url, source_id=record.source_id)
+                text, _, date = main_text(page)
+                yield Raw(record.row, text, url=record.url, source_id=record.source_id, date=date)
 
 
-def main_text(page: bytes) -> tuple[str, str | None]:
-    """The main text of a page, a paragraph a line, and the address that the page gives itself."""
+def main_text(page: bytes) -> tuple[str, str | None, str | None]:
+    """The main text of a page, a paragraph a line, and the address and date that it gives."""
     try:
         import trafilatura  # here: it and its libraries are an extra
     except ModuleNotFoundError as error:
@@ -57,7 +57,7 @@ def main_text(page: bytes) -> tuple[str, str | None]:
     found: Any = trafilatura.bare_extraction(
         page, include_comments=False, favor_precision=True, with_metadata=True
     )
-    return (found.text or "", found.url) if found else ("", None)
+    return (found.text or "", found.url, found.date) if found else ("", None, None)
 
 
 class _Sent(io.BytesIO):

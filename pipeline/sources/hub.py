@@ -12,7 +12,7 @@ from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError, first_line
 from pipeline.sources.input_file import MAX_PART_BYTES, InputFile
 from pipeline.sources.json_file import take_fields
-from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, too_long
+from pipeline.sources.raw import HEAD_BYTES, KNOWN_FIELDS, Fault, Raw, TooLong, too_long
 
 _LOCAL = "files:"  # begins the revision of a folder
 
@@ -63,7 +63,7 @@ def read_huggingface(file: InputFile, source: Source, max_line_bytes: int) -> It
         if file.num_parts > 1:
             rows = rows.shard(num_shards=file.num_parts, index=file.part)
         if rows.column_names is not None:  # pictures and sounds would be decoded
-            wanted = {*source.fields, DEFAULT_ID_FIELD, "source", "url", "licence", "license"}
+            wanted = {*source.fields, DEFAULT_ID_FIELD, *KNOWN_FIELDS}
             rows = rows.select_columns([name for name in rows.column_names if name in wanted])
         for row, value in enumerate(rows, start=1):
             yield _item(row, value, source, max_line_bytes)

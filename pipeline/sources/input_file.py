@@ -1,25 +1,11 @@
-"""One raw file of the corpus, or one part of a big one: the ids of its documents, and its bytes.
+"""One raw file of the corpus, or one part of a big one, and the ids of its documents."""
 
-A storage that fails is an error that names the file, never a row that is bad.
-"""
-
-import io
 import os
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import IO, TYPE_CHECKING
-
-import fsspec
 
 from electrify.config.fields import without_secrets
-from pipeline.sources.archive import is_member, open_member
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 _PACKED_ENDINGS = (".gz", ".zst", ".zstd", ".bz2", ".xz")
 _PACKED_FACTOR = 4  # text is about four times its compressed file
@@ -29,7 +15,6 @@ FILE_BITS, ROW_BITS, EARLIER_BIT = 22, 32, 63
 # A big file has larger ones, for the process that starts the run knows them all.
 MIN_PART_BYTES, MAX_PART_BYTES = 8_000_000, 32_000_000
 USUAL_PARTS = 32
-_BUFFER_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -40,7 +25,7 @@ class InputFile:
     """
 
     # local path as the config has it, address with ://, or the name of a data set on the hub;
-    # archive.zip::name for a member of an archive
+    # archive.tar.gz::name for a member of an archive
     path: str
     num_bytes: int  # of the part
     source_index: int
@@ -165,77 +150,3 @@ def place_of(rank: int) -> tuple[int, int, int]:
     place, row = divmod(rank % (1 << EARLIER_BIT), 1 << ROW_BITS)
     source, file = divmod(place, 1 << FILE_BITS)
     return source, file, row
-
-
-class SourceError(ValueError):
-    """A raw file cannot be opened or read. It says nothing about the file's contents."""
-
-
-def open_source(file: InputFile) -> io.BufferedReader:
-    """The file's bytes as they are stored. Opening and reading raise `SourceError` alone."""
-    address = file.address
-    with reading(address):
-        stored = open_member(address) if is_member(address) else fsspec.open(address, "rb").open()
-    return io.BufferedReader(_Stored(file, stored), _BUFFER_BYTES)
-
-
-@contextmanager
-def reading(address: str) -> Iterator[None]:
-    """Raise `SourceError` for what the storage raises; every file system has its own types.
-
-    A damaged member of an archive is a fault of the data.
-    """
-    try:
-        yield
-    except (zipfile.BadZipFile, zlib.error):
-        raise
-    except Exception as error:
-        reason = without_secrets(f"{type(error).__name__}: {error}").rstrip(": ")
-        raise SourceError(
-            f"{without_secrets(address)} cannot be read: {reason}. No part of a source is left "
-            "out: see that every worker can open it, then run the stage again"
-        ) from error
-
-
-class _Stored(io.RawIOBase):
-    """An open file of any storage that must hold as many bytes as were listed."""
-
-    def __init__(self, file: InputFile, stored: IO[bytes]) -> None:
-        self._input, self._stored = file, stored
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        if whence == os.SEEK_CUR:
-            offset, whence = self._position + offset, os.SEEK_SET
-        if (offset, whence) != (self._position, os.SEEK_SET):  # a stream cannot seek at all
-            with reading(self._input.address):
-                self._stored.seek(offset, whence)
-                self._position = self._stored.tell()
-        return self._position
-
-    def readinto(self, buffer: "WriteableBuffer") -> int:
-        view = memoryview(buffer)
-        with reading(self._input.address):
-            data = self._stored.read(len(view))
-            if not data and len(view) and self._position < self._input.file_bytes:
-                raise EOFError(
-                    f"it ends after {self._position:,} of {self._input.file_bytes:,} bytes"
-                )
-        view[: len(data)] = data
-        self._position += len(data)
-        if self._input.on_read is not None:
-            self._input.on_read(len(data))
-        return len(data)
-
-    def close(self) -> None:
-        self._stored.close()
-        super().close()

@@ -7,6 +7,7 @@ from typing import Any
 from electrify.config.clean import Source
 from electrify.storage.encodings import is_utf8
 
+KNOWN_FIELDS = ("source", "url", "licence", "license", "date")
 HEAD_BYTES = 500  # of a row that cannot be read, kept for the record
 
 
@@ -22,6 +23,7 @@ class Raw:
     thread: str | None = None  # rows that follow one another with the same value are one document
     source_id: str | None = None  # the id that the source itself gives
     language: str | None = None  # as the row names it
+    date: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,9 @@ def raw_of(
 ) -> Raw:
     """A document with what its row says of where it is from, its licence and its language."""
     licence = _string(fields, "licence") or _string(fields, "license")
-    named, url = _string(fields, "source"), _string(fields, "url")
+    named, url, date = (_string(fields, name) for name in ("source", "url", "date"))
     language = _string(fields, source.language_field) if source.language_field else None
-    return Raw(row, text, named, url, licence, thread, source_id, language)
+    return Raw(row, text, named, url, licence, thread, source_id, language, date)
 
 
 def id_of(value: object) -> str | None:

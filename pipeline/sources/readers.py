@@ -6,8 +6,6 @@ fails is no fault of the data: it raises `SourceError`.
 
 import csv
 import lzma
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,11 +18,11 @@ from pipeline.sources.html import read_html, read_warc
 from pipeline.sources.hub import read_huggingface
 from pipeline.sources.input_file import InputFile
 from pipeline.sources.json_file import read_json
-from pipeline.sources.lines import head_of
+from pipeline.sources.lines import head_of, join_threads, read_text
 from pipeline.sources.looks import describe
 from pipeline.sources.raw import Fault, Raw
+from pipeline.sources.stored import DAMAGED_ARCHIVE
 from pipeline.sources.tables import read_csv, read_parquet
-from pipeline.sources.text import join_threads, read_text
 from pipeline.sources.wet import read_wet
 from pipeline.sources.wikipedia import read_wikipedia
 
@@ -33,10 +31,9 @@ from pipeline.sources.wikipedia import read_wikipedia
 DAMAGES = (
     OSError,
     EOFError,
-    zlib.error,
     csv.Error,
     lzma.LZMAError,
-    zipfile.BadZipFile,
+    *DAMAGED_ARCHIVE,
     pa.ArrowException,
     ExpatError,
     UnicodeDecodeError,

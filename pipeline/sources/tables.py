@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
 from electrify.storage.tables import HEAD_ROWS, guess_delimiter, has_cells, read_rows
-from pipeline.sources.input_file import InputFile, open_source
+from pipeline.sources.input_file import InputFile
 from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
 from pipeline.sources.raw import (
     HEAD_BYTES,
+    KNOWN_FIELDS,
     Fault,
     Raw,
     TooLong,
@@ -23,6 +24,7 @@ from pipeline.sources.raw import (
     raw_of,
     too_long,
 )
+from pipeline.sources.stored import open_source
 
 # of the columns read, in memory at a time: twice, as Arrow has them and as Python does
 _BATCH_BYTES = 4_000_000
@@ -30,7 +32,6 @@ _MAX_BATCH_ROWS = 1024
 _SMALL_BYTES = 16_000_000  # of a file or its part, packed
 _TOO_LONG = "\ud800"  # stands for a line that was read past: no text has it
 _MARK = re.compile(f"{_TOO_LONG}([0-9]+)")
-_KNOWN = ("source", "url", "licence", "license")
 
 
 def read_parquet(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
@@ -166,7 +167,9 @@ def _columns(schema: pa.Schema, source: Source) -> list[str]:
     for name in filter(None, (source.thread_field, source.id_field)):
         if not _is_name(kind := schema.field(name).type):
             raise pa.ArrowInvalid(f"column {name!r} is {kind}, not a string or an integer")
-    extra = [n for n in _KNOWN if schema.names.count(n) == 1 and is_string(schema.field(n).type)]
+    extra = [
+        n for n in KNOWN_FIELDS if schema.names.count(n) == 1 and is_string(schema.field(n).type)
+    ]
     of_language = source.language_field
     if of_language and not is_string(kind := schema.field(of_language).type):
         raise pa.ArrowInvalid(f"column {of_language!r} is {kind}, not a string")

@@ -7,8 +7,8 @@ from typing import BinaryIO
 
 from electrify.config.clean import Source
 from pipeline.sources.input_file import InputFile
-from pipeline.sources.lines import unpacked
 from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, too_long
+from pipeline.sources.stored import unpacked
 
 _VERSION = b"WARC/"
 _MAX_HEADER_LINE = 1 << 16

@@ -143,7 +143,7 @@ def test_the_id_that_the_source_gives_stays_with_kept_and_removed_rows(tmp_path)
         {"id": f"글-{number}", "text": text}
         for number, text in enumerate([sentence(1), sentence(1), "짧다", long_text(2), None])
     ]
-    near = long_text(2) + "\n" + sentence(1100)
+    near = long_text(2)[:-9] + "\n" + sentence(1100)
     rows += [
         {"id": 7, "text": near},
         {"text": sentence(3)},
@@ -242,7 +242,8 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
     """Exact copies, a notice in every document and near copies, in three groups of files."""
     notice = "이 글의 저작권은 누리집에 있으며 옮겨 싣지 못한다."
     texts = [f"{notice}\n{long_text(i)}" for i in range(30)]
-    near = "\n".join([texts[3], *map(sentence, range(1200, 1203))])  # the longer one
+    other = texts[3].replace(sentence(36), sentence(1204))
+    near = "\n".join([other, *map(sentence, range(1200, 1203))])  # the longer one
     files = [texts[:10], [*texts[10:30], texts[5].upper()], [near, f"{notice}\n{notice}"]]
     for name, of_file in zip("abc", files, strict=True):
         write_texts(tmp_path / f"{name}.jsonl", of_file)
@@ -250,7 +251,7 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
     folder = clean_afresh(config_of(tmp_path, [tmp_path / "*.jsonl"]))
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     assert [(r["id"], r["reason"], r["detail"]) for r in removed(folder)] == [
-        ("00-00000-000000004", "near_duplicate", "of 00-00002-000000001, similarity 0.83"),
+        ("00-00000-000000004", "near_duplicate", "of 00-00002-000000001, similarity 0.82"),
         ("00-00001-000000021", "duplicate", "of 00-00000-000000006"),
         ("00-00002-000000002", "repeated_lines", "2 lines, each in many documents"),
     ]
@@ -396,6 +397,53 @@ def test_a_document_is_cleaned_by_the_rules_of_its_own_language(tmp_path):
     (tmp_path / "other").mkdir()
     folder = clean_afresh(config_of(tmp_path / "other", paths, source))
     assert [row["language"] for row in documents(folder)] == ["ko", "en", "ko"]
+
+
+def test_a_document_inside_a_longer_one_is_removed_and_the_longer_one_stays(tmp_path):
+    lines = [f"{number}번 안건을 두고 의원 {number * 7}명이 토론을 벌였다." for number in range(90)]
+    whole, inside = "\n".join(lines), " ".join(lines[20:60])
+    path = write_texts(tmp_path / "raw" / "a.jsonl", [inside, whole, "다른 글", lines[30]])
+    first = clean_afresh(config_of(tmp_path, [path], min_characters=1))
+    assert [row["text"] for row in documents(first)] == [whole, "다른 글", lines[30]]
+    assert [(row["reason"], row["detail"]) for row in removed(first)] == [
+        ("contained", f"of {documents(first)[0]['id']}")
+    ]
+    config = config_of(tmp_path / "b", [path], min_characters=1, contained_dedup=False)
+    assert len(documents(clean_afresh(config))) == 4
+    path = write_texts(tmp_path / "raw" / "b.jsonl", [inside, "새 글"])
+    config = config_of(tmp_path / "c", [path], min_characters=1, dedup_against=[str(first)])
+    folder = clean_afresh(config)
+    assert [row["reason"] for row in removed(folder)] == ["earlier_contained"]
+
+
+def test_each_document_of_a_mixed_source_is_cleaned_as_of_the_language_it_is_in(tmp_path):
+    """As if its source named it; what is in no known language is removed."""
+    texts = {
+        "ko": "국회는 오늘 본회의를 열어 새해 예산안을 처리했다고 밝혔다.",
+        "en": "The house met today and passed the budget of the coming year after a long debate.",
+        "ru": "Сегодня парламент принял бюджет на следующий год после долгого обсуждения.",
+        "de": "<div class='a-long-name of-a-class'><p>Der Bundestag hat heute den Haushalt des "
+        "kommenden Jahres beschlossen.</p></div><script>var a_long_script = 1</script>",
+    }
+    write_texts(tmp_path / "raw" / "a.jsonl", [*texts.values(), "1234 5678 == x9 (12)", "좋아요"])
+    paths, limits = [tmp_path / "raw" / "a.jsonl"], {"en": {"quality": {"min_words": 40}}}
+    options = {"language": limits, "min_characters": 1}
+    folder = clean_afresh(config_of(tmp_path, paths, {"language": "auto"}, **options))
+    cleaned = {row["language"]: row["text"] for row in documents(folder)}
+    assert [row["language"] for row in documents(folder)] == ["ko", "ru", "de", "ko"]
+    assert [(row["language"], row["reason"]) for row in removed(folder)] == [
+        ("en", "few_words"),
+        ("und", "unknown_language"),
+    ]
+    row = {"text": texts["ko"], "lang": "und"}
+    (tmp_path / "raw" / "b.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    source = {"language": "auto", "language_field": "lang"}
+    folder = clean_afresh(config_of(tmp_path, [tmp_path / "raw" / "b.jsonl"], source))
+    assert [row["language"] for row in documents(folder)] == ["ko"]
+    (tmp_path / "named").mkdir()
+    write_texts(tmp_path / "named" / "a.jsonl", [texts["de"]])
+    named = config_of(tmp_path / "named", [tmp_path / "named" / "a.jsonl"], {"language": "de"})
+    assert [row["text"] for row in documents(clean_afresh(named))] == [cleaned["de"]]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])

@@ -94,7 +94,7 @@ def _install_job_server(engine: str) -> None:
         return
     folder = SOFTWARE / "job-server"
     folder.mkdir(exist_ok=True)
-    shutil.copy(CHECKOUT / "tests" / "cluster" / "job-server.xml", folder / "pom.xml")
+    shutil.copy(CHECKOUT / "tools" / "cluster" / "job-server.xml", folder / "pom.xml")
     _run("mvn", "-B", "-q", "package", "-P", engine, cwd=folder)
     shutil.move(folder / "target" / "job-server-1.jar", job_server(engine))
     shutil.rmtree(folder)

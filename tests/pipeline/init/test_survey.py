@@ -208,3 +208,10 @@ def test_languages_that_stand_beside_the_main_one_are_named(tmp_path):
     write_jsonl(tmp_path / "a.jsonl", [KOREAN] * 80 + [ENGLISH] * 15 + [RUSSIAN])
     ((found,), _) = survey(tmp_path)
     assert (found.source.language, found.source.other_languages) == ("ko", ("en",))
+
+
+def test_of_a_file_in_many_languages_each_document_has_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.init.survey._MAX_OTHER_LANGUAGES", 1)
+    write_jsonl(tmp_path / "a.jsonl", [KOREAN, ENGLISH, RUSSIAN] * 10)
+    ((found,), _) = survey(tmp_path)
+    assert (found.source.language, found.source.other_languages) == ("auto", ())

@@ -77,6 +77,7 @@ def _fill(tally, numbers):
             tally.count("altered_by_source", rule="html_removed", documents=1, pieces=2, **place)
             tally.add_sample(RULE + "html_removed", label, f"<b>{n}  →  {n}", *where)
         if n % 100 == 0:
+            tally.count_year(f"20{n // 100:02d}-01-01")
             tally.add_removed("malformed", "bad_json", f"b.jsonl:{n}", "{", *where)
             tally.add_example(f"b.jsonl:{n}: bad_json: expecting value")
             tally.count("clusters", kind="near", documents=n + 2, clusters=1)

@@ -107,7 +107,7 @@ def test_removing_foreign_lines_twice_is_removing_them_once(lines, language):
         ("今天议会通过了明年的预算法案，政府表示欢迎。", "zh"),
         ("Das Parlament hat heute den Haushalt des nächsten Jahres beschlossen.", "de"),
         ("Сегодня парламент принял бюджет на следующий год.", "ru"),
-        ("ㅋㅋ", None),
+        ("ㅋㅋ", "ko"),
         ("12 + 34 = 46\n", None),
         ("", None),
     ],

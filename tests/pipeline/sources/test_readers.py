@@ -14,9 +14,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.sources.lines import read_lines
+from pipeline.sources.lines import join_threads, read_lines
 from pipeline.sources.raw import Fault, Raw, TooLong
-from pipeline.sources.text import join_threads
 from tests.pipeline.sources.reading import LINE_BYTES, read_path, read_source, write_rows
 
 

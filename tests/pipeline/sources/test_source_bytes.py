@@ -21,8 +21,8 @@ from electrify.config.clean import Source
 from electrify.config.load import parse_config
 from pipeline.clean import clean
 from pipeline.sources.files import expand_sources, fingerprints
-from pipeline.sources.input_file import SourceError
 from pipeline.sources.raw import Raw
+from pipeline.sources.stored import SourceError
 from tests.pipeline.sources.reading import read_files, write_rows
 
 _NUMBERS = random.Random(0)
