@@ -1,6 +1,7 @@
 """Options of fine-tuning and scoring; what is left out is the recipe's."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -76,7 +77,8 @@ _NOT_RECOMMENDED = ("seeds", "max_sequence_length", "max_train_examples", "micro
 
 class SearchOptions(Section):
     """Lists of values to try on a part of the training examples. Every combination is a trial; the
-    encoder and the random initialisation each take their best."""
+    best of them are tried longer. The encoder and the random initialisation each take their best.
+    """
 
     learning_rate: tuple[_Positive, ...] = ()
     num_epochs: tuple[_Positive, ...] = ()
@@ -103,6 +105,8 @@ class SearchOptions(Section):
         return self
 
 
+# a first look, `evaluate --quick`: the scores are no one's recipe
+QUICK: Mapping[str, Any] = {"seeds": (0,), "max_train_examples": 1000, "num_epochs": 2.0}
 OwnKind = Literal[
     "classification",
     "multi-label",
@@ -178,6 +182,9 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
     """Tasks of one's own, from files."""
     data_dir: str | tuple[str, ...] | None = None
     """Folder with the official files, or `hub`. Of several, the first that has a task."""
+    limit: Count | None = None
+    """Number of rows of each split at most, to learn from and to score, for a trial. Records call
+    such a split a part, and no score on it is compared with one on all rows."""
     seeds: Annotated[tuple[_Seed, ...], Field(min_length=1)] = (0, 1, 2, 3, 4)
     """Seeds, each a fine-tuning of its own."""
     train_fractions: Annotated[tuple[_Fraction, ...], Field(min_length=1)] = (1.0,)
