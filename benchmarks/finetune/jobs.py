@@ -2,9 +2,8 @@
 
 A job fine-tunes, predicts and scores. With `evaluate.search` trials come first, the same for the
 encoder and for random initialisation. They learn from a part of the first seed's training rows and
-are scored on the rest of them, in two rounds of successive halving (Jamieson and Talwalkar 2016):
-every combination of the values takes an eighth of the steps, the best quarter, two at least, takes
-half of them. The best one makes the jobs that are reported. The reported rows decide nothing.
+are scored on the rest of them, in the rounds of `search`. The best one makes the jobs that are
+reported. The reported rows decide nothing.
 """
 
 import json
@@ -32,25 +31,22 @@ from benchmarks.finetune.finetune import (
 )
 from benchmarks.finetune.kept import keep
 from benchmarks.finetune.recipe import HyperParameters, hyper_parameters, options_for, seeds_for
+from benchmarks.finetune.search import FIRST, LAST, combinations, num_kept, rounds
 from benchmarks.finetune.training import OnStep
 from benchmarks.results.predictions import score_splits
 from benchmarks.results.results import Result, encoder_label
 from benchmarks.tasks.data import SPLIT_EVAL, TaskData, split_by_group
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.kinds.choices import MultipleChoice
-from benchmarks.tasks.kinds.classification import Classification, Regression
-from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
+from benchmarks.tasks.kinds.classification import Classification
 from benchmarks.tasks.own import record_of
 from benchmarks.tasks.task import OWN, Example, Task
-from electrify.config.evaluate import EvaluateConfig, Role, SearchOptions
+from electrify.config.evaluate import EvaluateConfig, Role
 from electrify.stage.folder import digest_of
 from electrify.system.machine import git_commit, versions
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 from electrify.system.unknown import coverage_of, warn_of_unknown
 
-# shares of the steps in the rounds of a search, and the steps without which scores say nothing
-_FIRST, _LAST, _FEWEST_STEPS = 0.125, 0.5, 60
 Weights = Mapping[str, str]  # digests of what the encoder's weights come from
 
 
@@ -161,41 +157,23 @@ def plan_trials(
     return jobs
 
 
-def rounds(
-    tried: Sequence[Mapping[str, Any]], settings: HyperParameters, num_rows: int
-) -> list[tuple[int, float]]:
-    """Of each round of a search how many trials it has, and which share of the steps they take; one
-    round where a share would be too few steps for a score that says something."""
-    num_trials = len(tried)
-    num_steps = min((replace(settings, **of).num_steps(num_rows) for of in tried), default=0)
-    if _LAST * num_steps < _FEWEST_STEPS:
-        return [(num_trials, 1.0)]
-    if _FIRST * num_steps < _FEWEST_STEPS or num_trials <= 2:
-        return [(num_trials, _LAST)]
-    return [(num_trials, _FIRST), (_num_kept(num_trials), _LAST)]
-
-
-def _num_kept(num_trials: int) -> int:
-    return max(2, -(-num_trials // 4))
-
-
 def next_round(trials: Sequence[Job], results: Mapping[str, Result]) -> list[Job]:
     """The best quarter of the trials of each task and role, if these were in the first of two
     rounds."""
     return [
-        _with_share(trial, _LAST)
+        _with_share(trial, LAST)
         for own in _groups(trials)
-        if own[0].share == _FIRST
-        for trial in sorted(_by_worth(own, results)[: _num_kept(len(own))], key=own.index)
+        if own[0].share == FIRST
+        for trial in sorted(_by_worth(own, results)[: num_kept(len(own))], key=own.index)
     ]
 
 
 def later_rounds(trials: Sequence[Job]) -> list[tuple[list[Job], int]]:
     """Of each task and role with a second round candidates for it, and how many of them it has."""
     return [
-        ([_with_share(trial, _LAST) for trial in own], _num_kept(len(own)))
+        ([_with_share(trial, LAST) for trial in own], num_kept(len(own)))
         for own in _groups(trials)
-        if own[0].share == _FIRST
+        if own[0].share == FIRST
     ]
 
 
@@ -223,22 +201,6 @@ def _by_worth(trials: Sequence[Job], results: Mapping[str, Result]) -> list[Job]
         return is_sound, result.value if result.higher_is_better else -result.value
 
     return sorted(trials, key=worth, reverse=True)
-
-
-def combinations(search: SearchOptions, task: Task) -> list[dict[str, Any]]:
-    """The options of each trial of a task: all combinations that the task's head takes, or
-    `num_trials` drawn of them."""
-    values = {name: list(dict.fromkeys(tried)) for name, tried in search.values.items()}
-    reads_rows = Classification | MultiLabelClassification | MultipleChoice | Regression
-    if not isinstance(task, reads_rows):
-        values.pop("pooling", None)
-    if "pooling" in values and not task.has_parts:
-        values["pooling"] = [name for name in values["pooling"] if name != "parts"] or ["mean"]
-    every = [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
-    if search.num_trials is None or search.num_trials >= len(every):
-        return every if values else []
-    drawn = np.random.default_rng(0).choice(len(every), search.num_trials, replace=False)
-    return [every[number] for number in sorted(drawn)]
 
 
 def trial_data(

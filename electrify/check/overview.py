@@ -102,10 +102,8 @@ def evaluation_cost(config: RunConfig) -> list[str]:
     options = config.evaluate
     if not options.has_tasks:
         return []
-    from benchmarks.encoder import open_model
-    from benchmarks.finetune.jobs import combinations, rounds
-    from benchmarks.finetune.plan import Plan
     from benchmarks.finetune.recipe import hyper_parameters, seeds_for
+    from benchmarks.finetune.search import combinations, rounds
     from benchmarks.tasks.data import check_data, hub_paths, load_tasks
     from model.flops import body_parameters
 
@@ -116,6 +114,9 @@ def evaluation_cost(config: RunConfig) -> list[str]:
         with suppress(ValueError):  # unreadable files: `evaluate` names what is wrong with them
             tasks, data = load_tasks(options)
     if data and export.is_dir():
+        from benchmarks.encoder import open_model
+        from benchmarks.finetune.plan import Plan
+
         plan = Plan(options, tasks, open_model(str(export)), {}, data)
         return list(plan.cost(plan.jobs, plan.trials, {}, {}))
     _, parameters = body_parameters(config.pretrain, config.vocab.size)

@@ -10,14 +10,13 @@ from benchmarks.encoder import open_model
 from benchmarks.evaluate import TRIALS, evaluate
 from benchmarks.finetune.jobs import (
     choose,
-    combinations,
     later_rounds,
     next_round,
     plan_jobs,
     plan_trials,
-    rounds,
     trial_data,
 )
+from benchmarks.finetune.search import combinations, rounds
 from benchmarks.results.results import RESULTS, current_results, read_results
 from benchmarks.tasks.data import TaskData, load_data
 from electrify.config.evaluate import SearchOptions
