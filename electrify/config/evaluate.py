@@ -134,18 +134,25 @@ class OwnTask(Section):
     """Name of the task. Left out: of the file."""
     kind: OwnKind | None = None
     """What is learnt."""
-    text: _Text | None = None
-    """Column of the text or words."""
-    second_text: _Text | None = None
-    """Column of the other text of a pair."""
+    text: _Text | tuple[_Text, ...] | None = None
+    """Column of the text or words, or columns of the texts of a pair. More texts follow the second
+    behind separators."""
     choices: tuple[_Text, ...] = ()
     """Columns of the choices, or one column of lists."""
     label: _Text | None = None
     """Column of the label, number or tags."""
+    bounds: tuple[float, float] | None = None
+    """Lowest and highest value of regression, to which predictions are cut. Left out: those of the
+    rows, and nothing is cut."""
     metric: _Text | None = None
     """Headline metric. Left out: the first of its kind."""
     note: _Text | None = None
     """Note that stands beside the name wherever a score does, such as `made up`."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """`text` as columns; none where it is left out."""
+        return (self.text,) if isinstance(self.text, str) else self.text or ()
 
     @property
     def task_name(self) -> str:
@@ -160,8 +167,10 @@ class OwnTask(Section):
                 f"{self.train}: {self.task_name} is the name of an official task; give another, "
                 f'name = "my-{self.task_name}"'
             )
-        if self.second_text and not self.text:
-            raise UserError(f"second_text = {self.second_text!r}: give text, the first column, too")
+        if self.bounds and (self.kind != "regression" or self.bounds[0] >= self.bounds[1]):
+            raise UserError(
+                f"bounds = {list(self.bounds)}: give the lower one first, and kind = 'regression'"
+            )
         if self.choices and self.kind not in (None, "choices"):
             raise UserError(
                 f"choices = {list(self.choices)}: kind {self.kind!r} has none; remove it"
