@@ -64,10 +64,10 @@ class Plan:
         estimate = Estimator(self.source, self.options.device, self.workers)
         expected, searched = estimate(jobs, features), estimate(trials, of_trials)
         if trials:
-            yield f"evaluate: {searched.num_jobs} trials of the search take {searched}"
+            yield f"evaluate: trials of the search: {searched.num_jobs}, {searched}"
         if not expected.num_jobs:
             return
-        yield f"evaluate: {expected.num_jobs} fine-tunings take {expected}, by timed steps here"
+        yield f"evaluate: fine-tunings: {expected.num_jobs}, {expected} (from timed steps here)"
         fewer = {name: value for name, value in QUICK.items() if name != "seeds"}
         quick_jobs = [
             replace(job, settings=replace(job.settings, **fewer))
@@ -75,4 +75,4 @@ class Plan:
         ]
         quick = estimate(quick_jobs, features)
         if 2 * quick.seconds < expected.seconds + searched.seconds:
-            yield f"evaluate: --quick, without a search, does {quick.num_jobs} and takes {quick}"
+            yield f"evaluate: with --quick, without a search: {quick.num_jobs}, {quick}"
