@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from electrify.config.run import EvaluationRun, RunConfig
 
 DEMO = "configs/demo.toml"
-# what --quick sets; the scores are no one's recipe
-QUICK = ("evaluate.seeds=[0]", "evaluate.max_train_examples=1000", "evaluate.num_epochs=2.0")
 SHIPPED = "model/shipped/ko-modern/discriminator"
 BEAM_VERBS = frozenset({"run", "demo", "clean", "train-vocab", "encode", "ablate", "leakage"})
 # tried by --search: encoders of size base want the lowest, tiny ones the highest
@@ -310,6 +308,9 @@ def evaluate(
     quick: Annotated[
         bool, Option("--quick", help="a first look: one seed, 1,000 training rows, two epochs")
     ] = False,
+    limit: Annotated[
+        int | None, _value("N", "learn from N rows at most, and score on N: for a trial")
+    ] = None,
     data_dir: DataDirs = [],
     model: Annotated[
         str | None, _value("MODEL", "score this folder, hub name or checkpoint")
@@ -322,6 +323,7 @@ def evaluate(
     overwrite: Overwrite = False,
 ) -> None:
     """Fine-tune and score an encoder."""
+    from electrify.config.evaluate import QUICK
     from electrify.config.load import toml_value
 
     changes = []
@@ -331,7 +333,9 @@ def evaluate(
     if search:
         changes.append(f"evaluate.search={toml_value({'learning_rate': SEARCHED_RATES})}")
     if quick:
-        changes += QUICK
+        changes += [f"evaluate.{key}={toml_value(value)}" for key, value in QUICK.items()]
+    if limit is not None:
+        changes.append(f"evaluate.limit={limit}")
     changes += [*overrides, *_data_dir(data_dir)]
     if name and not model:
         raise UsageError(f"--name {name} names the encoder of --model: give both")

@@ -1,13 +1,14 @@
 """What an evaluation does: one job for each task, role, seed and part of the training rows.
 
 A job fine-tunes, predicts and scores. With `evaluate.search` trials come first, the same for the
-encoder and for random initialisation: one fine-tuning for every combination of the values, learnt
-from a part of the first seed's training rows and scored on the rest of them. The options of the
-best one make the jobs that are reported. The reported rows decide nothing.
+encoder and for random initialisation. They learn from a part of the first seed's training rows and
+are scored on the rest of them, in the rounds of `search`. The best one makes the jobs that are
+reported. The reported rows decide nothing.
 """
 
 import json
 import math
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -30,17 +31,16 @@ from benchmarks.finetune.finetune import (
 )
 from benchmarks.finetune.kept import keep
 from benchmarks.finetune.recipe import HyperParameters, hyper_parameters, options_for, seeds_for
+from benchmarks.finetune.search import FIRST, LAST, combinations, num_kept, rounds
 from benchmarks.finetune.training import OnStep
 from benchmarks.results.predictions import score_splits
 from benchmarks.results.results import Result, encoder_label
 from benchmarks.tasks.data import SPLIT_EVAL, TaskData, split_by_group
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.kinds.choices import MultipleChoice
-from benchmarks.tasks.kinds.classification import Classification, Regression
-from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
+from benchmarks.tasks.kinds.classification import Classification
 from benchmarks.tasks.own import record_of
 from benchmarks.tasks.task import OWN, Example, Task
-from electrify.config.evaluate import EvaluateConfig, Role, SearchOptions
+from electrify.config.evaluate import EvaluateConfig, Role
 from electrify.stage.folder import digest_of
 from electrify.system.machine import git_commit, versions
 from electrify.system.outcome import UserError
@@ -62,6 +62,7 @@ class Job:
     train_fraction: float
     key: str  # digest of all of this, the weights and the data: `Result.key`
     trial: str = ""  # which one of a search it is
+    share: float = 1.0  # of the steps that the settings ask for
     search: Mapping[str, Any] = field(default_factory=dict)  # what a record says of the search
     is_kept: bool = False  # the fine-tuned network is written to a folder
 
@@ -69,7 +70,7 @@ class Job:
     def label(self) -> str:
         part = "" if self.train_fraction == 1.0 else f" on {100 * self.train_fraction:g} %"
         name = encoder_label(self.role, self.encoder)
-        trial = f", {self.trial}" if self.trial else ""
+        trial = f", {self.trial}, {self.share:g} of the steps" if self.trial else ""
         return f"{self.task.title}, {name}, seed {self.seed}{part}{trial}"
 
 
@@ -90,7 +91,7 @@ def plan_jobs(
         for fraction, role, seed in product(fractions, _roles(options, task), seeds):
             decides: list[object] = [_weights_of(role, weights, source), asdict(settings)]
             if options.search:
-                decides.append([options.search.model_dump(mode="json"), seeds[0]])
+                decides.append([options.search.model_dump(mode="json"), seeds[0], "halving"])
             if role == "bag-of-words":
                 decides = [settings.max_train_examples, settings.selection_fraction, CHOICES]
             is_kept = options.keep_models and role == "pretrained"
@@ -133,14 +134,17 @@ def plan_trials(
     weights: Weights,
     data: Mapping[str, TaskData],
 ) -> list[Job]:
-    """The trials of every task, of the encoder and of random initialisation; none without a
-    search."""
+    """The first round of trials of every task, of the encoder and of random initialisation; none
+    without a search."""
     jobs: list[Job] = []
     if (search := options.search) is None:
         return jobs
     for task in tasks:
         settings, seed = settings_for(task, options, source), seeds_for(task, options)[0]
         tried = combinations(search, task)
+        learnt = min(len(data[task.name].train), settings.max_train_examples or sys.maxsize)
+        num_learnt = round(learnt * (1 - search.held_out_fraction))
+        share = rounds(tried, settings, num_learnt)[0][1]
         for role, (number, changes) in product(_roles(options), enumerate(tried, start=1)):
             changed = replace(settings, **changes)
             comes_from = _weights_of(role, weights, source), data[task.name].sha256
@@ -148,24 +152,55 @@ def plan_trials(
             key = digest_of([*content, search.held_out_fraction, role, seed])[:16]
             words = ", ".join(f"{name} {json.dumps(value)}" for name, value in changes.items())
             trial = f"trial {number} of {len(tried)} ({words})"
-            jobs.append(Job(task, role, seed, source.name, changed, 1.0, key, trial))
+            job = Job(task, role, seed, source.name, changed, 1.0, key, trial)
+            jobs.append(_with_share(job, share))
     return jobs
 
 
-def combinations(search: SearchOptions, task: Task) -> list[dict[str, Any]]:
-    """The options of each trial of a task: all combinations that the task's head takes, or
-    `num_trials` drawn of them."""
-    values = {name: list(dict.fromkeys(tried)) for name, tried in search.values.items()}
-    reads_rows = Classification | MultiLabelClassification | MultipleChoice | Regression
-    if not isinstance(task, reads_rows):
-        values.pop("pooling", None)
-    if "pooling" in values and not task.has_parts:
-        values["pooling"] = [name for name in values["pooling"] if name != "parts"] or ["mean"]
-    every = [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
-    if search.num_trials is None or search.num_trials >= len(every):
-        return every if values else []
-    drawn = np.random.default_rng(0).choice(len(every), search.num_trials, replace=False)
-    return [every[number] for number in sorted(drawn)]
+def next_round(trials: Sequence[Job], results: Mapping[str, Result]) -> list[Job]:
+    """The best quarter of the trials of each task and role, if these were in the first of two
+    rounds."""
+    return [
+        _with_share(trial, LAST)
+        for own in _groups(trials)
+        if own[0].share == FIRST
+        for trial in sorted(_by_worth(own, results)[: num_kept(len(own))], key=own.index)
+    ]
+
+
+def later_rounds(trials: Sequence[Job]) -> list[tuple[list[Job], int]]:
+    """Of each task and role with a second round candidates for it, and how many of them it has."""
+    return [
+        ([_with_share(trial, LAST) for trial in own], num_kept(len(own)))
+        for own in _groups(trials)
+        if own[0].share == FIRST
+    ]
+
+
+def _with_share(trial: Job, share: float) -> Job:
+    key = trial.key.partition("-")[0]
+    return replace(trial, share=share, key=key if share == 1.0 else f"{key}-{share:g}")
+
+
+def _groups(trials: Sequence[Job]) -> list[list[Job]]:
+    """By task and role."""
+    groups: dict[tuple[str, Role], list[Job]] = {}
+    for trial in trials:
+        groups.setdefault((trial.task.name, trial.role), []).append(trial)
+    return list(groups.values())
+
+
+def _by_worth(trials: Sequence[Job], results: Mapping[str, Result]) -> list[Job]:
+    """The best first, the earlier one of equals, and failed trainings last."""
+
+    def worth(trial: Job) -> tuple[bool, float]:
+        result = results[trial.key]
+        if math.isnan(result.value):
+            return False, -math.inf
+        is_sound = result.degenerate is None
+        return is_sound, result.value if result.higher_is_better else -result.value
+
+    return sorted(trials, key=worth, reverse=True)
 
 
 def trial_data(
@@ -184,24 +219,18 @@ def trial_data(
 
 
 def choose(jobs: Sequence[Job], trials: Sequence[Job], results: Mapping[str, Result]) -> list[Job]:
-    """The jobs with the settings of the best of their trials; as they are where none were asked
-    for. Among equals the earlier trial is taken, and a failed training is the last choice."""
-
-    def worth(trial: Job) -> float:
-        result = results[trial.key]
-        if result.degenerate or math.isnan(result.value):
-            return -math.inf
-        return result.value if result.higher_is_better else -result.value
-
+    """The jobs with the settings of the best of their trials of the last round; as they are where
+    none were asked for."""
+    best = {}
+    for own in _groups(trials):
+        last = [trial for trial in own if trial.share == max(of.share for of in own)]
+        best[own[0].task.name, own[0].role] = _by_worth(last, results)[0]
     chosen = []
     for job in jobs:
-        own = [t for t in trials if (t.task.name, t.role) == (job.task.name, job.role)]
-        if own:
-            best = max(own, key=worth)
-            result = results[best.key]
-            value, count = result.value, result.num_examples
-            search = {"best": best.trial, "value": value, "num_held_out": count}
-            job = replace(job, settings=best.settings, search=search)
+        if (trial := best.get((job.task.name, job.role))) is not None:
+            value, count = results[trial.key].value, results[trial.key].num_examples
+            search = {"best": trial.trial, "value": value, "num_held_out": count}
+            job = replace(job, settings=trial.settings, search=search)
         chosen.append(job)
     return chosen
 
@@ -231,7 +260,7 @@ def prepare(
 
     for split, (here, officially) in data.parts.items():
         warn(f"{task.name} {split}: {here:,} rows, the official split has {officially:,}")
-    if data.split.endswith(SPLIT_EVAL) and task.suite != OWN:
+    if SPLIT_EVAL in data.split and task.suite != OWN:
         warn(
             f"{task.name}: no training file; a part of the {task.reported} rows is trained on, and "
             f"the other {len(data.reported):,} are reported as split {data.split!r}"
@@ -261,7 +290,8 @@ def num_rows(job: Job, features: TaskFeatures) -> int:
     rows = training_rows(features.train, most, job.seed, job.train_fraction)
     if job.role == "bag-of-words":
         return len(rows)
-    return job.settings.num_steps(len(rows)) * job.settings.batch_size
+    settings = job.settings.shortened(job.share)
+    return settings.num_steps(len(rows)) * settings.batch_size
 
 
 def run_job(
@@ -279,7 +309,7 @@ def run_job(
     written there, into a folder that is named as the job's key.
     """
     start = time.monotonic()
-    task, settings = job.task, job.settings
+    task, settings = job.task, job.settings.shortened(job.share)
     if job.role == "bag-of-words":
         fitted = score_bag_of_words(features, job.seed, settings, on_step, job.train_fraction)
     else:

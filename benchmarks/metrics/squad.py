@@ -1,16 +1,20 @@
-"""Metrics of SQuAD 1.1 and 2.0 as the official scripts compute them, 0..1 in place of percent.
+"""Metrics of SQuAD and MLQA as the official scripts compute them, 0..1 in place of percent.
 
 1.1: the official evaluate-v1.1.py as google-research/electra finetune/qa/squad_official_eval_v1.py
 has it; 2.0: rajpurkar/SQuAD-explorer evaluate-v2.0.py (the same code as electra's
-finetune/qa/squad_official_eval.py up to reading and writing). Gold answers, predictions and
+finetune/qa/squad_official_eval.py up to reading and writing); MLQA: facebookresearch/MLQA
+mlqa_evaluation_v1.py. Gold answers, predictions and
 no-answer values are mappings by question id; the order of the gold mapping is that of the file.
 """
 
 import math
 import re
 import string
+import sys
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +25,17 @@ NoAnswerValues = Mapping[str, float]  # question id -> the higher, the less ther
 
 DELETE_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
+# of MLQA by language: what is left out beside punctuation
+MLQA_ARTICLES = {
+    "en": _ARTICLES,
+    "ar": re.compile("ال"),  # also within words: the official pattern has no boundary that holds
+    "de": re.compile(r"\b(ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b"),
+    "es": re.compile(r"\b(un|una|unos|unas|el|la|los|las)\b"),
+    "hi": None,
+    "vi": re.compile(r"\b(của|là|cái|chiếc|những)\b"),
+    "zh": None,
+}
+_IDEOGRAPH = re.compile("([\u4e00-\u9fa5])")
 
 
 def normalize_answer(text: str) -> str:
@@ -28,6 +43,24 @@ def normalize_answer(text: str) -> str:
     Curly quotes, full-width marks and accents stay."""
     text = text.lower().translate(DELETE_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", text).split())
+
+
+def normalize_mlqa(text: str, language: str) -> str:
+    """Lower case, without punctuation of any script and the language's articles, single blanks;
+    each Chinese character is a word."""
+    text = text.lower().translate(_delete_all_punctuation())
+    if (articles := MLQA_ARTICLES[language]) is not None:
+        text = articles.sub(" ", text)
+    if language == "zh":
+        text = _IDEOGRAPH.sub(r" \1 ", text)
+    return " ".join(text.split())
+
+
+@cache
+def _delete_all_punctuation() -> dict[int, None]:
+    every = map(chr, range(sys.maxunicode + 1))
+    marks = {mark for mark in every if unicodedata.category(mark).startswith("P")}
+    return dict.fromkeys(map(ord, marks.union(string.punctuation)))
 
 
 def overlap_f1(predicted: Sequence[str], gold: Sequence[str]) -> float:
@@ -47,6 +80,24 @@ def squad_v1(gold: Answers, predictions: Predictions) -> dict[str, float]:
         gold,
         predictions,
         {"exact_match": _exact, "f1": _overlap, "f1_empty_as_match": _overlap_or_both_empty},
+    )
+
+
+def mlqa(gold: Answers, predictions: Predictions, language: str) -> dict[str, float]:
+    """`f1` and `exact_match` of MLQA for answers in a language, as `squad_v1` but for what is
+    compared."""
+    normalize = partial(normalize_mlqa, language=language)
+    return best_over_answers(
+        gold,
+        predictions,
+        {
+            "f1": lambda prediction, answer: overlap_f1(
+                normalize(prediction).split(), normalize(answer).split()
+            ),
+            "exact_match": lambda prediction, answer: float(
+                normalize(prediction) == normalize(answer)
+            ),
+        },
     )
 
 

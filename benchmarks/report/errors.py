@@ -20,7 +20,14 @@ from benchmarks.results.table import Record
 from benchmarks.statistics.scores import scores_of
 from benchmarks.statistics.uncertainty import estimate_lines
 from benchmarks.tasks import errors
-from benchmarks.tasks.data import SPLIT_EVAL, dir_of, read_splits, rows_digest, split_by_group
+from benchmarks.tasks.data import (
+    SPLIT_EVAL,
+    dir_of,
+    drawn,
+    read_splits,
+    rows_digest,
+    split_by_group,
+)
 from benchmarks.tasks.errors import NOTHING, Failure, failure_of, parts_of
 from benchmarks.tasks.task import Example, Line, Task
 from electrify.page.page import Page
@@ -248,8 +255,11 @@ def _examples(task: Task, result: Result, data_dirs: Sequence[Path]) -> list[Exa
     data_dir = dir_of(task, data_dirs)
     rows = read_splits(task, data_dir, (task.reported,))[task.reported]
     digest = rows_digest(rows)
-    if result.split.endswith(SPLIT_EVAL):  # a part of it was learnt from
+    if SPLIT_EVAL in result.split:  # a part of it was learnt from
         rows = split_by_group(task, rows)[1]
+    if len(rows) > result.num_examples:  # of `evaluate.limit`
+        rows = drawn(rows, result.num_examples)
+        digest = rows_digest(rows)
     if digest != result.data_sha256.get(task.reported) or len(rows) != result.num_examples:
         raise UserError(
             f"{result.task}: the {task.reported} rows below {data_dir} are not those that it was "

@@ -176,7 +176,7 @@ def load_tasks(options: EvaluateConfig) -> tuple[list[Task], dict[str, TaskData]
         if path in unread:
             continue
         try:
-            data[task.name] = load_data(task, places[task.name])
+            data[task.name] = limited(task, load_data(task, places[task.name]), options.limit)
         except UserError as error:
             problems.append(str(error))
             if isinstance(error, _UnreadError) and path:
@@ -230,6 +230,40 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
         )
     sha256 = {name: rows_digest(rows[name]) for name in hashed if name in rows}
     return TaskData(train, reported, split, sha256, further, parts, commits)
+
+
+def limited(task: Task, data: TaskData, limit: int | None) -> TaskData:
+    """At most so many rows of each split, as a part of it: split, digests and `parts` say so."""
+    if limit is None:
+        return data
+    learnt = "train" if task.reported != "train" else "learnt"  # of one file a part is reported
+    rows = {learnt: data.train, task.reported: data.reported, **data.further}
+    kept = {name: drawn(of, limit) for name, of in rows.items() if len(of) > limit}
+    parts, digests = dict(data.parts), dict(data.sha256)
+    for name, of in kept.items():
+        officially = parts[name][1] if name in parts else task.count_rows(rows[name])
+        parts[name] = task.count_rows(of), officially
+        if name in (*digests, learnt):
+            digests[name] = rows_digest(of)
+    rows |= kept
+    is_whole = task.reported not in kept or data.split.endswith(PART)
+    return TaskData(
+        rows.pop(learnt),
+        rows.pop(task.reported),
+        data.split if is_whole else data.split + PART,
+        digests,
+        rows,
+        parts,
+        data.commits,
+    )
+
+
+def drawn(rows: tuple[Example, ...], limit: int) -> tuple[Example, ...]:
+    """So many of the rows at most, in their order; of splits of one size the same places."""
+    if limit >= len(rows):
+        return rows
+    places = np.random.default_rng(0).choice(len(rows), limit, replace=False)
+    return tuple(rows[place] for place in np.sort(places))
 
 
 def rows_digest(examples: Sequence[Example]) -> str:

@@ -88,6 +88,7 @@ class OwnRecord(BaseModel, frozen=True):
     label_field: str
     labels: tuple[str, ...]
     value_range: tuple[float, float]
+    is_bounded: bool | None = None  # of regression
     scorer: Scorer | None = None  # of reading
     note: str = ""
 
@@ -97,6 +98,8 @@ class OwnRecord(BaseModel, frozen=True):
         settings = {name: getattr(self, name) for name in type(self).model_fields}
         for name in ("kind", "headline", "scorer", *(["choice_fields"] * (self.kind != "choices"))):
             del settings[name]
+        if not self.is_bounded:
+            del settings["is_bounded"]
         if made_by is OwnReading:
             settings |= {"scorer": self.scorer, "head": "joint"}
         first = [metric for metric in metrics if metric.__name__ == self.headline]
@@ -117,6 +120,7 @@ def record_of(task: Task) -> dict[str, Any] | None:
         return None
     named = ("headline", "scorer", *(n for n in OwnRecord.model_fields if hasattr(task, n)))
     settings = {name: getattr(task, name, None) for name in named}
+    settings["is_bounded"] = settings.get("is_bounded") or None
     return OwnRecord(kind=_kind_of(task), **settings).model_dump(mode="json", exclude_none=True)
 
 
@@ -199,7 +203,8 @@ def own_task(options: OwnTask) -> Task:
         choice_fields=choices or None,
         label_field=label,
         labels=_labels(kind, label, choices or texts, placed),
-        value_range=_range(label, values) if kind == "regression" else (0.0, 1.0),
+        value_range=_range(options, label, values) if kind == "regression" else (0.0, 1.0),
+        is_bounded=True if options.bounds else None,
         scorer=_scorer(options, placed) if kind == "reading" else None,
     )
     unsettled = {"version", "files", "note"}
@@ -271,7 +276,7 @@ def _listed(places: Sequence[str]) -> str:
 
 def _label_column(options: OwnTask, columns: Sequence[str], rows: Sequence[Row]) -> str:
     """The column of the gold values; `ValueError` for a column that is not there, too."""
-    for given in (options.text, options.second_text, options.label):
+    for given in (*options.texts, options.label):
         if given is not None and given not in columns and nested(rows[0], given) is None:
             raise UserError(
                 f"{options.train}: no column {given!r}{nearest(given, columns)} (there are: "
@@ -301,8 +306,8 @@ def _text_columns(
 ) -> tuple[str, ...]:
     """A pair or a text by its usual name, else the column of the longest texts; of tagging a column
     of lists."""
-    if given := tuple(name for name in (options.text, options.second_text) if name):
-        return given
+    if options.texts:
+        return options.texts
     free = [column for column in columns if column != label]
     if kind in ("tagging", "word-labels"):
         free = [c for c in free if any(isinstance(row.get(c), list) for row in rows)] or free
@@ -395,14 +400,14 @@ def _scorer(options: OwnTask, rows: Placed) -> Scorer:
     return "squad-1.1" if all(answers) else "squad-2.0"
 
 
-def _range(label: str, values: Values) -> tuple[float, float]:
+def _range(options: OwnTask, label: str, values: Values) -> tuple[float, float]:
     if odd := _no_numbers(values):
         place = _listed([place for place, _ in odd])
         raise UserError(f"{place}: {odd[0][1]!r:.80} in column {label!r} is no number")
     numbers = [number_of(value) for _, value in values]
     if min(numbers) == max(numbers):
         raise UserError(f"column {label!r} is {numbers[0]:g} in every row: nothing to learn")
-    return min(numbers), max(numbers)
+    return options.bounds or (min(numbers), max(numbers))
 
 
 def _labels(kind: OwnKind, label: str, texts: Sequence[str], rows: Placed) -> tuple[str, ...]:

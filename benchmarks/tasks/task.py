@@ -133,7 +133,8 @@ class Task(ABC):
     # every column of tables without a header (unlabelled splits always have one)
     columns: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)  # other names of columns -> ours
-    text_fields: tuple[str, ...] = ()  # one, or two for a pair; rows are split by the first
+    # one, two for a pair, or more; rows are split by the first
+    text_fields: tuple[str, ...] = ()
     label_field: str = "label"  # "labels.label" is a field of a field
     id_field: str = "guid"  # rows without it are named "<split>-<row number>"
     # rows of a labelled split that the authors' code leaves out; they are counted
@@ -167,7 +168,7 @@ class Task(ABC):
     @property
     def has_parts(self) -> bool:
         """Whether a row has two parts that a head can tell apart: the texts of a pair."""
-        return len(self.text_fields) == 2
+        return len(self.text_fields) > 1
 
     @property
     def label_names(self) -> Mapping[str, str]:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from electrify.config.fields import PROBE_SUITES
 from electrify.config.load import flatten, load_config, toml_value
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest
+from electrify.stage.plan import DEFAULT_MODEL, output_dir
 from electrify.stage.remote import is_address
 from electrify.storage.folder import Folder, explained
 from electrify.system.bundled import config_names
@@ -94,7 +94,8 @@ def mixture(config: RunConfig) -> list[str]:
 
 
 def evaluation_cost(config: RunConfig) -> list[str]:
-    """Number of fine-tunings and their time, by the rows of the tasks.
+    """Number of fine-tunings and their time: by timed steps of the run's export where it and the
+    rows are here, else by the rows of the tasks.
 
     Rows on the hub are not read: they count by their official number, at half the longest length.
     """
@@ -102,25 +103,30 @@ def evaluation_cost(config: RunConfig) -> list[str]:
     if not options.has_tasks:
         return []
     from benchmarks.finetune.recipe import hyper_parameters, seeds_for
+    from benchmarks.finetune.search import combinations, rounds
     from benchmarks.tasks.data import check_data, hub_paths, load_tasks
     from model.flops import body_parameters
 
-    _, parameters = body_parameters(config.pretrain, config.vocab.size)
-    num_encoders = 1 + options.random_init_control
-    num_fractions = len(set(options.train_fractions))
-    num_trials = 0
-    if options.search:
-        num_trials = prod(map(len, options.search.values.values()))
-        num_trials = min(num_trials, options.search.num_trials or num_trials)
-    num_jobs, flops = 0, 0.0
+    export = output_dir(config) / DEFAULT_MODEL
     data: dict[str, TaskData] = {}
     tasks = check_data(options)
     if not hub_paths(options):
         with suppress(ValueError):  # unreadable files: `evaluate` names what is wrong with them
             tasks, data = load_tasks(options)
+    if data and export.is_dir():
+        from benchmarks.encoder import open_model
+        from benchmarks.finetune.plan import Plan
+
+        plan = Plan(options, tasks, open_model(str(export)), {}, data)
+        return list(plan.cost(plan.jobs, plan.trials, {}, {}))
+    _, parameters = body_parameters(config.pretrain, config.vocab.size)
+    num_encoders = 1 + options.random_init_control
+    num_fractions = len(set(options.train_fractions))
+    num_jobs, flops = 0, 0.0
     for task in tasks:
         settings = hyper_parameters(task, options, config.pretrain.hidden_size)
-        jobs = num_encoders * (num_fractions * len(seeds_for(task, options)) + num_trials)
+        tried = combinations(options.search, task) if options.search else []
+        fine_tunings = num_fractions * len(seeds_for(task, options))
         if task.name in data:
             train, predicted = data[task.name].train, data[task.name].reported
             num_train, num_predicted = len(train), len(predicted)
@@ -135,8 +141,10 @@ def evaluation_cost(config: RunConfig) -> list[str]:
             length = settings.max_sequence_length / 2
         rows = min(num_train or num_predicted, settings.max_train_examples or num_train)
         trained = settings.num_steps(rows) * settings.batch_size
-        num_jobs += jobs
-        flops += jobs * length * parameters * (6 * trained + 2 * num_predicted)
+        trials = rounds(tried, settings, rows) if tried else []
+        num_jobs += num_encoders * (fine_tunings + sum(number for number, _ in trials))
+        whole = num_encoders * (fine_tunings + sum(number * share for number, share in trials))
+        flops += whole * length * parameters * (6 * trained + 2 * num_predicted)
     times = [f"{duration(flops / rate)} ({name}, assumed)" for name, rate in _DEVICES.items()]
     return [f"evaluate: {num_jobs} fine-tunings, about {flops:.3g} FLOPs: {', '.join(times)}"]
 

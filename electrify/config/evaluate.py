@@ -1,6 +1,7 @@
 """Options of fine-tuning and scoring; what is left out is the recipe's."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -76,7 +77,8 @@ _NOT_RECOMMENDED = ("seeds", "max_sequence_length", "max_train_examples", "micro
 
 class SearchOptions(Section):
     """Lists of values to try on a part of the training examples. Every combination is a trial; the
-    encoder and the random initialisation each take their best."""
+    best of them are tried longer. The encoder and the random initialisation each take their best.
+    """
 
     learning_rate: tuple[_Positive, ...] = ()
     num_epochs: tuple[_Positive, ...] = ()
@@ -103,6 +105,8 @@ class SearchOptions(Section):
         return self
 
 
+# a first look, `evaluate --quick`: the scores are no one's recipe
+QUICK: Mapping[str, Any] = {"seeds": (0,), "max_train_examples": 1000, "num_epochs": 2.0}
 OwnKind = Literal[
     "classification",
     "multi-label",
@@ -130,18 +134,25 @@ class OwnTask(Section):
     """Name of the task. Left out: of the file."""
     kind: OwnKind | None = None
     """What is learnt."""
-    text: _Text | None = None
-    """Column of the text or words."""
-    second_text: _Text | None = None
-    """Column of the other text of a pair."""
+    text: _Text | tuple[_Text, ...] | None = None
+    """Column of the text or words, or columns of the texts of a pair. More texts follow the second
+    behind separators."""
     choices: tuple[_Text, ...] = ()
     """Columns of the choices, or one column of lists."""
     label: _Text | None = None
     """Column of the label, number or tags."""
+    bounds: tuple[float, float] | None = None
+    """Lowest and highest value of regression, to which predictions are cut. Left out: those of the
+    rows, and nothing is cut."""
     metric: _Text | None = None
     """Headline metric. Left out: the first of its kind."""
     note: _Text | None = None
     """Note that stands beside the name wherever a score does, such as `made up`."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """`text` as columns; none where it is left out."""
+        return (self.text,) if isinstance(self.text, str) else self.text or ()
 
     @property
     def task_name(self) -> str:
@@ -156,8 +167,10 @@ class OwnTask(Section):
                 f"{self.train}: {self.task_name} is the name of an official task; give another, "
                 f'name = "my-{self.task_name}"'
             )
-        if self.second_text and not self.text:
-            raise UserError(f"second_text = {self.second_text!r}: give text, the first column, too")
+        if self.bounds and (self.kind != "regression" or self.bounds[0] >= self.bounds[1]):
+            raise UserError(
+                f"bounds = {list(self.bounds)}: give the lower one first, and kind = 'regression'"
+            )
         if self.choices and self.kind not in (None, "choices"):
             raise UserError(
                 f"choices = {list(self.choices)}: kind {self.kind!r} has none; remove it"
@@ -178,6 +191,9 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
     """Tasks of one's own, from files."""
     data_dir: str | tuple[str, ...] | None = None
     """Folder with the official files, or `hub`. Of several, the first that has a task."""
+    limit: Count | None = None
+    """Number of rows of each split at most, to learn from and to score, for a trial. Records call
+    such a split a part, and no score on it is compared with one on all rows."""
     seeds: Annotated[tuple[_Seed, ...], Field(min_length=1)] = (0, 1, 2, 3, 4)
     """Seeds, each a fine-tuning of its own."""
     train_fractions: Annotated[tuple[_Fraction, ...], Field(min_length=1)] = (1.0,)

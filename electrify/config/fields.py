@@ -47,7 +47,7 @@ class Section(BaseModel):
 
 SUITE_TASKS: Mapping[str, tuple[str, ...]] = {
     suite: tuple(f"{suite}-{task}" for task in tasks) for suite, tasks in TABLES["tasks"].items()
-} | {name: (name,) for name in ("xquad", "xnli", "paws-x")}
+} | {name: (name,) for name in ("xquad", "mlqa", "xnli", "paws-x")}
 TASK_NAMES = (
     *(task for tasks in SUITE_TASKS.values() for task in tasks),
     "klue-dp-without-pos",

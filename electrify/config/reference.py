@@ -129,7 +129,8 @@ def _value(field: _Schema) -> str:
     if names := field.get("enum") or ([field["const"]] if "const" in field else []):
         return ", ".join(f"`{toml_value(name)}`" for name in names)
     if kind == "array":
-        return f"list of: {_value(field['items'])}"
+        items = field.get("items") or field["prefixItems"][0]
+        return f"list of: {_value(items)}"
     if kind == "object":
         return f"table of: {_value(field['additionalProperties'])}"
     limits = [

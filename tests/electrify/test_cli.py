@@ -154,9 +154,9 @@ def test_a_quick_evaluation_is_small_and_gives_way_to_set(monkeypatch):
     )
     words = ["evaluate", "--model", "a/b", "--task", "klue-ynat", "--quick"]
     assert main([*words, "--set", "evaluate.num_epochs=3.0"]) == 0
-    assert main(words) == 0
-    found = [(of.seeds, of.max_train_examples, of.num_epochs) for of in seen]
-    assert found == [((0,), 1000, 3.0), ((0,), 1000, 2.0)]
+    assert main([*words, "--limit", "50"]) == 0
+    found = [(of.seeds, of.max_train_examples, of.num_epochs, of.limit) for of in seen]
+    assert found == [((0,), 1000, 3.0, None), ((0,), 1000, 2.0, 50)]
 
 
 def test_beam_options_go_through_untouched(monkeypatch):

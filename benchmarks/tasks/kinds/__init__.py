@@ -16,11 +16,14 @@ IGNORED_LABEL = -100  # of padding, which has no part in the loss
 def encode_texts(
     texts: Sequence[tuple[str, ...]], tokenizer: Any, max_length: int, with_spans: bool = False
 ) -> Features:
-    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP] of each row, the longer text cut first. With spans the
-    detail `spans` has the characters of each piece, (T, 2): the first, and behind the last."""
+    """[CLS] a [SEP] or [CLS] a [SEP] b [SEP] of each row, the longer text cut first; further texts
+    follow b as [SEP] c. With spans the detail `spans` has the characters of each piece, (T, 2): the
+    first, and behind the last."""
     if not texts:
         return Features.of_rows([], details={"spans": []})
-    columns = [list(column) for column in zip(*texts, strict=True)]
+    separator = f" {tokenizer.sep_token or tokenizer.eos_token or ''} "
+    pairs = [(row[0], separator.join(row[1:])) if len(row) > 2 else row for row in texts]
+    columns = [list(column) for column in zip(*pairs, strict=True)]
     encoded = tokenizer(
         *columns,
         truncation="longest_first",

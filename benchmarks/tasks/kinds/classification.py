@@ -122,12 +122,15 @@ class ValueExample(Example):
     value: float | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
 class Regression(Task):
     """[CLS] a [SEP] b [SEP], one output that learns the value scaled from its range to 0..1.
 
     google-research/electra classification_tasks.py:332-392 does so for STS-B, (x - 0) / 5. What is
-    predicted is scaled back and not cut to the range.
+    predicted is scaled back, and cut to the range only if the task says so.
     """
+
+    is_bounded: bool = False
 
     def examples(
         self, row: Row, identity: str, place: str, is_labelled: bool
@@ -163,13 +166,12 @@ class Regression(Task):
         self, examples: Sequence[ValueExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         low, high = self.value_range
+        scaled = [low + (high - low) * float(output["logits"][0]) for output in outputs]
+        if self.is_bounded:
+            scaled = [min(max(value, low), high) for value in scaled]
         return [
-            {
-                "id": example.id,
-                "gold": example.value,
-                "prediction": low + (high - low) * float(output["logits"][0]),
-            }
-            for example, output in zip(examples, outputs, strict=True)
+            {"id": example.id, "gold": example.value, "prediction": value}
+            for example, value in zip(examples, scaled, strict=True)
         ]
 
     def sides(self, lines: Sequence[Line]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

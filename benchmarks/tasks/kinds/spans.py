@@ -1,4 +1,4 @@
-"""Questions whose answer is a piece of a context: SQuAD, KorQuAD, XQuAD and KLUE-MRC.
+"""Questions whose answer is a piece of a context: SQuAD, KorQuAD, XQuAD, MLQA and KLUE-MRC.
 
 A long context has a row a window, cut as google-research/electra finetune/qa/qa_tasks.py
 `featurize` does, on the offsets of a fast tokenizer. The post-processing is ELECTRA's
@@ -11,8 +11,9 @@ last of its last; the official code goes back to words by comparing texts.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -29,10 +30,11 @@ from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 
-Scorer = Literal["squad-1.1", "squad-2.0", "klue-mrc", "korquad-1.0"]
+Scorer = Literal["squad-1.1", "squad-2.0", "mlqa", "klue-mrc", "korquad-1.0"]
 NORMALIZE: Mapping[Scorer, Callable[[str], str]] = {
     "squad-1.1": squad.normalize_answer,
     "squad-2.0": squad.normalize_answer,
+    "mlqa": partial(squad.normalize_mlqa, language="en"),  # of the headline
     "klue-mrc": korean_reading.normalize_klue,
     "korquad-1.0": korean_reading.normalize_korquad,
 }
@@ -59,6 +61,11 @@ class QuestionExample(Example):
     @property
     def question(self) -> str:
         return self.texts[1]
+
+
+@dataclass(frozen=True)
+class MlqaExample(QuestionExample):
+    language: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +118,15 @@ class Spans(Task):
                 f"{', '.join(map(str, korean_reading.QUESTION_TYPES))}; correct it or leave it out"
             )
         yield QuestionExample(identity, self.texts(row, place), answers, question_type)
+
+    def from_rows(
+        self, split: str, rows: Iterable[tuple[int, Row]], where: str, row_name: str = "row"
+    ) -> Iterator[Example]:
+        """Of MLQA with the language, whose code a split is called by."""
+        for example in super().from_rows(split, rows, where, row_name):
+            if self.scorer == "mlqa" and split in squad.MLQA_ARTICLES:
+                example = MlqaExample(**vars(example), language=split)
+            yield example
 
     def gold_answers(self, row: Row, place: str) -> tuple[GoldAnswer, ...]:
         answers = []
@@ -173,6 +189,8 @@ class Spans(Task):
                 line |= {"answer": best.text, "null_odds": best.null_odds}
             if example.question_type is not None:
                 line["question_type"] = example.question_type
+            if isinstance(example, MlqaExample):
+                line["language"] = example.language
             pairs = zip(best.candidates, best.probabilities, strict=True)
             n_best = [[c.text, round(probability, 6)] for c, probability in pairs]
             lines.append({**line, "n_best": n_best[:NUM_CANDIDATES_KEPT]})
@@ -230,6 +248,8 @@ class Spans(Task):
                 values = squad.squad_v1(gold, predictions)
             case "korquad-1.0":
                 values = korean_reading.korquad(gold, predictions)
+            case "mlqa":
+                values = squad.mlqa(gold, predictions, lines[0]["language"] if lines else "en")
             case "squad-2.0":
                 values = squad.squad_v2(gold, answers, odds, self.null_threshold)
             case "klue-mrc":

@@ -6,12 +6,21 @@ import pytest
 from pydantic import ValidationError
 
 import benchmarks.finetune.jobs
+from benchmarks.encoder import open_model
 from benchmarks.evaluate import TRIALS, evaluate
-from benchmarks.finetune.jobs import combinations, trial_data
+from benchmarks.finetune.jobs import (
+    choose,
+    later_rounds,
+    next_round,
+    plan_jobs,
+    plan_trials,
+    trial_data,
+)
+from benchmarks.finetune.search import combinations, rounds
 from benchmarks.results.results import RESULTS, current_results, read_results
-from benchmarks.tasks.data import load_data
+from benchmarks.tasks.data import TaskData, load_data
 from electrify.config.evaluate import SearchOptions
-from tests.benchmarks.conftest import folder_of
+from tests.benchmarks.conftest import folder_of, make_result
 from tests.benchmarks.records import NER, YNAT
 
 RATES = [1e-9, 5e-3]
@@ -44,8 +53,8 @@ def test_each_encoder_takes_the_best_of_the_same_trials(make_config, model_folde
     assert [r.hyper_parameters["learning_rate"] for r in records] == RATES * 2
     best = {}  # of each encoder, by the score on held-out rows; the first of equals
     for role in roles:
-        usable = [r for r in records if r.role == role and not r.degenerate]
-        best[role] = max(usable, key=lambda r: r.value)
+        own = [record for record in records if record.role == role]
+        best[role] = max(own, key=lambda r: (r.degenerate is None, r.value))
     assert best["pretrained"].hyper_parameters["learning_rate"] == 5e-3
     results = current_results(folder)
     for result, (role, seed, rate) in zip(results, rates[4:], strict=True):
@@ -63,6 +72,45 @@ def test_each_encoder_takes_the_best_of_the_same_trials(make_config, model_folde
     evaluate(make_config(seeds=[3], **given), str(model_folder), overwrite=False)
     assert len(rates) == 2
     assert len(read_results(folder / RESULTS)) == 8
+
+
+def test_halving_keeps_the_best_quarter_and_gives_it_more_steps(make_config, model_folder):
+    """Equals stay in their order, and failed trainings are the last to."""
+    values = {1e-4: 0.5, 2e-4: 0.9, 3e-4: 0.4, 4e-4: 0.4, 5e-4: 0.3}
+    search = {"learning_rate": list(values)}
+    config = make_config(search=search, min_steps=1000, random_init_control=True).evaluate
+    given = [YNAT], open_model(str(model_folder)), {}, {YNAT.name: TaskData((), (), "dev", {})}
+    trials = plan_trials(config, *given)
+    ((own, number), _) = later_rounds(trials)
+    assert (len(own), number) == (5, 2)
+    results, tried, seen = {}, [], []
+    while trials:
+        tried += trials
+        seen.append([(t.role, t.settings.learning_rate, t.share) for t in trials])
+        for trial in trials:
+            degenerate = "constant" if trial.settings.learning_rate == 2e-4 else None
+            value = values[trial.settings.learning_rate]
+            results[trial.key] = make_result(value=value, degenerate=degenerate)
+        trials = next_round(trials, results)
+    for role in ("pretrained", "random-init"):
+        assert [[(r, s) for name, r, s in of if name == role] for of in seen] == [
+            [(rate, 0.125) for rate in values],
+            [(1e-4, 0.5), (3e-4, 0.5)],
+        ]
+    jobs = plan_jobs(config, *given)
+    assert {job.settings for job in choose(jobs, tried, results)} == {tried[0].settings}
+    assert tried[0].settings.shortened(0.125).min_steps == 125
+
+
+def test_a_search_has_rounds_where_these_have_enough_steps(make_settings):
+    settings, tried = make_settings(num_epochs=4.0, batch_size=10), [{"learning_rate": 1e-4}] * 16
+    for num_rows, expected in (
+        (1200, [(16, 0.125), (4, 0.5)]),  # 480 steps, cost of four whole trainings
+        (1000, [(16, 0.5)]),
+        (200, [(16, 1.0)]),
+    ):
+        assert rounds(tried, settings, num_rows) == expected
+    assert rounds([*tried, {"num_epochs": 1.0}], settings, 1200) == [(17, 0.5)]
 
 
 def test_trials_see_the_training_rows_of_the_first_seed_and_no_others(make_config, make_settings):

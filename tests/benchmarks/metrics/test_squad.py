@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from benchmarks.metrics.squad import squad_v2
+from benchmarks.metrics.squad import mlqa, normalize_mlqa, squad_v2
+from benchmarks.tasks.registry import TASKS
 
 
 def test_extra_predictions_are_ignored_and_nothing_is_nan():
@@ -39,3 +40,34 @@ def test_average_precision_is_that_of_every_threshold_tried(seed):
             area += found / len(answered) * (found / len(answerable) - recall)
             recall = found / len(answerable)
         assert scores[f"pr_{metric}_ap"] == pytest.approx(area)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "left"),
+    [  # what mlqa_evaluation_v1.py leaves of them
+        ("en", "The U.S.A., an “Empire”", "usa empire"),
+        ("de", "Der König des Landes—nicht die Königin", "könig landesnicht königin"),
+        ("es", "¿La casa? Unos «el»", "casa"),
+        ("vi", "Những ngôi nhà của tôi", "ngôi nhà tôi"),
+        ("hi", "यह भारत है।", "यह भारत है"),
+        ("ar", "في البيت والكتاب؟", "في بيت و كتاب"),  # also within a word
+        ("zh", "北京（首都）ABC 1990年", "北 京 首 都 abc 1990 年"),
+        ("de", "the House", "the house"),
+    ],
+)
+def test_each_language_of_mlqa_has_its_own_words(language, text, left):
+    assert normalize_mlqa(text, language) == left
+    assert mlqa({"q": [left]}, {"q": text}, language) == {"f1": 1.0, "exact_match": 1.0}
+
+
+def test_a_split_of_mlqa_is_scored_by_the_rules_of_its_language():
+    """Half of the characters of a Chinese answer are half of its words; in English it is one."""
+    task, row = TASKS["mlqa"], {"id": "q", "context": "北京首都", "question": "?"}
+    row["answers"] = {"text": ["北京首都"], "answer_start": [0]}
+    scores = {}
+    for split in ("en", "zh"):
+        (example,) = task.from_rows(split, [(1, row)], "made up")
+        line = {"id": "q", "gold": ["北京首都"], "prediction": "北京", "language": example.language}
+        scores[split] = task.score([line])["f1"]
+    assert scores == {"en": 0.0, "zh": pytest.approx(2 / 3)}
+    assert task.reported_splits == ("en", "ar", "de", "es", "hi", "vi", "zh")

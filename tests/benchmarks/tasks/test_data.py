@@ -7,7 +7,15 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from datasets.utils.logging import disable_progress_bar
 
-from benchmarks.tasks.data import HUB, REVISIONS, UNKNOWN, check_data, has_data, load_data
+from benchmarks.tasks.data import (
+    HUB,
+    REVISIONS,
+    UNKNOWN,
+    check_data,
+    has_data,
+    limited,
+    load_data,
+)
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.texts import dump_texts
 from electrify.config.evaluate import EvaluateConfig
@@ -45,6 +53,26 @@ def test_class_labels_are_taken_by_name(tmp_path):
     ]
     assert data.split == "dev-part"
     assert data.parts == {"train": (2, 45_678), "dev": (2, 9_107)}
+
+
+def test_a_limited_task_is_a_part_of_every_split_and_says_so(tmp_path):
+    """Its digests are of its own rows, so its scores are never taken for those of all rows."""
+    train, dev = ([topic(n, n % 7) for n in range(size)] for size in (30, 20))
+    whole = save(YNAT, tmp_path, YNAT_FEATURES, train=train, validation=dev)
+    part = limited(YNAT, whole, 10)
+    assert [len(rows) for rows in (part.train, part.reported)] == [10, 10]
+    assert part.parts == {"train": (10, 45_678), "dev": (10, 9_107)}
+    assert part.split == "dev-part"
+    assert part.sha256.keys() == whole.sha256.keys()
+    assert not set(part.sha256.values()) & set(whole.sha256.values())
+    places = [whole.reported.index(row) for row in part.reported]
+    assert places == sorted(set(places))
+    assert limited(YNAT, whole, 30) == limited(YNAT, whole, None) == whole
+    only_train = limited(YNAT, whole, 20)
+    assert only_train.reported == whole.reported
+    assert only_train.sha256["dev"] == whole.sha256["dev"]
+    only_dev = save(YNAT, tmp_path / "dev", YNAT_FEATURES, validation=dev)
+    assert limited(YNAT, only_dev, 1).split == "dev-split-eval-part"
 
 
 def test_what_is_missing_or_other_is_named(tmp_path):

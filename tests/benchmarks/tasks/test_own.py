@@ -177,6 +177,9 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
          "reading has the columns context, question and answers"),
         (labelled("1", "2", "else"), {}, "row 3 and 12 more .*: 'else' .* is no number, 27 others"),
         ([{"text": "a", "tags": ["O", "B-X"]}] * 9, {"kind": "tagging"}, 'kind = "multi-label"'),
+        ([{"text": "a", "score": n / 2} for n in range(9)],
+         {"kind": "regression", "bounds": (0.0, 3.5)}, r"score 4\.0 is no number from 0 to 3\.5"),
+        (REVIEWS, {"text": ("document", "titel")}, "no column 'titel'"),
         ([{"tokens": ["a", "b"], "ner_tags": [0, 1]}] * 9, {}, "0 is no tag of an entity"),
         ([{"text": "a", "Label": "0", "label": "1"}] * 9, {}, "which column is the label"),
         (questions([{"text": "castle", "answer_start": 0}]), {},
@@ -303,6 +306,37 @@ def test_a_record_gives_the_same_task(tmp_path, rows):
     assert record_of(TASKS["klue-ynat"]) is None
     with pytest.raises(ValueError, match="describes no task"):
         task_of_record({"kind": "spans"})
+
+
+def test_numbers_are_cut_to_the_bounds_that_are_given(tmp_path):
+    """Without bounds a prediction stays as it is, and the version of the task as it was."""
+    rows = [{"text": f"a{n}", "score": n / 4} for n in range(17)]
+    file = write(tmp_path / "mine.jsonl", rows)
+    free = own_task(OwnTask(train=file, kind="regression"))
+    bounded = own_task(OwnTask(train=file, kind="regression", bounds=(0.0, 5.0)))
+    outputs = [{"logits": [value]} for value in (-0.2, 0.5, 1.5)]
+    examples = list(bounded.from_rows("train", enumerate(rows[:3]), "mine"))
+    lines = bounded.lines(examples, None, outputs)
+    assert [line["prediction"] for line in lines] == [0.0, 2.5, 5.0]
+    lines = free.lines(examples, None, outputs)
+    assert [line["prediction"] for line in lines] == pytest.approx([-0.8, 2.0, 6.0])
+    assert task_of_record(json.loads(json.dumps(record_of(bounded)))) == bounded
+    assert "is_bounded" not in record_of(free)
+    with pytest.raises(ValueError, match="give the lower one first, and kind = 'regression'"):
+        OwnTask(train=file, bounds=(0.0, 5.0))
+
+
+def test_a_third_text_stands_behind_the_second_and_a_separator(tmp_path, tokenizer):
+    rows = [{"a": "국회", "b": "증시 오늘", "c": "경찰", "label": n % 2} for n in range(10)]
+    file = write(tmp_path / "mine.jsonl", rows)
+    task = own_task(OwnTask(train=file, text=("a", "b", "c"), label="label"))
+    assert task.text_fields == ("a", "b", "c")
+    assert task.has_parts
+    examples = list(task.from_rows("train", enumerate(rows), "mine"))
+    features = task.featurize(examples, tokenizer, 32, train=False)
+    pieces = tokenizer.convert_ids_to_tokens(features.input_ids[0])
+    assert pieces == ["[CLS]", "국회", "[SEP]", "증시", "오늘", "[SEP]", "경찰", "[SEP]"]
+    assert features.token_type_ids[0].tolist() == [0, 0, 0, 1, 1, 1, 1, 1]
 
 
 def test_spans_become_labels_of_characters(tmp_path, tokenizer):

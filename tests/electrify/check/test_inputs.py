@@ -87,7 +87,7 @@ def test_every_stage_has_a_cost(config, tmp_path: Path):
     assert all(stage in corpus_cost(run)[0] for stage in ("clean", "train-vocab", "encode"))
     assert "4 fine-tunings" in evaluation_cost(run)[0]  # two seeds, two encoders
     searched = config(evaluate=own | {"search": {"learning_rate": [1e-4, 3e-4, 1e-3]}})
-    assert "10 fine-tunings" in evaluation_cost(searched)[0]
+    assert "10 fine-tunings" in evaluation_cost(searched)[0]  # three trials of each encoder
 
 
 def test_a_file_of_the_working_directory_is_not_ours(tmp_path: Path):
