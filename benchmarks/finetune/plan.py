@@ -6,12 +6,14 @@ from dataclasses import replace
 from benchmarks.encoder import ModelSource
 from benchmarks.finetune.estimate import Estimator
 from benchmarks.finetune.finetune import TaskFeatures, choose_device
-from benchmarks.finetune.jobs import Job, plan_jobs, plan_trials, prepare, trial_data
+from benchmarks.finetune.jobs import Job, num_rows, plan_jobs, plan_trials, prepare, trial_data
 from benchmarks.finetune.parallel import num_workers
 from benchmarks.finetune.recipe import seeds_for
 from benchmarks.tasks.data import TaskData
 from benchmarks.tasks.task import Task
 from electrify.config.evaluate import QUICK, EvaluateConfig
+
+FEW_EXAMPLES = 5_000  # to train on: timing steps would take as long as a good part of them
 
 
 class Plan:
@@ -58,9 +60,14 @@ class Plan:
         of_trials: dict[str, TaskFeatures],
     ) -> Iterator[str]:
         """Lines on what these jobs take, the trials before them, and a first look in their place.
-        Adds the features that are not there; steps of each kind of rows are timed."""
+        Adds the features that are not there; steps of each kind of rows are timed. Nothing is
+        said of a few examples."""
         self.prepare(jobs, self.data, features)
         self.prepare(trials, self.parts, of_trials)
+        total = sum(num_rows(job, features[job.task.name]) for job in jobs)
+        total += sum(num_rows(trial, of_trials[trial.task.name]) for trial in trials)
+        if total < FEW_EXAMPLES:
+            return
         estimate = Estimator(self.source, self.options.device, self.workers)
         expected, searched = estimate(jobs, features), estimate(trials, of_trials)
         if trials:

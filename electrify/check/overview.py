@@ -118,7 +118,8 @@ def evaluation_cost(config: RunConfig) -> list[str]:
         from benchmarks.finetune.plan import Plan
 
         plan = Plan(options, tasks, open_model(str(export)), {}, data)
-        return list(plan.cost(plan.jobs, plan.trials, {}, {}))
+        if lines := list(plan.cost(plan.jobs, plan.trials, {}, {})):
+            return lines
     _, parameters = body_parameters(config.pretrain, config.vocab.size)
     num_encoders = 1 + options.random_init_control
     num_fractions = len(set(options.train_fractions))
