@@ -49,6 +49,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_second_run_makes_the_same_bytes(demo: Path, tmp_path: Path):
     assert run_demo(tmp_path / "second") == 0
     for stage in ("clean", "vocab", "shards", "pretrain", "export"):
