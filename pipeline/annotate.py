@@ -328,8 +328,8 @@ class _FileCleaner:
         return outcome
 
     def _language_of(self, text: str, otherwise: str) -> str:
-        found = main_language(text) if self._has_others else None
-        return found if found and self._may_be(found) else otherwise
+        main = main_language(text) if self._has_others else None
+        return main if main and self._may_be(main) else otherwise
 
     @property
     def _has_others(self) -> bool:

@@ -99,9 +99,9 @@ def _texts(paths: Sequence[str]) -> Iterator[str]:
 
 def _part(texts: Sequence[str], part: int) -> list[str]:
     """Three fifths, a fifth and a fifth, by a hash of the text."""
-    found = []
+    chosen = []
     for text in texts:
         place = hashlib.sha256(text.encode("utf-8", "replace")).digest()[0] % 5
         if max(0, place - 2) == part:
-            found.append(text)
-    return found
+            chosen.append(text)
+    return chosen

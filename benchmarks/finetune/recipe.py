@@ -165,14 +165,16 @@ def recommended_settings(
     if file is None:
         return {}
     try:
-        found = parse_part(read_json(file), str(file), EvaluateConfig).recommended
+        recommended = parse_part(read_json(file), str(file), EvaluateConfig).recommended
     except ValueError as error:
         raise UserError(f"{error}\n--set evaluate.recipe=auto does without that file") from None
-    found = {n: value for n, value in found.items() if n == "recipe" or getattr(options, n) is None}
-    if found:
-        settings = ", ".join(f"{name} {value}" for name, value in found.items())
+    recommended = {
+        n: value for n, value in recommended.items() if n == "recipe" or getattr(options, n) is None
+    }
+    if recommended:
+        settings = ", ".join(f"{name} {value}" for name, value in recommended.items())
         log(f"fine-tuning as {file} recommends: {settings} (without: --set evaluate.recipe=auto)")
-    return found
+    return recommended
 
 
 def options_for(task: Task, options: EvaluateConfig) -> dict[str, Any]:

@@ -316,10 +316,10 @@ def _read(
     """The rows by split, and the commits of those that `datasets` reads."""
     wanted = [split for split in task.all_splits if splits is None or split in splits]
     if is_read_by_datasets(task, data_dir):
-        found, commits = hub_rows(task, data_dir, wanted)
+        splits_on_hub, commits = hub_rows(task, data_dir, wanted)
         rows = {
             split: tuple(task.from_rows(split, numbered, where))
-            for split, (where, numbered) in found.items()
+            for split, (where, numbered) in splits_on_hub.items()
         }
         return rows, commits
     if task.suite != OWN and not data_dir.is_dir():
@@ -352,15 +352,15 @@ def find_files(task: Task, split: str, data_dir: Path) -> list[Path]:
         return [path for name in task.files[split] if (path := Path(name)).is_file()]
     below, parts = files_below(data_dir), list[Path]()
     for name in official_names(task, split):
-        found = files_named(name, below)
-        if len(found) > 1:
+        paths = files_named(name, below)
+        if len(paths) > 1:
             raise UserError(
-                f"{task.name}: more than one {name}: {found[0]} and {found[1]}; "
+                f"{task.name}: more than one {name}: {paths[0]} and {paths[1]}; "
                 "give --data-dir a folder with one of them"
             )
-        if found and name in task.files[split] and not parts:
-            return found
-        parts += found
+        if paths and name in task.files[split] and not parts:
+            return paths
+        parts += paths
     return parts
 
 
@@ -373,15 +373,15 @@ def files_named(name: str, paths: Sequence[Path]) -> list[Path]:
 
 def files_below(data_dir: Path) -> list[Path]:
     """Every file at any depth, sorted; a folder that is linked to twice is walked once."""
-    found, seen = [], set()
+    files, seen = [], set()
     for folder, inner, names in os.walk(data_dir, followlinks=True):
         real = os.path.realpath(folder)
         if real in seen:  # a link back up, or a second way to the same folder
             inner.clear()
             continue
         seen.add(real)
-        found += [Path(folder, name) for name in names]
-    return sorted(found)
+        files += [Path(folder, name) for name in names]
+    return sorted(files)
 
 
 # By `datasets`: from the hub, or from a folder that `save_to_disk` wrote.

@@ -276,9 +276,9 @@ def _check_names(names: Sequence[str], path: Path) -> None:
 def _tagged_rows(text: str, path: Path) -> tuple[Numbered, str] | None:
     """A row a sentence of CoNLL, numbered by its first line, and which columns were read; None for
     a text of another form."""
-    if (found := tagged_sentences(text)) is None:
+    if (table := tagged_sentences(text)) is None:
         return None
-    sentences, columns = found
+    sentences, columns = table
     for number, word, _ in chain.from_iterable(sentences):
         if not word.strip():
             raise UserError(

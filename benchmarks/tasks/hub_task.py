@@ -43,14 +43,14 @@ def files_on_hub(name: str) -> dict[str, Path]:
         warn(f"own task {name}: {failure}; what was read last is taken, {earlier[-1]}")
         return {path.stem: path for path in earlier[-1].glob("*.parquet")}
     log(f"own task {name}: commit {commit}")
-    found = {_SPLITS[split]: rows for split, rows in splits.items() if split in _SPLITS}
-    if "train" not in found:
+    ours = {_SPLITS[split]: rows for split, rows in splits.items() if split in _SPLITS}
+    if "train" not in ours:
         raise UserError(
             f"own task {name}: it has the splits {', '.join(splits)}, and none is called train; "
             "save the rows as files and give those"
         )
     folder, files = cache / f"{label}@{commit[:12]}", {}
-    for split, rows in found.items():
+    for split, rows in ours.items():
         if split != "train" and _lacks_labels(rows):
             log(f"own task {name}: its {split} split has no labels and is left out")
             continue

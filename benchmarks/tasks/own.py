@@ -284,17 +284,17 @@ def _label_column(options: OwnTask, columns: Sequence[str], rows: Sequence[Row])
             )
     if options.label:
         return options.label
-    if not (found := _known(_COLUMNS["labels"], columns)):
+    if not (candidates := _known(_COLUMNS["labels"], columns)):
         texts = _text_columns(options, columns, None, None, rows)
-        found = [c for c in columns if c not in texts and c.lower() not in _COLUMNS["ids"]]
-    if not found:
+        candidates = [c for c in columns if c not in texts and c.lower() not in _COLUMNS["ids"]]
+    if not candidates:
         raise UserError(
             f"{options.train}: no column is left for the label beside {', '.join(columns)}; "
             'add one, or name the text\'s: text = "COLUMN"'
         )
-    if len(found) > 1:
+    if len(candidates) > 1:
         raise _which(options, "label", columns)
-    return found[0]
+    return candidates[0]
 
 
 def _text_columns(
@@ -338,8 +338,8 @@ def _choice_columns(
         return options.choices
     for name in _COLUMNS["choices"]:
         numbered = re.compile(rf"{name}[ _-]?[0-9a-h]", re.IGNORECASE)
-        if len(found := sorted(c for c in columns if numbered.fullmatch(c))) > 1:
-            return tuple(found)
+        if len(endings := sorted(c for c in columns if numbered.fullmatch(c))) > 1:
+            return tuple(endings)
         lists = [c for c in _known([name], columns) if isinstance(rows[0].get(c), list)]
         if lists:
             return (lists[0],)
@@ -348,8 +348,8 @@ def _choice_columns(
 
 def _known(names: Sequence[str], columns: Sequence[str]) -> list[str]:
     """The columns of the first of the names that is there, in whatever letters."""
-    found = ([column for column in columns if column.lower() == name] for name in names)
-    return next(filter(None, found), [])
+    matches = ([column for column in columns if column.lower() == name] for name in names)
+    return next(filter(None, matches), [])
 
 
 def _which(options: OwnTask, what: str, columns: Sequence[str]) -> UserError:

@@ -44,8 +44,8 @@ def dump_benchmarks(config: RunConfig) -> Path | None:
         return None
     folder = Path(config.output_dir) / "benchmark-texts"
     paths = dump_texts(names, _data_dirs(config), folder)
-    found = ", ".join(path.name.removesuffix(_ENDING) for path in paths)
-    log(f"decontaminate: the texts of {found}, in {folder}")
+    read = ", ".join(path.name.removesuffix(_ENDING) for path in paths)
+    log(f"decontaminate: the texts of {read}, in {folder}")
     return folder
 
 
@@ -69,8 +69,8 @@ def dump_texts(names: Sequence[str], data_dirs: Sequence[Path], folder: Path) ->
     """
     texts: dict[str, dict[SplitText, None]] = {}  # in order, each once
     for name in names:
-        for task, found in texts_of_name(name, data_dirs).items():
-            texts.setdefault(task, {}).update(dict.fromkeys(found))
+        for task, of_task in texts_of_name(name, data_dirs).items():
+            texts.setdefault(task, {}).update(dict.fromkeys(of_task))
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"*{_ENDING}"):  # of an earlier config
         old.unlink()
@@ -90,12 +90,14 @@ def texts_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitT
     tasks = _tasks_of_name(name, data_dirs)
     if not tasks:
         path = Path(name).expanduser()
-        found = {path.name: [("file", text.strip()) for text in file_texts(path) if text.strip()]}
+        texts_of = {
+            path.name: [("file", text.strip()) for text in file_texts(path) if text.strip()]
+        }
     else:
-        found = {task: list(_task_texts(TASKS[task], place)) for task, place in tasks.items()}
-    if empty := [task for task, texts in found.items() if not texts]:
+        texts_of = {task: list(_task_texts(TASKS[task], place)) for task, place in tasks.items()}
+    if empty := [task for task, texts in texts_of.items() if not texts]:
         raise UserError(f"clean.decontaminate_against: there is no text in {', '.join(empty)}")
-    return found
+    return texts_of
 
 
 def _tasks_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
@@ -116,17 +118,17 @@ def _tasks_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
             raise UserError(f"no data folder {data_dir}; set clean.decontaminate_data_dir")
     tasks = SUITES.get(name) or (TASKS[name],)
     below = {data_dir: files_below(data_dir) for data_dir in data_dirs}
-    found = {
+    texts_of = {
         task.name: data_dir
         for task in tasks
         for data_dir in reversed(data_dirs)  # of several the first
         if _has_texts(task, below[data_dir], data_dir)
     }
-    missing = [task for task in tasks if task.name not in found]
+    missing = [task for task in tasks if task.name not in texts_of]
     are_of_hub = all(str(data_dir) == HUB for data_dir in data_dirs)
     if missing and not are_of_hub:
-        raise UserError(_no_files(missing, [*found], data_dirs))
-    if not found:
+        raise UserError(_no_files(missing, [*texts_of], data_dirs))
+    if not texts_of:
         raise UserError(
             f"clean.decontaminate_against: no task of {name!r} is read from the hub; set "
             "clean.decontaminate_data_dir to a folder of the official files"
@@ -135,9 +137,9 @@ def _tasks_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
         warn(
             f"clean.decontaminate_against: of {name!r} the hub does not have "
             f"{', '.join(task.name for task in missing)}, whose texts stay in the corpus; searched "
-            f"are {', '.join(found)}"
+            f"are {', '.join(texts_of)}"
         )
-    return found
+    return texts_of
 
 
 def _has_texts(task: Task, below: Sequence[Path], data_dir: Path) -> bool:
@@ -159,28 +161,30 @@ def _evaluation_files(task: Task, below: Sequence[Path]) -> list[tuple[str, Path
 
 def _task_texts(task: Task, data_dir: Path) -> Iterator[SplitText]:
     """By `datasets` where the task is there, else of all its files."""
-    found: Iterable[tuple[str, tuple[str, Iterable[tuple[int, Row]]]]]
+    of_splits: Iterable[tuple[str, tuple[str, Iterable[tuple[int, Row]]]]]
     if is_read_by_datasets(task, data_dir):
         splits = [split for split in task.all_splits if split != "train"]
-        found = hub_rows(task, data_dir, splits)[0].items()
+        of_splits = hub_rows(task, data_dir, splits)[0].items()
     else:
         files = _evaluation_files(task, files_below(data_dir))
-        found = ((split, (str(path), task.rows(split, path))) for split, path in files)
-    for split, (where, rows) in found:
+        of_splits = ((split, (str(path), task.rows(split, path))) for split, path in files)
+    for split, (where, rows) in of_splits:
         for number, row in rows:
             for text in task.texts(row, f"{where} {task.row_name} {number}"):
                 if text.strip():
                     yield split, text.strip()
 
 
-def _no_files(missing: Sequence[Task], found: Sequence[str], data_dirs: Sequence[Path]) -> str:
+def _no_files(missing: Sequence[Task], present: Sequence[str], data_dirs: Sequence[Path]) -> str:
     wanted = dict.fromkeys(
         name for task in missing for split in task.reported_splits for name in task.files[split]
     )
     folders = [data_dir for data_dir in data_dirs if str(data_dir) != HUB]
     there = [path.relative_to(d).as_posix() for d in folders for path in files_below(d)]
     shown = ", ".join(there[:20]) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
-    advice = f". Put them there, or name the tasks that are: {json.dumps(found)}" if found else ""
+    advice = (
+        f". Put them there, or name the tasks that are: {json.dumps(present)}" if present else ""
+    )
     return (
         "clean.decontaminate_against: no evaluation file of "
         f"{', '.join(repr(task.name) for task in missing)} below "

@@ -29,8 +29,8 @@ class BlockedHosts:
             return None
         wanted = np.array([_hash(name) for name in names], dtype=np.uint64)
         at = np.minimum(np.searchsorted(self._hashes, wanted), len(self._hashes) - 1)
-        found = np.flatnonzero(self._hashes[at] == wanted)
-        return names[found[0]] if len(found) else None
+        matches = np.flatnonzero(self._hashes[at] == wanted)
+        return names[matches[0]] if len(matches) else None
 
 
 def write_hosts(listed: Path, target: Path) -> None:

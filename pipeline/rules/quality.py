@@ -353,10 +353,10 @@ class Statistics:
         # most texts end here: the search is slow where many words begin as one of the list does
         if beginnings and len(beginnings.intersection(lower.split())) < _MIN_SPAM_WORDS - 1:
             return 0.0
-        found = Counter(pattern.findall(lower))
-        if len(found) < _MIN_SPAM_WORDS:
+        counts = Counter(pattern.findall(lower))
+        if len(counts) < _MIN_SPAM_WORDS:
             return 0.0
-        return 100 * sum(weights[word] * num for word, num in found.items()) / self.num_words
+        return 100 * sum(weights[word] * num for word, num in counts.items()) / self.num_words
 
     def lorem_ipsum(self) -> float:
         return self.text.count("orem ipsum")

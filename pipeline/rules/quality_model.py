@@ -99,10 +99,10 @@ def fit(good: Sequence[str], bad: Sequence[str], strength: float) -> QualityMode
     from scipy.sparse import csr_matrix
     from sklearn.linear_model import LogisticRegression
 
-    found = [run_shares(text) for text in (*good, *bad)]
-    ends = np.cumsum([0, *(len(classes) for classes, _ in found)])
-    classes, shares = (np.concatenate(column) for column in zip(*found, strict=True))
-    rows = csr_matrix((shares / _ONE, classes, ends), shape=(len(found), 2**_BITS))
+    runs = [run_shares(text) for text in (*good, *bad)]
+    ends = np.cumsum([0, *(len(classes) for classes, _ in runs)])
+    classes, shares = (np.concatenate(column) for column in zip(*runs, strict=True))
+    rows = csr_matrix((shares / _ONE, classes, ends), shape=(len(runs), 2**_BITS))
     labels = np.repeat([1, 0], [len(good), len(bad)])
     model = LogisticRegression(C=strength, class_weight="balanced", max_iter=1000)
     model.fit(rows, labels)

@@ -168,17 +168,17 @@ def _match(path: str, where: str, kind: str) -> list[tuple[str, int]]:
     archive they are the members that a pattern behind :: matches, else those of the kind.
     """
     archives, pattern = split_archive(path)
-    found: list[tuple[str, int]] = []
+    named: list[tuple[str, int]] = []
     for name, num_bytes in _match_files(archives or path, where):
         is_archive = bool(split_archive(name)[0])
-        found += _members(name, pattern if archives else "*") if is_archive else [(name, num_bytes)]
+        named += _members(name, pattern if archives else "*") if is_archive else [(name, num_bytes)]
     files = [
         (name, num_bytes)
-        for name, num_bytes in found
+        for name, num_bytes in named
         if is_member(path) or not is_member(name) or KIND_OF_ENDING.get(text_ending(name)) == kind
     ]
     if not files:
-        endings = ", ".join(sorted({text_ending(name) for name, _ in found})) or "nothing"
+        endings = ", ".join(sorted({text_ending(name) for name, _ in named})) or "nothing"
         raise UserError(f"{where} holds no file of kind = {kind!r}; it holds {endings}")
     return files
 

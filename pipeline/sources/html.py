@@ -54,10 +54,12 @@ def main_text(page: bytes) -> tuple[str, str | None, str | None]:
             f"web pages need {error.name}: pip install 'electrify[web]', or write their text out"
         ) from None
     # precision: else short pages come with their menus
-    found: Any = trafilatura.bare_extraction(
+    extracted: Any = trafilatura.bare_extraction(
         page, include_comments=False, favor_precision=True, with_metadata=True
     )
-    return (found.text or "", found.url, found.date) if found else ("", None, None)
+    if not extracted:
+        return "", None, None
+    return extracted.text or "", extracted.url, extracted.date
 
 
 class _Sent(io.BytesIO):

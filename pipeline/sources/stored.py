@@ -173,13 +173,13 @@ def list_members(archive: str, pattern: str = "*") -> list[tuple[str, int]]:
     Those of a zip come by name, of a tar as they stand in it. Hidden files are left out, and those
     of macOS. `UserError` for members that are encrypted, or of a size that no text has.
     """
-    found = []
+    members = []
     for name, member in _members(archive).by_name.items():
         if name == pattern or fnmatchcase(name, pattern):  # a name may hold [ or *
             if member.fault:
                 raise UserError(f"{archive}::{name} {member.fault}")
-            found.append((f"{archive}::{name}", member.num_bytes))
-    return found
+            members.append((f"{archive}::{name}", member.num_bytes))
+    return members
 
 
 def num_skipped(archive: str) -> int:

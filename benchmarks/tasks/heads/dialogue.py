@@ -108,7 +108,7 @@ class SlotGenerator(Head):
     ) -> dict[str, Tensor]:
         values = batch["values"]
         is_forced = bool(torch.rand(()) < TEACHER_FORCING)
-        found, gate_logits = [], None
+        log_probabilities, gate_logits = [], None
         for position in range(values.shape[2]):
             step = self._step(inputs, hidden, states, batch)
             hidden = step.hidden
@@ -116,13 +116,16 @@ class SlotGenerator(Head):
                 gate_logits = self.gate(step.context)
             scores = self._vocabulary(hidden)
             ids = values[..., position]
-            found.append(_log_probability(scores, step, batch["input_ids"], ids))
+            log_probabilities.append(_log_probability(scores, step, batch["input_ids"], ids))
             if not is_forced:
                 with torch.no_grad():
                     ids = self._best(scores.detach(), step, batch["input_ids"])
             inputs = self._embedded(ids)
         assert gate_logits is not None
-        return {"gate_logits": gate_logits, "log_probabilities": torch.stack(found, dim=2)}
+        return {
+            "gate_logits": gate_logits,
+            "log_probabilities": torch.stack(log_probabilities, dim=2),
+        }
 
     def _decode(
         self, states: Tensor, inputs: Tensor, hidden: Tensor, batch: Mapping[str, Tensor]

@@ -125,7 +125,7 @@ class JointHead(Head):
         parts = zip(
             torch.split(states, num_rows), torch.split(starts.indices, num_rows), strict=True
         )
-        logits = torch.cat([self._end_logits(rows, found) for rows, found in parts])
+        logits = torch.cat([self._end_logits(rows, chosen) for rows, chosen in parts])
         ends = (logits + mask.unsqueeze(1)).log_softmax(dim=-1).topk(size)
         return {
             "start_index": starts.indices,

@@ -136,9 +136,9 @@ class DialogueStateTracking(Task):
             kept = ids[max(0, len(ids) - (max_length - 2)) :]
             input_ids.append([first, *kept, separator])
             state = slot_values(example.state or ())
-            found = [state.get(slot, NONE) for slot in self.labels]
-            gates.append([GATES.index(v) if v in GATES else GENERATED for v in found])
-            values.append([target(value) for value in found])
+            of_slots = [state.get(slot, NONE) for slot in self.labels]
+            gates.append([GATES.index(v) if v in GATES else GENERATED for v in of_slots])
+            values.append([target(value) for value in of_slots])
         padding, tokenizers = ([one] * len(examples) for one in (tokenizer.pad_token_id, tokenizer))
         return Features.of_rows(
             input_ids,

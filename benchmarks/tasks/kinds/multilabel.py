@@ -85,7 +85,7 @@ class MultiLabelClassification(Task):
         return weighted.OF_LABEL_SETS[self.headline](*self.sides(lines))
 
     def _indicators(self, sets: Sequence[Any]) -> NDArray[np.bool_]:
-        found = np.zeros((len(sets), len(self.labels)), dtype=np.bool_)
+        matrix = np.zeros((len(sets), len(self.labels)), dtype=np.bool_)
         for row, labels in enumerate(sets):
-            found[row, [*labels]] = True
-        return found
+            matrix[row, [*labels]] = True
+        return matrix

@@ -71,7 +71,7 @@ def repaired(text: str, pieces: Sequence[str], tokenizer: Any) -> list[str]:
     Hangul syllable; which piece that makes need not be in the vocabulary. With sentencepiece it
     loses its word start. Raises `ValueError` for a text that ends in a closing marker.
     """
-    found = list(pieces)
+    marked = list(pieces)
     prefix = continuation_prefix(tokenizer)
     model = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
     has_word_starts = type(model).__name__ == "Unigram"  # as XLM-R and others of sentencepiece
@@ -81,17 +81,17 @@ def repaired(text: str, pieces: Sequence[str], tokenizer: Any) -> list[str]:
             raise UserError(
                 f"the text ends in {marker}: no character says whether a word continues"
             )
-        if text[behind] == " " or marker not in found:  # cut off by the maximum length
+        if text[behind] == " " or marker not in marked:  # cut off by the maximum length
             continue
-        position = found.index(marker) + 1
-        piece = found[position] if position < len(found) else ""
+        position = marked.index(marker) + 1
+        piece = marked[position] if position < len(marked) else ""
         if prefix and not piece.startswith(prefix) and "가" <= piece[:1] <= "힣":
-            found[position] = prefix + piece
+            marked[position] = prefix + piece
         elif has_word_starts and piece == WORD_START:
-            del found[position]
+            del marked[position]
         elif has_word_starts and piece.startswith(WORD_START):
-            found[position] = piece.removeprefix(WORD_START)
-    return found
+            marked[position] = piece.removeprefix(WORD_START)
+    return marked
 
 
 def entity_inputs(texts: Sequence[str], tokenizer: Any, max_length: int) -> list[list[int]]:

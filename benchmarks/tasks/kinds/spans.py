@@ -422,8 +422,8 @@ def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
 def answer_pieces(offsets: NDArray[np.int32], start: int, end: int) -> tuple[int, int] | None:
     """First and last piece that touch the characters from `start` to before `end`; None if none."""
     touching = (offsets[:, 1] > start) & (offsets[:, 0] < end) & (offsets[:, 1] > offsets[:, 0])
-    found = np.flatnonzero(touching)
-    return (int(found[0]), int(found[-1])) if len(found) else None
+    places = np.flatnonzero(touching)
+    return (int(places[0]), int(places[-1])) if len(places) else None
 
 
 def window_rows(
