@@ -46,7 +46,7 @@ from pipeline.pass_files import (
     tally_name,
     write_tally,
 )
-from pipeline.report.counts import RULE, Tally, excerpt, mask_excerpt
+from pipeline.report.counts import RULE_PREFIX, Tally, excerpt, mask_excerpt
 from pipeline.rules.hosts import BlockedHosts
 from pipeline.rules.language import PLAIN_FRACTION, main_language
 from pipeline.rules.normalize import remove_lost_characters
@@ -388,7 +388,7 @@ class _FileCleaner:
         for rule, count in outcome.altered.items():
             note(row, rule, count)
         for rule, (before, after) in outcome.first_changes.items():
-            if not tally.wants(RULE + rule, label, *where):
+            if not tally.wants(RULE_PREFIX + rule, label, *where):
                 continue
             if rule.endswith("_masked"):
                 shown = mask_excerpt(before, after, f"<{rule.removesuffix('_masked')}>")
@@ -397,7 +397,7 @@ class _FileCleaner:
                     rules.masked(of, outcome.text, outcome.has_masks) for of in (before, after)
                 )
                 shown = excerpt(*(masked for masked, _ in texts))
-            tally.add_sample(RULE + rule, label, shown, *where)
+            tally.add_sample(RULE_PREFIX + rule, label, shown, *where)
         text = _storable(raw.text) or ""
         if outcome.drop is None:
             row |= rules.statistics(outcome.text)

@@ -43,7 +43,7 @@ from pipeline.pass_files import (
 )
 from pipeline.report.counts import (
     NUM_HOSTS,
-    RULE,
+    RULE_PREFIX,
     TABLES,
     Table,
     Tally,
@@ -220,7 +220,7 @@ def _count_removed(row: Row, tally: Tally) -> None:
 def _alter(row: Row, rule: str, text: str, count: int, tally: Tally) -> None:
     """Give the row its changed text; note the change, and show it if it is among those chosen."""
     note(row, rule, count)
-    name, where = (RULE + rule, document_id(row["rank"])), (row["language"], row["source"])
+    name, where = (RULE_PREFIX + rule, document_id(row["rank"])), (row["language"], row["source"])
     if tally.wants(*name, *where):
         masked = (mask_pii(of, row["language"])[0] for of in (row["text"], text))
         tally.add_sample(*name, excerpt(*masked), *where)

@@ -47,7 +47,7 @@ _LIMIT = 1e-2
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Agreement:
     """The largest relative difference between two trainings."""
 
     what: str
@@ -62,7 +62,7 @@ class Comparison:
         return words if self.agrees else f"PROBLEM: {words}"
 
 
-def compare_gpu() -> Iterator[Comparison]:
+def compare_gpu() -> Iterator[Agreement]:
     """CUDA against the CPU, and a replay against the step as written, for each architecture.
 
     `UserError` where torch sees no GPU.
@@ -76,13 +76,13 @@ def compare_gpu() -> Iterator[Comparison]:
             cpu = _trained(model, torch.device("cpu"), 3)
             cuda = _trained(model, device, 3, cuda_graph="off")
         what = f"{describe(device)} against the CPU, {name}"
-        yield Comparison(what, _difference(cuda, cpu))
+        yield Agreement(what, _difference(cuda, cpu))
         model = _network(options)
         precision = precision_of(model.config, device)
         written = _trained(model, device, _NUM_STEPS, cuda_graph="off")
         replayed = _trained(model, device, _NUM_STEPS, cuda_graph="on")
         what = f"a CUDA graph against the step as written, {name}, {precision}"
-        yield Comparison(what, _difference(replayed, written))
+        yield Agreement(what, _difference(replayed, written))
 
 
 @contextmanager

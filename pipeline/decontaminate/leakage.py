@@ -53,7 +53,7 @@ _CONTEXT_CHARACTERS = 30  # of an excerpt, before and after the match
 NUM_SHOWN = 3  # documents with a line for each text, those with the largest fraction of it
 _WANTED_CHARACTERS = 200  # of an example's text, in a line
 _INDEX = "index"  # in the work folder
-RULES = {
+_MATCHING = {
     "alone_letters": dict(ALONE_LETTERS),
     "sure_letters": {"wide": SURE_LETTERS[8], "narrow": SURE_LETTERS[12]},
     "run_letters": LONG_LETTERS,
@@ -70,7 +70,7 @@ def find_leaks(
     if either is missing.
     """
     tasks = read_tasks(benchmark_items)
-    stage = leakage_stage(config, benchmark_items, RULES)
+    stage = leakage_stage(config, benchmark_items, _MATCHING)
     documents = document_paths(Path(config.output_dir) / "clean")
 
     def work(folder: Path) -> Mapping[str, Any]:
@@ -96,7 +96,7 @@ def find_leaks(
             )
             hits, num_documents = _read_matches(shared, names)
         report = LeakageReport(
-            rules=RULES,
+            rules=_MATCHING,
             documents=num_documents,
             tasks=[_write_touched(folder, task, table, hits) for task in tasks],
             missing=json.loads((benchmark_items / MISSING).read_text(encoding="utf-8")),

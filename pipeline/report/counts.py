@@ -23,7 +23,7 @@ from pipeline.rules.pii import mask_pii
 NUM_EXAMPLES = 20  # rows that could not be read, named in the report
 NUM_SAMPLES = 20
 SAMPLE_CHARACTERS = 200
-RULE = "rule: "  # before a rule's name, among the names of samples
+RULE_PREFIX = "rule: "  # before a rule's name, among the names of samples
 TOTALS = ("documents_in", "documents_kept", "characters_in", "characters_kept")
 # By table: keys and sums. "characters" is a power of two: so many or more, less than twice as many.
 # "kind" of a contamination is how a benchmark text was found (pipeline/decontaminate/match.py), or
@@ -272,7 +272,7 @@ class Tally:
     def add_sample(self, name: str, label: str, text: str, language: str, source: str) -> None:
         """Show this text, masked and cut short, if it is among those chosen.
 
-        `name` is a reason, `RULE` and a rule, or "kept".
+        `name` is a reason, `RULE_PREFIX` and a rule, or "kept".
         """
         if self.wants(name, label, language, source):
             text = mask_pii(text, language)[0]

@@ -8,7 +8,7 @@ from typing import Any
 
 from electrify.page.page import Page
 from electrify.stage.folder import write_json
-from pipeline.report.counts import RULE, TOTALS, Rows, Tally, group_by, report_json, sum_by
+from pipeline.report.counts import RULE_PREFIX, TOTALS, Rows, Tally, group_by, report_json, sum_by
 
 _MAX_ROWS = 200  # of a table; report.json has them all
 _MAX_LANGUAGE_PLOTS = 24
@@ -238,7 +238,7 @@ def _faults(page: Page, report: Report) -> None:
 
 def _samples(page: Page, report: Report) -> None:
     samples = report["samples"]
-    rules = sorted(name for name in samples if name.startswith(RULE))
+    rules = sorted(name for name in samples if name.startswith(RULE_PREFIX))
     reasons = sorted(samples.keys() - {*rules, "kept"})
     page.paragraph("Chosen by a hash of where the document stood, sources and languages in turn.")
     page.search("search the samples")
@@ -251,7 +251,7 @@ def _samples(page: Page, report: Report) -> None:
             (" · ".join(filter(None, (language, source, label))), text)
             for label, language, source, text in samples[name]
         ]
-        page.text_samples(name.removeprefix(RULE), shown)
+        page.text_samples(name.removeprefix(RULE_PREFIX), shown)
 
 
 def _table(page: Page, headers: Sequence[str], rows: Rows, largest: str = "") -> None:
