@@ -11,7 +11,7 @@ from pipeline.report.counts import (
     MAX_SOURCES,
     NUM_SAMPLES,
     OTHER,
-    RULE,
+    RULE_PREFIX,
     WINDOW_CHARACTERS,
     Sample,
     Samples,
@@ -75,7 +75,7 @@ def _fill(tally, numbers):
         if n % 4 == 0:
             place = {"language": where[0], "source": where[1]}
             tally.count("altered_by_source", rule="html_removed", documents=1, pieces=2, **place)
-            tally.add_sample(RULE + "html_removed", label, f"<b>{n}  →  {n}", *where)
+            tally.add_sample(RULE_PREFIX + "html_removed", label, f"<b>{n}  →  {n}", *where)
         if n % 100 == 0:
             tally.count_year(f"20{n // 100:02d}-01-01")
             tally.add_removed("malformed", "bad_json", f"b.jsonl:{n}", "{", *where)
@@ -186,7 +186,7 @@ def test_markup_in_documents_stays_text(tmp_path):
     tally = Tally()
     tally.count_document("in", 20, "ko", HOSTILE)
     tally.add_removed("removed", "too_short", "1", HOSTILE, "ko", HOSTILE)
-    tally.add_sample(RULE + "html_removed", "1", HOSTILE, "ko", HOSTILE)
+    tally.add_sample(RULE_PREFIX + "html_removed", "1", HOSTILE, "ko", HOSTILE)
     tally.add_removed("malformed", "malformed_json", HOSTILE, HOSTILE, "ko", HOSTILE)
     tally.add_example(HOSTILE)
     tally.count("contamination", task=HOSTILE, kind="sentence", language="ko", count=3)
