@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from electrify.config.pretrain import PretrainConfig
-from model.devices.xla import insertion_index, running_maximum, running_sum
+from model.devices.xla import insertion_index, put_ids, running_maximum, running_sum
 
 _BOUND_SDS = 4  # a Bernoulli count passes its mean by 4 sd once in 30,000 sequences
 
@@ -85,7 +85,7 @@ def mask_tokens(
     """
     masked = (uniforms < mask_token_fraction) & (weights > 0)
     shown = input_ids.gather(1, positions).masked_fill(masked, mask_id)
-    return input_ids.scatter(1, positions, shown)
+    return put_ids(input_ids, positions, shown)
 
 
 def forbid_tokens(logits: Tensor, ids: Tensor) -> Tensor:
@@ -164,7 +164,7 @@ def replace_tokens(
     that hits the original counts as original (run_pretraining.py:222-235).
     """
     shown = torch.where(weights > 0, sampled, input_ids.gather(1, positions))
-    corrupted = input_ids.scatter(1, positions, shown)
+    corrupted = put_ids(input_ids, positions, shown)
     return corrupted, (corrupted != input_ids).float()
 
 

@@ -258,8 +258,9 @@ class Trainer:
                 yield batch.to(self.device), shared or ranks.is_first
 
     def _state_figures(self) -> dict[str, float]:
-        """What the hidden states of the main network show the first process, on text as it is."""
-        if not self.ranks.is_first:
+        """What the hidden states of the main network show the first process, on text as it is;
+        nothing on XLA, where fetching them takes programs that a TPU lacks."""
+        if not self.ranks.is_first or self.device.type == "xla":
             return {}
         with self.train_step.uncompiled(), autocast(self.config, self.device):
             figures = state_figures(self._valid_states())

@@ -227,6 +227,13 @@ def _scan(numbers: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> Tenso
     return numbers
 
 
+def put_ids(input_ids: Tensor, positions: Tensor, ids: Tensor) -> Tensor:
+    """The ids (B, L) with others (B, N) at distinct positions (B, N)."""
+    if input_ids.device.type == "xla":
+        return input_ids.int().scatter(1, positions, ids.int()).long()
+    return input_ids.scatter(1, positions, ids)
+
+
 def add_rows(sums: Tensor, index: Tensor, rows: Tensor) -> None:
     """Add rows (B, K) to those of `sums` (N, K) fp64 that `index` (B,) names, in place."""
     if sums.device.type == "xla":  # fp64 is not what its chips scatter or exchange
