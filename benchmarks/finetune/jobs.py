@@ -230,6 +230,7 @@ def choose(jobs: Sequence[Job], trials: Sequence[Job], results: Mapping[str, Res
         if (trial := best.get((job.task.name, job.role))) is not None:
             value, count = results[trial.key].value, results[trial.key].num_examples
             search = {"best": trial.trial, "value": value, "num_held_out": count}
+            search |= {"fraction_of_steps": trial.share}  # in the last round
             job = replace(job, settings=trial.settings, search=search)
         chosen.append(job)
     return chosen

@@ -24,6 +24,8 @@ def protocol_of(result: Result) -> Mapping[str, Any]:
             protocol.pop(name, None)
         trials = _TRIALS.match(str(result.search.get("best", "")))
         protocol["trials of the search"] = trials[1] if trials else "not known"
+        # of a full grid, as they were before, the whole
+        protocol["steps of its trials"] = result.search.get("fraction_of_steps", 1.0)
     protocol["selection"] = result.selection
     return protocol | {"fraction of the training rows": result.train_fraction}
 

@@ -120,7 +120,7 @@ def _unpacked(files: Mapping[Path, int]) -> tuple[dict[Path, int], list[str]]:
         else:
             sizes |= {Path(name): num_bytes for name, num_bytes in members}
             if skipped := num_skipped(str(path)):
-                unread.append(f"{path}: {skipped:,} links and devices")
+                unread.append(f"{path}: links and devices ({skipped:,})")
     return sizes, unread
 
 

@@ -190,7 +190,7 @@ def _members(archive: str, pattern: str) -> list[tuple[str, int]]:
     except DAMAGED_ARCHIVE as error:
         raise UserError(f"{without_secrets(archive)} is damaged ({error}): fetch it anew") from None
     if skipped:
-        warn(f"{without_secrets(archive)}: {skipped:,} links and devices are not read")
+        warn(f"{without_secrets(archive)}: links and devices are not read ({skipped:,})")
     return members
 
 

@@ -88,14 +88,16 @@ def test_others_are_named_and_not_ranked(put: Put, changes: dict[str, Any], why:
 
 
 def test_a_search_is_a_protocol_whatever_it_chose():
-    def searched(rate: float, trials: int) -> Any:
+    def searched(rate: float, trials: int, **rounds: float) -> Any:
         settings = {"recipe": "klue", "learning_rate": rate}
-        search = {"best": f"trial 2 of {trials} (learning_rate {rate})"}
+        search = {"best": f"trial 2 of {trials} (learning_rate {rate})"} | rounds
         return make_result(hyper_parameters=settings, search=search, task=NLI.name)
 
     assert protocol_differences(searched(1e-4, 4), searched(5e-4, 4)) == []
     (found,) = protocol_differences(searched(1e-4, 4), searched(5e-4, 8))
     assert found == "trials of the search 4 and 8"
+    (found,) = protocol_differences(searched(1e-4, 4), searched(1e-4, 4, fraction_of_steps=0.5))
+    assert found == "steps of its trials 1.0 and 0.5"
 
 
 def test_what_lacks_is_said(put: Put):
