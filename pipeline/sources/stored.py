@@ -70,12 +70,10 @@ def open_source(file: InputFile) -> io.BufferedReader:
     return io.BufferedReader(_Stored(file, stored), _BUFFER_BYTES)
 
 
-class _Stored(io.RawIOBase):
-    """An open file of any storage that must hold as many bytes as were listed."""
+class _Seekable(io.RawIOBase):
+    """A file that is read, and knows the position of the next byte."""
 
-    def __init__(self, file: InputFile, stored: IO[bytes]) -> None:
-        self._input, self._stored = file, stored
-        self._position = 0
+    _position = 0
 
     def readable(self) -> bool:
         return True
@@ -85,6 +83,13 @@ class _Stored(io.RawIOBase):
 
     def tell(self) -> int:
         return self._position
+
+
+class _Stored(_Seekable):
+    """An open file of any storage that must hold as many bytes as were listed."""
+
+    def __init__(self, file: InputFile, stored: IO[bytes]) -> None:
+        self._input, self._stored = file, stored
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         if whence == os.SEEK_CUR:
@@ -339,7 +344,7 @@ def _decoded(name: bytes, otherwise: str) -> str:
     return str(PurePosixPath(name.decode(otherwise)))
 
 
-class _Unpacked(io.RawIOBase):
+class _Unpacked(_Seekable):
     """A packed tar in which one can seek: shortly back in what is kept, further back by reading it
     from its start."""
 
@@ -347,7 +352,6 @@ class _Unpacked(io.RawIOBase):
 
     def __init__(self, file: InputFile, ending: str) -> None:
         self._file, self._ending = file, ending
-        self._position = 0
         self._start()
 
     def _start(self) -> None:
@@ -355,15 +359,6 @@ class _Unpacked(io.RawIOBase):
         self._stream = _unpack(self._packed, self._ending)
         self._chunks: deque[bytes] = deque(maxlen=self._NUM_KEPT)
         self._num_chunks = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         assert whence != os.SEEK_END, "nobody knows where it ends"
