@@ -6,7 +6,9 @@ TPU_BIN := .venv-tpu/bin
 DOCS_BIN := .venv-docs/bin
 CONFIG ?= configs/demo.toml
 
-.PHONY: help demo test test-slow cluster-test check setup clean-venv tpu-env test-tpu docs
+.PHONY: help demo test test-slow cluster-test check setup clean-venv tpu-env test-tpu docs image
+# of a container: "docker build", "podman build" or "buildah bud"
+BUILDER ?= docker build
 
 help:  ## what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +78,9 @@ docs: .venv-docs/ready  ## the pages of docs/ as a site with search: site/index.
 	@echo "docs 2/2: mkdocs-material, some 20 MB"
 	@$(DOCS_BIN)/python -m pip install mkdocs-material -c constraints.txt
 	@touch $@
+
+image:  ## a container image with electrify, for CPU and CUDA (7 GB): docs/usage.md
+	$(BUILDER) -t electrify .
 
 clean-venv:  ## remove the virtual environments
 	rm -rf .venv .venv-tpu .venv-docs
