@@ -40,7 +40,7 @@ def test_figures_of_a_run_with_counts(
     assert main(words) == 0
     record = json.loads((run / "probe" / "probe.json").read_text(encoding="utf-8"))
     detectors = {row["detector"] for row in record["mistakes"]}
-    assert detectors == {"discriminator", "generator", "bigram", "rarity"}
+    assert detectors == {"discriminator", "generator", "rarity"}
     assert {row["kind"] for row in record["mistakes"]} >= {"particle-form", "keyboard"}
     assert {row["network"] for row in record["layers"]} == {"model", "random-init"}
     assert {row["layer"] for row in record["layers"]} == {0, 1, 2}
