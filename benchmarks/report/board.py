@@ -342,7 +342,7 @@ def _method(entries: Sequence[Entry], standings: Standings) -> Iterator[str]:
     over: dict[str, list[str]] = {}
     titles = {t: s.first.title for e in entries for t, s in e.encoder.scores.items()}
     for task, ranks in standings.by_task.items():
-        for kind in {rank.over for rank in ranks.values()}:
+        for kind in dict.fromkeys(rank.over for rank in ranks.values()):
             over.setdefault(kind, []).append(titles[task])
     for kind, tasks in over.items():
         what = f"Intervals of ranks are over {kind}" if kind else "Ranks have no interval"
