@@ -68,14 +68,14 @@ def noise_of(run: RunFolder) -> tuple[Noise, ...]:
     )
 
 
-def verdict_lines(run: RunFolder, name: str) -> list[str]:
+def verdict_lines(run: RunFolder) -> list[str]:
     """A line for each encoder: how many drops and gaps are shown, the worst, and what is open."""
     lines = []
     for encoder in noise_of(run):
         own, gaps = encoder.own, encoder.own_gaps
         parts = [_robustness_sentence(own)] * bool(own) + [_fairness_sentence(gaps)] * bool(gaps)
         if parts:
-            lines.append(f"{encoder.label or name}, probes: {'; '.join(parts)}.")
+            lines.append(f"{encoder.label or run.name}, probes: {'; '.join(parts)}.")
     return lines
 
 

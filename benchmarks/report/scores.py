@@ -9,10 +9,17 @@ from pathlib import Path
 
 from benchmarks.report.published import TEXTS, PublishedScore, differences_to, published_tables
 from benchmarks.results.results import BASELINES, Result, encoder_label, largest_part, percent
-from benchmarks.results.run_folder import RunFolder
+from benchmarks.results.run_folder import Json, RunFolder
 from benchmarks.results.table import Table
 from benchmarks.statistics.comparison import METHOD, Against, against_baselines, verdict_sentence
-from benchmarks.statistics.scores import Sample, TaskScore, overall, scores_of, task_scores
+from benchmarks.statistics.scores import (
+    Sample,
+    TaskScore,
+    encoder_name,
+    overall,
+    scores_of,
+    task_scores,
+)
 from benchmarks.statistics.uncertainty import NUM_RESAMPLES, p_text
 from electrify.page.page import Cell, Page
 from electrify.stage.folder import write_text
@@ -214,6 +221,7 @@ class Encoder:
     """One encoder's scores by task, by the name that it has on the page."""
 
     name: str
+    run: RunFolder
     scores: Mapping[str, TaskScore]
 
     def mean(self, role: str = "pretrained") -> Sample | None:
@@ -223,20 +231,30 @@ class Encoder:
     def of(self, compared: Sequence[Against]) -> list[Against]:
         return [a for a in compared if any(a.score is score for score in self.scores.values())]
 
+    @property
+    def summary(self) -> Json:
+        """Of its pretraining; empty where that is not known."""
+        is_own = not next(iter(self.scores.values())).encoder
+        return self.run.summary if is_own else {}
 
-def encoders_of(runs: Sequence[RunFolder], names: Sequence[str]) -> list[Encoder]:
+    def records_of(self, task: str) -> list[Result]:
+        """Those of the encoder itself, not of its baselines."""
+        return [r for r in self.scores[task].results if r.role == "pretrained"]
+
+
+def encoders_of(runs: Sequence[RunFolder]) -> list[Encoder]:
     """Every scored encoder: each run's own under the run's name, then the others of the run."""
     encoders = []
-    for run, name in zip(runs, names, strict=True):
+    for run in runs:
         by_stage: dict[str, dict[str, TaskScore]] = {}
         for score in scores_of(run):
             if score.pretrained.values:
                 by_stage.setdefault(score.stage, {})[score.first.task] = score
-        for scores in by_stage.values():
-            other = next(iter(scores.values())).encoder
+        for stage, scores in by_stage.items():
+            other = encoder_name(stage)
             is_alone = not other or len(by_stage) == 1
-            label = name if is_alone else other if len(runs) == 1 else f"{name}, {other}"
-            encoders.append(Encoder(label, scores))
+            name = run.name if is_alone else other if len(runs) == 1 else f"{run.name}, {other}"
+            encoders.append(Encoder(name, run, scores))
     return encoders
 
 

@@ -98,10 +98,10 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What others are compared with: the number of a run, or within a run the evaluation of this
-    stage; without one, each encoder's random initialisation and TF-IDF."""
+    """What others are compared with: a run, of several by default the first, or within a run the
+    evaluation of this stage; without one, each encoder's random initialisation and TF-IDF."""
 
-    run: int = 0
+    run: RunFolder | None = None
     stage: str | None = None
 
 
@@ -115,13 +115,14 @@ class Against:
     comparison: Comparison
 
 
-def resolve_baseline(name: str | None, runs: Sequence[RunFolder], names: Sequence[str]) -> Baseline:
+def resolve_baseline(name: str | None, runs: Sequence[RunFolder]) -> Baseline:
     """The baseline of that name: a run, an encoder of one (`evaluate-<name>`, with or without the
     first word; "export" for its own), or "random-init"; `ValueError` for any other."""
     if name is None or name == "random-init":
         return Baseline()
-    if name in names:
-        return Baseline(run=list(names).index(name))
+    by_name = {run.name: run for run in runs}
+    if name in by_name:
+        return Baseline(run=by_name[name])
     stages = {
         known: stage
         for run in runs
@@ -129,7 +130,7 @@ def resolve_baseline(name: str | None, runs: Sequence[RunFolder], names: Sequenc
         for known in (stage, encoder_name(stage) or OWN)
     }
     if name not in stages:
-        known = ", ".join(dict.fromkeys(["random-init", *names, *stages]))
+        known = ", ".join(dict.fromkeys(["random-init", *by_name, *stages]))
         raise UserError(f"no baseline {name!r} in these runs (known: {known})")
     return Baseline(stage=stages[name])
 
@@ -172,17 +173,15 @@ def against_baselines(scores: Sequence[TaskScore]) -> tuple[Against, ...]:
     )
 
 
-def between(
-    runs: Sequence[RunFolder], names: Sequence[str], baseline: Baseline
-) -> tuple[Against, ...]:
+def between(runs: Sequence[RunFolder], baseline: Baseline) -> tuple[Against, ...]:
     """Every other run against the baseline's, task by task and encoder by encoder, one family."""
-    scores = {name: scores_by_task(run) for name, run in zip(names, runs, strict=True)}
-    base_name = names[baseline.run]
+    base_run = baseline.run or runs[0]
+    scores = {run.name: scores_by_task(run) for run in runs}
     return _corrected(
-        Against(run[key], name, base_name, _comparison(run[key], base))
-        for key, base in scores[base_name].items()
+        Against(run[key], name, base_run.name, _comparison(run[key], base))
+        for key, base in scores[base_run.name].items()
         for name, run in scores.items()
-        if name != base_name and key in run
+        if name != base_run.name and key in run
     )
 
 

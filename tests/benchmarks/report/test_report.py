@@ -348,8 +348,8 @@ def compared_of(scores: list[TaskScore]) -> list[Against]:
 
 def test_undecided_is_neither_better_nor_worse_and_nothing_is_advised(five_tasks):
     scores = task_scores("evaluate", five_tasks.evaluations["evaluate"])
-    encoder = Encoder("ours", {score.first.task: score for score in scores})
-    summary = Summary([five_tasks], ["ours"], [encoder], compared_of(scores))
+    encoder = Encoder("ours", five_tasks, {score.first.task: score for score in scores})
+    summary = Summary([five_tasks], [encoder], compared_of(scores))
     [sentence] = summary.verdicts()
     for floor in BASELINES.values():
         # what cannot be compared is not counted

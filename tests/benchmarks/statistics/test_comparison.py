@@ -195,8 +195,8 @@ def test_encoders_of_a_run_against_their_twins_or_one_another(runs):
 
 
 def test_runs_against_the_first_or_the_one_that_is_named(runs):
-    [found] = between(runs, ["a", "b"], Baseline())
+    [found] = between(runs, Baseline())
     assert (found.run, found.baseline, found.comparison.gain) == ("b", "a", pytest.approx(0.15))
     assert found.comparison.outcome == "better"
-    [back] = between(runs, ["a", "b"], Baseline(run=1))
+    [back] = between(runs, Baseline(run=runs[1]))
     assert (back.run, back.comparison.gain) == ("a", pytest.approx(-0.15))
