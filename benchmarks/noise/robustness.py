@@ -15,9 +15,10 @@ import numpy as np
 
 from benchmarks.encoder import ModelSource
 from benchmarks.noise.perturb import KINDS
-from benchmarks.noise.tables import Tested, corrected, write_csv
 from benchmarks.results.predictions import lines_of_result, score_lines
 from benchmarks.results.results import Result
+from benchmarks.results.table import write_csv
+from benchmarks.statistics.comparison import Tested, corrected_lines
 from benchmarks.statistics.uncertainty import (
     Draws,
     Estimate,
@@ -133,7 +134,7 @@ def write_table(
                 pieces = count_pieces(data[task.name], source.tokenizer)
                 num_rows = len(data[task.name].reported)
                 of_encoder += _conditions(place, task, num_rows, of_task, pieces)
-        conditions += corrected(of_encoder)
+        conditions += corrected_lines(of_encoder)
     write_csv(place / TABLE, conditions)
 
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.report import curves
-from benchmarks.report.protocol import protocol_differences, protocol_of
-from benchmarks.report.published import TEXTS
+from benchmarks.report.published import TEXTS, protocol_differences, protocol_of
 from benchmarks.report.scores import (
     Encoder,
     add_seeds,
@@ -22,7 +21,7 @@ from benchmarks.report.scores import (
 from benchmarks.results.predictions import check_value
 from benchmarks.results.results import RESULTS, percent, task_of
 from benchmarks.results.run_folder import read_scores, told_apart
-from benchmarks.statistics.ranks import Rank, rank_over_tasks, rank_samples
+from benchmarks.statistics.comparison import Rank, rank_over_tasks, rank_samples
 from benchmarks.statistics.scores import Sample, TaskScore
 from electrify.page.page import Cell, Choices, Page
 from electrify.page.plots import tick_text

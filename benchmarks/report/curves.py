@@ -6,8 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.report.protocol import protocol_differences
-from benchmarks.report.published import TEXTS, differences_to, published_costs, published_scores
+from benchmarks.report.published import (
+    TEXTS,
+    differences_to,
+    protocol_differences,
+    published_costs,
+    published_scores,
+)
 from benchmarks.results.results import Result, percent
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Record, Table, record_lines, short

@@ -15,10 +15,9 @@ from benchmarks.noise import fairness, robustness
 from benchmarks.noise.fairness import Gap
 from benchmarks.noise.perturb import KINDS
 from benchmarks.noise.robustness import Condition
-from benchmarks.noise.tables import read_csv
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.results.table import Part, Table, add_parts, markdown_parts
+from benchmarks.results.table import Part, Table, add_parts, markdown_parts, read_csv
 from benchmarks.statistics.comparison import ALPHA
 from electrify.config.fields import PROBE_SUITES
 from electrify.page.page import Page

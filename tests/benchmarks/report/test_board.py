@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.finetune.recipe import recipe_for
 from benchmarks.report.board import write_board
-from benchmarks.report.protocol import protocol_differences
+from benchmarks.report.published import protocol_differences
 from benchmarks.results.results import append_result
 from electrify.cli import main
 from tests.benchmarks.conftest import make_result, put_predictions, text_of

@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModel
 
 from benchmarks.analysis.korean import analyse
-from benchmarks.analysis.layers import (
+from benchmarks.analysis.probe import (
     MEAN,
     ProbeExample,
     control_labels,
