@@ -370,18 +370,17 @@ def sections_of(figures: Figures) -> dict[str, list[Part]]:
 
 
 def read_figures(record: Json) -> Figures:
-    def estimate(record: Json) -> Estimate:
-        values: Json = {name: math.nan if of is None else of for name, of in record.items()}
-        return Estimate(**values)
+    """Of the content of `probe.json`, where what is not a number is null."""
 
     def read(kind: Any, rows: Sequence[Json]) -> list[Any]:
-        return [
-            kind(**{k: estimate(v) if isinstance(v, dict) else v for k, v in row.items()})
-            for row in rows
-        ]
+        return [kind(**{name: number(of) for name, of in row.items()}) for row in rows]
 
-    mistakes = read(MistakeFigure, record["mistakes"])
-    layers = read(LayerFigure, record["layers"])
+    def number(of: Any) -> Any:
+        if not isinstance(of, dict):
+            return of
+        return Estimate(**{name: math.nan if v is None else v for name, v in of.items()})
+
+    mistakes, layers = read(MistakeFigure, record["mistakes"]), read(LayerFigure, record["layers"])
     return Figures(**{**record, "mistakes": mistakes, "layers": layers})
 
 

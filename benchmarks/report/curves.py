@@ -253,9 +253,10 @@ def _mean(records: Sequence[Result], name: str) -> float | None:
 def add_score_against_flops(page: Page, runs: Sequence[RunFolder]) -> None:
     """Scores against pretraining FLOPs, published ones behind: GLUE's mean where a run has all of
     its tasks, and each task of which two points or more are known."""
-    flops_of = {cost.model: cost.train_flops for cost in published_costs() if cost.train_flops}
+    costs = [cost for cost in published_costs() if cost.get("train_flops")]
+    flops_of = {cost["model"]: cost["train_flops"] for cost in costs}
     ours = {run.name: _glue_points(run) for run in runs}
-    behind = [(flops_of[c.model], c.glue_dev, c.model) for c in published_costs() if c.glue_dev]
+    behind = [(c["train_flops"], c["glue_dev"], c["model"]) for c in costs if c.get("glue_dev")]
     plots = {_GLUE: (_GLUE, ours, behind)}
     own = [score.first for run in runs for score in scores_of(run) if not score.encoder]
     for task, metric in {first.task: first.metric for first in own}.items():
