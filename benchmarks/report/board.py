@@ -68,11 +68,7 @@ def _encoders(places: Sequence[Path]) -> list[Encoder]:
     for place in dict.fromkeys(path.resolve() for path in places):
         if not place.exists():
             raise UserError(f"no folder {place}; give folders with results.jsonl, such as out/demo")
-        has_records = place.name == RESULTS or any(
-            path.is_file() for path in (place / RESULTS, *place.glob(f"evaluate*/{RESULTS}"))
-        )
-        run = read_scores(place) if has_records else None
-        if run and any(run.evaluations.values()):
+        if run := read_scores(place):
             runs.append(run)
         elif place.name != BOARD:  # an earlier board of the same places
             warn(f"{place} has no {RESULTS} with scores; it is left out of the board")

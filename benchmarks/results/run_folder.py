@@ -143,16 +143,23 @@ def told_apart(runs: Sequence[RunFolder]) -> list[RunFolder]:
     ]
 
 
-def read_scores(place: Path) -> RunFolder:
+def read_scores(place: Path) -> RunFolder | None:
     """What a board needs of a run's folder, of one with `results.jsonl` from anyone, or of such a
-    file; `ValueError` if there is none, or if a record is damaged."""
+    file; None if there are no scores, `ValueError` if a record is damaged."""
     folder = place.parent if place.name == RESULTS else place
+    if not any(folder.glob(f"evaluate*/{RESULTS}")) and not (folder / RESULTS).is_file():
+        return None
     if any(folder.glob(f"evaluate*/{MANIFEST}")) or any(folder.glob("evaluate*.partial")):
-        return read_run(folder)
-    places = {p.relative_to(folder).as_posix(): p for p in evaluation_folders(folder)}
-    records = {name: tuple(largest_part(current_results(p))) for name, p in places.items()}
-    evaluations = {name.removeprefix("."): of for name, of in records.items()}
-    return RunFolder(folder, {}, (), {}, {}, {}, (), evaluations)
+        run = read_run(folder)
+    else:
+        records = {
+            of.relative_to(folder).as_posix().removeprefix("."): tuple(
+                largest_part(current_results(of))
+            )
+            for of in evaluation_folders(folder)
+        }
+        run = RunFolder(folder, {}, (), {}, {}, {}, (), records)
+    return run if any(run.evaluations.values()) else None
 
 
 def _sound(place: Path, name: str) -> Path:
