@@ -378,7 +378,8 @@ def read_figures(record: Json) -> Figures:
     def number(of: Any) -> Any:
         if not isinstance(of, dict):
             return of
-        return Estimate(**{name: math.nan if v is None else v for name, v in of.items()})
+        known: Json = {name: math.nan if value is None else value for name, value in of.items()}
+        return Estimate(**known)
 
     mistakes, layers = read(MistakeFigure, record["mistakes"]), read(LayerFigure, record["layers"])
     return Figures(**{**record, "mistakes": mistakes, "layers": layers})
