@@ -585,7 +585,6 @@ def inspect(
         bool, Option("--no-attributions", help="leave out why a word is marked (faster)")
     ] = False,
     json: Annotated[bool, Option("--json", help="print a line of JSON a text")] = False,
-    html: Annotated[str | None, _value("PAGE", "page to write, too")] = None,
 ) -> None:
     """Show which words the discriminator flags, and why."""
     from benchmarks.analysis.inspect import inspect
@@ -598,7 +597,7 @@ def inspect(
         log("a text a line; end with Ctrl-D")
     lines = texts or sys.stdin
     why = not no_attributions
-    inspect(model, lines, generator, threshold, clean, false_alarms, why, json, html)
+    inspect(model, lines, generator, threshold, clean, false_alarms, why, json)
 
 
 @_verb(f"page {SHIPPED} --output out/page")
@@ -619,7 +618,7 @@ def probe(
     text: Annotated[list[str], _value("NAME", "unseen Korean text: a task or a file; repeatable")],
     generator: Generator = None,
     data_dir: DataDirs = [],
-    corpus: Annotated[list[Path], _value("FILE", "documents for a bigram model; repeatable")] = [],
+    corpus: Annotated[list[Path], _value("FILE", "documents to count pieces in; repeatable")] = [],
     mistakes: Annotated[int, Option(help="sentences of each kind of mistake")] = 500,
     examples: Annotated[int, Option(help="examples of each property of words")] = 2000,
     seeds: Annotated[int, Option(help="training examples and controls of a layer")] = 5,

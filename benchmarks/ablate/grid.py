@@ -18,7 +18,6 @@ from electrify.stage.remote import is_address
 from electrify.system.outcome import UserError
 
 Seeds = tuple[Annotated[int, Field(ge=0, lt=2**63)], ...]
-RANDOM = "random initialisation"  # the baseline in tables: the same network, fine-tuned alike
 MEAN = "all tasks"
 _LANGUAGES = {"klue": "ko", "korean": "ko", "glue": "en", "squad": "en"}  # of suites
 
@@ -54,13 +53,11 @@ class Experiment(Section):
 
     @model_validator(mode="after")
     def _check_claims(self) -> Self:
-        for text in self.claims:
-            claim = read_claim(text)
-            for variant in (claim.better, claim.worse):
-                if variant not in self.variants:
-                    raise UserError(
-                        f"claim {text!r} names {variant!r}, which is not among its variants"
-                    )
+        for claim in map(read_claim, self.claims):
+            if unknown := {claim.better, claim.worse} - {*self.variants}:
+                raise UserError(
+                    f"claim {claim.text!r} names {min(unknown)!r}, which is not among its variants"
+                )
         return self
 
 
@@ -83,7 +80,7 @@ class Grid(Section):
         folders: dict[str, str] = {}
         for label in self.variants:
             other = folders.setdefault(slug(label), label)
-            if label == RANDOM or not slug(label) or other != label:
+            if not slug(label) or other != label:
                 raise UserError(
                     f"variant {label!r}: its folder would be {slug(label)!r}, which is taken; "
                     "rename it"
@@ -203,8 +200,8 @@ def _run(grid: Grid, base: RunConfig, overrides: Sequence[str], variant: str, se
     words = [*overrides_of(grid.common), *overrides, *overrides_of(grid.variants[variant])]
     config = grid.config(words)
     num_steps, warmup_steps = equal_steps(base, config)
-    # other seeds of fine-tuning for every seed of pretraining: else the random baseline, which
-    # depends on the former alone, would be the same in all runs
+    # other seeds of fine-tuning for every seed of pretraining: else the former would do the same to
+    # all runs
     seeds = {"evaluate.seeds": config.evaluate.seeds} | {
         f"evaluate.tasks_options.{toml_key(task)}.seeds": options.seeds
         for task, options in config.evaluate.tasks_options.items()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from benchmarks.ablate.grid import RANDOM, Claim, Experiment, Grid, Run, column_groups
+from benchmarks.ablate.grid import Claim, Experiment, Grid, Run, column_groups
 from benchmarks.report.stages import final_valid
 from benchmarks.results.results import Result, differing, percent
 from benchmarks.results.run_folder import Json, read_run
@@ -41,7 +41,6 @@ class RunFigures:
     summary: Json  # of pretraining
     valid: Json  # of the last validation
     scores: Scores
-    random: Scores  # of random initialisation, empty where it was not scored
     records: Mapping[str, Result]  # by task: one of them, which tells metric and examples
     num_degenerate: int  # fine-tunings that learnt nothing
     hours: float  # of pretraining and fine-tuning
@@ -52,22 +51,17 @@ def read_figures(run: Run) -> RunFigures:
     """The figures of a finished run; `ValueError` if a file of it is damaged."""
     folder = read_run(run.folder)
     results = folder.evaluations.get("evaluate", ())
-
-    def scores(role: str) -> Scores:
-        values: dict[str, list[float]] = {}
-        for result in results:
-            if result.role == role:
-                values.setdefault(result.task, []).append(result.value)
-        return {task: statistics.fmean(of_task) for task, of_task in values.items()}
-
+    values: dict[str, list[float]] = {}
+    for result in results:
+        if result.role == "pretrained":
+            values.setdefault(result.task, []).append(result.value)
     seconds = float(folder.summary["seconds"]) + sum(result.seconds for result in results)
     return RunFigures(
         run.variant,
         run.seed,
         folder.summary,
         final_valid(folder),
-        scores("pretrained"),
-        scores("random-init"),
+        {task: statistics.fmean(of_task) for task, of_task in values.items()},
         {result.task: result for result in results},
         sum(result.degenerate is not None for result in results),
         seconds / 3600,
@@ -88,8 +82,6 @@ class GridScores:
         self.groups = column_groups(tasks)  # the tasks that each column is the mean of
         self.left_out: list[str] = []
         self._scores = {(run.variant, run.seed): self._counted(run) for run in self.runs}
-        # of one variant: another may have a vocabulary or a width of its own
-        self.random_of = next((run.variant for run in self.runs if run.random), None)
 
     def _counted(self, run: RunFigures) -> Scores:
         counted = {}
@@ -103,32 +95,20 @@ class GridScores:
                 counted[task] = score
         return counted
 
-    def _fits(self, with_random: bool) -> dict[str, Fit]:
+    @cached_property
+    def fits(self) -> dict[str, Fit]:
         """By column, of the runs that have all of its tasks; a column without such a run is left
         out."""
         fits = {}
         for column, tasks in self.groups.items():
             values: dict[str, dict[int, float]] = {}
-            for run in self.runs:
-                kinds = {run.variant: self._scores[run.variant, run.seed]}
-                if with_random and run.variant == self.random_of:
-                    kinds[RANDOM] = run.random
-                for variant, scores in kinds.items():
-                    if scores.keys() >= set(tasks):
-                        mean = statistics.fmean(scores[task] for task in tasks)
-                        values.setdefault(variant, {})[run.seed] = mean
-            if values.keys() - {RANDOM}:
+            for (variant, seed), scores in self._scores.items():
+                if scores.keys() >= set(tasks):
+                    mean = statistics.fmean(scores[task] for task in tasks)
+                    values.setdefault(variant, {})[seed] = mean
+            if values:
                 fits[column] = Fit(values)
         return fits
-
-    @cached_property
-    def fits(self) -> dict[str, Fit]:
-        return self._fits(with_random=False)
-
-    @cached_property
-    def random_fits(self) -> dict[str, Fit]:
-        """With random initialisation, whose seeds vary otherwise: for its own row alone."""
-        return self._fits(with_random=True)
 
     @property
     def headline(self) -> str:
@@ -136,10 +116,10 @@ class GridScores:
         return next(iter(self.fits or self.groups))
 
     def difference(self, column: str, variant: str, other: str) -> Estimate | None:
-        fits = self.random_fits if RANDOM in (variant, other) else self.fits
-        if column not in fits or not {variant, other} <= set(fits[column].variants):
+        fit = self.fits.get(column)
+        if fit is None or not {variant, other} <= {*fit.variants}:
             return None
-        return fits[column].difference(variant, other)
+        return fit.difference(variant, other)
 
 
 @dataclass(frozen=True)
@@ -249,59 +229,45 @@ def _summary(column: str, verdicts: Sequence[Verdict]) -> str:
 
 
 def _claim_rows(verdicts: Sequence[Verdict], scores: GridScores) -> list[Record]:
-    """Each claim by each column that judges it, with its difference by all columns; and what
-    pretraining adds, which is no claim."""
-
-    def differences(first: str, second: str) -> dict[str, object]:
-        return {
-            column: _plus_minus(scores.difference(column, first, second)) for column in scores.fits
-        }
-
-    rows: list[Record] = [
+    """Each claim by each column that judges it, with its difference by all columns."""
+    return [
         {
-            "claim": verdict.claim.text,
-            "of": verdict.claim.source,
-            **differences(verdict.claim.better, verdict.claim.worse),
+            "claim": claim.text,
+            "of": claim.source,
+            **{
+                column: _plus_minus(scores.difference(column, claim.better, claim.worse))
+                for column in scores.fits
+            },
             "by": verdict.column,
             "p, corrected": p_text(verdict.p_corrected),
             "at this scale": verdict.outcome,
         }
         for verdict in verdicts
+        for claim in [verdict.claim]
     ]
-    if first := scores.random_of:
-        nothing: dict[str, object] = dict.fromkeys(rows[0])
-        rows.append({**nothing, "claim": f"{first} > {RANDOM}", **differences(first, RANDOM)})
-    return rows
 
 
 def _experiment_rows(
     experiment: Experiment, runs: Sequence[RunFigures], scores: GridScores
 ) -> list[Record]:
-    """A row a variant that has a finished run, and one of random initialisation; beside the mean of
-    all tasks its difference to the first of them."""
+    """A row a variant that has a finished run; beside the mean of all tasks its difference to the
+    first of them."""
     by_variant = {v: [run for run in runs if run.variant == v] for v in experiment.variants}
     by_variant = {variant: of_variant for variant, of_variant in by_variant.items() if of_variant}
-    if not by_variant:
-        return []
-    reference = next(iter(by_variant))
+    reference = next(iter(by_variant), "")
     valid = [k for k in _VALID if any(r.valid.get(k) for runs in by_variant.values() for r in runs)]
-    if scores.random_of:
-        by_variant[RANDOM] = []
-    num_random = len({run.seed for run in runs if run.random})
     rows: list[Record] = []
     for variant, of_variant in by_variant.items():
-        is_random = variant == RANDOM
-        summary = of_variant[0].summary if of_variant else {}
         row: dict[str, object] = {
             "variant": variant,
-            "seeds": num_random if is_random else len(of_variant),
-            "steps": summary.get("num_steps", 0),
-            "tokens": summary.get("tokens", 0),
+            "seeds": len(of_variant),
+            "steps": of_variant[0].summary["num_steps"],
+            "tokens": of_variant[0].summary["tokens"],
         }
         for key in valid:
             known = [run.valid[key] for run in of_variant if run.valid.get(key) is not None]
             row[_VALID[key]] = statistics.fmean(known) if known else None
-        for column, fit in (scores.random_fits if is_random else scores.fits).items():
+        for column, fit in scores.fits.items():
             row[column] = percent(fit.mean(variant)) if variant in fit.variants else None
             if column == scores.headline:
                 other = scores.difference(column, variant, reference)

@@ -50,24 +50,20 @@ def ablate(
     folder.mkdir(parents=True, exist_ok=True)
     with stage_lock(folder / "runs"):
         make_corpora(base, runs, folder, beam_options, overwrite)
-        done = [run for run in runs if is_done(run)]
-        figures = _figures(done)
-        failed = [run.label for run in done if run.label not in figures]
-        log(f"{grid.name}: {len(runs)} runs, {len(done)} done already")
+        figures = finished(runs)
+        log(f"{grid.name}: {len(runs)} runs, {len(figures)} done already")
         text = write_report(grid, runs, figures, folder)
-        for run, exit_status in execute(grid, [run for run in runs if run not in done], overwrite):
-            if exit_status or not is_done(run):
+        waiting = [run for run in runs if run.label not in figures]
+        for run, exit_status in execute(grid, waiting, overwrite):
+            figures |= finished([run])
+            if run.label in figures:
+                log(f"{run.label}: finished {run.folder}")
+                text = write_report(grid, runs, figures, folder)
+            else:
                 where = "above" if grid.num_processes == 1 else str(run.log)
                 how = "was stopped" if exit_status in STOPPED else "failed"
                 warn(f"{run.label} {how}: see {where}")
-            else:
-                log(f"{run.label}: finished {run.folder}")
-                figures |= _figures([run])
-            if run.label in figures:
-                text = write_report(grid, runs, figures, folder)
-            else:
-                failed.append(run.label)
-    if failed:
+    if failed := [run.label for run in runs if run.label not in figures]:
         raise UserError(
             f"{len(failed)} of {len(runs)} runs failed: {'; '.join(failed)}. The same command "
             "tries them again"
@@ -79,7 +75,7 @@ def report_of(path: Path, overrides: Sequence[str]) -> str:
     """Write the report of the runs that are finished, and start none."""
     grid = load_grid(path)
     runs, folder = plan_runs(grid, overrides), grid_folder(grid, base_config(grid, overrides))
-    return write_report(grid, runs, _figures([run for run in runs if is_done(run)]), folder)
+    return write_report(grid, runs, finished(runs), folder)
 
 
 def plan_of(path: Path, overrides: Sequence[str]) -> str:
@@ -88,7 +84,7 @@ def plan_of(path: Path, overrides: Sequence[str]) -> str:
 
     grid = load_grid(path)
     runs = plan_runs(grid, overrides)
-    figures = _figures([run for run in runs if is_done(run)])
+    figures = finished(runs)
     rows = []
     for run in runs:
         options = run.config.pretrain
@@ -109,10 +105,11 @@ def plan_of(path: Path, overrides: Sequence[str]) -> str:
     return "\n".join([*record_lines(rows), text])
 
 
-def _figures(runs: Sequence[Run]) -> dict[str, RunFigures]:
-    """By label; a run with a damaged file is left out, and stops no other."""
+def finished(runs: Sequence[Run]) -> dict[str, RunFigures]:
+    """The figures of those that are done, by label; one with a damaged file is left out, and stops
+    no other."""
     figures = {}
-    for run in runs:
+    for run in filter(is_done, runs):
         try:
             figures[run.label] = read_figures(run)
         except ValueError as error:

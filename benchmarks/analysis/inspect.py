@@ -20,8 +20,6 @@ import torch
 from scipy.special import expit
 
 from benchmarks.analysis.reader import Reader, TokenizedText, open_reader
-from electrify.page.page import Page
-from electrify.page.plots import shorten
 from electrify.storage.encodings import decode_file, is_utf8
 from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
@@ -35,8 +33,6 @@ MAX_RELATIVE_ERROR = 0.01  # of an attribution
 _NUM_STEPS, _ROWS_AT_ONCE = (32, 128, 512), 32
 _NUM_PROPOSALS = 5
 _NUM_WORDS_SHOWN = 4  # that a verdict rests on
-_MAX_COLUMNS = 160  # of a heading
-_TEXTS = read_toml(Path(__file__).with_name("texts.toml"))
 # syllables and jamo, and letters, in all forms that the tokenizer reads as one (as in detector.js)
 _HANGUL = re.compile(r"[가-힣ㄱ-ㆎ\u1100-\u11ff\uffa1-\uffdc]")
 _LATIN = re.compile("[A-Za-zＡ-Ｚａ-ｚ]")
@@ -292,25 +288,15 @@ def inspect(
     false_alarms: float,
     has_attributions: bool,
     as_json: bool,
-    html: str | None,
 ) -> None:
-    """Print what the discriminator at `path` thinks of each text; with `html` write a page, too.
+    """Print what the discriminator at `path` thinks of each text.
 
     `texts` are texts, or an open file with one in each line, in any encoding.
     """
-    page = Page("Replaced words", f"as {path} sees them")
-    page.paragraph(_TEXTS["inspect"])
-    if has_attributions:
-        page.paragraph(_TEXTS["attributions"])
     results = findings(path, texts, generator, threshold, clean, false_alarms, has_attributions)
     for finding in results:
         line = json.dumps(as_record(finding), ensure_ascii=False) if as_json else _as_text(finding)
         print(line, flush=True)
-        _add_finding(page, finding)
-    if html:
-        Path(html).parent.mkdir(parents=True, exist_ok=True)
-        page.write(Path(html))
-        log(f"inspect: {html}")
 
 
 def findings(
@@ -426,28 +412,6 @@ def as_record(finding: Finding) -> dict[str, object]:
         words.append(record)
     threshold = finding.threshold.probability
     return {"text": reading.text.text, "threshold": threshold, "words": words}
-
-
-def _add_finding(page: Page, finding: Finding) -> None:
-    page.heading(shorten(finding.bracketed, _MAX_COLUMNS))
-    marks, pieces = finding.threshold.marks, finding.reading.pieces
-    page.tokens(
-        f"{finding.count} (framed): above {finding.threshold}",
-        [(token, probability, marks(probability)) for token, probability in pieces],
-        "marked",
-    )
-    words = {number: finding.reading.words[number] for number in finding.marked}
-    page.records(
-        [
-            {
-                "word": word.text,
-                "its worst token": pieces[word.worst][0],
-                "P(replaced)": round(word.probability, 3),
-                **dict(_reasons(finding, number)),
-            }
-            for number, word in words.items()
-        ]
-    )
 
 
 def _reasons(finding: Finding, number: int) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,5 @@
-"""Mistakes planted in Korean sentences, and who finds them: the two networks, and two models that
-count pieces of a corpus.
+"""Mistakes planted in Korean sentences, and who finds them: the two networks, and how rare pieces
+are in a corpus.
 
 Each kind of mistake lists all places of a sentence where it could be made; one of them is drawn. A
 word is as suspicious as its most suspicious piece, a mistake as the most suspicious word that it
@@ -10,7 +10,7 @@ the same threshold in this sense: the fraction of words of right sentences above
 import random
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_matrix
 
 from benchmarks.analysis.inspect import (
     bundled_sentences,
@@ -37,7 +36,7 @@ from benchmarks.analysis.korean import (
     mistyped,
     word_spans,
 )
-from benchmarks.analysis.reader import Ids, Reader, TokenizedText
+from benchmarks.analysis.reader import Reader, TokenizedText
 from benchmarks.metrics.detection import auc, recall_above, threshold_at
 from benchmarks.metrics.weighted import Floats
 from benchmarks.statistics.uncertainty import Estimate, estimate, resample_scores
@@ -50,7 +49,6 @@ AUC, RECALL = "auc", "recall at 1%"
 KINDS: Mapping[str, str] = read_toml(Path(__file__).with_name("texts.toml"))["kinds"]  # and titles
 _ERRORS = read_toml(Path(__file__).with_name("errors.toml"))
 _DOCUMENTS = 1000  # tokenised at once
-_FIRST, _SECOND = slice(None, -1), slice(1, None)  # of the pairs of a text
 # of texts: the suspicion of each piece, (N,) of each
 PieceScores = Callable[[Sequence[TokenizedText]], list[Floats]]
 
@@ -210,51 +208,8 @@ _EDITS: Mapping[str, Callable[[KoreanSentence], Iterator[Edit]]] = {
 # Detectors.
 
 
-class Bigrams:
-    """Counts of single ids and of pairs of ids in a text: interpolated Kneser-Ney smoothing.
-
-    p(b | a) = max(c(ab) - d, 0) / c(a) + d N(a) / c(a) q(b). N(a) is the number of different ids
-    behind a, q(b) the fraction of all different pairs that end in b, with one more pair for each
-    id. The discount d is n1 / (n1 + 2 n2) of the numbers of pairs seen once and twice (Ney et al.
-    1994).
-    """
-
-    def __init__(self, sequences: Iterable[Ids], num_ids: int) -> None:
-        """Raises `ValueError` if no sequence has two ids."""
-        rows = [row for row in sequences if len(row) > 1]
-        if not rows:
-            raise UserError("no pair of pieces to count: give a corpus with text in it")
-        first, second = (np.concatenate([row[part] for row in rows]) for part in (_FIRST, _SECOND))
-        ones, shape = np.ones(len(first)), (num_ids, num_ids)
-        self._counts = coo_matrix((ones, (first, second)), shape).tocsr()  # of pairs
-        once, twice = (int((self._counts.data == n).sum()) for n in (1, 2))
-        self._discount = once / (once + 2 * twice) if once else 0.0
-        self._num_before = np.bincount(first, minlength=num_ids)
-        self._followers = np.diff(self._counts.indptr)
-        num_before = np.bincount(self._counts.indices, minlength=num_ids)
-        self._continuation = (num_before + 1) / (self._counts.nnz + num_ids)
-        frequencies = np.bincount(np.concatenate(rows), minlength=num_ids) + 1
-        self._unigram = frequencies / frequencies.sum()
-
-    def surprisals(self, ids: Ids) -> Floats:
-        """-log p of each id after the one before it, (T - 1,), in nats."""
-        first, second = ids[_FIRST], ids[_SECOND]
-        total = np.maximum(self._num_before[first], 1)
-        reserved = np.where(
-            self._num_before[first] > 0, self._discount * self._followers[first] / total, 1.0
-        )
-        counts = np.asarray(self._counts[first, second]).ravel()
-        seen = np.maximum(counts - self._discount, 0) / total
-        with np.errstate(divide="ignore"):
-            return np.asarray(-np.log(seen + reserved * self._continuation[second]))
-
-    def rarities(self, ids: Ids) -> Floats:
-        """-log of the fraction of each id in the text, with one more of each."""
-        return np.asarray(-np.log(self._unigram[ids]))
-
-
 def detectors_of(reader: Reader, corpus: Sequence[Path]) -> dict[str, PieceScores]:
-    """By name: those of the networks that are there, and of counts in the files of `corpus`."""
+    """By name: those of the networks that are there, and rarity in the files of `corpus`."""
     detectors: dict[str, PieceScores] = {}
     if reader.discriminator is not None:
         detectors["discriminator"] = lambda texts: reader.replaced_logits([t.ids for t in texts])
@@ -266,24 +221,26 @@ def detectors_of(reader: Reader, corpus: Sequence[Path]) -> dict[str, PieceScore
             "masked language model (...ForMaskedLM); give a model with one of these heads"
         )
     if corpus:
-        counts = Bigrams(_sequences(reader, corpus), len(reader.source.tokenizer))
-        before, nothing = reader.before[-1:], np.zeros(int(not reader.before))
-        detectors["bigram"] = lambda texts: [
-            np.concatenate([nothing, counts.surprisals(np.array([*before, *t.ids]))]) for t in texts
-        ]
-        detectors["rarity"] = lambda texts: [counts.rarities(t.ids) for t in texts]
+        rarity = _rarities(reader, corpus)
+        detectors["rarity"] = lambda texts: [rarity[text.ids] for text in texts]
     return detectors
 
 
-def _sequences(reader: Reader, paths: Sequence[Path]) -> Iterator[Ids]:
-    """Ids of documents: Parquet with a column `text`, or one text a line."""
+def _rarities(reader: Reader, paths: Sequence[Path]) -> Floats:
+    """-log of the fraction of each id in documents, with one more of each: (ids,).
+
+    Documents are in Parquet with a column `text`, or one text a line.
+    """
+    tokenizer = reader.source.tokenizer
+    counts = np.ones(len(tokenizer))
     with Progress("corpus", None, "documents") as progress:
         for path in paths:
             documents = _documents(path)
             while texts := list(islice(documents, _DOCUMENTS)):
-                for ids in reader.source.tokenizer(texts, verbose=False)["input_ids"]:
-                    yield np.array(ids)
+                ids = np.concatenate(tokenizer(texts, verbose=False)["input_ids"])
+                counts += np.bincount(ids, minlength=len(counts))
                 progress.update(len(texts))
+    return np.asarray(-np.log(counts / counts.sum()))
 
 
 def _documents(path: Path) -> Iterator[str]:

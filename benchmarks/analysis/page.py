@@ -86,9 +86,9 @@ def _install(npm: str, folder: Path) -> None:
 class _Int8:
     """An int8 file, called as the network of `transformers` that it was made from."""
 
-    def __init__(self, file: Path, inputs: Sequence[str], output: str) -> None:
-        self.file, self.inputs, self._output = file, inputs, output
-        self._session = open_session(file, 0)
+    def __init__(self, file: Path, output: str) -> None:
+        self.file, self._output, self._session = file, output, open_session(file, 0)
+        self.inputs = [given.name for given in self._session.get_inputs()]
 
     def __call__(self, **given: Tensor) -> SimpleNamespace:
         rows = {name: of.numpy() for name, of in given.items()}
@@ -99,12 +99,10 @@ class _Int8:
 
 def _convert(name: str, path: Path, folder: Path) -> _Int8:
     texts = [sentence for of in bundled_sentences().values() for sentence in of]
-    exported = export_onnx(path, folder / f"{name}.onnx", texts)
-    output = REPLACED if name == "discriminator" else VOCABULARY
-    assert output in exported.outputs
-    file = folder / f"{name}.int8.onnx"
-    quantize(exported.file, file)
-    return _Int8(file, exported.inputs, output)
+    fp32, int8 = folder / f"{name}.onnx", folder / f"{name}.int8.onnx"
+    export_onnx(path, fp32, texts)
+    quantize(fp32, int8)
+    return _Int8(int8, REPLACED if name == "discriminator" else VOCABULARY)
 
 
 def check_int8(reader: Reader, int8: Reader) -> None:

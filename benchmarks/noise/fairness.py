@@ -21,9 +21,10 @@ from scipy.special import expit
 
 from benchmarks.analysis.reader import Reader, open_reader
 from benchmarks.encoder import ModelSource, is_discriminator, is_language_model
-from benchmarks.noise.tables import Tested, corrected, write_csv
 from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.results import Result
+from benchmarks.results.table import write_csv
+from benchmarks.statistics.comparison import Tested, corrected_lines
 from benchmarks.statistics.uncertainty import Estimate, of_variances, variance_of_mean
 from benchmarks.tasks.data import TaskData, dir_of, read_splits, rows_digest, split_by_group
 from benchmarks.tasks.kinds.classification import Classification, LabelExample
@@ -165,7 +166,7 @@ def write_table(
                 of_encoder += _output_gaps(task, runs, about)
     for language in dict.fromkeys(_TASKS[task.name]["language"] for task in tasks):
         gaps["pretrained"] += _network_gaps(language, source)
-    write_csv(place / TABLE, [line for lines in gaps.values() for line in corrected(lines)])
+    write_csv(place / TABLE, [line for lines in gaps.values() for line in corrected_lines(lines)])
 
 
 def _lines_by_id(place: Path, result: Result) -> dict[str, Line]:

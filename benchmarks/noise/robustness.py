@@ -15,15 +15,15 @@ import numpy as np
 
 from benchmarks.encoder import ModelSource
 from benchmarks.noise.perturb import KINDS
-from benchmarks.noise.tables import Tested, corrected, write_csv
-from benchmarks.results.predictions import lines_of_result, score_lines
+from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.results import Result
+from benchmarks.results.table import write_csv
+from benchmarks.statistics.comparison import Tested, corrected_lines
 from benchmarks.statistics.uncertainty import (
-    Draws,
     Estimate,
     estimate,
     of_variances,
-    resample,
+    scored,
     variance_of_mean,
 )
 from benchmarks.tasks.data import TaskData, rows_digest
@@ -133,7 +133,7 @@ def write_table(
                 pieces = count_pieces(data[task.name], source.tokenizer)
                 num_rows = len(data[task.name].reported)
                 of_encoder += _conditions(place, task, num_rows, of_task, pieces)
-        conditions += corrected(of_encoder)
+        conditions += corrected_lines(of_encoder)
     write_csv(place / TABLE, conditions)
 
 
@@ -147,14 +147,14 @@ def _conditions(
     """Those of one task and encoder, each with its p before the correction."""
     clean = {r.seed: lines_of_result(place, r) or [] for r in results}
     perturbed = {r.seed: _by_key(lines_of_result(place, r, SPLIT) or ()) for r in results}
-    values, draws = _scored(task, clean)
+    values, draws = scored(task, clean)
     for key, (pieces_factor, kept_pieces) in pieces.items():
         changed = {seed: of[key] for seed, of in perturbed.items()}  # by id of the clean row
         mixed = {
             seed: [changed[seed].get(str(line["id"]), line) for line in lines]
             for seed, lines in clean.items()
         }
-        now, draws_now = _scored(task, mixed)
+        now, draws_now = scored(task, mixed)
         # paired by seed (one fine-tuning has predicted both) and by row
         scores = {seed: draws.scores[seed] - draws_now.scores[seed] for seed in clean}
         lost = {seed: values[seed] - now[seed] for seed in clean}
@@ -191,11 +191,6 @@ def _by_key(lines: Sequence[Line]) -> dict[Key, dict[str, Line]]:
         kind, strength, identity = str(line["id"]).split(_SEPARATOR, 2)
         by_key.setdefault((kind, float(strength)), {})[identity] = {**line, "id": identity}
     return by_key
-
-
-def _scored(task: Task, runs: Mapping[int, Sequence[Line]]) -> tuple[dict[int, float], Draws]:
-    values = {seed: score_lines(task, lines)[task.headline] for seed, lines in runs.items()}
-    return values, resample(task, runs)
 
 
 def _flips(

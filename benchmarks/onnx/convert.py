@@ -2,7 +2,7 @@
 
 An encoder's int8 is judged by its fine-tuned networks, which `evaluate.keep_models` keeps, on the
 reported examples of their tasks; a masked language model and a discriminator by tokens of real
-text, too. A variant that loses is not written, unless it is forced. A card says what was measured.
+text, too. int8 that loses is not written, unless it is forced. A card says what was measured.
 """
 
 import re
@@ -20,24 +20,23 @@ from benchmarks.encoder import generator_of
 from benchmarks.finetune.kept import ABOUT, kept_folders, read_kept
 from benchmarks.onnx import export, int8
 from benchmarks.onnx.export import REPLACED, VOCABULARY, Network
-from benchmarks.onnx.int8 import Benchmark, Loss, Subject
+from benchmarks.onnx.int8 import Benchmark, Loss
 from benchmarks.results.results import percent
 from benchmarks.results.table import record_lines
 from benchmarks.tasks.data import data_dirs, dir_of, load_data
 from electrify.config.evaluate import EvaluateConfig
-from electrify.config.run import EvaluationRun, OnnxConfig
+from electrify.config.run import EvaluationRun
 from electrify.stage.folder import MANIFEST, read_manifest, write_json, write_text
 from electrify.stage.plan import NETWORKS, onnx_stage, scored_folder
 from electrify.stage.run import run_stage
 from electrify.system.machine import cpu_name
-from electrify.system.outcome import UserError, nearest
+from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from electrify.system.unknown import coverage_of, warn_of_unknown
 
-_FP32, _CARD = "model.onnx", "README.md"
+_FP32, _INT8, _CARD = "model.onnx", "model.int8.onnx", "README.md"
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "config.json", ABOUT)
 _NUM_TEXTS = 400  # that are looked at for [UNK]
-_CHOICE_EXAMPLES = 200  # training examples of a task that choose the layers to keep
 
 
 @dataclass
@@ -45,18 +44,17 @@ class Family:
     """Files that are judged and written together: a network, of an encoder also its tasks."""
 
     name: str
-    subjects: list[Subject] = field(default_factory=list)
-    files: dict[str, Path] = field(default_factory=dict)  # fp32, by the subject's name
-    differences: dict[str, Mapping[int, float]] = field(default_factory=dict)  # to torch, by length
     num_tasks_needed: int = 0
+    # by the name of the network or task
+    files: dict[str, Path] = field(default_factory=dict)  # in fp32
+    differences: dict[str, Mapping[int, float]] = field(default_factory=dict)  # to torch, by length
+    benchmarks: dict[str, Benchmark] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A variant of a family: what it loses, and whether and why not it was written."""
+    """What the int8 of a family loses, and whether and why not it was written."""
 
-    variant: str
-    kept: Sequence[str]  # modules in fp32
     losses: Sequence[Loss]
     problems: Sequence[str]
     is_written: bool
@@ -78,19 +76,16 @@ def convert_run(config: EvaluationRun, model: str | None, overwrite: bool) -> No
         networks, texts = {Path(model).name: Path(model)}, export.sample()
         if generator := generator_of(model):
             networks["generator"] = Path(generator)
-    stage, scored, options = onnx_stage(config, model), scored_folder(config), config.export.onnx
+    stage, scored = onnx_stage(config, model), scored_folder(config)
     theirs = read_manifest(scored)["inputs"] if (scored / MANIFEST).exists() else stage.inputs
     if any(theirs.get(name) != stage.inputs.get(name) for name in ("export", "model")):
         raise UserError(
             f"{scored} scores other weights than those to convert: electrify evaluate "
             "them with --set evaluate.keep_models=true, or give another output_dir"
         )
-    for name in options.variants:
-        if name not in int8.VARIANTS:
-            raise UserError(f"export.onnx.variants: {name!r}{nearest(name, int8.VARIANTS)}")
     run_stage(
         stage,
-        lambda folder: _convert(folder, networks, scored, options, config.evaluate, texts),
+        lambda folder: _convert(folder, networks, scored, config, texts),
         overwrite,
     )
 
@@ -99,8 +94,7 @@ def _convert(
     folder: Path,
     networks: Mapping[str, Path],
     scored: Path,
-    options: OnnxConfig,
-    evaluation: EvaluateConfig,
+    config: EvaluationRun,
     texts: Sequence[str],
 ) -> dict[str, Any]:
     """`networks` are `transformers` folders by name, the encoder first."""
@@ -113,36 +107,35 @@ def _convert(
     families = {name: Family(name) for name in networks}
     for name, network in opened.items():
         _export(folder / name, name, network, networks[name], families[name], texts)
-    if (scored / MANIFEST).exists():
-        _add_tasks(folder / "tasks", families[encoder], scored, evaluation, texts)
-    families[encoder].num_tasks_needed = int8.MIN_TASKS
     generator = folder / "generator" / _FP32 if "generator" in families else None
     for name, network in opened.items():
-        one, two = (_tokens(network, part, generator) for part in (texts[::2], texts[1::2]))
-        if one and two:
-            families[name].subjects.insert(0, Subject(name, folder / name / _FP32, one, two))
-    judged = {
-        name: [_judge(family, each, options.force) for each in options.variants]
-        for name, family in families.items()
-    }
-    report = {name: [asdict(each) for each in of] for name, of in judged.items()}
+        if benchmark := _tokens(network, texts, generator):
+            families[name].benchmarks[name] = benchmark
+    if (scored / MANIFEST).exists():
+        _add_tasks(folder / "tasks", families[encoder], scored, config.evaluate, texts)
+    families[encoder].num_tasks_needed = int8.MIN_TASKS
+    judged = {name: _judge(of, config.export.onnx.force) for name, of in families.items()}
+    report = {name: asdict(of) for name, of in judged.items()}
     write_json(folder / "report.json", {"machine": cpu_name(), "networks": report})
     for name, family in families.items():
-        metadata = _front_matter(networks[name])
-        write_card(folder / name, name, metadata, family.differences, judged[name], cpu_name())
-    written = [f"{n}: {each.variant}" for n, of in judged.items() for each in of if each.is_written]
-    return {"networks": len(networks), "tasks": len(families[encoder].files) - 1, "int8": written}
+        write_card(folder / name, family, _front_matter(networks[name]), judged[name])
+    return {
+        "networks": len(networks),
+        "tasks": len(families[encoder].files) - 1,
+        "int8": [name for name, of in judged.items() if of.is_written],
+    }
 
 
 def _export(
     target: Path, name: str, network: Network, source: Path, family: Family, texts: Sequence[str]
 ) -> None:
-    exported = export.export_network(network, target / _FP32, texts)
+    family.files[name] = target / _FP32
+    family.differences[name] = export.export_network(network, target / _FP32, texts)
     for file in _TOKENIZER:
         if (source / file).exists():
             shutil.copyfile(source / file, target / file)
-    family.files[name], family.differences[name] = exported.file, exported.differences
-    by_length = ", ".join(f"{of:.1e} at {length}" for length, of in exported.differences.items())
+    differences = family.differences[name].items()
+    by_length = ", ".join(f"{of:.1e} at {length}" for length, of in differences)
     log(f"{name}: largest difference to torch by length: {by_length}")
 
 
@@ -160,9 +153,7 @@ def _add_tasks(
             continue
         _export(folder / name, name, network, place, family, texts)
         data = load_data(kept.task, dir_of(kept.task, data_dirs(evaluation, [kept.task])))
-        reported = int8.task_benchmark(kept, data.reported)
-        choice = int8.task_benchmark(kept, data.train[-_CHOICE_EXAMPLES:])
-        family.subjects.append(Subject(name, folder / name / _FP32, reported, choice))
+        family.benchmarks[name] = int8.task_benchmark(kept, data.reported)
 
 
 def _tokens(network: Network, texts: Sequence[str], generator: Path | None) -> Benchmark | None:
@@ -174,44 +165,32 @@ def _tokens(network: Network, texts: Sequence[str], generator: Path | None) -> B
     return int8.token_benchmark(network.source, texts, REPLACED, generate)
 
 
-def _judge(family: Family, name: str, force: bool) -> Judged:
-    """Measure a variant, keep layers in fp32 if it loses, and put its files in place if it may."""
-    bits = int8.VARIANTS[name]
+def _judge(family: Family, force: bool) -> Judged:
+    """Measure the int8 of all files, and put it in place if it loses next to nothing."""
     with tempfile.TemporaryDirectory() as temporary:
-        scratch = Path(temporary)
-        kept: Sequence[str] = ()
-        losses, reasons = _measured(family, bits, kept, scratch)
-        if too_much := int8.problems([loss for loss in losses if not loss.is_constant]):
-            log(f"{family.name}, {name}: {'; '.join(too_much)}: looks for layers to keep in fp32")
-            kept = int8.choose_kept(family.subjects, bits, scratch)
-            losses, reasons = _measured(family, bits, kept, scratch)
+        files = {name: Path(temporary, f"{name}.onnx") for name in family.files}
+        for name, file in family.files.items():
+            int8.quantize(file, files[name])
+        losses = [
+            int8.measure(benchmark, family.files[name], files[name])
+            for name, benchmark in family.benchmarks.items()
+        ]
+        reasons = int8.problems(losses)
+        num_tasks, needed = len(family.files) - 1, family.num_tasks_needed
+        if num_tasks < needed:
+            reasons.insert(0, f"it is scored on {num_tasks} tasks, {needed} are needed")
+        if not losses:
+            reasons.append("it is scored on nothing")
         is_written = force or not reasons
-        sizes = {n: (scratch / f"{n}.onnx").stat().st_size for n in family.files}
-        for subject, file in family.files.items() if is_written else ():
-            shutil.move(scratch / f"{subject}.onnx", file.with_name(f"model.{name}.onnx"))
+        sizes = {name: file.stat().st_size for name, file in files.items()}
+        for name, file in files.items() if is_written else ():
+            shutil.move(file, family.files[name].with_name(_INT8))
     if reasons:
         way = "written all the same, as asked" if force else "not written (--force writes it)"
-        warn(f"{family.name}, {name}: {'; '.join(reasons)}: {way}")
+        warn(f"{family.name}, int8: {'; '.join(reasons)}: {way}")
     else:
-        log(f"{family.name}, {name}: written, {len(kept)} modules in fp32")
-    return Judged(name, kept, losses, reasons, is_written, sizes)
-
-
-def _measured(
-    family: Family, bits: int8.Bits, kept: Sequence[str], scratch: Path
-) -> tuple[list[Loss], list[str]]:
-    """The losses of all files, which stand in `scratch` by their names, and the problems."""
-    files = {name: scratch / f"{name}.onnx" for name in family.files}
-    for name, file in family.files.items():
-        int8.quantize(file, files[name], bits, kept)
-    losses = int8.measure(family.subjects, files)
-    reasons = int8.problems(losses)
-    num_tasks, needed = len(family.files) - 1, family.num_tasks_needed
-    if num_tasks < needed:
-        reasons.insert(0, f"it is scored on {num_tasks} tasks, {needed} are needed")
-    if not losses:
-        reasons.append("it is scored on nothing")
-    return losses, reasons
+        log(f"{family.name}, int8: written")
+    return Judged(losses, reasons, is_written, sizes)
 
 
 def _front_matter(network: Path) -> str:
@@ -222,31 +201,22 @@ def _front_matter(network: Path) -> str:
     return next((f"{match[0]}\n" for match in matches if match), "")
 
 
-def write_card(
-    folder: Path,
-    name: str,
-    metadata: str,
-    differences: Mapping[str, Mapping[int, float]],
-    judged: Sequence[Judged],
-    machine: str,
-) -> None:
-    """`README.md` of a network; `metadata` stands at its top; `differences` to torch are by network
-    and length."""
+def write_card(folder: Path, family: Family, metadata: str, judged: Judged) -> None:
+    """`README.md` of a network; `metadata` stands at its top."""
     rows = [
         {"network": network, **{f"length {length}": f"{of:.1e}" for length, of in by.items()}}
-        for network, by in differences.items()
+        for network, by in family.differences.items()
     ]
     template = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
     text = Template(template, trim_blocks=True, keep_trailing_newline=True).render(
         metadata=metadata,
-        name=name,
+        name=family.name,
         differences="\n".join(record_lines(rows)),
         judged=judged,
-        about=int8.ABOUT,
-        losses={each.variant: "\n".join(_loss_lines(each.losses)) for each in judged},
+        losses="\n".join(_loss_lines(judged.losses)),
         max_lost=percent(int8.MAX_LOST),
         min_agreement=percent(int8.MIN_AGREEMENT),
-        machine=machine,
+        machine=cpu_name(),
     )
     write_text(folder / _CARD, text)
 

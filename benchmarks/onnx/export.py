@@ -5,7 +5,6 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -102,17 +101,7 @@ def task_network(kept: Kept) -> Network:
     return Network(kept.source, kept.network, _INPUTS, kept.network)
 
 
-@dataclass(frozen=True)
-class Exported:
-    """What a file holds, and by length the largest difference of any output to torch's."""
-
-    file: Path
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    differences: Mapping[int, float]
-
-
-def export_onnx(folder: Path, file: Path, texts: Sequence[str]) -> Exported:
+def export_onnx(folder: Path, file: Path, texts: Sequence[str]) -> dict[int, float]:
     """`export_network` of the network of a `transformers` folder, as `open_network` has it."""
     require_onnx()
     return export_network(open_network(folder), file, texts)
@@ -124,15 +113,14 @@ def require_onnx() -> None:
         raise UserError(f"{', '.join(missing)} not installed: pip install -e '.[onnx]'")
 
 
-def export_network(network: Network, file: Path, texts: Sequence[str]) -> Exported:
-    """Write a network to `file`.
+def export_network(network: Network, file: Path, texts: Sequence[str]) -> dict[int, float]:
+    """Write a network to `file`; by length the largest difference of any output to torch's.
 
     Weights are in single precision; batch and length are free, the length up to the positions that
     the model has. `texts` is real text for the comparison with torch: nothing is written where an
     output differs by more than `MAX_DIFFERENCE`.
     """
     graph = _converted(network)
-    _name_after_modules(graph)
     longest = min(network.source.max_positions or LENGTHS[-1], LENGTHS[-1])
     differences = {
         length: _difference(network, graph, real_rows(network.source, texts, length))
@@ -148,7 +136,7 @@ def export_network(network: Network, file: Path, texts: Sequence[str]) -> Export
     torn = file.with_suffix(".partial")
     torn.write_bytes(graph.SerializeToString())
     torn.replace(file)
-    return Exported(file, network.inputs, network.outputs, differences)
+    return differences
 
 
 def _converted(network: Network) -> Any:
@@ -169,7 +157,10 @@ def _converted(network: Network) -> Any:
             dynamic_shapes=((shape,) * len(network.inputs),),
         )
     assert program is not None
-    return program.model_proto
+    graph = program.model_proto
+    for node in graph.graph.node:
+        del node.metadata_props[:]  # stack traces: paths of this machine
+    return graph
 
 
 @contextmanager
@@ -182,19 +173,6 @@ def errors_alone(name: str | None = None) -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-def _name_after_modules(graph: Any) -> None:
-    """Give each node the name of the module that it comes from: `encoder.layer.0.output.dense/3`.
-
-    So a layer can be named where it is to stay in fp32.
-    """
-    for number, node in enumerate(graph.graph.node):
-        about = {entry.key: entry.value for entry in node.metadata_props}
-        scopes = about.get("pkg.torch.onnx.name_scopes", "").strip("[]").replace("'", "")
-        module = [scope for scope in scopes.split(", ") if "." in scope][-1:]
-        node.name = f"{''.join(module).partition('.')[2]}/{node.op_type}.{number}"
-        del node.metadata_props[:]  # stack traces: paths of this machine
 
 
 def real_rows(source: ModelSource, texts: Sequence[str], length: int) -> dict[str, NDArray[Any]]:

@@ -1,12 +1,11 @@
 """int8: matrix products by the dynamic quantisation of onnxruntime, embeddings by row; and what it
 loses to fp32, on a task's reported examples or tokens of real text."""
 
-import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,34 +18,24 @@ from benchmarks.results.results import percent
 from benchmarks.statistics.uncertainty import Draws, Estimate, difference, resample, resample_scores
 from benchmarks.tasks.task import Example
 
-Bits = Literal[7, 8]
 # Processors with AVX2 or AVX512 but without VNNI add two products of 8 bits in 16, which overflow:
 # with 7-bit weights no sum does.
-VARIANTS: Mapping[str, Bits] = {"int8": 7, "int8-vnni": 8}
-ABOUT: Mapping[str, str] = {
-    "int8": "7-bit weights, a scale for each output and each embedding: for any processor",
-    "int8-vnni": "8-bit weights: for processors with VNNI, wrong on AVX2 alone",
-}
+_PRODUCT_LEVELS, _LOOKED_UP_LEVELS = 63, 127
 MASKED_FRACTION = 0.15
 MAX_LOST = 0.01  # of a score
 MIN_AGREEMENT = 0.99
 MIN_TASKS = 4  # that an encoder is scored on
 _MIN_ROWS = 64  # of an embedding matrix: token types and the like stay as they are
 _MAX_TEXTS = 400
-_RANKING_ROWS = 30  # of each subject, on which modules are left out one by one
 
 
-def quantize(file_in: Path, file_out: Path, bits: Bits = 7, kept: Collection[str] = ()) -> None:
-    """Write an fp32 file of `export_onnx` in int8.
-
-    `kept` are modules that stay in fp32, as `modules` names them.
-    """
+def quantize(file_in: Path, file_out: Path) -> None:
+    """Write an fp32 file of `export_onnx` in int8."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     model = onnx.load(file_in)
-    excluded = [node.name for node in model.graph.node if _module(node.name) in kept]
-    quantize_embeddings(model, 2 ** (bits - 1) - 1, excluded)
+    quantize_embeddings(model)
     with errors_alone():  # it advises a step that is of no use here
         quantize_dynamic(
             model,
@@ -54,41 +43,18 @@ def quantize(file_in: Path, file_out: Path, bits: Bits = 7, kept: Collection[str
             op_types_to_quantize=["MatMul"],
             weight_type=QuantType.QInt8,
             per_channel=True,
-            reduce_range=bits == 7,
-            nodes_to_exclude=excluded,
+            reduce_range=True,
         )
 
 
-def _module(node: str) -> str:
-    return node.partition("/")[0].partition(".")[2]
-
-
-def modules(file: Path) -> list[str]:
-    """The modules of an fp32 file whose weights `quantize` makes int8.
-
-    They are named from below the encoder or the head, so that an encoder's have the same names in
-    every network on it: `encoder.layer.0.output.dense`.
-    """
-    import onnx
-
-    graph: Any = onnx.load(file, load_external_data=False).graph
-    names = {tensor.name for tensor in graph.initializer if len(tensor.dims) == 2}
-    quantized = [
-        _module(node.name)
-        for node in graph.node
-        if node.op_type in ("MatMul", "Gather") and names & set(node.input)
-    ]
-    return list(dict.fromkeys(quantized))
-
-
-def quantize_embeddings(model: Any, product_levels: int, kept: Collection[str] = ()) -> None:
-    """Put int8 in place of every matrix that is looked up by row; `kept` are names of nodes.
+def quantize_embeddings(model: Any) -> None:
+    """Put int8 in place of every matrix that is looked up by row.
 
     Each row has a scale, which onnxruntime's quantiser does not do: one scale for a whole matrix is
     set by its largest number, and rare pieces, whose rows are small, lose most of their bits. Where
     it is the vocabulary head's weight, too, both read the same int8.
 
-    Numbers go up to 127, or to `product_levels` where a matrix product reads the matrix, too.
+    Numbers go up to 127, or to 63 where a matrix product reads the matrix, too.
     """
     from onnx import numpy_helper
 
@@ -98,7 +64,6 @@ def quantize_embeddings(model: Any, product_levels: int, kept: Collection[str] =
         node.input[0]
         for node in graph.node
         if node.op_type == "Gather"
-        and node.name not in kept
         and node.input[0] in weights
         and len(weights[node.input[0]].dims) == 2
         and weights[node.input[0]].dims[0] >= _MIN_ROWS
@@ -106,7 +71,7 @@ def quantize_embeddings(model: Any, product_levels: int, kept: Collection[str] =
     for name in sorted(matrices):
         matrix = numpy_helper.to_array(weights[name])
         is_looked_up_alone = all(node.op_type == "Gather" for node in _readers(graph, name))
-        levels = np.float32(127 if is_looked_up_alone else product_levels)
+        levels = np.float32(_LOOKED_UP_LEVELS if is_looked_up_alone else _PRODUCT_LEVELS)
         scales = np.maximum(np.abs(matrix).max(axis=1, keepdims=True), 1e-12) / levels
         rows = np.rint(matrix / scales).astype(np.int8)
         graph.initializer.append(numpy_helper.from_array(rows, f"{name}.int8"))
@@ -299,24 +264,6 @@ def _row(ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
 
 
 @dataclass(frozen=True)
-class Subject:
-    """An fp32 file with what it is measured by."""
-
-    name: str
-    file: Path
-    benchmark: Benchmark
-    choice: Benchmark  # other rows: those that choose which layers stay in fp32
-
-    @cached_property
-    def expected(self) -> Outcome:
-        return self.benchmark.outcome(predict(self.file, self.benchmark.rows))
-
-    @cached_property
-    def expected_choice(self) -> Sequence[Row]:
-        return predict(self.file, self.choice.rows)
-
-
-@dataclass(frozen=True)
 class Loss:
     """One file in int8 beside fp32."""
 
@@ -332,27 +279,27 @@ class Loss:
     is_constant: bool = False  # fp32 predicts one thing everywhere, and int8 cannot differ
 
 
-def measure(subjects: Sequence[Subject], files: Mapping[str, Path]) -> list[Loss]:
-    """The loss of every subject's int8 file; `files` are by the subject's name."""
-    losses = []
-    for subject in subjects:
-        of, fp32 = subject.benchmark, subject.expected
-        int8 = of.outcome(predict(files[subject.name], of.rows))
-        better, worse = (fp32, int8) if of.higher_is_better else (int8, fp32)
-        lost = difference({0: better.score}, better.draws, {0: worse.score}, worse.draws)
-        about = of.name, of.metric, of.unit, len(fp32.predictions), fp32.score, int8.score, lost
-        agreed = agreement(fp32.predictions, int8.predictions)
-        is_constant = all(each == fp32.predictions[0] for each in fp32.predictions)
-        losses.append(Loss(*about, agreed, of.must_agree, is_constant))
-    return losses
-
-
-def agreement(one: Sequence[object], two: Sequence[object]) -> float:
-    return float(np.mean([a == b for a, b in zip(one, two, strict=True)]))
+def measure(benchmark: Benchmark, fp32_file: Path, int8_file: Path) -> Loss:
+    fp32, int8 = (
+        benchmark.outcome(predict(file, benchmark.rows)) for file in (fp32_file, int8_file)
+    )
+    better, worse = (fp32, int8) if benchmark.higher_is_better else (int8, fp32)
+    return Loss(
+        benchmark.name,
+        benchmark.metric,
+        benchmark.unit,
+        len(fp32.predictions),
+        fp32.score,
+        int8.score,
+        difference({0: better.score}, better.draws, {0: worse.score}, worse.draws),
+        float(np.mean([a == b for a, b in zip(fp32.predictions, int8.predictions, strict=True)])),
+        benchmark.must_agree,
+        is_constant=len(set(fp32.predictions)) == 1,
+    )
 
 
 def problems(losses: Sequence[Loss]) -> list[str]:
-    """Where a variant loses too much or what it loses is not known, in words."""
+    """Where int8 loses too much or what it loses is not known, in words."""
     reasons = []
     for loss in losses:
         if loss.is_constant:
@@ -368,43 +315,3 @@ def problems(losses: Sequence[Loss]) -> list[str]:
                 f"{loss.num_units:,} {loss.unit} (needed {percent(MIN_AGREEMENT)})"
             )
     return reasons
-
-
-def choose_kept(subjects: Sequence[Subject], bits: Bits, scratch: Path) -> list[str]:
-    """The modules that stay in fp32, so that predictions on the choice rows agree.
-
-    Each module is left out alone. Those whose absence takes most of the error away are kept: one,
-    two, four... until all subjects agree, on half as many other predictions as the gate allows.
-    None if half of the modules do not suffice.
-    """
-
-    def outputs(subject: Subject, kept: Sequence[str], num_rows: int | None) -> Sequence[Row]:
-        quantize(subject.file, scratch / "choice.onnx", bits, kept)
-        return predict(scratch / "choice.onnx", subject.choice.rows[:num_rows])
-
-    def error_without(name: str) -> float:
-        few = _RANKING_ROWS
-        errors = [error(of.expected_choice[:few], outputs(of, [name], few)) for of in subjects]
-        return float(np.mean(errors))
-
-    def agrees(subject: Subject, kept: Sequence[str]) -> bool:
-        rows = subject.expected_choice, outputs(subject, kept, None)
-        one, two = (subject.choice.outcome(of).predictions for of in rows)
-        return agreement(one, two) >= (1 + MIN_AGREEMENT) / 2
-
-    names = dict.fromkeys(name for subject in subjects for name in modules(subject.file))
-    ranked = sorted(names, key=error_without)
-    judging = [subject for subject in subjects if subject.choice.must_agree]
-    count = 1
-    while count <= len(ranked) / 2:
-        if all(agrees(subject, ranked[:count]) for subject in judging):
-            return ranked[:count]
-        count *= 2
-    return []
-
-
-def error(expected: Sequence[Row], computed: Sequence[Row]) -> float:
-    """Root of the squared error of all outputs, by that of their size."""
-    pairs = [(a[name], b[name]) for a, b in zip(expected, computed, strict=True) for name in a]
-    squares = sum(float(((a - b) ** 2).sum()) for a, b in pairs)
-    return math.sqrt(squares / sum(float((a**2).sum()) for a, _ in pairs))

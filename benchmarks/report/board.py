@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.report import curves
-from benchmarks.report.protocol import protocol_differences, protocol_of
-from benchmarks.report.published import TEXTS
+from benchmarks.report.published import TEXTS, protocol_differences, protocol_of
 from benchmarks.report.scores import (
     Encoder,
     add_seeds,
@@ -20,9 +19,9 @@ from benchmarks.report.scores import (
     score_table,
 )
 from benchmarks.results.predictions import check_value
-from benchmarks.results.results import RESULTS, Result, percent, task_of
-from benchmarks.results.run_folder import Json, RunFolder, read_scores
-from benchmarks.statistics.ranks import Rank, rank_over_tasks, rank_samples
+from benchmarks.results.results import RESULTS, percent, task_of
+from benchmarks.results.run_folder import read_scores, told_apart
+from benchmarks.statistics.comparison import Rank, rank_over_tasks, rank_samples
 from benchmarks.statistics.scores import Sample, TaskScore
 from electrify.page.page import Cell, Choices, Page
 from electrify.page.plots import tick_text
@@ -42,38 +41,6 @@ _COSTS = (
 _DASH = Cell("–")
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One encoder of the board, with what is known of its pretraining."""
-
-    encoder: Encoder
-    run: RunFolder
-    summary: Json  # of its pretraining; empty where that is not known
-
-    @property
-    def name(self) -> str:
-        return self.encoder.name
-
-    def record_of(self, task: str) -> Result:
-        """One record of the encoder itself, not of its baselines."""
-        return self.records_of(task)[0]
-
-    def records_of(self, task: str) -> list[Result]:
-        return [r for r in self.encoder.scores[task].results if r.role == "pretrained"]
-
-    @property
-    def num_parameters(self) -> int | None:
-        counts = (self.record_of(task).num_parameters for task in self.encoder.scores)
-        known = next(filter(None, counts), None)
-        return known or self.summary.get("parameters", {}).get("discriminator")
-
-    @property
-    def size(self) -> str:
-        if (count := self.num_parameters) is None:
-            return "not known"
-        return next((name for limit, name in _SIZES if count <= limit), "over 200 M")
-
-
 def write_board(places: Sequence[Path], output: Path | None = None) -> Path:
     """Write `board.html` into the folder `output`, by default the one around the first place.
 
@@ -82,8 +49,8 @@ def write_board(places: Sequence[Path], output: Path | None = None) -> Path:
     record or a file of predictions that is damaged, and for a value that is not that of its
     predictions.
     """
-    entries = _named_apart(list(_entries(places)))
-    if not entries:
+    encoders = _encoders(places)
+    if not encoders:
         raise UserError(
             f"no records in {', '.join(map(str, places)) or 'no folder'}; give folders with "
             "results.jsonl, as electrify evaluate writes them: electrify report --board out/*"
@@ -92,47 +59,31 @@ def write_board(places: Sequence[Path], output: Path | None = None) -> Path:
     if target.exists() and not target.is_dir():
         raise UserError(f"output {target} is a file; give a folder")
     target.mkdir(parents=True, exist_ok=True)
-    board_page(entries).write(target / BOARD)
+    board_page(encoders).write(target / BOARD)
     return target / BOARD
 
 
-def _entries(places: Sequence[Path]) -> Iterator[Entry]:
+def _encoders(places: Sequence[Path]) -> list[Encoder]:
     runs = []
     for place in dict.fromkeys(path.resolve() for path in places):
         if not place.exists():
             raise UserError(f"no folder {place}; give folders with results.jsonl, such as out/demo")
-        has_records = place.name == RESULTS or any(
-            path.is_file() for path in (place / RESULTS, *place.glob(f"evaluate*/{RESULTS}"))
-        )
-        run = read_scores(place) if has_records else None
-        if run and any(run.evaluations.values()):
+        if run := read_scores(place):
             runs.append(run)
         elif place.name != BOARD:  # an earlier board of the same places
             warn(f"{place} has no {RESULTS} with scores; it is left out of the board")
-    names = [run.name for run in runs]
-    for run, name in zip(runs, names, strict=True):
-        unique = name if names.count(name) == 1 else run.folder.as_posix()
+    for run in runs:
         for stage, records in run.evaluations.items():
             for result in records:
                 check_value(run.place(stage), result)
-        for encoder in encoders_of([run], [unique]):
-            own = not next(iter(encoder.scores.values())).encoder
-            yield Entry(encoder, run, run.summary if own else {})
-
-
-def _named_apart(entries: Sequence[Entry]) -> list[Entry]:
-    """Two runs may have scored another encoder under one name: then the run's stands before it."""
-    for what in ("name", "folder"):
-        names = [entry.name for entry in entries]
-        entries = [
-            replace(
-                entry, encoder=replace(entry.encoder, name=f"{getattr(entry.run, what)}, {name}")
-            )
-            if names.count(name) > 1
-            else entry
-            for entry, name in zip(entries, names, strict=True)
-        ]
-    return list(entries)
+    encoders = [encoder for run in told_apart(runs) for encoder in encoders_of([run])]
+    names = [encoder.name for encoder in encoders]
+    return [  # two runs may have scored another encoder under one name
+        replace(encoder, name=f"{encoder.run.name}, {encoder.name}")
+        if names.count(encoder.name) > 1
+        else encoder
+        for encoder in encoders
+    ]
 
 
 # Who is ranked against whom.
@@ -150,23 +101,23 @@ class Standings:
     reasons: Sequence[tuple[str, str, str]]  # task, encoder, why
 
 
-def standings_of(entries: Sequence[Entry]) -> Standings:
-    tasks = list(dict.fromkeys(task for entry in entries for task in entry.encoder.scores))
-    by_name = {entry.name: entry for entry in entries}
+def standings_of(encoders: Sequence[Encoder]) -> Standings:
+    tasks = list(dict.fromkeys(task for encoder in encoders for task in encoder.scores))
+    by_name = {encoder.name: encoder for encoder in encoders}
     classes: dict[str, list[list[str]]] = {}
     by_task: dict[str, dict[str, Rank]] = {}
     reasons: list[tuple[str, str, str]] = []
     for task in tasks:
-        scored = [entry for entry in entries if task in entry.encoder.scores]
+        scored = [encoder for encoder in encoders if task in encoder.scores]
         groups = _comparable(scored, task, reasons)
         classes[task] = groups
         for group in filter(lambda names: len(names) > 1, groups):
             samples = _samples(by_name, group, task)
-            better = by_name[group[0]].record_of(task).higher_is_better
+            better = by_name[group[0]].scores[task].first.higher_is_better
             ranks = rank_samples(samples, better, task)
             by_task.setdefault(task, {}).update(zip(group, ranks, strict=True))
     first = {task: groups[0] for task, groups in classes.items() if len(groups[0]) > 1}
-    shared = [t for t, names in first.items() if by_name[names[0]].record_of(t).higher_is_better]
+    shared = [t for t, names in first.items() if by_name[names[0]].scores[t].first.higher_is_better]
     in_all = [name for name in by_name if shared and all(name in first[task] for task in shared)]
     overall: dict[str, Rank] = {}
     if len(in_all) > 1:
@@ -175,37 +126,37 @@ def standings_of(entries: Sequence[Entry]) -> Standings:
     return Standings(classes, by_task, overall, shared, reasons)
 
 
-def _samples(entries: Mapping[str, Entry], names: Sequence[str], task: str) -> list[Sample]:
-    return [entries[name].encoder.scores[task].pretrained for name in names]
+def _samples(encoders: Mapping[str, Encoder], names: Sequence[str], task: str) -> list[Sample]:
+    return [encoders[name].scores[task].pretrained for name in names]
 
 
 def _comparable(
-    scored: Sequence[Entry], task: str, reasons: list[tuple[str, str, str]]
+    scored: Sequence[Encoder], task: str, reasons: list[tuple[str, str, str]]
 ) -> list[list[str]]:
     """Names in classes of one protocol, the largest first; what differs is added to `reasons`."""
-    classes: list[list[Entry]] = []
+    classes: list[list[Encoder]] = []
     alone = []
-    for entry in scored:
-        first, *others = entry.records_of(task)
+    for encoder in scored:
+        first, *others = encoder.records_of(task)
         if mixed := [d for other in others for d in protocol_differences(first, other)]:
-            reasons.append((task, entry.name, f"its own seeds differ: {mixed[0]}"))
-            alone.append([entry])
+            reasons.append((task, encoder.name, f"its own seeds differ: {mixed[0]}"))
+            alone.append([encoder])
             continue
-        of_class = (c for c in classes if not _differences(c[0], entry, task))
+        of_class = (c for c in classes if not _differences(c[0], encoder, task))
         if (same := next(of_class, None)) is not None:
-            same.append(entry)
+            same.append(encoder)
         else:
-            classes.append([entry])
+            classes.append([encoder])
     classes.sort(key=len, reverse=True)
-    for entry in (entry for others in classes[1:] for entry in others):
-        what = "; ".join(_differences(classes[0][0], entry, task))
-        reasons.append((task, entry.name, f"not comparable with {classes[0][0].name}: {what}"))
-    return [[entry.name for entry in group] for group in (*classes, *alone)]
+    for encoder in (encoder for others in classes[1:] for encoder in others):
+        what = "; ".join(_differences(classes[0][0], encoder, task))
+        reasons.append((task, encoder.name, f"not comparable with {classes[0][0].name}: {what}"))
+    return [[encoder.name for encoder in group] for group in (*classes, *alone)]
 
 
-def _differences(first: Entry, other: Entry, task: str) -> list[str]:
-    differences = protocol_differences(first.record_of(task), other.record_of(task))
-    draws = [e.encoder.scores[task].pretrained.draws for e in (first, other)]
+def _differences(first: Encoder, other: Encoder, task: str) -> list[str]:
+    differences = protocol_differences(first.records_of(task)[0], other.records_of(task)[0])
+    draws = [e.scores[task].pretrained.draws for e in (first, other)]
     if not differences and all(draws) and len({draw.ids for draw in draws if draw}) > 1:
         differences = ["the predictions are of other examples"]
     return differences
@@ -214,45 +165,44 @@ def _differences(first: Entry, other: Entry, task: str) -> list[str]:
 # The page.
 
 
-def board_page(entries: Sequence[Entry]) -> Page:
-    standings = standings_of(entries)
+def board_page(encoders: Sequence[Encoder]) -> Page:
+    standings = standings_of(encoders)
     ranked = {name: rank.value for name, rank in standings.overall.items()}
-    entries = sorted(entries, key=lambda entry: ranked.get(entry.name, len(entries) + 1))
+    encoders = sorted(encoders, key=lambda encoder: ranked.get(encoder.name, len(encoders) + 1))
     page = Page("Board", "electrify: encoders by tasks, from their records")
     page.key_figures(
         [
-            (str(len(entries)), "encoders"),
+            (str(len(encoders)), "encoders"),
             (str(len(standings.classes)), "tasks"),
             (str(sum(len(r) for r in standings.by_task.values())), "ranked scores"),
         ]
     )
-    _add_table(page, entries, standings)
+    _add_table(page, encoders, standings)
     page.paragraph(TEXTS["board"])
-    roles = {r.role for e in entries for score in e.encoder.scores.values() for r in score.results}
+    roles = {r.role for e in encoders for score in e.scores.values() for r in score.results}
     if roles - {"pretrained"}:
         page.paragraph(TEXTS["board_baselines"])
-    for text in _method(entries, standings):
+    for text in _method(encoders, standings):
         page.paragraph(text)
     rows = [
         {"task": t, "encoder": n, "why it is not ranked": why}
-        for t, n, why in _unranked(entries, standings)
+        for t, n, why in _unranked(encoders, standings)
     ]
     page.records(rows, "Not ranked")
-    known = {e.name: e.run for e in entries if e.summary}
-    if known:
-        curves.add_score_against_flops(page, list(known.values()), list(known))
+    if known := [encoder.run for encoder in encoders if encoder.summary]:
+        curves.add_score_against_flops(page, known)
     page.heading("Records")
-    for entry in entries:
-        with page.fold(entry.name, is_section=True):
-            _add_record(page, entry)
+    for encoder in encoders:
+        with page.fold(encoder.name, is_section=True):
+            _add_record(page, encoder)
     return page
 
 
-def _add_table(page: Page, entries: Sequence[Entry], standings: Standings) -> None:
+def _add_table(page: Page, encoders: Sequence[Encoder], standings: Standings) -> None:
     """The table of all reports, with ranks in its cells and what a pretraining took beside."""
-    table, _ = encoder_table([entry.encoder for entry in entries], (), for_board=True)
-    by_name = {entry.name: entry for entry in entries}
-    scores = {task: score for e in entries for task, score in e.encoder.scores.items()}
+    table, _ = encoder_table(encoders, (), for_board=True)
+    by_name = {encoder.name: encoder for encoder in encoders}
+    scores = {task: score for e in encoders for task, score in e.scores.items()}
     rows: list[list[object]] = []
     for first, *cells in table.rows:
         name = str(first)
@@ -267,23 +217,35 @@ def _add_table(page: Page, entries: Sequence[Entry], standings: Standings) -> No
         rows=rows,
         grey=[str(name) for name, *_ in rows if name not in by_name],
         choices=Choices(
-            ("size", {str(name): _size_of(str(name), entries) for name, *_ in rows}),
+            ("size", {str(name): _size_of(str(name), encoders) for name, *_ in rows}),
             ("language of the tasks", ["", *map(_language, scores.values()), *[""] * len(_COSTS)]),
-            {entry.name: entry.name for entry in entries},
+            {encoder.name: encoder.name for encoder in encoders},
         ),
     ).add_to(page)
 
 
-def _size_of(name: str, entries: Sequence[Entry]) -> str:
+def _num_parameters(encoder: Encoder) -> int | None:
+    counts = (encoder.records_of(task)[0].num_parameters for task in encoder.scores)
+    known = next(filter(None, counts), None)
+    return known or encoder.summary.get("parameters", {}).get("discriminator")
+
+
+def _size(encoder: Encoder) -> str:
+    if (count := _num_parameters(encoder)) is None:
+        return "not known"
+    return next((name for limit, name in _SIZES if count <= limit), "over 200 M")
+
+
+def _size_of(name: str, encoders: Sequence[Encoder]) -> str:
     """Of an encoder, or of the random initialisation that is named after it."""
-    named = (e.size for e in entries if name == e.name or name.startswith(f"{e.name}, "))
+    named = (_size(e) for e in encoders if name == e.name or name.startswith(f"{e.name}, "))
     return next(named, "")
 
 
-def _overall_cell(entry: Entry, standings: Standings) -> Cell:
-    if (rank := standings.overall.get(entry.name)) is None:
+def _overall_cell(encoder: Encoder, standings: Standings) -> Cell:
+    if (rank := standings.overall.get(encoder.name)) is None:
         return _DASH
-    scores = [entry.encoder.scores[task].pretrained for task in standings.overall_tasks]
+    scores = [encoder.scores[task].pretrained for task in standings.overall_tasks]
     mean = mean_over_tasks(scores) or scores[0]
     return Cell(rank.text(), f"mean {percent(mean.mean, 1)}")
 
@@ -300,11 +262,11 @@ def _ranked(cell: object, rank: Rank | None) -> object:
     return replace(cell, text=text, small=f"rank {rank.text()}" if rank else "")
 
 
-def _cost_cells(entry: Entry | None) -> list[Cell]:
-    if entry is None:
+def _cost_cells(encoder: Encoder | None) -> list[Cell]:
+    if encoder is None:
         return [_DASH] * len(_COSTS)
-    summary = entry.summary
-    records = [record for task in entry.encoder.scores for record in entry.records_of(task)]
+    summary = encoder.summary
+    records = [record for task in encoder.scores for record in encoder.records_of(task)]
     seconds = sum(record.seconds for record in records)
     devices = dict.fromkeys(record.device for record in records if record.device)
 
@@ -313,7 +275,7 @@ def _cost_cells(entry: Entry | None) -> list[Cell]:
 
     cost = Cell(duration(summary["seconds"]), summary["device"]) if summary else _DASH
     return [
-        figure(entry.num_parameters),
+        figure(_num_parameters(encoder)),
         figure(summary.get("tokens")),
         figure(summary.get("flops_paper")),
         cost,
@@ -321,9 +283,9 @@ def _cost_cells(entry: Entry | None) -> list[Cell]:
     ]
 
 
-def _unranked(entries: Sequence[Entry], standings: Standings) -> Iterator[tuple[str, str, str]]:
+def _unranked(encoders: Sequence[Encoder], standings: Standings) -> Iterator[tuple[str, str, str]]:
     """Every score without a rank and every encoder without one over all tasks, each with why."""
-    titles = {t: s.first.title for e in entries for t, s in e.encoder.scores.items()}
+    titles = {t: s.first.title for e in encoders for t, s in e.scores.items()}
     for task, name, why in standings.reasons:
         yield titles[task], name, why
     told = {(task, name) for task, name, _ in standings.reasons}
@@ -331,39 +293,39 @@ def _unranked(entries: Sequence[Entry], standings: Standings) -> Iterator[tuple[
         for (name,) in (group for group in groups if len(group) == 1):
             if (task, name) not in told:
                 yield titles[task], name, "no other encoder is scored by this protocol"
-    for entry in entries:
-        lacks = [titles[t] for t in standings.overall_tasks if t not in entry.encoder.scores]
+    for encoder in encoders:
+        lacks = [titles[t] for t in standings.overall_tasks if t not in encoder.scores]
         if lacks and standings.overall_tasks:
-            yield "mean of tasks", entry.name, f"not scored on {', '.join(lacks)}"
+            yield "mean of tasks", encoder.name, f"not scored on {', '.join(lacks)}"
 
 
-def _method(entries: Sequence[Entry], standings: Standings) -> Iterator[str]:
+def _method(encoders: Sequence[Encoder], standings: Standings) -> Iterator[str]:
     """What the intervals of ranks are over, and what keeps them from being over more."""
     over: dict[str, list[str]] = {}
-    titles = {t: s.first.title for e in entries for t, s in e.encoder.scores.items()}
+    titles = {t: s.first.title for e in encoders for t, s in e.scores.items()}
     for task, ranks in standings.by_task.items():
-        for kind in {rank.over for rank in ranks.values()}:
+        for kind in dict.fromkeys(rank.over for rank in ranks.values()):
             over.setdefault(kind, []).append(titles[task])
     for kind, tasks in over.items():
         what = f"Intervals of ranks are over {kind}" if kind else "Ranks have no interval"
         yield f"{what}: {', '.join(tasks)}."
-    for entry in entries:
-        if any(stage.startswith("evaluate") for stage in entry.run.unfinished):
-            yield f"{entry.name}: its evaluation is not finished; scores are those so far."
-        notes = {s.note for s in entry.encoder.scores.values() if s.note}
+    for encoder in encoders:
+        if any(stage.startswith("evaluate") for stage in encoder.run.unfinished):
+            yield f"{encoder.name}: its evaluation is not finished; scores are those so far."
+        notes = {s.note for s in encoder.scores.values() if s.note}
         if notes and any(over):
-            yield f"{entry.name}: {'; '.join(sorted(notes))}."
+            yield f"{encoder.name}: {'; '.join(sorted(notes))}."
 
 
-def _add_record(page: Page, entry: Entry) -> None:
+def _add_record(page: Page, encoder: Encoder) -> None:
     """Scores, seeds and settings as in a report, then rows, revisions and versions."""
-    scores = list(entry.encoder.scores.values())
+    scores = list(encoder.scores.values())
     score_table(scores).add_to(page)
     add_seeds(page, scores)
     rows: list[dict[str, object]] = []
     made_with: dict[tuple[object, ...], None] = {}
     for score in scores:
-        records = entry.records_of(score.first.task)
+        records = encoder.records_of(score.first.task)
         first = records[0]
         rows.append(
             {

@@ -6,8 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.report.protocol import protocol_differences
-from benchmarks.report.published import TEXTS, differences_to, published_costs, published_scores
+from benchmarks.report.published import (
+    TEXTS,
+    differences_to,
+    protocol_differences,
+    published_costs,
+    published_scores,
+)
 from benchmarks.results.results import Result, percent
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Record, Table, record_lines, short
@@ -201,7 +206,7 @@ def add_score_cost(page: Page, run: RunFolder) -> None:
         return
     page.records(_cost_rows(scores), "Fine-tuning, the mean of a seed; FLOPs of matrix products")
     page.paragraph(TEXTS["cost"])
-    add_score_against_flops(page, [run], [run.name])
+    add_score_against_flops(page, [run])
 
 
 def cost_lines(run: RunFolder) -> list[str]:
@@ -245,17 +250,17 @@ def _mean(records: Sequence[Result], name: str) -> float | None:
 # Against FLOPs.
 
 
-def add_score_against_flops(page: Page, runs: Sequence[RunFolder], names: Sequence[str]) -> None:
+def add_score_against_flops(page: Page, runs: Sequence[RunFolder]) -> None:
     """Scores against pretraining FLOPs, published ones behind: GLUE's mean where a run has all of
     its tasks, and each task of which two points or more are known."""
-    named = dict(zip(names, runs, strict=True))
-    flops_of = {cost.model: cost.train_flops for cost in published_costs() if cost.train_flops}
-    ours = {name: _glue_points(run) for name, run in named.items()}
-    behind = [(flops_of[c.model], c.glue_dev, c.model) for c in published_costs() if c.glue_dev]
+    costs = [cost for cost in published_costs() if cost.get("train_flops")]
+    flops_of = {cost["model"]: cost["train_flops"] for cost in costs}
+    ours = {run.name: _glue_points(run) for run in runs}
+    behind = [(c["train_flops"], c["glue_dev"], c["model"]) for c in costs if c.get("glue_dev")]
     plots = {_GLUE: (_GLUE, ours, behind)}
     own = [score.first for run in runs for score in scores_of(run) if not score.encoder]
     for task, metric in {first.task: first.metric for first in own}.items():
-        ours = {name: _task_points(run, task) for name, run in named.items()}
+        ours = {run.name: _task_points(run, task) for run in runs}
         behind = [
             (flops_of[row.model], 100 * row.value, row.model)
             for row in published_scores(task)

@@ -15,10 +15,9 @@ from benchmarks.noise import fairness, robustness
 from benchmarks.noise.fairness import Gap
 from benchmarks.noise.perturb import KINDS
 from benchmarks.noise.robustness import Condition
-from benchmarks.noise.tables import read_csv
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.results.table import Part, Table, add_parts, markdown_parts
+from benchmarks.results.table import Part, Table, add_parts, markdown_parts, read_csv
 from benchmarks.statistics.comparison import ALPHA
 from electrify.config.fields import PROBE_SUITES
 from electrify.page.page import Page
@@ -68,14 +67,14 @@ def noise_of(run: RunFolder) -> tuple[Noise, ...]:
     )
 
 
-def verdict_lines(run: RunFolder, name: str) -> list[str]:
+def verdict_lines(run: RunFolder) -> list[str]:
     """A line for each encoder: how many drops and gaps are shown, the worst, and what is open."""
     lines = []
     for encoder in noise_of(run):
         own, gaps = encoder.own, encoder.own_gaps
         parts = [_robustness_sentence(own)] * bool(own) + [_fairness_sentence(gaps)] * bool(gaps)
         if parts:
-            lines.append(f"{encoder.label or name}, probes: {'; '.join(parts)}.")
+            lines.append(f"{encoder.label or run.name}, probes: {'; '.join(parts)}.")
     return lines
 
 

@@ -1,26 +1,30 @@
-"""Published scores beside ours, with what keeps the two from being compared.
+"""Published scores beside ours, with what keeps the two, or two of ours, from being compared.
 
 Published scores and costs are read from `benchmarks/report/figures/*.json`. Each figure has its
 model, split, protocol and source as far as they are stated; what is not stated says so. Figures are
 percent, as printed.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results.results import Result, percent
+from benchmarks.finetune.recipe import departures
+from benchmarks.results.results import Result, differing, percent, task_of
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Record, Table
 from benchmarks.statistics.scores import TaskScore, scores_of
 from benchmarks.tasks.data import PART, SPLIT_EVAL
+from electrify.config.evaluate import SearchOptions
 from electrify.page.page import Page
 from electrify.storage.files import read_json, read_toml
 
 _FOLDER = Path(__file__).parent / "figures"
 TEXTS = read_toml(Path(__file__).with_name("texts.toml"))
+_TRIALS = re.compile(r"trial \d+ of (\d+)")
 CUT_FRACTION = 0.05  # of the reported rows, beyond which cutting them is named
 
 
@@ -37,15 +41,6 @@ class PublishedScore:
     url: str
     protocol: str
     caution: str | None
-
-
-@dataclass(frozen=True)
-class PublishedCost:
-    """What a pretraining took, and what came of it."""
-
-    model: str
-    train_flops: float | None  # as the ELECTRA paper counts them
-    glue_dev: float | None  # mean of the eight tasks, percent
 
 
 @cache
@@ -83,12 +78,10 @@ def published_scores(task: str) -> list[PublishedScore]:
     return [score for scores in models for score in scores if score.task == task]
 
 
-def published_costs() -> list[PublishedCost]:
-    return [
-        PublishedCost(c["model"], c.get("train_flops"), c.get("glue_dev"))
-        for file in published().values()
-        for c in file.get("costs", ())
-    ]
+def published_costs() -> list[dict[str, Any]]:
+    """What pretrainings took, `train_flops` as the ELECTRA paper counts them, and what came of it:
+    `glue_dev`, the mean of the eight tasks, percent."""
+    return [cost for file in published().values() for cost in file.get("costs", ())]
 
 
 def add_published(page: Page, run: RunFolder) -> None:
@@ -200,3 +193,41 @@ def _mean(score: TaskScore, metric: str) -> float | None:
     values = [r.metrics.get(metric) for r in score.results if r.role == "pretrained"]
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known and len(known) == len(values) else None
+
+
+# Whether two scores of ours may stand in one order: the same rows, the same recipe.
+
+
+def protocol_of(result: Result) -> Mapping[str, Any]:
+    """The recipe of a fine-tuning, and each setting that is not the recipe's own.
+
+    A recipe has its own rates for each size of a network: an encoder of size small and one of size
+    base follow one recipe. What a search chose is free; how many trials it had is not.
+    """
+    settings = result.hyper_parameters
+    protocol = {"recipe": settings.get("recipe"), **departures(task_of(result), settings)}
+    if result.search:
+        for name in SearchOptions.model_fields:
+            protocol.pop(name, None)
+        trials = _TRIALS.match(str(result.search.get("best", "")))
+        protocol["trials of the search"] = trials[1] if trials else "not known"
+        # of a full grid, as they were before, the whole
+        protocol["steps of its trials"] = result.search.get("fraction_of_steps", 1.0)
+    protocol["selection"] = result.selection
+    return protocol | {"fraction of the training rows": result.train_fraction}
+
+
+def protocol_differences(result: Result, other: Result) -> list[str]:
+    """What keeps the two from being compared, each in words; empty where nothing does."""
+    if what := differing(result, other):
+        return [f"other {what}" if what == "data sha256" else f"another {what}"]
+    first, second = protocol_of(result), protocol_of(other)
+    return [
+        f"{name.replace('_', ' ')} {_value(first, name)} and {_value(second, name)}"
+        for name in dict.fromkeys((*first, *second))
+        if first.get(name) != second.get(name)
+    ]
+
+
+def _value(protocol: Mapping[str, Any], name: str) -> str:
+    return str(protocol[name]) if name in protocol else "of the recipe"

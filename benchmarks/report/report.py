@@ -24,7 +24,7 @@ from benchmarks.report.scores import (
     score_records,
 )
 from benchmarks.results.results import BASELINES
-from benchmarks.results.run_folder import RunFolder, has_stages, read_run
+from benchmarks.results.run_folder import RunFolder, has_stages, read_run, told_apart
 from benchmarks.results.table import Part, add_parts, markdown_parts, markdown_text, record_lines
 from benchmarks.statistics.comparison import Against, Baseline, between, resolve_baseline, within
 from benchmarks.statistics.scores import TaskScore, scores_of
@@ -63,25 +63,24 @@ def report(
     target = output or (folders[0] / COMPARISON if folders[1:] else folders[0])
     if target.exists() and not target.is_dir():
         raise UserError(f"output {target} is a file; give a folder")
-    runs = [read_run(folder) for folder in folders]
-    names = _names(runs)
-    compared_with = resolve_baseline(baseline, runs, names)
+    runs = told_apart([read_run(folder) for folder in folders])
+    compared_with = resolve_baseline(baseline, runs)
     one = runs[0] if len(runs) == 1 else None
-    compared = within(one, compared_with) if one else between(runs, names, compared_with)
-    summary = Summary(runs, names, encoders_of(runs, names), compared)
-    title = ", ".join(names)
+    compared = within(one, compared_with) if one else between(runs, compared_with)
+    summary = Summary(runs, encoders_of(runs), compared)
+    title = ", ".join(run.name for run in runs)
     page = Page(title, _SUBTITLE)
     summary.add_to(page)
     if one:
         curves.add_mean_curve(page, one)
     else:
-        curves.add_score_against_flops(page, runs, names)
+        curves.add_score_against_flops(page, runs)
         with page.fold("Pretraining side by side", is_section=True):
-            stages.add_side_by_side(page, runs, names)
-    for run, name in zip(runs, names, strict=True):
+            stages.add_side_by_side(page, runs)
+    for run in runs:
         sections = _sections(run, within(run, compared_with), data_dirs, with_texts)
         for heading, add in sections.items():
-            with page.fold(heading if one else f"{name}: {heading}", is_section=True):
+            with page.fold(heading if one else f"{run.name}: {heading}", is_section=True):
                 add(page, run)
     blocks = [f"# {markdown_text(title)}", _SUBTITLE, *summary.markdown()]
     blocks += noise.noise_blocks(one) if one else []
@@ -98,10 +97,9 @@ def read_scores(folders: Sequence[Path]) -> list[dict[str, Any]]:
 
     Means and standard deviations over seeds are fractions of 1, as in scores.csv.
     """
-    runs = [read_run(folder) for folder in folders]
     return [
-        {"run": name} | record
-        for run, name in zip(runs, _names(runs), strict=True)
+        {"run": run.name} | record
+        for run in told_apart([read_run(folder) for folder in folders])
         for record in score_records(scores_of(run))
     ]
 
@@ -141,13 +139,6 @@ def _sections(
     return sections | {"Cost, versions and config": stages.add_stages}
 
 
-def _names(runs: Sequence[RunFolder]) -> list[str]:
-    names = [run.name for run in runs]
-    return [
-        run.name if names.count(run.name) == 1 else run.folder.resolve().as_posix() for run in runs
-    ]
-
-
 def card_sections(folder: Path) -> dict[str, list[str]]:
     """For a model card: headings and lines of Markdown, of what is known of a run's own export."""
     run = read_run(folder)
@@ -170,7 +161,6 @@ class Summary:
     """Verdict, figures, scores, differences and warnings of one run, or of several side by side."""
 
     runs: Sequence[RunFolder]
-    names: Sequence[str]
     encoders: Sequence[Encoder]
     compared: Sequence[Against]
 
@@ -201,11 +191,7 @@ class Summary:
     def verdicts(self) -> list[str]:
         """A sentence for each encoder: its mean, and on how many tasks it is better than what; then
         what noise and groups of people change."""
-        probed = [
-            line
-            for run, name in zip(self.runs, self.names, strict=True)
-            for line in noise.verdict_lines(run, name)
-        ]
+        probed = [line for run in self.runs for line in noise.verdict_lines(run)]
         if self.encoders or probed:
             return [*map(self._sentence, self.encoders), *probed]
         run = self.runs[0]

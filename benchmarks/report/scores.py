@@ -9,10 +9,17 @@ from pathlib import Path
 
 from benchmarks.report.published import TEXTS, PublishedScore, differences_to, published_tables
 from benchmarks.results.results import BASELINES, Result, encoder_label, largest_part, percent
-from benchmarks.results.run_folder import RunFolder
-from benchmarks.results.table import Table
+from benchmarks.results.run_folder import Json, RunFolder
+from benchmarks.results.table import Record, Table
 from benchmarks.statistics.comparison import METHOD, Against, against_baselines, verdict_sentence
-from benchmarks.statistics.scores import Sample, TaskScore, overall, scores_of, task_scores
+from benchmarks.statistics.scores import (
+    Sample,
+    TaskScore,
+    encoder_name,
+    overall,
+    scores_of,
+    task_scores,
+)
 from benchmarks.statistics.uncertainty import NUM_RESAMPLES, p_text
 from electrify.page.page import Cell, Page
 from electrify.stage.folder import write_text
@@ -45,8 +52,8 @@ class ScoreRow:
         return ", ".join(remarks)
 
 
-Columns = Mapping[str, Callable[[ScoreRow], object]]
-_PAGE: Columns = {
+# every column of a table for readers, and for programs: a form of the table names those that it has
+_COLUMNS: Mapping[str, Callable[[ScoreRow], object]] = {
     "task": lambda row: row.score.label,
     "metric": lambda row: row.first.metric,
     "encoder": lambda row: row.encoder,
@@ -57,17 +64,12 @@ _PAGE: Columns = {
     "rows scored": lambda row: row.first.examples,
     "learnt from": lambda row: row.first.num_train_examples,
     "cut": lambda row: f"{100 * row.first.truncated_fraction:.1f} %",
+    "remarks": lambda row: row.remarks,
 }
-_TERMINAL: Columns = {
-    "task": lambda row: row.first.title,
-    "metric": lambda row: row.first.metric,
-    "encoder": lambda row: row.encoder,
-    "mean": lambda row: percent(row.sample.mean),
-    "sd": lambda row: percent(row.sample.sd),
-    "seeds": lambda row: str(row.sample.num_seeds),
-    "": lambda row: row.remarks,
-}
-_CSV: Columns = {
+_PAGE = tuple(name for name in _COLUMNS if name != "remarks")
+_TERMINAL = ("task", "metric", "encoder", "score ± sd", "seeds", "remarks")
+_CARD = ("task", "split", "metric", "score ± sd", "95 % interval", "seeds")
+_CSV: Mapping[str, Callable[[ScoreRow], object]] = {
     "task": lambda row: row.first.task,
     "metric": lambda row: row.sample.metric,
     "encoder": lambda row: row.encoder,
@@ -79,14 +81,6 @@ _CSV: Columns = {
     "seeds": lambda row: row.sample.num_seeds,
     "degenerate": lambda row: row.sample.num_degenerate,
 }
-_CARD: Columns = {
-    "task": lambda row: row.first.title,
-    "rows": lambda row: row.first.split,
-    "metric": lambda row: row.first.metric,
-    "score": lambda row: row.sample.text(),
-    "95 % interval": lambda row: row.sample.estimate.text(),
-    "seeds": lambda row: row.sample.num_seeds,
-}
 
 
 def _rows(scores: Sequence[TaskScore]) -> list[ScoreRow]:
@@ -94,8 +88,8 @@ def _rows(scores: Sequence[TaskScore]) -> list[ScoreRow]:
     return [ScoreRow(score, *named) for score in scores for named in score.samples.items()]
 
 
-def _table(rows: Sequence[ScoreRow], columns: Columns, caption: str = "") -> Table:
-    return Table(list(columns), [[of(row) for of in columns.values()] for row in rows], caption)
+def _records(scores: Sequence[TaskScore], columns: Sequence[str]) -> list[Record]:
+    return [{name: _COLUMNS[name](row) for name in columns} for row in _rows(scores)]
 
 
 def score_lines(results: Sequence[Result], place: Path) -> list[str]:
@@ -105,8 +99,8 @@ def score_lines(results: Sequence[Result], place: Path) -> list[str]:
     predictions.
     """
     results = largest_part(results)
-    scores = task_scores(place.name, results, place)
-    lines = _table(_rows(scores), _TERMINAL).terminal()
+    scores = task_scores("evaluate", results, place)  # of one encoder
+    lines = Table.of(_records(scores, _TERMINAL)).terminal()
     lines += [f"warning: {score.first.task}: {note}" for score in scores for note in notes(score)]
     compared = against_baselines(scores)
     lines += [f"{a.score.first.title}: {verdict_sentence(a)}" for a in compared]
@@ -135,13 +129,13 @@ def _is_weak(score: TaskScore) -> bool:
 def write_scores(results: Sequence[Result], place: Path) -> None:
     """scores.csv: a row a task, encoder and part of the training rows; means over seeds in full."""
     rows = [
-        row
+        [of(row) for of in _CSV.values()]
         for fraction in dict.fromkeys(result.train_fraction for result in results)
         for row in _rows(
             task_scores(place.name, [r for r in results if r.train_fraction == fraction])
         )
     ]
-    write_text(place / SCORES, _table(rows, _CSV).csv())
+    write_text(place / SCORES, Table(list(_CSV), rows).csv())
 
 
 def score_records(scores: Sequence[TaskScore]) -> list[dict[str, object]]:
@@ -163,8 +157,7 @@ def card_lines(run: RunFolder, compared: Sequence[Against]) -> list[str]:
     against = {(a.score.label, a.baseline): a.comparison for a in compared}
     records = []
     for score in scores:
-        row = ScoreRow(score, score.first.encoder, score.pretrained)
-        record = {header: of(row) for header, of in _CARD.items()}
+        record = dict(_records([score], _CARD)[0])
         for role, name in BASELINES.items():
             comparison = against.get((score.label, name))
             difference = (
@@ -214,6 +207,7 @@ class Encoder:
     """One encoder's scores by task, by the name that it has on the page."""
 
     name: str
+    run: RunFolder
     scores: Mapping[str, TaskScore]
 
     def mean(self, role: str = "pretrained") -> Sample | None:
@@ -223,20 +217,30 @@ class Encoder:
     def of(self, compared: Sequence[Against]) -> list[Against]:
         return [a for a in compared if any(a.score is score for score in self.scores.values())]
 
+    @property
+    def summary(self) -> Json:
+        """Of its pretraining; empty where that is not known."""
+        is_own = not next(iter(self.scores.values())).encoder
+        return self.run.summary if is_own else {}
 
-def encoders_of(runs: Sequence[RunFolder], names: Sequence[str]) -> list[Encoder]:
+    def records_of(self, task: str) -> list[Result]:
+        """Those of the encoder itself, not of its baselines."""
+        return [r for r in self.scores[task].results if r.role == "pretrained"]
+
+
+def encoders_of(runs: Sequence[RunFolder]) -> list[Encoder]:
     """Every scored encoder: each run's own under the run's name, then the others of the run."""
     encoders = []
-    for run, name in zip(runs, names, strict=True):
+    for run in runs:
         by_stage: dict[str, dict[str, TaskScore]] = {}
         for score in scores_of(run):
             if score.pretrained.values:
                 by_stage.setdefault(score.stage, {})[score.first.task] = score
-        for scores in by_stage.values():
-            other = next(iter(scores.values())).encoder
+        for stage, scores in by_stage.items():
+            other = encoder_name(stage)
             is_alone = not other or len(by_stage) == 1
-            label = name if is_alone else other if len(runs) == 1 else f"{name}, {other}"
-            encoders.append(Encoder(label, scores))
+            name = run.name if is_alone else other if len(runs) == 1 else f"{run.name}, {other}"
+            encoders.append(Encoder(name, run, scores))
     return encoders
 
 
@@ -369,7 +373,7 @@ def add_scores(page: Page, run: RunFolder, compared: Sequence[Against]) -> None:
 
 
 def score_table(scores: Sequence[TaskScore]) -> Table:
-    return _table(_rows(scores), _PAGE, TEXTS["scores"])
+    return Table.of(_records(scores, _PAGE), TEXTS["scores"])
 
 
 def add_seeds(page: Page, scores: Sequence[TaskScore]) -> None:

@@ -209,7 +209,7 @@ def _add_plot(page: Page, title: str, curves: Mapping[str, Points], plot: Json) 
         page.line_plot(title, drawn, "step", plot["label"], plot.get("log", False))
 
 
-def add_side_by_side(page: Page, runs: Sequence[RunFolder], names: Sequence[str]) -> None:
+def add_side_by_side(page: Page, runs: Sequence[RunFolder]) -> None:
     """Pretraining figures and loss curves of several runs."""
     figures = []
     for run in runs:
@@ -223,9 +223,13 @@ def add_side_by_side(page: Page, runs: Sequence[RunFolder], names: Sequence[str]
         for key in _TABLES["compared"]
         if any(key in own for own in figures)
     ]
-    page.table(["", *names], rows, "Pretraining: last figures on held-out text, and cost")
+    page.table(
+        ["", *(run.name for run in runs)],
+        rows,
+        "Pretraining: last figures on held-out text, and cost",
+    )
     for metric in ("generator_loss", "language_loss", "discriminator_loss"):
-        curves = {n: curve(r, "valid", metric, "tokens") for n, r in zip(names, runs, strict=True)}
+        curves = {run.name: curve(run, "valid", metric, "tokens") for run in runs}
         title = _words(metric).capitalize() + ", held-out text"
         if any(curves.values()):
             page.line_plot(title, curves, "tokens", "nats per token", log_y=True)
@@ -286,8 +290,8 @@ def add_stages(page: Page, run: RunFolder) -> None:
         for library, version in manifest["versions"].items():
             used.setdefault(library, {})[version] = None
     page.table(["library", "version"], [(n, ", ".join(v)) for n, v in sorted(used.items())])
-    page.paragraph(TEXTS["run_again"].format(name=run.name))
-    page.code(f"The resolved config of {run.name}", config_toml(run))
+    page.paragraph(TEXTS["run_again"].format(name=run.folder.resolve().name))
+    page.code(f"The resolved config of {run.folder.resolve().name}", config_toml(run))
 
 
 def config_toml(run: RunFolder) -> str:
@@ -297,7 +301,7 @@ def config_toml(run: RunFolder) -> str:
     the benchmark data.
     """
     sections = {stage: dict(run.config(stage)) for stage in VERBS}
-    lines = [f"name = {json.dumps(run.name, ensure_ascii=False)}"]
+    lines = [f"name = {json.dumps(run.folder.resolve().name, ensure_ascii=False)}"]
     if "seed" in sections["pretrain"]:
         lines.append(f"seed = {sections['pretrain'].pop('seed')}")
     place = address_of(run.folder) or run.folder.as_posix()

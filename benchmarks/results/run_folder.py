@@ -1,8 +1,8 @@
 """Reads a run's folder, finished or in part, into plain values for the report."""
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +54,12 @@ class RunFolder:
     # folders of finished probes by stage: `robustness` looks at the run's own export,
     # `robustness-<label>` at another encoder
     probes: Mapping[str, Path] = field(default_factory=dict)
+    path: str = ""  # in place of the folder's name, where a run beside it has the same
 
     @property
     def name(self) -> str:
-        """The run's name: that of its folder."""
-        return self.folder.resolve().name
+        """By which every table and page knows the run and its own encoder."""
+        return self.path or self.folder.resolve().name
 
     def place(self, stage: str) -> Path:
         """Where a stage's files stand: in its folder, or in the partial one while unfinished."""
@@ -133,16 +134,32 @@ def read_run(folder: Path) -> RunFolder:
     )
 
 
-def read_scores(place: Path) -> RunFolder:
+def told_apart(runs: Sequence[RunFolder]) -> list[RunFolder]:
+    """The runs, those whose folders have one name under their paths."""
+    names = [run.name for run in runs]
+    return [
+        run if names.count(run.name) == 1 else replace(run, path=run.folder.resolve().as_posix())
+        for run in runs
+    ]
+
+
+def read_scores(place: Path) -> RunFolder | None:
     """What a board needs of a run's folder, of one with `results.jsonl` from anyone, or of such a
-    file; `ValueError` if there is none, or if a record is damaged."""
+    file; None if there are no scores, `ValueError` if a record is damaged."""
     folder = place.parent if place.name == RESULTS else place
+    if not any(folder.glob(f"evaluate*/{RESULTS}")) and not (folder / RESULTS).is_file():
+        return None
     if any(folder.glob(f"evaluate*/{MANIFEST}")) or any(folder.glob("evaluate*.partial")):
-        return read_run(folder)
-    places = {p.relative_to(folder).as_posix(): p for p in evaluation_folders(folder)}
-    records = {name: tuple(largest_part(current_results(p))) for name, p in places.items()}
-    evaluations = {name.removeprefix("."): of for name, of in records.items()}
-    return RunFolder(folder, {}, (), {}, {}, {}, (), evaluations)
+        run = read_run(folder)
+    else:
+        records = {
+            of.relative_to(folder).as_posix().removeprefix("."): tuple(
+                largest_part(current_results(of))
+            )
+            for of in evaluation_folders(folder)
+        }
+        run = RunFolder(folder, {}, (), {}, {}, {}, (), records)
+    return run if any(run.evaluations.values()) else None
 
 
 def _sound(place: Path, name: str) -> Path:

@@ -6,12 +6,17 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from pathlib import Path
+from typing import Self, TypeVar
+
+from pydantic import BaseModel
 
 from electrify.page.page import Cell, Choices, Page, format_number, is_numeric
 from electrify.page.plots import printable
+from electrify.stage.folder import write_text
 
 Record = Mapping[str, object]
+_Line = TypeVar("_Line", bound=BaseModel)
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|$~])")
 
 
@@ -68,6 +73,24 @@ class Table:
             ).rstrip()
             for row in texts
         ]
+
+
+def write_csv(path: Path, lines: Sequence[BaseModel]) -> None:
+    """One line a record, under the names of its fields, figures with six decimals."""
+    if lines:
+        rows = [
+            [round(v, 6) if isinstance(v, float) else v for v in line.model_dump().values()]
+            for line in lines
+        ]
+        write_text(path, Table(list(type(lines[0]).model_fields), rows).csv())
+
+
+def read_csv(path: Path, kind: type[_Line]) -> list[_Line]:
+    """The records of a file, none where there is none; `ValueError` for a damaged one."""
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return [kind.model_validate(row) for row in csv.DictReader(file)]
 
 
 Part = str | Table | Callable[[Page], None]  # a paragraph, a table, or what only a page has

@@ -1,17 +1,29 @@
-"""Whether two models differ on a task, and on which of several.
+"""Whether two models differ on a task, and on which of several; and ranks of more than two.
 
 They are compared with random initialisation, TF-IDF, another encoder or another run.
 """
 
+import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TypeVar
 
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from benchmarks.metrics.weighted import Floats
 from benchmarks.results.results import BASELINES, differing
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.scores import Sample, TaskScore, encoder_name, scores_by_task, scores_of
-from benchmarks.statistics.uncertainty import Estimate, difference, p_text
+from benchmarks.statistics.uncertainty import (
+    MAX_UNDEFINED,
+    NUM_RESAMPLES,
+    Estimate,
+    difference,
+    p_text,
+)
 from electrify.system.outcome import UserError
 
 ALPHA = 0.05
@@ -98,10 +110,10 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What others are compared with: the number of a run, or within a run the evaluation of this
-    stage; without one, each encoder's random initialisation and TF-IDF."""
+    """What others are compared with: a run, of several by default the first, or within a run the
+    evaluation of this stage; without one, each encoder's random initialisation and TF-IDF."""
 
-    run: int = 0
+    run: RunFolder | None = None
     stage: str | None = None
 
 
@@ -115,13 +127,14 @@ class Against:
     comparison: Comparison
 
 
-def resolve_baseline(name: str | None, runs: Sequence[RunFolder], names: Sequence[str]) -> Baseline:
+def resolve_baseline(name: str | None, runs: Sequence[RunFolder]) -> Baseline:
     """The baseline of that name: a run, an encoder of one (`evaluate-<name>`, with or without the
     first word; "export" for its own), or "random-init"; `ValueError` for any other."""
     if name is None or name == "random-init":
         return Baseline()
-    if name in names:
-        return Baseline(run=list(names).index(name))
+    by_name = {run.name: run for run in runs}
+    if name in by_name:
+        return Baseline(run=by_name[name])
     stages = {
         known: stage
         for run in runs
@@ -129,7 +142,7 @@ def resolve_baseline(name: str | None, runs: Sequence[RunFolder], names: Sequenc
         for known in (stage, encoder_name(stage) or OWN)
     }
     if name not in stages:
-        known = ", ".join(dict.fromkeys(["random-init", *names, *stages]))
+        known = ", ".join(dict.fromkeys(["random-init", *by_name, *stages]))
         raise UserError(f"no baseline {name!r} in these runs (known: {known})")
     return Baseline(stage=stages[name])
 
@@ -172,17 +185,15 @@ def against_baselines(scores: Sequence[TaskScore]) -> tuple[Against, ...]:
     )
 
 
-def between(
-    runs: Sequence[RunFolder], names: Sequence[str], baseline: Baseline
-) -> tuple[Against, ...]:
+def between(runs: Sequence[RunFolder], baseline: Baseline) -> tuple[Against, ...]:
     """Every other run against the baseline's, task by task and encoder by encoder, one family."""
-    scores = {name: scores_by_task(run) for name, run in zip(names, runs, strict=True)}
-    base_name = names[baseline.run]
+    base_run = baseline.run or runs[0]
+    scores = {run.name: scores_by_task(run) for run in runs}
     return _corrected(
-        Against(run[key], name, base_name, _comparison(run[key], base))
-        for key, base in scores[base_name].items()
+        Against(run[key], name, base_run.name, _comparison(run[key], base))
+        for key, base in scores[base_run.name].items()
         for name, run in scores.items()
-        if name != base_name and key in run
+        if name != base_run.name and key in run
     )
 
 
@@ -196,3 +207,128 @@ def _corrected(against: Iterable[Against]) -> tuple[Against, ...]:
     family = list(against)
     outcomes = corrected([each.comparison for each in family])
     return tuple(replace(a, comparison=c) for a, c in zip(family, outcomes, strict=True))
+
+
+class Tested(BaseModel):
+    """A line of a table, with a p that is corrected over it (Holm)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    p_corrected: float = 1.0
+
+    @property
+    def is_found(self) -> bool:
+        return self.p_corrected <= ALPHA
+
+
+_Line = TypeVar("_Line", bound=Tested)
+
+
+def corrected_lines(lines: Sequence[tuple[_Line, float]]) -> list[_Line]:
+    """The lines, given with their own p, as one family; a p that is not known counts as 1."""
+    adjusted = holm([p for _, p in lines])
+    return [
+        line.model_copy(update={"p_corrected": p})
+        for (line, _), p in zip(lines, adjusted, strict=True)
+    ]
+
+
+# Ranks of encoders on a task and over several, with bootstrap intervals. Encoders stay correlated:
+# a resample draws the same examples, and the same seeds, for all of them. A rank is 1 + the number
+# of encoders with a better score; equal scores share a rank. The interval has 95 % of the ranks in
+# the resamples. It is a percentile interval: of three seeds it is narrower than Student's t would
+# make it.
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Of one encoder among `num_encoders`. `over` says what was resampled: "examples and seeds",
+    "examples", "seeds", "seeds of encoders with several", or "" for nothing; then `low` and `high`
+    are not known and are 0."""
+
+    value: int
+    low: int
+    high: int
+    num_encoders: int
+    over: str
+
+    def text(self) -> str:
+        """'2 (1–3)'; the rank alone where there is no interval."""
+        return f"{self.value} ({self.low}–{self.high})" if self.low else str(self.value)
+
+
+def resampled_means(samples: Sequence[Sample], name: str) -> tuple[Floats, str]:
+    """The mean over seeds of each sample in each resample, (samples, resamples), and what varies.
+
+    Examples are resampled where all samples have scores on the same resampled examples. Samples
+    with the same seeds get the same draws of seeds; `name`, a task's, makes the draws.
+    """
+    draws = [sample.draws for sample in samples]
+    digests = {draw.ids if draw else None for draw in draws}
+    has_examples = len(digests) == 1 and None not in digests
+    rows = []
+    for sample in samples:
+        seeds = sorted(sample.values)
+        scores = np.array(
+            [
+                sample.draws.scores[seed]
+                if has_examples and sample.draws
+                else np.full(NUM_RESAMPLES, sample.values[seed])
+                for seed in seeds
+            ]
+        )  # (seeds, resamples)
+        if len(seeds) > 1:
+            digest = hashlib.sha256(f"{name}\n{seeds}".encode()).digest()
+            generator = np.random.default_rng(int.from_bytes(digest[:16], "big"))
+            drawn = generator.integers(0, len(seeds), scores.shape)
+            scores = np.take_along_axis(scores, drawn, axis=0)
+        rows.append(scores.mean(axis=0))
+    several = [sample.num_seeds > 1 for sample in samples]
+    of_seeds = "seeds" if all(several) else "seeds of encoders with several"
+    over = " and ".join(["examples"] * has_examples + [of_seeds] * any(several))
+    return np.array(rows), over
+
+
+def ranks_of(values: Sequence[float], resampled: Floats, over: str) -> list[Rank]:
+    """Rank values, of which the larger is the better; undefined ones come last.
+
+    `resampled` is (values, resamples). Resamples without a score of a value that is defined are
+    left out; where they are more than a twentieth, no rank has an interval.
+    """
+    given = np.array(values)
+    drawn = resampled[:, ~np.isnan(resampled[~np.isnan(given)]).any(axis=0)]
+    is_enough = drawn.shape[1] >= (1 - MAX_UNDEFINED) * resampled.shape[1]
+    ranks = []
+    for value, resamples in zip(_ranks(given[:, None]), _ranks(drawn), strict=True):
+        low, high = 0, 0
+        if over and is_enough:
+            low, high = (
+                int(np.quantile(resamples, level, method="nearest")) for level in (0.025, 0.975)
+            )
+        ranks.append(Rank(int(value[0]), low, high, len(given), over))
+    return ranks
+
+
+def _ranks(scores: Floats) -> Floats:
+    """(encoders, resamples) to ranks in each resample."""
+    worst_last = np.where(np.isnan(scores), -math.inf, scores)
+    better = worst_last[None, :, :] > worst_last[:, None, :]
+    ranks: Floats = 1.0 + better.sum(axis=1)
+    return ranks
+
+
+def rank_samples(samples: Sequence[Sample], higher_is_better: bool, name: str) -> list[Rank]:
+    """Ranks of encoders on one task, of which `name` is the name."""
+    resampled, over = resampled_means(samples, name)
+    sign = 1.0 if higher_is_better else -1.0
+    return ranks_of([sign * sample.mean for sample in samples], sign * resampled, over)
+
+
+def rank_over_tasks(by_task: Mapping[str, Sequence[Sample]]) -> list[Rank]:
+    """Ranks of encoders by their mean over tasks on which the larger score is the better; the
+    samples of each task stand in the same order of encoders."""
+    resampled = {name: resampled_means(samples, name) for name, samples in by_task.items()}
+    means = np.mean([[sample.mean for sample in samples] for samples in by_task.values()], axis=0)
+    kinds = dict.fromkeys(over for _, over in resampled.values())
+    drawn = np.mean([scores for scores, _ in resampled.values()], axis=0)
+    return ranks_of(means.tolist(), drawn, ", ".join(filter(None, kinds)))

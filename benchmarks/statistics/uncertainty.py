@@ -141,10 +141,15 @@ def estimate(
     return replace(mean, low=max(mean.low, bounds[0]), high=min(mean.high, bounds[1]))
 
 
+def scored(task: Task, runs: Mapping[int, Sequence[Line]]) -> tuple[dict[int, float], Draws]:
+    """The headline of prediction lines by seed, and on resampled examples."""
+    values = {seed: score_lines(task, lines)[task.headline] for seed, lines in runs.items()}
+    return values, resample(task, runs)
+
+
 def estimate_lines(task: Task, runs: Mapping[int, Sequence[Line]]) -> Estimate:
     """`estimate` of prediction lines by seed, such as those of a part of the examples."""
-    values = {seed: score_lines(task, lines)[task.headline] for seed, lines in runs.items()}
-    return estimate(values, resample(task, runs), score_bounds(task.headline))
+    return estimate(*scored(task, runs), score_bounds(task.headline))
 
 
 def difference(

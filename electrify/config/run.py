@@ -25,10 +25,8 @@ class BeamConfig(Section):
 class OnnxConfig(Section):
     """The exported networks as ONNX files: `electrify export --onnx`."""
 
-    variants: Annotated[tuple[str, ...], Field(min_length=1)] = ("int8",)
-    """`int8`, and `int8-vnni` for processors with VNNI."""
     force: bool = False
-    """Write a variant that loses too much all the same."""
+    """Write int8 that loses too much all the same."""
 
 
 class ExportConfig(Section):

@@ -21,7 +21,6 @@ from markupsafe import Markup
 
 from electrify.page.plots import Plots, printable
 from electrify.stage.folder import write_text
-from electrify.system.outcome import UserError
 
 _SHORT_CHARACTERS = 24  # of a cell that is kept on one line
 _NUMBER_TEXT = re.compile(r"[-+−]?\d[\d,.]*( ?%)?( ± \d[\d,.]*( ?%)?)?")
@@ -187,19 +186,6 @@ class Page(Plots):
     ) -> None:
         """(label, text) pairs; line breaks and spaces as they are. `compact`: labels beside."""
         self._add("samples", title=title, pairs=items, compact=compact)
-
-    def tokens(
-        self, title: str, items: Sequence[tuple[str, float, bool]], mark: str = "replaced"
-    ) -> None:
-        """Tokens in line, each over its probability in 0..1 and coloured by it; the third says
-        which are framed, and `mark` what the frame means, for who cannot see it.
-
-        `ValueError` for a probability outside 0..1.
-        """
-        for token, probability, _ in items:
-            if not 0 <= probability <= 1:
-                raise UserError(f"{title}: probability {probability!r} of {token!r} not in 0..1")
-        self._add("tokens", title=title, tokens=items, mark=mark)
 
     def code(self, title: str, text: str) -> None:
         """A block of fixed-width text that folds away."""

@@ -38,7 +38,7 @@ def test_pretraining_is_timed_beside_its_peer(monkeypatch, tmp_path):
 def test_inference_is_timed_beside_its_peer(monkeypatch, tmp_path, model_folder):  # noqa: F811
     texts = ["오늘 국회 새 증시 큰 경찰 첫 여행 다시 외교"] * 10
     monkeypatch.setattr("tools.throughput.inference.sample", lambda: texts)
-    words = f"inference --model {model_folder} --lengths 4 --threads 1 --rounds 2 --variants int8"
+    words = f"inference --model {model_folder} --lengths 4 --threads 1 --rounds 2"
     threads = torch.get_num_threads()
     peer, fp32, int8 = measured(f"{words} --peer", tmp_path)
     assert torch.get_num_threads() == threads
@@ -112,7 +112,6 @@ def test_values_that_make_no_sense_are_refused_by_name(words: str, capsys):
         ("pretrain --device cpu --size tiny --dropout 1.5", "dropout"),
         ("finetune --rows 31", "fewer than two steps"),
         ("finetune --data-dir . --tasks klue-ner", "compares classification alone"),
-        ("inference --variants int4", "did you mean int8"),
         ("corpus --data-dir nowhere", "give --data-dir DIR"),
     ],
 )

@@ -15,13 +15,13 @@ from transformers import AutoModel
 
 from benchmarks.encoder import load_network, open_model, quiet_transformers
 from benchmarks.onnx.export import export_onnx, open_session, require_onnx, sample
-from benchmarks.onnx.int8 import VARIANTS, quantize
+from benchmarks.onnx.int8 import quantize
 from electrify.system.machine import git_commit
-from electrify.system.outcome import UserError, nearest
+from electrify.system.outcome import UserError
 from tools.throughput.finetune import random_model
 from tools.throughput.report import Report, Row
 
-PEER, FP32 = "torch, eager", "ONNX, fp32"
+PEER, FP32, INT8 = "torch, eager", "ONNX, fp32", "ONNX, int8"
 _PACKAGES = ("torch", "transformers", "onnx", "onnxruntime", "numpy")
 _PIECES = 32_000  # of random weights: the paper's vocabulary has about as many
 _WARM_UPS = 3
@@ -40,10 +40,6 @@ class Settings:
     peer: Annotated[bool, "measure torch, too"] = False
     model: Annotated[str | None, "the encoder's folder; without, random weights"] = None
     size: Annotated[Literal["tiny", "small", "base", "large"], "of random weights"] = "small"
-    variants: Annotated[tuple[str, ...], "ways to make int8"] = (
-        "int8",
-        "int8-vnni",
-    )
     lengths: Annotated[tuple[int, ...], "tokens of a row"] = (16, 64, 128)
     threads: Annotated[tuple[int, ...], "of one prediction"] = (1, 2)
     batch_size: Annotated[int, "rows at once"] = 1
@@ -53,9 +49,6 @@ class Settings:
 def measure(settings: Settings) -> Report:
     """Every length with every number of threads."""
     require_onnx()
-    for name in settings.variants:
-        if name not in VARIANTS:
-            raise UserError(f"--variants {name}{nearest(name, VARIANTS)}")
     rows: list[Row] = []
     before = torch.get_num_threads()
     with tempfile.TemporaryDirectory() as temporary:
@@ -65,10 +58,9 @@ def measure(settings: Settings) -> Report:
         longest, most = source.max_positions, max(settings.lengths)
         if longest and most > longest:
             raise UserError(f"--lengths {most}: the model has {longest} positions")
-        files = {FP32: export_onnx(folder, scratch / "fp32.onnx", sample()).file}
-        for name in settings.variants:
-            files[f"ONNX, {name}"] = scratch / f"{name}.onnx"
-            quantize(files[FP32], files[f"ONNX, {name}"], VARIANTS[name])
+        files = {name: scratch / f"{number}.onnx" for number, name in enumerate((FP32, INT8))}
+        export_onnx(folder, files[FP32], sample())
+        quantize(files[FP32], files[INT8])
         sizes = {name: file.stat().st_size / 1e6 for name, file in files.items()}
         model = load_network(source, _ANY_MODEL)
         sizes[PEER] = sum(4 * of.numel() for of in model.parameters()) / 1e6

@@ -31,7 +31,6 @@ def figures(variant: str, seed: int, score: float) -> RunFigures:
         summary={"num_steps": 10, "tokens": 640, "flops_matmul": 2e9, "device": "CPU"},
         valid={"generator_loss": 5.0 + seed},
         scores=dict.fromkeys(TASKS, score) | {"glue-sst2": score + 0.3},
-        random={},
         records=RECORDS,
         num_degenerate=0,
         hours=0.5,

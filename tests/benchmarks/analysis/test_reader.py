@@ -9,8 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import (
-    BertConfig,
-    BertForMaskedLM,
     ElectraConfig,
     ElectraForMaskedLM,
     ElectraForPreTraining,
@@ -66,7 +64,6 @@ def test_surprisals_are_those_of_each_piece_masked_alone_or_together(
 @pytest.mark.parametrize(
     ("kind", "config"),
     [
-        (BertForMaskedLM, BertConfig),
         (RobertaForMaskedLM, RobertaConfig),
         (ElectraForMaskedLM, ElectraConfig),
         (ModernBertForMaskedLM, ModernBertConfig),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.noise.fairness import TABLE, TEMPLATES, Gap, add_rows, read_templates, write_table
-from benchmarks.noise.tables import read_csv
+from benchmarks.results.table import read_csv
 from benchmarks.tasks.data import load_data
 from tests.benchmarks.conftest import make_result, put_predictions
 from tests.benchmarks.records import HATE_SPEECH

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.noise.robustness import SPLIT, TABLE, Condition, add_rows, write_table
-from benchmarks.noise.tables import read_csv
+from benchmarks.results.table import read_csv
 from benchmarks.tasks.data import TaskData
 from benchmarks.tasks.kinds.classification import LabelExample
 from tests.benchmarks.conftest import FILLERS, TOPICS, make_result, put_predictions

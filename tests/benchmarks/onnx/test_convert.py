@@ -1,8 +1,7 @@
-"""A variant that loses is not written, unless it is forced; its card says what happened."""
+"""int8 that loses is not written, unless it is forced; its card says what happened."""
 
 import json
 import shutil
-from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,86 +14,56 @@ from onnx import numpy_helper
 from benchmarks.encoder import open_model
 from benchmarks.onnx import convert, int8
 from benchmarks.onnx.convert import Family, write_card
-from benchmarks.onnx.export import REPLACED, VOCABULARY, Exported
-from benchmarks.onnx.int8 import Benchmark, Loss, Subject, problems, token_benchmark
+from benchmarks.onnx.export import REPLACED, VOCABULARY
+from benchmarks.onnx.int8 import Loss, problems, token_benchmark
 from benchmarks.statistics.uncertainty import Estimate
 from electrify.cli import main
 
 TEXTS = ["오늘 국회 새 증시 큰 경찰", "첫 여행 다시 외교", "반도체 축구 내일 새 국회"] * 4
 
 
-@pytest.fixture(scope="module")
-def benchmark(model_folder: Path) -> Benchmark:
-    return token_benchmark(open_model(str(model_folder)), TEXTS, REPLACED)
-
-
 @pytest.fixture
-def family(exported: Exported, benchmark: Benchmark, tmp_path: Path) -> Family:
+def family(exported: Path, model_folder: Path, tmp_path: Path) -> Family:
     """A network and four tasks on it, which are all the same."""
     found = Family("discriminator", num_tasks_needed=4)
     for name in ("discriminator", "one", "two", "three", "four"):
         file = tmp_path / name / "model.onnx"
         file.parent.mkdir()
-        file.write_bytes(exported.file.read_bytes())
-        found.files[name], found.differences[name] = file, exported.differences
-    found.subjects = [Subject("one", found.files["one"], benchmark, benchmark)]
+        file.write_bytes(exported.read_bytes())
+        found.files[name], found.differences[name] = file, {8: 1e-6}
+    found.benchmarks["one"] = token_benchmark(open_model(str(model_folder)), TEXTS, REPLACED)
     return found
 
 
-def damaging(module: str) -> Callable[..., None]:
-    """A quantisation that goes wrong in one module, unless it is kept in fp32."""
-
-    def quantize_wrongly(
-        file_in: Path, file_out: Path, bits: int = 7, kept: Collection[str] = ()
-    ) -> None:
-        model = onnx.load(file_in)
-        if module not in kept:
-            node = next(
-                node
-                for node in model.graph.node
-                if node.op_type == "MatMul" and f".{module}/" in f".{node.name}"
-            )
-            weights = next(of for of in model.graph.initializer if of.name in node.input)
-            wrong = -numpy_helper.to_array(weights)
-            weights.CopyFrom(numpy_helper.from_array(wrong, weights.name))
-        onnx.save(model, file_out)
-
-    return quantize_wrongly
+def turned_round(file_in: Path, file_out: Path) -> None:
+    """A quantisation that turns every decision of the discriminator round."""
+    model = onnx.load(file_in)
+    last = [node for node in model.graph.node if node.op_type == "MatMul"][-1]
+    weights = next(of for of in model.graph.initializer if of.name in last.input)
+    weights.CopyFrom(numpy_helper.from_array(-numpy_helper.to_array(weights), weights.name))
+    onnx.save(model, file_out)
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_a_wrong_variant_is_written_only_by_force(
+def test_wrong_int8_is_written_only_by_force(
     force: bool,
     family: Family,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    wrong = damaging("dense_prediction")  # every decision is turned round
-    monkeypatch.setattr(int8, "quantize", wrong)
-    monkeypatch.setattr(int8, "choose_kept", lambda *_: [])
-    judged = convert._judge(family, "int8", force)
+    monkeypatch.setattr(int8, "quantize", turned_round)
+    judged = convert._judge(family, force)
     assert judged.is_written == force
     assert "agrees with fp32 on" in judged.problems[-1]
     assert [file.with_name("model.int8.onnx").exists() for file in family.files.values()] == [
         force
     ] * 5
-    write_card(tmp_path / "discriminator", "discriminator", "", family.differences, [judged], "a")
+    write_card(tmp_path / "discriminator", family, "", judged)
     card = (tmp_path / "discriminator" / "README.md").read_text(encoding="utf-8")
     assert ("**Written by force, although** replaced tokens" in card) == force
     assert ("Not written, because replaced tokens" in card) != force
     assert ("written all the same" if force else "not written (--force") in caplog.text
-
-
-def test_the_layer_that_loses_is_found_and_kept(
-    family: Family, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wrong = damaging("dense_prediction")
-    monkeypatch.setattr(int8, "quantize", wrong)
-    judged = convert._judge(family, "int8", False)
-    assert judged.kept == ["dense_prediction"]
-    assert judged.is_written
-    assert judged.losses[0].agreement == 1
 
 
 def loss(**changes: Any) -> Loss:
@@ -150,7 +119,7 @@ def test_the_commands_write_a_folder_with_a_card(
     assert main(arguments) == 0
     folder = tmp_path / "out" / "onnx"
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    (judged,) = report["networks"]["discriminator"]
+    judged = report["networks"]["discriminator"]
     assert judged["is_written"]
     assert judged["problems"][0] == "it is scored on 1 tasks, 4 are needed"
     assert [each["benchmark"] for each in judged["losses"]] == ["replaced tokens", "klue-ynat"]

@@ -1,16 +1,14 @@
-"""int8 is near fp32, in every variant; what is kept is equal; tables have a scale for each row."""
+"""int8 is near fp32; tables have a scale for each row."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import onnxruntime
-import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.onnx.export import Exported, predict
-from benchmarks.onnx.int8 import VARIANTS, error, modules, quantize, quantize_embeddings
+from benchmarks.onnx.export import predict
+from benchmarks.onnx.int8 import quantize, quantize_embeddings
 
 ROWS = [
     {
@@ -21,29 +19,12 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-def test_every_variant_is_near_fp32(name: str, exported: Exported, tmp_path: Path) -> None:
-    quantize(exported.file, tmp_path / "int8.onnx", VARIANTS[name])
-    assert 0 < error(predict(exported.file, ROWS), predict(tmp_path / "int8.onnx", ROWS)) < 0.2
-
-
-def test_kept_modules_stay_in_fp32(exported: Exported, tmp_path: Path) -> None:
-    names = modules(exported.file)
-    assert "encoder.layer.1.output.dense" in names
-    assert "dense_prediction" in names
-    quantize(exported.file, tmp_path / "all.onnx", kept=names)
-    assert error(predict(exported.file, ROWS), predict(tmp_path / "all.onnx", ROWS)) == 0
-    quantize(
-        exported.file,
-        tmp_path / "part.onnx",
-        kept=[name for name in names if name.startswith("encoder.layer.0.")],
-    )
-    products = [
-        node.name.partition("/")[0].partition(".")[2]
-        for node in onnx.load(tmp_path / "part.onnx").graph.node
-        if node.op_type == "MatMul" and "dense" in node.name
-    ]
-    assert products == [name for name in names if "layer.0." in name and "dense" in name]
+def test_int8_is_near_fp32(exported: Path, tmp_path: Path) -> None:
+    quantize(exported, tmp_path / "int8.onnx")
+    (fp32,), (int8,) = predict(exported, ROWS), predict(tmp_path / "int8.onnx", ROWS)
+    for name, expected in fp32.items():
+        distance = np.linalg.norm(int8[name] - expected)
+        assert 0 < distance < 0.2 * np.linalg.norm(expected)
 
 
 def tied() -> tuple[Any, np.ndarray]:
@@ -66,10 +47,9 @@ def tied() -> tuple[Any, np.ndarray]:
     ), table
 
 
-@pytest.mark.parametrize("levels", [63, 127])
-def test_a_row_keeps_its_digits_beside_a_larger_one(levels: int) -> None:
+def test_a_row_keeps_its_digits_beside_a_larger_one() -> None:
     model, table = tied()
-    quantize_embeddings(model, levels)
+    quantize_embeddings(model)
     assert [(of.name, of.data_type) for of in model.graph.initializer] == [
         ("table.int8", TensorProto.INT8),
         ("table.scale", TensorProto.FLOAT),
@@ -78,8 +58,8 @@ def test_a_row_keeps_its_digits_beside_a_larger_one(levels: int) -> None:
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     states, logits = session.run(None, {"ids": np.arange(1, 100)})
     largest = np.abs(table).max(axis=1, keepdims=True)
-    assert (np.abs(states - table[1:]) <= largest[1:] / levels / 2 + 1e-9).all()
-    assert np.abs(numpy_helper.to_array(model.graph.initializer[0])).max() == levels
+    assert (np.abs(states - table[1:]) <= largest[1:] / 63 / 2 + 1e-9).all()
+    assert np.abs(numpy_helper.to_array(model.graph.initializer[0])).max() == 63
     expected = states @ table.T
     scale = np.abs(expected).max(axis=0)
     assert (np.abs(logits - expected) <= 0.03 * scale).all()

@@ -1,5 +1,4 @@
 import math
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -11,10 +10,8 @@ from benchmarks.report.report import report
 from benchmarks.results.results import append_result, percent
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.errors import failure_of, parts_of
-from tests.benchmarks.conftest import make_result, put_predictions, text_of
+from tests.benchmarks.conftest import make_result, put_predictions
 from tests.benchmarks.records import DP, NAVER_NER, NER, RTE, SQUAD_1, SQUAD_2, WOS, YNAT, lines_of
-
-HOSTILE = "<script>alert('가')</script> \"q\" \u202edlrow\u202c \x07 | `*_[a](b) & </dd></details>"
 
 
 def errors_in(task, runs, control=None, with_texts=True):
@@ -165,19 +162,6 @@ def make_run(folder: Path, data: Path, texts: list[str], num_seeds: int = 3) -> 
         put_predictions(place, result, lines)
         append_result(place / "results.jsonl", result)
     return folder
-
-
-def test_hostile_examples_stay_text_in_every_form(tmp_path):
-    shown = HOSTILE.replace("\t", " ")
-    run = make_run(tmp_path / HOSTILE.split("/")[0], tmp_path / "data", [shown, "b", "c", "d"])
-    report([run], tmp_path / "out", [tmp_path / "data"])
-    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    tags = Counter(re.findall(r"</?\w+", page))
-    assert not {"<script", "<img"} & set(tags)
-    for tag in ("details", "dd", "dl", "table", "div"):
-        assert tags[f"<{tag}"] == tags[f"</{tag}"] > 0
-    assert "<script>alert('가')</script> \"q\" \ufffddlrow\ufffd \ufffd |" in text_of(page)
-    assert not any(character in page for character in "\u202e\u202c\x07")
 
 
 def test_texts_are_quoted_only_where_asked_for(tmp_path):

@@ -26,15 +26,11 @@ def test_records_read_back_as_written(tmp_path):
     first = json.loads(path.read_text().splitlines()[0])
     assert len(first.pop("sha256")) == 64
     assert first == FIELDS
-
-
-def test_nan_is_written_as_null_and_read_as_nan(tmp_path):
-    path = tmp_path / "results.jsonl"
     append_result(path, result(value=math.nan, metrics={"accuracy": math.nan}))
-    assert json.loads(path.read_text())["value"] is None
-    (record,) = read_results(path)
-    assert math.isnan(record.value)
-    assert math.isnan(record.metrics["accuracy"])
+    assert json.loads(path.read_text().splitlines()[-1])["value"] is None  # JSON has no nan
+    undefined = read_results(path)[-1]
+    assert math.isnan(undefined.value)
+    assert math.isnan(undefined.metrics["accuracy"])
 
 
 def test_a_torn_last_line_is_left_out_and_overwritten(tmp_path, monkeypatch):
@@ -89,3 +85,11 @@ def test_overall_scores_of_glue_are_given_where_all_tasks_are_there():
     assert overall(records)["GLUE, 9 tasks", "pretrained"] == pytest.approx(nine)
     assert overall(records[:-2]) == {}
     assert overall([result()]) == {}
+
+
+def test_a_changed_line_is_refused(tmp_path):
+    path = tmp_path / "results.jsonl"
+    append_result(path, result())
+    path.write_text(path.read_text().replace("0.5", "0.9"))
+    with pytest.raises(ValueError, match="its checksum differs"):
+        read_results(path)

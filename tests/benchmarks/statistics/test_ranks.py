@@ -3,7 +3,12 @@ import itertools
 import numpy as np
 import pytest
 
-from benchmarks.statistics.ranks import rank_over_tasks, rank_samples, ranks_of, resampled_means
+from benchmarks.statistics.comparison import (
+    rank_over_tasks,
+    rank_samples,
+    ranks_of,
+    resampled_means,
+)
 from benchmarks.statistics.scores import Sample
 from benchmarks.statistics.uncertainty import NUM_RESAMPLES, resample
 from tests.benchmarks.records import SST2

@@ -51,7 +51,6 @@ def full_page(text: str = "말뭉치") -> Page:
         page.paragraph(text)
     page.bar_plot(text, [text, "영어"], {text: [1.0, 2.0]}, text, {text: [0.1, 0.2]})
     page.text_samples(text, [(text, text)])
-    page.tokens(text, [(text, 0.5, True), ("나", 0.0, False)])
     page.code(text, text)
     return page
 
