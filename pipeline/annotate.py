@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from electrify.config.clean import CleanConfig
 from electrify.config.fields import UNDETERMINED, is_language, language_code, without_secrets
-from electrify.storage.folder import Folder
 from electrify.system.outcome import UserError
 from pipeline.dedup.components import is_small
 from pipeline.dedup.earlier import earlier_texts, is_earlier
@@ -39,8 +38,8 @@ from pipeline.documents import in_chunks
 from pipeline.pass_files import (
     BLOCKED_HOSTS,
     chosen_rows,
+    new_rows,
     num_cleaned,
-    parts_of,
     read_cleaned,
     reading_progress,
     tally_name,
@@ -64,6 +63,7 @@ from pipeline.sources.input_file import (
 )
 from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
+from pipeline.work_folder import WorkFolder
 
 Row = dict[str, Any]
 _BLANK: Row = dict.fromkeys(("reason", "altered"))  # a column that a row lacks is null
@@ -106,7 +106,7 @@ class RulesOf(dict[tuple[int, str], DocumentRules]):
 
 
 def clean_files(
-    files: FileBatch, config: CleanConfig, work: Folder, shards: NumShards
+    files: FileBatch, config: CleanConfig, work: WorkFolder, shards: NumShards
 ) -> Iterator[dict[int, bytes]]:
     """Rows of a batch of files into the work folder, in batches of documents, and those that limits
     remove.
@@ -125,7 +125,7 @@ def clean_files(
     write_tally(work, "limited", files.index, tally)
 
 
-def annotate_files(files: FileBatch, config: CleanConfig, work: Folder) -> None:
+def annotate_files(files: FileBatch, config: CleanConfig, work: WorkFolder) -> None:
     """Rows of a batch of files into the work folder, with statistics and hashes of their texts."""
     tally = Tally()
     add = reading_progress(work, files.index, sum(file.num_bytes for file in files.files))
@@ -145,7 +145,7 @@ def annotate_files(files: FileBatch, config: CleanConfig, work: Folder) -> None:
         return index
 
     for index, (_, batch_rows) in enumerate(groupby(rows, index_of)):
-        with parts_of(work, "cleaned", batch_number(files.index, index)) as parts:
+        with new_rows(work, "cleaned", batch_number(files.index, index)) as parts:
             for numbered in in_texts(enumerate(batch_rows)):
                 _add_hashes([row for _, row in numbered if row["reason"] is None], config)
                 for _, row in numbered:
@@ -183,7 +183,7 @@ def limit_batch(
     batch: int,
     rules_of: RulesOf,
     config: CleanConfig,
-    work: Folder,
+    work: WorkFolder,
     shards: NumShards,
     tally: Tally,
 ) -> tuple[dict[int, bytes], dict[int, bytes], dict[int, bytes]]:
@@ -250,23 +250,28 @@ def _write_limited(
     drops: Mapping[int, Drop],
     rules_of: RulesOf,
     config: CleanConfig,
-    work: Folder,
+    work: WorkFolder,
     tally: Tally,
 ) -> None:
     columns = ("rank", "text", "raw", "language", "source", "altered")
-    with parts_of(work, "limited", batch) as limited:
+    with new_rows(work, "limited", batch) as limited:
         if not drops:
             return
         for number, row in chosen_rows(read_cleaned(work, batch, columns), drops):
-            drop, where = drops[number], (row["language"], row["source"])
             rules = rules_of[place_of(row["rank"])[0], row["language"]]
-            text = row["text"] if row["raw"] is None else row["raw"]
-            shown, is_hidden = rules.masked(text, row["text"], "_masked=" in (row["altered"] or ""))
-            label = document_id(row["rank"])
-            tally.add_removed("removed", drop.reason, label, shown, *where, len(text))
-            if config.keep_removed == "masked" and is_hidden:
-                text = shown
-            limited.write(row | {"text": text, "reason": drop.reason, "detail": drop.detail})
+            raw = row["text"] if row["raw"] is None else row["raw"]
+            limited.write(_removed(row, raw, drops[number], rules, config, tally))
+
+
+def _removed(
+    row: Row, raw: str, drop: Drop, rules: DocumentRules, config: CleanConfig, tally: Tally
+) -> Row:
+    """The row with the reason and the text as it was read, masked if need be; it is counted."""
+    shown, is_hidden = rules.masked(raw, row["text"], "_masked=" in (row["altered"] or ""))
+    where = (row["language"], row["source"])
+    tally.add_removed("removed", drop.reason, document_id(row["rank"]), shown, *where, len(raw))
+    text = shown if config.keep_removed == "masked" and is_hidden else raw
+    return row | {"text": text, "reason": drop.reason, "detail": drop.detail}
 
 
 def _numbers(hashes: bytes, ranks: NDArray[np.uint64], exact_dedup: bool) -> NDArray[np.uint32]:
@@ -398,15 +403,11 @@ class _FileCleaner:
                 )
                 shown = excerpt(*(masked for masked, _ in texts))
             tally.add_sample(RULE_PREFIX + rule, label, shown, *where)
-        text = _storable(raw.text) or ""
-        if outcome.drop is None:
-            row |= rules.statistics(outcome.text)
-            return row | {"text": outcome.text, "raw": None if text == outcome.text else text}
-        shown, is_hidden = rules.masked(text, outcome.text, outcome.has_masks)
-        tally.add_removed("removed", outcome.drop.reason, label, shown, *where, len(text))
-        if self.config.keep_removed == "masked" and is_hidden:
-            text = shown
-        return row | {"text": text, "reason": outcome.drop.reason, "detail": outcome.drop.detail}
+        text, row["text"] = _storable(raw.text) or "", outcome.text
+        if outcome.drop is not None:
+            return _removed(row, text, outcome.drop, rules, self.config, tally)
+        row["raw"] = None if text == outcome.text else text
+        return row | rules.statistics(outcome.text)
 
 
 def note(row: Row, rule: str, count: int) -> None:
@@ -420,7 +421,7 @@ def _storable(text: str | None) -> str | None:
 
 
 @lru_cache(maxsize=1)
-def _blocked_hosts(work: Folder) -> BlockedHosts:
+def _blocked_hosts(work: WorkFolder) -> BlockedHosts:
     """Loaded once by each process."""
     with work.fetch(BLOCKED_HOSTS) as path:
         return BlockedHosts.load(path)

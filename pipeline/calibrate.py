@@ -14,7 +14,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from electrify.config.clean import CleanConfig
-from electrify.storage.folder import Folder
 from electrify.system.progress import aligned
 from pipeline.annotate import RulesOf, groups_of
 from pipeline.dedup.minhash import splitmix64
@@ -23,6 +22,7 @@ from pipeline.rules.order import STATISTICS_SCHEMA
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import RULES, TUNED_LIMITS, Rule
 from pipeline.sources.input_file import batch_number
+from pipeline.work_folder import WorkFolder
 
 MAX_DOCUMENTS = 500_000  # of each batch of files the same part; 120 MB
 NUM_EXAMPLES = 5
@@ -40,7 +40,7 @@ class Sample(NamedTuple):
     places: NDArray[np.int64]  # (document, 2): batch, row in it
 
 
-def calibration(work: Folder, files: Sequence[int], config: CleanConfig) -> Iterator[str]:
+def calibration(work: WorkFolder, files: Sequence[int], config: CleanConfig) -> Iterator[str]:
     """Lines for a reader: of each source entry and language a row a limit, then examples."""
     rules_of = RulesOf(config)
     for (source, language), sample in sorted(_samples(work, files).items()):
@@ -63,7 +63,7 @@ def calibration(work: Folder, files: Sequence[int], config: CleanConfig) -> Iter
     )
 
 
-def _samples(work: Folder, files: Sequence[int]) -> Mapping[tuple[int, str], Sample]:
+def _samples(work: WorkFolder, files: Sequence[int]) -> Mapping[tuple[int, str], Sample]:
     names = STATISTICS_SCHEMA.names
     columns = ["rank", "reason", "language", *(n for n in names if n != "language_detail")]
     parts: dict[tuple[int, str], list[tuple[pa.RecordBatch, NDArray[np.int64]]]] = {}
@@ -137,7 +137,7 @@ def propose(rule: Rule, values: NDArray[np.float64]) -> float | None:
     return float(np.quantile(values, _TAIL if is_min else 1 - _TAIL))
 
 
-def _examples(rule: Rule, limit: float, sample: Sample, work: Folder) -> Iterator[str]:
+def _examples(rule: Rule, limit: float, sample: Sample, work: WorkFolder) -> Iterator[str]:
     """The documents next to a limit on each side, if it drops any."""
     values = _asked(rule, sample)
     is_bad = rule.breaks(values, limit)
@@ -152,7 +152,7 @@ def _examples(rule: Rule, limit: float, sample: Sample, work: Folder) -> Iterato
             yield f"    {label} {values[place]:.3g}: {_text(batch, number, work)}"
 
 
-def _text(batch: int, number: int, work: Folder) -> str:
+def _text(batch: int, number: int, work: WorkFolder) -> str:
     """The beginning of a document, masked."""
     rows = read_cleaned(work, batch, ["text", "language"])
     _, row = next(chosen_rows(rows, {number}))

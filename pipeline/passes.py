@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from electrify.config.clean import CleanConfig
-from electrify.storage.folder import Folder
 from pipeline.annotate import Row, bands_of, in_texts, note
 from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.dedup.components import pack_bands, unpack_members
@@ -34,8 +33,8 @@ from pipeline.documents import DOCUMENT_SCHEMA
 from pipeline.pass_files import (
     BENCHMARK_INDEX,
     chosen_rows,
+    new_rows,
     nums_of_batches,
-    parts_of,
     read_current,
     read_limited,
     replace_values,
@@ -55,6 +54,7 @@ from pipeline.report.ngrams import NGrams
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import Drop, too_short
 from pipeline.sources.input_file import batches_of_output, document_id, file_batch_of_output
+from pipeline.work_folder import WorkFolder
 
 _WAITING_HASHES = 1 << 22  # of sketches that wait to be sent: 32 MB
 
@@ -69,7 +69,7 @@ def compare_batch(
     packed_quotas: Iterable[bytes],
     packed_contained: Iterable[bytes],
     config: CleanConfig,
-    work: Folder,
+    work: WorkFolder,
     shards: NumShards,
 ) -> Iterator[dict[int, bytes]]:
     """Changes into the work folder; packed band keys by band and shard."""
@@ -79,7 +79,7 @@ def compare_batch(
     removed = {*clusters.kept_of, *contained}
     live, touched, keys = _look(batch, removed, quotas, config, work)
     bands = []
-    with parts_of(work, "changed", batch) as changes:
+    with new_rows(work, "changed", batch) as changes:
         limited = read_limited(work, batch, _COMPARED)
         for numbered in in_texts(chosen_rows(limited, touched) if touched else ()):
             rows = [row for _, row in numbered]
@@ -117,7 +117,7 @@ def _look(
     ranks_removed: Collection[int],
     quotas: Mapping[int, int],
     config: CleanConfig,
-    work: Folder,
+    work: WorkFolder,
 ) -> tuple[NDArray[np.bool_], set[int], pa.ListArray | None]:
     """Which rows of a batch are left, the numbers of those that may change, and the keys of all
     bands."""
@@ -191,7 +191,7 @@ def _decontaminate(rows: Sequence[Row], index: BenchmarkIndex, tally: Tally) -> 
 
 
 @lru_cache(maxsize=1)
-def _benchmark_index(work: Folder) -> BenchmarkIndex:
+def _benchmark_index(work: WorkFolder) -> BenchmarkIndex:
     """Once a process. What is mapped stays readable when its file is removed."""
     with work.fetch(BENCHMARK_INDEX) as path:
         return BenchmarkIndex.load(path)
@@ -235,7 +235,7 @@ def sketch_batch(
     batch: int,
     packed_members: Iterable[bytes],
     config: CleanConfig,
-    work: Folder,
+    work: WorkFolder,
     shards: NumShards,
 ) -> Iterator[dict[int, bytes]]:
     """The shingles of the documents that share a band with others, by shard, some at a time."""
@@ -262,14 +262,14 @@ def sketch_batch(
 
 
 def write_output(
-    output: int, packed_near_duplicates: Iterable[bytes], config: CleanConfig, work: Folder
+    output: int, packed_near_duplicates: Iterable[bytes], config: CleanConfig, work: WorkFolder
 ) -> None:
     """The work files of consecutive batches into a file of documents and one of removed rows."""
     clusters = unpack_clusters(packed_near_duplicates)
     tally, hosts, ngrams = Tally(), Table(*TABLES["hosts"]), NGrams()
     with (
-        parts_of(work, "documents", output) as documents,
-        parts_of(work, "removed", output) as removed,
+        new_rows(work, "documents", output) as documents,
+        new_rows(work, "removed", output) as removed,
     ):
         batches = batches_of_output(output, *nums_of_batches(work, [file_batch_of_output(output)]))
         for rows in chain.from_iterable(read_current(work, batch) for batch in batches):

@@ -31,7 +31,6 @@ from pipeline.sources.stored import (
     archive_ending,
     is_member,
     list_members,
-    num_skipped,
     open_source,
     split_archive,
 )
@@ -114,13 +113,9 @@ def _unpacked(files: Mapping[Path, int]) -> tuple[dict[Path, int], list[str]]:
             sizes[path] = num_bytes
             continue
         try:
-            members = list_members(str(path))
+            sizes |= {Path(name): num_bytes for name, num_bytes in list_members(str(path))}
         except (ValueError, *DAMAGES) as error:
             unread.append(f"{path}: {error}")
-        else:
-            sizes |= {Path(name): num_bytes for name, num_bytes in members}
-            if skipped := num_skipped(str(path)):
-                unread.append(f"{path}: links and devices ({skipped:,})")
     return sizes, unread
 
 

@@ -16,7 +16,6 @@ from electrify.config.fields import without_secrets
 from electrify.stage.folder import digest_of, fingerprint
 from electrify.storage.encodings import is_utf8, marked_encoding
 from electrify.system.outcome import UserError
-from electrify.system.progress import warn
 from pipeline.sources.hub import hub_files
 from pipeline.sources.input_file import (
     FILE_BITS,
@@ -36,7 +35,6 @@ from pipeline.sources.stored import (
     is_member,
     list_members,
     member_mark,
-    num_skipped,
     open_source,
     reading,
     split_archive,
@@ -186,12 +184,9 @@ def _match(path: str, where: str, kind: str) -> list[tuple[str, int]]:
 def _members(archive: str, pattern: str) -> list[tuple[str, int]]:
     try:
         with reading(archive):
-            members, skipped = list_members(archive, pattern), num_skipped(archive)
+            return list_members(archive, pattern)
     except DAMAGED_ARCHIVE as error:
         raise UserError(f"{without_secrets(archive)} is damaged ({error}): fetch it anew") from None
-    if skipped:
-        warn(f"{without_secrets(archive)}: links and devices are not read ({skipped:,})")
-    return members
 
 
 def _match_files(path: str, where: str) -> list[tuple[str, int]]:

@@ -72,20 +72,36 @@ codecs.register_error("electrify_mark", _mark)
 CHUNK_BYTES = 1 << 20
 
 
-def read_lines(chunks: Iterable[bytes], max_bytes: int) -> Iterator[bytes | TooLong]:
-    """Lines without their newline. Of a line longer than `max_bytes` no more than that is held."""
+def read_lines(
+    chunks: Iterable[bytes], max_bytes: int, offset: int = 0, stop: int = 0
+) -> Iterator[tuple[int, bytes | TooLong]]:
+    """Where each line begins, and the line without its newline and byte order mark, of chunks that
+    begin at `offset`; the last begins before `stop`.
+
+    Of a line longer than `max_bytes` no more than that is held.
+    """
     pieces: list[bytes] = []
     num_bytes = 0
     for chunk in chunks:
         for index, piece in enumerate(chunk.split(b"\n")):
             if index:  # the first piece goes on with the open line
-                yield _joined(pieces, num_bytes, max_bytes)
+                yield offset, _joined(pieces, num_bytes, max_bytes, offset)
+                offset += num_bytes + 1
+                if stop and offset >= stop:
+                    return
                 pieces, num_bytes = [], 0
             if num_bytes <= max_bytes:
                 pieces.append(piece)
             num_bytes += len(piece)
     if num_bytes:
-        yield _joined(pieces, num_bytes, max_bytes)
+        yield offset, _joined(pieces, num_bytes, max_bytes, offset)
+
+
+def _joined(pieces: list[bytes], num_bytes: int, max_bytes: int, offset: int) -> bytes | TooLong:
+    line = b"".join(pieces)
+    if not offset:
+        line = line.removeprefix(codecs.BOM_UTF8)
+    return line if num_bytes <= max_bytes else TooLong(num_bytes, line[:HEAD_BYTES])
 
 
 def read_chunks(file: InputFile) -> Generator[bytes, None, None]:
@@ -154,20 +170,7 @@ def read_text_lines(
         chunks, offset = _part_chunks(file)
     else:
         chunks, offset = read_text_chunks(file, encoding)[1], 0
-    return place_lines(chunks, max_bytes, offset, file.stop)
-
-
-def place_lines(
-    chunks: Iterable[bytes], max_bytes: int, offset: int = 0, stop: int = 0
-) -> Iterator[tuple[int, bytes | TooLong]]:
-    """Lines and where each begins, of chunks that begin at `offset`; the last begins before
-    `stop`."""
-    for line in read_lines(chunks, max_bytes):
-        length = line.num_bytes if isinstance(line, TooLong) else len(line)
-        yield offset, _without_mark(line) if not offset else line
-        offset += length + 1
-        if stop and offset >= stop:
-            return
+    return read_lines(chunks, max_bytes, offset, file.stop)
 
 
 def _part_chunks(file: InputFile) -> tuple[Iterator[bytes], int]:
@@ -193,17 +196,6 @@ def _raw_chunks(file: InputFile, start: int) -> Iterator[bytes]:
         opened.seek(start)
         while chunk := opened.read(CHUNK_BYTES):
             yield chunk
-
-
-def _joined(pieces: list[bytes], num_bytes: int, max_bytes: int) -> bytes | TooLong:
-    joined = b"".join(pieces)
-    return joined if num_bytes <= max_bytes else TooLong(num_bytes, joined[:HEAD_BYTES])
-
-
-def _without_mark(line: bytes | TooLong) -> bytes | TooLong:
-    if isinstance(line, TooLong):
-        return TooLong(line.num_bytes, line.head.removeprefix(codecs.BOM_UTF8))
-    return line.removeprefix(codecs.BOM_UTF8)
 
 
 # Plain text

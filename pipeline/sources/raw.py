@@ -1,10 +1,7 @@
 """What reading a raw file gives, row by row: a document, or the fault that hides it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from electrify.config.clean import Source
 from electrify.storage.encodings import is_utf8
 
 KNOWN_FIELDS = ("source", "url", "licence", "license", "date")
@@ -72,39 +69,3 @@ def encoding_fault(error: UnicodeDecodeError, encoding: str) -> tuple[str, str]:
     if is_utf8(encoding):
         return "invalid_utf8", str(error)
     return "wrong_encoding", f"bytes that are not {encoding}"
-
-
-def raw_of(
-    row: int,
-    text: str,
-    fields: Mapping[str, Any],
-    thread: str | None,
-    source_id: str | None,
-    source: Source,
-) -> Raw:
-    """A document with what its row says of where it is from, its licence and its language."""
-    licence = _string(fields, "licence") or _string(fields, "license")
-    named, url, date = (_string(fields, name) for name in ("source", "url", "date"))
-    language = _string(fields, source.language_field) if source.language_field else None
-    return Raw(row, text, named, url, licence, thread, source_id, language, date)
-
-
-def id_of(value: object) -> str | None:
-    """The id that a row has: a string or an integer, as text."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return value if isinstance(value, str) and value else None
-
-
-def thread_of(value: object) -> str | None:
-    """The name of a row's thread; null is none. `TypeError` for what names nothing."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    raise TypeError(type(value).__name__)
-
-
-def _string(fields: Mapping[str, Any], key: str) -> str | None:
-    value = fields.get(key)
-    return value if isinstance(value, str) and value else None

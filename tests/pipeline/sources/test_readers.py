@@ -29,9 +29,10 @@ def test_lines_are_those_of_split_whatever_the_chunks(data, chunk_bytes, max_byt
     expected = data.split(b"\n")
     if not expected[-1]:
         expected.pop()
-    lines = list(read_lines(chunks, max_bytes))
-    assert len(lines) == len(expected)
-    for line, whole in zip(lines, expected, strict=True):
+    place = 0
+    for (offset, line), whole in zip(read_lines(chunks, max_bytes), expected, strict=True):
+        assert offset == place
+        place += len(whole) + 1
         if len(whole) > max_bytes:
             assert isinstance(line, TooLong)
             assert line.num_bytes == len(whole)

@@ -150,10 +150,8 @@ def test_links_devices_and_holes_of_a_tar_are_counted_and_not_read(tmp_path, cap
         info = tarfile.TarInfo("e.json")
         info.pax_headers = {"GNU.sparse.size": "9" * 12, "GNU.sparse.map": "0,1"}
         tar.addfile(info)
-    assert stored.num_skipped(str(path)) == 4
     assert texts_of(source_in(path)) == TEXTS
     assert "a.tar: links and devices are not read (4)" in caplog.text
-    assert [line for line in survey(tmp_path)[1] if "devices (4)" in line]
 
 
 @pytest.mark.parametrize("ending", TARS)
