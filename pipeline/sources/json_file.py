@@ -18,7 +18,6 @@ import orjson
 from pydantic_core import from_json
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
-from electrify.system.outcome import UserError
 from pipeline.sources.input_file import InputFile
 from pipeline.sources.lines import CHUNK_BYTES, read_lines, read_text_chunks, read_text_lines
 from pipeline.sources.raw import Fault, Raw, TooLong, bad_row, encoding_fault, too_long
@@ -145,8 +144,12 @@ def _read_values(scanner: "_Scanner", source: Source, path: TextPath) -> Iterato
                     data = item.text.encode("utf-8", "replace")
                     item = bad_row(0, "invalid_utf8", "bytes that are not UTF-8", data)
                 yield replace(item, row=num_rows)
-    except ValueError as error:
+    except _NoJsonError as error:
         yield Fault(num_rows + 1, "unreadable_file", str(error))
+
+
+class _NoJsonError(ValueError):
+    """The file is no JSON from some place on. A storage that fails has errors of its own."""
 
 
 class _Scanner:
@@ -168,20 +171,20 @@ class _Scanner:
                 return ""
 
     def value(self) -> Any:
-        """The value that begins here; `ValueError` for what is none, or too long."""
+        """The value that begins here; `_NoJsonError` for what is none, or too long."""
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._place)
             except (ValueError, RecursionError) as error:
                 if len(self._text) - self._place > self._max_bytes:
-                    raise UserError(
+                    raise _NoJsonError(
                         f"a JSON value of more than clean.max_line_bytes = {self._max_bytes:,} "
                         f"begins at character {self._read_before + self._place:,}"
                     ) from None
                 if not self._read():
                     where = self._read_before + getattr(error, "pos", self._place)
                     what = getattr(error, "msg", "nested too deeply")
-                    raise UserError(f"no JSON at character {where:,}: {what}") from None
+                    raise _NoJsonError(f"no JSON at character {where:,}: {what}") from None
             else:
                 self._place = end
                 return value
@@ -220,7 +223,7 @@ class _Scanner:
     def _take(self, character: str) -> None:
         if self.peek(_SPACE) != character:
             place = self._read_before + self._place
-            raise UserError(f"no JSON at character {place:,}: {character!r} is missing")
+            raise _NoJsonError(f"no JSON at character {place:,}: {character!r} is missing")
         self._place += 1
 
     def _read(self) -> bool:

@@ -104,6 +104,7 @@ def _zstd(data):
 
 FILES = {
     "a.jsonl": _lines,
+    "a.json": lambda: json.dumps(ROWS, indent=1).encode(),
     "a.jsonl.gz": lambda: gzip.compress(_lines()),
     "a.jsonl.bz2": lambda: bz2.compress(_lines()),
     "a.jsonl.xz": lambda: lzma.compress(_lines()),
