@@ -55,13 +55,14 @@ from pipeline.rules.quality import Drop
 from pipeline.sources.input_file import (
     FILE_BITS,
     ROW_BITS,
+    Fault,
     FileBatch,
     InputFile,
+    Raw,
     batch_number,
     document_id,
     place_of,
 )
-from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
 from pipeline.work_folder import WorkFolder
 

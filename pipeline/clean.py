@@ -46,7 +46,6 @@ from pipeline.pass_files import (
     BENCHMARK_INDEX,
     BLOCKED_HOSTS,
     HASHED,
-    error_name,
     hashes_name,
     nums_of_batches,
     tally_name,
@@ -181,16 +180,12 @@ def _clean(
 ) -> Iterator[Any]:
     """(batch, b""); of each of `HASHED`: (shard, (batch, packed hashes))."""
     hashes = once(work, hashes_name(files.index), lambda: clean_files(files, config, work, shards))
-    try:
-        for index, of_batch in enumerate(zip(*[hashes] * len(HASHED), strict=True)):
-            batch = batch_number(files.index, index)
-            for tag, for_shards in zip(HASHED, of_batch, strict=True):
-                for shard, packed in for_shards:
-                    yield beam.pvalue.TaggedOutput(tag, (shard, (batch, packed)))
-            yield batch, b""
-    except ValueError as error:  # a runner may not hand the error's type back
-        work.write(error_name(files.index), str(error).encode())
-        raise
+    for index, of_batch in enumerate(zip(*[hashes] * len(HASHED), strict=True)):
+        batch = batch_number(files.index, index)
+        for tag, for_shards in zip(HASHED, of_batch, strict=True):
+            for shard, packed in for_shards:
+                yield beam.pvalue.TaggedOutput(tag, (shard, (batch, packed)))
+        yield batch, b""
 
 
 def _compare(
@@ -230,7 +225,7 @@ def _write(answers: Answers, config: CleanConfig, work: WorkFolder, _: NumShards
 SECONDS_PER_MEGABYTE = 0.25
 _PLAN = "plan"
 _NOTES = re.compile(r"README$|cleaned-\d+\.parquet$|read-\d+\.json$")
-_LEFTOVER = re.compile(r"error-|shuffle-|hashes-\d+\.|.*\.tmp$")
+_LEFTOVER = re.compile(r"shuffle-|hashes-\d+\.|.*\.tmp$")
 _LABELS = ("clean: reading", "clean: comparing", "clean: writing")
 
 
@@ -399,17 +394,8 @@ def _run(
         return_freed_memory()  # of what the runner has handed on
         return work.names()
 
-    try:
-        with watch(phases, "MB", list_names, work.poll_seconds):
-            run_pipeline(pipeline)
-    except Exception as error:
-        there = set(work.names())
-        for batch in batches:
-            # one that a runner tried again may have been read in the end
-            is_read, fault = hashes_name(batch.index) in there, error_name(batch.index)
-            if fault in there and not is_read:
-                raise UserError(work.read(fault).decode()) from error
-        raise
+    with watch(phases, "MB", list_names, work.poll_seconds):
+        run_pipeline(pipeline)
 
 
 def _name_outputs(work: WorkFolder, folder: Path) -> None:

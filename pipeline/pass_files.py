@@ -81,11 +81,6 @@ def tally_name(of_pass: Pass, number: int) -> str:
     return f"{of_pass}-{number:010d}.json"
 
 
-def error_name(files: int) -> str:
-    """Why a batch of files could not be read."""
-    return f"error-{files:06d}.txt"
-
-
 def hashes_name(files: int) -> str:
     """What a batch of files sends to the shards of "texts" and "lines", for each of its batches."""
     return f"hashes-{files:06d}"

@@ -13,10 +13,8 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log
 from pipeline.rules.quality_model import QualityModel, fit
 from pipeline.sources.files import expand_sources
-from pipeline.sources.input_file import text_ending
-from pipeline.sources.looks import KIND_OF_ENDING
-from pipeline.sources.raw import Raw
-from pipeline.sources.readers import read_file
+from pipeline.sources.input_file import Raw, text_ending
+from pipeline.sources.readers import KIND_OF_ENDING, read_file
 
 _MAX_TEXTS = 20_000  # of a side, drawn from all
 _MIN_TEXTS = 50

@@ -21,12 +21,10 @@ from electrify.storage.tables import guess_delimiter, has_cells, has_header, rea
 from electrify.system.outcome import UserError
 from pipeline.rules.language import main_language
 from pipeline.sources.files import fault_of_name
-from pipeline.sources.input_file import InputFile, packing, text_ending
+from pipeline.sources.input_file import Fault, InputFile, Raw, packing, text_ending
 from pipeline.sources.json_file import head_values, text_path
 from pipeline.sources.lines import head_of, read_text_chunks
-from pipeline.sources.looks import KIND_OF_ENDING, REFUSED, UNREAD, describe
-from pipeline.sources.raw import Fault, Raw
-from pipeline.sources.readers import DAMAGES, read_file
+from pipeline.sources.readers import DAMAGES, KIND_OF_ENDING, REFUSED, UNREAD, describe, read_file
 from pipeline.sources.stored import (
     archive_ending,
     is_member,

@@ -29,7 +29,7 @@ from pipeline.sources.input_file import (
 )
 from pipeline.sources.json_file import TextPath, is_object_a_line
 from pipeline.sources.lines import has_bare_returns, head_of
-from pipeline.sources.looks import KIND_OF_ENDING, REFUSED
+from pipeline.sources.readers import KIND_OF_ENDING, REFUSED
 from pipeline.sources.stored import (
     DAMAGED_ARCHIVE,
     is_member,

@@ -10,9 +10,17 @@ from electrify.config.clean import DEFAULT_ID_FIELD, Source
 from electrify.stage.folder import digest_of, fingerprint
 from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError, first_line
-from pipeline.sources.input_file import MAX_PART_BYTES, InputFile
+from pipeline.sources.input_file import (
+    HEAD_BYTES,
+    KNOWN_FIELDS,
+    MAX_PART_BYTES,
+    Fault,
+    InputFile,
+    Raw,
+    TooLong,
+    too_long,
+)
 from pipeline.sources.json_file import take_fields
-from pipeline.sources.raw import HEAD_BYTES, KNOWN_FIELDS, Fault, Raw, TooLong, too_long
 
 _LOCAL = "files:"  # begins the revision of a folder
 

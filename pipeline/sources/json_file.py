@@ -18,9 +18,16 @@ import orjson
 from pydantic_core import from_json
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
-from pipeline.sources.input_file import InputFile
+from pipeline.sources.input_file import (
+    Fault,
+    InputFile,
+    Raw,
+    TooLong,
+    bad_row,
+    encoding_fault,
+    too_long,
+)
 from pipeline.sources.lines import CHUNK_BYTES, read_lines, read_text_chunks, read_text_lines
-from pipeline.sources.raw import Fault, Raw, TooLong, bad_row, encoding_fault, too_long
 
 _BETWEEN = re.compile(r"[\s,\[\]\x1e\ufeff]*")  # the values of a file: lists are opened
 _SPACE = re.compile(r"[\s,]*")

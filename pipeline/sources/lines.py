@@ -13,8 +13,17 @@ from typing import cast
 
 from electrify.config.clean import Source
 from electrify.storage.encodings import decode_line, is_utf8, marked_encoding, reads_lines_alone
-from pipeline.sources.input_file import InputFile, packing
-from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, encoding_fault, too_long
+from pipeline.sources.input_file import (
+    HEAD_BYTES,
+    Fault,
+    InputFile,
+    Raw,
+    TooLong,
+    bad_row,
+    encoding_fault,
+    packing,
+    too_long,
+)
 from pipeline.sources.stored import ZSTD_CHUNK_BYTES, open_source, unpacked
 
 # Text in other encodings than UTF-8, made UTF-8 as it is read.

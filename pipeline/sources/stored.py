@@ -40,30 +40,26 @@ _BUFFER_BYTES = 1 << 16
 DAMAGED_ARCHIVE = (zipfile.BadZipFile, zlib.error, tarfile.TarError)
 
 
-class SourceError(ValueError):
-    """A raw file cannot be opened or read. It says nothing about the file's contents."""
-
-
 @contextmanager
 def reading(address: str) -> Iterator[None]:
-    """Raise `SourceError` for what the storage raises; every file system has its own types.
+    """Raise `UserError` for what the storage raises; every file system has its own types.
 
     A damaged archive, or member of one, is a fault of the data.
     """
     try:
         yield
-    except (SourceError, UserError, *DAMAGED_ARCHIVE):
+    except (UserError, *DAMAGED_ARCHIVE):
         raise
     except Exception as error:
         reason = without_secrets(f"{type(error).__name__}: {error}").rstrip(": ")
-        raise SourceError(
+        raise UserError(
             f"{without_secrets(address)} cannot be read: {reason}. No part of a source is left "
             "out: see that every worker can open it, then run the stage again"
         ) from error
 
 
 def open_source(file: InputFile) -> io.BufferedReader:
-    """The file's bytes as they are stored. Opening and reading raise `SourceError`, or what a
+    """The file's bytes as they are stored. Opening and reading raise `UserError`, or what a
     damaged archive raises."""
     address = file.address
     with reading(address):

@@ -10,19 +10,19 @@ import pyarrow.parquet as pq
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
 from electrify.storage.tables import HEAD_ROWS, guess_delimiter, has_cells, read_rows
-from pipeline.sources.input_file import InputFile
-from pipeline.sources.json_file import id_of, take_fields
-from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
-from pipeline.sources.raw import (
+from pipeline.sources.input_file import (
     HEAD_BYTES,
     KNOWN_FIELDS,
     Fault,
+    InputFile,
     Raw,
     TooLong,
     bad_row,
     encoding_fault,
     too_long,
 )
+from pipeline.sources.json_file import id_of, take_fields
+from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
 from pipeline.sources.stored import open_source
 
 # of the columns read, in memory at a time: twice, as Arrow has them and as Python does

@@ -207,11 +207,13 @@ def test_the_portable_runner_with_processes_of_its_own_makes_the_same_bytes(
     assert bucket.find("corpus/tmp") == []
 
 
-def test_an_error_in_a_worker_process_is_the_same_error(tmp_path, capfd):
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_an_error_of_a_worker_is_the_same_error(tmp_path, capfd, num_workers):
     path = write_texts(tmp_path / "a.jsonl", [sentence(1)])
     path.write_bytes(path.read_bytes() + b"broken\n")
-    with pytest.raises(ValueError, match=r"a\.jsonl:2: malformed_json"):
-        clean(config_of(tmp_path, [path], strict=True), ["--direct_num_workers=2"], overwrite=False)
+    config = config_of(tmp_path, [path], strict=True)
+    with pytest.raises(ValueError, match=r"a\.jsonl:2: malformed_json: .*continues\)$"):
+        clean(config, [f"--direct_num_workers={num_workers}"], overwrite=False)
     assert not (tmp_path / "out" / "clean").exists()
     assert "Traceback" not in capfd.readouterr().err
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.sources.input_file import Raw
 from pipeline.sources.lines import to_utf8
-from pipeline.sources.raw import Raw
 from tests.pipeline.sources.reading import read_path
 
 KOREAN = "한국어 문장입니다. 첫째 줄과 둘째 줄이 있습니다."

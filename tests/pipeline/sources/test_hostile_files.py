@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from electrify.config.clean import Source
-from pipeline.sources.input_file import InputFile
-from pipeline.sources.raw import Fault, Raw
+from pipeline.sources.input_file import Fault, InputFile, Raw
 from pipeline.sources.readers import read_file
 from tests.pipeline.sources.reading import LINE_BYTES, read_path, with_peak
 

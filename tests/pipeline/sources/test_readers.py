@@ -14,8 +14,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.sources.input_file import Fault, Raw, TooLong
 from pipeline.sources.lines import join_threads, read_lines
-from pipeline.sources.raw import Fault, Raw, TooLong
 from tests.pipeline.sources.reading import LINE_BYTES, read_path, read_source, write_rows
 
 

@@ -19,10 +19,10 @@ from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 from electrify.config.clean import Source
 from electrify.config.load import parse_config
+from electrify.system.outcome import UserError
 from pipeline.clean import clean
 from pipeline.sources.files import expand_sources, fingerprints
-from pipeline.sources.raw import Raw
-from pipeline.sources.stored import SourceError
+from pipeline.sources.input_file import Raw
 from tests.pipeline.sources.reading import read_files, write_rows
 
 _NUMBERS = random.Random(0)
@@ -132,12 +132,12 @@ def test_what_breaks_off_on_its_way_is_an_error(faulty, name, error):
     assert len(items) == len(TEXTS)
     faulty.breaks, _FaultyFile.error = True, error
     reason = rf"{type(error).__name__}: {error}" if error else "EOFError: it ends after .* bytes"
-    with pytest.raises(SourceError, match=rf"faulty://.*{name} cannot be read: {reason}"):
+    with pytest.raises(UserError, match=rf"faulty://.*{name} cannot be read: {reason}"):
         read_files(files, source)
     faulty.rm(f"/set/{name}")
-    with pytest.raises(SourceError, match=rf"faulty://.*{name} cannot be read: FileNotFoundError"):
+    with pytest.raises(UserError, match=rf"faulty://.*{name} cannot be read: FileNotFoundError"):
         read_files(files, source)
-    with pytest.raises(SourceError, match="cannot be read: FileNotFoundError"):
+    with pytest.raises(UserError, match="cannot be read: FileNotFoundError"):
         fingerprints(files)
 
 

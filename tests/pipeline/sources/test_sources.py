@@ -19,9 +19,8 @@ from pipeline.sources.files import (
     line_parts,
     split_file,
 )
-from pipeline.sources.input_file import InputFile, document_id
+from pipeline.sources.input_file import Fault, InputFile, TooLong, document_id
 from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
-from pipeline.sources.raw import Fault, TooLong
 from pipeline.sources.readers import read_file
 from tests.pipeline.sources.reading import read_source, source_of
 

@@ -15,8 +15,8 @@ from electrify.config.clean import Source
 from pipeline.init.survey import survey
 from pipeline.sources import stored
 from pipeline.sources.files import batch_files, expand_sources, fingerprints
+from pipeline.sources.input_file import Fault, Raw
 from pipeline.sources.lines import head_of
-from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
 from pipeline.sources.stored import list_members, member_mark
 from tests.pipeline.sources.reading import read_source, source_of

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.sources.raw import Fault, Raw
+from pipeline.sources.input_file import Fault, Raw
 from tests.pipeline.sources.reading import read_path
 
 

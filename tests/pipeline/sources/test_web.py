@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("trafilatura")
 
 from pipeline.init.survey import survey
-from pipeline.sources.raw import Fault, Raw
+from pipeline.sources.input_file import Fault, Raw
 from tests.pipeline.sources.reading import read_path, read_source, source_of
 
 TEXT = (
