@@ -354,7 +354,7 @@ def _finish(
     folder: Path, work: WorkFolder, batches: Sequence[FileBatch], config: CleanConfig
 ) -> Tally:
     tally = Tally()
-    read = [tally_name(of, batch.index) for of in ("read", "limited") for batch in batches]
+    read = [tally_name("read", batch.index) for batch in batches]
     _, compared, written = _markers(work, batches)
     for text in work.read_all([*read, *compared, *written]):
         tally.add(tally_from_json(text.decode()))

@@ -4,9 +4,8 @@ A file is made in a local folder and then published, so it stands under its name
 all. It is read from a local copy.
 
 `cleaned-*` holds every row of a batch as the rules left it, with its statistics: what no limit
-decides. `limited-*` has the rows that limits removed, `changed-*` those that the second pass
-changed or removed. A runner may repeat a pass, or run it twice at once: the second copy has the
-same bytes.
+decides. `changed-*` has the rows that limits removed, and those that the second pass changed or
+removed. A runner may repeat a pass, or run it twice at once: the second copy has the same bytes.
 """
 
 import json
@@ -58,8 +57,8 @@ CHANGED_SCHEMA = pa.schema(
         *(pa.field(name, pa.string()) for name in ("text", "reason", "detail", "altered")),
     ]
 )
-Pass = Literal["read", "limited", "compared", "written"]
-Kind = Literal["cleaned", "limited", "changed", "documents", "removed"]
+Pass = Literal["read", "compared", "written"]
+Kind = Literal["cleaned", "changed", "documents", "removed"]
 HASHED = ("texts", "lines", "units")  # of each batch the first pass sends their hashes to shards
 BENCHMARK_INDEX = "benchmark-index"  # the index of benchmark texts, where there are any
 BLOCKED_HOSTS = "blocked-hosts"  # hashes of names, where hosts are blocked
@@ -68,7 +67,6 @@ _PROGRESS_SECONDS = 5.0  # between two files that say how far a batch of files i
 _BETWEEN_PASSES: dict[str, Any] = {"compression": "lz4", "row_group_characters": 1_000_000}
 _FILES: dict[Kind, tuple[pa.Schema, dict[str, Any]]] = {
     "cleaned": (CLEANED_SCHEMA, _BETWEEN_PASSES | {"compression": "zstd"}),  # it may stay
-    "limited": (CHANGED_SCHEMA, _BETWEEN_PASSES),
     "changed": (CHANGED_SCHEMA, _BETWEEN_PASSES),
     "documents": (DOCUMENT_SCHEMA, {}),
     "removed": (REMOVED_SCHEMA, {}),
@@ -76,8 +74,8 @@ _FILES: dict[Kind, tuple[pa.Schema, dict[str, Any]]] = {
 
 
 def tally_name(of_pass: Pass, number: int) -> str:
-    """The tally of one pass over a batch of files ("read", "limited"), a batch ("compared") or an
-    output ("written"); it is there once the pass is done."""
+    """The tally of one pass over a batch of files ("read"), a batch ("compared") or an output
+    ("written"); it is there once the pass is done."""
     return f"{of_pass}-{number:010d}.json"
 
 
@@ -138,18 +136,11 @@ def read_cleaned(
     return _read(work, "cleaned", batch, columns)
 
 
-def read_limited(
-    work: WorkFolder, batch: int, columns: Sequence[str] | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Rows of a batch as the first pass left them, in order. The columns have the rank."""
-    return _with_changes(read_cleaned(work, batch, columns), _read(work, "limited", batch))
-
-
 def read_current(
     work: WorkFolder, batch: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a batch as the second pass left them, in order. The columns have the rank."""
-    return _with_changes(read_limited(work, batch, columns), _read(work, "changed", batch))
+    return _with_changes(read_cleaned(work, batch, columns), _read(work, "changed", batch))
 
 
 def _with_changes(
