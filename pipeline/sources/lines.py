@@ -24,7 +24,7 @@ from pipeline.sources.input_file import (
     packing,
     too_long,
 )
-from pipeline.sources.stored import ZSTD_CHUNK_BYTES, open_source, unpacked
+from pipeline.sources.stored import ZSTD_CHUNK_BYTES, unpacked
 
 # Text in other encodings than UTF-8, made UTF-8 as it is read.
 
@@ -113,9 +113,14 @@ def _joined(pieces: list[bytes], num_bytes: int, max_bytes: int, offset: int) ->
     return line if num_bytes <= max_bytes else TooLong(num_bytes, line[:HEAD_BYTES])
 
 
-def read_chunks(file: InputFile) -> Generator[bytes, None, None]:
-    """The bytes of a file as `unpacked` gives them: all there is before a fault."""
+def read_chunks(file: InputFile, start: int = 0) -> Generator[bytes, None, None]:
+    """The bytes of a file as `unpacked` gives them: all there is before a fault.
+
+    `start` is a place in a file that is not packed.
+    """
     with unpacked(file) as stream:
+        if start:
+            stream.seek(start)
         size = ZSTD_CHUNK_BYTES if packing(file.path).startswith(".zst") else CHUNK_BYTES
         while chunk := stream.read1(size):
             yield chunk
@@ -184,11 +189,11 @@ def read_text_lines(
 
 def _part_chunks(file: InputFile) -> tuple[Iterator[bytes], int]:
     """The bytes from the first line that begins in the part on, and where that line begins."""
-    start, stop = file.start, file.stop or sys.maxsize
-    if not start:
-        return _raw_chunks(file, 0), 0
-    chunks = _raw_chunks(file, start - 1)  # a line may begin at `start` itself
-    offset = start - 1
+    stop = file.stop or sys.maxsize
+    if not file.start:
+        return read_chunks(file), 0
+    offset = file.start - 1  # a line may begin at `start` itself
+    chunks = read_chunks(file, offset)
     for chunk in chunks:
         newline = chunk.find(b"\n")
         begin = offset + newline + 1
@@ -198,13 +203,6 @@ def _part_chunks(file: InputFile) -> tuple[Iterator[bytes], int]:
         if newline >= 0 or offset >= stop:  # one line covers the part: it is read where it begins
             break
     return iter(()), stop
-
-
-def _raw_chunks(file: InputFile, start: int) -> Iterator[bytes]:
-    with open_source(file) as opened:
-        opened.seek(start)
-        while chunk := opened.read(CHUNK_BYTES):
-            yield chunk
 
 
 # Plain text

@@ -382,19 +382,6 @@ def test_a_folder_of_files_of_which_most_cannot_be_read_is_refused(tmp_path):
     assert len(documents(folder)) == 9
 
 
-def test_a_document_is_cleaned_by_the_rules_of_its_own_language(tmp_path):
-    korean = "국회는 오늘 본회의를 열어 새해 예산안을 처리했다고 밝혔다."
-    english = "The house met today and passed the budget of the coming year after a long debate."
-    russian = "Сегодня парламент принял бюджет на следующий год после долгого обсуждения."
-    write_texts(tmp_path / "raw" / "a.jsonl", [korean, english, russian, "네, 아주 잘 알겠습니다."])
-    paths, source = [tmp_path / "raw" / "a.jsonl"], {"other_languages": ["en"]}
-    limits = {"en": {"quality": {"min_words": 40}}}
-    strict = clean_afresh(config_of(tmp_path, paths, source, language=limits))
-    assert [row["text"] for row in documents(strict)] == [korean, "네, 아주 잘 알겠습니다."]
-    reasons = {row["text"]: (row["language"], row["reason"]) for row in removed(strict)}
-    assert reasons == {english: ("en", "few_words"), russian: ("ko", "foreign_language")}
-
-
 def test_a_document_inside_a_longer_one_is_removed_and_the_longer_one_stays(tmp_path):
     lines = [f"{number}번 안건을 두고 의원 {number * 7}명이 토론을 벌였다." for number in range(90)]
     whole, inside = "\n".join(lines), " ".join(lines[20:60])
