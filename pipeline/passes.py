@@ -88,11 +88,11 @@ def compare_batch(
     removed = {*clusters.kept_of, *contained}
     rules_of = RulesOf(config)
     drops, live, touched, keys = _look(batch, removed, quotas, rules_of, config, work)
-    numbers = touched | drops.keys()
+    wanted = touched | drops.keys()
     bands = []
     with new_rows(work, "changed", batch) as changes:
         cleaned = read_cleaned(work, batch, _COMPARED)
-        for numbered in in_texts(chosen_rows(cleaned, numbers) if numbers else ()):
+        for numbered in in_texts(chosen_rows(cleaned, wanted) if wanted else ()):
             rows = [row for _, row in numbered]
             texts = [row["text"] for row in rows]
             for number, row in numbered:
