@@ -59,7 +59,7 @@ def hub_files(source: Source, where: str) -> list[InputFile]:
         label=label,
         revision=revision,
     )
-    return [replace(file, part=part, start=part, stop=part + 1) for part in range(num_parts)]
+    return [replace(file, part=part) for part in range(num_parts)]
 
 
 def read_huggingface(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:

@@ -34,8 +34,8 @@ class InputFile:
     file_index: int
     part: int = 0
     num_parts: int = 1
-    # the part: bytes [start, stop) of a file of lines, row groups of a parquet file, shards of a
-    # data set; stop 0: to the end
+    # the part: bytes [start, stop) of a file of lines, row groups of a parquet file; stop 0: to the
+    # end. Of a data set a part is a shard
     start: int = 0
     stop: int = 0
     first_row: int = 0  # parquet: rows before the part, for they count through
