@@ -1,10 +1,8 @@
-"""The first pass: what the rules make of each document, then which documents limits remove.
+"""The first pass: what the rules make of each document, and the hashes of what limits leave.
 
-- `annotate_files` reads and cleans, and writes each document with its statistics and hashes;
-- `limit_batch` applies limits to the statistics, and sends the hashes of what is left.
-
-The first takes nearly all the time. What it writes depends on no limit, so that a run with other
-limits begins with the second (`notes_plan`).
+`annotate_files` takes nearly all the time. It reads and cleans, and writes each document with its
+statistics and hashes. What it writes depends on no limit, so that a run with other limits begins
+behind it (`notes_plan`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +18,6 @@ from numpy.typing import NDArray
 
 from electrify.config.clean import CleanConfig
 from electrify.config.fields import UNDETERMINED, is_language, language_code, without_secrets
-from electrify.storage.folder import Folder
 from electrify.system.outcome import UserError
 from pipeline.dedup.components import is_small
 from pipeline.dedup.earlier import earlier_texts, is_earlier
@@ -38,9 +35,8 @@ from pipeline.dedup.records import NumShards
 from pipeline.documents import in_chunks
 from pipeline.pass_files import (
     BLOCKED_HOSTS,
-    chosen_rows,
+    new_rows,
     num_cleaned,
-    parts_of,
     read_cleaned,
     reading_progress,
     tally_name,
@@ -56,14 +52,16 @@ from pipeline.rules.quality import Drop
 from pipeline.sources.input_file import (
     FILE_BITS,
     ROW_BITS,
+    Fault,
     FileBatch,
     InputFile,
+    Raw,
     batch_number,
     document_id,
     place_of,
 )
-from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
+from pipeline.work_folder import WorkFolder
 
 Row = dict[str, Any]
 _BLANK: Row = dict.fromkeys(("reason", "altered"))  # a column that a row lacks is null
@@ -106,26 +104,23 @@ class RulesOf(dict[tuple[int, str], DocumentRules]):
 
 
 def clean_files(
-    files: FileBatch, config: CleanConfig, work: Folder, shards: NumShards
+    files: FileBatch, config: CleanConfig, work: WorkFolder, shards: NumShards
 ) -> Iterator[dict[int, bytes]]:
-    """Rows of a batch of files into the work folder, in batches of documents, and those that limits
-    remove.
+    """Rows of a batch of files into the work folder, in batches of documents.
 
-    Of each batch come packed hashes of texts by shard, then of lines, then of units. Raises
-    `ValueError` with file and row for a file or, if the config is strict, a row that cannot be
-    read.
+    Of each batch come packed hashes of texts by shard, then of lines, then of units, of the rows
+    that no limit removes. Raises `UserError` with file and row for a file or, if the config is
+    strict, a row that cannot be read.
     """
     if not work.exists(tally_name("read", files.index)):
         annotate_files(files, config, work)
-    tally = Tally()
     rules_of = RulesOf(config)
     for index in range(num_cleaned(work, files.index)):
         batch = batch_number(files.index, index)
-        yield from limit_batch(batch, rules_of, config, work, shards, tally)
-    write_tally(work, "limited", files.index, tally)
+        yield from _packed_hashes(batch, rules_of, config, work, shards)
 
 
-def annotate_files(files: FileBatch, config: CleanConfig, work: Folder) -> None:
+def annotate_files(files: FileBatch, config: CleanConfig, work: WorkFolder) -> None:
     """Rows of a batch of files into the work folder, with statistics and hashes of their texts."""
     tally = Tally()
     add = reading_progress(work, files.index, sum(file.num_bytes for file in files.files))
@@ -145,7 +140,7 @@ def annotate_files(files: FileBatch, config: CleanConfig, work: Folder) -> None:
         return index
 
     for index, (_, batch_rows) in enumerate(groupby(rows, index_of)):
-        with parts_of(work, "cleaned", batch_number(files.index, index)) as parts:
+        with new_rows(work, "cleaned", batch_number(files.index, index)) as parts:
             for numbered in in_texts(enumerate(batch_rows)):
                 _add_hashes([row for _, row in numbered if row["reason"] is None], config)
                 for _, row in numbered:
@@ -168,70 +163,43 @@ def _add_hashes(rows: Sequence[Row], config: CleanConfig) -> None:
             rows[number]["band_keys"] = of_text[:1] if first_only else of_text
 
 
-_JUDGED = (
-    "rank",
-    "reason",
-    "language",
-    "text_hash",
-    "line_hashes",
-    "unit_hashes",
-    *STATISTICS_SCHEMA.names,
-)
-
-
-def limit_batch(
-    batch: int,
-    rules_of: RulesOf,
-    config: CleanConfig,
-    work: Folder,
-    shards: NumShards,
-    tally: Tally,
+def _packed_hashes(
+    batch: int, rules_of: RulesOf, config: CleanConfig, work: WorkFolder, shards: NumShards
 ) -> tuple[dict[int, bytes], dict[int, bytes], dict[int, bytes]]:
-    """What limits remove of a batch into the work folder; packed hashes of texts, lines and units
-    of the others by shard."""
-    drops: dict[int, Drop] = {}
-    hashes: list[pa.Array] = []
-    lines: list[pa.Array] = []
-    units: list[pa.Array] = []
-    ranks: list[NDArray[np.uint64]] = []
-    num_rows = 0
-    for rows in read_cleaned(work, batch, _JUDGED):
-        of_rows = broken_limits_of(rows, rules_of)
-        drops |= {num_rows + place: drop for place, drop in of_rows.items()}
-        is_left = rows.column("reason").is_null().to_numpy(zero_copy_only=False)
-        is_left[[*of_rows]] = False
-        left = rows.filter(pa.array(is_left))
-        ranks.append(left.column("rank").to_numpy())
-        hashes.append(left.column("text_hash"))
-        lines.append(left.column("line_hashes"))
-        units.append(left.column("unit_hashes"))
-        num_rows += len(rows)
-    _write_limited(batch, drops, rules_of, config, work, tally)
-    of_texts = b"".join(chain.from_iterable(of.to_pylist() for of in hashes))
-    all_ranks = np.concatenate(ranks)
-    texts = pack_hashes(of_texts, all_ranks, shards.texts) if config.exact_dedup else {}
-    numbers = _numbers(of_texts, all_ranks, config.exact_dedup)
-    of_lines, counts = _flat(lines)
-    documents = np.repeat(numbers, counts)
-    packed_lines = pack_lines(of_lines, documents, config.line_dedup.max_documents, shards.lines)
-    of_units, counts = _flat(units)
-    return texts, packed_lines, pack_units(of_units, all_ranks, counts, shards.units)
+    columns = (*JUDGED, "text_hash", "line_hashes", "unit_hashes")
+    left = pa.Table.from_batches(
+        rows.filter(pa.array(limits_of(rows, rules_of)[1]))
+        for rows in read_cleaned(work, batch, columns)
+    )
+    ranks, hashes = left["rank"].to_numpy(), b"".join(left["text_hash"].to_pylist())
+    texts = pack_hashes(hashes, ranks, shards.texts) if config.exact_dedup else {}
+    of_lines, counts = _flat(left["line_hashes"])
+    documents = np.repeat(_numbers(hashes, ranks, config.exact_dedup), counts)
+    lines = pack_lines(of_lines, documents, config.line_dedup.max_documents, shards.lines)
+    of_units, counts = _flat(left["unit_hashes"])
+    return texts, lines, pack_units(of_units, ranks, counts, shards.units)
 
 
-def _flat(lists: Sequence[pa.Array]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def _flat(lists: pa.ChunkedArray) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """The values of a column of lists, and how many each has."""
-    joined = pa.chunked_array(lists).combine_chunks()
+    joined = lists.combine_chunks()
     counts = pc.fill_null(pc.list_value_length(joined), 0).to_numpy().astype(np.int64)
     return joined.flatten().to_numpy(), counts
 
 
-def broken_limits_of(rows: pa.RecordBatch, rules_of: RulesOf) -> dict[int, Drop]:
-    """By ascending place: the first limit that a row breaks, of its source and language."""
+JUDGED = ("rank", "reason", "language", *STATISTICS_SCHEMA.names)  # columns that limits need
+
+
+def limits_of(rows: pa.RecordBatch, rules_of: RulesOf) -> tuple[dict[int, Drop], NDArray[np.bool_]]:
+    """By ascending place the first limit that a row breaks, of its source and language; and which
+    rows are left."""
     drops: dict[int, Drop] = {}
     for key, places in groups_of(rows):
         of_group = rules_of[key].drops(rows.take(pa.array(places)))
         drops |= {int(places[place]): drop for place, drop in of_group.items()}
-    return dict(sorted(drops.items()))
+    is_left = rows.column("reason").is_null().to_numpy(zero_copy_only=False)
+    is_left[[*drops]] = False
+    return dict(sorted(drops.items())), is_left
 
 
 def groups_of(rows: pa.RecordBatch) -> Iterator[tuple[tuple[int, str], NDArray[np.int64]]]:
@@ -245,28 +213,15 @@ def groups_of(rows: pa.RecordBatch) -> Iterator[tuple[tuple[int, str], NDArray[n
             yield (source, languages.dictionary[code].as_py()), places
 
 
-def _write_limited(
-    batch: int,
-    drops: Mapping[int, Drop],
-    rules_of: RulesOf,
-    config: CleanConfig,
-    work: Folder,
-    tally: Tally,
-) -> None:
-    columns = ("rank", "text", "raw", "language", "source", "altered")
-    with parts_of(work, "limited", batch) as limited:
-        if not drops:
-            return
-        for number, row in chosen_rows(read_cleaned(work, batch, columns), drops):
-            drop, where = drops[number], (row["language"], row["source"])
-            rules = rules_of[place_of(row["rank"])[0], row["language"]]
-            text = row["text"] if row["raw"] is None else row["raw"]
-            shown, is_hidden = rules.masked(text, row["text"], "_masked=" in (row["altered"] or ""))
-            label = document_id(row["rank"])
-            tally.add_removed("removed", drop.reason, label, shown, *where, len(text))
-            if config.keep_removed == "masked" and is_hidden:
-                text = shown
-            limited.write(row | {"text": text, "reason": drop.reason, "detail": drop.detail})
+def removed_row(row: Row, drop: Drop, rules_of: RulesOf, config: CleanConfig, tally: Tally) -> Row:
+    """The row with the reason and the text as it was read, masked if need be; it is counted."""
+    rules = rules_of[place_of(row["rank"])[0], row["language"]]
+    raw = row["text"] if row["raw"] is None else row["raw"]
+    shown, is_hidden = rules.masked(raw, row["text"], "_masked=" in (row["altered"] or ""))
+    where = (row["language"], row["source"])
+    tally.add_removed("removed", drop.reason, document_id(row["rank"]), shown, *where, len(raw))
+    text = shown if config.keep_removed == "masked" and is_hidden else raw
+    return row | {"text": text, "raw": None, "reason": drop.reason, "detail": drop.detail}
 
 
 def _numbers(hashes: bytes, ranks: NDArray[np.uint64], exact_dedup: bool) -> NDArray[np.uint32]:
@@ -399,14 +354,10 @@ class _FileCleaner:
                 shown = excerpt(*(masked for masked, _ in texts))
             tally.add_sample(RULE_PREFIX + rule, label, shown, *where)
         text = _storable(raw.text) or ""
-        if outcome.drop is None:
-            row |= rules.statistics(outcome.text)
-            return row | {"text": outcome.text, "raw": None if text == outcome.text else text}
-        shown, is_hidden = rules.masked(text, outcome.text, outcome.has_masks)
-        tally.add_removed("removed", outcome.drop.reason, label, shown, *where, len(text))
-        if self.config.keep_removed == "masked" and is_hidden:
-            text = shown
-        return row | {"text": text, "reason": outcome.drop.reason, "detail": outcome.drop.detail}
+        row |= {"text": outcome.text, "raw": None if text == outcome.text else text}
+        if outcome.drop is not None:
+            return removed_row(row, outcome.drop, self.rules_of, self.config, tally)
+        return row | rules.statistics(outcome.text)
 
 
 def note(row: Row, rule: str, count: int) -> None:
@@ -420,7 +371,7 @@ def _storable(text: str | None) -> str | None:
 
 
 @lru_cache(maxsize=1)
-def _blocked_hosts(work: Folder) -> BlockedHosts:
+def _blocked_hosts(work: WorkFolder) -> BlockedHosts:
     """Loaded once by each process."""
     with work.fetch(BLOCKED_HOSTS) as path:
         return BlockedHosts.load(path)

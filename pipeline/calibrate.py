@@ -6,15 +6,14 @@ value beyond which a tenth of the texts lies. A proposal is worth what the texts
 good ones is good.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from electrify.config.clean import CleanConfig
-from electrify.storage.folder import Folder
 from electrify.system.progress import aligned
 from pipeline.annotate import RulesOf, groups_of
 from pipeline.dedup.minhash import splitmix64
@@ -23,6 +22,7 @@ from pipeline.rules.order import STATISTICS_SCHEMA
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import RULES, TUNED_LIMITS, Rule
 from pipeline.sources.input_file import batch_number
+from pipeline.work_folder import WorkFolder
 
 MAX_DOCUMENTS = 500_000  # of each batch of files the same part; 120 MB
 NUM_EXAMPLES = 5
@@ -33,18 +33,11 @@ _LANGUAGE = Rule("min_language_fraction", "foreign_language", "language_fraction
 _SHOWN_CHARACTERS = 90
 
 
-class Sample(NamedTuple):
-    """Statistics of documents of one source entry and language, and where their texts stand."""
-
-    columns: dict[str, NDArray[np.float64]]
-    places: NDArray[np.int64]  # (document, 2): batch, row in it
-
-
-def calibration(work: Folder, files: Sequence[int], config: CleanConfig) -> Iterator[str]:
+def calibration(work: WorkFolder, files: Sequence[int], config: CleanConfig) -> Iterator[str]:
     """Lines for a reader: of each source entry and language a row a limit, then examples."""
     rules_of = RulesOf(config)
     for (source, language), sample in sorted(_samples(work, files).items()):
-        entry, num = config.sources[source], len(sample.places)
+        entry, num = config.sources[source], len(sample)
         yield f"{language}, {entry.name or entry.path}, profile {entry.profile}: {num:,} documents"
         limits = rules_of[source, language].limits()
         rows = [
@@ -63,10 +56,12 @@ def calibration(work: Folder, files: Sequence[int], config: CleanConfig) -> Iter
     )
 
 
-def _samples(work: Folder, files: Sequence[int]) -> Mapping[tuple[int, str], Sample]:
-    names = STATISTICS_SCHEMA.names
-    columns = ["rank", "reason", "language", *(n for n in names if n != "language_detail")]
-    parts: dict[tuple[int, str], list[tuple[pa.RecordBatch, NDArray[np.int64]]]] = {}
+def _samples(work: WorkFolder, files: Sequence[int]) -> Mapping[tuple[int, str], pa.Table]:
+    """By index of the source and language: statistics of documents, and the batch and row in it
+    where each stands."""
+    names = [name for name in STATISTICS_SCHEMA.names if name != "language_detail"]
+    columns = ["rank", "reason", "language", *names]
+    parts: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
     batches = [
         batch_number(number, index)
         for number in files
@@ -76,40 +71,30 @@ def _samples(work: Folder, files: Sequence[int]) -> Mapping[tuple[int, str], Sam
     for batch in batches:
         first = 0
         for rows in read_cleaned(work, batch, columns):
-            numbers = np.arange(first, first + len(rows))
-            first += len(rows)
             is_whole = rows.column("reason").is_null().to_numpy(zero_copy_only=False)
             order = np.argsort(splitmix64(rows.column("rank").to_numpy()))
             chosen = np.sort(order[is_whole[order]][:most])
-            rows, numbers = rows.take(pa.array(chosen)), numbers[chosen]
-            for key, places in groups_of(rows):
-                where = np.stack([np.full(len(places), batch), numbers[places]], axis=1)
-                parts.setdefault(key, []).append((rows.take(pa.array(places)), where))
-    return {key: _joined(of) for key, of in parts.items()}
+            sample = rows.take(pa.array(chosen))
+            sample = sample.append_column("batch", pa.array(np.full(len(chosen), batch)))
+            sample = sample.append_column("number", pa.array(first + chosen))
+            first += len(rows)
+            for key, places in groups_of(sample):
+                parts[key].append(sample.take(pa.array(places)))
+    return {key: pa.Table.from_batches(of) for key, of in parts.items()}
 
 
-def _joined(parts: Sequence[tuple[pa.RecordBatch, NDArray[np.int64]]]) -> Sample:
-    table = pa.Table.from_batches([rows for rows, _ in parts])
-    columns = {
-        name: table.column(name).to_numpy().astype(np.float64)
-        for name in STATISTICS_SCHEMA.names
-        if name not in ("language_detail", "has_letters")
-    }
-    fraction = columns["language_fraction"]
-    fraction[np.isnan(fraction)] = 1.0  # nothing speaks against it
-    return Sample(columns, np.concatenate([where for _, where in parts]))
-
-
-def _asked(rule: Rule, sample: Sample) -> NDArray[np.float64]:
+def _asked(rule: Rule, sample: pa.Table) -> NDArray[np.float64]:
     """The statistic; not a number where the rule does not ask."""
-    columns = sample.columns
-    is_asked = (columns["words"] >= rule.num_words) & (columns["lines"] >= rule.num_lines)
-    if rule in (_CHARACTERS, _LANGUAGE):
-        is_asked[:] = True
-    return np.where(is_asked, columns[rule.name], np.nan)
+    values: NDArray[np.float64] = sample[rule.name].to_numpy().astype(np.float64)
+    if rule == _LANGUAGE:
+        values[np.isnan(values)] = 1.0  # nothing speaks against it
+    elif rule != _CHARACTERS:
+        words, lines = sample["words"].to_numpy(), sample["lines"].to_numpy()
+        values[~((words >= rule.num_words) & (lines >= rule.num_lines))] = np.nan
+    return values
 
 
-def _row(rule: Rule, limit: float | None, sample: Sample) -> tuple[str, ...] | None:
+def _row(rule: Rule, limit: float | None, sample: pa.Table) -> tuple[str, ...] | None:
     values = _asked(rule, sample)
     known = values[~np.isnan(values)]
     if not len(known):
@@ -137,7 +122,7 @@ def propose(rule: Rule, values: NDArray[np.float64]) -> float | None:
     return float(np.quantile(values, _TAIL if is_min else 1 - _TAIL))
 
 
-def _examples(rule: Rule, limit: float, sample: Sample, work: Folder) -> Iterator[str]:
+def _examples(rule: Rule, limit: float, sample: pa.Table, work: WorkFolder) -> Iterator[str]:
     """The documents next to a limit on each side, if it drops any."""
     values = _asked(rule, sample)
     is_bad = rule.breaks(values, limit)
@@ -148,11 +133,11 @@ def _examples(rule: Rule, limit: float, sample: Sample, work: Folder) -> Iterato
         of_side = np.flatnonzero(places)
         nearest = of_side[np.argsort(np.abs(values[of_side] - limit), kind="stable")][:NUM_EXAMPLES]
         for place in nearest.tolist():
-            batch, number = sample.places[place].tolist()
+            batch, number = (sample[name][place].as_py() for name in ("batch", "number"))
             yield f"    {label} {values[place]:.3g}: {_text(batch, number, work)}"
 
 
-def _text(batch: int, number: int, work: Folder) -> str:
+def _text(batch: int, number: int, work: WorkFolder) -> str:
     """The beginning of a document, masked."""
     rows = read_cleaned(work, batch, ["text", "language"])
     _, row = next(chosen_rows(rows, {number}))

@@ -30,7 +30,6 @@ from electrify.stage.folder import Stage, digest_of, fingerprint
 from electrify.stage.lock import stage_lock
 from electrify.stage.plan import clean_stage, earlier_corpora
 from electrify.stage.run import run_stage
-from electrify.storage.folder import Folder
 from electrify.system.machine import keep_little_memory, return_freed_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
@@ -47,7 +46,6 @@ from pipeline.pass_files import (
     BENCHMARK_INDEX,
     BLOCKED_HOSTS,
     HASHED,
-    error_name,
     hashes_name,
     nums_of_batches,
     tally_name,
@@ -72,7 +70,7 @@ from pipeline.work_folder import WorkFolder, in_shards, once, pack_for_shards, w
 
 
 def build(
-    pipeline: beam.Pipeline, batches: Sequence[FileBatch], config: CleanConfig, work: Folder
+    pipeline: beam.Pipeline, batches: Sequence[FileBatch], config: CleanConfig, work: WorkFolder
 ) -> None:
     """Wire the passes; all workers share `work`.
 
@@ -119,7 +117,7 @@ def build(
 
 
 def build_first(
-    pipeline: beam.Pipeline, batches: Sequence[FileBatch], config: CleanConfig, work: Folder
+    pipeline: beam.Pipeline, batches: Sequence[FileBatch], config: CleanConfig, work: WorkFolder
 ) -> Any:
     """Wire the first pass; its outputs are those of `_clean`."""
     shards = num_shards(sum(file.text_bytes for batch in batches for file in batch.files))
@@ -136,7 +134,7 @@ def build_first(
 _FILE_BATCHES_A_LIST = 64
 
 
-def _write_lists(batches: Sequence[FileBatch], work: Folder) -> list[str]:
+def _write_lists(batches: Sequence[FileBatch], work: WorkFolder) -> list[str]:
     """Names of lists of batches in the work folder: a service takes a graph of 10 MB at most."""
     lists = {
         f"files-{start:06d}": [*map(asdict, batches[start : start + _FILE_BATCHES_A_LIST])]
@@ -147,7 +145,7 @@ def _write_lists(batches: Sequence[FileBatch], work: Folder) -> list[str]:
     return [*lists]
 
 
-def _read_list(name: str, work: Folder) -> list[FileBatch]:
+def _read_list(name: str, work: WorkFolder) -> list[FileBatch]:
     return [
         FileBatch(**row | {"files": tuple(InputFile(**file) for file in row["files"])})
         for row in json.loads(work.read(name))
@@ -161,7 +159,7 @@ class Pass(beam.DoFn):
         self,
         run: Callable[..., Iterable[Any]],
         config: CleanConfig,
-        work: Folder,
+        work: WorkFolder,
         shards: NumShards,
     ) -> None:
         self.run, self.config, self.work, self.shards = run, config, work, shards
@@ -177,23 +175,21 @@ class Pass(beam.DoFn):
 Answers = tuple[int, Mapping[str, Iterable[bytes]]]  # of shards, to a batch or output
 
 
-def _clean(files: FileBatch, config: CleanConfig, work: Folder, shards: NumShards) -> Iterator[Any]:
+def _clean(
+    files: FileBatch, config: CleanConfig, work: WorkFolder, shards: NumShards
+) -> Iterator[Any]:
     """(batch, b""); of each of `HASHED`: (shard, (batch, packed hashes))."""
     hashes = once(work, hashes_name(files.index), lambda: clean_files(files, config, work, shards))
-    try:
-        for index, of_batch in enumerate(zip(*[hashes] * len(HASHED), strict=True)):
-            batch = batch_number(files.index, index)
-            for tag, for_shards in zip(HASHED, of_batch, strict=True):
-                for shard, packed in for_shards:
-                    yield beam.pvalue.TaggedOutput(tag, (shard, (batch, packed)))
-            yield batch, b""
-    except ValueError as error:  # a runner may not hand the error's type back
-        work.write(error_name(files.index), str(error).encode())
-        raise
+    for index, of_batch in enumerate(zip(*[hashes] * len(HASHED), strict=True)):
+        batch = batch_number(files.index, index)
+        for tag, for_shards in zip(HASHED, of_batch, strict=True):
+            for shard, packed in for_shards:
+                yield beam.pvalue.TaggedOutput(tag, (shard, (batch, packed)))
+        yield batch, b""
 
 
 def _compare(
-    answers: Answers, config: CleanConfig, work: Folder, shards: NumShards
+    answers: Answers, config: CleanConfig, work: WorkFolder, shards: NumShards
 ) -> Iterator[Any]:
     """(output, b""); "bands": (shard, (batch, packed keys))."""
     batch, by_kind = answers
@@ -206,7 +202,7 @@ def _compare(
 
 
 def _sketch(
-    members: tuple[int, Iterable[bytes]], config: CleanConfig, work: Folder, shards: NumShards
+    members: tuple[int, Iterable[bytes]], config: CleanConfig, work: WorkFolder, shards: NumShards
 ) -> Iterator[Any]:
     """(shard, (batch, packed sketches)) of the members of components."""
     batch, packed = members
@@ -219,7 +215,7 @@ def _by_output(batches: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     return [(output_of_batch(batch), packed) for batch, packed in batches]
 
 
-def _write(answers: Answers, config: CleanConfig, work: Folder, _: NumShards) -> tuple[()]:
+def _write(answers: Answers, config: CleanConfig, work: WorkFolder, _: NumShards) -> tuple[()]:
     """The documents and removed rows of an output, on disk."""
     write_output(answers[0], answers[1]["near_duplicates"], config, work)
     return ()
@@ -228,8 +224,8 @@ def _write(answers: Answers, config: CleanConfig, work: Folder, _: NumShards) ->
 # of one core, all passes: decides whether more processes are worth their start
 SECONDS_PER_MEGABYTE = 0.25
 _PLAN = "plan"
-_NOTES = re.compile(r"README$|cleaned-\d+-\d+\.parquet$|read-\d+\.json$")
-_LEFTOVER = re.compile(r"error-|shuffle-|hashes-\d+\.|.*\.tmp$")
+_NOTES = re.compile(r"README$|cleaned-\d+\.parquet$|read-\d+\.json$")
+_LEFTOVER = re.compile(r"shuffle-|hashes-\d+\.|.*\.tmp$")
 _LABELS = ("clean: reading", "clean: comparing", "clean: writing")
 
 
@@ -337,7 +333,7 @@ def _forget_other(work: WorkFolder, plan: Mapping[str, Any] | None) -> None:
         work.write(_PLAN, digest)
 
 
-def _prepare(work: Folder, benchmark_texts: Path | None, hosts: str | None) -> None:
+def _prepare(work: WorkFolder, benchmark_texts: Path | None, hosts: str | None) -> None:
     """Write the indexes of benchmark texts and of hosts, and remove what a stopped attempt has left
     half done: this one makes it again under other names, or would take it for its own."""
     if benchmark_texts is not None:
@@ -354,9 +350,11 @@ def _prepare(work: Folder, benchmark_texts: Path | None, hosts: str | None) -> N
             work.remove(name)
 
 
-def _finish(folder: Path, work: Folder, batches: Sequence[FileBatch], config: CleanConfig) -> Tally:
+def _finish(
+    folder: Path, work: WorkFolder, batches: Sequence[FileBatch], config: CleanConfig
+) -> Tally:
     tally = Tally()
-    read = [tally_name(of, batch.index) for of in ("read", "limited") for batch in batches]
+    read = [tally_name("read", batch.index) for batch in batches]
     _, compared, written = _markers(work, batches)
     for text in work.read_all([*read, *compared, *written]):
         tally.add(tally_from_json(text.decode()))
@@ -369,7 +367,7 @@ def _finish(folder: Path, work: Folder, batches: Sequence[FileBatch], config: Cl
     return tally
 
 
-def _markers(work: Folder, batches: Sequence[FileBatch]) -> Iterator[dict[str, float]]:
+def _markers(work: WorkFolder, batches: Sequence[FileBatch]) -> Iterator[dict[str, float]]:
     """What is there when each pass is done, with the MB of raw files that it is about.
 
     Those of the first pass have to be there before the others are known.
@@ -396,20 +394,11 @@ def _run(
         return_freed_memory()  # of what the runner has handed on
         return work.names()
 
-    try:
-        with watch(phases, "MB", list_names, work.poll_seconds):
-            run_pipeline(pipeline)
-    except Exception as error:
-        there = set(work.names())
-        for batch in batches:
-            # one that a runner tried again may have been read in the end
-            is_read, fault = hashes_name(batch.index) in there, error_name(batch.index)
-            if fault in there and not is_read:
-                raise UserError(work.read(fault).decode()) from error
-        raise
+    with watch(phases, "MB", list_names, work.poll_seconds):
+        run_pipeline(pipeline)
 
 
-def _name_outputs(work: Folder, folder: Path) -> None:
+def _name_outputs(work: WorkFolder, folder: Path) -> None:
     """Number the outputs through, in the order of their batches."""
     there = work.names()
     for prefix in ("documents", "removed"):

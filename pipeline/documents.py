@@ -1,10 +1,10 @@
 """What the corpus stage writes: documents, and what it removed and why, in Parquet."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Self, TypeVar
-from uuid import uuid4
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,6 @@ REMOVED_SCHEMA = _schema(
 )
 ROW_GROUP_CHARACTERS = 8_000_000  # of text; bounds what writer and reader hold
 ROW_GROUP_ROWS = 65_536
-FILE_CHARACTERS = 256_000_000
 BATCH_BYTES = 4_000_000  # of text, read at once
 _DOCUMENT_BYTES = 250  # at least, as documents are counted
 _READ_BYTES = 262_144  # of the file, read at once; not a whole column
@@ -60,54 +59,19 @@ def in_chunks(
         yield batch
 
 
-class ParquetParts:
-    """Rows into `<prefix>-00000.parquet`, `<prefix>-00001.parquet`...
+class RowWriter:
+    """Rows into a Parquet file.
 
-    Where a file or row group ends depends on the rows alone, so equal rows make equal bytes. A file
-    gets its name only when it is whole; `publish` is called with each. No rows, no file.
+    Where a row group ends depends on the rows alone, so equal rows make equal bytes.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        prefix: str,
-        schema: pa.Schema,
-        file_characters: int = FILE_CHARACTERS,
-        compression: str = "zstd",
-        row_group_characters: int | None = None,
-        publish: Callable[[Path], None] | None = None,
-    ) -> None:
-        self.folder, self.prefix, self.schema = folder, prefix, schema
-        self.file_characters, self.compression = file_characters, compression
-        self.row_group_characters = row_group_characters or ROW_GROUP_CHARACTERS
-        self.publish = publish
-        self.paths: list[Path] = []
+    def __init__(self, writer: pq.ParquetWriter, row_group_characters: int) -> None:
+        self.num_rows = 0
+        self._writer, self._row_group_characters = writer, row_group_characters
         self._rows: list[Mapping[str, Any]] = []
         self._batches: list[pa.RecordBatch] = []
-        self._num_rows = self._num_characters = 0  # of the row group, without the waiting rows
-        self._waiting_characters = self._characters_in_file = 0
-        self._writer: pq.ParquetWriter | None = None
-        self._file: IO[bytes] | None = None
-        # its own, for a runner may run the same work twice at once
-        self._temporary = folder / f"{prefix}-{uuid4().hex}.tmp"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
-        """Close; after an error drop the file that is not whole."""
-        try:
-            if error_type is None:
-                self._pack()
-                self._write_row_group()
-                self._finish_file()
-        finally:
-            if self._file is not None:
-                if self._writer is not None:
-                    self._writer.is_open = False  # else it would end a file that is closed
-                self._file.close()
-                self._temporary.unlink()
-            return_freed_memory()  # it would hold 60 MB until the next file
+        self._rows_in_group = self._characters_in_group = 0  # without the waiting rows
+        self._waiting_characters = 0
 
     def write(self, row: Mapping[str, Any]) -> None:
         self._rows.append(row)
@@ -118,58 +82,66 @@ class ParquetParts:
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Write rows that are columns already, in any order, perhaps among others."""
         self._pack()
-        columns = [batch.column(name) for name in self.schema.names]
-        self._add(pa.RecordBatch.from_arrays(columns, schema=self.schema))
+        schema = self._writer.schema
+        columns = [batch.column(name) for name in schema.names]
+        self._add(pa.RecordBatch.from_arrays(columns, schema=schema))
+
+    def finish(self) -> None:
+        """Write what waits, and the end of the file."""
+        self._pack()
+        self._write_row_group()
+        self._writer.close()
 
     def _pack(self) -> None:
         """Waiting rows into columns."""
         if self._rows:
             rows, self._rows, self._waiting_characters = self._rows, [], 0
-            self._add(pa.RecordBatch.from_pylist(rows, schema=self.schema))
+            self._add(pa.RecordBatch.from_pylist(rows, schema=self._writer.schema))
 
     def _add(self, batch: pa.RecordBatch) -> None:
         """A row group ends behind the row that fills it."""
+        self.num_rows += len(batch)
         lengths = pc.fill_null(pc.utf8_length(batch.column("text")), 0).to_numpy(False)
         while len(batch):
             characters = np.cumsum(lengths, dtype=np.int64)
-            full = np.searchsorted(characters, self.row_group_characters - self._num_characters)
-            num_rows = min(int(full) + 1, ROW_GROUP_ROWS - self._num_rows, len(batch))
+            full = np.searchsorted(
+                characters, self._row_group_characters - self._characters_in_group
+            )
+            num_rows = min(int(full) + 1, ROW_GROUP_ROWS - self._rows_in_group, len(batch))
             self._batches.append(batch.slice(0, num_rows))
-            self._num_rows += num_rows
-            self._num_characters += int(characters[num_rows - 1])
-            is_full = self._num_characters >= self.row_group_characters
-            if is_full or self._num_rows >= ROW_GROUP_ROWS:
+            self._rows_in_group += num_rows
+            self._characters_in_group += int(characters[num_rows - 1])
+            is_full = self._characters_in_group >= self._row_group_characters
+            if is_full or self._rows_in_group >= ROW_GROUP_ROWS:
                 self._write_row_group()
             batch, lengths = batch.slice(num_rows), lengths[num_rows:]
 
     def _write_row_group(self) -> None:
-        if not self._batches:
-            return
-        if self._writer is None:
-            self._file = self._temporary.open("wb")
-            repeated = [name for name in _REPEATED if name in self.schema.names]
-            self._writer = pq.ParquetWriter(
-                self._file, self.schema, compression=self.compression, use_dictionary=repeated
-            )
-        # in one piece: pages would end where the batches do
-        table = pa.Table.from_batches(self._batches, self.schema).combine_chunks()
-        self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
-        self._characters_in_file += self._num_characters
-        self._batches, self._num_rows, self._num_characters = [], 0, 0
-        if self._characters_in_file >= self.file_characters:
-            self._finish_file()
+        if self._batches:
+            # in one piece: pages would end where the batches do
+            table = pa.Table.from_batches(self._batches, self._writer.schema).combine_chunks()
+            self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+            self._batches, self._rows_in_group, self._characters_in_group = [], 0, 0
 
-    def _finish_file(self) -> None:
-        if self._writer is None or self._file is None:
-            return
-        self._writer.close()
-        self._file.close()
-        path = self.folder / f"{self.prefix}-{len(self.paths):05d}.parquet"
-        self._temporary.replace(path)
-        self.paths.append(path)
-        self._writer, self._file, self._characters_in_file = None, None, 0
-        if self.publish is not None:
-            self.publish(path)
+
+@contextmanager
+def row_writer(
+    path: Path,
+    schema: pa.Schema,
+    compression: str = "zstd",
+    row_group_characters: int = ROW_GROUP_CHARACTERS,
+) -> Iterator[RowWriter]:
+    """A writer of rows into a file, which is whole if the block ends without an error."""
+    repeated = [name for name in _REPEATED if name in schema.names]
+    with path.open("wb") as file:
+        writer = pq.ParquetWriter(file, schema, compression=compression, use_dictionary=repeated)
+        try:
+            rows = RowWriter(writer, row_group_characters)
+            yield rows
+            rows.finish()
+        finally:
+            writer.is_open = False  # after an error it would end a file that is closed
+            return_freed_memory()  # it would hold 60 MB until the next file
 
 
 def document_paths(folder: Path) -> list[Path]:

@@ -4,9 +4,8 @@ A file is made in a local folder and then published, so it stands under its name
 all. It is read from a local copy.
 
 `cleaned-*` holds every row of a batch as the rules left it, with its statistics: what no limit
-decides. `limited-*` has the rows that limits removed, `changed-*` those that the second pass
-changed or removed. A runner may repeat a pass, or run it twice at once: the second copy has the
-same bytes.
+decides. `changed-*` has the rows that limits removed, and those that the second pass changed or
+removed. A runner may repeat a pass, or run it twice at once: the second copy has the same bytes.
 """
 
 import json
@@ -20,19 +19,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from electrify.storage.folder import Folder
-from electrify.system.outcome import UserError
 from pipeline.documents import (
     DOCUMENT_SCHEMA,
     REMOVED_SCHEMA,
-    ParquetParts,
+    RowWriter,
     list_row_groups,
     read_columns,
+    row_writer,
 )
 from pipeline.report.counts import Tally
 from pipeline.rules.order import STATISTICS_SCHEMA
 from pipeline.runner import progress_name
-from pipeline.sources.input_file import BATCH_BITS, batch_number
+from pipeline.sources.input_file import batch_number
+from pipeline.work_folder import WorkFolder
 
 # `reason` is null where no rule but perhaps a limit removes a row. `raw` is the text as it was
 # read, where it differs. `altered` is what rules changed, and how often:
@@ -58,8 +57,8 @@ CHANGED_SCHEMA = pa.schema(
         *(pa.field(name, pa.string()) for name in ("text", "reason", "detail", "altered")),
     ]
 )
-Pass = Literal["read", "limited", "compared", "written"]
-Kind = Literal["cleaned", "limited", "changed", "documents", "removed"]
+Pass = Literal["read", "compared", "written"]
+Kind = Literal["cleaned", "changed", "documents", "removed"]
 HASHED = ("texts", "lines", "units")  # of each batch the first pass sends their hashes to shards
 BENCHMARK_INDEX = "benchmark-index"  # the index of benchmark texts, where there are any
 BLOCKED_HOSTS = "blocked-hosts"  # hashes of names, where hosts are blocked
@@ -68,7 +67,6 @@ _PROGRESS_SECONDS = 5.0  # between two files that say how far a batch of files i
 _BETWEEN_PASSES: dict[str, Any] = {"compression": "lz4", "row_group_characters": 1_000_000}
 _FILES: dict[Kind, tuple[pa.Schema, dict[str, Any]]] = {
     "cleaned": (CLEANED_SCHEMA, _BETWEEN_PASSES | {"compression": "zstd"}),  # it may stay
-    "limited": (CHANGED_SCHEMA, _BETWEEN_PASSES),
     "changed": (CHANGED_SCHEMA, _BETWEEN_PASSES),
     "documents": (DOCUMENT_SCHEMA, {}),
     "removed": (REMOVED_SCHEMA, {}),
@@ -76,14 +74,9 @@ _FILES: dict[Kind, tuple[pa.Schema, dict[str, Any]]] = {
 
 
 def tally_name(of_pass: Pass, number: int) -> str:
-    """The tally of one pass over a batch of files ("read", "limited"), a batch ("compared") or an
-    output ("written"); it is there once the pass is done."""
+    """The tally of one pass over a batch of files ("read"), a batch ("compared") or an output
+    ("written"); it is there once the pass is done."""
     return f"{of_pass}-{number:010d}.json"
-
-
-def error_name(files: int) -> str:
-    """Why a batch of files could not be read."""
-    return f"error-{files:06d}.txt"
 
 
 def hashes_name(files: int) -> str:
@@ -91,18 +84,18 @@ def hashes_name(files: int) -> str:
     return f"hashes-{files:06d}"
 
 
-def nums_of_batches(work: Folder, files: Sequence[int]) -> list[int]:
+def nums_of_batches(work: WorkFolder, files: Sequence[int]) -> list[int]:
     """The number of batches of each of these batches of files, which have been read."""
     markers = work.read_all([*map(hashes_name, files)])
     return [len(json.loads(marker)) // len(HASHED) for marker in markers]
 
 
-def write_tally(work: Folder, of_pass: Pass, number: int, tally: Tally) -> None:
+def write_tally(work: WorkFolder, of_pass: Pass, number: int, tally: Tally) -> None:
     """Say that the pass is done; its other files are there before."""
     work.write(tally_name(of_pass, number), tally.to_json().encode())
 
 
-def reading_progress(work: Folder, files: int, num_bytes: int) -> Callable[[int], None]:
+def reading_progress(work: WorkFolder, files: int, num_bytes: int) -> Callable[[int], None]:
     """A function to call with bytes that are read; it says in the work folder how far a batch of
     files is, which may be one big file."""
     done, next_seconds = 0, time.monotonic() + _PROGRESS_SECONDS
@@ -120,44 +113,34 @@ def reading_progress(work: Folder, files: int, num_bytes: int) -> Callable[[int]
 
 
 @contextmanager
-def parts_of(work: Folder, kind: Kind, number: int) -> Iterator[ParquetParts]:
-    """A writer of rows of a batch, or of documents and removed rows of several, which stay."""
+def new_rows(work: WorkFolder, kind: Kind, number: int) -> Iterator[RowWriter]:
+    """A writer of rows of a batch or, without a file where there are none, of an output."""
     schema, options = _FILES[kind]
-    prefix = f"{kind}-{number:010d}"
-    with (
-        work.scratch() as folder,
-        ParquetParts(folder, prefix, schema, publish=work.publish, **options) as parts,
-    ):
-        yield parts
+    name = _name(kind, number)
+    with work.new_file(name) as path, row_writer(path, schema, **options) as rows:
+        yield rows
+    if not rows.num_rows and kind in ("documents", "removed"):
+        work.remove(name)
 
 
-def num_cleaned(work: Folder, files: int) -> int:
+def num_cleaned(work: WorkFolder, files: int) -> int:
     """How many batches the rows of a batch of files have made."""
     batches = (batch_number(files, index) for index in count())
-    return next(n for n, batch in enumerate(batches) if not work.exists(_part("cleaned", batch, 0)))
+    return next(n for n, batch in enumerate(batches) if not work.exists(_name("cleaned", batch)))
 
 
 def read_cleaned(
-    work: Folder, batch: int, columns: Sequence[str] | None = None
+    work: WorkFolder, batch: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a batch as the rules left them, in order; `columns` None stands for all."""
-    return _read(work, "cleaned", batch, tally_name("read", batch >> BATCH_BITS), columns)
-
-
-def read_limited(
-    work: Folder, batch: int, columns: Sequence[str] | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Rows of a batch as the first pass left them, in order. The columns have the rank."""
-    limited = _read(work, "limited", batch, hashes_name(batch >> BATCH_BITS), None)
-    return _with_changes(read_cleaned(work, batch, columns), limited)
+    return _read(work, "cleaned", batch, columns)
 
 
 def read_current(
-    work: Folder, batch: int, columns: Sequence[str] | None = None
+    work: WorkFolder, batch: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a batch as the second pass left them, in order. The columns have the rank."""
-    changed = _read(work, "changed", batch, tally_name("compared", batch), None)
-    return _with_changes(read_limited(work, batch, columns), changed)
+    return _with_changes(read_cleaned(work, batch, columns), _read(work, "changed", batch))
 
 
 def _with_changes(
@@ -204,26 +187,13 @@ def replace_values(rows: pa.RecordBatch, name: str, values: Mapping[int, str]) -
     return rows.set_column(place, rows.schema.field(place), column)
 
 
-def _part(kind: Kind, batch: int, part: int) -> str:
-    return f"{kind}-{batch:010d}-{part:05d}.parquet"
+def _name(kind: Kind, number: int) -> str:
+    return f"{kind}-{number:010d}.parquet"
 
 
 def _read(
-    work: Folder, kind: Kind, batch: int, marker: str, columns: Sequence[str] | None
+    work: WorkFolder, kind: Kind, batch: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of all files of a pass over a batch, of which `marker` says that they are there.
-
-    A pass may have made no file.
-    """
-    if not work.exists(marker):
-        raise UserError(
-            f"what was written to {work.address} is not there for every worker; set beam.work_dir "
-            "to a folder that all workers see, such as gs://bucket/tmp"
-        )
-    for part in count():
-        name = _part(kind, batch, part)
-        if not work.exists(name):
-            return
-        with work.fetch(name) as path:
-            for row_group in list_row_groups([path]):
-                yield from read_columns(row_group, columns)
+    with work.fetch(_name(kind, batch)) as path:
+        for row_group in list_row_groups([path]):
+            yield from read_columns(row_group, columns)

@@ -1,9 +1,9 @@
 """The passes over batches of the corpus: what a worker does with the texts.
 
-- `clean_files` (pipeline/annotate.py) reads, cleans and filters, and hashes what only all documents
-  together decide;
-- `compare_batch` removes exact duplicates, documents inside others, repeated lines and benchmark
-  texts, and sends the keys of what is left for near duplicates;
+- `clean_files` (pipeline/annotate.py) reads and cleans, and hashes what only all documents together
+  decide;
+- `compare_batch` removes what breaks a limit, exact duplicates, documents inside others, repeated
+  lines and benchmark texts, and sends the keys of what is left for near duplicates;
 - `sketch_batch` sends the shingles of documents that may be near duplicates;
 - `write_output` writes documents and removed rows of some batches into files of the corpus.
 """
@@ -21,8 +21,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from electrify.config.clean import CleanConfig
-from electrify.storage.folder import Folder
-from pipeline.annotate import Row, bands_of, in_texts, note
+from pipeline.annotate import (
+    JUDGED,
+    Row,
+    RulesOf,
+    bands_of,
+    in_texts,
+    limits_of,
+    note,
+    removed_row,
+)
 from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.dedup.components import pack_bands, unpack_members
 from pipeline.dedup.earlier import are_earlier, earlier_document, is_earlier
@@ -34,10 +42,10 @@ from pipeline.documents import DOCUMENT_SCHEMA
 from pipeline.pass_files import (
     BENCHMARK_INDEX,
     chosen_rows,
+    new_rows,
     nums_of_batches,
-    parts_of,
+    read_cleaned,
     read_current,
-    read_limited,
     replace_values,
     write_tally,
 )
@@ -55,12 +63,13 @@ from pipeline.report.ngrams import NGrams
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import Drop, too_short
 from pipeline.sources.input_file import batches_of_output, document_id, file_batch_of_output
+from pipeline.work_folder import WorkFolder
 
 _WAITING_HASHES = 1 << 22  # of sketches that wait to be sent: 32 MB
 
 
 # columns of the rows that the second pass may change
-_COMPARED = ("rank", "text", "language", "source", "reason", "altered")
+_COMPARED = ("rank", "text", "raw", "language", "source", "reason", "detail", "altered")
 
 
 def compare_batch(
@@ -69,7 +78,7 @@ def compare_batch(
     packed_quotas: Iterable[bytes],
     packed_contained: Iterable[bytes],
     config: CleanConfig,
-    work: Folder,
+    work: WorkFolder,
     shards: NumShards,
 ) -> Iterator[dict[int, bytes]]:
     """Changes into the work folder; packed band keys by band and shard."""
@@ -77,15 +86,19 @@ def compare_batch(
     clusters, quotas = unpack_clusters(packed_duplicates), unpack_quotas(packed_quotas)
     contained = unpack_contained(packed_contained)
     removed = {*clusters.kept_of, *contained}
-    live, touched, keys = _look(batch, removed, quotas, config, work)
+    rules_of = RulesOf(config)
+    drops, live, touched, keys = _look(batch, removed, quotas, rules_of, config, work)
+    wanted = touched | drops.keys()
     bands = []
-    with parts_of(work, "changed", batch) as changes:
-        limited = read_limited(work, batch, _COMPARED)
-        for numbered in in_texts(chosen_rows(limited, touched) if touched else ()):
+    with new_rows(work, "changed", batch) as changes:
+        cleaned = read_cleaned(work, batch, _COMPARED)
+        for numbered in in_texts(chosen_rows(cleaned, wanted) if wanted else ()):
             rows = [row for _, row in numbered]
             texts = [row["text"] for row in rows]
-            for row in rows:
-                if kept := clusters.kept_of.get(row["rank"]):
+            for number, row in numbered:
+                if drop := drops.get(number):
+                    row |= removed_row(row, drop, rules_of, config, tally)
+                elif kept := clusters.kept_of.get(row["rank"]):
                     _mark(row, _duplicate("duplicate", kept[0], config))
                 elif longer := contained.get(row["rank"]):
                     _mark(row, _duplicate("contained", longer, config))
@@ -95,7 +108,9 @@ def compare_batch(
                 _decontaminate(_kept(rows), _benchmark_index(work), tally)
             anew = []
             for (number, row), before in zip(numbered, texts, strict=True):
-                if _settle(row, before, config, tally):
+                if number in drops:
+                    changes.write(row)
+                elif _settle(row, before, config, tally):
                     live[number] = False
                     text = row["text"] if row["text"] != before else None
                     changes.write(row | {"text": text})
@@ -116,17 +131,22 @@ def _look(
     batch: int,
     ranks_removed: Collection[int],
     quotas: Mapping[int, int],
+    rules_of: RulesOf,
     config: CleanConfig,
-    work: Folder,
-) -> tuple[NDArray[np.bool_], set[int], pa.ListArray | None]:
-    """Which rows of a batch are left, the numbers of those that may change, and the keys of all
-    bands."""
+    work: WorkFolder,
+) -> tuple[dict[int, Drop], NDArray[np.bool_], set[int], pa.ListArray | None]:
+    """The numbers of the rows of a batch that limits remove; which rows are left; the numbers of
+    those that may change; and the keys of all bands."""
+    drops: dict[int, Drop] = {}
     removed = np.array([*ranks_removed], np.uint64)
     repeated = np.array([*quotas], np.uint64)
     live, touched, keys = [], [], []
-    for rows in read_limited(work, batch, ["rank", "reason", "line_hashes", "band_keys"]):
+    first = 0
+    for rows in read_cleaned(work, batch, [*JUDGED, "line_hashes", "band_keys"]):
         ranks, lines = rows.column("rank").to_numpy(), rows.column("line_hashes")
-        is_live = rows.column("reason").is_null().to_numpy(zero_copy_only=False)
+        of_rows, is_live = limits_of(rows, rules_of)
+        drops |= {first + place: drop for place, drop in of_rows.items()}
+        first += len(rows)
         is_touched = np.isin(ranks, removed)
         if config.decontaminate_against:
             is_touched[:] = True
@@ -139,7 +159,7 @@ def _look(
     numbers = set(np.flatnonzero(np.concatenate(touched)).tolist())
     near = config.near_dedup.enabled
     bands = pa.chunked_array(keys).combine_chunks() if near else None
-    return np.concatenate(live), numbers, bands
+    return drops, np.concatenate(live), numbers, bands
 
 
 def _stored_bands(
@@ -191,7 +211,7 @@ def _decontaminate(rows: Sequence[Row], index: BenchmarkIndex, tally: Tally) -> 
 
 
 @lru_cache(maxsize=1)
-def _benchmark_index(work: Folder) -> BenchmarkIndex:
+def _benchmark_index(work: WorkFolder) -> BenchmarkIndex:
     """Once a process. What is mapped stays readable when its file is removed."""
     with work.fetch(BENCHMARK_INDEX) as path:
         return BenchmarkIndex.load(path)
@@ -235,7 +255,7 @@ def sketch_batch(
     batch: int,
     packed_members: Iterable[bytes],
     config: CleanConfig,
-    work: Folder,
+    work: WorkFolder,
     shards: NumShards,
 ) -> Iterator[dict[int, bytes]]:
     """The shingles of the documents that share a band with others, by shard, some at a time."""
@@ -262,14 +282,14 @@ def sketch_batch(
 
 
 def write_output(
-    output: int, packed_near_duplicates: Iterable[bytes], config: CleanConfig, work: Folder
+    output: int, packed_near_duplicates: Iterable[bytes], config: CleanConfig, work: WorkFolder
 ) -> None:
     """The work files of consecutive batches into a file of documents and one of removed rows."""
     clusters = unpack_clusters(packed_near_duplicates)
     tally, hosts, ngrams = Tally(), Table(*TABLES["hosts"]), NGrams()
     with (
-        parts_of(work, "documents", output) as documents,
-        parts_of(work, "removed", output) as removed,
+        new_rows(work, "documents", output) as documents,
+        new_rows(work, "removed", output) as removed,
     ):
         batches = batches_of_output(output, *nums_of_batches(work, [file_batch_of_output(output)]))
         for rows in chain.from_iterable(read_current(work, batch) for batch in batches):

@@ -153,17 +153,13 @@ MULTI_PROCESSING_SECONDS = 15.0
 _SYSTEM_ERROR = re.compile(
     r"^.*Error: \[Errno (\d+)\] (.+?)(?:: '([^'\n]*)')?(?: \[while running .*)?$", re.MULTILINE
 )
-_REFUSED = re.compile(r"WorkerError: (.+?)(?: \[while running .*)?$", re.MULTILINE)
+_USER_ERROR = re.compile(r"UserError: (.+?)(?: \[while running .*)?$", re.MULTILINE)
 _DATAFLOW_ERROR = "DataflowRuntimeException"  # no RuntimeError; its module needs apache-beam[gcp]
 _CLOSED = "Channel closed prematurely."  # of a local worker that is no more
 _NO_CODE = re.compile(
     r"^(?:ModuleNotFoundError|ImportError|AttributeError): .*\b(?:electrify|pipeline|vocab)\b.*$",
     re.MULTILINE,
 )
-
-
-class WorkerError(ValueError):
-    """A worker process that cannot take part in a run says in one line why, and what to do."""
 
 
 def make_pipeline(
@@ -217,17 +213,19 @@ def is_in_process(pipeline: beam.Pipeline) -> bool:
 
 
 def run_pipeline(pipeline: beam.Pipeline) -> None:
-    """Run to the end. Ctrl-C arrives as `KeyboardInterrupt`, and what the system refused a worker
-    as `OSError`: Beam hides both in an error of its own.
+    """Run to the end. Ctrl-C arrives as `KeyboardInterrupt`, a worker's `UserError` as it is, and
+    what the system refused a worker as `OSError`: Beam hides them in an error of its own, or adds
+    the name of a step.
 
-    `ValueError` with the next step if a worker cannot take part, if a cluster gives a job up, or if
-    the options ask Dataflow for a job graph that nobody runs.
+    `UserError` also if a cluster gives a job up, or if the options ask Dataflow for a job graph
+    that nobody runs.
     """
     try:
         pipeline.run().wait_until_finish()
     except Exception as error:
-        is_of_beam = isinstance(error, RuntimeError) or type(error).__name__ == _DATAFLOW_ERROR
-        if is_of_beam and (hidden := _hidden_error(str(error), pipeline.runner)):
+        kind = type(error).__name__
+        is_of_beam = isinstance(error, RuntimeError | UserError) or kind == _DATAFLOW_ERROR
+        if is_of_beam and (hidden := _hidden_error(error, pipeline.runner)):
             raise hidden from error
         raise
     cloud = pipeline.options.view_as(GoogleCloudOptions)
@@ -238,12 +236,13 @@ def run_pipeline(pipeline: beam.Pipeline) -> None:
         )
 
 
-def _hidden_error(said: str, runner: Any) -> BaseException | None:
+def _hidden_error(error: Exception, runner: Any) -> BaseException | None:
     """The error that Beam tells of, by its message."""
+    said = str(error)
     if said.startswith("KeyboardInterrupt"):
         return KeyboardInterrupt()
-    if refused := _REFUSED.search(said):
-        return UserError(refused[1])
+    if found := _USER_ERROR.search(f"{type(error).__name__}: {said}"):
+        return UserError(found[1])
     if said.endswith(_CLOSED):
         return UserError(
             "a worker process of the local runner ended in the middle of its work; the system "

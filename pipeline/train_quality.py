@@ -13,10 +13,8 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log
 from pipeline.rules.quality_model import QualityModel, fit
 from pipeline.sources.files import expand_sources
-from pipeline.sources.input_file import text_ending
-from pipeline.sources.looks import KIND_OF_ENDING
-from pipeline.sources.raw import Raw
-from pipeline.sources.readers import read_file
+from pipeline.sources.input_file import Raw, text_ending
+from pipeline.sources.readers import KIND_OF_ENDING, read_file
 
 _MAX_TEXTS = 20_000  # of a side, drawn from all
 _MIN_TEXTS = 50
@@ -26,7 +24,7 @@ _MAX_LINE_BYTES = 20_000_000
 _THRESHOLDS = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
-def train_quality(good: Sequence[str], bad: Sequence[str], output: Path, seed: int = 0) -> None:
+def train_quality(good: Sequence[str], bad: Sequence[str], output: Path) -> None:
     """Write the model, and print how well it tells texts apart that it has not learnt from.
 
     Three fifths of the texts train, by a hash; a fifth chooses the penalty, a fifth is reported.
@@ -34,7 +32,7 @@ def train_quality(good: Sequence[str], bad: Sequence[str], output: Path, seed: i
     """
     from sklearn.metrics import roc_auc_score
 
-    sides = [_drawn(paths, random.Random(seed)) for paths in (good, bad)]
+    sides = [_drawn(paths) for paths in (good, bad)]
     parts = [[_part(texts, number) for texts in sides] for number in range(3)]
     for paths, (learnt, *others) in zip((good, bad), zip(*parts, strict=True), strict=True):
         if len(learnt) < _MIN_TEXTS or not all(others):
@@ -65,10 +63,11 @@ def train_quality(good: Sequence[str], bad: Sequence[str], output: Path, seed: i
         print(f"min_quality = {limit}: keeps {kept}")
 
 
-def _drawn(paths: Sequence[str], draw: random.Random) -> list[str]:
+def _drawn(paths: Sequence[str]) -> list[str]:
     """Different texts of the files, `_MAX_TEXTS` drawn of more."""
     texts: list[str] = []
     seen: set[bytes] = set()
+    draw = random.Random(0)
     with Progress("texts", None, "texts") as progress:
         for text in _texts(paths):
             progress.update()

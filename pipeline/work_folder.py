@@ -29,7 +29,7 @@ from electrify.system.machine import versions
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from pipeline.documents import RowGroup, list_row_groups
-from pipeline.runner import POLL_SECONDS, WorkerError, make_pipeline, run_pipeline, watch
+from pipeline.runner import POLL_SECONDS, make_pipeline, run_pipeline, watch
 
 _README = "README"
 _BESIDE = ".work"  # a folder of the run, of what unfinished stages have left
@@ -142,7 +142,7 @@ def write_row_groups(
     """Let workers write one file for each row group of documents files; the names, in order.
 
     `write` gets a local path; it takes so many seconds of one core. Files of an earlier attempt are
-    kept. Raises `UserError` if a file is missing at the end.
+    kept.
     """
     groups = share_documents(work, options.work_dir, documents)
     num_bytes = sum(group.num_bytes for group in groups)
@@ -156,7 +156,6 @@ def write_row_groups(
     )
     with watch([(label, sizes)], "MB", work.names, work.poll_seconds):
         run_pipeline(pipeline)
-    check_written(work, [*sizes], label)
     return [*sizes]
 
 
@@ -165,17 +164,6 @@ def _write_once(named: tuple[str, RowGroup], write: WriteRowGroup, work: WorkFol
     if not work.exists(name):
         with work.new_file(name) as path:
             write(group, path, work)
-
-
-def check_written(work: WorkFolder, names: Sequence[str], what: str) -> None:
-    """`ValueError` if files that workers have written are not where this process reads them."""
-    there = set(work.names())
-    if missing := [name for name in names if name not in there]:
-        raise UserError(
-            f"{what}: {len(missing)} of {len(names)} files are not in {work.address}, such as "
-            f"{missing[0]}. Workers wrote elsewhere; set beam.work_dir to a folder that every "
-            "worker and this process see, such as gs://bucket/tmp, or beam.runner to local"
-        )
 
 
 # an array, or where it lies: file in the work folder, first byte, number of bytes
@@ -294,7 +282,7 @@ def _open_in_worker(address: str, expected: tuple[tuple[str, str], ...]) -> "Wor
 
 
 class _Closed:
-    """The folder of a worker that cannot take part: `WorkerError` for whatever is asked of it.
+    """The folder of a worker that cannot take part: `UserError` for whatever is asked of it.
 
     Opening it is no error: that would be before the worker asks for data, and Spark waits minutes
     for this to hand out some, without the worker's line.
@@ -304,7 +292,7 @@ class _Closed:
         self._reason = reason
 
     def __getattr__(self, name: str) -> Any:
-        raise WorkerError(self._reason)
+        raise UserError(self._reason)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Closed, (self._reason,)  # Beam's worker pickles what it has read once more

@@ -120,7 +120,7 @@ def _check_vocabulary(config: RunConfig) -> None:
     if any(source.kind == "huggingface" or is_address(source.path) for source in sources):
         return  # not read before the run
     from pipeline.sources.files import expand_sources
-    from pipeline.sources.raw import Raw
+    from pipeline.sources.input_file import Raw
     from pipeline.sources.readers import read_file
 
     words: set[str] = set()

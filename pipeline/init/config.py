@@ -12,7 +12,7 @@ from typing import Any
 from electrify.config.load import parse_config, toml_value
 from electrify.system.outcome import UserError
 from pipeline.init.survey import FoundSource, survey
-from pipeline.sources.looks import KIND_OF_ENDING
+from pipeline.sources.readers import KIND_OF_ENDING
 
 _BYTES_A_TOKEN = 4  # of UTF-8: 3.8 to 4.7 in Korean, 4 in languages with Latin letters
 # up to four passes teach nearly as much as new text (Muennighoff et al. 2023, "Scaling

@@ -21,17 +21,14 @@ from electrify.storage.tables import guess_delimiter, has_cells, has_header, rea
 from electrify.system.outcome import UserError
 from pipeline.rules.language import main_language
 from pipeline.sources.files import fault_of_name
-from pipeline.sources.input_file import InputFile, packing, text_ending
+from pipeline.sources.input_file import Fault, InputFile, Raw, packing, text_ending
 from pipeline.sources.json_file import head_values, text_path
 from pipeline.sources.lines import head_of, read_text_chunks
-from pipeline.sources.looks import KIND_OF_ENDING, REFUSED, UNREAD, describe
-from pipeline.sources.raw import Fault, Raw
-from pipeline.sources.readers import DAMAGES, read_file
+from pipeline.sources.readers import DAMAGES, KIND_OF_ENDING, REFUSED, UNREAD, describe, read_file
 from pipeline.sources.stored import (
     archive_ending,
     is_member,
     list_members,
-    num_skipped,
     open_source,
     split_archive,
 )
@@ -114,13 +111,9 @@ def _unpacked(files: Mapping[Path, int]) -> tuple[dict[Path, int], list[str]]:
             sizes[path] = num_bytes
             continue
         try:
-            members = list_members(str(path))
+            sizes |= {Path(name): num_bytes for name, num_bytes in list_members(str(path))}
         except (ValueError, *DAMAGES) as error:
             unread.append(f"{path}: {error}")
-        else:
-            sizes |= {Path(name): num_bytes for name, num_bytes in members}
-            if skipped := num_skipped(str(path)):
-                unread.append(f"{path}: links and devices ({skipped:,})")
     return sizes, unread
 
 

@@ -16,7 +16,6 @@ from electrify.config.fields import without_secrets
 from electrify.stage.folder import digest_of, fingerprint
 from electrify.storage.encodings import is_utf8, marked_encoding
 from electrify.system.outcome import UserError
-from electrify.system.progress import warn
 from pipeline.sources.hub import hub_files
 from pipeline.sources.input_file import (
     FILE_BITS,
@@ -30,13 +29,12 @@ from pipeline.sources.input_file import (
 )
 from pipeline.sources.json_file import TextPath, is_object_a_line
 from pipeline.sources.lines import has_bare_returns, head_of
-from pipeline.sources.looks import KIND_OF_ENDING, REFUSED
+from pipeline.sources.readers import KIND_OF_ENDING, REFUSED
 from pipeline.sources.stored import (
     DAMAGED_ARCHIVE,
     is_member,
     list_members,
     member_mark,
-    num_skipped,
     open_source,
     reading,
     split_archive,
@@ -141,8 +139,25 @@ def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:
 
 
 def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:
-    """(path, bytes) of the files of a source; `ValueError` for a format that it cannot read."""
-    files = _match(source.path, where, source.kind)
+    """(path, bytes) of the files that a source names; `UserError` for a format that it cannot read.
+
+    Of an archive they are the members that a pattern behind :: matches, else those of the kind.
+    """
+    archives, pattern = split_archive(source.path)
+    named: list[tuple[str, int]] = []
+    for name, num_bytes in _match_files(archives or source.path, where):
+        is_archive = bool(split_archive(name)[0])
+        named += _members(name, pattern if archives else "*") if is_archive else [(name, num_bytes)]
+    files = [
+        (name, num_bytes)
+        for name, num_bytes in named
+        if is_member(source.path)
+        or not is_member(name)
+        or KIND_OF_ENDING.get(text_ending(name)) == source.kind
+    ]
+    if not files:
+        endings = ", ".join(sorted({text_ending(name) for name, _ in named})) or "nothing"
+        raise UserError(f"{where} holds no file of kind = {source.kind!r}; it holds {endings}")
     for path, _ in files:
         ending = text_ending(path)
         is_table = source.kind in _TABLES and ending.removeprefix(".") in _TABLES
@@ -161,40 +176,19 @@ def _where(source: Source, source_index: int) -> str:
     return f"clean.sources[{source_index}].path = {without_secrets(source.path)!r}"
 
 
-def _match(path: str, where: str, kind: str) -> list[tuple[str, int]]:
-    """(path, bytes) of the files that a glob matches; links to files are files.
-
-    As in a shell, a name that begins with a dot is matched only by a pattern that does. Of an
-    archive they are the members that a pattern behind :: matches, else those of the kind.
-    """
-    archives, pattern = split_archive(path)
-    named: list[tuple[str, int]] = []
-    for name, num_bytes in _match_files(archives or path, where):
-        is_archive = bool(split_archive(name)[0])
-        named += _members(name, pattern if archives else "*") if is_archive else [(name, num_bytes)]
-    files = [
-        (name, num_bytes)
-        for name, num_bytes in named
-        if is_member(path) or not is_member(name) or KIND_OF_ENDING.get(text_ending(name)) == kind
-    ]
-    if not files:
-        endings = ", ".join(sorted({text_ending(name) for name, _ in named})) or "nothing"
-        raise UserError(f"{where} holds no file of kind = {kind!r}; it holds {endings}")
-    return files
-
-
 def _members(archive: str, pattern: str) -> list[tuple[str, int]]:
     try:
         with reading(archive):
-            members, skipped = list_members(archive, pattern), num_skipped(archive)
+            return list_members(archive, pattern)
     except DAMAGED_ARCHIVE as error:
         raise UserError(f"{without_secrets(archive)} is damaged ({error}): fetch it anew") from None
-    if skipped:
-        warn(f"{without_secrets(archive)}: links and devices are not read ({skipped:,})")
-    return members
 
 
 def _match_files(path: str, where: str) -> list[tuple[str, int]]:
+    """(path, bytes) of the files that a glob matches; links to files are files.
+
+    As in a shell, a name that begins with a dot is matched only by a pattern that does.
+    """
     try:
         filesystem, pattern = fsspec.core.url_to_fs(path)
         if filesystem.isfile(pattern):  # a name may hold [ or *

@@ -10,9 +10,17 @@ from electrify.config.clean import DEFAULT_ID_FIELD, Source
 from electrify.stage.folder import digest_of, fingerprint
 from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError, first_line
-from pipeline.sources.input_file import MAX_PART_BYTES, InputFile
+from pipeline.sources.input_file import (
+    HEAD_BYTES,
+    KNOWN_FIELDS,
+    MAX_PART_BYTES,
+    Fault,
+    InputFile,
+    Raw,
+    TooLong,
+    too_long,
+)
 from pipeline.sources.json_file import take_fields
-from pipeline.sources.raw import HEAD_BYTES, KNOWN_FIELDS, Fault, Raw, TooLong, too_long
 
 _LOCAL = "files:"  # begins the revision of a folder
 
@@ -51,7 +59,7 @@ def hub_files(source: Source, where: str) -> list[InputFile]:
         label=label,
         revision=revision,
     )
-    return [replace(file, part=part, start=part, stop=part + 1) for part in range(num_parts)]
+    return [replace(file, part=part) for part in range(num_parts)]
 
 
 def read_huggingface(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:

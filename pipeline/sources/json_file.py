@@ -8,7 +8,7 @@ import codecs
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -18,20 +18,16 @@ import orjson
 from pydantic_core import from_json
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
-from electrify.system.outcome import UserError
-from pipeline.sources.input_file import InputFile
-from pipeline.sources.lines import CHUNK_BYTES, place_lines, read_text_chunks, read_text_lines
-from pipeline.sources.raw import (
+from pipeline.sources.input_file import (
     Fault,
+    InputFile,
     Raw,
     TooLong,
     bad_row,
     encoding_fault,
-    id_of,
-    raw_of,
-    thread_of,
     too_long,
 )
+from pipeline.sources.lines import CHUNK_BYTES, read_lines, read_text_chunks, read_text_lines
 
 _BETWEEN = re.compile(r"[\s,\[\]\x1e\ufeff]*")  # the values of a file: lists are opened
 _SPACE = re.compile(r"[\s,]*")
@@ -72,7 +68,7 @@ def read_json(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[
     else:
         head, chunks = read_text_chunks(file, source.encoding)
         if is_object_a_line(head, path):
-            items = _read_lines(place_lines(chunks, max_line_bytes), source, path, max_line_bytes)
+            items = _read_lines(read_lines(chunks, max_line_bytes), source, path, max_line_bytes)
         else:
             items = _read_values(_Scanner(chunks, max_line_bytes), source, path)
     if path.list_keys is None:
@@ -155,8 +151,12 @@ def _read_values(scanner: "_Scanner", source: Source, path: TextPath) -> Iterato
                     data = item.text.encode("utf-8", "replace")
                     item = bad_row(0, "invalid_utf8", "bytes that are not UTF-8", data)
                 yield replace(item, row=num_rows)
-    except ValueError as error:
+    except _NoJsonError as error:
         yield Fault(num_rows + 1, "unreadable_file", str(error))
+
+
+class _NoJsonError(ValueError):
+    """The file is no JSON from some place on. A storage that fails has errors of its own."""
 
 
 class _Scanner:
@@ -178,20 +178,20 @@ class _Scanner:
                 return ""
 
     def value(self) -> Any:
-        """The value that begins here; `ValueError` for what is none, or too long."""
+        """The value that begins here; `_NoJsonError` for what is none, or too long."""
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._place)
             except (ValueError, RecursionError) as error:
                 if len(self._text) - self._place > self._max_bytes:
-                    raise UserError(
+                    raise _NoJsonError(
                         f"a JSON value of more than clean.max_line_bytes = {self._max_bytes:,} "
                         f"begins at character {self._read_before + self._place:,}"
                     ) from None
                 if not self._read():
                     where = self._read_before + getattr(error, "pos", self._place)
                     what = getattr(error, "msg", "nested too deeply")
-                    raise UserError(f"no JSON at character {where:,}: {what}") from None
+                    raise _NoJsonError(f"no JSON at character {where:,}: {what}") from None
             else:
                 self._place = end
                 return value
@@ -230,7 +230,7 @@ class _Scanner:
     def _take(self, character: str) -> None:
         if self.peek(_SPACE) != character:
             place = self._read_before + self._place
-            raise UserError(f"no JSON at character {place:,}: {character!r} is missing")
+            raise _NoJsonError(f"no JSON at character {place:,}: {character!r} is missing")
         self._place += 1
 
     def _read(self) -> bool:
@@ -287,11 +287,11 @@ def _missing(name: str, names: Iterable[str]) -> str:
 
 
 def take_fields(
-    row: int, value: dict[str, Any], source: Source, keys: Sequence[str] = ()
+    row: int, value: Mapping[str, Any], source: Source, keys: Sequence[str] = ()
 ) -> Raw | Fault:
     """The document that a row's fields make; the text is at `keys`, else at `source.text_field`."""
     name, thread_name = source.text_field, source.thread_field
-    source_id = id_of(value.get(source.id_field or DEFAULT_ID_FIELD))
+    source_id = id_of(value, source)
 
     def fault(reason: str, detail: str) -> Fault:
         return Fault(row, reason, detail, source_id=source_id)
@@ -305,12 +305,34 @@ def take_fields(
     texts = [text for text in values if text is not None]
     if wrong := [text for text in texts or values if not isinstance(text, str)]:
         return fault("wrong_type", f"field {name!r} is {type(wrong[0]).__name__}, not a string")
-    try:
-        thread = None if thread_name is None else thread_of(value[thread_name])
-    except TypeError as error:
-        detail = f"field {thread_name!r} is {error}, not a string or an integer"
-        return fault("wrong_type", detail)
-    return raw_of(row, "\n".join(texts), value, thread, source_id, source)
+    thread = None
+    if thread_name is not None and value[thread_name] is not None:
+        thread = _name(value[thread_name])
+        if thread is None:
+            kind = type(value[thread_name]).__name__
+            detail = f"field {thread_name!r} is {kind}, not a string or an integer"
+            return fault("wrong_type", detail)
+    licence = _string(value, "licence") or _string(value, "license")
+    named, url, date = (_string(value, field) for field in ("source", "url", "date"))
+    language = _string(value, source.language_field) if source.language_field else None
+    return Raw(row, "\n".join(texts), named, url, licence, thread, source_id, language, date)
+
+
+def id_of(fields: Mapping[str, Any], source: Source) -> str | None:
+    """The id that a row has, if it is a string or an integer."""
+    return _name(fields.get(source.id_field or DEFAULT_ID_FIELD)) or None
+
+
+def _name(value: object) -> str | None:
+    """A string or an integer as text; None of anything else."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) else None
+
+
+def _string(fields: Mapping[str, Any], key: str) -> str | None:
+    value = fields.get(key)
+    return value if isinstance(value, str) and value else None
 
 
 # What JSON holds that nobody has described.

@@ -13,9 +13,18 @@ from typing import cast
 
 from electrify.config.clean import Source
 from electrify.storage.encodings import decode_line, is_utf8, marked_encoding, reads_lines_alone
-from pipeline.sources.input_file import InputFile, packing
-from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, bad_row, encoding_fault, too_long
-from pipeline.sources.stored import ZSTD_CHUNK_BYTES, open_source, unpacked
+from pipeline.sources.input_file import (
+    HEAD_BYTES,
+    Fault,
+    InputFile,
+    Raw,
+    TooLong,
+    bad_row,
+    encoding_fault,
+    packing,
+    too_long,
+)
+from pipeline.sources.stored import ZSTD_CHUNK_BYTES, unpacked
 
 # Text in other encodings than UTF-8, made UTF-8 as it is read.
 
@@ -72,25 +81,46 @@ codecs.register_error("electrify_mark", _mark)
 CHUNK_BYTES = 1 << 20
 
 
-def read_lines(chunks: Iterable[bytes], max_bytes: int) -> Iterator[bytes | TooLong]:
-    """Lines without their newline. Of a line longer than `max_bytes` no more than that is held."""
+def read_lines(
+    chunks: Iterable[bytes], max_bytes: int, offset: int = 0, stop: int = 0
+) -> Iterator[tuple[int, bytes | TooLong]]:
+    """Where each line begins, and the line without its newline and byte order mark, of chunks that
+    begin at `offset`; the last begins before `stop`.
+
+    Of a line longer than `max_bytes` no more than that is held.
+    """
     pieces: list[bytes] = []
     num_bytes = 0
     for chunk in chunks:
         for index, piece in enumerate(chunk.split(b"\n")):
             if index:  # the first piece goes on with the open line
-                yield _joined(pieces, num_bytes, max_bytes)
+                yield offset, _joined(pieces, num_bytes, max_bytes, offset)
+                offset += num_bytes + 1
+                if stop and offset >= stop:
+                    return
                 pieces, num_bytes = [], 0
             if num_bytes <= max_bytes:
                 pieces.append(piece)
             num_bytes += len(piece)
     if num_bytes:
-        yield _joined(pieces, num_bytes, max_bytes)
+        yield offset, _joined(pieces, num_bytes, max_bytes, offset)
 
 
-def read_chunks(file: InputFile) -> Generator[bytes, None, None]:
-    """The bytes of a file as `unpacked` gives them: all there is before a fault."""
+def _joined(pieces: list[bytes], num_bytes: int, max_bytes: int, offset: int) -> bytes | TooLong:
+    line = b"".join(pieces)
+    if not offset:
+        line = line.removeprefix(codecs.BOM_UTF8)
+    return line if num_bytes <= max_bytes else TooLong(num_bytes, line[:HEAD_BYTES])
+
+
+def read_chunks(file: InputFile, start: int = 0) -> Generator[bytes, None, None]:
+    """The bytes of a file as `unpacked` gives them: all there is before a fault.
+
+    `start` is a place in a file that is not packed.
+    """
     with unpacked(file) as stream:
+        if start:
+            stream.seek(start)
         size = ZSTD_CHUNK_BYTES if packing(file.path).startswith(".zst") else CHUNK_BYTES
         while chunk := stream.read1(size):
             yield chunk
@@ -154,29 +184,16 @@ def read_text_lines(
         chunks, offset = _part_chunks(file)
     else:
         chunks, offset = read_text_chunks(file, encoding)[1], 0
-    return place_lines(chunks, max_bytes, offset, file.stop)
-
-
-def place_lines(
-    chunks: Iterable[bytes], max_bytes: int, offset: int = 0, stop: int = 0
-) -> Iterator[tuple[int, bytes | TooLong]]:
-    """Lines and where each begins, of chunks that begin at `offset`; the last begins before
-    `stop`."""
-    for line in read_lines(chunks, max_bytes):
-        length = line.num_bytes if isinstance(line, TooLong) else len(line)
-        yield offset, _without_mark(line) if not offset else line
-        offset += length + 1
-        if stop and offset >= stop:
-            return
+    return read_lines(chunks, max_bytes, offset, file.stop)
 
 
 def _part_chunks(file: InputFile) -> tuple[Iterator[bytes], int]:
     """The bytes from the first line that begins in the part on, and where that line begins."""
-    start, stop = file.start, file.stop or sys.maxsize
-    if not start:
-        return _raw_chunks(file, 0), 0
-    chunks = _raw_chunks(file, start - 1)  # a line may begin at `start` itself
-    offset = start - 1
+    stop = file.stop or sys.maxsize
+    if not file.start:
+        return read_chunks(file), 0
+    offset = file.start - 1  # a line may begin at `start` itself
+    chunks = read_chunks(file, offset)
     for chunk in chunks:
         newline = chunk.find(b"\n")
         begin = offset + newline + 1
@@ -186,24 +203,6 @@ def _part_chunks(file: InputFile) -> tuple[Iterator[bytes], int]:
         if newline >= 0 or offset >= stop:  # one line covers the part: it is read where it begins
             break
     return iter(()), stop
-
-
-def _raw_chunks(file: InputFile, start: int) -> Iterator[bytes]:
-    with open_source(file) as opened:
-        opened.seek(start)
-        while chunk := opened.read(CHUNK_BYTES):
-            yield chunk
-
-
-def _joined(pieces: list[bytes], num_bytes: int, max_bytes: int) -> bytes | TooLong:
-    joined = b"".join(pieces)
-    return joined if num_bytes <= max_bytes else TooLong(num_bytes, joined[:HEAD_BYTES])
-
-
-def _without_mark(line: bytes | TooLong) -> bytes | TooLong:
-    if isinstance(line, TooLong):
-        return TooLong(line.num_bytes, line.head.removeprefix(codecs.BOM_UTF8))
-    return line.removeprefix(codecs.BOM_UTF8)
 
 
 # Plain text

@@ -1,29 +1,31 @@
-"""Documents of one raw file, of any kind and size, in bounded memory.
+"""Documents of one raw file, of any kind and size, in bounded memory; which kind a file looks like.
 
 A row that cannot be read is yielded as a `Fault`, never passed over in silence. A storage that
-fails is no fault of the data: it raises `SourceError`.
+fails is no fault of the data: it raises `UserError`.
 """
 
+import codecs
 import csv
 import lzma
+import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from xml.parsers.expat import ExpatError
 
 import pyarrow as pa
 
-from electrify.config.clean import Source
-from pipeline.sources.html import read_html, read_warc
+from electrify.config.clean import Kind, Source
+from electrify.storage.encodings import guess_any_encoding, guess_encoding, is_utf8
+from electrify.storage.tables import guess_delimiter
 from pipeline.sources.hub import read_huggingface
-from pipeline.sources.input_file import InputFile
-from pipeline.sources.json_file import read_json
+from pipeline.sources.input_file import Fault, InputFile, Raw
+from pipeline.sources.json_file import head_values, read_json, text_path
 from pipeline.sources.lines import head_of, join_threads, read_text
-from pipeline.sources.looks import describe
-from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.stored import DAMAGED_ARCHIVE
 from pipeline.sources.tables import read_csv, read_parquet
-from pipeline.sources.wet import read_wet
+from pipeline.sources.web import read_html, read_warc, read_wet
 from pipeline.sources.wikipedia import read_wikipedia
 
 # What the contents of a file raise. UnicodeDecodeError: names of columns; MemoryError: a damaged
@@ -65,8 +67,8 @@ def read_file(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[
     """The documents of one file in order, at most `source.max_documents`, and its faults.
 
     A damaged file ends with a fault (`unreadable_file`) in place of its remaining rows. A text
-    document is then given up if it was not yet at its end. Raises `SourceError` where the storage
-    fails, `ValueError` where the hub does.
+    document is then given up if it was not yet at its end. Raises `UserError` where the storage or
+    the hub fails.
     """
     rows = _until_unreadable(file, source, max_line_bytes)
     rows = _refuse_other_kinds(rows, file, source)
@@ -146,3 +148,54 @@ def _looks(file: InputFile, source: Source) -> str:
     except DAMAGES:
         what = ""
     return f". The file looks like {what}" if what else ""
+
+
+# What files look like: the kind of source that reads them, or what to do with them.
+
+_FORMATS = tomllib.loads(Path(__file__).with_name("formats.toml").read_text(encoding="utf-8"))
+
+
+def _by_ending(advice: Mapping[str, str]) -> dict[str, str]:
+    return {ending: what for endings, what in advice.items() for ending in endings.split()}
+
+
+KIND_OF_ENDING: dict[str, Kind] = {
+    ending: kind for kind, endings in _FORMATS["kinds"].items() for ending in endings
+}
+REFUSED, UNREAD = _by_ending(_FORMATS["refused"]), _by_ending(_FORMATS["unread"])
+_BEGINNINGS: list[tuple[bytes, str]] = [
+    *((bytes.fromhex(start), what) for start, what in _FORMATS["beginnings"]["hex"]),
+    *((start.encode(), what) for start, what in _FORMATS["beginnings"]["text"]),
+]
+_SAMPLE_BYTES = 1 << 16
+
+
+def describe(head: bytes, kind: str = "", encoding: str = "utf-8", language: str = "") -> str:
+    """What the head of a file, read as `kind`, looks like, and what to do; empty if nothing."""
+    start = head.removeprefix(codecs.BOM_UTF8).lstrip()[:100].lower()
+    for beginning, what in _BEGINNINGS:
+        if start.startswith(beginning.lower()) or head.startswith(beginning):
+            return "" if f'"{kind}"' in what else what
+    guess = (language and guess_encoding(head, language)) or guess_any_encoding(head)
+    if guess != encoding and not (is_utf8(guess) and is_utf8(encoding)):
+        return f"text in {guess}: write encoding = {guess!r}"
+    text = head.decode(guess, "replace")
+    if text.lstrip("\ufeff \r\n\t")[:1] in ("{", "[") and (json := _describe_json(text, kind)):
+        return json
+    delimiter = guess_delimiter(text[:_SAMPLE_BYTES])
+    if kind not in ("csv", "tsv") and delimiter in text.partition("\n")[0]:
+        return f'a table with {delimiter!r} between its cells: write kind = "csv"'
+    is_text = all(c.isprintable() or c.isspace() for c in text[:1000])
+    return 'text: write kind = "text"' if kind not in ("text", "csv", "tsv") and is_text else ""
+
+
+def _describe_json(text: str, kind: str) -> str:
+    values, is_one = head_values(text.encode("utf-8", "surrogatepass"))
+    if not values:
+        return ""
+    if isinstance(values[0], str):
+        return "a list of texts: write jq -c '.[] | {text: .}' FILE > FILE.jsonl"
+    if (path := text_path(values, is_one)) is None:
+        return "JSON without text"
+    what = "JSON" if kind == "jsonl" else 'JSON: write kind = "jsonl" and'
+    return f"{what} with text at text_field = {path!r}"

@@ -30,6 +30,7 @@ import pyarrow as pa
 from electrify.config.fields import without_secrets
 from electrify.stage.folder import fingerprint
 from electrify.system.outcome import UserError
+from electrify.system.progress import warn
 from pipeline.sources.input_file import InputFile, packing
 
 if TYPE_CHECKING:
@@ -39,30 +40,26 @@ _BUFFER_BYTES = 1 << 16
 DAMAGED_ARCHIVE = (zipfile.BadZipFile, zlib.error, tarfile.TarError)
 
 
-class SourceError(ValueError):
-    """A raw file cannot be opened or read. It says nothing about the file's contents."""
-
-
 @contextmanager
 def reading(address: str) -> Iterator[None]:
-    """Raise `SourceError` for what the storage raises; every file system has its own types.
+    """Raise `UserError` for what the storage raises; every file system has its own types.
 
     A damaged archive, or member of one, is a fault of the data.
     """
     try:
         yield
-    except (SourceError, UserError, *DAMAGED_ARCHIVE):
+    except (UserError, *DAMAGED_ARCHIVE):
         raise
     except Exception as error:
         reason = without_secrets(f"{type(error).__name__}: {error}").rstrip(": ")
-        raise SourceError(
+        raise UserError(
             f"{without_secrets(address)} cannot be read: {reason}. No part of a source is left "
             "out: see that every worker can open it, then run the stage again"
         ) from error
 
 
 def open_source(file: InputFile) -> io.BufferedReader:
-    """The file's bytes as they are stored. Opening and reading raise `SourceError`, or what a
+    """The file's bytes as they are stored. Opening and reading raise `UserError`, or what a
     damaged archive raises."""
     address = file.address
     with reading(address):
@@ -176,10 +173,14 @@ def list_members(archive: str, pattern: str = "*") -> list[tuple[str, int]]:
     """(path, bytes unpacked) of the files that a pattern matches; a star matches slashes.
 
     Those of a zip come by name, of a tar as they stand in it. Hidden files are left out, and those
-    of macOS. `UserError` for members that are encrypted, or of a size that no text has.
+    of macOS. `UserError` for members that are encrypted, or of a size that no text has. A warning
+    counts links, devices and files with holes of a tar: none is read.
     """
     members = []
-    for name, member in _members(archive).by_name.items():
+    by_name, num_skipped = _listed(archive, _changed(archive))
+    if num_skipped:
+        warn(f"{without_secrets(archive)}: links and devices are not read ({num_skipped:,})")
+    for name, member in by_name.items():
         if name == pattern or fnmatchcase(name, pattern):  # a name may hold [ or *
             if member.fault:
                 raise UserError(f"{archive}::{name} {member.fault}")
@@ -187,17 +188,12 @@ def list_members(archive: str, pattern: str = "*") -> list[tuple[str, int]]:
     return members
 
 
-def num_skipped(archive: str) -> int:
-    """How many links, devices and files with holes a tar has: none is read."""
-    return _members(archive).num_skipped
-
-
 def member_mark(path: str) -> str:
     """Size and checksum of a member, as a zip has them; a tar has those of itself alone."""
     archive, name = split_archive(path)
     with _LOCK:  # many threads ask at once
         if _is_zip(archive):
-            info = _members(archive).by_name[name].place
+            info = _member(path).place
             return f"{info.file_size} {info.CRC:08x}"
         return f"{_digest(archive, _changed(archive))} {name}"
 
@@ -208,18 +204,13 @@ class _Member(NamedTuple):
     fault: str = ""
 
 
-class _Members(NamedTuple):
-    by_name: dict[str, _Member]
-    num_skipped: int
-
-
 _LOCK = threading.Lock()
 _OPEN = threading.local()  # the tar that a thread reads: no two may move in one stream
 
 
 def _open_member(path: str) -> IO[bytes]:
     archive, name = split_archive(path)
-    member = _members(archive).by_name[name]
+    member = _member(path)
     if _is_zip(archive):
         return _zip(archive, _changed(archive)).open(member.place)
     info = tarfile.TarInfo(name)
@@ -244,8 +235,9 @@ def _changed(archive: str) -> int | None:
     return None if "://" in archive else os.stat(archive).st_mtime_ns
 
 
-def _members(archive: str) -> _Members:
-    return _listed(archive, _changed(archive))
+def _member(path: str) -> _Member:
+    archive, name = split_archive(path)
+    return _listed(archive, _changed(archive))[0][name]
 
 
 @lru_cache(maxsize=64)
@@ -272,7 +264,8 @@ def _tar(archive: str) -> tarfile.TarFile:
 
 
 @lru_cache(maxsize=2)
-def _listed(archive: str, changed: int | None) -> _Members:
+def _listed(archive: str, changed: int | None) -> tuple[dict[str, _Member], int]:
+    """The members by name, and how many are not read."""
     members, skipped = (_zip_members if _is_zip(archive) else _tar_members)(archive)
     usual = {
         name: member
@@ -280,17 +273,15 @@ def _listed(archive: str, changed: int | None) -> _Members:
         if member.num_bytes
         and not any(part.startswith((".", "__MACOSX")) for part in {*name.split("/")} - {".."})
     }
-    return _Members(usual, skipped)
+    return usual, skipped
 
 
 def _zip_members(archive: str) -> tuple[dict[str, _Member], int]:
     members: dict[str, _Member] = {}
     for info in _zip(archive, _changed(archive)).infolist():
-        fault = ""
+        fault = _bomb(info.file_size, info.compress_size)
         if info.flag_bits & _ENCRYPTED:
             fault = "is encrypted: unpack the archive with its password"
-        elif _is_bomb(info.file_size, info.compress_size):
-            fault = _bomb(info.file_size, info.compress_size)
         if not info.is_dir():
             members[_zip_name(info)] = _Member(info.file_size, info, fault)
     return dict(sorted(members.items())), 0
@@ -318,11 +309,10 @@ def _tar_members(archive: str) -> tuple[dict[str, _Member], int]:
     return members, skipped
 
 
-def _is_bomb(num_bytes: int, packed_bytes: int) -> bool:
-    return num_bytes > max(_SMALL_BYTES, _MAX_RATIO * packed_bytes)
-
-
 def _bomb(num_bytes: int, packed_bytes: int) -> str:
+    """What is wrong with a file that becomes larger than text does; empty if nothing."""
+    if num_bytes <= max(_SMALL_BYTES, _MAX_RATIO * packed_bytes):
+        return ""
     return (
         f"unpacks from {packed_bytes:,} to {num_bytes:,} bytes, which no text does: look at it, "
         "and unpack it yourself"
@@ -385,7 +375,6 @@ class _Unpacked(_Seekable):
                 return b""
             self._chunks.append(chunk)
             self._num_chunks += 1
-            sizes = self._num_chunks * self._CHUNK_BYTES, self._packed.tell()
-            if _is_bomb(*sizes):
-                raise UserError(f"{self._file.shown_path} {_bomb(*sizes)}")
+            if fault := _bomb(self._num_chunks * self._CHUNK_BYTES, self._packed.tell()):
+                raise UserError(f"{self._file.shown_path} {fault}")
         return self._chunks[number - self._num_chunks]

@@ -10,20 +10,19 @@ import pyarrow.parquet as pq
 
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
 from electrify.storage.tables import HEAD_ROWS, guess_delimiter, has_cells, read_rows
-from pipeline.sources.input_file import InputFile
-from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
-from pipeline.sources.raw import (
+from pipeline.sources.input_file import (
     HEAD_BYTES,
     KNOWN_FIELDS,
     Fault,
+    InputFile,
     Raw,
     TooLong,
     bad_row,
     encoding_fault,
-    id_of,
-    raw_of,
     too_long,
 )
+from pipeline.sources.json_file import id_of, take_fields
+from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
 from pipeline.sources.stored import open_source
 
 # of the columns read, in memory at a time: twice, as Arrow has them and as Python does
@@ -205,12 +204,12 @@ def _bytes_of(column: pa.Array) -> list[bytes | None]:
 def _row(row: int, record: dict[str, bytes | None], source: Source, max_bytes: int) -> Raw | Fault:
     name = source.text_field
     data = record[name]
-    rest = {
-        column: value.decode("utf-8", "replace")
+    fields = {
+        column: None if value is None else value.decode("utf-8", "replace")
         for column, value in record.items()
-        if value is not None and column != name
+        if column != name
     }
-    source_id = id_of(rest.get(source.id_field or DEFAULT_ID_FIELD))
+    source_id = id_of(fields, source)
     if data is None:
         detail = f"column {name!r} is null, not a string"
         return Fault(row, "wrong_type", detail, source_id=source_id)
@@ -218,8 +217,7 @@ def _row(row: int, record: dict[str, bytes | None], source: Source, max_bytes: i
         line = TooLong(len(data), data[:HEAD_BYTES])
         return too_long(row, line, max_bytes, source_id=source_id)
     try:
-        text = data.decode("utf-8")
+        fields[name] = data.decode("utf-8")
     except UnicodeDecodeError as error:
         return bad_row(row, *encoding_fault(error, source.encoding), data, source_id=source_id)
-    thread = rest.get(source.thread_field) if source.thread_field else None
-    return raw_of(row, text, rest, thread, source_id, source)
+    return take_fields(row, fields, source)

@@ -8,9 +8,8 @@ from xml.parsers import expat
 from electrify.config.clean import Source
 from electrify.storage.encodings import is_utf8
 from pipeline.rules.markup.wiki import CATEGORY, MEDIA
-from pipeline.sources.input_file import InputFile
+from pipeline.sources.input_file import HEAD_BYTES, Fault, InputFile, Raw, TooLong, too_long
 from pipeline.sources.lines import read_chunks, to_utf8
-from pipeline.sources.raw import HEAD_BYTES, Fault, Raw, TooLong, too_long
 from pipeline.sources.wikitext import WikiWords, plain_text
 
 LICENCE = "CC-BY-SA-4.0"  # of the texts of all Wikipedias since 2023

@@ -95,8 +95,7 @@ def _source(
 
     def make(folder: Path) -> Reader:
         from electrify.config.clean import Source
-        from pipeline.sources.input_file import InputFile
-        from pipeline.sources.raw import Fault, Raw
+        from pipeline.sources.input_file import Fault, InputFile, Raw
         from pipeline.sources.readers import read_file
 
         path = folder / name

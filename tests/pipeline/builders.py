@@ -9,7 +9,7 @@ from typing import Any
 from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
 from pipeline.clean import clean
-from pipeline.documents import DOCUMENT_SCHEMA, ParquetParts, document_paths, read_rows
+from pipeline.documents import DOCUMENT_SCHEMA, document_paths, read_rows, row_writer
 
 Row = dict[str, Any]
 
@@ -55,13 +55,14 @@ def clean_afresh(config: RunConfig, options: Sequence[str] = (), **more: Any) ->
 
 
 def write_documents(folder: Path, rows: Iterable[Row], **options: Any) -> list[Path]:
-    """Files as the corpus stage leaves them; a row needs no more than its text."""
+    """A file as the corpus stage leaves it; a row needs no more than its text."""
     folder.mkdir(parents=True, exist_ok=True)
-    with ParquetParts(folder, "documents", DOCUMENT_SCHEMA, **options) as parts:
+    path = folder / "documents-00000.parquet"
+    with row_writer(path, DOCUMENT_SCHEMA, **options) as writer:
         for number, row in enumerate(rows):
             plain = {"id": f"00-{number}", "language": "ko", "source": "test"}
-            parts.write(dict.fromkeys(DOCUMENT_SCHEMA.names) | plain | row)
-    return parts.paths
+            writer.write(dict.fromkeys(DOCUMENT_SCHEMA.names) | plain | row)
+    return [path]
 
 
 def documents(folder: Path) -> list[Row]:

@@ -39,7 +39,7 @@ def _prose(seed):
 
 def _texts(name):
     """Copies, near copies, repeated lines, markup, personal data, lists and foreign lines."""
-    body = [_prose(i) for i in range(20)] + [_prose(f"{name} {i}") for i in range(20)]
+    body = [_prose(i) for i in range(8)] + [_prose(f"{name} {i}") for i in range(8)]
     texts = (
         [f"{_NOTICE}\n{text}" for text in body] + body[:3] + [f"<b>{body[4]}</b> 끝 a@naver.com"]
     )
@@ -63,11 +63,8 @@ def run(tmp_path, monkeypatch):
 
 
 CHANGES = [
-    {"min_characters": 60},
-    {"min_characters": 0, "quality": {"min_words": 0, "max_bullet_lines": 1.0}},
-    {"min_language_fraction": 0.1},
-    {"min_language_fraction": 0.75, "quality": {"max_duplicate_lines": 0.9}},
-    {"language": {"ko": {"quality": {"min_words": 95}}}},
+    {"min_characters": 60, "language": {"ko": {"quality": {"min_words": 95}}}},
+    {"min_language_fraction": 0.75, "quality": {"max_duplicate_lines": 0.9, "min_words": 0}},
 ]
 
 
@@ -113,13 +110,13 @@ def test_a_look_that_was_stopped_is_no_part_of_the_next(run, monkeypatch):
             clean(run(min_characters=30), IN_PROCESS, overwrite=True)
     clean(run(**change), IN_PROCESS, overwrite=True)
     assert contents(folder) == afresh
-    assert not [*folder.with_name(".work").glob("*/limited-*")]
+    assert not [*folder.with_name(".work").glob("*/changed-*")]
     shutil.rmtree(folder)
     clean(run(keep_statistics=False), IN_PROCESS, overwrite=False)
     assert not folder.with_name(".work").exists()
 
 
-@pytest.mark.parametrize("change", [{"min_language_fraction": 0.0}, CHANGES[1], CHANGES[3]])
+@pytest.mark.parametrize("change", [{"min_language_fraction": 0.0}, CHANGES[1]])
 def test_statistics_that_no_limit_asks_for_change_nothing(run, change):
     folder = Path(run().output_dir) / "clean"
     clean_afresh(run(**change), IN_PROCESS)

@@ -24,7 +24,6 @@ from pipeline.runner import is_in_process, make_pipeline, run_pipeline, watch
 from pipeline.work_folder import (
     Packed,
     WorkFolder,
-    check_written,
     once,
     share_documents,
     unpack,
@@ -60,8 +59,7 @@ def write_word_counts(
 
     Each distinct word is cut into its parts once, by the worker that sums its counts. The bytes do
     not depend on the runner or on the order in which row groups are read. An attempt that was
-    stopped is resumed if the stage's `plan` is the same. `ValueError` if counts are missing where
-    this process reads them.
+    stopped is resumed if the stage's `plan` is the same.
     """
     with work_folder("train-vocab", beam_config.work_dir, output.parent, plan) as work:
         groups = share_documents(work, beam_config.work_dir, documents)
@@ -77,7 +75,6 @@ def write_word_counts(
         ]
         with watch(phases, "MB", work.names, work.poll_seconds):
             run_pipeline(pipeline)
-        check_written(work, names, "counts of words")
         with pq.ParquetWriter(output, COUNT_SCHEMA, compression="zstd") as writer:
             for name in names:  # one at a time: never all words in memory
                 with work.fetch(name) as path:

@@ -44,10 +44,10 @@ class Run:
         self.items.mkdir(parents=True)
         (self.items / "missing.json").write_text("[]")
 
-    def documents(self, texts, row_group_characters=None):
+    def documents(self, texts, **options):
         def work(folder):
             rows = ({"text": text} for text in texts)
-            write_documents(folder, rows, row_group_characters=row_group_characters)
+            write_documents(folder, rows, **options)
             return {}
 
         stage = clean_stage(self.config, {})
@@ -177,7 +177,7 @@ def test_a_stopped_search_resumes_and_row_groups_change_nothing(
         return search(rows, grams)
 
     monkeypatch.setattr(leakage_module, "_matches", failing)
-    run.documents(pages, 8000)
+    run.documents(pages, row_group_characters=8000)
     run.config = config_of(tmp_path, ["none.jsonl"], work_dir=work_dir)
     with pytest.raises(RuntimeError, match="killed"):
         run.find(overwrite=True)

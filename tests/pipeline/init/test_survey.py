@@ -79,20 +79,6 @@ def test_many_small_files_are_documents_and_a_large_one_is_blocks_or_lines(tmp_p
     assert [(f.source.document, f.num_documents) for f in found] == [("block", 50), ("line", 100)]
 
 
-def test_other_encodings_and_tables_without_quotation_marks(tmp_path):
-    table = f'글,값\n"{KOREAN}",1\n"둘\n째 줄",2\n'
-    (tmp_path / "a.csv").write_bytes(table.encode("cp949"))
-    rows = ['"열기만 하고 닫지 않았다', KOREAN, KOREAN] * 10
-    (tmp_path / "b.tsv").write_text("글\t값\n" + "".join(f"{row}\t1\n" for row in rows))
-    (first, second), _ = survey(tmp_path)
-    assert (first.source.encoding, second.source.encoding) == ("cp949", "utf-8")
-    assert [item.text for item in read_source(first.source)] == [KOREAN, "둘\n째 줄"]
-    assert [item.text for item in read_source(second.source)] == rows
-    (tmp_path / "b.tsv").rename(tmp_path / "ratings.txt")
-    table = survey(tmp_path / "ratings.txt")[0][0].source
-    assert table.model_copy(update={"path": second.source.path}) == second.source
-
-
 def test_amounts_of_a_file_of_which_only_the_head_is_read(tmp_path, monkeypatch):
     texts = [f"{KOREAN} {i % 97}" * (1 + i % 7) for i in range(12_000)]
     for name in ("a.jsonl", "b.jsonl.gz"):
@@ -118,6 +104,8 @@ def test_sources_are_named_by_the_folder_or_archive_that_holds_them(tmp_path):
 def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
     for name in ("a.hwp", "b.png", ".hidden.txt", "empty.txt"):
         (tmp_path / name).write_bytes(b"" if name == "empty.txt" else b"x")
+    (tmp_path / "names.csv").write_text("text,label\n")
+    (tmp_path / "blank.jsonl").write_text('{"text": " "}\n')
     (tmp_path / "page.xml").write_text("<a/>")
     (tmp_path / "broken.parquet").write_text("none")
     found, unread = survey(tmp_path)
@@ -127,28 +115,14 @@ def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
         "1 .png: ",
         "page.xml: ",
         "n.parquet: damaged",
+        "names.csv: ",
+        "blank.jsonl: ",
     )
     for what in expected:
         assert any(re.search(what, line) for line in unread), what
     assert len(unread) == len(expected)
     with pytest.raises(ValueError, match="no file or folder at none"):
         survey(Path("none"))
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.txt", b""),
-        ("a.csv", b"text,label\n"),
-        ("a.jsonl", b'{"text": " "}\n'),
-    ],
-)
-def test_a_file_without_text_is_no_source(tmp_path, name, content):
-    path = tmp_path / name
-    path.write_bytes(content)
-    found, unread = survey(path)
-    assert found == []
-    assert len(unread) == 1
 
 
 def _written(tmp_path, name, texts, encoding="utf-8", delimiter=",", header=("id", "text", "n")):

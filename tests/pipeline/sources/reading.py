@@ -13,8 +13,7 @@ import pytest
 
 from electrify.config.clean import Source
 from pipeline.sources.files import expand_sources
-from pipeline.sources.input_file import InputFile
-from pipeline.sources.raw import Fault, Raw
+from pipeline.sources.input_file import Fault, InputFile, Raw
 from pipeline.sources.readers import read_file
 
 LINE_BYTES = 1_000_000

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.sources.input_file import Raw
 from pipeline.sources.lines import to_utf8
-from pipeline.sources.raw import Raw
 from tests.pipeline.sources.reading import read_path
 
 KOREAN = "한국어 문장입니다. 첫째 줄과 둘째 줄이 있습니다."
@@ -60,15 +60,6 @@ def test_a_bad_place_is_a_fault_of_its_row_alone(tmp_path):
     assert (first, last) == (Raw(1, "가나"), Raw(3, "다라"))
     assert (fault.row, fault.reason) == (2, "wrong_encoding")
     assert "reads as" not in fault.detail  # most rows are good
-
-
-def test_lines_of_two_encodings_are_read_each_in_its_own(tmp_path):
-    """People put files together: half UTF-8, half CP949."""
-    lines = [f"{i}번째 줄입니다. 짱" for i in range(20)]
-    data = [line.encode("utf-8" if i < 10 else "cp949") for i, line in enumerate(lines)]
-    (tmp_path / "a.txt").write_bytes(b"\n".join([*data, "짱".encode("cp949")]))
-    items = read_path(tmp_path / "a.txt", "text", encoding="cp949", document="line")
-    assert [item.text for item in items] == [*lines, "짱"]  # which UTF-8 would read as a macron
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8-sig"])

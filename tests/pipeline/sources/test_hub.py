@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from pipeline.sources.files import expand_sources, fingerprints
-from pipeline.sources.raw import Fault
+from pipeline.sources.input_file import Fault
 from tests.pipeline.sources.reading import read_files, source_of, write_rows
 
 datasets = pytest.importorskip("datasets")

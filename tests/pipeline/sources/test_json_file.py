@@ -6,9 +6,8 @@ import json
 import pytest
 
 from pipeline.sources.files import line_parts, split_file
-from pipeline.sources.input_file import InputFile
+from pipeline.sources.input_file import Fault, InputFile, Raw
 from pipeline.sources.json_file import text_path
-from pipeline.sources.raw import Fault, Raw
 from pipeline.sources.readers import read_file
 from tests.pipeline.sources.reading import LINE_BYTES, read_path, source_of, with_peak
 

@@ -14,8 +14,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.sources.input_file import Fault, Raw, TooLong
 from pipeline.sources.lines import join_threads, read_lines
-from pipeline.sources.raw import Fault, Raw, TooLong
 from tests.pipeline.sources.reading import LINE_BYTES, read_path, read_source, write_rows
 
 
@@ -29,9 +29,10 @@ def test_lines_are_those_of_split_whatever_the_chunks(data, chunk_bytes, max_byt
     expected = data.split(b"\n")
     if not expected[-1]:
         expected.pop()
-    lines = list(read_lines(chunks, max_bytes))
-    assert len(lines) == len(expected)
-    for line, whole in zip(lines, expected, strict=True):
+    place = 0
+    for (offset, line), whole in zip(read_lines(chunks, max_bytes), expected, strict=True):
+        assert offset == place
+        place += len(whole) + 1
         if len(whole) > max_bytes:
             assert isinstance(line, TooLong)
             assert line.num_bytes == len(whole)
@@ -199,7 +200,8 @@ def test_columns_of_one_name(tmp_path):
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "saved", "files"])
 def test_the_id_of_a_row(tmp_path, kind):
-    """`id` where the rows have it, or the field that `id_field` names, which must be there."""
+    """`id` where the rows have it, or the field that `id_field` names, which must be there. So must
+    the language that `language_field` names."""
     rows = [{"text": "가", "id": 3, "key": "a"}, {"text": None, "id": None, "key": "b"}]
     source = write_rows(tmp_path / f"a.{kind}", kind, rows)
 
@@ -208,6 +210,7 @@ def test_the_id_of_a_row(tmp_path, kind):
 
     assert [item.source_id for item in read_source(source)] == ["3", None]
     assert [item.source_id for item in read("key")] == ["a", "b"]
+    assert read_source(source.model_copy(update={"language_field": "key"}))[0].language == "a"
     if kind in ("saved", "files"):
         with pytest.raises(ValueError, match="has no field 'none'"):
             read("none")
@@ -387,16 +390,6 @@ def test_a_quotation_mark_that_is_not_closed_hides_no_more_than_the_longest_row(
     for quoted in (False, None):  # None: by the head of the file
         items = read_path(path, "tsv", 40, quoted=quoted)
         assert [item.text for item in items] == ['"열기만', *["둘"] * 20, "셋"]
-
-
-@pytest.mark.parametrize("kind", ["csv", "tsv"])
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_the_delimiter_is_that_of_the_first_row(tmp_path, kind, delimiter):
-    rows = [("id", "본문"), *((f"{i}", f"글, {i}; 더") for i in range(3))]
-    with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, delimiter=delimiter).writerows(rows)
-    items = read_path(tmp_path / "a.csv", kind, text_field="본문")
-    assert [(item.source_id, item.text) for item in items] == rows[1:]
 
 
 def test_blank_rows_and_cells_of_spreadsheets_are_no_rows(tmp_path):

@@ -5,7 +5,7 @@ import gzip
 
 import pytest
 
-from pipeline.sources.raw import Fault, Raw
+from pipeline.sources.input_file import Fault, Raw
 from tests.pipeline.cases import read_cases
 from tests.pipeline.sources.reading import read_path, with_peak
 

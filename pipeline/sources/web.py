@@ -1,0 +1,196 @@
+"""The web: pages in files, and Common Crawl's records: pages (WARC) and their texts (WET).
+
+The main text of a page is found by trafilatura: menus, footers and comments of readers are left
+out. The encoding is the page's own, or found out.
+"""
+
+import gzip
+import http.client
+import io
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+from electrify.config.clean import Source
+from electrify.system.outcome import UserError
+from pipeline.sources.input_file import (
+    HEAD_BYTES,
+    Fault,
+    InputFile,
+    Raw,
+    TooLong,
+    bad_row,
+    too_long,
+)
+from pipeline.sources.stored import unpacked
+
+_HTML = ("text/html", "application/xhtml+xml")
+_VERSION = b"WARC/"
+_MAX_HEADER_LINE = 1 << 16
+_MAX_HEADERS = 200
+_TEXT, _RESPONSE, _ABOUT = "conversion", "response", "warcinfo"  # kinds of records
+_HEAD_RECORDS = 100  # from which on a file without a text is given up
+
+
+def read_html(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | Fault]:
+    """The page of a file; one without a main text is an empty document."""
+    with unpacked(file) as stream:
+        data = stream.read(max_bytes + 1)
+        if len(data) > max_bytes:
+            yield too_long(
+                1, TooLong(max(file.file_bytes, len(data)), data[:HEAD_BYTES]), max_bytes
+            )
+        else:
+            text, url, date = _main_text(data)
+            yield Raw(1, text, url=url, date=date)
+
+
+def read_warc(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | Fault]:
+    """One document a page that a server sent; the row counts all records."""
+    for record in _read_records(file, _RESPONSE, max_bytes):
+        if isinstance(record, Fault):
+            yield record
+        elif (page := _page(record.data)) is not None:
+            text, _, date = _main_text(page)
+            yield Raw(record.row, text, url=record.url, source_id=record.source_id, date=date)
+
+
+def read_wet(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | Fault]:
+    """One document a record of kind `conversion` that has text; the row counts all records."""
+    for record in _read_records(file, _TEXT, max_bytes):
+        if isinstance(record, Fault):
+            yield record
+            continue
+        row, data, url, source_id = record
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            yield bad_row(row, "invalid_utf8", str(error), data, source_id=source_id)
+        else:
+            if text.strip():
+                yield Raw(row, text, url=url, source_id=source_id)
+
+
+def _main_text(page: bytes) -> tuple[str, str | None, str | None]:
+    """The main text of a page, a paragraph a line, and the address and date that it gives."""
+    try:
+        import trafilatura  # here: it and its libraries are an extra
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"web pages need {error.name}: pip install 'electrify[web]', or write their text out"
+        ) from None
+    # precision: else short pages come with their menus
+    extracted: Any = trafilatura.bare_extraction(
+        page, include_comments=False, favor_precision=True, with_metadata=True
+    )
+    if not extracted:
+        return "", None, None
+    return extracted.text or "", extracted.url, extracted.date
+
+
+class _Sent(io.BytesIO):
+    """The bytes of a response, where http.client wants a socket."""
+
+    def makefile(self, *_: object) -> "_Sent":
+        return self
+
+
+def _page(response: bytes) -> bytes | None:
+    """The page in an HTTP response, unpacked; None for anything else than a page."""
+    parsed = http.client.HTTPResponse(_Sent(response))  # type: ignore[arg-type]
+    try:
+        parsed.begin()
+        kind = (parsed.getheader("Content-Type") or "").partition(";")[0].strip().lower()
+        if parsed.status != http.client.OK or kind not in _HTML:
+            return None
+        body = parsed.read()
+    except (http.client.HTTPException, ValueError):
+        # Common Crawl stores bodies unpacked, below headers that say otherwise
+        body = response.partition(b"\r\n\r\n")[2]
+    try:
+        return gzip.decompress(body) if body.startswith(b"\x1f\x8b") else body
+    except (OSError, EOFError, zlib.error):
+        return None
+
+
+# Records
+
+
+class _Record(NamedTuple):
+    row: int
+    data: bytes
+    url: str | None
+    source_id: str | None
+
+
+def _read_records(file: InputFile, wanted: str, max_bytes: int) -> Iterator[_Record | Fault]:
+    """The records of one kind, a fault for each that is malformed, and one for a file without."""
+    kinds: Counter[str] = Counter()
+    row = 0
+    with unpacked(file) as stream:
+        line = _line(stream)
+        while line:
+            if not line.strip():  # two newlines end a record
+                line = _line(stream)
+                continue
+            row += 1
+            is_record = line.startswith(_VERSION)
+            headers = _headers(stream) if is_record else {}
+            length = headers.get("content-length", "")
+            if not (length.isascii() and length.isdigit()) or len(length) > 18:
+                lacks = "Content-Length in the header" if is_record else "WARC record begins here"
+                yield bad_row(row, "malformed_warc", f"no {lacks}", line)
+                while (line := _line(stream)) and not line.startswith(_VERSION):
+                    pass
+                continue
+            kind = headers.get("warc-type", "").lower() or "none"
+            kinds[kind] += 1
+            num_bytes = int(length)
+            is_long = num_bytes > max_bytes
+            num_kept = 0 if kind != wanted else min(HEAD_BYTES, num_bytes) if is_long else num_bytes
+            data = stream.read(num_kept)
+            left = num_bytes - len(data)
+            while left and (piece := stream.read(min(left, _MAX_HEADER_LINE))):
+                left -= len(piece)
+            if kind == wanted:
+                yield _record(row, headers, data, num_bytes, max_bytes)
+            line = _line(stream) if kinds[wanted] or row < _HEAD_RECORDS else b""
+    others = {kind: count for kind, count in kinds.items() if kind != _ABOUT}
+    if others and not kinds[wanted]:
+        shown = ", ".join(f"{count} of kind {kind}" for kind, count in others.items())
+        yield Fault(
+            row + 1,
+            "unreadable_file",
+            f'its records are {shown}, none of kind {wanted}: kind = "wet" reads the texts of WET '
+            'files (*.warc.wet.gz), kind = "warc" the pages of WARC files',
+        )
+
+
+def _record(
+    row: int, headers: dict[str, str], data: bytes, length: int, max_bytes: int
+) -> _Record | Fault:
+    source_id = headers.get("warc-record-id") or None
+    if length > max_bytes:
+        line = TooLong(length, data)
+        return too_long(row, line, max_bytes, source_id=source_id)
+    if len(data) < length:
+        detail = f"the file ends {length - len(data):,} bytes before the record does"
+        return bad_row(row, "unreadable_file", detail, data, source_id=source_id)
+    return _Record(row, data, headers.get("warc-target-uri") or None, source_id)
+
+
+def _line(stream: BinaryIO) -> bytes:
+    """The next line with its newline, cut at `_MAX_HEADER_LINE`; empty at the end."""
+    return stream.readline(_MAX_HEADER_LINE)
+
+
+def _headers(stream: BinaryIO) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for _ in range(_MAX_HEADERS):
+        line = _line(stream)
+        if not line.strip():
+            break
+        name, _, value = line.decode("utf-8", "replace").partition(":")
+        headers[name.strip().lower()] = value.strip()
+    return headers

@@ -1,0 +1,166 @@
+"""The main text of web pages, in files and WARC records, and Common Crawl's WET files."""
+
+import gzip
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.sources.input_file import Fault, Raw
+from tests.pipeline.sources.reading import read_path
+
+TEXT = (
+    "국회는 오늘 본회의를 열어 새해 예산안을 처리했다. 의원들은 밤늦게까지 토론을 이어 갔다.",
+    "내년 예산은 올해보다 세 퍼센트 늘어난다. 교육과 복지에 가장 많은 돈이 쓰인다고 한다.",
+)
+PAGE = f"""<!doctype html><html><head><title>소식</title></head><body>
+<nav><a href="/">홈</a> | <a href="/about">회사 소개</a> | <a href="/help">고객 센터</a></nav>
+<article><p>{TEXT[0]}</p><p>{TEXT[1]}</p></article>
+<footer>저작권 2026 모든 권리 보유</footer></body></html>"""
+needs_trafilatura = pytest.mark.usefixtures("trafilatura")
+
+
+@pytest.fixture
+def trafilatura():
+    return pytest.importorskip("trafilatura")
+
+
+def record(data, url="https://a.example/1", kind="conversion", length=None):
+    body = data.encode() if isinstance(data, str) else data
+    length = len(body) if length is None else length
+    head = f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\n"
+    return f"{head}Content-Length: {length}\r\n\r\n".encode() + body + b"\r\n\r\n"
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads records, each packed as a member of its own, as Common Crawl does."""
+
+    def read_records(*records, kind="wet", max_line_bytes=1_000_000):
+        path = tmp_path / f"CC-MAIN.{kind}.gz"
+        path.write_bytes(b"".join(gzip.compress(record) for record in records))
+        return read_path(path, kind, max_line_bytes)
+
+    return read_records
+
+
+@needs_trafilatura
+@pytest.mark.parametrize("encoding", ["utf-8", "cp949"])
+def test_a_page_is_its_main_text_in_any_encoding(tmp_path, encoding):
+    path = tmp_path / "a.html"
+    path.write_bytes(PAGE.encode(encoding))
+    assert [item.text for item in read_path(path, "html")] == ["\n".join(TEXT)]
+
+
+@needs_trafilatura
+def test_pages_without_text_are_empty_documents_and_long_ones_faults(tmp_path):
+    path = tmp_path / "a.html"
+    for page in ("", "\0\1", "<html><body></body></html>"):
+        path.write_text(page, encoding="utf-8")
+        assert read_path(path, "html") == [Raw(1, "")]
+    path.write_text(PAGE, encoding="utf-8")
+    (fault,) = read_path(path, "html", max_line_bytes=100)
+    assert fault.reason == "line_too_long"
+
+
+def response(body: bytes, status: str = "200 OK", kind: str = "text/html", more: str = "") -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{more}\r\n".encode() + body
+
+
+@needs_trafilatura
+def test_warc_records_are_the_pages_that_a_server_sent(read):
+    page = PAGE.encode()
+    chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(page), page)
+    sent = [
+        response(page, kind="text/html; charset=utf-8"),
+        response(b"not found", "404 Not Found"),
+        response(b"\x89PNG", kind="image/png"),
+        response(chunked, more="Transfer-Encoding: chunked\r\n"),
+        # as Common Crawl has it: unpacked, below headers that say otherwise
+        response(page, more="Transfer-Encoding: chunked\r\n"),
+        response(gzip.compress(page), more="Content-Encoding: gzip\r\n"),
+        response(gzip.compress(page)[:99]),
+        b"no HTTP at all",
+    ]
+    others = [record("software: x", kind="warcinfo"), record("GET / HTTP/1.1", kind="request")]
+    items = read(*others, *(record(one, kind="response") for one in sent), kind="warc")
+    found = [(item.row, item.text) for item in items if isinstance(item, Raw) and item.text]
+    assert found == [(row, "\n".join(TEXT)) for row in (3, 6, 7, 8)]
+    assert {item.url for item in items if isinstance(item, Raw)} == {"https://a.example/1"}
+
+
+INFO = record("Software-Info: x\r\n", kind="warcinfo")
+
+
+def test_conversion_records_with_text(read):
+    items = read(
+        INFO,
+        record("첫 쪽\n둘째 줄\n"),
+        record(" \n\n", "https://a.example/empty"),
+        record("WARC/1.0\r\nWARC-Type: conversion\r\n\r\n", "https://a.example/2"),
+        record("요청", kind="request"),
+        record("끝", "https://a.example/3"),
+    )
+    assert items == [
+        Raw(2, "첫 쪽\n둘째 줄\n", url="https://a.example/1"),
+        # the length tells where a record ends, not what its text looks like
+        Raw(4, "WARC/1.0\r\nWARC-Type: conversion\r\n\r\n", url="https://a.example/2"),
+        Raw(6, "끝", url="https://a.example/3"),
+    ]
+
+
+@given(st.lists(st.text(alphabet="a\n\r W글/"), max_size=8))
+def test_texts_come_back_whatever_is_in_them(tmp_path_factory, texts):
+    path = tmp_path_factory.mktemp("wet") / "a.warc.wet"
+    path.write_bytes(b"".join(record(text) for text in texts))
+    expected = [Raw(i + 1, t, url="https://a.example/1") for i, t in enumerate(texts) if t.strip()]
+    assert read_path(path, "wet") == expected
+
+
+def test_a_broken_record_is_a_fault_and_the_next_is_found(read):
+    last = record("끝", "https://a.example/9")
+    expected = Raw(2, "끝", url="https://a.example/9")
+    for broken in (
+        b"WARC/1.0\r\nWARC-Type: conversion\r\n\r\ntext\r\n\r\n",
+        record("글", length="many"),
+        b"junk \xff\x00\n\njunk\n",
+    ):
+        fault, item = read(broken, last)
+        assert (fault.row, fault.reason) == (1, "malformed_warc")
+        assert item == expected
+    short, fault, item = read(record("짧은 글\nrest", length=11), last)
+    assert short.text == "짧은 글\n"
+    assert (fault.row, fault.reason) == (2, "malformed_warc")
+    assert item == Raw(3, "끝", url="https://a.example/9")
+
+
+def test_the_record_id_is_kept_also_of_a_record_that_cannot_be_read(read):
+    named = b"WARC-Type: conversion", b"WARC-Type: conversion\r\nWARC-Record-ID: <urn:uuid:1-2>"
+    records = [record(text).replace(*named) for text in ("글", b"\xff", "a" * 50)]
+    items = read(*records, max_line_bytes=40)
+    assert [type(item) for item in items] == [Raw, Fault, Fault]
+    assert {item.source_id for item in items} == {"<urn:uuid:1-2>"}
+
+
+def test_a_file_that_ends_within_arecord(tmp_path):
+    data = b"".join(gzip.compress(r) for r in (record("첫"), record("글" * 1000)))
+    path = tmp_path / "a.warc.wet.gz"
+    path.write_bytes(data[:-20])
+    first, *faults = read_path(path, "wet")
+    assert first.text == "첫"
+    assert [fault.reason for fault in faults] == ["unreadable_file"]
+
+    path = tmp_path / "a.warc.wet"
+    path.write_bytes(record("첫") + record("글" * 1000)[:-500])
+    first, fault = read_path(path, "wet")
+    assert (first.text, fault.reason) == ("첫", "unreadable_file")
+
+
+def test_a_warc_in_place_of_a_wet_is_named(read):
+    """Pages as the server sent them, requests and their headers: no text."""
+    kinds = (b"response", b"request", b"metadata")
+    records = [record("<html>").replace(b"conversion", kind) for kind in kinds * 99]
+    (fault,) = read(record("about").replace(b"conversion", b"warcinfo"), *records)
+    assert fault.reason == "unreadable_file"
+    assert 'kind = "warc" the pages' in fault.detail
+    assert fault.row <= 102  # the file is not read to its end
