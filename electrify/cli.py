@@ -186,17 +186,15 @@ def run(
 ) -> None:
     """Run every stage in order, skipping those already done."""
     from electrify.stage.plan import NETWORKS
-    from electrify.stage.remote import pull
 
     run = api.load_config(config, [*overrides, *_num_devices(devices)])
     page = api.run(run, beam_options=beam.obj, overwrite=overwrite)
     if run.pretrain.gives_probabilities:
         from benchmarks.analysis.mistakes import marked_lines
 
-        folder = Path(run.output_dir)
-        pull(folder, "export")
+        discriminator = Path(run.output_dir) / "export" / NETWORKS[0]
         language = run.clean.sources[0].language
-        print("", *marked_lines(str(folder / "export" / NETWORKS[0]), language), sep="\n")
+        print("", *marked_lines(str(discriminator), language), sep="\n")
     print(f"report: {page}")
 
 
@@ -370,13 +368,11 @@ def evaluate(
 
 def _evaluate_checkpoints(run: "RunConfig", steps: str, overwrite: bool) -> None:
     from benchmarks.evaluate import evaluate_checkpoints
-    from electrify.stage.remote import pull
     from model.export import export_checkpoint
 
     numbers = [] if steps == "all" else steps.split(",")
     if others := [number for number in numbers if not number.isdecimal()]:
         raise UsageError(f"--checkpoints {others[0]}: write all, or steps as 1000,2000")
-    pull(Path(run.output_dir), "pretrain")
     evaluate_checkpoints(run, [int(number) for number in numbers], overwrite, export_checkpoint)
 
 
@@ -476,11 +472,9 @@ def leakage(
     from benchmarks.leakage.examples import write_items
     from electrify.stage.folder import input_digest
     from electrify.stage.plan import output_dir
-    from electrify.stage.remote import pull
     from pipeline.decontaminate.leakage import find_leaks
 
     run = api.load_config(config, [*overrides, *_data_dir(data_dir)])
-    pull(Path(run.output_dir), "clean")
     input_digest(output_dir(run) / "clean", "clean")  # told before any task is fetched
     with tempfile.TemporaryDirectory() as items:
         write_items(run, Path(items))
@@ -545,7 +539,6 @@ def embed(
 ) -> None:
     """Train a sentence encoder, for search and similarity, as a sentence-transformers folder."""
     from electrify.config.load import toml_value
-    from electrify.stage.remote import pull
 
     changes = [f"embed.pairs={toml_value(pairs)}"] if pairs else []
     changes += [*overrides, *_data_dir(data_dir)]
@@ -554,7 +547,6 @@ def embed(
     if model.endswith(".toml"):
         run = api.load_config(model, changes)
         model = run.output_dir
-        pull(Path(model), "export")
     else:
         if Path(model, "export").is_dir():
             changes.insert(0, f"output_dir={toml_value(model)}")
