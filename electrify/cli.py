@@ -378,7 +378,7 @@ def _evaluate_checkpoints(run: "RunConfig", steps: str, overwrite: bool) -> None
 
 def _evaluation(model: str | None, name: str | None, changes: Sequence[str]) -> "EvaluationRun":
     """What to do with `--model` alone."""
-    from electrify.check.inputs import check_output
+    from electrify.check import check_output
     from electrify.config.load import evaluation_of
     from electrify.stage.plan import named_checkpoint
     from electrify.stage.remote import open_run
@@ -637,9 +637,9 @@ def validate(
     overrides: Overrides = [],
 ) -> None:
     """Check all that a run needs; print what each stage costs."""
-    from electrify.check.inputs import check_run
-    from electrify.check.overview import describe_config, describe_run
+    from electrify.check import check_run
     from electrify.config.load import load_config
+    from electrify.overview import describe_config, describe_run
 
     run = load_config(config, overrides)
     left_out = check_run(run)
@@ -657,8 +657,8 @@ def ls(
     json: Json = False,
 ) -> None:
     """List configs, runs with the stages done, suites and tasks."""
-    from electrify.check.overview import list_runs, stages_of_runs
     from electrify.config.fields import PROBE_SUITES, SUITE_TASKS, TASK_NAMES
+    from electrify.overview import list_runs, stages_of_runs
     from electrify.stage.remote import is_address
 
     if address and not is_address(address):
@@ -685,7 +685,7 @@ def doctor(
     overrides: Overrides = [],
 ) -> int:
     """Check this machine and the installation."""
-    from electrify.check.machine import check_machine
+    from electrify.overview import check_machine
     from electrify.system.machine import versions
 
     if train is not None:

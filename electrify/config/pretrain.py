@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from electrify.config.fields import TABLES, Count, Fraction, LocalPath, Section
-from electrify.config.trackers import TrackerOptions
+from electrify.config.fields import TABLES, Count, Fraction, LocalPath, Section, TrackerOptions
 from electrify.system.outcome import UserError
 
 Size = Literal["small", "small++", "base", "large", "modern-small", "modern-base"]

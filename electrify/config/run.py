@@ -5,8 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from electrify.config.clean import CleanConfig
-from electrify.config.embed import EmbedConfig
-from electrify.config.evaluate import EvaluateConfig
+from electrify.config.evaluate import EmbedConfig, EvaluateConfig
 from electrify.config.fields import LocalPath, Section, runner_name
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.vocab import EncodeConfig, VocabConfig

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electrify.config.fields import without_secrets
+from electrify.config.fields import TrackerOptions, without_secrets
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import EvaluationRun, RunConfig
-from electrify.config.trackers import TrackerOptions
 from electrify.stage.folder import Stage, digest_of, fingerprint, input_digest
 from electrify.stage.trackers import TRACKER_FILES
 from electrify.system.outcome import UserError

@@ -21,7 +21,7 @@ from benchmarks.results.results import MEASURED, RESULTS, current_results, read_
 from benchmarks.results.submission import write_submissions
 from benchmarks.tasks.data import TaskData
 from benchmarks.tasks.registry import resolve_tasks
-from electrify.check.overview import evaluation_cost
+from electrify.overview import evaluation_cost
 from electrify.system.machine import CpuBf16
 from electrify.system.progress import Stopped
 from tests.benchmarks.conftest import folder_of, topic_rows

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from electrify.check.machine import check_machine
+from electrify.overview import check_machine
 from electrify.system import machine
 from electrify.system.machine import CpuBf16, cpu_name, return_freed_memory
 
