@@ -221,7 +221,7 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
     search: SearchOptions | None = None
     tasks_options: dict[str, FinetuneOptions] = Field(default_factory=dict)
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Precision of matrix products. `auto`: bf16 where it is faster."""
+    """Precision of matrix products. `auto`: bf16 where the device has units for it."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """`auto`: a GPU where there is one."""
     num_processes: Count = 1
@@ -309,6 +309,6 @@ class EmbedConfig(Section):
     """Longest text in tokens, here and in the exported folder, at most the positions of the
     model."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Precision of matrix products. `auto`: bf16 where it is faster."""
+    """Precision of matrix products. `auto`: bf16 where the device has units for it."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """`auto`: a GPU where there is one."""

@@ -138,8 +138,8 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     """GPUs of this machine that train, a process each. Left out: all that are visible and can share
     `batch_size` evenly. On a CPU: processes, by default one."""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
-    """Precision of matrix products. `auto`: bf16 where it is faster. `fp16`: with a loss scale, for
-    GPUs without units for bf16."""
+    """Precision of matrix products. `auto`: bf16 where the device has units for it. `fp16`: with a
+    loss scale, for GPUs without units for bf16."""
     compile: Literal["auto", "on", "off"] = "auto"
     """Use `torch.compile`. `auto`: on CUDA. `on`: a failure is an error; on a CPU it needs a C++
     compiler, and makes long runs in bf16 faster."""
