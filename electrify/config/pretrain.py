@@ -352,6 +352,12 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
                 raise UserError(
                     f"{who} = {hidden} with {heads} heads: rotary positions need an even head size"
                 )
+        for part in (self, *self.curriculum):
+            if (part.sequence_length or 0) > self.max_position_embeddings:
+                raise UserError(
+                    f"sequence_length = {part.sequence_length} is more than "
+                    f"max_position_embeddings = {self.max_position_embeddings}"
+                )
         if self.architecture == "electra" and self.global_attn_every_n_layers > 1:
             raise UserError(
                 f"global_attn_every_n_layers = {self.global_attn_every_n_layers} with architecture "

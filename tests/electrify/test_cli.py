@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from electrify.cli import _data_dir, main
+from electrify.cli import DATA_DIR, _set, main
 from electrify.config.load import load_config
 from electrify.overview import describe_config, list_runs
 from electrify.system.progress import Progress
@@ -215,8 +215,7 @@ def test_a_broken_config_is_a_line_of_the_list(tmp_path: Path, monkeypatch):
 
 @pytest.mark.parametrize("folder", ["/data/o'neil/klue", 'a "b"', r"c:\klue", "자료", "/data/klue"])
 def test_a_folder_of_any_name_is_read(folder):
-    assert load_config(DEMO, _data_dir([folder])).evaluate.data_dir == folder
-    options = load_config(DEMO, _data_dir([folder, "hub"])).evaluate
+    options = load_config(DEMO, _set(DATA_DIR, [folder, "hub"])).evaluate
     assert options.data_dirs == (Path(folder), Path("hub"))
 
 
