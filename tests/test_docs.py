@@ -121,12 +121,6 @@ def flink_config(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("command", [c for c in EVERY_COMMAND if c.startswith("make ")])
-def test_make_targets_exist(command: str):
-    makefile = Path("Makefile").read_text(encoding="utf-8")
-    assert re.search(rf"^{command.split()[1]}:", makefile, re.MULTILINE)
-
-
 @pytest.mark.parametrize("command", [c for c in EVERY_COMMAND if c.startswith("electrify ")])
 def test_commands_parse_and_name_valid_configs_and_options_of_beam(command: str, tmp_path: Path):
     words, _, beam = command.partition(" -- ")
@@ -189,13 +183,6 @@ def test_each_function_of_the_package_is_in_the_docs():
         assert f"`{name}" in page or f" {name}" in page, name
     with pytest.raises(AttributeError, match="has no attribute 'cleen'"):
         electrify.cleen  # noqa: B018
-
-
-def test_options_named_in_the_text_are_in_a_command_or_known():
-    named = set(re.findall(r"`(--\w+)`", RUNNERS)) - {"--"}
-    assert named
-    for option in named:
-        assert parse_options([f"{option}=x"])[1] == [], option
 
 
 def test_the_image_is_that_of_the_constraints():

@@ -352,7 +352,8 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
                 raise UserError(
                     f"{who} = {hidden} with {heads} heads: rotary positions need an even head size"
                 )
-        for part in (self, *self.curriculum):
+        parts: list[PretrainConfig | CurriculumPhase] = [self, *self.curriculum]
+        for part in parts:
             if (part.sequence_length or 0) > self.max_position_embeddings:
                 raise UserError(
                     f"sequence_length = {part.sequence_length} is more than "

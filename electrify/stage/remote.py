@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import (
@@ -137,7 +137,7 @@ def _fetch(run: Path) -> None:
                 )
 
 
-def _manifest_at(place: Folder, stage: str) -> dict[str, object]:
+def _manifest_at(place: Folder, stage: str) -> dict[str, Any]:
     return parse_manifest(place.read(f"{stage}/{MANIFEST}"), place.url(stage))
 
 

@@ -1,9 +1,7 @@
 """The command line: errors on stderr with status 1, help, and what stops gracefully."""
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -187,22 +185,6 @@ def test_every_kind_of_run_is_listed(tmp_path: Path):
     ]
 
 
-def test_what_comes_with_electrify_is_found_from_any_folder(tmp_path: Path, monkeypatch, capsys):
-    """Under the names that the examples of `--help` have."""
-    monkeypatch.chdir(tmp_path)
-    assert main(["ablate", "configs/ablations/generator.toml", "--plan"]) == 0
-    named = [
-        "--generator",
-        "model/shipped/ko-modern/generator",
-        "--text",
-        "none.txt",
-        "--output",
-        "out/probe",
-    ]
-    assert main(["probe", "model/shipped/ko-modern/discriminator", *named]) == 1
-    assert "none.txt" in capsys.readouterr().err
-
-
 def test_a_broken_config_is_a_line_of_the_list(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("configs").mkdir()
@@ -256,20 +238,6 @@ def test_a_log_without_a_terminal_has_lines_of_progress(caplog, monkeypatch):
     assert progress.done == 100
     assert all("encode: 100/200 documents (50 %), " in line for line in caplog.messages[-2:])
     assert caplog.messages[-1].endswith("left, loss 1.5")
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_in_a_verb_is_its_status(number: signal.Signals, monkeypatch):
-    def list_runs(*places: object) -> list[str]:
-        os.kill(os.getpid(), number)
-        return []
-
-    monkeypatch.setattr("electrify.overview.list_runs", list_runs)
-    before = signal.signal(number, signal.SIG_DFL)  # nohup ignores one, which stays so
-    try:
-        assert main(["ls"]) == 128 + number
-    finally:
-        signal.signal(number, before)
 
 
 def test_a_host_that_exports_the_world_size_loses_no_verb(monkeypatch, capsys):

@@ -66,13 +66,6 @@ def test_the_generators_tables_are_as_wide_as_they_must(options, width: int):
     assert config_of(**options).generator_embedding_size == width
 
 
-@pytest.mark.parametrize(
-    ("fraction", "length"), [*itertools.product((0.001, 0.15, 0.999), (16, 512))]
-)
-def test_masked_positions_are_between_one_and_all(fraction: float, length: int):
-    assert 1 <= config_of(mask_fraction=fraction).num_masked(length) <= length
-
-
 def test_a_loss_in_nats_takes_no_factor_of_fifty():
     for objective in {*OBJECTIVES} - {"electra-two-stage"}:
         is_in_nats = objective in ("mlm", "replace-mlm", "all-tokens-mlm")
