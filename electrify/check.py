@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from electrify.config.run import EvaluationRun, RunConfig
-from electrify.stage.plan import check_initial, earlier_corpora, initial_checkpoint
+from electrify.stage.plan import check_initial, earlier_corpora
 from electrify.stage.remote import is_address
 from electrify.stage.trackers import require_trackers
 from electrify.storage.hub import hub_failure
@@ -116,11 +116,8 @@ def _check_vocabulary(config: RunConfig) -> None:
 
 def _check_pretraining(config: RunConfig) -> None:
     options = config.pretrain
-    check_initial(options)
-    for key in ("initial_model", "initial_generator"):
-        name = getattr(options, key)
-        if name and not (initial_checkpoint(name) or Path(name).expanduser().is_dir()):
-            _check_hub("model", name, f"pretrain.{key}")
+    for option, name in check_initial(options).items():
+        _check_hub("model", name, f"pretrain.{option}")
     if options.probe and not Path(options.probe.path).is_file():
         raise UserError(f"pretrain.probe.path: there is no file {options.probe.path}")
     require_trackers(options, "pretrain")
