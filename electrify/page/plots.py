@@ -312,15 +312,14 @@ def _point_keys(points: Sequence[str], lines: Sequence[str]) -> list[Key]:
 def _drawn(series: Mapping[str, Sequence[Point]], log_x: bool) -> dict[str, list[Point]]:
     """The points that a plot can show, of the series that have any."""
     drawn = {
-        name: [
-            point
-            for point in points
-            if all(isfinite(number) for number in point if isinstance(number, Real))
-            and (point[0] > 0 or not log_x)
-        ]
+        name: [p for p in points if _is_finite(p) and (p[0] > 0 or not log_x)]
         for name, points in series.items()
     }
     return {name: points for name, points in drawn.items() if points}
+
+
+def _is_finite(point: tuple[object, ...]) -> bool:
+    return all(isfinite(number) for number in point if isinstance(number, Real))
 
 
 def _drawn_lengths(values: Sequence[float]) -> list[float]:
