@@ -45,7 +45,6 @@ from electrify.stage.plan import (
     evaluate_stage,
     output_dir,
 )
-from electrify.stage.remote import pull
 from electrify.stage.run import run_stage
 from electrify.stage.trackers import TRACKER_FILES, Trackers, require_trackers
 from electrify.system.machine import remember_peak
@@ -154,7 +153,6 @@ def _carry_over(finished: Path, partial: Path) -> None:
     """Copy records and predictions of a finished evaluation; `ValueError` if one has changed."""
     if not (finished / MANIFEST).exists() or (partial / RESULTS).exists():
         return
-    pull(finished.parent, finished.name)
     check_files(finished, "evaluate")
     for folder in (PREDICTIONS, MODELS):
         if (finished / folder).exists():

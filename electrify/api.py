@@ -22,7 +22,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> "RunConfig":
 
     Its output folder is checked, and of an address opened, before any work.
     """
-    from electrify.check.inputs import check_output
+    from electrify.check import check_output
     from electrify.config.load import load_config
     from electrify.stage.remote import open_run
 
@@ -33,7 +33,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> "RunConfig":
 
 def run(config: "RunConfig", *, beam_options: Sequence[str] = (), overwrite: bool = False) -> Path:
     """Every stage in order; the report, a page."""
-    from electrify.check.inputs import check_run
+    from electrify.check import check_run
 
     for line in check_run(config):
         log(line)
@@ -53,7 +53,7 @@ def clean(
     config: "RunConfig", *, beam_options: Sequence[str] = (), overwrite: bool = False
 ) -> Path:
     """Raw text to documents: `clean/`."""
-    from electrify.check.inputs import check_corpus
+    from electrify.check import check_corpus
 
     check_corpus(config)
     _clean(config, beam_options, overwrite)
@@ -163,7 +163,7 @@ def inspect(
 
 def calibrate(config: "RunConfig", *, beam_options: Sequence[str] = ()) -> Iterator[str]:
     """Lines on the statistics of the documents beside the limits of `clean`."""
-    from electrify.check.inputs import check_corpus
+    from electrify.check import check_corpus
 
     check_corpus(config)
     texts = _benchmark_texts(config)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 DEMO = "configs/demo.toml"
 SHIPPED = "model/shipped/ko-modern/discriminator"
+DATA_DIR = "evaluate.data_dir"
 BEAM_VERBS = frozenset({"run", "demo", "clean", "train-vocab", "encode", "ablate", "leakage"})
 # tried by --search: encoders of size base want the lowest, tiny ones the highest
 SEARCHED_RATES = [5e-5, 1e-4, 3e-4, 1e-3]
@@ -34,7 +35,8 @@ app = typer.Typer(
     name="electrify",
     help="From raw text to a scored ELECTRA encoder.",
     epilog="Start with: electrify demo; for your text: electrify init FOLDER. "
-    "Every verb takes --debug, which prints the trace of an error.",
+    "Every verb takes --debug, which prints the trace of an error. electrify --version prints the "
+    "version.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -109,6 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if num_ranks() > 1 and verb != "pretrain":
         print("error: torchrun is for pretrain alone; start this verb without it", file=sys.stderr)
         return 2
+    if words == ["--version"]:
+        return status_of(_print_version, debug)
     return status_of(lambda: _run_verb(words, verb, beam), debug)
 
 
@@ -137,23 +141,12 @@ def _run_verb(words: list[str], verb: str, beam: list[str]) -> int:
         raise UsageError(message or f"see electrify {verb} --help") from None
 
 
-def _show_version(is_asked: bool) -> None:
-    if is_asked:
-        from electrify.system.machine import git_commit, versions
+def _print_version() -> int:
+    from electrify.system.machine import git_commit, versions
 
-        commit = git_commit()
-        print(f"electrify {versions()['electrify']}{f', commit {commit}' if commit else ''}")
-        raise typer.Exit
-
-
-@app.callback()
-def _electrify(
-    version: Annotated[
-        bool,
-        Option("--version", callback=_show_version, is_eager=True, help="print the version"),
-    ] = False,
-) -> None:
-    pass
+    commit = git_commit()
+    print(f"electrify {versions()['electrify']}{f', commit {commit}' if commit else ''}")
+    return 0
 
 
 # --- a run, stage by stage ------------------------------------------------------------------------
@@ -186,17 +179,15 @@ def run(
 ) -> None:
     """Run every stage in order, skipping those already done."""
     from electrify.stage.plan import NETWORKS
-    from electrify.stage.remote import pull
 
-    run = api.load_config(config, [*overrides, *_num_devices(devices)])
+    run = api.load_config(config, [*overrides, *_set("pretrain.num_devices", devices)])
     page = api.run(run, beam_options=beam.obj, overwrite=overwrite)
     if run.pretrain.gives_probabilities:
         from benchmarks.analysis.mistakes import marked_lines
 
-        folder = Path(run.output_dir)
-        pull(folder, "export")
+        discriminator = Path(run.output_dir) / "export" / NETWORKS[0]
         language = run.clean.sources[0].language
-        print("", *marked_lines(str(folder / "export" / NETWORKS[0]), language), sep="\n")
+        print("", *marked_lines(str(discriminator), language), sep="\n")
     print(f"report: {page}")
 
 
@@ -262,7 +253,7 @@ def pretrain(
     overwrite: Overwrite = False,
 ) -> None:
     """Train generator and discriminator on the shards."""
-    run = api.load_config(config, [*overrides, *_num_devices(devices)])
+    run = api.load_config(config, [*overrides, *_set("pretrain.num_devices", devices)])
     api.pretrain(run, overwrite=overwrite)
 
 
@@ -277,7 +268,7 @@ def export(
     overwrite: Overwrite = False,
 ) -> None:
     """Write the last checkpoint for `transformers`, and as ONNX."""
-    changes = [*(["export.onnx.force=true"] if force else []), *overrides, *_data_dir(data_dir)]
+    changes = [*_set("export.onnx.force", force), *overrides, *_set(DATA_DIR, data_dir)]
     if model is None and config is None:
         raise UsageError("give a run's config, electrify export configs/NAME.toml, or --model")
     model = model and find_bundled(model)
@@ -324,19 +315,20 @@ def evaluate(
 ) -> None:
     """Fine-tune and score an encoder."""
     from electrify.config.evaluate import QUICK
-    from electrify.config.load import toml_value
 
     changes = []
     if suite or task or own_task:  # in place of all that a config names
-        changes += [f"evaluate.tasks={toml_value(task)}", f"evaluate.suites={toml_value(suite)}"]
-        changes.append(f"evaluate.own_tasks={toml_value([{'train': path} for path in own_task])}")
-    if search:
-        changes.append(f"evaluate.search={toml_value({'learning_rate': SEARCHED_RATES})}")
-    if quick:
-        changes += [f"evaluate.{key}={toml_value(value)}" for key, value in QUICK.items()]
-    if limit is not None:
-        changes.append(f"evaluate.limit={limit}")
-    changes += [*overrides, *_data_dir(data_dir)]
+        changes += ["evaluate.tasks=[]", "evaluate.suites=[]", "evaluate.own_tasks=[]"]
+    changes += [
+        *_set("evaluate.tasks", task),
+        *_set("evaluate.suites", suite),
+        *_set("evaluate.own_tasks", [{"train": path} for path in own_task]),
+        *_set("evaluate.search", search and {"learning_rate": SEARCHED_RATES}),
+        *(line for key, value in QUICK.items() if quick for line in _set(f"evaluate.{key}", value)),
+        *_set("evaluate.limit", limit),
+        *overrides,
+        *_set(DATA_DIR, data_dir),
+    ]
     if name and not model:
         raise UsageError(f"--name {name} names the encoder of --model: give both")
     if checkpoints:
@@ -370,19 +362,17 @@ def evaluate(
 
 def _evaluate_checkpoints(run: "RunConfig", steps: str, overwrite: bool) -> None:
     from benchmarks.evaluate import evaluate_checkpoints
-    from electrify.stage.remote import pull
     from model.export import export_checkpoint
 
     numbers = [] if steps == "all" else steps.split(",")
     if others := [number for number in numbers if not number.isdecimal()]:
         raise UsageError(f"--checkpoints {others[0]}: write all, or steps as 1000,2000")
-    pull(Path(run.output_dir), "pretrain")
     evaluate_checkpoints(run, [int(number) for number in numbers], overwrite, export_checkpoint)
 
 
 def _evaluation(model: str | None, name: str | None, changes: Sequence[str]) -> "EvaluationRun":
     """What to do with `--model` alone."""
-    from electrify.check.inputs import check_output
+    from electrify.check import check_output
     from electrify.config.load import evaluation_of
     from electrify.stage.plan import named_checkpoint
     from electrify.stage.remote import open_run
@@ -421,7 +411,7 @@ def submit(run: RunFolder) -> None:
 @_verb("report out/demo")
 def report(
     runs: Annotated[list[str], _word("RUN", "run folders, addresses or configs")],
-    output: Annotated[str | None, _value("FOLDER", "folder to write")] = None,
+    output: Annotated[Path | None, _value("FOLDER", "folder to write")] = None,
     baseline: Annotated[str | None, _value("NAME", "run to compare with")] = None,
     data_dir: DataDirs = [],
     no_texts: Annotated[bool, Option("--no-texts", help="quote no text of the data")] = False,
@@ -437,8 +427,7 @@ def report(
 
         if baseline or data_dir or overrides or json:
             raise UsageError("--board takes folders and --output, no other option")
-        target = Path(output) if output else None
-        print(write_board([_run_folder(name) for name in runs], target))
+        print(write_board([_run_folder(name) for name in runs], output))
         return
     from benchmarks.report.report import read_scores, report
     from electrify.config.load import load_config
@@ -448,14 +437,10 @@ def report(
     if overrides and not configs:
         raise UsageError(f"--set {overrides[0]} overrides a config: give that of a run")
     folders = [_run_folder(configs[n].output_dir if n in configs else n) for n in runs]
-    given = [Path(name).expanduser() for name in data_dir]
-    named = [api.local_folders(given)]
-    named += [
-        api.local_folders(c.evaluate.data_dirs, c.evaluate.own_tasks) for c in configs.values()
-    ]
-    data_dirs = next(filter(None, named), ())
-    target = Path(output) if output else None
-    page = report(folders, target, data_dirs, not no_texts, baseline)
+    data_dirs = api.local_folders([Path(name).expanduser() for name in data_dir])
+    for options in [config.evaluate for config in configs.values()]:
+        data_dirs = data_dirs or api.local_folders(options.data_dirs, options.own_tasks)
+    page = report(folders, output, data_dirs, not no_texts, baseline)
     if not output and not folders[1:]:
         push_report(folders[0])
     if json:
@@ -476,11 +461,9 @@ def leakage(
     from benchmarks.leakage.examples import write_items
     from electrify.stage.folder import input_digest
     from electrify.stage.plan import output_dir
-    from electrify.stage.remote import pull
     from pipeline.decontaminate.leakage import find_leaks
 
-    run = api.load_config(config, [*overrides, *_data_dir(data_dir)])
-    pull(Path(run.output_dir), "clean")
+    run = api.load_config(config, [*overrides, *_set(DATA_DIR, data_dir)])
     input_digest(output_dir(run) / "clean", "clean")  # told before any task is fetched
     with tempfile.TemporaryDirectory() as items:
         write_items(run, Path(items))
@@ -544,20 +527,15 @@ def embed(
     overwrite: Overwrite = False,
 ) -> None:
     """Train a sentence encoder, for search and similarity, as a sentence-transformers folder."""
-    from electrify.config.load import toml_value
-    from electrify.stage.remote import pull
-
-    changes = [f"embed.pairs={toml_value(pairs)}"] if pairs else []
-    changes += [*overrides, *_data_dir(data_dir)]
+    changes = [*_set("embed.pairs", pairs), *overrides, *_set(DATA_DIR, data_dir)]
     model = find_bundled(model)
     run: EvaluationRun
     if model.endswith(".toml"):
         run = api.load_config(model, changes)
         model = run.output_dir
-        pull(Path(model), "export")
     else:
         if Path(model, "export").is_dir():
-            changes.insert(0, f"output_dir={toml_value(model)}")
+            changes = [*_set("output_dir", model), *changes]
         run = _evaluation(model, None, changes)
     from benchmarks.embed.embed import embed
 
@@ -644,9 +622,9 @@ def validate(
     overrides: Overrides = [],
 ) -> None:
     """Check all that a run needs; print what each stage costs."""
-    from electrify.check.inputs import check_run
-    from electrify.check.overview import describe_config, describe_run
+    from electrify.check import check_run
     from electrify.config.load import load_config
+    from electrify.overview import describe_config, describe_run
 
     run = load_config(config, overrides)
     left_out = check_run(run)
@@ -664,8 +642,8 @@ def ls(
     json: Json = False,
 ) -> None:
     """List configs, runs with the stages done, suites and tasks."""
-    from electrify.check.overview import list_runs, stages_of_runs
     from electrify.config.fields import PROBE_SUITES, SUITE_TASKS, TASK_NAMES
+    from electrify.overview import list_runs, stages_of_runs
     from electrify.stage.remote import is_address
 
     if address and not is_address(address):
@@ -692,7 +670,7 @@ def doctor(
     overrides: Overrides = [],
 ) -> int:
     """Check this machine and the installation."""
-    from electrify.check.machine import check_machine
+    from electrify.overview import check_machine
     from electrify.system.machine import versions
 
     if train is not None:
@@ -728,18 +706,12 @@ def _print_json(**values: object) -> None:
     print(dumps(values, ensure_ascii=False, indent=1))
 
 
-def _num_devices(devices: int | None) -> list[str]:
-    """`--devices`, as `--set` would have it."""
-    return [] if devices is None else [f"pretrain.num_devices={devices}"]
-
-
-def _data_dir(folders: Sequence[str]) -> list[str]:
-    """`--data-dir`, once or several times, as `--set` would have it."""
+def _set(key: str, value: object) -> list[str]:
+    """What `--set` would be given for the value of an option; nothing where the option is not."""
     from electrify.config.load import toml_value
 
-    if not folders:
-        return []
-    return [f"evaluate.data_dir={toml_value(list(folders) if folders[1:] else folders[0])}"]
+    is_given = not (value is None or value is False or value == [])
+    return [f"{key}={toml_value(value)}"] if is_given else []
 
 
 def _run_folder(name: str) -> Path:

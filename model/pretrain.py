@@ -14,14 +14,13 @@ from electrify.config.run import RunConfig
 from electrify.stage.folder import is_whole, status, write_json
 from electrify.stage.plan import output_dir, pretrain_stage
 from electrify.stage.run import run_stage
-from electrify.system.machine import Precision, keep_freed_memory
+from electrify.system.machine import Precision, describe_precision, keep_freed_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, Stopped, log, stop_on_signal, warn
 from electrify.system.unknown import Coverage, warn_of_unknown
 from model.batch import Batch, Outputs
 from model.devices.device import (
     autocast,
-    cpu_bf16,
     describe,
     end_step,
     place_model,
@@ -194,7 +193,7 @@ class Trainer:
         if self.ranks.any_of(taken == "fp32"):  # of processes on different CPUs
             taken = "fp32"
         if self.device.type == "cpu":
-            cpu_bf16().report("pretrain.precision", asked, taken)
+            log(describe_precision("pretrain.precision", taken))
         return taken
 
     def _make_state(self) -> None:

@@ -26,8 +26,7 @@ import pyarrow.parquet as pq
 
 from electrify.config.clean import CleanConfig
 from electrify.config.run import RunConfig
-from electrify.stage.folder import Stage, digest_of, fingerprint
-from electrify.stage.lock import stage_lock
+from electrify.stage.folder import Stage, digest_of, fingerprint, stage_lock
 from electrify.stage.plan import clean_stage, earlier_corpora
 from electrify.stage.run import run_stage
 from electrify.system.machine import keep_little_memory, return_freed_memory

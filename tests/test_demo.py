@@ -99,13 +99,6 @@ def test_exported_folders_open_in_transformers(demo: Path):
     assert generator(**encoded).logits.shape[-1] == len(tokenizer)
 
 
-def test_the_planted_faults_were_found(demo: Path):
-    report = json.loads((demo / "clean" / "report.json").read_text(encoding="utf-8"))
-    text = json.dumps(report, ensure_ascii=False)
-    for reason in ("duplicate", "too_short", "malformed_json", "missing_field"):
-        assert reason in text, reason
-
-
 def test_model_cards_and_report_name_the_run(demo: Path):
     path = demo / "export" / "discriminator" / "README.md"
     card = path.read_text(encoding="utf-8")

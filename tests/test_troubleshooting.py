@@ -44,9 +44,3 @@ def fixed_letters(message: str) -> int:
 @pytest.mark.parametrize("message", MESSAGES)
 def test_a_quoted_message_stands_in_the_code(message: str):
     assert fixed_letters(message) >= ENOUGH, f"no string of the code makes: {message}"
-
-
-@pytest.mark.parametrize("message", MESSAGES)
-def test_a_message_has_a_cause_and_what_to_do(message: str):
-    rest = PAGE.split(message)[1].split("```text")[0]
-    assert rest.count("**Cause.** ") == rest.count("**Do.** ") == 1

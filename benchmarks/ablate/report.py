@@ -23,8 +23,7 @@ from benchmarks.results.table import (
 from benchmarks.statistics.comparison import ALPHA, holm
 from benchmarks.statistics.uncertainty import Estimate, Fit, p_text
 from electrify.page.page import Page
-from electrify.stage.folder import remove_torn, write_text
-from electrify.stage.lock import stage_lock
+from electrify.stage.folder import remove_torn, stage_lock, write_text
 from electrify.storage.files import read_toml
 
 _TEXTS = read_toml(Path(__file__).with_suffix(".toml"))

@@ -26,8 +26,7 @@ from benchmarks.ablate.report import RunFigures, read_figures, write_report
 from benchmarks.results.table import record_lines
 from benchmarks.tasks.texts import check_benchmarks, dump_benchmarks
 from electrify.config.run import RunConfig
-from electrify.stage.folder import read_manifest, status
-from electrify.stage.lock import stage_lock
+from electrify.stage.folder import read_manifest, stage_lock, status
 from electrify.stage.plan import evaluate_stage, export_stage, output_dir, pretrain_stage
 from electrify.system.machine import num_cores
 from electrify.system.outcome import STOPPED, UserError

@@ -16,7 +16,7 @@ from benchmarks.embed.sentences import SentenceEncoder
 from benchmarks.finetune.finetune import seeded
 from benchmarks.finetune.optim import build_optimizer, set_rates
 from benchmarks.finetune.recipe import HyperParameters, Size, size_of
-from electrify.config.embed import EmbedConfig
+from electrify.config.evaluate import EmbedConfig
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, Stopped, StopRequest, log
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +29,9 @@ from benchmarks.tasks.kinds.classification import Classification, LabelExample
 from benchmarks.tasks.kinds.spans import QuestionExample
 from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
 from electrify.config.evaluate import Role
-from electrify.system.machine import CpuBf16, gpu_precision
+from electrify.system.machine import cpu_precision, describe_precision, gpu_precision
 from electrify.system.outcome import UserError
+from electrify.system.progress import log
 
 
 @dataclass(frozen=True)
@@ -246,19 +246,12 @@ def choose_device(name: str) -> torch.device:
 
 
 def choose_precision(name: str, device: torch.device) -> str:
-    """The precision asked for; "auto" is bf16 on a GPU that has units for it, and on a CPU that is
-    faster so."""
+    """The precision asked for; "auto" is bf16 on a device that has units for it."""
     if name != "auto":
         return name
     if device.type == "cuda":
         return gpu_precision(torch.cuda.get_device_capability(device))
-    return _cpu_bf16().auto
-
-
-@cache
-def _cpu_bf16() -> CpuBf16:
-    ones = torch.ones(256, 256)
-    return CpuBf16.measured(ones, ones.bfloat16())
+    return cpu_precision()
 
 
 def settle_precision(asked: str, device_name: str, before: str | None) -> str:
@@ -266,7 +259,7 @@ def settle_precision(asked: str, device_name: str, before: str | None) -> str:
     device = choose_device(device_name)
     taken = before if asked == "auto" and before else choose_precision(asked, device)
     if device.type == "cpu":
-        _cpu_bf16().report("evaluate.precision", asked, taken)
+        log(describe_precision("evaluate.precision", taken))
     return taken
 
 

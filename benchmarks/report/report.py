@@ -30,8 +30,7 @@ from benchmarks.statistics.comparison import Against, Baseline, between, resolve
 from benchmarks.statistics.scores import TaskScore, scores_of
 from electrify.page.page import Page
 from electrify.page.plots import tick_text
-from electrify.stage.folder import remove_torn, write_text
-from electrify.stage.lock import stage_lock
+from electrify.stage.folder import remove_torn, stage_lock, write_text
 from electrify.system.outcome import UserError
 from electrify.system.progress import duration
 

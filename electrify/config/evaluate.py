@@ -1,4 +1,4 @@
-"""Options of fine-tuning and scoring; what is left out is the recipe's."""
+"""Options of fine-tuning and scoring; what is left out is the recipe's. Those of `embed`."""
 
 import re
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ from electrify.config.fields import (
     Count,
     Fraction,
     Section,
+    TrackerOptions,
     check_suite,
     check_task,
 )
-from electrify.config.trackers import TrackerOptions
 from electrify.system.outcome import UserError
 
 # what is scored: an encoder as given, its network at random initialisation, or TF-IDF
@@ -221,7 +221,7 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
     search: SearchOptions | None = None
     tasks_options: dict[str, FinetuneOptions] = Field(default_factory=dict)
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Precision of matrix products. `auto`: bf16 where it is faster."""
+    """Precision of matrix products. `auto`: bf16 where the device has units for it."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """`auto`: a GPU where there is one."""
     num_processes: Count = 1
@@ -282,3 +282,33 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
                 "a search takes the whole training split; give max_train_examples, or leave one out"
             )
         return self
+
+
+class EmbedConfig(Section):
+    """A sentence encoder, by contrastive training ([sentence embeddings](embeddings.md))."""
+
+    pairs: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Sources of pairs: a table with the columns `anchor`, `positive` and, if any, `negative`; the
+    folder of a run, for the titles and paragraphs of its corpus; or a task of reading or of NLI,
+    such as `klue-mrc`, whose training split is taken."""
+    max_pairs: Count | None = None
+    """Number of pairs of each source at most, drawn by the seed. Left out: all."""
+    num_epochs: Count = 3
+    """Passes over the pairs."""
+    batch_size: Annotated[int, Field(ge=2)] = 128
+    """Pairs a step: the positives of all others in the batch are the negatives of one."""
+    learning_rate: _Positive | None = None
+    """Highest learning rate. Left out: 3e-4 for a width of at most 256, 5e-5 below 1,024, 2e-5."""
+    warmup_fraction: Fraction = 0.1
+    """Fraction of the steps in which the rate rises."""
+    temperature: _Positive = 0.05
+    """Divides the cosines before the softmax."""
+    pooling: Literal["mean", "cls"] = "mean"
+    """What of a text's hidden states is its embedding: their mean, or the state of [CLS]."""
+    max_sequence_length: Count = 256
+    """Longest text in tokens, here and in the exported folder, at most the positions of the
+    model."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Precision of matrix products. `auto`: bf16 where the device has units for it."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """`auto`: a GPU where there is one."""

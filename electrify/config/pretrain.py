@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from electrify.config.fields import TABLES, Count, Fraction, LocalPath, Section
-from electrify.config.trackers import TrackerOptions
+from electrify.config.fields import TABLES, Count, Fraction, LocalPath, Section, TrackerOptions
 from electrify.system.outcome import UserError
 
 Size = Literal["small", "small++", "base", "large", "modern-small", "modern-base"]
@@ -139,8 +138,8 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     """GPUs of this machine that train, a process each. Left out: all that are visible and can share
     `batch_size` evenly. On a CPU: processes, by default one."""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
-    """Precision of matrix products. `auto`: bf16 where it is faster. `fp16`: with a loss scale, for
-    GPUs without units for bf16."""
+    """Precision of matrix products. `auto`: bf16 where the device has units for it. `fp16`: with a
+    loss scale, for GPUs without units for bf16."""
     compile: Literal["auto", "on", "off"] = "auto"
     """Use `torch.compile`. `auto`: on CUDA. `on`: a failure is an error; on a CPU it needs a C++
     compiler, and makes long runs in bf16 faster."""
@@ -352,6 +351,13 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
             if self.architecture == "modern" and hidden // heads % 2:
                 raise UserError(
                     f"{who} = {hidden} with {heads} heads: rotary positions need an even head size"
+                )
+        parts: list[PretrainConfig | CurriculumPhase] = [self, *self.curriculum]
+        for part in parts:
+            if (part.sequence_length or 0) > self.max_position_embeddings:
+                raise UserError(
+                    f"sequence_length = {part.sequence_length} is more than "
+                    f"max_position_embeddings = {self.max_position_embeddings}"
                 )
         if self.architecture == "electra" and self.global_attn_every_n_layers > 1:
             raise UserError(

@@ -5,8 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from electrify.config.clean import CleanConfig
-from electrify.config.embed import EmbedConfig
-from electrify.config.evaluate import EvaluateConfig
+from electrify.config.evaluate import EmbedConfig, EvaluateConfig
 from electrify.config.fields import LocalPath, Section, runner_name
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.vocab import EncodeConfig, VocabConfig
@@ -68,20 +67,3 @@ class RunConfig(EvaluationRun):
     vocab: VocabConfig = VocabConfig()
     encode: EncodeConfig = EncodeConfig()
     pretrain: PretrainConfig
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        pretrain = self.pretrain
-        lengths = [("pretrain.sequence_length", pretrain.sequence_length)]
-        lengths += [
-            ("pretrain.curriculum: sequence_length", phase.sequence_length)
-            for phase in pretrain.curriculum
-            if phase.sequence_length
-        ]
-        for key, length in lengths:
-            if length > pretrain.max_position_embeddings:
-                raise UserError(
-                    f"{key} = {length} is more than "
-                    f"pretrain.max_position_embeddings = {pretrain.max_position_embeddings}"
-                )
-        return self

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -87,7 +86,6 @@ class Page(Plots):
     def __init__(self, title: str, subtitle: str = "") -> None:
         super().__init__()
         self.title, self.subtitle = title, subtitle
-        self._parts: list[SimpleNamespace] = []
         self._headings: list[str] = []
         self._has_script = False
 
@@ -97,9 +95,6 @@ class Page(Plots):
         if level == 2:
             self._headings.append(text)
         self._add("heading", text=text, level=level, anchor=level == 2 and len(self._headings))
-
-    def paragraph(self, text: str) -> None:
-        self._add("paragraph", text=text)
 
     def verdict(self, text: str) -> None:
         """The result in a sentence, in larger letters."""
@@ -214,9 +209,6 @@ class Page(Plots):
 
     def write(self, path: Path) -> None:
         write_text(path, self.text())
-
-    def _add(self, kind: str, **values: Any) -> None:
-        self._parts.append(SimpleNamespace(kind=kind, **values))
 
 
 def _anchor(title: str) -> str:

@@ -7,13 +7,13 @@ matplotlib lays a plot out; the SVG is then stripped of what a page must not hol
 import re
 import unicodedata
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from io import StringIO
 from math import isfinite
 from numbers import Real
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -144,18 +144,19 @@ def _page_tag(tag: str, prefix: str) -> str:
     return tag.replace(INK, "currentColor")
 
 
-class Plots(ABC):
-    """The plots of a page. What is not finite is left out, and on a logarithmic axis what is not
-    above 0; of a plot with nothing left there is a sentence."""
+class Plots:
+    """The parts of a page, and its plots. What is not finite is left out, and on a logarithmic axis
+    what is not above 0; of a plot with nothing left there is a sentence."""
 
     def __init__(self) -> None:
+        self._parts: list[SimpleNamespace] = []
         self._num_plots = 0
 
-    @abstractmethod
-    def paragraph(self, text: str) -> None: ...
+    def paragraph(self, text: str) -> None:
+        self._add("paragraph", text=text)
 
-    @abstractmethod
-    def _add(self, kind: str, **values: Any) -> None: ...
+    def _add(self, kind: str, **values: Any) -> None:
+        self._parts.append(SimpleNamespace(kind=kind, **values))
 
     def _add_plot(self, title: str, svg: StringIO, label: str, keys: Sequence[Key]) -> None:
         self._num_plots += 1

@@ -3,17 +3,25 @@
 A stage writes into `<folder>.partial`; `manifest.json` goes in last and the folder is renamed. A
 manifest's `digest` covers the stage's config, its inputs' digests and the bytes of its files, not
 times or versions: the same work done again has the same digest, and nothing after it is redone.
+
+One process at a time writes a stage: it holds a lock file, which the system lifts when it dies. A
+kill between the two renames that replace a folder leaves the old one under a name beside it;
+whoever locks the stage next puts that back, or removes it.
 """
 
+import errno
 import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
+import socket
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -21,17 +29,16 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from electrify.config.load import flatten
-from electrify.stage.lock import recover, replace_folder
 from electrify.storage.files import inner_path, parse_json
 from electrify.system.machine import git_commit, peak_memory_mb, versions
 from electrify.system.outcome import UserError
-from electrify.system.progress import log
+from electrify.system.progress import log, warn
 
 MANIFEST = "manifest.json"
 _CHECKSUM = "manifest_sha256"
 _TORN = re.compile(r"\.[0-9a-f]{32}\.tmp$")
 PLAN = "plan.json"  # in a partial folder: what it is a part of
-NOT_COPIED = ".not-copied"  # in a stage folder: its files stand at the run's address (remote.py)
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,7 @@ def is_whole(stage: Stage) -> bool:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a finished stage folder; `ValueError` if there is none or it is damaged."""
+    """The manifest of a finished stage folder; `UserError` if there is none or it is damaged."""
     try:
         return parse_manifest((folder / MANIFEST).read_bytes(), folder)
     except FileNotFoundError:
@@ -114,27 +121,27 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         ) from None
 
 
-def parse_manifest(content: bytes, folder: Path) -> dict[str, Any]:
-    """`read_manifest` of the content that the manifest of a folder has."""
-    path = folder / MANIFEST
+def parse_manifest(content: bytes, place: object) -> dict[str, Any]:
+    """`read_manifest` of the content that the manifest has in a folder or at an address."""
+    path = f"{place}/{MANIFEST}"
     try:
         manifest: dict[str, Any] = parse_json(content, path)
-        _check_form(folder, manifest)
+        _check_form(manifest)
         if manifest.pop(_CHECKSUM, None) not in (None, digest_of(manifest)):
             raise UserError("its checksum differs")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
-            f"{path} is damaged ({error!r}); remove {folder} and run the stage again"
+            f"{path} is damaged ({error!r}); remove {place} and run the stage again"
         ) from None
     return manifest
 
 
-def _check_form(folder: Path, manifest: Mapping[str, Any]) -> None:
+def _check_form(manifest: Mapping[str, Any]) -> None:
     for key in ("config", "inputs", "files"):
         if not isinstance(manifest[key], dict):
             raise TypeError(f"{key} is no object")
     for name, entry in manifest["files"].items():
-        inner_path(folder, name)
+        inner_path(Path(), name)
         if not isinstance(entry["bytes"], int) or not isinstance(entry["sha256"], str):
             raise TypeError(f"no bytes and sha256 of {name}")
     if not isinstance(manifest["digest"], str):
@@ -155,8 +162,6 @@ def input_digest(folder: Path, verb: str) -> str:
     if not folder.exists():
         raise UserError(f"no {folder}; run first: electrify {verb} CONFIG")
     manifest = read_manifest(folder)
-    if (folder / NOT_COPIED).exists():  # they are copied when a stage reads them
-        return str(manifest["digest"])
     for name, entry in compared_files(manifest).items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != entry["bytes"]:
@@ -330,3 +335,87 @@ def put_in_place(stage: Stage) -> None:
 def canonical(value: Any) -> Any:
     """As JSON reads it back: tuples become lists."""
     return json.loads(json.dumps(value))
+
+
+# --- one writer -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def stage_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a stage folder for as long as the block runs.
+
+    `UserError` names the holder if another process has it. A file system without locks gets a
+    warning.
+    """
+    from filelock import FileLock, Timeout  # here: it costs help half of its time
+
+    path = lock_path(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path, blocking=False, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        holder = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        raise UserError(
+            f"{folder} is being written by {holder or 'another process'}. Wait for it or stop it; "
+            "or give this run another output_dir"
+        ) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        warn(f"{path.parent} is on a file system without locks: let no second run write there")
+    try:
+        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])[:100]
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        holder = f"process {os.getpid()} on {socket.gethostname()} ({command}), since {since}"
+        path.write_text(holder, encoding="utf-8")
+        _recover(folder)
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # before it is released: who waits looks whether it is there
+        lock.release()
+
+
+def lock_path(folder: Path) -> Path:
+    """The file beside a stage folder that its writer holds."""
+    return folder.with_name(f".{folder.name}.lock")
+
+
+def recover(folder: Path) -> None:
+    """Mend what a killed writer of a stage folder left: its lock file, a replacement half done.
+
+    Nothing happens where another process holds the lock.
+    """
+    if any(map(os.path.lexists, (lock_path(folder), _old(folder)))):
+        # UserError: it has a holder; OSError: the run may be read but not written
+        with suppress(UserError, OSError), stage_lock(folder):
+            pass
+
+
+def replace_folder(folder: Path, new: Path) -> None:
+    """Give a whole folder the name of a stage folder; the one that has it goes.
+
+    The stage is whole at every instant, but between two renames, which `recover` takes back.
+    """
+    _recover(folder)
+    if os.path.lexists(folder):
+        folder.replace(_old(folder))
+    new.replace(folder)
+    _recover(folder)
+
+
+def _old(folder: Path) -> Path:
+    """Where the whole old folder waits until the new one has its name."""
+    return folder.with_name(f".{folder.name}.old")
+
+
+def _recover(folder: Path) -> None:
+    old = _old(folder)
+    if not os.path.lexists(old):
+        return
+    if not os.path.lexists(folder):
+        old.replace(folder)
+    elif old.is_symlink():  # to a folder on another disk, which stays
+        old.unlink()
+    else:
+        shutil.rmtree(old)

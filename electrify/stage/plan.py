@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electrify.config.fields import without_secrets
+from electrify.config.fields import TrackerOptions, without_secrets
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import EvaluationRun, RunConfig
-from electrify.config.trackers import TrackerOptions
 from electrify.stage.folder import Stage, digest_of, fingerprint, input_digest
 from electrify.stage.trackers import TRACKER_FILES
 from electrify.system.outcome import UserError
@@ -189,16 +188,23 @@ def initial_checkpoint(path: str) -> Path | None:
     return paths[-1] if paths else None
 
 
-def check_initial(config: PretrainConfig) -> None:
-    """`ValueError` if the initial weights are neither here nor named as the hub's are."""
+def check_initial(config: PretrainConfig) -> dict[str, str]:
+    """The initial weights that are not here, by option: names that the hub may have.
+
+    `UserError` for one that is no such name.
+    """
+    missing = {}
     for option in ("initial_model", "initial_generator"):
         name = getattr(config, option)
-        is_here = name and (initial_checkpoint(name) or Path(name).expanduser().is_dir())
-        if name and not is_here and not is_hub_name(name):
+        if not name or initial_checkpoint(name) or Path(name).expanduser().is_dir():
+            continue
+        if not is_hub_name(name):
             raise UserError(
                 f"pretrain.{option} = {name!r}: there is no such folder; give a run, one of its "
                 "checkpoints, its export, a folder that transformers opens, or a hub name"
             )
+        missing[option] = name
+    return missing
 
 
 def is_hub_name(name: str) -> bool:

@@ -1,48 +1,46 @@
 """A run whose `output_dir` is an address: stages work in a local folder and are copied there.
 
-A finished stage is copied to the address with its manifest last. Of a stage that another machine
-has finished, the manifest and what a report reads are copied at once (`NOT_COPIED` says so), and
-the data when a stage reads them; each file is compared with the manifest's checksum. Unfinished
-work stays local, but for the checkpoints that pretraining copies itself.
+A finished stage is copied to the address with its manifest last. What another machine has finished
+is copied from there when the run is opened, each file compared with the manifest's checksum.
+Unfinished work stays local, but for the checkpoints that pretraining copies itself.
 """
 
 import hashlib
 import os
 import re
 import shutil
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import (
     MANIFEST,
-    NOT_COPIED,
     PLAN,
     Stage,
+    compared_files,
     file_sha256,
     other_work,
     parse_manifest,
     plan_difference,
     read_manifest,
+    recover,
+    replace_folder,
+    stage_lock,
     write_text,
 )
-from electrify.stage.lock import recover, remove_folder, replace_folder
 from electrify.storage.folder import Folder, explained
 from electrify.system.outcome import UserError
-from electrify.system.progress import Progress, duration, is_main_process, log
+from electrify.system.progress import Progress, is_main_process, log
 
 WORK_DIR = "ELECTRIFY_WORK_DIR"  # environment variable: local folders of such runs go there
 REPORTS = ("report.html", "report.md")
 _ADDRESS = ".address"  # file of the local folder
 _SENT = ".sent"  # in a stage folder that stands at the address as it stands here
-_FETCHED = ".fetched"  # ends names of what is not whole yet
 # of a stage: no `.partial` and the like, and not of another run below this one
 _MANIFEST = re.compile(rf"([^./][^/]*(?<!\.partial))/{re.escape(MANIFEST)}")
-# files that take room, which no report reads
-_DATA = re.compile(r"(^|/)(checkpoint-\d+|tensorboard|wandb)/|\.(parquet|npy|safetensors|bin)$")
+Run = TypeVar("Run", bound=EvaluationRun)
 
 
 def is_address(place: str) -> bool:
@@ -66,9 +64,6 @@ def address_of(folder: Path) -> str | None:
     return path.read_text(encoding="utf-8").strip() if path.is_file() else None
 
 
-Run = TypeVar("Run", bound=EvaluationRun)
-
-
 def open_run(config: Run) -> Run:
     """The config with the local folder as `output_dir`, where that is an address.
 
@@ -86,14 +81,14 @@ def open_run(config: Run) -> Run:
 
 
 def open_address(address: str) -> Path:
-    """The local folder of a run at an address, with the manifests of what is finished there."""
+    """The local folder of a run at an address, with the stages that are finished there."""
     folder = local_folder(address)
     if is_main_process():
         if not (folder / _ADDRESS).exists():
             folder.mkdir(parents=True, exist_ok=True)
             write_text(folder / _ADDRESS, address.rstrip("/"))
         log(f"{address}: work is done in {folder}")
-        fetch(folder)
+        _fetch(folder)
     return folder
 
 
@@ -106,105 +101,70 @@ def _place_of(run: Path, doing: str) -> Iterator[Folder | None]:
     address = address_of(run)
     if address is None:
         yield None
-        return
-    with explained(address, doing):
-        yield Folder(address)
+    else:
+        with explained(address, doing):
+            yield Folder(address)
 
 
 # --- from the address -----------------------------------------------------------------------------
 
 
-def fetch(run: Path) -> None:
-    """Take over the stages that are finished at the run's address and not here, without their data.
+def _fetch(run: Path) -> None:
+    """Copy the stages that are finished at the run's address and not here, or made anew there.
 
     `UserError` where a stage was made otherwise on both sides.
     """
     with _place_of(run, "read") as place:
-        if place is None:
-            return
+        assert place is not None
         stages = [match[1] for match in map(_MANIFEST.fullmatch, place.files()) if match]
-        contents = place.read_all([f"{stage}/{MANIFEST}" for stage in stages])
-        for stage in stages:
-            recover(run / stage)
         for marker in run.glob(f"*/{_SENT}"):
-            if marker.parent.name not in stages:  # it was removed there
-                if (marker.parent / NOT_COPIED).exists():
-                    remove_folder(marker.parent)
-                else:
-                    marker.unlink()
-        for stage, content in zip(stages, contents, strict=True):
-            _take_over(place, stage, content, run / stage)
-
-
-def _take_over(place: Folder, stage: str, manifest: bytes, folder: Path) -> None:
-    url = place.url(stage)
-    try:
-        there = parse_manifest(manifest, folder)["digest"]
-    except ValueError:
-        raise UserError(
-            f"{url}/{MANIFEST} is damaged: remove it, and the stage is made again"
-        ) from None
-    here = read_manifest(folder)["digest"] if folder.exists() else None
-    if here != there:
-        if here is not None and not (folder / _SENT).exists():
-            raise UserError(
-                f"{stage} differs here ({folder}) and at {url}: remove the one that you do not "
-                "want to keep"
-            )
-        copy_stage(place, stage, folder, with_data=False)
-        log(f"{stage}: finished at {url}")
-    (folder / _SENT).touch()
-
-
-def pull(run: Path, *stages: str) -> None:
-    """Copy the data of stages that are finished at the run's address and not copied yet."""
-    with _place_of(run, "read") as place:
+            if marker.parent.name not in stages:  # it was removed there, and is sent again
+                marker.unlink()
         for stage in stages:
-            if place is not None and (run / stage / NOT_COPIED).exists():
-                _copy_files(place, stage, run / stage)
-                (run / stage / NOT_COPIED).unlink()
-                log(f"{stage}: copied from {place.url(stage)}")
+            folder = run / stage
+            recover(folder)
+            here = read_manifest(folder)["digest"] if folder.exists() else None
+            if here == _manifest_at(place, stage)["digest"]:
+                (folder / _SENT).touch()
+            elif here is None or (folder / _SENT).exists():
+                with stage_lock(folder):
+                    copy_stage(place, stage, folder)
+                    (folder / _SENT).touch()
+            else:
+                raise UserError(
+                    f"{stage} differs here ({folder}) and at {place.url(stage)}: remove the one "
+                    "that you do not want to keep"
+                )
 
 
-def copy_stage(place: Folder, stage: str, target: Path, with_data: bool = True) -> None:
+def _manifest_at(place: Folder, stage: str) -> dict[str, Any]:
+    return parse_manifest(place.read(f"{stage}/{MANIFEST}"), place.url(stage))
+
+
+def copy_stage(place: Folder, stage: str, target: Path) -> None:
     """Copy a finished stage of the run at an address, in place of what is at the target.
 
-    `UserError` if it is not finished there, or damaged.
+    `UserError` if it is damaged.
     """
-    temporary = target.with_name(target.name + _FETCHED)
+    manifest = _manifest_at(place, stage)
+    temporary = target.with_name(f"{target.name}.fetched")
+    sources = {f"{stage}/{name}": temporary / name for name in (*manifest["files"], MANIFEST)}
+    num_bytes = sum(entry["bytes"] for entry in manifest["files"].values())
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        place.get_all({f"{stage}/{MANIFEST}": temporary / MANIFEST})
-        _copy_files(place, stage, temporary, with_data)
-        if not with_data:
-            (temporary / NOT_COPIED).touch()
+        with Progress(f"fetching {stage}", num_bytes, "bytes") as progress:
+            place.get_all(sources, lambda path: progress.update(path.stat().st_size))
+        for name, entry in compared_files(manifest).items():
+            if file_sha256(temporary / name) != entry["sha256"]:
+                raise UserError(
+                    f"{place.url(stage)}/{name} is damaged, its checksum is not that of the "
+                    f"manifest: put the old file back, or remove {place.url(stage)} to have the "
+                    "stage made again"
+                )
         replace_folder(target, temporary)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _copy_files(place: Folder, stage: str, folder: Path, with_data: bool = True) -> None:
-    """Copy the files of a manifest that are not here; each is whole under its name."""
-    manifest = read_manifest(folder)
-    files = manifest["files"]
-    missing = [
-        name
-        for name in files
-        if not (folder / name).exists() and (with_data or not _DATA.search(name))
-    ]
-    targets = {f"{stage}/{name}": folder / f"{name}.{os.getpid()}{_FETCHED}" for name in missing}
-    num_bytes = sum(files[name]["bytes"] for name in missing)
-    with Progress(f"fetching {stage}", num_bytes, "bytes") as progress:
-        place.get_all(targets, lambda path: progress.update(path.stat().st_size))
-    for (url, path), name in zip(targets.items(), missing, strict=True):
-        is_new = name in manifest.get("rewritten", ())
-        if not is_new and file_sha256(path) != files[name]["sha256"]:
-            raise UserError(
-                f"{place.url(url)} is damaged, its checksum is not that of the manifest: put the "
-                f"old file back, or remove {place.url(stage)}/{MANIFEST} to have the stage made "
-                "again"
-            )
-        path.replace(folder / name)
+    log(f"{stage}: copied from {place.url(stage)}")
 
 
 # --- to the address -------------------------------------------------------------------------------
@@ -246,16 +206,14 @@ def push(folder: Path) -> None:
     """Put a finished stage at its run's address, unless it is there."""
     if is_sent(folder):
         return
-    stage, start = folder.name, time.monotonic()
+    stage = folder.name
     with _place_of(folder.parent, "written") as place:
         assert place is not None
-        sources = {name: folder / name for name in (*read_manifest(folder)["files"], MANIFEST)}
-        num_bytes = place.put_whole(stage, sources, last=MANIFEST)
+        names = (*read_manifest(folder)["files"], MANIFEST)
+        place.put_whole(stage, {name: folder / name for name in names}, last=MANIFEST)
         (folder / _SENT).touch()
-        if place.exists(f"{stage}.partial"):
-            place.remove_folder(f"{stage}.partial", first=PLAN)
-        seconds = duration(time.monotonic() - start)
-        log(f"{stage}: {num_bytes / 1e6:,.1f} MB sent to {place.url(stage)} in {seconds}")
+        place.remove_folder(f"{stage}.partial", first=PLAN)
+        log(f"{stage}: sent to {place.url(stage)}")
 
 
 def push_rewritten(folder: Path) -> None:

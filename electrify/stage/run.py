@@ -16,10 +16,11 @@ from electrify.stage.folder import (
     is_whole,
     open_partial,
     put_in_place,
+    recover,
+    stage_lock,
     status,
 )
-from electrify.stage.lock import recover, stage_lock
-from electrify.stage.remote import claim, fetch, is_sent, pull, push, withdraw
+from electrify.stage.remote import claim, is_sent, push, withdraw
 from electrify.system.outcome import UserError
 from electrify.system.progress import Stopped, log
 
@@ -38,13 +39,12 @@ def run_stage(
     `work` writes the files and returns counts for the manifest. True if it ran. `UserError` where
     a finished folder was made from another plan (unless `overwrite`), where another process writes
     it, and where a file of `stage.reads` has changed. Of a run at an address (`open_run`), what is
-    read comes from there and what is made goes there.
+    made goes there.
     """
     recover(stage.folder)
     if _is_done(stage, overwrite) and is_sent(stage.folder):
         return False
     with stage_lock(stage.folder):
-        fetch(stage.folder.parent)
         is_done = _is_done(stage, overwrite)  # another has made it, or an upload was cut off
         if not is_done:
             _make(stage, work, overwrite)
@@ -54,7 +54,6 @@ def run_stage(
 
 def _make(stage: Stage, work: Callable[[Path], Mapping[str, Any]], overwrite: bool) -> None:
     log(f"{stage.name}: {status(stage).reason}")
-    pull(stage.folder.parent, *(folder.name for folder in stage.reads.values()))
     for verb, folder in stage.reads.items():
         check_files(folder, verb)
     if not is_whole(stage):

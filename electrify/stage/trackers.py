@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from electrify.config.trackers import TrackerOptions
+from electrify.config.fields import TrackerOptions
 from electrify.stage.folder import write_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn

@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -87,19 +87,20 @@ class Folder:
     def read(self, name: str) -> bytes:
         return bytes(self._ask("reading", name, self._fs.cat_file))
 
-    def read_all(self, names: Sequence[str]) -> list[bytes]:
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
-            return [*threads.map(self.read, names)]
+    def read_all(self, names: Iterable[str]) -> list[bytes]:
+        return [*_at_once(self.read, names)]
 
     def get_all(
         self, targets: Mapping[str, Path], done: Callable[[Path], None] = lambda path: None
     ) -> None:
         """Copy files, by name, to local paths; `done` is told of each."""
-        for folder in {path.parent for path in targets.values()}:
-            folder.mkdir(parents=True, exist_ok=True)
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
-            for path in threads.map(self._get, targets, targets.values()):
-                done(path)
+
+        def get(name: str, target: Path) -> None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._ask("reading", name, self._fs.get_file, str(target))
+
+        for path, _ in zip(targets.values(), _at_once(get, targets, targets.values()), strict=True):
+            done(path)
 
     def write(self, name: str, content: bytes) -> None:
         """Write a small file, whole or not at all."""
@@ -121,37 +122,24 @@ class Folder:
 
     def put_all(self, sources: Mapping[str, Path]) -> None:
         """`put` several files at once, by name."""
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
-            list(threads.map(self.put, sources.values(), sources))
+        list(_at_once(self.put, sources.values(), sources))
 
-    def put_whole(self, below: str, sources: Mapping[str, Path], last: str) -> int:
-        """Make a folder consist of these files, by name; the number of bytes that were sent.
+    def put_whole(self, below: str, sources: Mapping[str, Path], last: str) -> None:
+        """Make a folder consist of these files, by name.
 
-        The folder counts as there when it has the file `last`, which is removed first and sent
-        last. `UserError` if another program writes there.
+        It counts as there when it has the file `last`, which is removed first and sent last.
         """
-        self.remove(f"{below}/{last}")
-        sizes = {f"{below}/{name}": path.stat().st_size for name, path in sources.items()}
-        for name in self.files(below).keys() - sizes:
-            self.remove(name)
-        self.put_all({f"{below}/{n}": path for n, path in sources.items() if n != last})
-        there = self.files(below) | {f"{below}/{last}": sizes[f"{below}/{last}"]}
-        if changed := sorted(n for n in there.keys() | sizes if there.get(n) != sizes.get(n)):
-            raise UserError(
-                f"{self.url(changed[0])} is not the file that was sent: another process writes "
-                "there; stop one of the two"
-            )
+        self.remove_folder(below, first=last)
+        self.put_all({f"{below}/{name}": path for name, path in sources.items() if name != last})
         self.put(sources[last], f"{below}/{last}")
-        return sum(sizes.values())
 
     def remove(self, name: str) -> None:
         with suppress(FileNotFoundError):  # or the answer to the first request was lost
             self._ask("removing", name, self._fs.rm_file)
 
-    def remove_all(self, names: Sequence[str]) -> None:
+    def remove_all(self, names: Iterable[str]) -> None:
         """Remove files, and folders with what they hold."""
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
-            list(threads.map(self.remove_folder, names))
+        list(_at_once(self.remove_folder, names))
 
     def remove_folder(self, below: str = "", first: str = "") -> None:
         """Remove all below a folder, first the file without which the others do not count."""
@@ -195,13 +183,10 @@ class Folder:
             shutil.move(self.local / name, target)  # renames, within a file system
         return None
 
-    def _path(self, name: str) -> str:
-        return f"{self._root}/{name}".rstrip("/")
-
     def _ask(self, doing: str, name: str, request: Callable[..., T], *arguments: Any) -> T:
         """Make a request about a path, again after what may pass."""
-        what = f"{doing} {self.url(name)}"
-        return patiently(lambda: request(self._path(name), *arguments), what)
+        path = f"{self._root}/{name}".rstrip("/")
+        return patiently(lambda: request(path, *arguments), f"{doing} {self.url(name)}")
 
     def _exists(self, path: str) -> bool:
         """The file systems' own `exists` says no to any error, and so of what is there."""
@@ -225,10 +210,6 @@ class Folder:
                 elif info["name"].rstrip("/") != place:
                     yield from self._below(info["name"].rstrip("/"))
 
-    def _get(self, name: str, target: Path) -> Path:
-        self._ask("reading", name, self._fs.get_file, str(target))
-        return target
-
     def _place(self, path: str, send: Callable[[str], None]) -> None:
         if self._is_object_store:
             return send(path)
@@ -243,13 +224,19 @@ class Folder:
         return None
 
 
+def _at_once(request: Callable[..., T], *arguments: Iterable[Any]) -> Iterator[T]:
+    """Make several requests at once; their answers in order."""
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        yield from threads.map(request, *arguments)
+
+
 def patiently(ask: Callable[[], T], what: str) -> T:
     """Do what `ask` does, again after what may pass; its last error is raised."""
     for number in range(NUM_TRIES - 1):
         try:
             return ask()
         except Exception as error:
-            if not is_passing(error):
+            if not _is_passing(error):
                 raise
             seconds = FIRST_WAIT_SECONDS * 2**number * random.uniform(0.5, 1)
             log(f"{what}: {type(error).__name__}: {error}; trying again in {seconds:.0f} s")
@@ -257,7 +244,7 @@ def patiently(ask: Callable[[], T], what: str) -> T:
     return ask()
 
 
-def is_passing(error: BaseException) -> bool:
+def _is_passing(error: BaseException) -> bool:
     """Whether asking again may help: too many requests, a server at fault, a broken line."""
     if isinstance(error, ConnectionError | TimeoutError | asyncio.TimeoutError):
         return True
@@ -273,21 +260,19 @@ def is_passing(error: BaseException) -> bool:
 
 @contextmanager
 def explained(address: str, done: str) -> Iterator[None]:
-    """Turn errors of the service into a `ValueError` that names the address and what to do."""
+    """Turn errors of the service into a `UserError` that names the address and what to do."""
     try:
         yield
     except ValueError:
         raise
     except Exception as error:  # each file system has errors of its own
         said = " ".join(str(error).split())  # of several lines, where a server's answer is
-        if is_passing(error):
-            advice = "the service or the line to it fails; the same command resumes when it is back"
-        elif isinstance(error, FileNotFoundError):
-            advice = "check the address: is there such a bucket?"
-        elif isinstance(error, PermissionError) or "forbidden" in said.lower():
-            advice = "give this machine's account the right to read, write and remove files there"
-        else:
-            advice = "check the address, and the credentials of this machine"
+        advice = (
+            "the service or the line to it fails; the same command resumes when it is back"
+            if _is_passing(error)
+            else "check that there is such a place, and that the account of this machine has the "
+            "right to read, write and remove files there"
+        )
         raise UserError(
             f"{address} cannot be {done} ({type(error).__name__}: {said}): {advice}"
         ) from error

@@ -11,23 +11,16 @@ import re
 import resource
 import subprocess
 import sys
-import timeit
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
-from operator import matmul
 from pathlib import Path
-from typing import Any, Literal, Self
-
-from electrify.system.progress import log, warn
+from typing import Any, Literal
 
 Precision = Literal["fp32", "bf16", "fp16"]
 _CPUINFO = Path("/proc/cpuinfo")
 _BF16_FLAGS = ("amx_bf16", "avx512_bf16", "bf16")  # x86, x86, arm
-_NO_UNITS = "no units for bf16"
-_ROUNDS = 10
 _LOADED = 1.5  # load average a core from which other programs slow ours, whose own share is about 1
 
 
@@ -122,53 +115,19 @@ def gpu_precision(capability: tuple[int, int]) -> Precision:
     return "bf16" if capability >= (8, 0) else "fp32"
 
 
-@dataclass(frozen=True)
-class CpuBf16:
-    """What bf16 is worth on this CPU."""
-
-    flag: str | None
-    speedup: float  # seconds of a product in fp32 over those in bf16
-
-    @classmethod
-    def measured(cls, fp32: Any, bf16: Any) -> Self:
-        """By the square of one matrix in both types.
-
-        The least time of several counts: other work on the machine only adds to it.
-        """
-        least = [
-            min(timeit.repeat(partial(matmul, matrix, matrix), number=1, repeat=_ROUNDS))
-            for matrix in (fp32, bf16)
-        ]
-        return cls(bf16_flag(), least[0] / least[1])
-
-    @property
-    def auto(self) -> Precision:
-        """What `precision = "auto"` is. Both must speak for bf16: the flag is the same each time,
-        and the time tells where the flag is there and torch does not use it. With units for bf16 a
-        product takes half of the time or less, without them several times as long, so that a busy
-        machine does not change the answer."""
-        return "bf16" if self.flag is not None and self.speedup > 1 else "fp32"
-
-    def report(self, key: str, asked: str, taken: str) -> None:
-        """Log what was `taken`, and why; warn where bf16 is slower than fp32."""
-        ratio = f"a product in bf16 takes {1 / self.speedup:.3g} times as long as in fp32"
-        cpu = f"{cpu_name()}, {self.flag or _NO_UNITS}"
-        if taken == "bf16" and self.speedup < 1:
-            then = f"Set {key} = 'auto'" if asked == "bf16" else "This run was begun in bf16"
-            warn(f"{key}: {ratio} on this CPU ({cpu}). {then}; a run begun in fp32 is faster here")
-        else:
-            log(f"{key}: {taken} ({cpu}; {ratio})")
+def cpu_precision() -> Precision:
+    """That of matrix products on this CPU: bf16 where it has units for it."""
+    return "bf16" if bf16_flag() else "fp32"
 
 
 def describe_precision(key: str, asked: str) -> str:
-    """What will be computed in on a CPU, before anything is measured."""
+    """What is computed in on this CPU, and why; `asked` may be "auto"."""
     flag = bf16_flag()
-    what = f"{key} = {asked!r} on this CPU ({cpu_name()}, {flag or _NO_UNITS}): "
-    if asked == "auto":
-        return what + ("bf16 if a product timed at the start is faster" if flag else "fp32")
-    if asked == "bf16" and flag is None:
-        return what + "emulated, several times slower than fp32; auto takes fp32"
-    return what + asked
+    taken = cpu_precision() if asked == "auto" else asked
+    line = f"{key}: {taken} on this CPU ({cpu_name()}, {flag or 'no units for bf16'})"
+    if taken == "bf16" and flag is None:
+        line += ": emulated, several times slower than fp32"
+    return line
 
 
 # --- memory -------------------------------------------------------------------------------------

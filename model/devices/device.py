@@ -2,7 +2,6 @@
 
 import os
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from typing import TypeVar
 
 import torch
@@ -10,9 +9,9 @@ from torch import Tensor, nn
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.system.machine import (
-    CpuBf16,
     Precision,
     cpu_name,
+    cpu_precision,
     gpu_precision,
     num_ranks,
     unusable_gpu,
@@ -79,8 +78,7 @@ def describe(device: torch.device) -> str:
 
 
 def precision_of(config: PretrainConfig, device: torch.device) -> Precision:
-    """That of matrix products: `auto` is bf16 where the device has units for it, and on a CPU where
-    it is faster."""
+    """That of matrix products: `auto` is bf16 where the device has units for it."""
     if config.precision == "fp16" and device.type == "xla":
         raise UserError(
             'pretrain.precision = "fp16" with device = "xla": it was never tried there; set '
@@ -89,17 +87,10 @@ def precision_of(config: PretrainConfig, device: torch.device) -> Precision:
     if config.precision != "auto":
         return config.precision
     if device.type == "cpu":
-        return cpu_bf16().auto
+        return cpu_precision()
     if device.type == "cuda":
         return gpu_precision(torch.cuda.get_device_capability(device))
     return "bf16" if xla.runtime().kind.startswith("TPU") else "fp32"
-
-
-@cache
-def cpu_bf16() -> CpuBf16:
-    """What bf16 is worth on this CPU, measured once a process."""
-    ones = torch.ones(256, 256)
-    return CpuBf16.measured(ones, ones.bfloat16())
 
 
 def autocast(config: PretrainConfig, device: torch.device) -> AbstractContextManager[object]:

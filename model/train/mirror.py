@@ -51,14 +51,14 @@ def upload_checkpoint(checkpoint: Path, url: str, keep: int, keep_every: int | N
         )
 
 
-def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any] | None = None) -> None:
+def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any]) -> None:
     """Copy the newest sound checkpoint from the address if `folder` has none or only older ones.
 
     With it come the metrics, in place of those of the older ones. To be called by one process of a
     machine, before any loads. `ValueError` if the address cannot be read, or holds another run's
     checkpoints than `identity` says.
     """
-    place = _open("checkpoint_dir", url)
+    place = Folder(url)
     own = {folder.resolve(), folder.with_suffix("").resolve()}
     if place.local is not None and place.local.resolve() in own:
         raise UserError(
@@ -82,8 +82,7 @@ def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any] | None 
             warn(f"checkpoint-{step} in {url} is damaged ({error}); trying the one before")
             shutil.rmtree(temporary, ignore_errors=True)
             continue
-        if identity is not None:
-            check_identity(state["identity"], identity, f"{url}/checkpoint-{step}")
+        check_identity(state["identity"], identity, f"{url}/checkpoint-{step}")
         if (temporary / METRICS).exists():
             (temporary / METRICS).replace(folder / METRICS)
         shutil.rmtree(target, ignore_errors=True)
@@ -96,25 +95,10 @@ def fetch_inputs(run: Path, url: str) -> None:
     """Copy `vocab/` and `shards/` of the run at the address into the folder `run`.
 
     A folder that is there stays. To be called by one process of a machine. What was made from what
-    is checked later, as for folders that were made here; `ValueError` if one cannot be copied.
+    is checked later, as for folders that were made here; `UserError` if one cannot be copied.
     """
-    place = _open("inputs_dir", url)
+    place = Folder(url)
     for name in INPUTS:
-        if (run / name).exists():
-            continue
-        log(f"copying {name} from {url}")
-        try:
-            copy_stage(place, name, run / name)
-        except Exception as error:  # each file system has errors of its own
-            raise UserError(
-                f"pretrain.inputs_dir = {url!r}: {name}/ cannot be copied from there "
-                f"({type(error).__name__}: {error}): it must hold the finished {name}/ of a run; "
-                "check the address, the right to read and the room on this disk"
-            ) from None
-
-
-def _open(option: str, url: str) -> Folder:
-    try:
-        return Folder(url)
-    except ValueError as error:
-        raise UserError(f"pretrain.{option} = {error}") from None
+        if not (run / name).exists():
+            with explained(f"pretrain.inputs_dir: the finished stage {url}/{name}", "copied"):
+                copy_stage(place, name, run / name)

@@ -14,7 +14,6 @@ from huggingface_hub import DatasetCardData, HfApi, ModelCardData
 from electrify.config.run import RunConfig
 from electrify.stage.folder import check_files, input_digest, write_text
 from electrify.stage.plan import CARD, NETWORKS, TOKENIZER_FILES, VERBS, output_dir
-from electrify.stage.remote import pull
 from electrify.storage.files import read_json
 from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError
@@ -67,7 +66,6 @@ def plan_uploads(
     to, run, uploads = to or config.name, output_dir(config), []
     chosen = {part: of for part, of in PARTS.items() if part in (parts or list(PARTS)[:3])}
     for stage in {stage: None for stage, _ in chosen.values()}:
-        pull(run, stage)
         input_digest(run / stage, VERBS[stage])
         check_files(run / stage, VERBS[stage])
     for part, (stage, name) in chosen.items():

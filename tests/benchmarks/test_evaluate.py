@@ -21,8 +21,7 @@ from benchmarks.results.results import MEASURED, RESULTS, current_results, read_
 from benchmarks.results.submission import write_submissions
 from benchmarks.tasks.data import TaskData
 from benchmarks.tasks.registry import resolve_tasks
-from electrify.check.overview import evaluation_cost
-from electrify.system.machine import CpuBf16
+from electrify.overview import evaluation_cost
 from electrify.system.progress import Stopped
 from tests.benchmarks.conftest import folder_of, topic_rows
 
@@ -133,8 +132,8 @@ def test_a_bag_of_words_learns_from_the_rows_of_the_encoder(make_config, model_f
 
 def test_auto_is_settled_once_for_an_evaluation(make_config, model_folder, monkeypatch):
     """Its later jobs are computed as the first ones, wherever it is continued."""
-    for seeds, found in (([0], CpuBf16("amx_bf16", 4.0)), ([0, 1], CpuBf16(None, 0.1))):
-        monkeypatch.setattr("benchmarks.finetune.finetune._cpu_bf16", lambda found=found: found)
+    for seeds, flag in (([0], "amx_bf16"), ([0, 1], None)):
+        monkeypatch.setattr("electrify.system.machine.bf16_flag", lambda flag=flag: flag)
         config = make_config(seeds=seeds, num_epochs=1)
         assert config.evaluate.precision == "auto"
         evaluate(config, str(model_folder), overwrite=False)

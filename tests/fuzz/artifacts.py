@@ -53,24 +53,6 @@ def _json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
-def _manifest(folder: Path) -> Reader:
-    from electrify.stage.folder import Stage, check_files, input_digest, status
-    from electrify.stage.run import run_stage
-
-    stage = Stage("clean", folder / "clean", {"a": 1, "b": [1]}, {"x": "0" * 64})
-    run_stage(stage, lambda partial: {"n": (partial / "a.txt").write_text("a")})
-    path = stage.folder / "manifest.json"
-
-    def read(path: Path) -> object:
-        input_digest(path.parent, "clean")
-        check_files(path.parent, "clean")
-        return status(stage).state
-
-    sound = json.loads(path.read_bytes())
-    sound.pop("manifest_sha256")  # as those of before had none: else all is refused for it
-    return of_file(path, read, [path.read_bytes(), _json(sound)], form="json", named="clean")
-
-
 def _tokenizer_file(folder: Path) -> Reader:
     from vocab.tokenizer import build_tokenizer, load_tokenizer, save_tokenizer
 
@@ -180,7 +162,6 @@ def _task(name: str, file: str, seed: bytes, form: Any = "bytes") -> Make:
 
 _COLA = b"gj04\t1\t\tOur friends won't buy this.\ngj04\t0\t*\ta b\x0c c\n"
 READERS: dict[str, Make] = {
-    "manifest": _manifest,
     "tokenizer.json": _tokenizer_file,
     "shard-index": _index,
     "shard-tokens": _arrays("tokens"),

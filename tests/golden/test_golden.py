@@ -77,43 +77,6 @@ def changed_cases(cases: dict[str, Any]) -> dict[str, Any]:
     return {case: changed(values) for case, values in cases.items()}
 
 
-def cola(value: Any, task: str = "glue/cola", **more: Any) -> str:
-    predictions = {"tiny": {"ref": "all", "pred": [1, 0, 0, 1]}}
-    golden = {
-        "task": task,
-        "references": {"all": [0, 1, 1, 0]},
-        "predictions": predictions,
-        "expected": {"tiny": value},
-    }
-    return json.dumps(golden | more)
-
-
-def test_what_is_not_covered_is_named_and_counts_as_no_agreement(tmp_path, capsys):
-    other = {"scorer": {"tiny": {"matthews_correlation": -1.0, "kappa": 0.0}}}
-    (tmp_path / "a.json").write_text(cola({"mcc": -100.0}))
-    (tmp_path / "b.json").write_text(cola({"mcc": -100.0}, expected_other=other))
-    (tmp_path / "c.json").write_text(cola({"mcc": 1.0}, task="glue/unheard-of"))
-    assert check_metrics(tmp_path) == 0
-    printed = capsys.readouterr().out
-    assert "b.json: 0 agree, 0 differ\n  tiny: not covered kappa" in printed
-    assert "c.json: not covered (task 'glue/unheard-of')" in printed
-    assert printed.endswith("1 agree, 0 differ, 2 not covered\n")
-
-
-def test_a_refused_input_is_shown_with_its_reason(tmp_path, capsys):
-    short = {"tiny": {"ref": "all", "pred": [1]}}
-    (tmp_path / "cola.json").write_text(cola({"mcc": 0.0}, predictions=short))
-    assert check_metrics(tmp_path) == 1
-    assert "refused: gold labels have shape (4,) and predictions (1,)" in capsys.readouterr().out
-
-
-def test_tasks_of_one_metric_share_a_file():
-    assert find_adapter("glue/mrpc,qqp") is find_adapter("glue/mrpc")
-    assert find_adapter("glue/sst2, rte") is find_adapter("glue/rte")
-    assert find_adapter("glue/sst2,stsb") is None
-    assert find_adapter("klue/nli (input construction)") is None
-
-
 @pytest.mark.skipif(not KLUE.is_dir(), reason=f"no KLUE files at {KLUE}")
 def test_lists_of_labels_are_those_of_the_official_files():
     relations = json.loads((KLUE / "re" / "relation_list.json").read_text(encoding="utf-8"))

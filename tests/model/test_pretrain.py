@@ -11,7 +11,6 @@ import torch
 from safetensors.torch import load_file
 
 from electrify.stage.plan import TIMINGS
-from electrify.system.machine import CpuBf16
 from electrify.system.progress import Stopped
 from model.electra import ElectraPretrainer
 from model.pretrain import Trainer, make_model
@@ -172,9 +171,8 @@ def test_auto_is_settled_once_for_a_run(config, tmp_path, monkeypatch):
 
 def use_cpu(monkeypatch, precision: str) -> None:
     """A CPU on which "auto" is this precision."""
-    found = CpuBf16("amx_bf16", 4.0) if precision == "bf16" else CpuBf16(None, 0.1)
-    for module in ("devices.device", "pretrain"):
-        monkeypatch.setattr(f"model.{module}.cpu_bf16", lambda: found)
+    flag = "amx_bf16" if precision == "bf16" else None
+    monkeypatch.setattr("electrify.system.machine.bf16_flag", lambda: flag)
 
 
 @pytest.mark.parametrize(

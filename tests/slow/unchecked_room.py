@@ -2,10 +2,10 @@
 
 import sys
 
-from electrify.check import inputs
+from electrify import check
 from electrify.cli import main
 
-inputs.check_output = lambda *_: None  # type: ignore[assignment]
+check.check_output = lambda *_: None  # type: ignore[assignment]
 
 if __name__ == "__main__":
     sys.exit(main())

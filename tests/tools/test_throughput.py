@@ -90,22 +90,6 @@ def test_costs_are_of_all_processes_also_of_those_left_behind(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        "pretrain --rounds 0",
-        "finetune --seeds a",
-        "finetune --rows 0",
-        "corpus --workers 0",
-        *(f"vocab --megabytes {size}" for size in ("x", "-3", "nan", "inf")),
-    ],
-)
-def test_values_that_make_no_sense_are_refused_by_name(words: str, capsys):
-    with pytest.raises(SystemExit):
-        main(words.split())
-    assert words.split()[1] in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     ("words", "message"),
     [
         ("pretrain --device cpu --size tiny --micro-batches 3", "--micro-batches 3"),

@@ -14,7 +14,7 @@ from benchmarks.embed.training import (
     false_negatives,
     train,
 )
-from electrify.config.embed import EmbedConfig
+from electrify.config.evaluate import EmbedConfig
 from electrify.system.outcome import UserError
 from electrify.system.progress import Stopped, StopRequest
 from tests.benchmarks.conftest import FILLERS, TOPICS

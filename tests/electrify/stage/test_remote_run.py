@@ -12,12 +12,11 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from electrify.check.overview import list_runs
 from electrify.config.load import load_config
+from electrify.overview import list_runs
 from electrify.stage import remote as remote_run
 from electrify.stage.folder import (
     MANIFEST,
-    NOT_COPIED,
     Stage,
     check_files,
     input_digest,
@@ -28,7 +27,6 @@ from electrify.stage.remote import (
     local_folder,
     open_address,
     open_run,
-    pull,
     push_rewritten,
 )
 from electrify.stage.run import run_stage
@@ -135,12 +133,9 @@ def test_another_machine_resumes_where_one_has_ended(tmp_path, address, monkeypa
     assert whole(address)
     second = machine("two", tmp_path, address, monkeypatch)
     assert status(clean(second)).state == "done"
-    small = {".sent", NOT_COPIED, MANIFEST, "README.md", "report.json"}  # no data
-    assert {p.name for p in (second / "clean").iterdir()} == small
     assert run_stage(clean(second), refuse) is False
-    assert make(after(second))  # reads all of clean/
-    assert not (second / "clean" / NOT_COPIED).exists()
     check_files(second / "clean", "clean")
+    assert make(after(second))
     third = machine("one", tmp_path, address, monkeypatch)
     assert run_stage(after(third), refuse) is False
     assert {*there(address)} == {
@@ -193,7 +188,7 @@ def test_a_stale_manifest_goes_before_its_files_change(tmp_path, memory, monkeyp
     assert done == []
     make(changed, overwrite=True)
     assert done[0] == f"remove clean/{MANIFEST}"
-    assert done[-1] == f"put clean/{MANIFEST}"
+    assert [step for step in done if step.startswith("put")][-1] == f"put clean/{MANIFEST}"
     assert whole(memory)
     other = machine("two", tmp_path, memory, monkeypatch)
     assert status(clean(other, "둘")).state == "done"
@@ -207,16 +202,15 @@ def test_what_another_machine_made_anew_takes_the_place_of_a_copy(tmp_path, memo
     first = machine("one", tmp_path, memory, monkeypatch)
     assert status(clean(first, "둘")).state == "done"
     Folder(memory).remove_folder("clean", first=MANIFEST)
-    assert status(clean(machine("one", tmp_path, memory, monkeypatch), "둘")).state == "missing"
     assert run_stage(clean(machine("two", tmp_path, memory, monkeypatch), "둘"), refuse) is False
-    assert whole(memory)  # the whole stage of that machine is sent again
+    assert whole(memory)  # what was removed there is sent again
 
 
 def test_two_that_were_made_otherwise_are_told_apart(tmp_path, memory, monkeypatch):
     run = machine("one", tmp_path, memory, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr(Folder, "put_all", lambda *_: (_ for _ in ()).throw(PermissionError()))
-        with pytest.raises(ValueError, match="give this machine's account the right"):
+        with pytest.raises(ValueError, match="account of this machine has the right"):
             make(clean(run))
     make(clean(machine("two", tmp_path, memory, monkeypatch), "둘"))
     with pytest.raises(ValueError, match=r"clean differs here .* and at memory://"):
@@ -226,12 +220,11 @@ def test_two_that_were_made_otherwise_are_told_apart(tmp_path, memory, monkeypat
 def test_damage_there_is_named_and_never_taken_for_the_file(tmp_path, memory, monkeypatch):
     make(clean(machine("one", tmp_path, memory, monkeypatch)))
     Folder(memory).write("clean/documents-0.parquet", b"other")
-    run = machine("two", tmp_path, memory, monkeypatch)
     with pytest.raises(ValueError, match=r"run/clean/documents-0\.parquet is damaged"):
-        make(after(run))
-    assert not (run / "clean" / "documents-0.parquet").exists()
+        machine("two", tmp_path, memory, monkeypatch)
+    assert not [*(tmp_path / "two").rglob("clean*")]
     Folder(memory).write(f"clean/{MANIFEST}", b'{"files": {"../../x": {}}}')
-    with pytest.raises(ValueError, match=r"run/clean/manifest\.json is damaged: remove it"):
+    with pytest.raises(ValueError, match=r"memory://.*/run/clean/manifest\.json is damaged"):
         machine("three", tmp_path, memory, monkeypatch)
 
 
@@ -242,7 +235,6 @@ def test_cards_that_are_written_anew_go_there_and_come_back(tmp_path, address, m
     push_rewritten(run / "clean")
     assert there(address)["clean/README.md"] == b"a card with scores"
     other = machine("two", tmp_path, address, monkeypatch)
-    pull(other, "clean")
     assert (other / "clean" / "README.md").read_text() == "a card with scores"
 
 
@@ -265,20 +257,6 @@ def test_checkpoints_of_another_plan_are_dropped_on_demand_alone(tmp_path, addre
     assert there(address).keys() == kept
     assert run_stage(other, lambda folder: {}, overwrite=True)
     assert there(address).keys() == {f"pretrain/{MANIFEST}"}
-
-
-def test_a_writer_that_another_one_disturbs_does_not_finish(tmp_path, memory, monkeypatch):
-    run = machine("one", tmp_path, memory, monkeypatch)
-    put_all = Folder.put_all
-
-    def disturbed(self, sources) -> None:
-        put_all(self, sources)
-        self.write("clean/report.json", b"of another process")
-
-    monkeypatch.setattr(Folder, "put_all", disturbed)
-    with pytest.raises(ValueError, match="another process writes there"):
-        make(clean(run))
-    assert not whole(memory)
 
 
 # --- a service that fails -------------------------------------------------------------------------
@@ -312,8 +290,8 @@ def test_a_storage_that_fails_loses_doubles_and_tears_nothing(tmp_path, gs, stor
     ("code", "words", "is_asked_again"),
     [
         (503, "the same command resumes", True),
-        (403, "account the right to read", False),
-        (404, "bucket", False),
+        (403, "the right to read", False),
+        (404, "such a place", False),
     ],
 )
 def test_a_service_that_refuses_is_named_with_what_to_do(

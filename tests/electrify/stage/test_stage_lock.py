@@ -1,24 +1,21 @@
 """Two runs on one folder: the second refuses and names the first; a killed one locks nothing."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from electrify.stage.folder import Stage
-from electrify.stage.lock import lock_path, stage_lock
+from electrify.stage.folder import Stage, lock_path, stage_lock
 from electrify.stage.run import run_stage
 from tests.electrify.stage.conftest import refuse
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from electrify.stage.lock import stage_lock
+from electrify.stage.folder import stage_lock
 with stage_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
@@ -39,11 +36,9 @@ def hold(folder: Path) -> subprocess.Popen[str]:
     return holder
 
 
-def test_a_second_process_is_refused_with_the_first_and_its_age_named(folder: Path):
+def test_a_second_process_is_refused_with_the_first_named(folder: Path):
     with hold(folder) as holder:
-        owner = json.loads(lock_path(folder).read_text())
-        lock_path(folder).write_text(json.dumps(owner | {"since": time.time() - 3 * 3600}))
-        with pytest.raises(ValueError, match=rf"process {holder.pid} on .* for 3 h 00 min"):
+        with pytest.raises(ValueError, match=rf"process {holder.pid} on .*, since 20\d\d-"):
             run_stage(Stage("clean", folder, {}), refuse)
         assert not folder.with_name("clean.partial").exists()
         holder.kill()
@@ -54,7 +49,7 @@ def test_what_a_killed_process_leaves_locks_nothing(folder: Path):
         holder.send_signal(signal.SIGKILL)
     assert lock_path(folder).exists()
     with stage_lock(folder):
-        assert json.loads(lock_path(folder).read_text())["pid"] == os.getpid()
+        assert f"process {os.getpid()} on " in lock_path(folder).read_text()
     assert list(folder.parent.iterdir()) == []
 
 
@@ -73,7 +68,7 @@ def test_the_lock_left_beside_a_finished_stage_is_removed_unless_it_is_held(fold
         holder.communicate()
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff", b"[1]", b'{"since": 1e400}', b"[" * 9999])
+@pytest.mark.parametrize("data", [b"", b"\xff"])
 def test_an_owner_that_cannot_be_read_still_holds(folder: Path, data: bytes):
     with stage_lock(folder):
         lock_path(folder).write_bytes(data)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from electrify.config.trackers import TrackerOptions
+from electrify.config.fields import TrackerOptions
 from electrify.stage.trackers import Trackers, require_trackers
 
 EVERY = {"wandb_project": "w", "trackio_project": "t", "mlflow_experiment": "m"}

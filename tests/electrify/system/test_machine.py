@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from electrify.check.machine import check_machine
+from electrify.overview import check_machine
 from electrify.system import machine
-from electrify.system.machine import CpuBf16, cpu_name, return_freed_memory
+from electrify.system.machine import cpu_name, return_freed_memory
 
 
 @pytest.fixture
@@ -68,22 +68,10 @@ def cpuinfo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real_bf16_flag) -> 
 def test_the_flag_is_that_of_the_first_core(cpuinfo: Path, text: str, flag: str | None):
     cpuinfo.write_text(text)
     assert machine.bf16_flag() == flag
+    assert machine.cpu_precision() == ("bf16" if flag else "fp32")
     assert cpu_name()
     if "EPYC" in text:
         assert cpu_name() == "AMD EPYC 9B14"
-
-
-@pytest.mark.parametrize(
-    ("flag", "speedup", "auto"),
-    [
-        ("avx512_bf16", 2.1, "bf16"),
-        ("avx512_bf16", 0.1, "fp32"),  # as with ONEDNN_MAX_CPU_ISA=AVX2
-        (None, 0.07, "fp32"),
-        (None, 1.3, "fp32"),
-    ],
-)
-def test_auto_is_bf16_where_flag_and_time_say_so(flag: str | None, speedup: float, auto: str):
-    assert CpuBf16(flag, speedup).auto == auto
 
 
 _PROGRAM = """

@@ -142,7 +142,7 @@ def test_the_runs_own_folder_is_no_mirror(tmp_path):
     for name in ("pretrain", "pretrain.partial"):
         for address in (f"{tmp_path / name}", f"{tmp_path / name}/", f"file://{tmp_path / name}"):
             with pytest.raises(ValueError, match="where the run keeps its checkpoints anyway"):
-                fetch_checkpoint(tmp_path / "pretrain.partial", address)
+                fetch_checkpoint(tmp_path / "pretrain.partial", address, IDENTITY)
 
 
 def test_a_run_on_a_fresh_machine_ends_as_one_that_went_on(config, tmp_path, url):
@@ -167,15 +167,15 @@ def test_a_run_on_a_fresh_machine_ends_as_one_that_went_on(config, tmp_path, url
 
 
 def test_an_address_that_cannot_be_read_is_refused_at_the_start(tmp_path, url, monkeypatch):
-    with pytest.raises(ValueError, match=r"pretrain\.checkpoint_dir = 'gopher9://a' cannot be op"):
-        fetch_checkpoint(tmp_path, "gopher9://a")
+    with pytest.raises(ValueError, match="'gopher9://a' cannot be opened"):
+        fetch_checkpoint(tmp_path, "gopher9://a", IDENTITY)
 
     def ls(self, path, **options):
         raise PermissionError("not yours")
 
     monkeypatch.setattr(MemoryFileSystem, "ls", ls)
     with pytest.raises(ValueError, match=r"checkpoint_dir = .*PermissionError: not yours"):
-        fetch_checkpoint(tmp_path, url)
+        fetch_checkpoint(tmp_path, url, IDENTITY)
 
 
 # --- inputs at an address -------------------------------------------------------------------------
@@ -221,9 +221,9 @@ def test_inputs_that_are_not_whole_leave_nothing_here(tmp_path, url, lost: str):
     copy_to(url, tmp_path / "run")
     files, root = fsspec.core.url_to_fs(url)
     files.rm_file(f"{root}/{lost}")
-    with pytest.raises(ValueError, match=r"inputs_dir = .*: shards/ cannot be copied from there"):
+    with pytest.raises(ValueError, match=r"inputs_dir: .*/shards cannot be copied \(FileNotFound"):
         fetch_inputs(tmp_path / "machine", url)
     assert [p.name for p in (tmp_path / "machine").iterdir()] == ["vocab"]
     files.pipe_file(f"{root}/{lost}", b"cut")
-    with pytest.raises(ValueError, match="cannot be copied"):
+    with pytest.raises(ValueError, match="is damaged"):
         fetch_inputs(tmp_path / "machine", url)

@@ -1,21 +1,30 @@
-"""What `electrify validate` prints of a config, and `ls` of all runs."""
+"""What `electrify validate` prints of a config, `ls` of all runs, and `doctor` of this machine."""
 
+import os
 import re
-from collections.abc import Iterable
+import shutil
+import sys
 from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from electrify.config.fields import PROBE_SUITES
 from electrify.config.load import flatten, load_config, toml_value
 from electrify.config.run import RunConfig
-from electrify.stage.folder import MANIFEST, read_manifest
+from electrify.stage.folder import MANIFEST
 from electrify.stage.plan import DEFAULT_MODEL, output_dir
 from electrify.stage.remote import is_address
 from electrify.storage.folder import Folder, explained
 from electrify.system.bundled import config_names
 from electrify.system.machine import (
     describe_precision,
+    load_warning,
+    num_cores,
+    unmet_requirements,
+    unusable_gpu,
+    versions,
 )
 from electrify.system.outcome import first_line
 from electrify.system.progress import duration
@@ -27,11 +36,11 @@ _SCORES = ("evaluate", *PROBE_SUITES)
 _FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "embed", "onnx", *_SCORES, "leakage")
 # of another encoder, `evaluate-<name>`
 _OF_MODELS = re.compile(rf"({'|'.join(_SCORES)})-(?!.*\.partial$)")
-_GRID = "ablation-"  # grids of runs: `ablation-<name>/<variant>/seed-<seed>/`
 # docs/results.md: MB of raw text a CPU second for cleaning, learning pieces at morphemes, encoding
 _CLEAN_RATE, _VOCAB_RATE, _ENCODE_RATE = 3.7, 1.9, 8.0
 _TOKEN_CHARACTERS = 1.8  # characters a token, of Korean; other scripts have more
 _SAMPLE_ROWS = 1000  # whose lengths are measured
+_EXTRAS = ("pipeline", "model", "benchmarks")  # what `electrify run CONFIG` needs
 _DEVICES = {  # FLOP/s in matrix products that small networks reach in fine-tuning, assumed
     "one H200": 5e13,
     "two CPU cores": 1e11,
@@ -150,12 +159,11 @@ def evaluation_cost(config: RunConfig) -> list[str]:
     return [f"evaluate: {num_jobs} fine-tunings, about {flops:.3g} FLOPs: {', '.join(times)}"]
 
 
-def list_runs(runs: Path, address: str | None = None) -> list[str]:
-    """Configs with what they are, then run folders with the stages done, then runs at addresses.
+# --- ls -------------------------------------------------------------------------------------------
 
-    Of a grid of runs there is a line for each variant, with the last stage of each seed. Of runs at
-    addresses there are those below `address`. `ValueError` if that cannot be read.
-    """
+
+def list_runs(runs: Path, address: str | None = None) -> list[str]:
+    """Configs with what they are, then the runs with their stages, as `stages_of_runs` has them."""
     lines = ["configs"]
     for name in config_names():
         try:
@@ -165,84 +173,88 @@ def list_runs(runs: Path, address: str | None = None) -> list[str]:
             what = f"INVALID: {first_line(error)}"
         lines.append(f"  {name}  {what}")
     lines += ["", "runs"]
-    for run in sorted(p for p in runs.glob("*") if p.is_dir()):
-        lines += _grid_lines(run) or _run_lines(run, str(run))
-    return [*lines, *(_lines_below(address) if address else ())]
+    for run, stages in stages_of_runs(runs, address).items():
+        begun = [f"{stage} (partial)" for stage in stages["begun"]]
+        lines.append(f"  {run}  {', '.join([*stages['done'], *begun])}")
+    return lines
 
 
 def stages_of_runs(runs: Path, address: str | None = None) -> dict[str, dict[str, list[str]]]:
-    """What is done and begun of each run in a folder, those of grids too, and below an address."""
-    folders = [run for run in sorted(runs.glob("*")) if run.is_dir()]
-    folders = [one for run in folders for one in sorted(run.glob("*/seed-*")) or [run]]
-    local_runs = {
-        str(run): dict(zip(("done", "begun"), _stages_of(run), strict=True)) for run in folders
-    }
-    below = _runs_below(address) if address else {}
-    return local_runs | {run: {"done": done, "begun": []} for run, done in below.items()}
+    """The stages that are done and begun of each run in a folder, and at or below an address.
+
+    `UserError` if the address cannot be read.
+    """
+    paths = [*runs.glob(f"*/*/{MANIFEST}"), *runs.glob("*/*.partial")]
+    places = [path.as_posix() for path in paths]
+    if address:
+        with explained(address, "read"):
+            folder = Folder(address)
+            places += [folder.url(name) for name in folder.files()]
+    found: dict[str, dict[str, list[str]]] = {}
+    for place in sorted(places):
+        kind = "begun" if place.endswith(".partial") else "done"
+        run, _, stage = place.removesuffix(f"/{MANIFEST}").removesuffix(".partial").rpartition("/")
+        if stage in _FOLDERS or re.match(_OF_MODELS, stage):
+            found.setdefault(run, {"done": [], "begun": []})[kind].append(stage)
+    return {run: {k: sorted(v, key=_place) for k, v in of.items()} for run, of in found.items()}
 
 
-def _run_lines(run: Path, name: str) -> list[str]:
-    done, begun = _stages_of(run)
-    stages = [*done, *(f"{stage} (partial)" for stage in begun)]
-    lines = [f"  {name}  {', '.join(stages) or 'nothing done'}"]
-    width = max(map(len, (*done, "evaluate ")))
-    return lines + [f"    {stage:{width}} {_when_made(run / stage)}" for stage in done]
+def _place(stage: str) -> tuple[int, int, str]:
+    """In the order of a run, then evaluations of other encoders; checkpoints by their steps."""
+    known = _FOLDERS.index(stage) if stage in _FOLDERS else len(_FOLDERS)
+    return known, len(stage) if "-checkpoint-" in stage else 0, stage
 
 
-def _when_made(stage: Path) -> str:
-    try:
-        manifest = read_manifest(stage)
-        return f"{manifest['finished_at']}  {duration(manifest['seconds'])}"
-    except (ValueError, KeyError, TypeError, OSError) as error:  # one stage hides no other
-        return f"DAMAGED: {error}"
+# --- doctor ---------------------------------------------------------------------------------------
 
 
-def _grid_lines(grid: Path) -> list[str]:
-    """The variants of a grid; empty for a folder that is none."""
-    runs = sorted(grid.glob("*/seed-*")) if grid.name.startswith(_GRID) else []
-    variants: dict[str, list[str]] = {}
-    for run in runs:
-        done, begun = _stages_of(run)
-        last = f"{begun[-1]} (partial)" if begun else (done or ["nothing done"])[-1]
-        variants.setdefault(run.parent.name, []).append(f"{run.name} {last}")
-    width = max(map(len, variants), default=0)
-    lines = [f"    {name:{width}}  {', '.join(seeds)}" for name, seeds in variants.items()]
-    return [f"  {grid}  {len(variants)} variants, {len(runs)} runs", *lines] if runs else []
+def check_machine() -> tuple[list[str], bool]:
+    """Facts about this machine and what is installed; False if something needed is missing."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    lines = [
+        f"python {sys.version.split()[0]}, {os.cpu_count()} cores ({num_cores()} for this process),"
+        f" {memory:.0f} GiB memory, {shutil.disk_usage('.').free / 2**30:.0f} GiB free here"
+    ]
+    if crowded := load_warning():
+        lines.append(f"NOTE: {crowded}")
+    sound = True
+    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        lines.append("PROBLEM: Python 3.11, 3.12 or 3.13 is needed")
+        sound = False
+    for extra in _EXTRAS:
+        unmet = unmet_requirements(extra)
+        # an extra that is not installed may not be wanted; a library of another version is a fault
+        sound &= all(line.endswith("is missing") for line in unmet)
+        fix = f"{', '.join(unmet)}: pip install 'electrify[{extra}]'" if unmet else "ok"
+        lines.append(f"[{extra}] {fix}")
+    lines += [f"  {name} {number}" for name, number in versions().items()]
+    gpus, is_usable = check_gpus()
+    return lines + gpus, sound and is_usable
 
 
-def _stages_of(run: Path) -> tuple[list[str], list[str]]:
-    """The stages of a run that are done, and those that are begun."""
-    done = _ordered(path.parent.name for path in run.glob(f"*/{MANIFEST}"))
-    return done, _ordered(path.stem for path in run.glob("*.partial"))
-
-
-def _ordered(folders: Iterable[str]) -> list[str]:
-    """The stages among names of folders, in the order of a run; checkpoints by their steps."""
-    stages = [n for n in folders if n in _FOLDERS or re.match(_OF_MODELS, n)]
-
-    def place(stage: str) -> tuple[int, str, int]:
-        number = _FOLDERS.index(stage) if stage in _FOLDERS else len(_FOLDERS)
-        name, _, step = stage.rpartition("-")
-        return (number, name, int(step)) if step.isdecimal() else (number, stage, 0)
-
-    return sorted(stages, key=place)
-
-
-def _lines_below(address: str) -> list[str]:
-    lines = [f"  {run}  {', '.join(stages)}" for run, stages in _runs_below(address).items()]
-    return ["", f"runs at {address.rstrip('/')}", *(lines or ["  none"])]
-
-
-def _runs_below(address: str) -> dict[str, list[str]]:
-    """Runs that stand below an address, or at it, with the finished stages of each."""
-    runs: dict[str, list[str]] = {}
-    folder = Folder(address)
-    with explained(address, "read"):
-        names = folder.files()
-    for name in names:
-        if name.endswith(f"/{MANIFEST}"):
-            run, _, stage = f"/{name}".removesuffix(f"/{MANIFEST}").rpartition("/")
-            runs.setdefault(run, []).append(stage)
-    place = address.rstrip("/")
-    done = {f"{place}{run}": _ordered(stages) for run, stages in sorted(runs.items())}
-    return {run: stages for run, stages in done.items() if stages}
+def check_gpus() -> tuple[list[str], bool]:
+    """A line for each GPU that torch sees; False if there is one that it cannot use."""
+    if find_spec("torch") is None:
+        has_card = Path("/dev/nvidiactl").exists()
+        return ["GPU: NVIDIA, but torch is not installed"] if has_card else [], True
+    torch: Any = import_module("torch")
+    if not torch.cuda.is_available():
+        if problem := unusable_gpu(torch.__version__, torch.version.cuda):
+            return [f"PROBLEM: {problem}"], False
+        return ["GPU: none that torch can use"], True
+    built_for = torch.cuda.get_arch_list()
+    lines, is_usable = [], True
+    for number in range(torch.cuda.device_count()):
+        card = torch.cuda.get_device_properties(number)
+        free = torch.cuda.mem_get_info(number)[0] / 2**30
+        line = (
+            f"GPU {number}: {card.name}, capability {card.major}.{card.minor}, {free:.0f} of "
+            f"{card.total_memory / 2**30:.0f} GiB free, CUDA {torch.version.cuda}"
+        )
+        if all(int(arch.rpartition("_")[2]) > 10 * card.major + card.minor for arch in built_for):
+            line = f"PROBLEM: {line}: this torch is built for {', '.join(built_for)} alone"
+            is_usable = False
+        elif card.major < 8:
+            line += "; no units for bf16, so precision is fp32 (pretrain.precision may be fp16)"
+        lines.append(line)
+    return lines, is_usable

@@ -10,19 +10,17 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from electrify.config.run import EvaluationRun, RunConfig
-from electrify.stage.plan import check_initial, earlier_corpora, initial_checkpoint
+from electrify.stage.plan import check_initial, earlier_corpora
 from electrify.stage.remote import is_address
 from electrify.stage.trackers import require_trackers
 from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError, first_line
 
 MIN_FREE_BYTES = 2**28
-_SAMPLE_CHARACTERS = 4_000_000  # of the sources, for what vocabulary they may yield
 _HUB_SECONDS = 10.0  # for one answer
 
 
@@ -114,48 +112,12 @@ def _check_vocabulary(config: RunConfig) -> None:
     from vocab.train import check_vocab_inputs
 
     check_vocab_inputs(config)
-    if (Path(config.output_dir) / "vocab").exists() or config.vocab.extend:
-        return
-    sources = config.clean.sources
-    if any(source.kind == "huggingface" or is_address(source.path) for source in sources):
-        return  # not read before the run
-    from pipeline.sources.files import expand_sources
-    from pipeline.sources.input_file import Raw
-    from pipeline.sources.readers import read_file
-
-    words: set[str] = set()
-    num_characters, factor = 0, 1.0
-    files = expand_sources(sources)
-    rows = chain.from_iterable(
-        read_file(file, sources[file.source_index], config.clean.max_line_bytes) for file in files
-    )
-    for item in rows:
-        if not isinstance(item, Raw):
-            continue
-        words.update(item.text.split())
-        num_characters += len(item.text)
-        if num_characters > _SAMPLE_CHARACTERS:
-            # distinct words grow more slowly than text; 2: the other files may differ
-            factor = 2 * max(1.0, sum(file.text_bytes for file in files) / num_characters)
-            break
-    # each merge makes one distinct word shorter, and a character has two pieces at most
-    most = 2 * len({c for word in words for c in word}) + sum(len(word) - 1 for word in words)
-    if words and config.vocab.size > factor * most:
-        raise UserError(
-            f"vocab.size = {config.vocab.size}: the sources cannot yield more than "
-            f"{round(factor * most):,} pieces ({len(words):,} distinct words in the first "
-            f"{num_characters:,} characters): lower vocab.size, often to about the number of "
-            "distinct words, or give more text"
-        )
 
 
 def _check_pretraining(config: RunConfig) -> None:
     options = config.pretrain
-    check_initial(options)
-    for key in ("initial_model", "initial_generator"):
-        name = getattr(options, key)
-        if name and not (initial_checkpoint(name) or Path(name).expanduser().is_dir()):
-            _check_hub("model", name, f"pretrain.{key}")
+    for option, name in check_initial(options).items():
+        _check_hub("model", name, f"pretrain.{option}")
     if options.probe and not Path(options.probe.path).is_file():
         raise UserError(f"pretrain.probe.path: there is no file {options.probe.path}")
     require_trackers(options, "pretrain")

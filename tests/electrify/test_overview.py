@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from electrify.check import machine
-from electrify.check.machine import check_gpus
+from electrify import overview
 from electrify.cli import main
+from electrify.overview import check_gpus
 
 GIB = 2**30
 
@@ -37,7 +37,7 @@ def fake_torch(*cards: tuple[str, int, int, int]) -> SimpleNamespace:
     ],
 )
 def test_a_card_is_named_with_what_it_can_do(card, words, is_usable, monkeypatch):
-    monkeypatch.setattr(machine, "import_module", lambda name: fake_torch(card))
+    monkeypatch.setattr(overview, "import_module", lambda name: fake_torch(card))
     ((line,), found) = check_gpus()
     assert words in line
     assert found == is_usable
@@ -46,7 +46,7 @@ def test_a_card_is_named_with_what_it_can_do(card, words, is_usable, monkeypatch
 
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_card_that_torch_does_not_see_is_a_problem(is_there, monkeypatch):
-    monkeypatch.setattr(machine, "import_module", lambda name: fake_torch())
+    monkeypatch.setattr(overview, "import_module", lambda name: fake_torch())
     monkeypatch.setattr(Path, "exists", lambda path: is_there)
     ((line,), found) = check_gpus()
     assert found == (not is_there)
