@@ -77,7 +77,6 @@ def add_model(page: Page, run: RunFolder) -> None:
             "tokens seen": summary["tokens"],
             "training FLOPs in matrix products": short(summary.get("flops_matmul")),
             "training FLOPs, the paper's count": short(summary.get("flops_paper")),
-            "training FLOPs, 6 × parameters × tokens": short(summary.get("flops_6nd")),
             "pretraining time": duration(summary["seconds"]),
             "tokens per second": round(summary["tokens_per_second"]),
             "device": summary["device"],
