@@ -69,7 +69,7 @@ def test_cards_say_what_was_trained_on_what(tmp_path, objective):
     for kind, text in texts.items():
         assert f"# tiny {kind.replace('_', ' ')}" in text
         assert f"| Objective | {words}" in text
-        assert f"{summary['flops_paper']:.2e} (the paper's convention)" in text
+        assert f"{summary['flops_paper']:.2e} by the paper's convention" in text
         assert f"6 steps of 4 sequences, {summary['tokens']:,} tokens" in text
         assert "- Trained on sequences of at most 32 tokens. Positions 32 to 39 were" in text
         assert "| ko | wikipedia | 12,345 | 10,000 |" in text
