@@ -81,11 +81,11 @@ class RunLog:
     ) -> None:
         self._config, self._ranks, self._device = config, ranks, device
         self._vocab_size = data.last.vocab_size
-        options, first_steps = config.pretrain, tuple(phase.first_step for phase in data.phases)
+        options = config.pretrain
         require_trackers(options, "pretrain")  # every process refuses, or the others would wait
         self._trackers: RunTrackers | None = None
         if ranks.is_first:
-            facts = RunFacts(options, first_steps, _entropy(data), data.num_epochs())
+            facts = RunFacts(options, _entropy(data), data.num_epochs())
             self._trackers = RunTrackers(folder, step, facts, config)
         self.window = MetricsWindow(data.last.languages, device)  # steps count their figures in it
         number = ranks.num_ranks * num_devices(device)
