@@ -29,6 +29,7 @@ from model.devices.device import (
     resolve_device,
     seed_dropout,
 )
+from model.devices.xla import check_options
 from model.electra import ElectraPretrainer
 from model.flops import parameter_counts
 from model.masking import document_blocks
@@ -103,6 +104,8 @@ class Trainer:
     def __init__(self, config: RunConfig, ranks: Ranks = ALONE) -> None:
         self.run_config, self.config, self.ranks = config, config.pretrain, ranks
         self.device = resolve_device(config.pretrain.device)
+        if self.device.type == "xla":
+            check_options(config.pretrain)
 
     def run(self, folder: Path) -> dict[str, Any]:
         """Train from the newest checkpoint (or the start) to `num_steps`; counts for the manifest.
@@ -179,11 +182,6 @@ class Trainer:
         config = self.run_config
         if config.pretrain.probe is None or not self.ranks.is_first:
             return None
-        if self.device.type == "xla":
-            raise UserError(
-                'pretrain.probe with device = "xla": XLA would compile it for each length; leave '
-                "it out"
-            )
         vocab, length = output_dir(config) / "vocab", config.pretrain.sequence_length
         return Probe(config.pretrain.probe, vocab, length)
 

@@ -6,15 +6,14 @@ import re
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
 
 import torch
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.profiler import ProfilerActivity, profile
 
 from electrify.config.run import RunConfig
 from electrify.stage.plan import output_dir
@@ -34,12 +33,13 @@ from model.flops import peak_flops, run_flops
 from model.pretrain import make_model
 from model.train.data import Loader, StepData, open_shards
 from model.train.metrics import MetricsWindow
-from model.train.optim import AdamW, make_optimizers
+from model.train.optim import make_optimizers
 from model.train.step import WARM_UPS, FastStep, Step
 
 SECONDS = 60.0  # that `doctor --train` takes, about
 _PROFILED_STEPS = 2
-_OPTIMIZER = "optimizer"  # a region of the profile
+_OPTIMIZER = "optimizer"
+_OPTIMIZER_STEP = "Optimizer.step#"  # torch's region of the profile; in a CUDA graph there is none
 _HOST = "the host: launches and waiting"
 # a kind of work, and the operators of the CPU and kernels of a GPU that do it; the first that fits
 _KINDS = (
@@ -138,7 +138,7 @@ def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime
         waited = loader.waited_seconds() / num_steps
         log(f"profiling {_PROFILED_STEPS} steps")
         os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else it says that it starts, without a GPU
-        with _named(optimizers), profile(activities=_activities(device)) as profiled:
+        with profile(activities=_activities(device)) as profiled:
             take(_PROFILED_STEPS)
     own = total / num_steps - waited
     one = run_flops(options, data.last.vocab_size, first + 1)
@@ -157,26 +157,6 @@ def _activities(device: torch.device) -> list[ProfilerActivity]:
     return [ProfilerActivity.CPU, *on_gpu]
 
 
-@contextmanager
-def _named(optimizers: Sequence[AdamW]) -> Iterator[None]:
-    """Within it what the optimizers do is a region of the profile; in a CUDA graph nothing is."""
-
-    def named(step: Callable[..., None]) -> Callable[..., None]:
-        def run(*arguments: object) -> None:
-            with record_function(_OPTIMIZER):
-                step(*arguments)
-
-        return run
-
-    for optimizer in optimizers:
-        optimizer.step = named(optimizer.step)  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        for optimizer in optimizers:
-            del optimizer.step
-
-
 def _parts(profiled: profile, device: torch.device, seconds: float) -> dict[str, float]:
     """Seconds of a step by kind of work. `seconds` is a whole step, unprofiled: operators of the
     CPU have their shares of it, since a profile slows them down; beside a GPU's kernels the rest
@@ -184,7 +164,8 @@ def _parts(profiled: profile, device: torch.device, seconds: float) -> dict[str,
     parts: defaultdict[str, float] = defaultdict(float)
     on_gpu = device.type == "cuda"
     for event in profiled.events() or ():  # type: ignore[no-untyped-call]
-        if on_gpu == (event.device_type == DeviceType.CUDA) and event.name != _OPTIMIZER:
+        is_region = event.name.startswith(_OPTIMIZER_STEP)
+        if on_gpu == (event.device_type == DeviceType.CUDA) and not is_region:
             used = event.device_time_total if on_gpu else event.self_cpu_time_total
             parts[_kind(event)] += used / 1e6 / _PROFILED_STEPS
     busy = sum(parts.values())
@@ -197,7 +178,7 @@ def _kind(event: Any) -> str:
     """Of an operator or a kernel; what an optimizer calls is its own."""
     above = event.cpu_parent
     while above is not None:
-        if above.name == _OPTIMIZER:
+        if above.name.startswith(_OPTIMIZER_STEP):
             return _OPTIMIZER
         above = above.cpu_parent
     fitting = (kind for kind, names in _KINDS if re.search(names, event.name, re.IGNORECASE))

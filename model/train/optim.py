@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from electrify.config.pretrain import PretrainConfig
-from electrify.system.outcome import UserError
 from model.devices.device import overwrite
 
 # of a group of parameters: whose they are, and their learning rate as a multiple of the step's
@@ -278,11 +277,6 @@ def make_optimizers(model: nn.Module, config: PretrainConfig) -> list[AdamW]:
             corrected = config.optimizer == "bias-corrected"
             optimizers.append(AdamW(_groups(bare, names, config), betas, eps, corrected))
             continue
-        if next(bare.parameters()).device.type == "xla":
-            raise UserError(
-                'pretrain.optimizer = "muon" with device = "xla": it was never tried there; set '
-                'optimizer to "bias-corrected"'
-            )
         matrices = [n for n in names if ".layers." in n and bare.get_parameter(n).dim() == 2]
         scale = (config.matrix_learning_rate or config.learning_rate) / config.learning_rate
         groups = _groups(bare, matrices, config)

@@ -171,11 +171,6 @@ def is_compiled(config: PretrainConfig, device: torch.device) -> bool:
     On the CPU it pays in long runs with bf16, where other operators take most of a step, and needs
     a C++ compiler. XLA compiles whatever it runs by itself.
     """
-    if config.compile == "on" and device.type == "xla":
-        raise UserError(
-            'pretrain.compile = "on" with device = "xla", which compiles by itself; set compile to '
-            '"auto"'
-        )
     return config.compile == "on" or (config.compile == "auto" and device.type == "cuda")
 
 

@@ -11,10 +11,11 @@ import torch
 
 from model.devices import xla as module
 from model.devices.device import overwrite, place, readable, resolve_device, spread
-from model.devices.xla import _scan, running_maximum, running_sum
+from model.devices.xla import _scan, check_options, running_maximum, running_sum
 from model.plan import Phase
 from model.train import data as data_module
 from model.train.data import check_batch_sizes
+from tests.model.conftest import tiny
 
 
 @pytest.fixture(autouse=True)
@@ -119,6 +120,23 @@ def test_torchrun_is_refused(monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "0")
     with pytest.raises(ValueError, match="start electrify without torchrun"):
         resolve_device("xla")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"precision": "fp16"},
+        {"optimizer": "muon"},
+        {"compile": "on"},
+        {"probe": {"path": "rows.json"}},
+    ],
+    ids=str,
+)
+def test_options_that_xla_does_not_have_are_refused(options: dict[str, object]):
+    check_options(tiny())
+    (name,) = options
+    with pytest.raises(ValueError, match=rf'pretrain\.{name} .*with device = "xla"'):
+        check_options(tiny(**options))
 
 
 def test_rows_that_the_devices_cannot_share_are_refused(monkeypatch):

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.devices.device import precision_of
 from model.electra import ElectraPretrainer
 from model.train.checkpoint import load_latest, optimizer_tensors, save_checkpoint
 from model.train.optim import LEAST_SCALE, AdamW, LossScale, make_optimizers
@@ -176,10 +175,3 @@ def test_in_other_precisions_there_is_none(precision: str):
     step(model, optimizers, 3)
     assert all(of.loss_scale is None for of in optimizers)
     assert not any("loss_scale" in name for name in optimizer_tensors(model, optimizers))
-
-
-def test_fp16_on_xla_is_refused():
-    config = model_of("electra", **FP16).config
-    assert precision_of(config, CPU) == "fp16"
-    with pytest.raises(ValueError, match=r'precision = "fp16" with device = "xla"'):
-        precision_of(config, torch.device("xla"))

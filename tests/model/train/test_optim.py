@@ -1,7 +1,5 @@
 """The optimiser equals a literal reference and torch's own; its groups are complete."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from torch import nn
@@ -221,14 +219,6 @@ def test_muon_has_the_matrices_of_the_layers_and_nothing_else(name: str):
         grads = [p.grad.flatten() for g in optimizer.all_groups for p in g["params"]]
         assert norm.item() == pytest.approx(torch.cat(grads).norm().item(), rel=1e-5)
     assert moved == set(names_of.values())
-
-
-def test_muon_on_xla_is_refused(monkeypatch):
-    model, config = pretrainer("electra", optimizer="muon")
-    first = SimpleNamespace(device=torch.device("xla"))
-    monkeypatch.setattr(model, "parameters", lambda: iter([first]))
-    with pytest.raises(ValueError, match=r'"muon" with device = "xla"'):
-        make_optimizers(model, config)
 
 
 @pytest.mark.parametrize("clipping", ["together", "network"])
