@@ -76,7 +76,7 @@ class TapeRecorder:
     """In the place of `CudaRecorder`."""
 
     def __init__(self) -> None:
-        self.num_warm = self.num_recorded = self.num_replayed = self.num_bytes = 0
+        self.num_warm = self.num_recorded = self.num_replayed = 0
 
     @contextmanager
     def warming(self) -> Iterator[None]:

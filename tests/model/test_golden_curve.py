@@ -17,8 +17,14 @@ import torch
 
 from model.train.data import SequenceData, StepData
 from model.train.optim import make_optimizers
-from model.train.step import Step, train_step
-from tests.model.conftest import NO_DROPOUT, make_config, make_model, write_tiny_shards
+from model.train.step import Step
+from tests.model.conftest import (
+    NO_DROPOUT,
+    make_config,
+    make_model,
+    train_step,
+    write_tiny_shards,
+)
 from vocab.shards.files import TokenShards
 
 CPU = torch.device("cpu")

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from model.electra import ElectraPretrainer
 from model.train.checkpoint import load_latest, optimizer_tensors, save_checkpoint
 from model.train.optim import LEAST_SCALE, AdamW, LossScale, make_optimizers
-from model.train.step import Step, train_step
-from tests.model.conftest import MODERN, OBJECTIVES, random_batch
+from model.train.step import Step
+from tests.model.conftest import MODERN, OBJECTIVES, random_batch, train_step
 from tests.model.train.test_step import assert_equal, flat, gradients_of, model_of
 
 CPU, FP16 = torch.device("cpu"), {"precision": "fp16"}

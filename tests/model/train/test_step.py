@@ -18,8 +18,8 @@ from model.electra import ElectraPretrainer
 from model.plan import learning_rate, stage_at
 from model.train.optim import make_optimizers
 from model.train.processes import ALONE, Ranks
-from model.train.step import Step, total_counts, train_step
-from tests.model.conftest import OBJECTIVES, VOCAB_SIZE, random_batch, random_model
+from model.train.step import Step, total_counts
+from tests.model.conftest import OBJECTIVES, VOCAB_SIZE, random_batch, random_model, train_step
 
 NO_CLIPPING = {"max_gradient_norm": 1e9}
 STEP = 3  # of 12: the rate is not 0
