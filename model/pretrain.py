@@ -40,7 +40,6 @@ from model.train.checkpoint import (
     kept_precision,
     load_latest,
     newest_sound,
-    read_figures,
     run_identity,
     save_checkpoint,
 )
@@ -129,11 +128,11 @@ class Trainer:
                 step += 1
                 last = step == config.num_steps
                 progress.update()
-                log_now = step % config.log_every_steps == 0 or last
                 stopped = self.ranks.any_of(bool(stop))
                 save_now = step % config.checkpoint_every_steps == 0 or last or stopped
+                log_now = step % config.log_every_steps == 0 or save_now
                 valid_now = step % config.valid_every_steps == 0 or last
-                if (log_now or save_now or valid_now) and not math.isfinite(float(norm)):
+                if (log_now or valid_now) and not math.isfinite(float(norm)):
                     raise UserError(broken_state(float(norm), step, config))
                 if log_now:
                     note = self.log.train(step, norm, loader.fingerprint(), loader.waited_seconds())
@@ -170,7 +169,6 @@ class Trainer:
         self.optimizers = make_optimizers(self.model, self.config)
         step = load_latest(folder, model, self.optimizers, identity=self.identity)
         self.log = RunLog(config, folder, step, self.train_data, self.device, ranks)
-        self.log.load_state(read_figures(folder, step))
         self.train_step = FastStep(
             self.model, self.optimizers, self.config, self.device, self.log.window, ranks
         )
@@ -293,7 +291,6 @@ class Trainer:
             self.optimizers,
             *kept,
             identity=self.identity | {PRECISION: self.config.precision},
-            figures=self.log.state(),
         )
         if self.config.checkpoint_dir and self.ranks.is_first:
             upload_checkpoint(path, self.config.checkpoint_dir, *kept)

@@ -1,16 +1,16 @@
 """Checkpoints: whole or not there, checksummed, the last k kept, a damaged one passed over.
 
-`checkpoint-<step>/` holds `model.safetensors`, `optimizer.safetensors`, `figures.safetensors` (sums
-of the steps since the last line of `metrics.jsonl`) and, written last, `state.json`: step,
-checksums, and what the model is and was trained on. There is no generator state and no loader
-position to store: both follow from (seed, step).
+`checkpoint-<step>/` holds `model.safetensors`, `optimizer.safetensors` and, written last,
+`state.json`: step, checksums, and what the model is and was trained on. There is no generator state
+and no loader position to store: both follow from (seed, step). Nor are there figures: a record of
+`metrics.jsonl` ends where a checkpoint is written.
 """
 
 import json
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -40,8 +40,7 @@ from model.train.optim import KINDS, AdamW
 from vocab.shards.files import TokenShards
 
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
-FIGURES = "figures.safetensors"
-FILES = (MODEL, OPTIMIZER, FIGURES)
+FILES = (MODEL, OPTIMIZER)
 LOSS_SCALE = "loss_scale"  # among the kinds of moments
 PRECISION = "precision"  # beside what a checkpoint is of: that which "auto" came to
 # what is raised where a file is cut off, changed or not there
@@ -56,7 +55,6 @@ class Checkpoint:
     model: Tensors
     # "<optimizer's number>/<kind of moment>/<parameter>"; in fp16 ".../loss_scale/<name>", too
     optimizer: Tensors
-    figures: Tensors = field(default_factory=dict)  # of the steps since the last record
 
 
 def run_identity(config: RunConfig) -> dict[str, Any]:
@@ -80,7 +78,6 @@ def save_checkpoint(
     keep_every: int | None = None,
     *,
     identity: Mapping[str, Any] | None = None,
-    figures: Mapping[str, Tensor] | None = None,
 ) -> Path:
     """Write `folder/checkpoint-<step>`, which is returned; `UserError` if the disk is full.
 
@@ -93,7 +90,6 @@ def save_checkpoint(
     tensors = {
         MODEL: {n: of.detach().cpu().contiguous() for n, of in model.named_parameters()},
         OPTIMIZER: optimizer_tensors(model, optimizers),
-        FIGURES: dict(figures or {}),
     }
     temporary = target.with_name(f"{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -184,11 +180,6 @@ def check_identity(theirs: Mapping[str, Any], wanted: Mapping[str, Any], where: 
                 f"{should_be!r}. Give this run folders of its own (output_dir, "
                 "pretrain.checkpoint_dir), or pretrain.initial_model to train on from that one"
             )
-
-
-def read_figures(folder: Path, step: int) -> Tensors:
-    """The figures that a checkpoint holds of the steps since the last record; none at step 0."""
-    return load_file(folder / f"checkpoint-{step}" / FIGURES) if step else {}
 
 
 def load_model(path: Path, model: nn.Module) -> None:

@@ -91,7 +91,6 @@ class RunLog:
         number = ranks.num_ranks * num_devices(device)
         peak = number * peak_flops(describe(device), precision_of(options, device))
         self._warned_of_load = False
-        self._read_before = 0.0  # tokens of the window that an earlier process read
         before = self._trackers.seconds_before if self._trackers else 0.0
         self._speed = Speed(device, self._work(step), before, peak)
 
@@ -116,15 +115,14 @@ class RunLog:
         self.pause(step)
         self._warn_of_load()
         window = self.window
-        figures, read_here = self._read(window), window.num_tokens - self._read_before
-        record = figures | self._speed.lap(read_here, waited_seconds)
+        record = self._read(window)
+        record |= self._speed.lap(window.num_tokens, waited_seconds)
         record |= {
             "learning_rate": learning_rate(step - 1, self._config.pretrain),
             "gradient_norm": float(norm),
             "data_fingerprint": data_fingerprint,
         }
         window.reset()
-        self._read_before = 0.0
         self._write("train", step, record)
         return ", ".join(_in_words(record)[:2])
 
@@ -145,16 +143,6 @@ class RunLog:
     def close(self) -> None:
         if self._trackers:
             self._trackers.close()
-
-    def state(self) -> dict[str, Tensor]:
-        """Figures of the steps since the last record, for a checkpoint; of all processes."""
-        self._ranks.collect(self.window.tensors())
-        return self.window.state_dict()
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        if self._ranks.is_first and state:
-            self.window.load_state_dict(state)
-            self._read_before = self.window.num_tokens
 
     def cost(self) -> dict[str, Any]:
         """Positions read, time and FLOPs so far, for the summary."""

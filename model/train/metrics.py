@@ -4,16 +4,15 @@
 does not have is absent; what is undefined (a precision where nothing was called replaced) is nan.
 """
 
-import math
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.batch import Outputs
+from model.batch import UNITS, Outputs
 from model.devices.device import overwrite, place, readable
 from model.devices.xla import add_rows
 
@@ -98,24 +97,6 @@ class MetricsWindow:
         for tensor in self.tensors():
             overwrite(tensor, 0.0)
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """What a checkpoint must hold between two `read`s, for a resumed run to log the same."""
-        weights = [self._weights.get(name, math.nan) for name in TERMS]
-        return {
-            "sums": self._sums.cpu(),
-            "totals": self._totals.cpu(),
-            "weights": torch.tensor(weights, dtype=torch.float64),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Resume from `state`; of several processes, one alone."""
-        assert state["sums"].shape == self._sums.shape, "languages or columns have changed"
-        overwrite(self._sums, state["sums"])
-        overwrite(self._totals, state["totals"])
-        # a term may have been trained before and not after, as the generator's in two stages
-        weights = zip(TERMS, state["weights"].tolist(), strict=True)
-        self._weights |= {name: weight for name, weight in weights if not math.isnan(weight)}
-
     @property
     def num_tokens(self) -> float:
         return float(self._totals.cpu()[-1])
@@ -183,15 +164,14 @@ def add_sums_of(sums: Tensor, totals: Tensor, output: Outputs) -> None:
 def _term_sums(output: Outputs) -> Tensor:
     """Of each term its total and its count, then real tokens."""
     counts = output.counts
-    zero = counts.tokens.new_zeros(())
     values = []
     for name in TERMS:
         term = output.terms.get(name)
         if term is None:
-            values += [zero, zero]
+            values += [counts.new_zeros(())] * 2
         else:
-            values += [term.total.detach(), getattr(counts, term.per)]
-    return torch.stack([*values, counts.tokens]).double()
+            values += [term.total.detach(), term.count(counts)]
+    return torch.stack([*values, counts[UNITS.index("tokens")]]).double()
 
 
 def _counted(output: Outputs) -> Tensor:

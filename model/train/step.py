@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from electrify.config.pretrain import PretrainConfig
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
-from model.batch import Batch, Counts, Masked, Outputs, map_tensors
+from model.batch import Batch, Masked, Outputs, counts_of, map_tensors
 from model.devices.device import autocast, precision_of, seed_dropout
 from model.electra import ElectraPretrainer
 from model.plan import Stage, learning_rate, stage_at
@@ -103,7 +103,7 @@ def update(
 def backward(
     model: nn.Module,
     masked: Sequence[Masked],
-    counts: Counts,
+    counts: Tensor,
     stage: Stage,
     earlier: Sequence[Outputs],
     config: PretrainConfig,
@@ -146,9 +146,9 @@ def split(batch: Batch, number: int) -> list[Batch]:
     return [batch.rows(slice(n * size, (n + 1) * size)) for n in range(number)]
 
 
-def total_counts(masked: Sequence[Masked]) -> Counts:
+def total_counts(masked: Sequence[Masked]) -> Tensor:
     """Over the micro-batches of this process."""
-    first, *others = (Counts.of(batch) for batch in masked)
+    first, *others = (counts_of(batch) for batch in masked)
     return sum(others, first)
 
 

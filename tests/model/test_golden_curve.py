@@ -69,7 +69,7 @@ def train(folder: Path) -> Curve:
         figures = {"step": number + 1, "gradient_norm": norm.item()}
         for name in ("generator", "discriminator"):
             total = sum(out.terms[name].total.item() for out in outputs)
-            count = sum(getattr(out.counts, out.terms[name].per).item() for out in outputs)
+            count = sum(out.terms[name].count(out.counts).item() for out in outputs)
             figures[name] = total / count
         figures["replaced"] = sum(out.corrupted.labels.sum().item() for out in outputs)
         curve.append(figures)

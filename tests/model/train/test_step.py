@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from model.batch import Batch, Counts
+from model.batch import Batch
 from model.devices.device import seed_dropout
 from model.electra import ElectraPretrainer
 from model.plan import learning_rate, stage_at
@@ -91,9 +91,9 @@ def test_micro_batches_have_the_gradient_of_the_whole_batch(objective: str, numb
 class KnownTotal(Ranks):
     """A process that has been told what all together count."""
 
-    total: Counts | None = None
+    total: Tensor | None = None
 
-    def sum(self, counts: Counts) -> Counts:
+    def sum(self, numbers: Tensor) -> Tensor:
         assert self.total is not None
         return self.total
 
