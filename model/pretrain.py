@@ -34,7 +34,7 @@ from model.electra import ElectraPretrainer
 from model.flops import parameter_counts
 from model.masking import document_blocks
 from model.objectives import make_pretrainer
-from model.plan import Stage, stage_at
+from model.plan import Stage, mixture_table, stage_at
 from model.train.checkpoint import (
     PRECISION,
     kept_precision,
@@ -55,7 +55,6 @@ from model.train.data import (
 from model.train.launch import launch, num_launched
 from model.train.log import RunLog
 from model.train.mirror import fetch_checkpoint, fetch_inputs, upload_checkpoint
-from model.train.mixture import mixture_table
 from model.train.optim import make_optimizers
 from model.train.probe import Probe, state_figures
 from model.train.processes import ALONE, Ranks, bare, processes, wrap

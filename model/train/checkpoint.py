@@ -36,7 +36,7 @@ from electrify.system.machine import Precision
 from electrify.system.outcome import UserError
 from electrify.system.progress import is_main_process, warn
 from model.devices.device import overwrite, place
-from model.train.optim import KINDS, AdamW
+from model.train.optim import AdamW
 from vocab.shards.files import TokenShards
 
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
@@ -272,13 +272,8 @@ def restore_optimizers(
     for optimizer in optimizers:
         optimizer.state.clear()
     for key, value in moments.items():
-        if key in scales and not value.dim():
+        number, kind, name = key.split("/", 2)
+        if kind == LOSS_SCALE:
             overwrite(scales[key], value)
-            continue
-        number, _, kind_of = key.partition("/")
-        kind, _, name = kind_of.partition("/")
-        parameter = parameters.get(name)
-        known = number.isdecimal() and int(number[:4]) < len(optimizers) and kind in KINDS.values()
-        if not known or parameter is None or (value.dim() and value.shape != parameter.shape):
-            raise UserError(f"{OPTIMIZER} holds {key!r}, which is no moment of this model")
-        optimizers[int(number)].restore(parameter, kind, value)
+        else:
+            optimizers[int(number)].restore(parameters[name], kind, value)

@@ -21,9 +21,8 @@ from electrify.system.progress import is_main_process
 from model.batch import Batch, Noise, SpecialTokens, map_tensors
 from model.devices.device import describe, num_devices
 from model.masking import num_slots
-from model.plan import Phase, phase_at, sequences_until
+from model.plan import Phase, PhaseReader, phase_at, phase_readers, sequences_until
 from model.train.metrics import fingerprint
-from model.train.mixture import PhaseReader, phase_readers
 from vocab.shards.files import TokenShards
 from vocab.shards.reader import SequenceReader
 from vocab.tokenizer import TOKENIZER_FILE, tokenizer_sha256
