@@ -54,9 +54,9 @@ from model.train.data import (
 )
 from model.train.launch import launch, num_launched
 from model.train.log import RunLog
+from model.train.metrics import state_figures
 from model.train.mirror import fetch_checkpoint, fetch_inputs, upload_checkpoint
 from model.train.optim import make_optimizers
-from model.train.probe import Probe, state_figures
 from model.train.processes import ALONE, Ranks, bare, processes, wrap
 from model.train.step import FastStep, Step
 from model.train.trackers import broken_state
@@ -154,7 +154,6 @@ class Trainer:
         self.valid_data = SequenceData(config, "valid", shards=shards)
         check_batch_sizes(self.train_data.phases, ranks.num_ranks, self.device)
         self.identity = run_identity(config)
-        self.probe = self._make_probe()
         if config.pretrain.checkpoint_dir and ranks.is_first:
             fetch_checkpoint(folder, config.pretrain.checkpoint_dir, self.identity)
         ranks.wait()
@@ -174,13 +173,6 @@ class Trainer:
         self._announce(step)
         self._make_state()
         return step
-
-    def _make_probe(self) -> Probe | None:
-        config = self.run_config
-        if config.pretrain.probe is None or not self.ranks.is_first:
-            return None
-        vocab, length = output_dir(config) / "vocab", config.pretrain.sequence_length
-        return Probe(config.pretrain.probe, vocab, length)
 
     def _precision(self, config: PretrainConfig) -> Precision:
         """What the whole run is computed in: "auto" is settled at its start, and kept."""
@@ -258,8 +250,7 @@ class Trainer:
         if not self.ranks.is_first or self.device.type == "xla":
             return {}
         with self.train_step.uncompiled(), autocast(self.config, self.device):
-            figures = state_figures(self._valid_states())
-            return figures | (self.probe.figures(self._all_states) if self.probe else {})
+            return state_figures(self._valid_states())
 
     def _valid_states(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """The last hidden states (B, L, H) of validation text, and each token's document (B, L)."""
@@ -273,12 +264,6 @@ class Trainer:
             num_sequences += len(hidden)
             if num_sequences >= _STATE_SEQUENCES:
                 break
-
-    def _all_states(self, ids: torch.Tensor, tokens: torch.Tensor) -> list[torch.Tensor]:
-        """The hidden states of each layer, and before them what enters the first."""
-        ids, tokens, layers = ids.to(self.device), tokens.to(self.device), list[torch.Tensor]()
-        bare(self.model).main_states(ids, torch.zeros_like(ids), tokens, layers=layers)
-        return layers
 
     def _save(self, step: int) -> None:
         self.log.pause(step)

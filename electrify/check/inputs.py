@@ -156,8 +156,6 @@ def _check_pretraining(config: RunConfig) -> None:
         name = getattr(options, key)
         if name and not (initial_checkpoint(name) or Path(name).expanduser().is_dir()):
             _check_hub("model", name, f"pretrain.{key}")
-    if options.probe and not Path(options.probe.path).is_file():
-        raise UserError(f"pretrain.probe.path: there is no file {options.probe.path}")
     require_trackers(options, "pretrain")
 
 

@@ -106,8 +106,6 @@ def check_options(config: PretrainConfig) -> None:
             raise UserError(
                 f'pretrain.{name} = "{value}" with device = "xla": not possible; set {instead}'
             )
-    if config.probe is not None:  # it would be compiled for each length
-        raise UserError('pretrain.probe with device = "xla": not possible; leave it out')
 
 
 @contextmanager

@@ -193,7 +193,6 @@ _SHOWN = (
     ("replaced_fraction", "replaced {:.3f}"),
     ("mean_state_share", "mean state {:.2f}"),
     ("participation_ratio", "participation {:.1f}"),
-    ("probe_f1", "probe {:.3f}"),
 )
 
 

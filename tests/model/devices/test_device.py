@@ -128,7 +128,6 @@ def test_torchrun_is_refused(monkeypatch):
         {"precision": "fp16"},
         {"optimizer": "muon"},
         {"compile": "on"},
-        {"probe": {"path": "rows.json"}},
     ],
     ids=str,
 )
