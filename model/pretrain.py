@@ -216,33 +216,28 @@ class Trainer:
         self.log.start()
 
     def _valid_outputs(self, stage: Stage) -> Iterator[Outputs]:
-        """Of this process's passes those that count, each counted before the next is made."""
-        for batch, counts in self._valid_batches():
+        """Of this process's passes, each counted before the next is made."""
+        for batch in self._valid_batches():
             with self.train_step.uncompiled(), autocast(self.config, self.device):
                 output: Outputs = self.model(bare(self.model).mask(batch), stage)
-            if counts:
-                yield output
+            yield output
             end_step(self.device)
 
-    def _valid_batches(self) -> Iterator[tuple[Batch, bool]]:
-        """This process's batches, and whether they count; of all processes as many.
-
-        What cannot be shared evenly, the rest of a split, each one runs and the first one counts.
-        """
+    def _valid_batches(self) -> Iterator[Batch]:
+        """This process's batches; of all processes as many, filled up with padding."""
         config, data, ranks = self.config, self.valid_data, self.ranks
         total = min(config.num_valid_batches * config.batch_size, data.num_sequences)
         micro = config.micro_batch_size or config.batch_size
         for number, start in enumerate(range(0, total, config.batch_size)):
             size = min(config.batch_size, total - start)
-            shared = size % ranks.num_ranks == 0
-            place = (ranks.rank, ranks.num_ranks) if shared else (0, 1)
             key = noise_key(self.run_config.seed, _VALID_KEY_STEP + number)
-            own = data.batch(start, size, key, *place)
-            for first in range(0, len(own.input_ids), micro):
-                batch = own.rows(slice(first, first + micro))
-                if self.device.type == "xla":  # of one shape, which is compiled once
-                    batch = batch.filled_up(micro, data.special.pad)
-                yield batch.to(self.device), shared or ranks.is_first
+            own = data.batch(start, size, key, ranks.rank, ranks.num_ranks)
+            share = -(-size // ranks.num_ranks)
+            for first in range(0, share, micro):
+                # on XLA of one shape, which is compiled once
+                num_rows = micro if self.device.type == "xla" else min(micro, share - first)
+                batch = own.rows(slice(first, first + num_rows))
+                yield batch.filled_up(num_rows, data.special.pad).to(self.device)
 
     def _state_figures(self) -> dict[str, float]:
         """What the hidden states of the main network show the first process, on text as it is;
@@ -255,7 +250,7 @@ class Trainer:
     def _valid_states(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """The last hidden states (B, L, H) of validation text, and each token's document (B, L)."""
         model, num_sequences = bare(self.model), 0
-        for batch, _ in self._valid_batches():
+        for batch in self._valid_batches():
             masked = model.mask(batch)  # for who attends to whom
             hidden = model.main_states(batch.input_ids, *masked.context)
             sep = self.valid_data.special.sep
