@@ -134,7 +134,7 @@ class Trainer:
                 if (log_now or valid_now) and not math.isfinite(float(norm)):
                     raise UserError(broken_state(float(norm), step, config))
                 if log_now:
-                    note = self.log.train(step, norm, loader.fingerprint(), loader.waited_seconds())
+                    note = self.log.train(step, norm, loader.waited_seconds())
                     progress.update(0, note)
                 if valid_now:
                     self._validate(step)

@@ -106,7 +106,7 @@ class RunLog:
         """Count no time until `start`."""
         self._speed.pause(self._work(step))
 
-    def train(self, step: int, norm: Tensor, data_fingerprint: int, waited_seconds: float) -> str:
+    def train(self, step: int, norm: Tensor, waited_seconds: float) -> str:
         """Write the figures since the last record, in which the loop waited `waited_seconds` for
         data; what to show beside the progress bar.
 
@@ -120,7 +120,6 @@ class RunLog:
         record |= {
             "learning_rate": learning_rate(step - 1, self._config.pretrain),
             "gradient_norm": float(norm),
-            "data_fingerprint": data_fingerprint,
         }
         window.reset()
         self._write("train", step, record)

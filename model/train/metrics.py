@@ -4,7 +4,6 @@
 does not have is absent; what is undefined (a precision where nothing was called replaced) is nan.
 """
 
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -142,11 +141,6 @@ class MetricsWindow:
             if name in means:
                 figures[f"{name}_loss"] = float(means[name])
         return figures
-
-
-def fingerprint(input_ids: Tensor) -> int:
-    """CRC-32 of a batch's ids on the CPU: `data_fingerprint`, the same for the same batch."""
-    return zlib.crc32(input_ids.contiguous().numpy().tobytes())
 
 
 AddSums = Callable[[Tensor, Tensor, Outputs], None]

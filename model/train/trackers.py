@@ -181,7 +181,6 @@ def unigram_entropy(ids: NDArray[np.integer[Any]], special_ids: Iterable[int]) -
     return float(-(fractions * np.log(fractions)).sum() + correction)
 
 
-_NOT_DRAWN = ("data_fingerprint",)
 Place = Mapping[str, float]  # step, tokens, seconds
 
 
@@ -251,9 +250,8 @@ class RunTrackers:
         named `ko/rtd_auc` is of one language."""
         record = {"kind": kind, **place, **nested(figures)}
         self._append(record)
-        drawn = {f"{kind}/{n}": value for n, value in figures.items() if n not in _NOT_DRAWN}
         step = int(place["step"])
-        self._boards.log(step, drawn)
+        self._boards.log(step, {f"{kind}/{name}": value for name, value in figures.items()})
         for name, text in self._alarms.add(record):
             alarm = {"alarm": name, "state": "over"}
             if text:

@@ -76,19 +76,6 @@ def test_a_batch_of_a_phase_is_masked_as_much_as_the_phase_says(masking: str):
     assert masked.weights.sum() / masked.tokens.sum() > 0.3
 
 
-@pytest.mark.parametrize("masking", ["fixed", "bernoulli"])
-def test_only_what_is_maskable_is_chosen_even_if_that_is_nothing(masking: str):
-    maskable = torch.zeros(2, 32, dtype=torch.bool)
-    maskable[0, [3, 6]] = True
-    config = preset(masking=masking, mask_fraction=0.5)
-    positions, weights = choose(maskable, draws(2, 32), config)
-    assert set(chosen_of(positions, weights)[0]) <= {3, 6}
-    assert weights[1].sum() == 0
-    assert (positions < 32).all()
-    if masking == "fixed":
-        assert sorted(chosen_of(positions, weights)[0]) == [3, 6]
-
-
 # --- corruption ----------------------------------------------------------------------------------
 
 MASK = 4

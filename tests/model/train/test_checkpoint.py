@@ -75,6 +75,7 @@ def saved(config, data, tmp_path: Path):
         {"weight_sharing": "all", "generator_hidden_fraction": 1.0},
         {"objective": "electric", "optimizer": "bias-corrected"},
         {"architecture": "modern", "optimizer": "muon"},
+        {"updates": "decoupled", "optimizer": "muon", "precision": "fp16"},
     ],
 )
 def test_training_goes_on_as_if_it_had_never_stopped(config, data, tmp_path, options):

@@ -2,14 +2,13 @@
 rounding, and an update that is skipped changes nothing but the scale."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from model.electra import ElectraPretrainer
-from model.train.checkpoint import load_latest, optimizer_tensors, save_checkpoint
+from model.train.checkpoint import optimizer_tensors
 from model.train.optim import AdamW, LossScale, make_optimizers
 from model.train.step import Step
 from tests.model.conftest import MODERN, OBJECTIVES, random_batch, train_step
@@ -131,18 +130,3 @@ def test_gradients_are_those_in_fp32_but_for_rounding(objective: str, options: d
 
 
 # --- kept, and refused ----------------------------------------------------------------------------
-
-
-def test_a_checkpoint_holds_the_scale(tmp_path: Path):
-    model = model_of("electra", **(KINDS["decoupled muon"] | FP16))
-    optimizers = scaled(model)
-    step(model, optimizers, 3)
-    save_checkpoint(tmp_path, 1, model, optimizers, keep=1)
-    saved = everything(model, optimizers)
-    other = model_of("electra", **(KINDS["decoupled muon"] | FP16))
-    again = scaled(other, 2.0**40)
-    assert load_latest(tmp_path, other, again) == 1
-    loaded = everything(other, again)
-    assert loaded.keys() == saved.keys()
-    assert [name for name in saved if not torch.equal(loaded[name], saved[name])] == []
-    assert [of.loss_scale.num_good.item() for of in again] == [1, 1]

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from model.batch import Batch
 from model.devices.device import seed_dropout
 from model.electra import ElectraPretrainer
-from model.plan import learning_rate, stage_at
+from model.plan import stage_at
 from model.train.optim import make_optimizers
 from model.train.processes import ALONE, Ranks
 from model.train.step import Step, total_counts
@@ -117,23 +117,6 @@ def test_the_mean_of_all_processes_gradients_is_the_whole_batch_s(objective: str
 
 
 # --- the update -----------------------------------------------------------------------------------
-
-
-def test_the_weights_move_by_the_step_s_rate():
-    """The original's first update from zero moments: m = 0.1 g, v = 0.001 g^2, then decay."""
-    options = {"adam_epsilon": 1e-8, "weight_decay": 0.02}
-    model = model_of("electra", **options)
-    before = {name: p.detach().clone().double() for name, p in model.named_parameters()}
-    step_of(model, [random_batch(model)])
-    rate = learning_rate(STEP, model.config)
-    assert rate == pytest.approx(2e-3 * (1 - STEP / 12))
-    for name, parameter in model.named_parameters():
-        gradient = parameter.grad.double()
-        update = 0.1 * gradient / ((0.001 * gradient**2).sqrt() + 1e-8)
-        if "norm" not in name and not name.endswith("bias"):
-            update += 0.02 * before[name]
-        expected = before[name] - rate * update
-        torch.testing.assert_close(parameter.double(), expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("objective", ["electra", "replace-mlm", "electric"])

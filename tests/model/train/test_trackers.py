@@ -73,7 +73,6 @@ def test_figures_are_written_for_programs(tmp_path):
         "rtd_auc": math.nan,
         "learning_rate": 1.5e-7,
         "flops_paper": 1.25e19,
-        "data_fingerprint": 4294967295,
         "ko/rtd_auc": 0.75,
         "zh-Hant/rtd_auc": math.inf,
     }
@@ -88,7 +87,6 @@ def test_figures_are_written_for_programs(tmp_path):
             "rtd_auc": None,
             "learning_rate": 1.5e-7,
             "flops_paper": 1.25e19,
-            "data_fingerprint": 4294967295,
             "languages": {"ko": {"rtd_auc": 0.75}, "zh-Hant": {"rtd_auc": None}},
         }
     ]
