@@ -256,6 +256,12 @@ _KINDS: Mapping[str, tuple[Any, Mapping[str, object]]] = {
     "bert": (BertConfig, _COMMON),
     "modernbert": (ModernBertConfig, _MODERN),
 }
+# that predict tokens, and that detect replaced ones
+_CLASSES: Mapping[str, tuple[Any, Any]] = {
+    "electra": (ElectraForMaskedLM, ElectraForPreTraining),
+    "bert": (BertForMaskedLM, BertForMaskedLM),
+    "modernbert": (ModernBertForMaskedLM, ModernBertForTokenClassification),
+}
 # an ELECTRA whose embeddings are as wide as its hidden states is a BERT: theirs, ELECTRA's
 _BERT_NAMES = (
     ("bert.", "electra."),
@@ -329,13 +335,7 @@ def _modern_shape(config: Any, path: Path) -> EncoderShape:
 
 def _read_weights(given: Given, network: Network) -> Weights:
     """Under our names; a head that is not there is left out."""
-    folder, is_bert, is_modern = given.folder, given.kind == "bert", given.kind == "modernbert"
-    kind: Any = ElectraForMaskedLM if network.predicts_tokens else ElectraForPreTraining
-    if is_bert:
-        kind = BertForMaskedLM
-    elif is_modern:
-        detector = ModernBertForTokenClassification
-        kind = ModernBertForMaskedLM if network.predicts_tokens else detector
+    folder, kind = given.folder, _CLASSES[given.kind][0 if network.predicts_tokens else 1]
     quiet: Any = transformers_logging  # the log names missing heads in our words; files are small
     quiet.set_verbosity_error()
     quiet.disable_progress_bar()
@@ -353,10 +353,10 @@ def _read_weights(given: Given, network: Network) -> Weights:
             f"{folder} is not a whole model: it lacks {len(lacking)} weights of the encoder, the "
             f"first {lacking[0]}"
         )
-    if is_modern and not network.predicts_tokens and model.config.num_labels != 1:
+    if given.kind == "modernbert" and not network.predicts_tokens and model.num_labels != 1:
         # its head is of another task
         theirs = {n: t for n, t in theirs.items() if n.startswith(encoder)}
-    if is_bert:
+    if given.kind == "bert":
         theirs = renamed(theirs, _BERT_NAMES)
     try:
         return to_our_names(theirs, network, given.shape)

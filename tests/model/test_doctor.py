@@ -25,14 +25,6 @@ def test_the_parts_are_the_whole_step_and_products_and_the_optimizer_among_them(
     assert step.num_tokens == last.batch_size * last.sequence_length
 
 
-def test_lines_name_speed_shares_and_the_bottleneck(tmp_path, monkeypatch):
-    monkeypatch.setattr("model.doctor.SECONDS", 0.1)
-    lines = list(describe_step_time(make_run(tmp_path / "run")))
-    assert "tokens/s" in lines[0]
-    assert sum("%" in line for line in lines) > 3
-    assert lines[-1].startswith("bottleneck: ")
-
-
 def test_a_run_without_shards_is_refused(tmp_path):
     with pytest.raises(UserError, match="electrify encode"):
         list(describe_step_time(make_config(tmp_path)))
