@@ -69,14 +69,14 @@ class Batch:
 
     def filled_up(self, num_sequences: int, pad: int) -> "Batch":
         """With sequences of padding alone, which count for nothing, up to a number of sequences."""
-
-        def filled(rows: Tensor, value: int = 0) -> Tensor:
-            return torch.cat([rows, rows.new_full((missing, *rows.shape[1:]), value)])
-
         missing = num_sequences - len(self.input_ids)
         if not missing:
             return self
-        return replace(map_tensors(self, filled), input_ids=filled(self.input_ids, pad))
+        filled = map_tensors(
+            self, lambda rows: torch.cat([rows, rows.new_zeros(missing, *rows.shape[1:])])
+        )
+        filled.input_ids[-missing:] = pad
+        return filled
 
 
 Tensors = TypeVar("Tensors", bound=Noise | Batch)

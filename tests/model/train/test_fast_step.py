@@ -176,6 +176,7 @@ def alone_in_a_group() -> Iterator[None]:
 
 
 @COMPILER
+@pytest.mark.slow
 def test_with_several_processes_the_compiled_network_is_cut_where_buckets_of_gradients_end(
     compiles, alone_in_a_group, monkeypatch
 ):
