@@ -175,6 +175,7 @@ class Detected:
 
     logits: Tensor  # (B, L) fp32, high means replaced
     losses: Tensor  # (B, L) binary cross-entropies
+    counted: Tensor  # (B, L) bool, the tokens that the network is trained to tell of
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,6 @@ class Outputs:
     corrupted: Corrupted | None = None
     detected: Detected | None = None
     predicted: Predictions | None = None  # by the main network
-    counted: Tensor | None = None  # (B, L) tokens whose detection counts; None: all
 
     @property
     def counts(self) -> Tensor:

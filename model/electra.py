@@ -187,7 +187,7 @@ class ElectraPretrainer(nn.Module):
         logits = self.detection_logits(hidden).float()
         losses = F.binary_cross_entropy_with_logits(logits, corrupted.labels, reduction="none")
         term = Term((losses * masked.tokens).sum(), "tokens", self.config.main_weight)
-        detected = Detected(logits.detach(), losses.detach())
+        detected = Detected(logits.detach(), losses.detach(), masked.tokens)
         return Outputs(masked, terms | {"discriminator": term}, samples, corrupted, detected)
 
     def predict_masked(self, masked: Masked) -> Outputs:

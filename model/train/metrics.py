@@ -70,7 +70,7 @@ class MetricsWindow:
         if output.detected is not None and output.corrupted is not None:
             labels = output.corrupted.labels
             languages = output.masked.batch.languages[:, None].expand_as(labels)
-            scored = (output.detected.logits, labels, _counted(output), languages)
+            scored = (output.detected.logits, labels, output.detected.counted, languages)
             self._last.append(tuple(readable(part) for part in scored))
 
     def tensors(self) -> list[Tensor]:
@@ -168,10 +168,6 @@ def _term_sums(output: Outputs) -> Tensor:
     return torch.stack([*values, counts[UNITS.index("tokens")]]).double()
 
 
-def _counted(output: Outputs) -> Tensor:
-    return output.masked.tokens if output.counted is None else output.counted
-
-
 def _slot_columns(output: Outputs) -> Tensor:
     """(B, 2 slots): the sums of each sequence, then their counts."""
     samples, masked = output.samples, output.masked
@@ -193,15 +189,16 @@ def _slot_columns(output: Outputs) -> Tensor:
 
 def _token_columns(output: Outputs) -> list[Tensor]:
     """Of each of `_TOKEN_COLUMNS` the values (B, L) to be summed."""
-    tokens = _counted(output).float()
+    corrupted, detected = output.corrupted, output.detected
+    tokens = (output.masked.tokens if detected is None else detected.counted).float()
     nothing = torch.zeros_like(tokens)
-    if output.corrupted is None:
+    if corrupted is None:
         return [tokens] + [nothing] * 6
-    replaced = output.corrupted.labels * tokens
-    if output.detected is None:
+    replaced = corrupted.labels * tokens
+    if detected is None:
         return [tokens, tokens, replaced] + [nothing] * 4
-    called = (output.detected.logits > 0) * tokens
-    losses = output.detected.losses * tokens
+    called = (detected.logits > 0) * tokens
+    losses = detected.losses * tokens
     return [tokens, tokens, replaced, tokens, called, called * replaced, losses]
 
 

@@ -71,7 +71,7 @@ def make_outputs(seed: int, languages: list[int], length: int = 11, slots: int =
         terms,
         Samples((rand(size, slots) < 0.8).long(), Predictions(losses, rand(size, slots) < 0.4)),
         Corrupted(nothing, labels),
-        Detected(logits, bce),
+        Detected(logits, bce, tokens),
         Predictions(losses * 2, rand(size, slots) < 0.5),
     )
 
@@ -191,7 +191,11 @@ def test_what_an_objective_lacks_is_absent():
 def test_undefined_figures_are_nan_not_zero():
     labels, logits = torch.zeros(3, 11), torch.full((3, 11), -1.0)
     ids, losses = BATCHES[0].corrupted.ids, BATCHES[0].detected.losses
-    never = replace(BATCHES[0], corrupted=Corrupted(ids, labels), detected=Detected(logits, losses))
+    never = replace(
+        BATCHES[0],
+        corrupted=Corrupted(ids, labels),
+        detected=Detected(logits, losses, BATCHES[0].masked.tokens),
+    )
     found = batch_metrics([never], LANGUAGES)
     assert {name for name, value in found.items() if math.isnan(value) and "/" not in name} == {
         "rtd_auc",
