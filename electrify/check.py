@@ -118,8 +118,6 @@ def _check_pretraining(config: RunConfig) -> None:
     options = config.pretrain
     for option, name in check_initial(options).items():
         _check_hub("model", name, f"pretrain.{option}")
-    if options.probe and not Path(options.probe.path).is_file():
-        raise UserError(f"pretrain.probe.path: there is no file {options.probe.path}")
     require_trackers(options, "pretrain")
 
 

@@ -675,7 +675,7 @@ def doctor(
 
     if train is not None:
         from electrify.config.load import load_config
-        from model.step_time import describe_step_time
+        from model.doctor import describe_step_time
 
         for line in describe_step_time(load_config(train, overrides)):
             print(line, flush=True)
@@ -685,7 +685,7 @@ def doctor(
     if not json:
         print("\n".join(lines))
     if gpu:
-        from model.train.gpu_check import compare_gpu
+        from model.doctor import compare_gpu
 
         for comparison in compare_gpu():
             lines.append(str(comparison))

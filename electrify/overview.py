@@ -95,7 +95,7 @@ def mixture(config: RunConfig) -> list[str]:
     folder = Path(config.output_dir) / "shards"
     if not (folder / "index.json").exists():
         return []
-    from model.train.mixture import mixture_table, phase_readers
+    from model.plan import mixture_table, phase_readers
     from vocab.shards.files import TokenShards
 
     readers = phase_readers(config, TokenShards(folder))

@@ -69,14 +69,14 @@ class Batch:
 
     def filled_up(self, num_sequences: int, pad: int) -> "Batch":
         """With sequences of padding alone, which count for nothing, up to a number of sequences."""
-
-        def filled(rows: Tensor, value: int = 0) -> Tensor:
-            return torch.cat([rows, rows.new_full((missing, *rows.shape[1:]), value)])
-
         missing = num_sequences - len(self.input_ids)
         if not missing:
             return self
-        return replace(map_tensors(self, filled), input_ids=filled(self.input_ids, pad))
+        filled = map_tensors(
+            self, lambda rows: torch.cat([rows, rows.new_zeros(missing, *rows.shape[1:])])
+        )
+        filled.input_ids[-missing:] = pad
+        return filled
 
 
 Tensors = TypeVar("Tensors", bound=Noise | Batch)
@@ -115,25 +115,13 @@ class Masked:
         return self.batch.token_type_ids, self.attention_mask, self.position_ids
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What losses are means over: scalars, of one forward pass or of a whole step."""
+UNITS = ("chosen", "tokens", "candidates")  # chosen positions, real tokens, maskable tokens
 
-    chosen: Tensor  # chosen positions
-    tokens: Tensor  # real tokens, [CLS] and [SEP] included
-    candidates: Tensor  # maskable tokens
 
-    @classmethod
-    def of(cls, masked: Masked) -> Self:
-        parts = masked.weights, masked.tokens, masked.maskable
-        return cls(*(part.sum(dtype=torch.float32) for part in parts))
-
-    def __add__(self, other: "Counts") -> "Counts":
-        return Counts(
-            self.chosen + other.chosen,
-            self.tokens + other.tokens,
-            self.candidates + other.candidates,
-        )
+def counts_of(masked: Masked) -> Tensor:
+    """What losses are means over: (3,) fp32, a number for each of `UNITS`."""
+    parts = masked.weights, masked.tokens, masked.maskable
+    return torch.stack([part.sum(dtype=torch.float32) for part in parts])
 
 
 @dataclass(frozen=True)
@@ -144,10 +132,13 @@ class Term:
     per: Literal["chosen", "tokens", "candidates"]
     weight: float
 
-    def mean(self, counts: Counts) -> Tensor:
+    def count(self, counts: Tensor) -> Tensor:
+        """Its own of the numbers of `counts_of`."""
+        return counts[UNITS.index(self.per)]
+
+    def mean(self, counts: Tensor) -> Tensor:
         """The mean over all that `counts` covers, of which `total` may be a part."""
-        count: Tensor = getattr(counts, self.per)
-        return self.total / count.clamp(min=1)
+        return self.total / self.count(counts).clamp(min=1)
 
 
 Terms = dict[str, Term]  # of `generator`, `discriminator` (the main network) and `baseline`
@@ -184,6 +175,7 @@ class Detected:
 
     logits: Tensor  # (B, L) fp32, high means replaced
     losses: Tensor  # (B, L) binary cross-entropies
+    counted: Tensor  # (B, L) bool, the tokens that the network is trained to tell of
 
 
 @dataclass(frozen=True)
@@ -196,18 +188,17 @@ class Outputs:
     corrupted: Corrupted | None = None
     detected: Detected | None = None
     predicted: Predictions | None = None  # by the main network
-    counted: Tensor | None = None  # (B, L) tokens whose detection counts; None: all
 
     @property
-    def counts(self) -> Counts:
-        return Counts.of(self.masked)
+    def counts(self) -> Tensor:
+        return counts_of(self.masked)
 
     def without_gradient(self) -> "Outputs":
         terms = {name: replace(of, total=of.total.detach()) for name, of in self.terms.items()}
         return replace(self, terms=terms)
 
-    def loss(self, counts: Counts | None = None) -> Tensor:
+    def loss(self, counts: Tensor | None = None) -> Tensor:
         """The weighted sum of the terms; `counts` of the whole step, else of this pass alone."""
-        counts = counts or self.counts
+        counts = self.counts if counts is None else counts
         terms = [term.weight * term.mean(counts) for term in self.terms.values()]
         return torch.stack(terms).sum()

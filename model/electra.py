@@ -187,7 +187,7 @@ class ElectraPretrainer(nn.Module):
         logits = self.detection_logits(hidden).float()
         losses = F.binary_cross_entropy_with_logits(logits, corrupted.labels, reduction="none")
         term = Term((losses * masked.tokens).sum(), "tokens", self.config.main_weight)
-        detected = Detected(logits.detach(), losses.detach())
+        detected = Detected(logits.detach(), losses.detach(), masked.tokens)
         return Outputs(masked, terms | {"discriminator": term}, samples, corrupted, detected)
 
     def predict_masked(self, masked: Masked) -> Outputs:
@@ -244,15 +244,11 @@ class ElectraPretrainer(nn.Module):
         token_type_ids: Tensor,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
-        layers: list[Tensor] | None = None,
     ) -> Tensor:
-        """The main network's last hidden states: (B, L) to (B, L, H).
-
-        `layers` gets what enters the first layer, and the hidden states of each.
-        """
+        """The main network's last hidden states: (B, L) to (B, L, H)."""
         base = self.generator_embeddings if self.config.weight_sharing == "gdes" else None
         embedded = self.embeddings(input_ids, token_type_ids, position_ids, base)
-        hidden: Tensor = self.discriminator(embedded, attention_mask, layers)
+        hidden: Tensor = self.discriminator(embedded, attention_mask)
         return hidden
 
     def generator_output(self) -> "VocabularyOutput":

@@ -25,14 +25,14 @@ from electrify.system.progress import log, warn
 from model.electra import ElectraPretrainer
 from model.train.checkpoint import DAMAGES, load_model, newest, read_state, trained_options
 from model.train.data import SequenceData, open_shards, special_tokens
-from model.weights.card import num_known_positions, write_cards
+from model.weights.card import trained_length, write_cards
 from model.weights.names import (
     Network,
     exported_networks,
     to_transformers,
     transformers_class,
 )
-from model.weights.origin import Origin, read_origin
+from model.weights.origin import read_origin
 
 _TOKENIZER_FILES, _TOKENIZER_CONFIG = ("tokenizer.json", "vocab.txt"), "tokenizer_config.json"
 
@@ -103,7 +103,7 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
             log(f"{name} in {config.export.dtype}: logits differ by at most {difference:.1e}")
     origin = read_origin(config)
     write_cards(config, folder, differences, origin)
-    _warn_of_limits(config, origin)
+    _warn_of_limits(config)
     counts = {"checkpoint": checkpoint.name, "max_logit_difference": differences}
     return counts | {"origin": asdict(origin)}
 
@@ -168,10 +168,9 @@ def _logits(model: ElectraPretrainer, network: Network, ids: Tensor, types: Tens
     return model.language_logits(model.main_states(ids, types))
 
 
-def _warn_of_limits(config: RunConfig, origin: Origin) -> None:
-    length = num_known_positions(config, origin)
-    positions = config.pretrain.max_position_embeddings
-    if length < positions:
+def _warn_of_limits(config: RunConfig) -> None:
+    length, positions = trained_length(config), config.pretrain.max_position_embeddings
+    if length < positions and not config.pretrain.initial_model:  # which may have trained them
         what = (
             f"sequences longer than {length} tokens were never seen"
             if config.pretrain.architecture == "modern"

@@ -1,18 +1,17 @@
 """Parameters of a run's networks and the cost of training them. Plain arithmetic, no torch.
 
-FLOPs are counted in three conventions:
+FLOPs are those of the algorithm's matrix products: backward is twice forward, look-ups are 0. A
+head counts at the positions that its loss needs, and so do Muon's own products.
 
-* matrix products: those of the algorithm; backward is twice forward, look-ups are 0. A head counts
-  at the positions that its loss needs, and so do Muon's own products.
-* paper: Table 1 of the paper (google-research/electra flops_computation.py, quirks kept). Backward
-  is as much as forward, the input embedding is a dense product, and a language head counts at
-  15.625 % of the positions; in all-tokens-mlm and the two towers of electric at all of them.
-* 6ND: 6 x parameters outside the embeddings x tokens. With weight_sharing "all" the body counts
-  twice.
+Beside them stands the count of the paper's Table 1, in which costs are published
+(google-research/electra flops_computation.py, quirks kept). Backward is as much as forward, the
+input embedding is a dense product, and a language head counts at 15.625 % of the positions; in
+all-tokens-mlm and the two towers of electric at all of them.
 
 MFU is the FLOPs of the matrix products / seconds / the peak of all devices (PaLM, appendix B).
 """
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
@@ -70,12 +69,11 @@ def parameter_counts(config: PretrainConfig, vocab_size: int) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Cost:
-    """Positions trained on, padding included, and training FLOPs in each convention."""
+    """Positions trained on, padding included, and training FLOPs by both counts."""
 
     positions: float = 0
     matmul: float = 0
     paper: float = 0
-    six_nd: float = 0
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
@@ -85,11 +83,7 @@ class Cost:
 
     def figures(self) -> dict[str, float]:
         """FLOPs by the names that they have in files."""
-        return {
-            "flops_matmul": self.matmul,
-            "flops_paper": self.paper,
-            "flops_6nd": self.six_nd,
-        }
+        return {"flops_matmul": self.matmul, "flops_paper": self.paper}
 
 
 def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage: Stage) -> Cost:
@@ -101,19 +95,19 @@ def flops_per_token(config: PretrainConfig, vocab_size: int, length: int, stage:
         changed = {"objective": "mlm", "generator": "learned", "mlm_steps_fraction": 0.0}
         return flops_per_token(config.model_copy(update=changed), vocab_size, length, "joint")
 
-    def trained(forward: tuple[float, float], factor: float) -> float:
-        generator, main = forward
-        if stage == "generator":
-            return factor * generator
-        return (1 if stage == "discriminator" else factor) * generator + factor * main
-
-    in_generator, in_main = body_parameters(config, vocab_size)
     return Cost(
         1,
-        matmul=trained(_forward(_MATMUL, config, vocab_size, length), 3),
-        paper=trained(_forward(_PAPER, config, vocab_size, length), 2),
-        six_nd=trained((2 * in_generator, 2 * in_main), 3),
+        matmul=_trained(_forward(_MATMUL, config, vocab_size, length), stage, 3),
+        paper=_trained(_forward(_PAPER, config, vocab_size, length), stage, 2),
     )
+
+
+def _trained(forward: tuple[float, float], stage: Stage, factor: float) -> float:
+    """Forward passes of the generator and the main network, `factor` times where trained."""
+    generator, main = forward
+    if stage == "generator":
+        return factor * generator
+    return (1 if stage == "discriminator" else factor) * generator + factor * main
 
 
 def run_flops(config: PretrainConfig, vocab_size: int, num_steps: int | None = None) -> Cost:
@@ -143,19 +137,17 @@ def _muon_flops(config: PretrainConfig, vocab_size: int, stage: Stage) -> float:
     if generator and stage in ("joint", "generator") and config.weight_sharing != "all":
         sizes.append(generator)
 
-    def of_matrix(rows: int, columns: int) -> float:
-        shorter, longer = sorted((rows, columns))
-        return 5 * (4 * shorter**2 * longer + 2 * shorter**3)
+    flops = 0.0
+    for size in sizes:
+        h, num_wide = size.hidden_size, 3 if size.is_modern else 2
+        of_layer = 4 * _newton_schulz(h, h) + num_wide * _newton_schulz(h, size.intermediate_size)
+        flops += size.num_towers * size.num_hidden_layers * of_layer
+    return flops
 
-    return sum(
-        size.num_towers
-        * size.num_hidden_layers
-        * (
-            4 * of_matrix(size.hidden_size, size.hidden_size)
-            + (3 if size.is_modern else 2) * of_matrix(size.hidden_size, size.intermediate_size)
-        )
-        for size in sizes
-    )
+
+def _newton_schulz(rows: int, columns: int) -> float:
+    shorter, longer = sorted((rows, columns))
+    return 5 * (4 * shorter**2 * longer + 2 * shorter**3)
 
 
 def _stages(config: PretrainConfig) -> list[tuple[Stage, int, int]]:
@@ -282,7 +274,7 @@ def estimate(config: RunConfig) -> list[str]:
         *_describe_steps(pretrain, phases),
         f"training tokens: {flops.positions:,}",
         f"training FLOPs: {flops.matmul:.3g} in matrix products, "
-        f"{flops.paper:.3g} by the paper's convention, {flops.six_nd:.3g} by 6ND",
+        f"{flops.paper:.3g} by the paper's convention",
         *(f"estimated time: {duration(s)} ({where})" for where, s in seconds.items()),
         f"estimated memory: {_memory_gib(config):.1f} GiB for weights, moments and activations",
     ]
@@ -326,43 +318,28 @@ def _memory_gib(config: RunConfig) -> float:
     return (16 * parameter_counts(pretrain, vocab)["trained"] + width * tokens * kept) / 2**30
 
 
-# Pattern of the name a device gives itself -> TFLOP/s in bf16 with fp32 sums, and in fp32, which is
-# TF32 where the device has it (model/devices/device.py lets torch use it). None: it has no units
-# for that.
+# Pattern of the name a device gives itself -> TFLOP/s in bf16 and in fp16, both with fp32 sums, and
+# in fp32, which is TF32 where the device has it (model/devices/device.py lets torch use it). nan:
+# it has no units for that.
 # Sources: NVIDIA's data sheets, halved where they print the rate with 2:4 sparsity, and for GeForce
-# the white papers of GA102, AD102 and GB202, fp32 accumulation; Cloud TPU's system architecture
-# pages. H100 of 80 GB HBM3 is the SXM board, of 94 GB "H100 NVL".
-_PEAKS: tuple[tuple[str, float | None, float | None], ...] = (
-    (r"B200", 2250.0, 1125.0),
-    (r"H200 NVL", 835.5, 417.5),
-    (r"H200|GH200", 989.5, 494.5),
-    (r"H100 PCIe", 756.5, 378.0),
-    (r"H100 NVL", 835.5, 417.5),
-    (r"H100", 989.5, 494.5),
-    (r"A100", 312.0, 156.0),
-    (r"A10", 125.0, 62.5),
-    (r"L40S", 362.0, 183.0),
-    (r"L40", 181.0, 90.5),
-    (r"L4", 121.0, 60.0),
-    (r"RTX 5090$", 209.5, 104.8),
-    (r"RTX 4090$", 165.2, 82.6),
-    (r"RTX 3090$", 71.0, 35.6),
-    (r"V100S", None, 16.4),
-    (r"V100-SXM\d", None, 15.7),
-    (r"V100", None, 14.0),
-    (r"T4", None, 8.1),
-    # XLA multiplies fp32 in bf16 by default. A device of v2 and v3 is one core of a chip's two.
-    (r"TPU v2", 22.5, 22.5),
-    (r"TPU v3", 61.5, 61.5),
-    (r"TPU v4", 275.0, 275.0),
-    (r"TPU v5e|TPU v5 lite|TPU v5litepod", 197.0, 197.0),
-    (r"TPU v5p", 459.0, 459.0),
-    (r"TPU v6e", 918.0, 918.0),
+# the white papers of GA102 and AD102, fp32 accumulation; Cloud TPU's system architecture pages.
+_PEAKS: tuple[tuple[str, float, float, float], ...] = (
+    (r"B200", 2250.0, 2250.0, 1125.0),
+    (r"(GH|H)200(?! NVL)", 989.5, 989.5, 494.5),
+    (r"H100 80GB HBM3", 989.5, 989.5, 494.5),
+    (r"A100", 312.0, 312.0, 156.0),
+    (r"L4", 121.0, 121.0, 60.0),
+    (r"RTX 4090$", 165.2, 165.2, 82.6),
+    (r"RTX 3090$", 71.0, 71.0, 35.6),
+    (r"V100-SXM\d", math.nan, 125.0, 15.7),
+    (r"V100-PCIE", math.nan, 112.0, 14.0),
+    (r"T4", math.nan, 65.0, 8.1),
+    # XLA multiplies fp32 in bf16 by default
+    (r"TPU v4", 275.0, 275.0, 275.0),
+    (r"TPU v5e|TPU v5 lite|TPU v5litepod", 197.0, 197.0, 197.0),
+    (r"TPU v5p", 459.0, 459.0, 459.0),
+    (r"TPU v6e", 918.0, 918.0, 918.0),
 )
-
-
-# in fp16 with fp32 sums, as in bf16 but of those that have no units for that
-_PEAKS_FP16 = {r"V100S": 130.0, r"V100-SXM\d": 125.0, r"V100": 112.0, r"T4": 65.0}
 
 
 def peak_flops(device: str, precision: Precision) -> float:
@@ -370,11 +347,7 @@ def peak_flops(device: str, precision: Precision) -> float:
 
     Not known are the CPU, a part of a device (MIG), and a precision it has no units for.
     """
-    if re.search(r"\bMIG\b", device):
-        return float("nan")
-    for pattern, bf16, fp32 in _PEAKS:
-        if re.search(rf"(?<!\w)(?:{pattern})(?!\w)", device):
-            fp16 = _PEAKS_FP16.get(pattern, bf16)
-            peak = {"bf16": bf16, "fp16": fp16, "fp32": fp32}[precision]
-            return float("nan") if peak is None else 1e12 * peak
-    return float("nan")
+    for pattern, bf16, fp16, fp32 in _PEAKS:
+        if re.search(rf"(?<!\w)(?:{pattern})(?!\w)", device) and "MIG" not in device.split():
+            return 1e12 * {"bf16": bf16, "fp16": fp16, "fp32": fp32}[precision]
+    return math.nan

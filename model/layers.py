@@ -261,17 +261,11 @@ class Encoder(nn.Module):
             frequencies = rotary_frequencies(head_size, getattr(shape, f"{name}_rope_theta"))
             self.register_buffer(f"{name}_frequencies", frequencies, persistent=False)
 
-    def forward(
-        self,
-        embedded: Tensor,
-        attention_mask: Tensor | None = None,
-        layers: list[Tensor] | None = None,
-    ) -> Tensor:
+    def forward(self, embedded: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """(B, L, E) to the last hidden states (B, L, H).
 
         `attention_mask` is (B, L), nonzero where there is a token, or bool, True where attended,
-        and broadcasts to (B, heads, L, L). `layers` gets what enters the first layer, and the
-        hidden states of each.
+        and broadcasts to (B, heads, L, L).
         """
         hidden = embedded
         if self.project is not None:
@@ -281,14 +275,8 @@ class Encoder(nn.Module):
             hidden = self.dropout(self.norm(hidden))
         of_global, of_local = self._contexts(embedded.shape[1], broadcast_mask(attention_mask))
         for layer in self.layers:
-            if layers is not None:
-                layers.append(hidden)
             hidden = layer(hidden, *(of_local if layer.is_local else of_global))
-        if self.shape.is_modern:
-            hidden = self.final_norm(hidden)
-        if layers is not None:
-            layers.append(hidden)
-        return hidden
+        return self.final_norm(hidden) if self.shape.is_modern else hidden
 
     def _contexts(
         self, length: int, mask: Tensor | None

@@ -59,8 +59,7 @@ class ChosenTokens(ElectraPretrainer):
             terms | {"discriminator": term},
             samples,
             corrupted,
-            Detected(logits.detach(), losses.detach()),
-            counted=chosen,  # the network is not trained on the others
+            Detected(logits.detach(), losses.detach(), chosen),
         )
 
 
@@ -100,7 +99,7 @@ class AllTokensMLM(ElectraPretrainer):
             terms | {"discriminator": term},
             samples,
             corrupted,
-            Detected(raw.detach(), losses),
+            Detected(raw.detach(), losses, masked.tokens),
             Predictions(-log_probs.detach().gather(1, at), hits.gather(1, at)),
         )
 
@@ -213,8 +212,7 @@ class Electric(ElectraPretrainer):
             terms | {"discriminator": term},
             samples,
             Corrupted(ids, labels),
-            Detected(logits.detach(), losses.detach()),
-            counted=masked.maskable,
+            Detected(logits.detach(), losses.detach(), masked.maskable),
         )
 
 

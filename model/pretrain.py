@@ -28,17 +28,17 @@ from model.devices.device import (
     resolve_device,
     seed_dropout,
 )
+from model.devices.xla import check_options
 from model.electra import ElectraPretrainer
 from model.flops import parameter_counts
 from model.masking import document_blocks
 from model.objectives import make_pretrainer
-from model.plan import Stage, stage_at
+from model.plan import Stage, mixture_table, stage_at
 from model.train.checkpoint import (
     PRECISION,
     kept_precision,
     load_latest,
     newest_sound,
-    read_figures,
     run_identity,
     save_checkpoint,
 )
@@ -53,10 +53,9 @@ from model.train.data import (
 )
 from model.train.launch import launch, num_launched
 from model.train.log import RunLog
+from model.train.metrics import state_figures
 from model.train.mirror import fetch_checkpoint, fetch_inputs, upload_checkpoint
-from model.train.mixture import mixture_table
 from model.train.optim import make_optimizers
-from model.train.probe import Probe, state_figures
 from model.train.processes import ALONE, Ranks, bare, processes, wrap
 from model.train.step import FastStep, Step
 from model.train.trackers import broken_state
@@ -102,6 +101,8 @@ class Trainer:
     def __init__(self, config: RunConfig, ranks: Ranks = ALONE) -> None:
         self.run_config, self.config, self.ranks = config, config.pretrain, ranks
         self.device = resolve_device(config.pretrain.device)
+        if self.device.type == "xla":
+            check_options(config.pretrain)
 
     def run(self, folder: Path) -> dict[str, Any]:
         """Train from the newest checkpoint (or the start) to `num_steps`; counts for the manifest.
@@ -125,14 +126,14 @@ class Trainer:
                 step += 1
                 last = step == config.num_steps
                 progress.update()
-                log_now = step % config.log_every_steps == 0 or last
                 stopped = self.ranks.any_of(bool(stop))
                 save_now = step % config.checkpoint_every_steps == 0 or last or stopped
+                log_now = step % config.log_every_steps == 0 or save_now
                 valid_now = step % config.valid_every_steps == 0 or last
-                if (log_now or save_now or valid_now) and not math.isfinite(float(norm)):
+                if (log_now or valid_now) and not math.isfinite(float(norm)):
                     raise UserError(broken_state(float(norm), step, config))
                 if log_now:
-                    note = self.log.train(step, norm, loader.fingerprint(), loader.waited_seconds())
+                    note = self.log.train(step, norm, loader.waited_seconds())
                     progress.update(0, note)
                 if valid_now:
                     self._validate(step)
@@ -152,7 +153,6 @@ class Trainer:
         self.valid_data = SequenceData(config, "valid", shards=shards)
         check_batch_sizes(self.train_data.phases, ranks.num_ranks, self.device)
         self.identity = run_identity(config)
-        self.probe = self._make_probe()
         if config.pretrain.checkpoint_dir and ranks.is_first:
             fetch_checkpoint(folder, config.pretrain.checkpoint_dir, self.identity)
         ranks.wait()
@@ -166,25 +166,12 @@ class Trainer:
         self.optimizers = make_optimizers(self.model, self.config)
         step = load_latest(folder, model, self.optimizers, identity=self.identity)
         self.log = RunLog(config, folder, step, self.train_data, self.device, ranks)
-        self.log.load_state(read_figures(folder, step))
         self.train_step = FastStep(
             self.model, self.optimizers, self.config, self.device, self.log.window, ranks
         )
         self._announce(step)
         self._make_state()
         return step
-
-    def _make_probe(self) -> Probe | None:
-        config = self.run_config
-        if config.pretrain.probe is None or not self.ranks.is_first:
-            return None
-        if self.device.type == "xla":
-            raise UserError(
-                'pretrain.probe with device = "xla": XLA would compile it for each length; leave '
-                "it out"
-            )
-        vocab, length = output_dir(config) / "vocab", config.pretrain.sequence_length
-        return Probe(config.pretrain.probe, vocab, length)
 
     def _precision(self, config: PretrainConfig) -> Precision:
         """What the whole run is computed in: "auto" is settled at its start, and kept."""
@@ -228,33 +215,28 @@ class Trainer:
         self.log.start()
 
     def _valid_outputs(self, stage: Stage) -> Iterator[Outputs]:
-        """Of this process's passes those that count, each counted before the next is made."""
-        for batch, counts in self._valid_batches():
+        """Of this process's passes, each counted before the next is made."""
+        for batch in self._valid_batches():
             with self.train_step.uncompiled(), autocast(self.config, self.device):
                 output: Outputs = self.model(bare(self.model).mask(batch), stage)
-            if counts:
-                yield output
+            yield output
             end_step(self.device)
 
-    def _valid_batches(self) -> Iterator[tuple[Batch, bool]]:
-        """This process's batches, and whether they count; of all processes as many.
-
-        What cannot be shared evenly, the rest of a split, each one runs and the first one counts.
-        """
+    def _valid_batches(self) -> Iterator[Batch]:
+        """This process's batches; of all processes as many, filled up with padding."""
         config, data, ranks = self.config, self.valid_data, self.ranks
         total = min(config.num_valid_batches * config.batch_size, data.num_sequences)
         micro = config.micro_batch_size or config.batch_size
         for number, start in enumerate(range(0, total, config.batch_size)):
             size = min(config.batch_size, total - start)
-            shared = size % ranks.num_ranks == 0
-            place = (ranks.rank, ranks.num_ranks) if shared else (0, 1)
             key = noise_key(self.run_config.seed, _VALID_KEY_STEP + number)
-            own = data.batch(start, size, key, *place)
-            for first in range(0, len(own.input_ids), micro):
-                batch = own.rows(slice(first, first + micro))
-                if self.device.type == "xla":  # of one shape, which is compiled once
-                    batch = batch.filled_up(micro, data.special.pad)
-                yield batch.to(self.device), shared or ranks.is_first
+            own = data.batch(start, size, key, ranks.rank, ranks.num_ranks)
+            share = -(-size // ranks.num_ranks)
+            for first in range(0, share, micro):
+                # on XLA of one shape, which is compiled once
+                num_rows = micro if self.device.type == "xla" else min(micro, share - first)
+                batch = own.rows(slice(first, first + num_rows))
+                yield batch.filled_up(num_rows, data.special.pad).to(self.device)
 
     def _state_figures(self) -> dict[str, float]:
         """What the hidden states of the main network show the first process, on text as it is;
@@ -262,13 +244,12 @@ class Trainer:
         if not self.ranks.is_first or self.device.type == "xla":
             return {}
         with self.train_step.uncompiled(), autocast(self.config, self.device):
-            figures = state_figures(self._valid_states())
-            return figures | (self.probe.figures(self._all_states) if self.probe else {})
+            return state_figures(self._valid_states())
 
     def _valid_states(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """The last hidden states (B, L, H) of validation text, and each token's document (B, L)."""
         model, num_sequences = bare(self.model), 0
-        for batch, _ in self._valid_batches():
+        for batch in self._valid_batches():
             masked = model.mask(batch)  # for who attends to whom
             hidden = model.main_states(batch.input_ids, *masked.context)
             sep = self.valid_data.special.sep
@@ -277,12 +258,6 @@ class Trainer:
             num_sequences += len(hidden)
             if num_sequences >= _STATE_SEQUENCES:
                 break
-
-    def _all_states(self, ids: torch.Tensor, tokens: torch.Tensor) -> list[torch.Tensor]:
-        """The hidden states of each layer, and before them what enters the first."""
-        ids, tokens, layers = ids.to(self.device), tokens.to(self.device), list[torch.Tensor]()
-        bare(self.model).main_states(ids, torch.zeros_like(ids), tokens, layers=layers)
-        return layers
 
     def _save(self, step: int) -> None:
         self.log.pause(step)
@@ -294,7 +269,6 @@ class Trainer:
             self.optimizers,
             *kept,
             identity=self.identity | {PRECISION: self.config.precision},
-            figures=self.log.state(),
         )
         if self.config.checkpoint_dir and self.ranks.is_first:
             upload_checkpoint(path, self.config.checkpoint_dir, *kept)

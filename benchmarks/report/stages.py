@@ -24,7 +24,6 @@ Points = list[tuple[float, float]]
 
 _TABLES = read_toml(Path(__file__).with_name("metrics.toml"))
 _MEANINGS: Mapping[str, str] = _TABLES["meanings"]
-_LAYER = "probe_layer_"
 _KEPT = ("documents_in", "documents_kept", "characters_in", "characters_kept")
 _KEPT_HEADERS = ("documents in", "kept", "characters in", "kept", "characters kept, %")
 
@@ -77,7 +76,6 @@ def add_model(page: Page, run: RunFolder) -> None:
             "tokens seen": summary["tokens"],
             "training FLOPs in matrix products": short(summary.get("flops_matmul")),
             "training FLOPs, the paper's count": short(summary.get("flops_paper")),
-            "training FLOPs, 6 × parameters × tokens": short(summary.get("flops_6nd")),
             "pretraining time": duration(summary["seconds"]),
             "tokens per second": round(summary["tokens_per_second"]),
             "device": summary["device"],
@@ -125,10 +123,6 @@ def add_pretraining(page: Page, run: RunFolder) -> None:
             _add_plot(page, plot["title"], curves, plot)
         if metric == "rtd_auc":
             _add_detection(page, run)
-    names = {name for record in run.metrics for name in record if name.startswith(_LAYER)}
-    layers = sorted(int(name.removeprefix(_LAYER)) for name in names)
-    probes = {f"layer {layer}": curve(run, "valid", f"{_LAYER}{layer}") for layer in layers}
-    _add_plot(page, "Frozen probe", probes, {"label": "macro-F1"})
     _add_languages(page, run)
 
 

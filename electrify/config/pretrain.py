@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from electrify.config.fields import TABLES, Count, Fraction, LocalPath, Section, TrackerOptions
+from electrify.config.fields import TABLES, Count, Fraction, Section, TrackerOptions
 from electrify.system.outcome import UserError
 
 Size = Literal["small", "small++", "base", "large", "modern-small", "modern-base"]
@@ -94,19 +94,6 @@ class SequenceConfig(Section):
     packing: Packing = "full"
     """`full`: contiguous text without padding. `sentence`: whole sentences of one document."""
     mixture: MixtureConfig = MixtureConfig()
-
-
-class ProbeConfig(Section):
-    """Labelled texts that show at each validation what the hidden states tell apart."""
-
-    path: LocalPath
-    """File of labelled texts: `.json`, `.jsonl`, `.tsv` or `.csv`."""
-    text: str = "text"
-    """Field of the text."""
-    label: str = "label"
-    """Field of the label."""
-    max_examples: Annotated[int, Field(ge=20)] = 2000
-    """Number of examples at most: half to learn from, half to score."""
 
 
 class PretrainConfig(SequenceConfig, TrackerOptions):
@@ -246,7 +233,6 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     """Steps between two validations."""
     num_valid_batches: Count = 16
     """Batches of a validation."""
-    probe: ProbeConfig | None = None
     checkpoint_every_steps: Count = 1000
     """Steps between two checkpoints."""
     keep_checkpoints: Count = 2

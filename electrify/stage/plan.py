@@ -24,7 +24,6 @@ KEEPING_OPTIONS = (
     "keep_checkpoints",
     "keep_every_steps",
     "num_devices",
-    "probe",
     *TrackerOptions.model_fields,
 )
 CARD = "README.md"  # the model card of an exported network

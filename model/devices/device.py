@@ -79,11 +79,6 @@ def describe(device: torch.device) -> str:
 
 def precision_of(config: PretrainConfig, device: torch.device) -> Precision:
     """That of matrix products: `auto` is bf16 where the device has units for it."""
-    if config.precision == "fp16" and device.type == "xla":
-        raise UserError(
-            'pretrain.precision = "fp16" with device = "xla": it was never tried there; set '
-            'precision to "auto"'
-        )
     if config.precision != "auto":
         return config.precision
     if device.type == "cpu":

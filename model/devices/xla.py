@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from electrify.config.pretrain import PretrainConfig
 from electrify.system.machine import num_ranks
 from electrify.system.outcome import UserError
 
@@ -92,6 +93,19 @@ def finds_tpu() -> bool:
         return False
     with _torch_xla() as tpu:
         return bool(tpu.num_available_chips())
+
+
+def check_options(config: PretrainConfig) -> None:
+    """`UserError` for an option that was never tried on XLA."""
+    for name, value, instead in (
+        ("precision", "fp16", '"auto"'),
+        ("optimizer", "muon", '"bias-corrected"'),
+        ("compile", "on", '"auto": XLA compiles by itself'),
+    ):
+        if getattr(config, name) == value:
+            raise UserError(
+                f'pretrain.{name} = "{value}" with device = "xla": not possible; set {instead}'
+            )
 
 
 @contextmanager

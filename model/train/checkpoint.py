@@ -1,16 +1,16 @@
 """Checkpoints: whole or not there, checksummed, the last k kept, a damaged one passed over.
 
-`checkpoint-<step>/` holds `model.safetensors`, `optimizer.safetensors`, `figures.safetensors` (sums
-of the steps since the last line of `metrics.jsonl`) and, written last, `state.json`: step,
-checksums, and what the model is and was trained on. There is no generator state and no loader
-position to store: both follow from (seed, step).
+`checkpoint-<step>/` holds `model.safetensors`, `optimizer.safetensors` and, written last,
+`state.json`: step, checksums, and what the model is and was trained on. There is no generator state
+and no loader position to store: both follow from (seed, step). Nor are there figures: a record of
+`metrics.jsonl` ends where a checkpoint is written.
 """
 
 import json
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -36,12 +36,11 @@ from electrify.system.machine import Precision
 from electrify.system.outcome import UserError
 from electrify.system.progress import is_main_process, warn
 from model.devices.device import overwrite, place
-from model.train.optim import KINDS, AdamW
+from model.train.optim import AdamW
 from vocab.shards.files import TokenShards
 
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
-FIGURES = "figures.safetensors"
-FILES = (MODEL, OPTIMIZER, FIGURES)
+FILES = (MODEL, OPTIMIZER)
 LOSS_SCALE = "loss_scale"  # among the kinds of moments
 PRECISION = "precision"  # beside what a checkpoint is of: that which "auto" came to
 # what is raised where a file is cut off, changed or not there
@@ -56,7 +55,6 @@ class Checkpoint:
     model: Tensors
     # "<optimizer's number>/<kind of moment>/<parameter>"; in fp16 ".../loss_scale/<name>", too
     optimizer: Tensors
-    figures: Tensors = field(default_factory=dict)  # of the steps since the last record
 
 
 def run_identity(config: RunConfig) -> dict[str, Any]:
@@ -80,7 +78,6 @@ def save_checkpoint(
     keep_every: int | None = None,
     *,
     identity: Mapping[str, Any] | None = None,
-    figures: Mapping[str, Tensor] | None = None,
 ) -> Path:
     """Write `folder/checkpoint-<step>`, which is returned; `UserError` if the disk is full.
 
@@ -93,7 +90,6 @@ def save_checkpoint(
     tensors = {
         MODEL: {n: of.detach().cpu().contiguous() for n, of in model.named_parameters()},
         OPTIMIZER: optimizer_tensors(model, optimizers),
-        FIGURES: dict(figures or {}),
     }
     temporary = target.with_name(f"{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -186,11 +182,6 @@ def check_identity(theirs: Mapping[str, Any], wanted: Mapping[str, Any], where: 
             )
 
 
-def read_figures(folder: Path, step: int) -> Tensors:
-    """The figures that a checkpoint holds of the steps since the last record; none at step 0."""
-    return load_file(folder / f"checkpoint-{step}" / FIGURES) if step else {}
-
-
 def load_model(path: Path, model: nn.Module) -> None:
     """Load a checkpoint's weights into a model of its form; `UserError` if it is damaged."""
     try:
@@ -281,13 +272,8 @@ def restore_optimizers(
     for optimizer in optimizers:
         optimizer.state.clear()
     for key, value in moments.items():
-        if key in scales and not value.dim():
+        number, kind, name = key.split("/", 2)
+        if kind == LOSS_SCALE:
             overwrite(scales[key], value)
-            continue
-        number, _, kind_of = key.partition("/")
-        kind, _, name = kind_of.partition("/")
-        parameter = parameters.get(name)
-        known = number.isdecimal() and int(number[:4]) < len(optimizers) and kind in KINDS.values()
-        if not known or parameter is None or (value.dim() and value.shape != parameter.shape):
-            raise UserError(f"{OPTIMIZER} holds {key!r}, which is no moment of this model")
-        optimizers[int(number)].restore(parameter, kind, value)
+        else:
+            optimizers[int(number)].restore(parameters[name], kind, value)

@@ -21,9 +21,7 @@ from electrify.system.progress import is_main_process
 from model.batch import Batch, Noise, SpecialTokens, map_tensors
 from model.devices.device import describe, num_devices
 from model.masking import num_slots
-from model.plan import Phase, phase_at, sequences_until
-from model.train.metrics import fingerprint
-from model.train.mixture import PhaseReader, phase_readers
+from model.plan import Phase, PhaseReader, phase_at, phase_readers, sequences_until
 from vocab.shards.files import TokenShards
 from vocab.shards.reader import SequenceReader
 from vocab.tokenizer import TOKENIZER_FILE, tokenizer_sha256
@@ -212,10 +210,10 @@ class Loader:
     ) -> None:
         self._micro_batches, self._device, self._end = read, device, end
         self._next = self._asked = first
-        self._read: deque[Future[tuple[list[Batch], list[Batch]]]] = deque()
+        self._read: deque[Future[list[Batch]]] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
         self._waited = 0.0
-        self._taken: list[Batch] = []  # last, on the CPU
+        self._sends_ahead = device.type == "xla"
 
     def __enter__(self) -> Self:
         self._ask()
@@ -231,28 +229,23 @@ class Loader:
         """
         assert step == self._next < self._end, (step, self._next, self._end)
         start = time.perf_counter()
-        self._taken, sent = self._read.popleft().result()
+        batches = self._read.popleft().result()
         self._waited += time.perf_counter() - start
         self._next += 1
         self._ask()
-        return sent or [batch.to(self._device) for batch in self._taken]
+        return batches if self._sends_ahead else [batch.to(self._device) for batch in batches]
 
     def waited_seconds(self) -> float:
         """Seconds that `take` waited for the thread since this was last asked."""
         seconds, self._waited = self._waited, 0.0
         return seconds
 
-    def fingerprint(self) -> int:
-        """Of the first micro-batch of the step that was taken last."""
-        return fingerprint(self._taken[0].input_ids)
-
     def _ask(self) -> None:
         while self._asked < min(self._next + _AHEAD, self._end):
             self._read.append(self._thread.submit(self._read_step, self._asked))
             self._asked += 1
 
-    def _read_step(self, step: int) -> tuple[list[Batch], list[Batch]]:
-        """In the thread: a step's batches, and on XLA also what was sent."""
+    def _read_step(self, step: int) -> list[Batch]:
+        """In the thread."""
         batches = self._micro_batches(step)
-        on_xla = self._device.type == "xla"
-        return batches, [batch.to(self._device) for batch in batches] if on_xla else []
+        return [batch.to(self._device) for batch in batches] if self._sends_ahead else batches

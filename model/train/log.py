@@ -81,17 +81,16 @@ class RunLog:
     ) -> None:
         self._config, self._ranks, self._device = config, ranks, device
         self._vocab_size = data.last.vocab_size
-        options, first_steps = config.pretrain, tuple(phase.first_step for phase in data.phases)
+        options = config.pretrain
         require_trackers(options, "pretrain")  # every process refuses, or the others would wait
         self._trackers: RunTrackers | None = None
         if ranks.is_first:
-            facts = RunFacts(options, first_steps, _entropy(data), data.num_epochs())
+            facts = RunFacts(options, _entropy(data), data.num_epochs())
             self._trackers = RunTrackers(folder, step, facts, config)
         self.window = MetricsWindow(data.last.languages, device)  # steps count their figures in it
         number = ranks.num_ranks * num_devices(device)
         peak = number * peak_flops(describe(device), precision_of(options, device))
         self._warned_of_load = False
-        self._read_before = 0.0  # tokens of the window that an earlier process read
         before = self._trackers.seconds_before if self._trackers else 0.0
         self._speed = Speed(device, self._work(step), before, peak)
 
@@ -107,7 +106,7 @@ class RunLog:
         """Count no time until `start`."""
         self._speed.pause(self._work(step))
 
-    def train(self, step: int, norm: Tensor, data_fingerprint: int, waited_seconds: float) -> str:
+    def train(self, step: int, norm: Tensor, waited_seconds: float) -> str:
         """Write the figures since the last record, in which the loop waited `waited_seconds` for
         data; what to show beside the progress bar.
 
@@ -116,15 +115,13 @@ class RunLog:
         self.pause(step)
         self._warn_of_load()
         window = self.window
-        figures, read_here = self._read(window), window.num_tokens - self._read_before
-        record = figures | self._speed.lap(read_here, waited_seconds)
+        record = self._read(window)
+        record |= self._speed.lap(window.num_tokens, waited_seconds)
         record |= {
             "learning_rate": learning_rate(step - 1, self._config.pretrain),
             "gradient_norm": float(norm),
-            "data_fingerprint": data_fingerprint,
         }
         window.reset()
-        self._read_before = 0.0
         self._write("train", step, record)
         return ", ".join(_in_words(record)[:2])
 
@@ -145,16 +142,6 @@ class RunLog:
     def close(self) -> None:
         if self._trackers:
             self._trackers.close()
-
-    def state(self) -> dict[str, Tensor]:
-        """Figures of the steps since the last record, for a checkpoint; of all processes."""
-        self._ranks.collect(self.window.tensors())
-        return self.window.state_dict()
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        if self._ranks.is_first and state:
-            self.window.load_state_dict(state)
-            self._read_before = self.window.num_tokens
 
     def cost(self) -> dict[str, Any]:
         """Positions read, time and FLOPs so far, for the summary."""
@@ -205,7 +192,6 @@ _SHOWN = (
     ("replaced_fraction", "replaced {:.3f}"),
     ("mean_state_share", "mean state {:.2f}"),
     ("participation_ratio", "participation {:.1f}"),
-    ("probe_f1", "probe {:.3f}"),
 )
 
 

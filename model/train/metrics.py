@@ -4,16 +4,14 @@
 does not have is absent; what is undefined (a precision where nothing was called replaced) is nan.
 """
 
-import math
-import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.batch import Outputs
+from model.batch import UNITS, Outputs
 from model.devices.device import overwrite, place, readable
 from model.devices.xla import add_rows
 
@@ -72,7 +70,7 @@ class MetricsWindow:
         if output.detected is not None and output.corrupted is not None:
             labels = output.corrupted.labels
             languages = output.masked.batch.languages[:, None].expand_as(labels)
-            scored = (output.detected.logits, labels, _counted(output), languages)
+            scored = (output.detected.logits, labels, output.detected.counted, languages)
             self._last.append(tuple(readable(part) for part in scored))
 
     def tensors(self) -> list[Tensor]:
@@ -97,24 +95,6 @@ class MetricsWindow:
         self._last = []
         for tensor in self.tensors():
             overwrite(tensor, 0.0)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """What a checkpoint must hold between two `read`s, for a resumed run to log the same."""
-        weights = [self._weights.get(name, math.nan) for name in TERMS]
-        return {
-            "sums": self._sums.cpu(),
-            "totals": self._totals.cpu(),
-            "weights": torch.tensor(weights, dtype=torch.float64),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Resume from `state`; of several processes, one alone."""
-        assert state["sums"].shape == self._sums.shape, "languages or columns have changed"
-        overwrite(self._sums, state["sums"])
-        overwrite(self._totals, state["totals"])
-        # a term may have been trained before and not after, as the generator's in two stages
-        weights = zip(TERMS, state["weights"].tolist(), strict=True)
-        self._weights |= {name: weight for name, weight in weights if not math.isnan(weight)}
 
     @property
     def num_tokens(self) -> float:
@@ -163,11 +143,6 @@ class MetricsWindow:
         return figures
 
 
-def fingerprint(input_ids: Tensor) -> int:
-    """CRC-32 of a batch's ids on the CPU: `data_fingerprint`, the same for the same batch."""
-    return zlib.crc32(input_ids.contiguous().numpy().tobytes())
-
-
 AddSums = Callable[[Tensor, Tensor, Outputs], None]
 
 
@@ -183,19 +158,14 @@ def add_sums_of(sums: Tensor, totals: Tensor, output: Outputs) -> None:
 def _term_sums(output: Outputs) -> Tensor:
     """Of each term its total and its count, then real tokens."""
     counts = output.counts
-    zero = counts.tokens.new_zeros(())
     values = []
     for name in TERMS:
         term = output.terms.get(name)
         if term is None:
-            values += [zero, zero]
+            values += [counts.new_zeros(())] * 2
         else:
-            values += [term.total.detach(), getattr(counts, term.per)]
-    return torch.stack([*values, counts.tokens]).double()
-
-
-def _counted(output: Outputs) -> Tensor:
-    return output.masked.tokens if output.counted is None else output.counted
+            values += [term.total.detach(), term.count(counts)]
+    return torch.stack([*values, counts[UNITS.index("tokens")]]).double()
 
 
 def _slot_columns(output: Outputs) -> Tensor:
@@ -219,15 +189,16 @@ def _slot_columns(output: Outputs) -> Tensor:
 
 def _token_columns(output: Outputs) -> list[Tensor]:
     """Of each of `_TOKEN_COLUMNS` the values (B, L) to be summed."""
-    tokens = _counted(output).float()
+    corrupted, detected = output.corrupted, output.detected
+    tokens = (output.masked.tokens if detected is None else detected.counted).float()
     nothing = torch.zeros_like(tokens)
-    if output.corrupted is None:
+    if corrupted is None:
         return [tokens] + [nothing] * 6
-    replaced = output.corrupted.labels * tokens
-    if output.detected is None:
+    replaced = corrupted.labels * tokens
+    if detected is None:
         return [tokens, tokens, replaced] + [nothing] * 4
-    called = (output.detected.logits > 0) * tokens
-    losses = output.detected.losses * tokens
+    called = (detected.logits > 0) * tokens
+    losses = detected.losses * tokens
     return [tokens, tokens, replaced, tokens, called, called * replaced, losses]
 
 
@@ -261,3 +232,37 @@ def area_under_roc(scores: NDArray[np.float32], positive: NDArray[np.bool_]) -> 
     ranks = (counts.cumsum() - (counts - 1) / 2)[inverse]  # mean rank of each tie group, from 1
     pairs = ranks[positive].sum() - num_positive * (num_positive + 1) / 2
     return float(pairs / (num_positive * num_negative))
+
+
+def state_figures(batches: Iterable[tuple[Tensor, Tensor]]) -> dict[str, float]:
+    """What the main network's states tell apart. One whose states hardly differ from text to text
+    has nothing to give to a task on sentences, whatever its loss.
+
+    Of states (B, L, H) and the number (B, L) of the text that each belongs to, -1 for none:
+
+    * `mean_state_share`: the energy of the mean state, as a share of the states' mean energy. At 1
+      all tokens have the same state;
+    * `pooled_variance`: how far the mean states of texts are from each other, as a share of their
+      energy;
+    * `participation_ratio`: (sum of eigenvalues)^2 / sum of their squares of the covariance of the
+      mean states of texts: in how many directions they differ (Gao et al. 2017). At most H.
+    """
+    total: NDArray[np.float64] = np.zeros(1)
+    energy, num_tokens, pooled = 0.0, 0, []
+    for states, texts in batches:
+        for row, of in zip(states.double().cpu().numpy(), texts.cpu().numpy(), strict=True):
+            row, of = row[of >= 0], of[of >= 0]
+            total = total + row.sum(0)
+            energy += float((row**2).sum())
+            num_tokens += len(row)
+            pooled += [row[of == number].mean(0) for number in np.unique(of)]
+    if not energy:
+        return {}
+    means = np.array(pooled)
+    centred = means - means.mean(0)
+    eigenvalues = np.linalg.eigvalsh(centred.T @ centred).clip(min=0)
+    return {
+        "mean_state_share": float(((total / num_tokens) ** 2).sum() / (energy / num_tokens)),
+        "pooled_variance": float((centred**2).sum() / (means**2).sum()),
+        "participation_ratio": float(eigenvalues.sum() ** 2 / max((eigenvalues**2).sum(), 1e-30)),
+    }

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from electrify.config.pretrain import PretrainConfig
-from electrify.system.outcome import UserError
 from model.devices.device import overwrite
 
 # of a group of parameters: whose they are, and their learning rate as a multiple of the step's
@@ -278,11 +277,6 @@ def make_optimizers(model: nn.Module, config: PretrainConfig) -> list[AdamW]:
             corrected = config.optimizer == "bias-corrected"
             optimizers.append(AdamW(_groups(bare, names, config), betas, eps, corrected))
             continue
-        if next(bare.parameters()).device.type == "xla":
-            raise UserError(
-                'pretrain.optimizer = "muon" with device = "xla": it was never tried there; set '
-                'optimizer to "bias-corrected"'
-            )
         matrices = [n for n in names if ".layers." in n and bare.get_parameter(n).dim() == 2]
         scale = (config.matrix_learning_rate or config.learning_rate) / config.learning_rate
         groups = _groups(bare, matrices, config)
@@ -308,39 +302,31 @@ def _trained_together(model: nn.Module, config: PretrainConfig) -> list[list[str
 
 
 def _groups(model: nn.Module, names: Sequence[str], config: PretrainConfig) -> list[dict[str, Any]]:
-    """Groups of one optimiser: by whether weights decay and, where it matters, by network."""
-    groups: list[dict[str, Any]] = []
-    apart = config.generator_learning_rate is not None or config.clipping == "network"
-    of_generator = {name for name in names if apart and name.split(".")[0] in _OF_GENERATOR}
-    for network, chosen in (
-        ("main", [name for name in names if name not in of_generator]),
-        ("generator", [name for name in names if name in of_generator]),
-    ):
-        own = config.generator_learning_rate if network == "generator" else None
-        scale = own / config.learning_rate if own else 1.0
-        for parameters, decay in zip(
-            split_parameters(model, chosen), (config.weight_decay, 0.0), strict=True
-        ):
-            if parameters:
-                of = {"network": network, "rate_scale": scale, "weight_decay": decay}
-                groups.append({"params": parameters} | of)
-    return groups
-
-
-def split_parameters(
-    model: nn.Module, names: Sequence[str]
-) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """Those of these names with and without weight decay.
+    """Groups of one optimiser: by whether weights decay and, where it matters, by network.
 
     Decayed: all weights, embeddings included (optimization.py:56 excludes LayerNorm and bias).
     """
-    decayed: list[nn.Parameter] = []
-    plain: list[nn.Parameter] = []
+    own = config.generator_learning_rate
+    rates = {"main": 1.0, "generator": own / config.learning_rate if own else 1.0}
+    apart = own is not None or config.clipping == "network"
+    members: dict[tuple[str, bool], list[nn.Parameter]] = {
+        (network, decays): [] for network in rates for decays in (True, False)
+    }
     for name in names:
         owner, _, kind = name.rpartition(".")
-        is_plain = kind == "bias" or isinstance(model.get_submodule(owner), nn.LayerNorm)
-        (plain if is_plain else decayed).append(model.get_parameter(name))
-    return decayed, plain
+        decays = kind != "bias" and not isinstance(model.get_submodule(owner), nn.LayerNorm)
+        network = "generator" if apart and name.split(".")[0] in _OF_GENERATOR else "main"
+        members[network, decays].append(model.get_parameter(name))
+    return [
+        {
+            "params": parameters,
+            "network": network,
+            "rate_scale": rates[network],
+            "weight_decay": config.weight_decay if decays else 0.0,
+        }
+        for (network, decays), parameters in members.items()
+        if parameters
+    ]
 
 
 def clip(optimizer: AdamW, config: PretrainConfig) -> tuple[Tensor, list[Tensor]]:

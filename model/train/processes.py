@@ -9,7 +9,7 @@ import atexit
 import gc
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import timedelta
 
 import torch
@@ -23,7 +23,6 @@ from electrify.config.pretrain import PretrainConfig
 from electrify.system.machine import num_ranks
 from electrify.system.outcome import UserError
 from electrify.system.progress import Stopped
-from model.batch import Counts
 from model.devices.device import resolve_device
 from model.electra import ElectraPretrainer
 
@@ -56,13 +55,11 @@ class Ranks:
     def is_first(self) -> bool:
         return self.rank == 0
 
-    def sum(self, counts: Counts) -> Counts:
-        """Counts over all processes."""
-        if self.num_ranks == 1:
-            return counts
-        total = torch.stack([getattr(counts, field.name) for field in fields(counts)])
-        dist.all_reduce(total)
-        return Counts(*total.unbind())
+    def sum(self, numbers: Tensor) -> Tensor:
+        """Over all processes, in place."""
+        if self.num_ranks > 1:
+            dist.all_reduce(numbers)
+        return numbers
 
     def collect(self, tensors: Iterable[Tensor]) -> None:
         """Move all sums into the first process, in place: there the total, elsewhere zero."""

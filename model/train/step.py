@@ -1,7 +1,7 @@
 """One update: mask, forward (generate, sample, discriminate), weigh, backward, clip, update.
 
-`train_step` is the update as it is written. `FastStep` is what a run calls: the same as fast as
-device and options allow, compiled, and recorded as one CUDA graph.
+`prepare` and `update` are the step as it is written. `FastStep` is what a run calls: the same as
+fast as device and options allow, compiled, and recorded as one CUDA graph.
 """
 
 import warnings
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from electrify.config.pretrain import PretrainConfig
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
-from model.batch import Batch, Counts, Masked, Outputs, map_tensors
+from model.batch import Batch, Masked, Outputs, counts_of, map_tensors
 from model.devices.device import autocast, precision_of, seed_dropout
 from model.electra import ElectraPretrainer
 from model.plan import Stage, learning_rate, stage_at
@@ -33,23 +33,6 @@ class Step:
     number: int  # of finished updates before it
     seed: int
     ranks: Ranks = ALONE
-
-
-def train_step(
-    model: nn.Module,
-    optimizers: Sequence[AdamW],
-    batches: Sequence[Batch],
-    config: PretrainConfig,
-    step: Step,
-) -> Result:
-    """One update from this process's micro-batches of a step.
-
-    Every loss is a mean over the whole step, over micro-batches and processes, so neither their
-    number nor uneven padding changes the gradient. With decoupled updates the generator is updated
-    first, and the discriminator then trained on its samples (DeBERTaV3, section 3.1).
-    """
-    prepare(optimizers, config, step)
-    return update(model, optimizers, batches, config, stages_of(config, step.number), step.ranks)
 
 
 def prepare(optimizers: Sequence[AdamW], config: PretrainConfig, step: Step) -> None:
@@ -91,7 +74,11 @@ def update(
     parts: Parts = AS_WRITTEN,
     window: MetricsWindow | None = None,
 ) -> Result:
-    """The device's part of `train_step`, whose figures are counted in `window`.
+    """One update from this process's micro-batches of a step; its figures are counted in `window`.
+
+    Every loss is a mean over the whole step, over micro-batches and processes, so neither their
+    number nor uneven padding changes the gradient. With decoupled updates the generator is updated
+    first, and the discriminator then trained on its samples (DeBERTaV3, section 3.1).
 
     It reads tensors alone, waits for none of them, and does the same whatever they hold: so a
     recording of it can be replayed for later steps.
@@ -116,7 +103,7 @@ def update(
 def backward(
     model: nn.Module,
     masked: Sequence[Masked],
-    counts: Counts,
+    counts: Tensor,
     stage: Stage,
     earlier: Sequence[Outputs],
     config: PretrainConfig,
@@ -159,9 +146,9 @@ def split(batch: Batch, number: int) -> list[Batch]:
     return [batch.rows(slice(n * size, (n + 1) * size)) for n in range(number)]
 
 
-def total_counts(masked: Sequence[Masked]) -> Counts:
+def total_counts(masked: Sequence[Masked]) -> Tensor:
     """Over the micro-batches of this process."""
-    first, *others = (Counts.of(batch) for batch in masked)
+    first, *others = (counts_of(batch) for batch in masked)
     return sum(others, first)
 
 
@@ -171,11 +158,6 @@ def is_compiled(config: PretrainConfig, device: torch.device) -> bool:
     On the CPU it pays in long runs with bf16, where other operators take most of a step, and needs
     a C++ compiler. XLA compiles whatever it runs by itself.
     """
-    if config.compile == "on" and device.type == "xla":
-        raise UserError(
-            'pretrain.compile = "on" with device = "xla", which compiles by itself; set compile to '
-            '"auto"'
-        )
     return config.compile == "on" or (config.compile == "auto" and device.type == "cuda")
 
 
@@ -255,12 +237,8 @@ class FastStep:
     def is_recorded(self) -> bool:
         return self._recorder is not None
 
-    @property
-    def recorded_bytes(self) -> int:
-        return self._recorder.num_bytes if self._recorder is not None else 0
-
     def __call__(self, batches: Sequence[Batch], step: Step) -> Result:
-        """`train_step`, on batches that lie on the device; smaller ones where memory runs out."""
+        """An update from batches on the device, from smaller ones where memory runs out."""
         versions = self._versions()
         while True:
             try:
@@ -378,11 +356,7 @@ class FastStep:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # whatever a compiler raises; what is not its own comes again
-            if config.compile == "on":
-                raise UserError(
-                    f'torch.compile failed ({_reason(error)}); set pretrain.compile to "auto"'
-                ) from error
-            self._fall_back(f"without torch.compile, which failed: {_reason(error)}")
+            self._go_on_without("torch.compile", "compile", error)
             bare(model)._compiled_call_impl = None
             self._parts, self.is_compiled = AS_WRITTEN, False
 
@@ -390,17 +364,15 @@ class FastStep:
         try:
             self._replay, self._result = recorder.record(work)
         except Exception as error:  # of CUDA, of its libraries, of memory that there is not
-            if self._config.cuda_graph == "on":
-                raise UserError(
-                    f"a step cannot become a CUDA graph ({_reason(error)}); set "
-                    'pretrain.cuda_graph to "auto"'
-                ) from error
-            self._fall_back(f"without a CUDA graph, which failed: {_reason(error)}")
+            self._go_on_without("a CUDA graph", "cuda_graph", error)
             self._recorder = None
 
-    def _fall_back(self, why: str) -> None:
-        warn(f"steps run {why}")
-        self._failures.append(why)
+    def _go_on_without(self, what: str, option: str, error: Exception) -> None:
+        reason = _reason(error)
+        if getattr(self._config, option) == "on":
+            raise UserError(f'{what} failed ({reason}); set pretrain.{option} to "auto"') from error
+        warn(f"steps run without {what}, which failed: {reason}")
+        self._failures.append(f"without {what}, which failed: {reason}")
 
 
 def _own(tensor: Tensor) -> Tensor:
@@ -431,7 +403,6 @@ class CudaRecorder:
         self._device = device
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._wait: str | None = None  # where the last warm-up waited for the device
-        self.num_bytes = 0  # of memory that the last recording keeps for itself
 
     @contextmanager
     def warming(self) -> Iterator[None]:
@@ -467,7 +438,6 @@ class CudaRecorder:
         if self._wait is not None:  # tried, it would break off and leave more to repair
             raise RuntimeError(f"the host waits for the device: {self._wait}")
         torch.cuda.empty_cache()
-        before = torch.cuda.memory_reserved(self._device)
         graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
         current = torch.cuda.current_stream(self._device)
         try:
@@ -478,7 +448,6 @@ class CudaRecorder:
             torch.cuda.set_stream(current)
             self._end_broken(graph, pool)
             raise
-        self.num_bytes = torch.cuda.memory_reserved(self._device) - before
         return graph.replay, result
 
     def _end_broken(self, graph: torch.cuda.CUDAGraph, pool: Any) -> None:

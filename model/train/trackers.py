@@ -12,12 +12,12 @@ show.
 import json
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from electrify.stage.plan import METRICS
 from electrify.stage.trackers import Trackers
 from electrify.storage.files import parse_json
 from electrify.system.progress import log, warn
+from model.plan import phases_of
 from model.train.optim import LEAST_SCALE
 
 Record = Mapping[str, Any]
@@ -40,11 +41,9 @@ GRACE_STEPS = 5000
 # then reach an AUC of .63.
 GRACE_FRACTION = 2 / 3
 FEWEST = 5  # records behind the grace that a short phase is judged by
-# Tiny runs of 2,900 to 4,800 steps that learnt end at an AUC of .61 or more and find 4.5 % or more.
-# One whose rate was too high ends at .53 and 1 %; the demo, on hardly any text, at .55 to .57 and 3
-# to 4 %.
-GUESSING_AUC, FINDS_NOTHING_AUC = 0.55, 0.59
-FINDS_NOTHING = 0.05  # of the replaced tokens
+# Tiny runs of 2,900 to 4,800 steps that learnt end at an AUC of .61 or more. One whose rate was too
+# high ends at .53; the demo, on hardly any text, at .55 to .57.
+GUESSING_AUC = 0.59
 # Of the entropy of the replaced fraction, which is the loss of a constant answer. At an AUC of .59
 # the right probabilities cost 98 % of it; the demo learns some of its few sentences by heart.
 LITTLE_INFORMATION = 0.94
@@ -58,41 +57,34 @@ _DETECTS = ("electra", "electra-adversarial", "electra-two-stage")
 @dataclass(frozen=True)
 class RunFacts:
     config: PretrainConfig
-    lengths_from: tuple[int, ...] = ()  # first steps of the phases of its curriculum
     unigram_entropy: float = math.inf  # of the training text, in nats
     num_epochs: float = math.nan  # passes over the text
 
     @property
     def phase_starts(self) -> list[int]:
         """Steps after which batches or losses are others."""
-        return sorted({0, self.config.second_stage_step, *self.lengths_from})
-
-    def phase_steps(self, start: int) -> int:
-        later = (s for s in self.phase_starts if s > start)
-        return min(later, default=self.config.num_steps) - start
+        lengths_from = (phase.first_step for phase in phases_of(self.config))
+        return sorted({*lengths_from, self.config.second_stage_step})
 
 
 def _guessing(records: Sequence[Record], facts: RunFacts, start: int) -> str | None:
     """Hardly any information about which tokens are replaced."""
     config = facts.config
-    grace = min(GRACE_STEPS, int(GRACE_FRACTION * facts.phase_steps(start)))
+    end = min((s for s in facts.phase_starts if s > start), default=config.num_steps)
+    grace = min(GRACE_STEPS, int(GRACE_FRACTION * (end - start)))
     grace = max(grace, 2 * config.warmup_steps)
     judged = [record for record in records if record["step"] - start > grace]
-    area, recall, loss, replaced = (
-        _median(judged, name, FEWEST)
-        for name in ("rtd_auc", "rtd_recall", "rtd_loss", "replaced_fraction")
+    area, loss, replaced = (
+        _median(judged, name, FEWEST) for name in ("rtd_auc", "rtd_loss", "replaced_fraction")
     )
     if config.objective not in _DETECTS or area is None or loss is None or replaced is None:
         return None
     constant = -sum(p * math.log(p) for p in (replaced, 1 - replaced) if p > 0)
-    finds = recall is not None and recall >= FINDS_NOTHING
-    limit = GUESSING_AUC if finds else FINDS_NOTHING_AUC
-    if area >= limit or loss < LITTLE_INFORMATION * constant:
+    if area >= GUESSING_AUC or loss < LITTLE_INFORMATION * constant:
         return None
-    recalled = "" if recall is None else f", {100 * recall:.1f} % of the replaced tokens found"
     return (
-        f"the discriminator hardly tells replaced tokens from others: AUC {area:.3f}{recalled}, "
-        f"RTD loss {loss:.4f}, where a constant answer costs {constant:.4f} (medians of the last "
+        f"the discriminator hardly tells replaced tokens from others: AUC {area:.3f}, RTD "
+        f"loss {loss:.4f}, where a constant answer costs {constant:.4f} (medians of the last "
         f"{min(len(judged), RECENT)} records). Where it was better before, the rate is too high: "
         "start again from a checkpoint before with a lower pretrain.learning_rate (now "
         f"{config.learning_rate:g}) or longer warmup_steps (now {config.warmup_steps:,}). Where it "
@@ -132,20 +124,6 @@ def _median(records: Sequence[Record], name: str, fewest: int = RECENT // 2 + 1)
 CAUSES = {"majority-class": _guessing, "not-learning": _not_learning}
 
 
-@dataclass(frozen=True)
-class Alarm:
-    name: str
-    state: Literal["raised", "over"]
-    text: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.text or self.state}"
-
-    def figures(self) -> dict[str, str]:
-        text = {"text": self.text} if self.text else {}
-        return {"alarm": self.name, "state": self.state, **text}
-
-
 class Alarms:
     """Follows a run's records of steps, of which `records` were written before this process."""
 
@@ -159,22 +137,19 @@ class Alarms:
             elif record["kind"] == "alarm":
                 self._states[record["alarm"]] = record["state"]
 
-    def add(self, record: Record) -> list[Alarm]:
-        """The alarms that a new record raises, or ends."""
+    def add(self, record: Record) -> list[tuple[str, str]]:
+        """Names and texts of the alarms that a new record raises; of one that it ends no text."""
         if record["kind"] != "train":
             return []
         self._recent.append(record)
-        starts = self._facts.phase_starts
-        start = max(s for s in starts if s < record["step"] or s == min(starts))
+        start = max(s for s in self._facts.phase_starts if s < record["step"] or s == 0)
         phase = [r for r in self._recent if r["step"] > start]
         alarms = []
         for name, cause in CAUSES.items():
-            text, state = cause(phase, self._facts, start), self._states.get(name)
-            if text and state is None:
-                alarms.append(Alarm(name, "raised", text))
-            elif not text and state == "raised":
-                alarms.append(Alarm(name, "over"))
-        self._states |= {alarm.name: alarm.state for alarm in alarms}
+            text, state = cause(phase, self._facts, start) or "", self._states.get(name)
+            if (text and state is None) or (not text and state == "raised"):
+                self._states[name] = "raised" if text else "over"
+                alarms.append((name, text))
         return alarms
 
 
@@ -206,28 +181,7 @@ def unigram_entropy(ids: NDArray[np.integer[Any]], special_ids: Iterable[int]) -
     return float(-(fractions * np.log(fractions)).sum() + correction)
 
 
-_NOT_DRAWN = ("data_fingerprint",)
 Place = Mapping[str, float]  # step, tokens, seconds
-
-
-class MetricsFile:
-    """`metrics.jsonl`, continued after `step`: a resumed run writes later records again."""
-
-    def __init__(self, folder: Path, step: int) -> None:
-        self._path = folder / METRICS
-        kept = [(line, r) for line, r in _read_lines(self._path) if float(r["step"]) <= step]
-        write_text(self._path, "".join(f"{line}\n" for line, _ in kept))
-        self.records = [record for _, record in kept]  # of the steps before
-
-    def write(self, kind: str, place: Place, figures: Mapping[str, float]) -> None:
-        self._append({"kind": kind, **place, **nested(figures)})
-
-    def alarm(self, place: Place, alarm: Alarm) -> None:
-        self._append({"kind": "alarm", **place, **alarm.figures()})
-
-    def _append(self, record: Mapping[str, Any]) -> None:
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def nested(figures: Mapping[str, float]) -> dict[str, Any]:
@@ -244,7 +198,7 @@ def nested(figures: Mapping[str, float]) -> dict[str, Any]:
     return record | ({"languages": languages} if languages else {})
 
 
-def _read_lines(path: Path) -> Iterable[tuple[str, dict[str, Any]]]:
+def _read_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
     """Lines and their records, without one cut off by a kill."""
     # as bytes: text would also be cut at U+2028 inside of a string
     for line in path.read_bytes().splitlines() if path.exists() else []:
@@ -253,7 +207,7 @@ def _read_lines(path: Path) -> Iterable[tuple[str, dict[str, Any]]]:
             float(record["step"]), float(record["seconds"])
         except (ValueError, KeyError, TypeError, OverflowError):
             continue
-        yield line.decode(), record
+        yield line, record
 
 
 class TensorBoard:
@@ -276,14 +230,16 @@ class TensorBoard:
 
 
 class RunTrackers:
-    """The file and the boards of one run. The records raise and end alarms, which go to all of
-    them and into the log."""
+    """`metrics.jsonl` and the boards of one run. The records raise and end alarms, which go to all
+    of them and into the log. A run that resumes after `step` writes later records again."""
 
     def __init__(self, folder: Path, step: int, facts: RunFacts, config: RunConfig) -> None:
-        self._file = MetricsFile(folder, step)
-        seconds = (float(record["seconds"]) for record in self._file.records)
-        self.seconds_before = max(seconds, default=0.0)
-        self._alarms = Alarms(facts, self._file.records)
+        self._path = folder / METRICS
+        kept = [(line, r) for line, r in _read_lines(self._path) if float(r["step"]) <= step]
+        write_text(self._path, "".join(f"{line.decode()}\n" for line, _ in kept))
+        records = [record for _, record in kept]
+        self.seconds_before = max((float(r["seconds"]) for r in records), default=0.0)
+        self._alarms = Alarms(facts, records)
         options = config.model_dump(mode="json")
         self._boards = Trackers(folder, config.pretrain, "pretrain", options)
         with suppress(ImportError):
@@ -292,15 +248,21 @@ class RunTrackers:
     def write(self, kind: str, place: Place, figures: Mapping[str, float]) -> None:
         """Append a record, undefined figures as null, and the alarms that it sets off. A figure
         named `ko/rtd_auc` is of one language."""
-        self._file.write(kind, place, figures)
-        drawn = {f"{kind}/{n}": value for n, value in figures.items() if n not in _NOT_DRAWN}
+        record = {"kind": kind, **place, **nested(figures)}
+        self._append(record)
         step = int(place["step"])
-        self._boards.log(step, drawn)
-        for alarm in self._alarms.add({"kind": kind, **place, **nested(figures)}):
-            (warn if alarm.state == "raised" else log)(f"step {step:,}: {alarm}")
-            self._file.alarm(place, alarm)
-            if alarm.state == "raised":
-                self._boards.alert(step, alarm.name, str(alarm))
+        self._boards.log(step, {f"{kind}/{name}": value for name, value in figures.items()})
+        for name, text in self._alarms.add(record):
+            alarm = {"alarm": name, "state": "over"}
+            if text:
+                alarm = {"alarm": name, "state": "raised", "text": text}
+                self._boards.alert(step, name, f"{name}: {text}")
+            (warn if text else log)(f"step {step:,}: {name}: {text or 'over'}")
+            self._append({"kind": "alarm", **place, **alarm})
 
     def close(self) -> None:
         self._boards.close()
+
+    def _append(self, record: Record) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")

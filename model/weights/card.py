@@ -57,7 +57,7 @@ def write_cards(
     removed: Counter[str] = Counter()
     for row in corpus.get("removed", []):
         removed[row["reason"]] += row["documents"]
-    facts = _facts(config, read_manifest(run / "pretrain")["counts"], origin)
+    facts = _facts(config, read_manifest(run / "pretrain")["counts"])
     texts = tomllib.loads((_HERE / "card.toml").read_text(encoding="utf-8"))
     layout = card_layout("card.md")
     classes = {
@@ -105,19 +105,14 @@ def add_sections(config: RunConfig, sections: Sections) -> None:
     ):
         sections = {}
     counts = manifest["counts"]
-    # an older version's export does not have it
-    origin = Origin(**counts["origin"]) if "origin" in counts else read_origin(config)
+    origin = read_origin(config)  # an older version's export does not say it
+    if "origin" in counts:
+        origin = Origin(counts["origin"]["text"], counts["origin"]["initial"])
     write_cards(config, folder, counts["max_logit_difference"], origin, sections)
 
 
 def trained_length(config: RunConfig) -> int:
     return max(phase.sequence_length for phase in phases_of(config.pretrain))
-
-
-def num_known_positions(config: RunConfig, origin: Origin) -> int:
-    """How many positions this run or the model before it has trained, as far as that is known."""
-    earlier = min(origin.positions, config.pretrain.max_position_embeddings)
-    return max(trained_length(config), earlier)
 
 
 def _metadata(config: RunConfig, network: Network, origin: Origin) -> str:
@@ -152,22 +147,17 @@ def _origin_rows(origin: Origin) -> list[tuple[str, str]]:
     return text + [(f"`{path}`, trained on from", name) for path, of in earlier for name in of]
 
 
-def _untrained(config: RunConfig, origin: Origin) -> str:
+def _untrained(config: RunConfig) -> str:
     """What stands at the positions that this run did not train."""
     length, positions = trained_length(config), config.pretrain.max_position_embeddings
-    known = num_known_positions(config, origin)
-    text = ""
+    if length >= positions:
+        return ""
     if config.pretrain.architecture == "modern":  # rotary: no position has weights of its own
-        return f" It has never seen longer ones, up to {positions}." if known < positions else ""
-    if length < known:
-        text += f" This run did not train positions {length} to {known - 1}: they are those of the "
-        text += "earlier model."
-    if known < positions:
-        why = "they are as at the start"
-        if config.pretrain.initial_model and not origin.positions:
-            why = "they are those of the earlier model, as far as it has them"
-        text += f" Positions {known} to {positions - 1} were not trained here: {why}."
-    return text
+        return f" It saw no longer ones here, of at most {positions}."
+    why = "as at the start"
+    if config.pretrain.initial_model:
+        why = "those of the earlier model, as far as it has them"
+    return f" Positions {length} to {positions - 1} were not trained here: they are {why}."
 
 
 def _use(config: PretrainConfig, network: Network) -> str:
@@ -178,7 +168,7 @@ def _use(config: PretrainConfig, network: Network) -> str:
     return {"electric": "energy", "all-tokens-mlm": "gate"}.get(config.objective, "detector")
 
 
-def _facts(config: RunConfig, summary: Json, origin: Origin) -> dict[str, Any]:
+def _facts(config: RunConfig, summary: Json) -> dict[str, Any]:
     """What the cards of a run have in common, from the counts of its pretraining."""
     options = config.pretrain
     initial = (options.initial_model, options.initial_generator)
@@ -193,7 +183,7 @@ def _facts(config: RunConfig, summary: Json, origin: Origin) -> dict[str, Any]:
         "validation": _last_validation(output_dir(config) / "pretrain" / METRICS),
         "initial": ", ".join(f"`{bundled_name(path)}`" for path in initial if path),
         "length": trained_length(config),
-        "untrained": _untrained(config, origin),
+        "untrained": _untrained(config),
         "attention": options.attention,
         "packing": config.pretrain.packing,
     }

@@ -4,11 +4,10 @@ Embedding matrices for another vocabulary are made piece by piece.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
-from tokenizers import models
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -25,8 +24,7 @@ from model.train.checkpoint import restore_model
 from model.weights.names import tie, untie
 from model.weights.source import Source, Weights, read_source
 from vocab.shards.files import TokenShards
-from vocab.tokenizer import CLS, MASK, PAD, SEP, is_special, read_pieces
-from vocab.wordpiece.segment import is_continuing, surface
+from vocab.tokenizer import CLS, MASK, PAD, SEP, read_pieces
 
 # what weights must share; the options that set the main network's sizes have the same names
 _SIZES = (
@@ -85,30 +83,11 @@ class PieceRows:
 
     sources: list[list[int]]
     num_old: int
-    num_kept: int
 
-    @classmethod
-    def between(cls, old: Sequence[str], new: Sequence[str]) -> "PieceRows":
-        """For a matrix of the pieces `new` from one of the pieces `old`, each in order of ids.
-
-        A piece that is new takes those that the old vocabulary would cut it into; a special token
-        has none.
-        """
-        ids, cut = {piece: index for index, piece in enumerate(old)}, _wordpiece(old)
-        sources = [
-            [ids[piece]] if piece in ids else [] if is_special(piece) else cut(piece)
-            for piece in new
-        ]
-        return cls(sources, len(ids), sum(piece in ids for piece in new))
-
-    @classmethod
-    def spelled(
-        cls, spell: Callable[[str], list[int]], num_old: int, new: Sequence[str]
-    ) -> "PieceRows":
-        """For a matrix of the pieces `new` from one of another kind of tokenizer, whose ids
-        `spell` gives."""
-        sources = [spell(piece) for piece in new]
-        return cls(sources, num_old, sum(len(rows) == 1 for rows in sources))
+    @property
+    def num_kept(self) -> int:
+        """New pieces that are pieces of the old vocabulary."""
+        return sum(len(rows) == 1 for rows in self.sources)
 
     @property
     def num_unknown(self) -> int:
@@ -126,29 +105,13 @@ class PieceRows:
         return taken if matrix.dim() == 2 else taken[:, 0]
 
 
-_MARK = "\0"  # a letter that stands in no piece: what follows it continues a word
-
-
-def _wordpiece(pieces: Sequence[str]) -> Callable[[str], list[int]]:
-    """The ids that a vocabulary cuts a piece into, as WordPiece cuts words; none if it cannot."""
-    mark = len(pieces)
-    ids = {piece: index for index, piece in enumerate(pieces)} | {_MARK: mark}
-    model = models.WordPiece(ids, unk_token=_MARK, max_input_chars_per_word=1000)
-
-    def cut(piece: str) -> list[int]:
-        text = _MARK + surface(piece) if is_continuing(piece) else piece
-        return [token.id for token in model.tokenize(text) if token.id != mark]
-
-    return cut
-
-
 def _rows_between(source: Source, config: RunConfig, special: SpecialTokens) -> PieceRows:
     run = output_dir(config)
     shards = TokenShards(run / "shards")
     if source.tokenizer_sha256 == shards.tokenizer_sha256:
         size = shards.vocab_size
-        return PieceRows([[index] for index in range(size)], size, size)
-    if source.pieces is None and source.spell is None:
+        return PieceRows([[index] for index in range(size)], size)
+    if source.spell is None:
         raise UserError(
             f"pretrain.initial_model = {source.place!r} was trained with another tokenizer than "
             f"this run's ({source.tokenizer_sha256}, here {shards.tokenizer_sha256}), and its "
@@ -163,10 +126,7 @@ def _rows_between(source: Source, config: RunConfig, special: SpecialTokens) -> 
             f"({shards.vocab_size} pieces{'; other ids of ' * bool(wrong)}{', '.join(wrong)}): "
             "make both again: electrify train-vocab CONFIG, electrify encode CONFIG"
         )
-    if source.spell is not None:
-        return PieceRows.spelled(source.spell, source.shape.vocab_size, pieces)
-    assert source.pieces is not None
-    return PieceRows.between(source.pieces, pieces)
+    return PieceRows([source.spell(piece) for piece in pieces], source.num_pieces)
 
 
 def _uses_generator(source: Source, model: ElectraPretrainer) -> bool:
@@ -304,12 +264,6 @@ def _report(source: Source, rows: PieceRows, filled: Weights, given: Mapping[str
             f"the old vocabulary cannot spell {rows.num_unknown:,} of {num_pieces:,} new pieces. "
             "Check that case and language are the same; vocab.extend keeps the old pieces"
         )
-    positions = "embeddings.position.weight"
-    if positions not in given or positions not in filled:
-        return
-    before, now = len(given[positions]), len(filled[positions])
-    if before != now:
-        log(f"of the {before:,} positions {min(before, now):,} are kept; there are {now:,} now")
 
 
 def _parts(names: Iterable[str]) -> str:

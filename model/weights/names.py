@@ -5,7 +5,7 @@ as differences from the generator's. `untie` gives every network all weights of 
 takes that back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -22,63 +22,57 @@ from transformers import (
 )
 
 from electrify.config.pretrain import PretrainConfig
+from electrify.system.outcome import UserError
 from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
 from model.plan import EncoderShape
 
 _TABLES = ("word.weight", "position.weight", "token_type.weight")
 _GENERATORS = ("generator_embeddings.", "generator.")
-# our prefix, theirs
-Pairs = tuple[tuple[str, str], ...]
-_EMBEDDINGS: Pairs = (
-    ("word.", "word_embeddings."),
-    ("position.", "position_embeddings."),
-    ("token_type.", "token_type_embeddings."),
-    ("norm.", "LayerNorm."),
+Pairs = Sequence[tuple[str, str]]  # of prefixes: ours, theirs
+# of a network's parts; # is the number of a layer
+_ELECTRA: Pairs = (
+    ("embeddings.word.", "electra.embeddings.word_embeddings."),
+    ("embeddings.position.", "electra.embeddings.position_embeddings."),
+    ("embeddings.token_type.", "electra.embeddings.token_type_embeddings."),
+    ("embeddings.norm.", "electra.embeddings.LayerNorm."),
+    ("body.project.", "electra.embeddings_project."),
+    ("body.layers.#.query.", "electra.encoder.layer.#.attention.self.query."),
+    ("body.layers.#.key.", "electra.encoder.layer.#.attention.self.key."),
+    ("body.layers.#.value.", "electra.encoder.layer.#.attention.self.value."),
+    ("body.layers.#.attention_output.", "electra.encoder.layer.#.attention.output.dense."),
+    ("body.layers.#.attention_norm.", "electra.encoder.layer.#.attention.output.LayerNorm."),
+    ("body.layers.#.intermediate.", "electra.encoder.layer.#.intermediate.dense."),
+    ("body.layers.#.output.", "electra.encoder.layer.#.output.dense."),
+    ("body.layers.#.output_norm.", "electra.encoder.layer.#.output.LayerNorm."),
+    ("predictor.dense.", "generator_predictions.dense."),
+    ("predictor.norm.", "generator_predictions.LayerNorm."),
+    ("predictor.bias", "generator_lm_head.bias"),
+    ("detector.dense.", "discriminator_predictions.dense."),
+    ("detector.prediction.", "discriminator_predictions.dense_prediction."),
 )
-_LAYER: Pairs = (
-    ("query.", "attention.self.query."),
-    ("key.", "attention.self.key."),
-    ("value.", "attention.self.value."),
-    ("attention_output.", "attention.output.dense."),
-    ("attention_norm.", "attention.output.LayerNorm."),
-    ("intermediate.", "intermediate.dense."),
-    ("output.", "output.dense."),
-    ("output_norm.", "output.LayerNorm."),
+_MODERN: Pairs = (
+    ("embeddings.word.", "model.embeddings.tok_embeddings."),
+    ("body.norm.", "model.embeddings.norm."),
+    ("body.layers.#.attention_norm.", "model.layers.#.attn_norm."),
+    ("body.layers.#.inputs.", "model.layers.#.attn.Wqkv."),
+    ("body.layers.#.attention_output.", "model.layers.#.attn.Wo."),
+    ("body.layers.#.output_norm.", "model.layers.#.mlp_norm."),
+    ("body.layers.#.gated.", "model.layers.#.mlp.Wi."),
+    ("body.layers.#.output.", "model.layers.#.mlp.Wo."),
+    ("body.final_norm.", "model.final_norm."),
+    ("predictor.dense.", "head.dense."),
+    ("predictor.norm.", "head.norm."),
+    ("predictor.bias", "decoder.bias"),
+    ("detector.dense.", "head.dense."),
+    ("detector.norm.", "head.norm."),
+    ("detector.prediction.", "classifier."),
 )
-_PREDICTOR: Pairs = (
-    ("dense.", "generator_predictions.dense."),
-    ("norm.", "generator_predictions.LayerNorm."),
-    ("bias", "generator_lm_head.bias"),
-)
-_DETECTOR: Pairs = (
-    ("dense.", "discriminator_predictions.dense."),
-    ("prediction.", "discriminator_predictions.dense_prediction."),
-)
-# a modern network's: what stands for itself, then the matrices that ModernBERT has joined
-_MODERN_LAYER: Pairs = (
-    ("attention_norm.", "attn_norm."),
-    ("attention_output.", "attn.Wo."),
-    ("output_norm.", "mlp_norm."),
-    ("output.", "mlp.Wo."),
-)
-_JOINED: Mapping[str, tuple[str, ...]] = {
-    "attn.Wqkv.weight": ("query.weight", "key.weight", "value.weight"),
-    "attn.Wqkv.bias": ("query.bias", "key.bias", "value.bias"),
-    "mlp.Wi.weight": ("intermediate.weight", "gate.weight"),
-}
-_MODERN_PREDICTOR: Pairs = (
-    ("dense.", "head.dense."),
-    ("norm.", "head.norm."),
-    ("bias", "decoder.bias"),
-)
-_MODERN_DETECTOR: Pairs = (
-    ("dense.", "head.dense."),
-    ("norm.", "head.norm."),
-    ("prediction.", "classifier."),
-)
-WORD_TABLE = "electra.embeddings.word_embeddings.weight"
-OUTPUT_TABLE = "generator_lm_head.weight"  # the word table again
+# the output of a language head, which is the word table again
+_OUTPUT = {"electra": "generator_lm_head.weight", "modern": "decoder.weight"}
+# matrices of a modern layer that ModernBERT has as one
+_JOINED = {"inputs": ("query", "key", "value"), "gated": ("intermediate", "gate")}
+_BIASED = ("query", "key", "value", "attention_output")  # of a modern layer
 
 
 Folder = Literal["discriminator", "generator", "language_model"]
@@ -160,19 +154,6 @@ def tie(weights: Mapping[str, Tensor], config: PretrainConfig) -> dict[str, Tens
     return {name: tensor for name, tensor in made.items() if not name.startswith(dropped)}
 
 
-def name_pairs(network: Network, num_hidden_layers: int) -> Pairs:
-    """Every prefix of a network's weights, ours and theirs."""
-    embeddings = [(f"{network.embeddings}.{a}", f"electra.embeddings.{b}") for a, b in _EMBEDDINGS]
-    project = (f"{network.body}.project.", "electra.embeddings_project.")
-    layers = [
-        (f"{network.body}.layers.{number}.{a}", f"electra.encoder.layer.{number}.{b}")
-        for number in range(num_hidden_layers)
-        for a, b in _LAYER
-    ]
-    head = _PREDICTOR if network.predicts_tokens else _DETECTOR
-    return (*embeddings, project, *layers, *((f"{network.head}.{a}", b) for a, b in head))
-
-
 def renamed(weights: Mapping[str, Tensor], pairs: Pairs) -> dict[str, Tensor]:
     """Weights with the second prefix of a pair in place of the first; others are left out."""
     return {
@@ -183,8 +164,64 @@ def renamed(weights: Mapping[str, Tensor], pairs: Pairs) -> dict[str, Tensor]:
     }
 
 
-def to_our_names(weights: Mapping[str, Tensor], pairs: Pairs) -> dict[str, Tensor]:
-    return renamed(weights, tuple((theirs, ours) for ours, theirs in pairs))
+def _pairs(network: Network, shape: EncoderShape) -> list[tuple[str, str]]:
+    """Every prefix of a network's weights, ours and theirs."""
+    head = "predictor" if network.predicts_tokens else "detector"
+    parts = {"embeddings": network.embeddings, "body": network.body, head: network.head}
+    pairs = []
+    for ours, theirs in _MODERN if shape.is_modern else _ELECTRA:
+        part, _, name = ours.partition(".")
+        for number in map(str, range(shape.num_hidden_layers if "#" in ours else 1)):
+            if part in parts:
+                own = f"{parts[part]}.{name}"
+                pairs.append((own.replace("#", number), theirs.replace("#", number)))
+    return pairs
+
+
+def to_their_names(
+    weights: Mapping[str, Tensor], network: Network, shape: EncoderShape
+) -> dict[str, Tensor]:
+    """The weights of one network as `transformers` has them."""
+    made, table = dict(weights), f"{network.embeddings}.word.weight"
+    if shape.is_modern:
+        for layer in _layers(network, shape):
+            for joined, parts in _JOINED.items():
+                for kind in ("weight", "bias"):
+                    if found := [made[n] for p in parts if (n := f"{layer}.{p}.{kind}") in made]:
+                        made[f"{layer}.{joined}.{kind}"] = torch.cat(found)
+        if shape.is_projected:
+            made[table] = made[table] @ made[f"{network.body}.project.weight"].mT
+    named = renamed(made, _pairs(network, shape))
+    if network.predicts_tokens:
+        named[_OUTPUT[shape.architecture]] = made[table]
+    return named
+
+
+def to_our_names(
+    theirs: Mapping[str, Tensor], network: Network, shape: EncoderShape
+) -> dict[str, Tensor]:
+    """The reverse. Of a modern network biases that are not there are 0, and the embedding matrix is
+    as wide as the hidden states. `ValueError` if an output table is not tied."""
+    made = renamed(theirs, [(b, a) for a, b in _pairs(network, shape)])
+    output = theirs.get(_OUTPUT[shape.architecture])
+    if output is not None and not torch.equal(output, made[f"{network.embeddings}.word.weight"]):
+        raise UserError(
+            f"{_OUTPUT[shape.architecture]} is not the embedding matrix; only tied ones can be "
+            "trained on"
+        )
+    for layer in _layers(network, shape) if shape.is_modern else ():
+        for joined, parts in _JOINED.items():
+            for kind in ("weight", "bias"):
+                if (whole := made.pop(f"{layer}.{joined}.{kind}", None)) is not None:
+                    chunks = zip(parts, whole.chunk(len(parts)), strict=True)
+                    made |= {f"{layer}.{part}.{kind}": chunk for part, chunk in chunks}
+        for part in _BIASED:
+            made.setdefault(f"{layer}.{part}.bias", torch.zeros(shape.hidden_size))
+    return made
+
+
+def _layers(network: Network, shape: EncoderShape) -> list[str]:
+    return [f"{network.body}.layers.{number}" for number in range(shape.num_hidden_layers)]
 
 
 def to_transformers(model: ElectraPretrainer, folder: str) -> PreTrainedModel:
@@ -192,26 +229,21 @@ def to_transformers(model: ElectraPretrainer, folder: str) -> PreTrainedModel:
     network = next(n for n in exported_networks(model.config) if n.folder == folder)
     shape = model.generator_shape if network.body == "generator" else model.shape
     state = {name: tensor.detach().cpu() for name, tensor in model.named_parameters()}
-    weights = untie(state, model.config)
-    kind = transformers_class(network, model.config)
+    std, kind = model.config.initializer_range, transformers_class(network, model.config)
     if shape.is_modern:
-        config = modern_config(shape, model.special, model.config.initializer_range)
-        made: PreTrainedModel = kind(config)
-        made.load_state_dict(_modern_weights(weights, network, shape), strict=True)
+        made: PreTrainedModel = kind(modern_config(shape, model.special, std))
     else:
         made = kind(
             ElectraConfig(
                 **_common(shape, ElectraConfig()),
-                initializer_range=model.config.initializer_range,
+                initializer_range=std,
                 hidden_act="gelu",
                 type_vocab_size=2,
                 pad_token_id=model.special.pad,
             )
         )
-        named = renamed(weights, name_pairs(network, shape.num_hidden_layers))
-        if network.predicts_tokens:
-            named[OUTPUT_TABLE] = named[WORD_TABLE]
-        made.load_state_dict(named, strict=True)
+    weights = to_their_names(untie(state, model.config), network, shape)
+    made.load_state_dict(weights, strict=True)
     made.train(False)
     return made
 
@@ -265,60 +297,3 @@ def modern_config(
     for name in ("global_attn_every_n_layers", "global_rope_theta", "local_rope_theta"):
         setattr(config, name, getattr(shape, name))  # where transformers 4 has what says the same
     return config
-
-
-def _modern_pairs(network: Network, num_hidden_layers: int) -> Pairs:
-    """Every prefix of weights that stand for themselves, ours and ModernBERT's."""
-    body = f"{network.body}."
-    head = _MODERN_PREDICTOR if network.predicts_tokens else _MODERN_DETECTOR
-    pairs = [(f"{network.head}.{ours}", theirs) for ours, theirs in head]
-    pairs += [
-        (f"{body}norm.", "model.embeddings.norm."),
-        (f"{body}final_norm.", "model.final_norm."),
-    ]
-    layers = [
-        (f"{body}layers.{number}.{ours}", f"model.layers.{number}.{theirs}")
-        for number in range(num_hidden_layers)
-        for ours, theirs in _MODERN_LAYER
-    ]
-    return (*pairs, *layers)
-
-
-_MODERN_TABLE = "model.embeddings.tok_embeddings.weight"
-
-
-def _modern_weights(
-    weights: Mapping[str, Tensor], network: Network, shape: EncoderShape
-) -> dict[str, Tensor]:
-    """Under the names of ModernBERT, where the projection is folded into the embedding matrix."""
-    body = f"{network.body}."
-    named = renamed(weights, _modern_pairs(network, shape.num_hidden_layers))
-    for number in range(shape.num_hidden_layers):
-        for theirs, ours in _JOINED.items():
-            parts = [weights[f"{body}layers.{number}.{name}"] for name in ours]
-            named[f"model.layers.{number}.{theirs}"] = torch.cat(parts)
-    matrix = weights[f"{network.embeddings}.word.weight"]
-    if shape.is_projected:
-        matrix = matrix @ weights[f"{body}project.weight"].mT
-    named[_MODERN_TABLE] = matrix
-    if network.predicts_tokens:
-        named["decoder.weight"] = matrix
-    return named
-
-
-def from_modern(
-    theirs: Mapping[str, Tensor], network: Network, shape: EncoderShape
-) -> dict[str, Tensor]:
-    """ModernBERT's weights under our names; biases that it lacks are 0, the embedding matrix is
-    as wide as the hidden states."""
-    named = to_our_names(theirs, _modern_pairs(network, shape.num_hidden_layers))
-    named[f"{network.embeddings}.word.weight"] = theirs[_MODERN_TABLE]
-    for number in range(shape.num_hidden_layers):
-        layer, own = f"model.layers.{number}.", f"{network.body}.layers.{number}."
-        for joined, ours in _JOINED.items():
-            if f"{layer}{joined}" in theirs:
-                parts = theirs[f"{layer}{joined}"].chunk(len(ours))
-                named |= {f"{own}{name}": part for name, part in zip(ours, parts, strict=True)}
-        for name in ("query", "key", "value", "attention_output"):
-            named.setdefault(f"{own}{name}.bias", torch.zeros(shape.hidden_size))
-    return named

@@ -37,7 +37,6 @@ class Origin:
 
     text: dict[str, int]  # documents by licence; 0 where they are not counted
     initial: dict[str, list[str]]  # of each earlier model, as `bundled_name` calls it
-    positions: int  # of the earlier main network; 0 where there is none, or they are not known
 
     @property
     def licence(self) -> tuple[str, str | None]:
@@ -74,7 +73,7 @@ def read_origin(config: RunConfig) -> Origin:
     if not text:  # an older version made the corpus
         text = dict.fromkeys((source.licence or UNKNOWN for source in config.clean.sources), 0)
     initial = {bundled_name(name): sorted(_licences_of_model(name)) for name in _initial(options)}
-    return Origin(text, initial, _positions(options.initial_model) if options.initial_model else 0)
+    return Origin(text, initial)
 
 
 def base_model(name: str) -> str | None:
@@ -110,7 +109,7 @@ def _licences_of_model(name: str) -> set[str]:
         if earlier := _options_of(checkpoint):
             return licences.union(*map(_licences_of_model, _initial(earlier)))
         return {*licences, UNKNOWN}
-    card = _file(name, CARD)
+    card = _card(name)
     try:
         metadata = (metadata_load(card) if card else None) or {}
     except Exception:  # it is no YAML, or no UTF-8
@@ -124,14 +123,6 @@ def _licences_of_model(name: str) -> set[str]:
     return {UNKNOWN if name == "unknown" else str(name) for name in names} or {UNKNOWN}
 
 
-def _positions(name: str) -> int:
-    if checkpoint := initial_checkpoint(name):
-        earlier = _options_of(checkpoint)
-        return earlier.max_position_embeddings if earlier else 0
-    path = _file(name, "config.json")
-    return int(read_json(path).get("max_position_embeddings", 0)) if path else 0
-
-
 def _options_of(checkpoint: Path) -> PretrainConfig | None:
     try:
         return trained_options(read_json(checkpoint / CHECKPOINT_STATE)["identity"])
@@ -139,16 +130,16 @@ def _options_of(checkpoint: Path) -> PretrainConfig | None:
         return None
 
 
-def _file(name: str, file: str) -> Path | None:
-    """A file of a model on disk or of the hub; None where it has none. One card may stand above
-    the networks that it is of."""
+def _card(name: str) -> Path | None:
+    """Of a model on disk or of the hub; None where it has none. One card may stand above the
+    networks that it is of."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         above = [folder.parent] if folder.name in NETWORKS else []
         places = [folder, folder / NETWORKS[0], *above]
-        return next((place / file for place in places if (place / file).is_file()), None)
+        return next((place / CARD for place in places if (place / CARD).is_file()), None)
     try:
-        return Path(hf_hub_download(name, file))
+        return Path(hf_hub_download(name, CARD))
     except Exception:  # the hub is not there, or has no such file: it has errors for each
         return None
 

@@ -145,7 +145,7 @@ def _dataset_card(config: RunConfig, said: str | None) -> str:
                 "not be passed on: set `licence` of their sources, or say it with --licence"
             )
         text[said] = text.get(said, 0) + num_unknown
-    licence, name = Origin(text, {}, 0).licence
+    licence, name = Origin(text, {}).licence
     data = DatasetCardData(
         license=licence,
         license_name=name,

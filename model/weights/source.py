@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from huggingface_hub import snapshot_download
+from tokenizers import models
 from torch import Tensor
 from transformers import (
     AutoTokenizer,
@@ -32,12 +33,8 @@ from model.weights.names import (
     DETECTOR,
     GENERATOR,
     LANGUAGE_MODEL,
-    OUTPUT_TABLE,
     PREDICTOR,
-    WORD_TABLE,
     Network,
-    from_modern,
-    name_pairs,
     renamed,
     to_our_names,
     untie,
@@ -69,9 +66,12 @@ class Source:
     shape: EncoderShape  # of the main network
     generator_shape: EncoderShape | None  # None: there is no generator
     tokenizer_sha256: str | None  # of a run
-    pieces: Sequence[str] | None  # of WordPiece; None: no such vocabulary lies beside the weights
+    num_pieces: int  # behind them the embedding matrix has rows that are no piece's
+    spell: "Spell | None"  # None: no vocabulary lies beside the weights
     is_lowercase: bool | None  # its text; None: nothing says so
-    spell: Callable[[str], list[int]] | None = None  # of another tokenizer: its ids of our piece
+
+
+Spell = Callable[[str], list[int]]  # a piece of ours by the ids of its own; none if it cannot
 
 
 def read_source(config: PretrainConfig) -> Source:
@@ -102,20 +102,21 @@ def _from_checkpoint(place: str, path: Path) -> Source:
             f"pretrain.initial_model = {place!r}: {path} is damaged ({error}); name another "
             "checkpoint folder of that run"
         ) from None
-    vocab, pieces = run_folder(path) / "vocab", None
+    vocab, spell = run_folder(path) / "vocab", None
     if (vocab / TOKENIZER_FILE).is_file():
         if tokenizer_sha256(vocab) != sha256:
             raise UserError(
                 f"{vocab} is not the vocabulary that {path} was trained with: put that one back"
             )
-        pieces = read_pieces(vocab)
+        spell = wordpiece(read_pieces(vocab))
     return Source(
         place,
         untie(checkpoint.model, config),
         discriminator_shape(config, vocab_size),
         generator_shape(config, vocab_size) if config.has_generator else None,
         sha256,
-        pieces,
+        vocab_size,
+        spell,
         is_lowercase(vocab),
     )
 
@@ -133,17 +134,19 @@ def _from_transformers(place: str, generator: str | None) -> Source:
     given = read_given(main)
     weights = _read_weights(given, PREDICTOR if given.predicts_tokens else DETECTOR)
     shape_of_generator = None
-    pieces, spell = None, _speller(main) if given.kind == "modernbert" else None
+    pieces: Sequence[str] | None = None
+    num_pieces, spell = given.shape.vocab_size, _other_tokenizer(main, given)
     if spell is None:
         pieces = read_pieces(main)
-    if pieces is not None and len(pieces) > given.shape.vocab_size:
+        num_pieces, spell = len(pieces), wordpiece(pieces)
+    if num_pieces > given.shape.vocab_size:
         raise UserError(
-            f"{main} has {len(pieces)} pieces, but vocab_size = {given.shape.vocab_size} in its "
+            f"{main} has {num_pieces} pieces, but vocab_size = {given.shape.vocab_size} in its "
             "config.json: they are not of one model"
         )
     for folder, network in extra:
         own = read_given(folder)
-        if spell or read_pieces(folder) != pieces:
+        if pieces is None or read_pieces(folder) != pieces:
             raise UserError(f"{folder} has another vocabulary than {main}: give networks of one")
         added = _read_weights(own, network)
         if network is GENERATOR:
@@ -152,13 +155,32 @@ def _from_transformers(place: str, generator: str | None) -> Source:
             added = {n: t for n, t in added.items() if n.startswith(f"{network.head}.")}
         weights |= added
     lowercase = is_lowercase(main)
-    return Source(place, weights, given.shape, shape_of_generator, None, pieces, lowercase, spell)
+    return Source(
+        place, weights, given.shape, shape_of_generator, None, num_pieces, spell, lowercase
+    )
 
 
-def _speller(folder: Path) -> Callable[[str], list[int]] | None:
-    """How a tokenizer that is not WordPiece (ModernBERT's, mmBERT's) spells a WordPiece piece, by
-    the ids of its own pieces; None for WordPiece."""
-    if not (folder / TOKENIZER_FILE).is_file():
+_MARK = "\0"  # a letter that stands in no piece: what follows it continues a word
+
+
+def wordpiece(pieces: Sequence[str]) -> Spell:
+    """A piece that is there is itself; another one takes those that WordPiece would cut it into, a
+    special token none."""
+    mark, ids = len(pieces), {piece: index for index, piece in enumerate(pieces)}
+    model = models.WordPiece(ids | {_MARK: mark}, unk_token=_MARK, max_input_chars_per_word=1000)
+
+    def spell(piece: str) -> list[int]:
+        if piece in ids or is_special(piece):
+            return [ids[piece]] if piece in ids else []
+        text = _MARK + surface(piece) if is_continuing(piece) else piece
+        return [token.id for token in model.tokenize(text) if token.id != mark]
+
+    return spell
+
+
+def _other_tokenizer(folder: Path, given: "Given") -> Spell | None:
+    """Of a tokenizer that is not WordPiece (ModernBERT's, mmBERT's); None for WordPiece."""
+    if given.kind != "modernbert" or not (folder / TOKENIZER_FILE).is_file():
         return None
     try:
         kind: Any = AutoTokenizer
@@ -234,11 +256,17 @@ _KINDS: Mapping[str, tuple[Any, Mapping[str, object]]] = {
     "bert": (BertConfig, _COMMON),
     "modernbert": (ModernBertConfig, _MODERN),
 }
+# that predict tokens, and that detect replaced ones
+_CLASSES: Mapping[str, tuple[Any, Any]] = {
+    "electra": (ElectraForMaskedLM, ElectraForPreTraining),
+    "bert": (BertForMaskedLM, BertForMaskedLM),
+    "modernbert": (ModernBertForMaskedLM, ModernBertForTokenClassification),
+}
 # an ELECTRA whose embeddings are as wide as its hidden states is a BERT: theirs, ELECTRA's
 _BERT_NAMES = (
     ("bert.", "electra."),
     ("cls.predictions.transform.", "generator_predictions."),
-    ("cls.predictions.decoder.weight", OUTPUT_TABLE),
+    ("cls.predictions.decoder.weight", "generator_lm_head.weight"),
     ("cls.predictions.bias", "generator_lm_head.bias"),
 )
 
@@ -307,13 +335,7 @@ def _modern_shape(config: Any, path: Path) -> EncoderShape:
 
 def _read_weights(given: Given, network: Network) -> Weights:
     """Under our names; a head that is not there is left out."""
-    folder, is_bert, is_modern = given.folder, given.kind == "bert", given.kind == "modernbert"
-    kind: Any = ElectraForMaskedLM if network.predicts_tokens else ElectraForPreTraining
-    if is_bert:
-        kind = BertForMaskedLM
-    elif is_modern:
-        detector = ModernBertForTokenClassification
-        kind = ModernBertForMaskedLM if network.predicts_tokens else detector
+    folder, kind = given.folder, _CLASSES[given.kind][0 if network.predicts_tokens else 1]
     quiet: Any = transformers_logging  # the log names missing heads in our words; files are small
     quiet.set_verbosity_error()
     quiet.disable_progress_bar()
@@ -331,16 +353,12 @@ def _read_weights(given: Given, network: Network) -> Weights:
             f"{folder} is not a whole model: it lacks {len(lacking)} weights of the encoder, the "
             f"first {lacking[0]}"
         )
-    if is_modern:
-        if not network.predicts_tokens and model.config.num_labels != 1:  # of another task
-            theirs = {n: t for n, t in theirs.items() if n.startswith(encoder)}
-        return from_modern(theirs, network, given.shape)
-    if is_bert:
+    if given.kind == "modernbert" and not network.predicts_tokens and model.num_labels != 1:
+        # its head is of another task
+        theirs = {n: t for n, t in theirs.items() if n.startswith(encoder)}
+    if given.kind == "bert":
         theirs = renamed(theirs, _BERT_NAMES)
-    output = theirs.get(OUTPUT_TABLE)
-    if output is not None and not torch.equal(output, theirs[WORD_TABLE]):
-        raise UserError(
-            f"{folder}: {OUTPUT_TABLE} is not the embedding matrix; only tied ones can be trained "
-            "on"
-        )
-    return to_our_names(theirs, name_pairs(network, given.shape.num_hidden_layers))
+    try:
+        return to_our_names(theirs, network, given.shape)
+    except ValueError as error:
+        raise UserError(f"{folder}: {error}") from None

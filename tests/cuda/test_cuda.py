@@ -16,9 +16,9 @@ from safetensors.torch import load_file
 
 from electrify.cli import main
 from model.devices.device import resolve_device
+from model.doctor import compare_gpu
 from model.export import export
 from model.pretrain import Trainer, pretrain
-from model.train.gpu_check import compare_gpu
 from model.train.step import FastStep
 from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, Run
 from tests.cuda.nullgpu.card import is_null_gpu

@@ -99,7 +99,6 @@ def test_an_output_without_room_is_refused_before_work(verb, tmp_path: Path, cap
         ('clean.sources=[{kind="text",language="en",path="none/*.txt"}]', "'none/*.txt'"),
         ('clean.sources=[{kind="text",language="en",path="FOLDER/*"}]', "letter.docx"),
         ('vocab.extend="none/vocab"', "none/vocab"),
-        ('pretrain.probe={path="none/rows.tsv",text="text"}', "none/rows.tsv"),
         ('clean.decontaminate_against=["none/klue.txt"]', "'none/klue.txt'"),
         ('evaluate.tasks=["klue-ynta"]', "klue-ynat"),
         ('evaluate.own_tasks=[{train="none/rows.csv"}]', "none/rows.csv"),

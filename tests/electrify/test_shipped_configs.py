@@ -58,9 +58,6 @@ def stand_in(config: RunConfig) -> None:
         if name and not Path(name).exists():
             Path(name).parent.mkdir(parents=True, exist_ok=True)
             Path(name).symlink_to(ROOT / SHIPPED)
-    if config.pretrain.probe:
-        Path(config.pretrain.probe.path).parent.mkdir(parents=True, exist_ok=True)
-        Path(config.pretrain.probe.path).touch()
 
 
 @pytest.fixture

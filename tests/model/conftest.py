@@ -21,6 +21,8 @@ from model.electra import ElectraPretrainer, at_positions
 from model.masking import num_slots
 from model.objectives import make_pretrainer
 from model.train.data import SequenceData, noise_probabilities
+from model.train.optim import AdamW
+from model.train.step import Result, Step, prepare, stages_of, update
 from tests.vocab.shard_files import write_shards
 from vocab.shards.files import TokenShards
 from vocab.tokenizer import build_tokenizer, save_tokenizer, tokenizer_sha256
@@ -273,3 +275,15 @@ def discriminate(
 ) -> torch.Tensor:
     """Discriminator logits (B, L); high means replaced."""
     return model.detection_logits(model.main_states(ids, types, *context))
+
+
+def train_step(
+    model: ElectraPretrainer,
+    optimizers: Sequence[AdamW],
+    batches: Sequence[Batch],
+    config: PretrainConfig,
+    step: Step,
+) -> Result:
+    """An update as it is written: nothing is compiled or recorded."""
+    prepare(optimizers, config, step)
+    return update(model, optimizers, batches, config, stages_of(config, step.number), step.ranks)

@@ -15,7 +15,6 @@ import torch
 from electrify.config.run import RunConfig
 from electrify.system.progress import Stopped, setup_logging
 from model import pretrain as pretrain_module
-from model.batch import Counts
 from model.pretrain import Trainer
 from model.train.processes import Ranks, processes
 from model.train.step import FastStep
@@ -27,12 +26,12 @@ ORIGINAL = FastStep.__call__
 def exchange(ranks: Ranks) -> dict[str, Any]:
     """What the processes exchange, from numbers that differ between them."""
     own = float(ranks.rank + 1)
-    counts = Counts(*(torch.tensor(own * unit) for unit in (1, 10, 100)))
+    counts = torch.tensor([own, 10 * own, 100 * own])
     sums = [torch.full((2,), own, dtype=torch.float64), torch.tensor([own])]
     ranks.collect(sums)
     uneven = torch.full((1, ranks.rank + 1), own)
     return {
-        "sum": [float(count) for count in vars(ranks.sum(counts)).values()],
+        "sum": ranks.sum(counts).tolist(),
         "collected": [tensor.tolist() for tensor in sums],
         "gathered": ranks.gather(uneven, dim=1).tolist(),
         "any": [ranks.any_of(ranks.rank == 1), ranks.any_of(False)],

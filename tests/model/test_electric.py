@@ -88,7 +88,7 @@ def test_noise_is_noise_even_if_it_equals_the_original():
     assert (out.samples.ids == masked.originals)[chosen].any()
     assert (out.corrupted.labels.gather(1, masked.positions)[chosen] == 1).all()
     assert out.corrupted.labels.sum() == chosen.sum()
-    assert torch.equal(out.counted, masked.maskable)  # whose detection is counted
+    assert torch.equal(out.detected.counted, masked.maskable)  # whose detection is counted
 
 
 @pytest.mark.parametrize("kind", ["uniform", "unigram"])

@@ -17,8 +17,14 @@ import torch
 
 from model.train.data import SequenceData, StepData
 from model.train.optim import make_optimizers
-from model.train.step import Step, train_step
-from tests.model.conftest import NO_DROPOUT, make_config, make_model, write_tiny_shards
+from model.train.step import Step
+from tests.model.conftest import (
+    NO_DROPOUT,
+    make_config,
+    make_model,
+    train_step,
+    write_tiny_shards,
+)
 from vocab.shards.files import TokenShards
 
 CPU = torch.device("cpu")
@@ -63,7 +69,7 @@ def train(folder: Path) -> Curve:
         figures = {"step": number + 1, "gradient_norm": norm.item()}
         for name in ("generator", "discriminator"):
             total = sum(out.terms[name].total.item() for out in outputs)
-            count = sum(getattr(out.counts, out.terms[name].per).item() for out in outputs)
+            count = sum(out.terms[name].count(out.counts).item() for out in outputs)
             figures[name] = total / count
         figures["replaced"] = sum(out.corrupted.labels.sum().item() for out in outputs)
         curve.append(figures)

@@ -148,19 +148,6 @@ def test_neighbours_are_attended_to_more_than_what_is_far():
     assert flat[1] < 1.2 * flat[16:].mean()
 
 
-def test_every_objective_can_begin_so():
-    for options in (
-        {"objective": "electra"},
-        {"objective": "electric"},
-        {"objective": "electra", "weight_sharing": "gdes"},
-    ):
-        model = initialised("mimetic", **options)
-        for layer in (m for m in model.modules() if hasattr(m, "attention_output")):
-            torch.testing.assert_close(layer.key.weight, layer.query.weight)
-    tables = model.embeddings.tables()  # differences from the generator's
-    assert all(not table.weight.any() for table in tables)
-
-
 # --- padding --------------------------------------------------------------------------------------
 
 

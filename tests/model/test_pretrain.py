@@ -103,46 +103,44 @@ def test_text_that_the_vocabulary_cannot_spell_is_named(config, tmp_path, caplog
         assert (f"does not fit its text in {language}: 10 % of" in caplog.text) == is_named
 
 
-def test_two_stages_are_validated_as_they_are_trained(config, tmp_path, monkeypatch):
-    """And a run killed between them, in the middle of a record, logs the same figures."""
-    changes = {
-        "objective": "electra-two-stage",
-        "weight_sharing": "none",
-        "generator_hidden_fraction": 1.0,
-        "log_every_steps": 5,
-    }
-    two = make_config(Path(config.output_dir), **changes, generator_steps_fraction=1 / 3)
-    assert two.pretrain.generator_steps == 4
-    train(two, tmp_path / "whole")
-    train(two, tmp_path / "killed", 4, monkeypatch)
-    train(two, tmp_path / "killed")
-    records = metrics_of(tmp_path / "whole")
-    assert metrics_of(tmp_path / "killed") == records
-    valid = {m["step"]: m for m in records if m["kind"] == "valid"}
-    assert valid[4]["loss"] == pytest.approx(valid[4]["generator_loss"], rel=1e-5)
-    assert "rtd_loss" not in valid[4]
-    assert valid[12]["loss"] == pytest.approx(50 * valid[12]["rtd_loss"], rel=1e-5)
-    assert valid[12]["generator_loss"] > 0
-    assert 0 < valid[12]["mean_state_share"] < 1 < valid[12]["participation_ratio"]
+TWO_STAGES = {
+    "objective": "electra-two-stage",
+    "weight_sharing": "none",
+    "generator_hidden_fraction": 1.0,
+    "generator_steps_fraction": 1 / 3,
+}
 
 
-def test_a_language_model_goes_on_as_the_discriminator(config, tmp_path, monkeypatch):
-    """Killed between the two, a run ends with the same weights."""
-    changes = {"mlm_steps_fraction": 0.5, "mlm_learning_rate": 2e-3, "log_every_steps": 3}
-    both = make_config(Path(config.output_dir), **changes)
-    train(both, tmp_path / "whole")
-    train(both, tmp_path / "killed", 6, monkeypatch)
-    train(both, tmp_path / "killed")
+@pytest.mark.parametrize(
+    ("options", "killed_at"),
+    [
+        (TWO_STAGES | {"log_every_steps": 5}, 4),
+        ({"mlm_steps_fraction": 0.5, "mlm_learning_rate": 2e-3, "log_every_steps": 3}, 6),
+    ],
+    ids=["electra-two-stage", "mlm first"],
+)
+def test_each_stage_is_logged_and_validated_as_it_is_trained(
+    config, tmp_path, monkeypatch, options, killed_at
+):
+    """A run killed between the stages ends as one that was not."""
+    config = make_config(Path(config.output_dir), **options)
+    train(config, tmp_path / "whole")
+    train(config, tmp_path / "killed", killed_at, monkeypatch)
+    train(config, tmp_path / "killed")
     records = metrics_of(tmp_path / "whole")
     assert metrics_of(tmp_path / "killed") == records
     found, expected = (weights_of(tmp_path / name, 12) for name in ("killed", "whole"))
     assert all(torch.equal(found[name], expected[name]) for name in expected)
-    first, *_, last = [m for m in records if m["kind"] == "train"]
-    assert first["loss"] == pytest.approx(first["language_loss"], rel=1e-5)
+    first, *_, last = [m for m in records if m["kind"] == "valid"]
+    own = "generator_loss" if options.get("objective") else "language_loss"
+    assert first["step"] == 4
+    assert first["loss"] == pytest.approx(first[own], rel=1e-5)
     assert "rtd_loss" not in first
-    assert "language_loss" not in last
-    assert last["rtd_loss"] > 0
+    others = 0 if options.get("objective") else last["generator_loss"]
+    assert last["loss"] == pytest.approx(50 * last["rtd_loss"] + others, rel=1e-5)
     assert last["generator_loss"] > 0
+    assert "language_loss" not in last
+    assert 0 < last["mean_state_share"] < 1 < last["participation_ratio"]
 
 
 def test_auto_is_settled_once_for_a_run(config, tmp_path, monkeypatch):

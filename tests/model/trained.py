@@ -14,7 +14,7 @@ from model.train.checkpoint import MODEL, OPTIMIZER, checkpoints
 
 # of the first process alone, and not of XLA; what an alarm says has rounded figures
 _OF_STATES = {"mean_state_share", "pooled_variance", "participation_ratio", "text"}
-_OWN = {*TIMINGS, "data_fingerprint", *_OF_STATES}
+_OWN = {*TIMINGS, *_OF_STATES}
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,6 @@ def make_run(
         "device": "CPU",
         "flops_paper": metrics[-1]["flops_paper"],
         "flops_matmul": 2e12,
-        "flops_6nd": 3e11,
     }
     exported = {"export": {"counts": {"checkpoint": f"checkpoint-{NUM_STEPS}"}}}
     return RunFolder(

@@ -141,7 +141,6 @@ def make_run(folder: Path, last: str = "evaluate", **changes: object) -> Path:
         "device": "CPU, 2 threads",
         "seconds": 121.5,
         "flops_paper": 2.46e12,
-        "flops_6nd": 4.55e12,
         "tokens_per_second": 5056.8,
     }
     stages = {

@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from model.devices import xla as module
-from model.devices.device import overwrite, place, readable, resolve_device, spread
-from model.devices.xla import _scan, running_maximum, running_sum
+from model.devices.device import resolve_device
+from model.devices.xla import _scan, check_options, running_maximum, running_sum
 from model.plan import Phase
 from model.train import data as data_module
 from model.train.data import check_batch_sizes
+from tests.model.conftest import tiny
 
 
 @pytest.fixture(autouse=True)
@@ -121,6 +122,22 @@ def test_torchrun_is_refused(monkeypatch):
         resolve_device("xla")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"precision": "fp16"},
+        {"optimizer": "muon"},
+        {"compile": "on"},
+    ],
+    ids=str,
+)
+def test_options_that_xla_does_not_have_are_refused(options: dict[str, object]):
+    check_options(tiny())
+    (name,) = options
+    with pytest.raises(ValueError, match=rf'pretrain\.{name} .*with device = "xla"'):
+        check_options(tiny(**options))
+
+
 def test_rows_that_the_devices_cannot_share_are_refused(monkeypatch):
     monkeypatch.setattr(data_module, "num_devices", lambda device: 8)
     monkeypatch.setattr(data_module, "describe", lambda device: "TPU v6e, 8 devices")
@@ -132,15 +149,6 @@ def test_rows_that_the_devices_cannot_share_are_refused(monkeypatch):
     ):
         with pytest.raises(ValueError, match=rf"pretrain\.{message}"):
             check_batch_sizes([Phase(0, 5, 128, batch, micro)], 1, xla)
-
-
-def test_elsewhere_tensors_move_and_change_in_place():
-    cpu, tensor = torch.device("cpu"), torch.zeros(3)
-    assert all(of is tensor for of in (place(tensor, cpu), spread(tensor, cpu), readable(tensor)))
-    overwrite(tensor, torch.arange(3.0))
-    assert tensor.tolist() == [0, 1, 2]
-    overwrite(tensor, 7.0)
-    assert tensor.tolist() == [7, 7, 7]
 
 
 @pytest.mark.parametrize("length", [1, 2, 7, 32])

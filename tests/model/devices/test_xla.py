@@ -54,7 +54,6 @@ PLAIN = (
         "num_valid_batches": 3,
     }
 )
-BF16 = PLAIN | {"precision": "bf16"}
 WITH_DROPOUT = ONE_LAYER | {
     "num_steps": 12,
     "log_every_steps": 3,
@@ -131,7 +130,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def on_cpu(folder: Path) -> dict[str, Trained]:
     """Runs by this process, whose torch is the same."""
-    configs = {"plain": on("cpu", folder, **PLAIN), "bf16": on("cpu", folder, **BF16)}
+    configs = {"plain": on("cpu", folder, **PLAIN)}
     configs |= {name: on("cpu", folder, **(SHORT | options)) for name, options in CASES.items()}
     configs["padded"] = with_pretrain(on("cpu", folder, **PADDED), packing="sentence")
     trained = {}
@@ -150,7 +149,6 @@ def one_device(folder: Path, on_cpu: dict[str, Trained]) -> dict[str, Any]:
     runs = {
         "plain": Run(on("xla", folder, **PLAIN), folder / "one" / "plain"),
         "from cpu": Run(on("xla", folder, **PLAIN), folder / "one" / "from cpu", from_cpu),
-        "bf16": Run(on("xla", folder, **BF16), folder / "one" / "bf16"),
         "dropout": Run(on("xla", folder, **WITH_DROPOUT), folder / "one" / "dropout"),
     }
     return dict(zip(runs, found_by(Task([*runs.values()]), folder / "one")["runs"], strict=True))
@@ -180,12 +178,10 @@ def programs(folder: Path) -> list[str]:
 @pytest.fixture(scope="module")
 def four_devices(folder: Path, one_device: dict[str, Any]) -> Any:
     """What one process of four devices found."""
-    saved = folder / "one" / "dropout" / "checkpoint-4"
     padded = with_pretrain(on("xla", folder, **PADDED), packing="sentence")
     runs = [
         Run(on("xla", folder, **PLAIN), folder / "four" / "plain"),
         Run(padded, folder / "four" / "padded"),
-        Run(on("xla", folder, **WITH_DROPOUT), folder / "four" / "dropout", saved),
     ]
     return found_by(Task(runs), folder / "four", devices=4)
 
@@ -197,18 +193,6 @@ def test_the_curve_is_that_of_the_cpu(folder, one_device, on_cpu):
     Trained.read(folder / "one" / "plain").check_equal(on_cpu["plain"])
 
 
-def test_the_curve_in_bf16_is_that_of_the_cpu(folder, one_device, on_cpu):
-    """Their sums are rounded otherwise; one sample that then differs, of 24 sequences, moves the
-    discriminator's loss by 2 %. And it is not the curve in fp32."""
-    found = Trained.read(folder / "one" / "bf16")
-    for record, other in zip(found.records, on_cpu["bf16"].records, strict=True):
-        where = other["kind"], other["step"]
-        assert record["generator_loss"] == pytest.approx(other["generator_loss"], rel=2e-3), where
-        assert record["rtd_loss"] == pytest.approx(other["rtd_loss"], rel=0.05), where
-    with pytest.raises(AssertionError):
-        found.check_equal(on_cpu["plain"])
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_other_objectives_are_those_of_the_cpu(folder, cases, on_cpu, name: str):
     Trained.read(folder / "cases" / name).check_equal(on_cpu[name])
@@ -217,18 +201,10 @@ def test_other_objectives_are_those_of_the_cpu(folder, cases, on_cpu, name: str)
 # --- one compilation ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["plain", "bf16"])
-def test_a_step_is_compiled_once_and_so_is_a_validation(one_device, name: str):
+def test_a_step_is_compiled_once_and_so_is_a_validation(one_device):
     """And nothing else, where figures are read or a checkpoint is written."""
-    compiled = compilations_of(one_device[name]["notes"])
+    compiled = compilations_of(one_device["plain"]["notes"])
     assert compiled == {"before step 0": 1, "before validation 20": 1}
-
-
-def test_so_they_are_on_several_devices_and_with_padding(four_devices):
-    plain, padded, dropout = (compilations_of(run["notes"]) for run in four_devices["runs"])
-    assert plain == {"before step 0": 1, "before validation 20": 1}
-    assert padded == {"before step 0": 1, "before validation 3": 1}
-    assert dropout == {"before step 4": 1}  # its validation is that of the first
 
 
 def test_a_run_that_goes_on_has_the_programs_of_the_one_before(one_device):
@@ -329,15 +305,3 @@ def test_killed_and_continued_ends_bit_identical(folder, one_device):
     found_by(Task([Run(config, target)]), target)
     whole = Trained.read(folder / "one" / "dropout")
     Trained.read(target).check_equal(whole, figures=0, weights=0)
-
-
-def test_a_run_of_one_device_goes_on_with_four(folder, four_devices, one_device):
-    """With the same dropout masks."""
-    whole = Trained.read(folder / "one" / "dropout")
-    Trained.read(folder / "four" / "dropout").check_equal(whole.after(4))
-
-
-def test_a_run_of_the_cpu_goes_on_on_xla(folder, one_device, on_cpu):
-    found = Trained.read(folder / "one" / "from cpu")
-    found.check_equal(on_cpu["plain"].after(SAVED))
-    assert found.records[0]["step"] > SAVED

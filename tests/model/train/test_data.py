@@ -33,10 +33,6 @@ from vocab.tokenizer import tokenizer_sha256
 CPU = torch.device("cpu")
 
 
-def data_of(config: RunConfig, packing: str) -> SequenceData:
-    return SequenceData(with_pretrain(config, packing=packing), "train")
-
-
 def assert_same(batch: Batch, other: Batch) -> None:
     for tensor, expected in zip(batch.tensors(), other.tensors(), strict=True):
         assert tensor.dtype == expected.dtype
@@ -50,27 +46,7 @@ def joined(batches: list[Batch]) -> list[torch.Tensor]:
     return [torch.cat(part) for part in parts]
 
 
-@pytest.mark.parametrize("packing", ["full", "sentence"])
-def test_padding_stands_only_behind_the_text(config: RunConfig, packing: str):
-    batch = data_of(config, packing).batch(0, 200)
-    is_text = batch.input_ids != 0
-    lengths = is_text.sum(dim=1)
-    assert (is_text == (torch.arange(32) < lengths[:, None])).all()
-    assert batch.packed == bool(is_text.all()) == (packing == "full")
-    assert (batch.input_ids[torch.arange(200), lengths - 1] == 3).all()
-    assert (batch.token_type_ids[~is_text] == 0).all()
-
-
 # --- the batch of a step --------------------------------------------------------------------------
-
-
-def test_a_batch_follows_from_its_place_alone(config: RunConfig):
-    first, again = (SequenceData(config, "train") for _ in range(2))
-    first.batch(100, 7)
-    assert_same(first.batch(8, 4, key=5), again.batch(8, 4, key=5))
-    other = again.batch(8, 4, key=6)
-    assert torch.equal(first.batch(8, 4, key=5).input_ids, other.input_ids)
-    assert not torch.equal(first.batch(8, 4, key=5).noise.positions, other.noise.positions)
 
 
 CURRICULUM = {

@@ -2,18 +2,16 @@
 rounding, and an update that is skipped changes nothing but the scale."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from model.devices.device import precision_of
 from model.electra import ElectraPretrainer
-from model.train.checkpoint import load_latest, optimizer_tensors, save_checkpoint
-from model.train.optim import LEAST_SCALE, AdamW, LossScale, make_optimizers
-from model.train.step import Step, train_step
-from tests.model.conftest import MODERN, OBJECTIVES, random_batch
+from model.train.checkpoint import optimizer_tensors
+from model.train.optim import AdamW, LossScale, make_optimizers
+from model.train.step import Step
+from tests.model.conftest import MODERN, OBJECTIVES, random_batch, train_step
 from tests.model.train.test_step import assert_equal, flat, gradients_of, model_of
 
 CPU, FP16 = torch.device("cpu"), {"precision": "fp16"}
@@ -55,7 +53,7 @@ def test_the_scale_is_torch_s_over_a_random_sequence():
     optimizer = torch.optim.SGD([parameter])
     theirs.scale(torch.ones(1))  # it makes its state then
     rng, scales = torch.Generator().manual_seed(0), set()
-    for draw in torch.rand(12_000, generator=rng).tolist():
+    for draw in torch.rand(6_000, generator=rng).tolist():
         gradient = math.inf if draw < 5e-4 else math.nan if draw < 1e-3 else 1.0
         norm = ours.judge(torch.tensor(gradient))
         parameter.grad = torch.tensor([gradient])
@@ -66,15 +64,6 @@ def test_the_scale_is_torch_s_over_a_random_sequence():
         assert ours.num_good.item() == theirs._growth_tracker.item()
         scales.add(ours.scale.item())
     assert len(scales) > 3
-
-
-def test_below_the_least_scale_the_norm_is_not_finite():
-    """By which the run stops."""
-    scale = LossScale(CPU)
-    scale.scale.fill_(2 * LEAST_SCALE)
-    assert scale.judge(torch.tensor(math.inf)).item() == 0
-    assert scale.judge(torch.tensor(math.inf)).item() == math.inf
-    assert scale.judge(torch.tensor(3.0)).item() == 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,17 +107,6 @@ def test_each_of_two_optimisers_has_its_own_scale():
     assert any(name.startswith("discriminator") for name in moved)
 
 
-def test_gradients_do_not_depend_on_the_scale():
-    """A power of two, which changes no digit where nothing underflows."""
-    found, norms = [], []
-    for scale in (16.0, 64.0):
-        model = model_of("mlm", **FP16)
-        norms.append(step(model, scaled(model, scale), 3).item())
-        found.append(gradients_of(model))
-    assert_equal(found[1], found[0], 1e-4)
-    assert norms[1] == pytest.approx(norms[0], rel=1e-5)
-
-
 # --- gradients ------------------------------------------------------------------------------------
 
 
@@ -152,34 +130,3 @@ def test_gradients_are_those_in_fp32_but_for_rounding(objective: str, options: d
 
 
 # --- kept, and refused ----------------------------------------------------------------------------
-
-
-def test_a_checkpoint_holds_the_scale(tmp_path: Path):
-    model = model_of("electra", **(KINDS["decoupled muon"] | FP16))
-    optimizers = scaled(model)
-    step(model, optimizers, 3)
-    save_checkpoint(tmp_path, 1, model, optimizers, keep=1)
-    saved = everything(model, optimizers)
-    other = model_of("electra", **(KINDS["decoupled muon"] | FP16))
-    again = scaled(other, 2.0**40)
-    assert load_latest(tmp_path, other, again) == 1
-    loaded = everything(other, again)
-    assert loaded.keys() == saved.keys()
-    assert [name for name in saved if not torch.equal(loaded[name], saved[name])] == []
-    assert [of.loss_scale.num_good.item() for of in again] == [1, 1]
-
-
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_in_other_precisions_there_is_none(precision: str):
-    model = model_of("electra", precision=precision)
-    optimizers = make_optimizers(model, model.config)
-    step(model, optimizers, 3)
-    assert all(of.loss_scale is None for of in optimizers)
-    assert not any("loss_scale" in name for name in optimizer_tensors(model, optimizers))
-
-
-def test_fp16_on_xla_is_refused():
-    config = model_of("electra", **FP16).config
-    assert precision_of(config, CPU) == "fp16"
-    with pytest.raises(ValueError, match=r'precision = "fp16" with device = "xla"'):
-        precision_of(config, torch.device("xla"))

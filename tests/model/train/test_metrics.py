@@ -21,7 +21,7 @@ from model.batch import (
     Samples,
     Term,
 )
-from model.train.metrics import MetricsWindow, area_under_roc
+from model.train.metrics import MetricsWindow, area_under_roc, state_figures
 
 LANGUAGES = ("ko", "en", "ja")
 WEIGHTS = {"generator": 1.0, "discriminator": 50.0}
@@ -71,7 +71,7 @@ def make_outputs(seed: int, languages: list[int], length: int = 11, slots: int =
         terms,
         Samples((rand(size, slots) < 0.8).long(), Predictions(losses, rand(size, slots) < 0.4)),
         Corrupted(nothing, labels),
-        Detected(logits, bce),
+        Detected(logits, bce, tokens),
         Predictions(losses * 2, rand(size, slots) < 0.5),
     )
 
@@ -132,8 +132,9 @@ def test_figures_equal_those_of_a_plain_loop():
     expected["ja/tokens"] = 0.0  # a language that did not come up has no figure
     for name in WEIGHTS:
         total = sum(float(o.terms[name].total) for o in BATCHES)
-        unit = BATCHES[0].terms[name].per
-        expected[f"{name} term"] = total / sum(float(getattr(o.counts, unit)) for o in BATCHES)
+        expected[f"{name} term"] = total / sum(
+            float(o.terms[name].count(o.counts)) for o in BATCHES
+        )
     expected["discriminator_loss"] = expected.pop("discriminator term")
     expected["loss"] = expected.pop("generator term") + 50 * expected["discriminator_loss"]
     assert found == pytest.approx(expected, rel=1e-5)
@@ -141,7 +142,7 @@ def test_figures_equal_those_of_a_plain_loop():
 
 
 def test_sums_of_micro_batches_processes_and_one_batch_agree():
-    """One window over all, two windows summed, and one resumed between the batches."""
+    """One window over all, and two windows summed."""
     whole, first, second = (MetricsWindow(LANGUAGES) for _ in range(3))
     whole.add(BATCHES)
     first.add(BATCHES[:1])
@@ -151,18 +152,6 @@ def test_sums_of_micro_batches_processes_and_one_batch_agree():
         mine += other
     assert first.num_tokens == sum(int(o.masked.tokens.sum()) for o in BATCHES)
     assert first.read(torch.cat(scores, dim=1)) == pytest.approx(whole.read(), nan_ok=True)
-
-    resumed = MetricsWindow(LANGUAGES)
-    resumed.add(BATCHES[:1])
-    state = {name: tensor.clone() for name, tensor in resumed.state_dict().items()}
-    resumed = MetricsWindow(LANGUAGES)
-    resumed.load_state_dict(state)
-    later = [replace(o, terms={"discriminator": o.terms["discriminator"]}) for o in BATCHES[1:]]
-    resumed.add(later)  # as in the second of two stages, where the generator is trained no more
-    steps = MetricsWindow(LANGUAGES)
-    steps.add(BATCHES[:1])
-    steps.add(later)
-    assert resumed.read() == pytest.approx(steps.read(), nan_ok=True, rel=1e-12)
 
 
 def test_only_the_area_is_of_the_last_step_alone():
@@ -202,7 +191,11 @@ def test_what_an_objective_lacks_is_absent():
 def test_undefined_figures_are_nan_not_zero():
     labels, logits = torch.zeros(3, 11), torch.full((3, 11), -1.0)
     ids, losses = BATCHES[0].corrupted.ids, BATCHES[0].detected.losses
-    never = replace(BATCHES[0], corrupted=Corrupted(ids, labels), detected=Detected(logits, losses))
+    never = replace(
+        BATCHES[0],
+        corrupted=Corrupted(ids, labels),
+        detected=Detected(logits, losses, BATCHES[0].masked.tokens),
+    )
     found = batch_metrics([never], LANGUAGES)
     assert {name for name, value in found.items() if math.isnan(value) and "/" not in name} == {
         "rtd_auc",
@@ -210,3 +203,34 @@ def test_undefined_figures_are_nan_not_zero():
         "rtd_recall",
     }
     assert np.isnan(area_under_roc(np.array([-1.0, -2.0], np.float32), np.array([True, True])))
+
+
+# --- hidden states -------------------------------------------------------------------------------
+
+
+def figures(states, texts):
+    return state_figures([(torch.as_tensor(states), torch.as_tensor(texts))])
+
+
+def test_texts_that_differ_alike_in_all_directions_have_the_ratio_of_their_number():
+    states = np.concatenate([np.eye(6), -np.eye(6)])[None]  # twelve texts of one token each
+    found = figures(states, np.arange(12)[None])
+    assert found["participation_ratio"] == pytest.approx(6)
+    assert found["mean_state_share"] == pytest.approx(0)
+    assert found["pooled_variance"] == pytest.approx(1)
+    states[..., 1:] = 0
+    assert figures(states, np.arange(12)[None])["participation_ratio"] == pytest.approx(1)
+
+
+def test_padding_and_the_cut_into_batches_change_nothing():
+    rng = np.random.default_rng(0)
+    states = rng.normal(size=(5, 7, 3)) + 1
+    texts = np.sort(rng.integers(0, 3, size=(5, 7)), axis=1)
+    texts[2, 4:] = -1
+    whole = figures(states, texts)
+    states[2, 4:] = 1e6
+    parts = state_figures(
+        (torch.as_tensor(s)[None], torch.as_tensor(t)[None])
+        for s, t in zip(states, texts, strict=True)
+    )
+    assert parts == pytest.approx(whole)

@@ -114,7 +114,7 @@ def test_an_upload_cut_off_anywhere_leaves_no_checkpoint(tmp_path, url, caplog, 
 
     save(tmp_path / "here", url, 4, 8)
     monkeypatch.setattr(MemoryFileSystem, "put_file", put_file)
-    for number in range(5):  # files of a checkpoint with metrics
+    for number in range(4):  # files of a checkpoint with metrics
         for step in (8, 12):
             allowed = number
             save(tmp_path / "here", url, step)

@@ -1,7 +1,5 @@
 """The optimiser equals a literal reference and torch's own; its groups are complete."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from torch import nn
@@ -125,27 +123,6 @@ def test_divisors_are_those_of_the_gradients(numbers, bias_correction: bool, way
         torch.testing.assert_close(a.grad, b.grad)  # clipped gradients are there to be looked at
 
 
-@pytest.mark.parametrize("bias_correction", [False, True])
-def test_counts_of_a_checkpoint_go_on(bias_correction: bool, way: str):
-    """They were written as int64, for optimisers that ask for them and for those that do not."""
-    never, stopped = tensors(), tensors()
-    optimizers = [
-        AdamW([group(of)], (0.9, 0.999), 1e-6, bias_correction) for of in (never, stopped)
-    ]
-    for step in range(8):
-        if step == 4:
-            for number, parameter in enumerate(stopped):
-                count = torch.tensor(4 - (number % 2), dtype=torch.int64)
-                optimizers[1].restore(parameter, "num_steps", count)
-        for parameters, optimizer in zip((never, stopped), optimizers, strict=True):
-            draw_gradients(parameters, step, lambda number, step: step > 0 or number % 2 == 0)
-            optimizer.step()
-    for a, b in zip(never, stopped, strict=True):
-        assert torch.equal(a, b)
-        states = [optimizer.state[p] for optimizer, p in zip(optimizers, (a, b), strict=True)]
-        assert states[0].keys() == states[1].keys()
-
-
 @pytest.mark.parametrize("name", KINDS)
 def test_every_parameter_is_in_one_group_of_an_optimizer_that_moves_it(name: str):
     model, config = pretrainer(name)
@@ -221,14 +198,6 @@ def test_muon_has_the_matrices_of_the_layers_and_nothing_else(name: str):
         grads = [p.grad.flatten() for g in optimizer.all_groups for p in g["params"]]
         assert norm.item() == pytest.approx(torch.cat(grads).norm().item(), rel=1e-5)
     assert moved == set(names_of.values())
-
-
-def test_muon_on_xla_is_refused(monkeypatch):
-    model, config = pretrainer("electra", optimizer="muon")
-    first = SimpleNamespace(device=torch.device("xla"))
-    monkeypatch.setattr(model, "parameters", lambda: iter([first]))
-    with pytest.raises(ValueError, match=r'"muon" with device = "xla"'):
-        make_optimizers(model, config)
 
 
 @pytest.mark.parametrize("clipping", ["together", "network"])

@@ -101,7 +101,6 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Launched:
     folder = tmp_path_factory.mktemp("parallel")
     write_tiny_shards(folder / "shards")
     configs = {name: with_padding(folder, **CASES[name]) for name in CASES}
-    configs["fp16"] = with_padding(folder, precision="fp16")
     runs = [(config, folder / "together" / name) for name, config in configs.items()]
     task = {"runs": runs, "fails": False, "stopped": stopped_config(folder / "stopped")}
     done, found = launch(task, folder)
@@ -129,20 +128,6 @@ def test_several_processes_train_as_one(launched, alone, name: str):
     together = Trained.read(launched.folder / "together" / name)
     together.check_equal(alone[name], absolute=2e-6)
     assert together.tensors.keys() == alone[name].tensors.keys()
-
-
-def test_several_processes_skip_the_updates_that_one_does(launched, alone):
-    """In fp16, which rounds the sums of both otherwise."""
-    together, one = Trained.read(launched.folder / "together" / "fp16"), alone["fp16"]
-    norms = [
-        [of["gradient_norm"] for of in run.records if of["kind"] == "train"]
-        for run in (together, one)
-    ]
-    assert norms[0][0] == norms[1][0] == 0
-    assert norms[0] == pytest.approx(norms[1], rel=0.05)
-    for name in ("scale", "num_good_steps"):
-        key = f"0/loss_scale/{name}"
-        assert torch.equal(together.tensors[key], one.tensors[key])
 
 
 def test_one_process_goes_on_where_two_stopped(launched, alone, tmp_path):
@@ -242,9 +227,9 @@ def test_validation_counts_every_sequence_once(tmp_path, num_ranks: int):
     counted, passes = [], set()
     for rank in range(num_ranks):
         trainer.ranks = Ranks(rank, num_ranks)
-        batches = list(trainer._valid_batches())
-        passes.add(len(batches))
-        counted += [batch.input_ids for batch, counts in batches if counts]
+        batches = [batch.input_ids for batch in trainer._valid_batches()]
+        passes.add(tuple(map(len, batches)))
+        counted += [ids[(ids != trainer.valid_data.special.pad).any(dim=1)] for ids in batches]
     data = trainer.valid_data
     wanted = data.batch(0, data.num_sequences).input_ids
     assert sorted(torch.cat(counted).tolist()) == sorted(wanted.tolist())

@@ -3,12 +3,10 @@
 import json
 import math
 import sys
-from types import SimpleNamespace
 
 import pytest
 import torch
 
-from electrify.stage.trackers import require_trackers
 from model.flops import Cost
 from model.train import log as watch
 from model.train.log import Speed
@@ -75,7 +73,6 @@ def test_figures_are_written_for_programs(tmp_path):
         "rtd_auc": math.nan,
         "learning_rate": 1.5e-7,
         "flops_paper": 1.25e19,
-        "data_fingerprint": 4294967295,
         "ko/rtd_auc": 0.75,
         "zh-Hant/rtd_auc": math.inf,
     }
@@ -90,80 +87,36 @@ def test_figures_are_written_for_programs(tmp_path):
             "rtd_auc": None,
             "learning_rate": 1.5e-7,
             "flops_paper": 1.25e19,
-            "data_fingerprint": 4294967295,
             "languages": {"ko": {"rtd_auc": 0.75}, "zh-Hant": {"rtd_auc": None}},
         }
     ]
 
 
-class Wandb:
-    """What is used of the library: one server that keeps runs by their id."""
-
-    def __init__(self, fails: str = "") -> None:
-        self.runs: dict[str, list[dict[str, float]]] = {}
-        self.started: list[dict[str, object]] = []
+class Board:
+    def __init__(self) -> None:
+        self.logged: list[tuple[int, dict[str, float]]] = []
         self.alerts: list[str] = []
-        self.fails = fails
 
-    def init(self, **options):
-        if self.fails == "init":
-            raise ConnectionError("no network")
-        self.started.append(options)
-        logged = self.runs.setdefault(options["id"], [])
+    def log(self, step: int, figures: dict[str, float]) -> None:
+        self.logged.append((step, figures))
 
-        def log(figures):
-            if self.fails == "log":
-                raise ConnectionError("no network")
-            logged.append(figures)
-
-        return SimpleNamespace(
-            log=log,
-            define_metric=lambda *a, **k: None,
-            finish=lambda: None,
-            alert=lambda title, text: self.alerts.append(title),
-        )
+    def alert(self, step: int, title: str, text: str) -> None:
+        self.alerts.append(title)
 
 
-def test_weights_and_biases_goes_on_with_the_same_run(tmp_path, monkeypatch):
-    wandb = Wandb()
-    monkeypatch.setitem(sys.modules, "wandb", wandb)
-    for first in (1, 31):
-        metrics = trackers(tmp_path, first - 1, wandb_project="korean")
-        write_steps(metrics, first, first + 29)
-        metrics.close()
-    [logged] = wandb.runs.values()
-    steps = [figures["step"] for figures in logged if "train/loss" in figures]
-    assert steps == list(range(1, 61))
-    assert logged[0] == {
-        "step": 1,
+def test_boards_get_what_the_file_gets(tmp_path):
+    metrics, board = trackers(tmp_path, 0), Board()
+    metrics._boards.add("a board", board)
+    write_steps(metrics, 1, 60)
+    assert [step for step, of in board.logged if "train/loss" in of] == list(range(1, 61))
+    assert board.logged[0][1] == {
         "train/loss": 1,
         "train/ko/rtd_auc": 0.01,
         "train/rtd_auc": 0.5,
         "train/rtd_loss": 0.5,
         "train/replaced_fraction": 0.14,
     }
-    assert [start["resume"] for start in wandb.started] == ["allow"] * 2
-    assert wandb.started[0]["project"] == "korean"
-    assert wandb.started[0]["config"]["name"] == wandb.started[0]["name"] == "tiny"
-    assert wandb.alerts == ["majority-class"]
-
-
-@pytest.mark.parametrize("fails", ["init", "log"])
-def test_weights_and_biases_never_stops_a_run(tmp_path, monkeypatch, caplog, fails):
-    monkeypatch.setitem(sys.modules, "wandb", Wandb(fails))
-    metrics = trackers(tmp_path, 0, wandb_project="korean")
-    write_steps(metrics, 1, 30)
-    metrics.close()
-    assert len([r for r in records(tmp_path) if r["kind"] == "train"]) == 30
-    told = [message for message in caplog.messages if "Weights & Biases failed" in message]
-    assert len(told) == 1
-    assert "no network" in told[0]
-
-
-def test_weights_and_biases_not_installed_is_an_error_at_the_start(monkeypatch):
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(ValueError, match=r"wandb_project = 'korean'.*pip install wandb"):
-        require_trackers(tiny(wandb_project="korean"), "pretrain")
+    assert board.alerts == ["majority-class"]
 
 
 def test_speed_counts_training_alone(monkeypatch):
@@ -172,7 +125,7 @@ def test_speed_counts_training_alone(monkeypatch):
     monkeypatch.setattr(watch.time, "monotonic", lambda: clock[0])
 
     def work(positions: int) -> Cost:
-        return Cost(1, 1e9, 2e9, 3e9) * positions
+        return Cost(1, 1e9, 2e9) * positions
 
     speed = Speed(torch.device("cpu"), work(5000), seconds=20.0, peak_flops=1e12)
     clock[0] += 2
@@ -186,7 +139,6 @@ def test_speed_counts_training_alone(monkeypatch):
             "data_wait_fraction": 0.25,
             "flops_matmul": 6e12,
             "flops_paper": 1.2e13,
-            "flops_6nd": 1.8e13,
         }
     )
     clock[0] += 60  # validation

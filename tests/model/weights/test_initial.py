@@ -300,40 +300,6 @@ def test_a_new_generator_knows_how_frequent_pieces_are_from_the_language_model(t
             assert after["generator_head.bias"][number] == expected
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "taken", "anew"),
-    [
-        ("electra", "mlm", "embeddings discriminator", "language_head"),
-        (
-            "mlm",
-            "all-tokens-mlm",
-            "embeddings discriminator language_head",
-            "generator generator_head discriminator_head",
-        ),
-        (
-            "electric",
-            "electra",
-            "embeddings generator_embeddings discriminator discriminator_head",
-            "generator generator_head",
-        ),
-        (
-            "none",
-            "electric",
-            "embeddings discriminator discriminator_head",
-            "generator generator_head",
-        ),
-    ],
-)
-def test_another_objective_takes_what_it_has_a_place_for(tmp_path, first, second, taken, anew):
-    config = make_run(tmp_path / "run", **VARIANTS[first])
-    earlier = make_model(config, 1)
-    model, fresh = start(tmp_path / "run", save_run(earlier, config), **VARIANTS[second])
-    before, after = weights_of(earlier), weights_of(model)
-    kept = {n.split(".")[0] for n in after if n in before and torch.equal(before[n], after[n])}
-    new = {n.split(".")[0] for n in after if torch.equal(fresh[n], after[n])}
-    assert (kept, new) == (set(taken.split()), set(anew.split()))
-
-
 def test_the_new_vocabulary_reads_as_the_old_one_did(tmp_path, caplog):
     """Text of old pieces has the same logits under its new ids; logits of old pieces too."""
     caplog.set_level(logging.INFO)

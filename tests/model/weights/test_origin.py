@@ -37,7 +37,7 @@ SHIPPED = Path("model/shipped/ko-modern")
     ],
 )  # fmt: skip
 def test_the_licence_that_follows(text, initial, licence, shared):
-    origin = Origin(dict.fromkeys(text, 1), {"before": initial}, 0)
+    origin = Origin(dict.fromkeys(text, 1), {"before": initial})
     assert " ".join(filter(None, origin.licence)) == licence
     assert origin.share_alike == shared
     name = origin.licence[1]
@@ -89,7 +89,6 @@ def test_a_model_card_tells_the_licence_of_earlier_weights(tmp_path, monkeypatch
     monkeypatch.setattr(
         "model.weights.origin.hf_hub_download", lambda name, file: str(Path(listed) / file)
     )
-    monkeypatch.setattr("model.weights.origin._positions", lambda name: 0)
     assert licences("klue/roberta-small") == ["cc-by-4.0", "mit"]
 
 
@@ -97,7 +96,6 @@ def test_the_demo_carries_the_licence_of_the_shipped_weights_over(tmp_path):
     config = load_config("configs/demo.toml", [f"output_dir='{tmp_path}'"])
     origin = read_origin(config)
     assert origin.licence == ("cc-by-sa-4.0", None)
-    assert origin.positions == 512
     assert set(origin.text) == {"Apache-2.0"}
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from electrify.system.outcome import UserError
+from model.doctor import describe_step_time, measure
 from model.plan import phases_of
-from model.step_time import describe_step_time, measure
 from tests.model.conftest import MODERN, make_config, make_run
 
 CPU = torch.device("cpu")
@@ -23,14 +23,6 @@ def test_the_parts_are_the_whole_step_and_products_and_the_optimizer_among_them(
     assert min(step.parts.values()) >= 0
     last = phases_of(config.pretrain)[-1]
     assert step.num_tokens == last.batch_size * last.sequence_length
-
-
-def test_lines_name_speed_shares_and_the_bottleneck(tmp_path, monkeypatch):
-    monkeypatch.setattr("model.step_time.SECONDS", 0.1)
-    lines = list(describe_step_time(make_run(tmp_path / "run")))
-    assert "tokens/s" in lines[0]
-    assert sum("%" in line for line in lines) > 3
-    assert lines[-1].startswith("bottleneck: ")
 
 
 def test_a_run_without_shards_is_refused(tmp_path):

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
+from model.plan import mixture_table, phase_readers
 from model.train.data import StepData, open_shards
-from model.train.mixture import mixture_table, phase_readers
 from tests.model.conftest import make_config
 from tests.model.train.test_data import write_two_languages
 

@@ -1,27 +1,33 @@
-"""Where the time of a run's steps goes on this machine: `electrify doctor --train CONFIG`."""
+"""What `electrify doctor` finds out by training.
 
+`--train CONFIG` says where the time of a run's steps goes on this machine. `--gpu` asks of the
+user's own card: does it compute what the CPU computes, and does a CUDA graph repeat it?
+"""
+
+import copy
 import math
 import os
 import re
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.profiler import ProfilerActivity, profile
 
+from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.plan import output_dir
 from electrify.system.machine import Precision, keep_freed_memory, load_warning
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
-from model.batch import Batch
+from model.batch import Batch, Noise, SpecialTokens
 from model.devices.device import (
     DTYPES,
     describe,
@@ -30,16 +36,20 @@ from model.devices.device import (
     resolve_device,
     synchronize,
 )
+from model.electra import ElectraPretrainer
 from model.flops import peak_flops, run_flops
+from model.masking import num_slots
+from model.objectives import make_pretrainer
 from model.pretrain import make_model
 from model.train.data import Loader, StepData, open_shards
 from model.train.metrics import MetricsWindow
-from model.train.optim import AdamW, make_optimizers
+from model.train.optim import make_optimizers
 from model.train.step import WARM_UPS, FastStep, Step
 
 SECONDS = 60.0  # that `doctor --train` takes, about
 _PROFILED_STEPS = 2
-_OPTIMIZER = "optimizer"  # a region of the profile
+_OPTIMIZER = "optimizer"
+_OPTIMIZER_STEP = "Optimizer.step#"  # torch's region of the profile; in a CUDA graph there is none
 _HOST = "the host: launches and waiting"
 # a kind of work, and the operators of the CPU and kernels of a GPU that do it; the first that fits
 _KINDS = (
@@ -138,7 +148,7 @@ def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime
         waited = loader.waited_seconds() / num_steps
         log(f"profiling {_PROFILED_STEPS} steps")
         os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else it says that it starts, without a GPU
-        with _named(optimizers), profile(activities=_activities(device)) as profiled:
+        with profile(activities=_activities(device)) as profiled:
             take(_PROFILED_STEPS)
     own = total / num_steps - waited
     one = run_flops(options, data.last.vocab_size, first + 1)
@@ -157,26 +167,6 @@ def _activities(device: torch.device) -> list[ProfilerActivity]:
     return [ProfilerActivity.CPU, *on_gpu]
 
 
-@contextmanager
-def _named(optimizers: Sequence[AdamW]) -> Iterator[None]:
-    """Within it what the optimizers do is a region of the profile; in a CUDA graph nothing is."""
-
-    def named(step: Callable[..., None]) -> Callable[..., None]:
-        def run(*arguments: object) -> None:
-            with record_function(_OPTIMIZER):
-                step(*arguments)
-
-        return run
-
-    for optimizer in optimizers:
-        optimizer.step = named(optimizer.step)  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        for optimizer in optimizers:
-            del optimizer.step
-
-
 def _parts(profiled: profile, device: torch.device, seconds: float) -> dict[str, float]:
     """Seconds of a step by kind of work. `seconds` is a whole step, unprofiled: operators of the
     CPU have their shares of it, since a profile slows them down; beside a GPU's kernels the rest
@@ -184,7 +174,8 @@ def _parts(profiled: profile, device: torch.device, seconds: float) -> dict[str,
     parts: defaultdict[str, float] = defaultdict(float)
     on_gpu = device.type == "cuda"
     for event in profiled.events() or ():  # type: ignore[no-untyped-call]
-        if on_gpu == (event.device_type == DeviceType.CUDA) and event.name != _OPTIMIZER:
+        is_region = event.name.startswith(_OPTIMIZER_STEP)
+        if on_gpu == (event.device_type == DeviceType.CUDA) and not is_region:
             used = event.device_time_total if on_gpu else event.self_cpu_time_total
             parts[_kind(event)] += used / 1e6 / _PROFILED_STEPS
     busy = sum(parts.values())
@@ -197,7 +188,7 @@ def _kind(event: Any) -> str:
     """Of an operator or a kernel; what an optimizer calls is its own."""
     above = event.cpu_parent
     while above is not None:
-        if above.name == _OPTIMIZER:
+        if above.name.startswith(_OPTIMIZER_STEP):
             return _OPTIMIZER
         above = above.cpu_parent
     fitting = (kind for kind, names in _KINDS if re.search(names, event.name, re.IGNORECASE))
@@ -236,3 +227,117 @@ def _advice(step: StepTime, precision: Precision, device: torch.device) -> Itera
     largest = max(step.parts, key=lambda name: step.parts[name])
     advice = _ADVICE.get(largest, "which is what a fast step should be spent on")
     yield f"bottleneck: {largest}; {advice}"
+
+
+# --- the GPU --------------------------------------------------------------------------------------
+
+_TINY: dict[str, Any] = {
+    "num_hidden_layers": 2,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_attention_heads": 2,
+    "embedding_size": 32,
+    "generator_hidden_fraction": 0.5,
+    "max_position_embeddings": 64,
+    "num_steps": 100,
+    "warmup_steps": 2,
+    "learning_rate": 1e-3,
+}
+_ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "electra": {},
+    "modern": {"architecture": "modern", "optimizer": "muon", "layer_norm_eps": 1e-5},
+}
+_NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+_NUM_STEPS = WARM_UPS + 2  # so that two of a recording are replays
+_ROWS, _LENGTH, _VOCAB_SIZE = 4, 32, 200
+# rounding, in bf16 and in Muon's products in bf16, stays below it; a frozen number makes 1e-1
+_LIMIT = 1e-2
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The largest relative difference between two trainings."""
+
+    what: str
+    difference: float
+
+    @property
+    def agrees(self) -> bool:
+        return self.difference <= _LIMIT  # False for nan
+
+    def __str__(self) -> str:
+        words = f"{self.what}: largest difference {self.difference:.1e}, limit {_LIMIT:.0e}"
+        return words if self.agrees else f"PROBLEM: {words}"
+
+
+def compare_gpu() -> Iterator[Agreement]:
+    """CUDA against the CPU, and a replay against the step as written, for each architecture.
+
+    `UserError` where torch sees no GPU.
+    """
+    if not torch.cuda.is_available():
+        raise UserError("--gpu: torch sees no CUDA device here; call it where `doctor` lists one")
+    device = resolve_device("cuda")
+    for name, options in _ARCHITECTURES.items():
+        model = _network(options | _NO_DROPOUT | {"precision": "fp32"})
+        torch.set_float32_matmul_precision("highest")  # products in fp32, not in TF32
+        cpu = _trained(model, torch.device("cpu"), 3)
+        cuda = _trained(model, device, 3, cuda_graph="off")
+        resolve_device("cuda")  # which allows TF32 again
+        what = f"{describe(device)} against the CPU, {name}"
+        yield Agreement(what, _difference(cuda, cpu))
+        model = _network(options)
+        precision = precision_of(model.config, device)
+        written = _trained(model, device, _NUM_STEPS, cuda_graph="off")
+        replayed = _trained(model, device, _NUM_STEPS, cuda_graph="on")
+        what = f"a CUDA graph against the step as written, {name}, {precision}"
+        yield Agreement(what, _difference(replayed, written))
+
+
+def _network(options: dict[str, Any]) -> ElectraPretrainer:
+    preset = SIZE_PRESETS["small"] | {"device": "cuda", "compile": "off"}
+    config = PretrainConfig.model_validate(preset | _TINY | options)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = make_pretrainer(config, _VOCAB_SIZE, SpecialTokens(0, 2, 3, 4), None)
+        for parameter in model.parameters():
+            if parameter.dim() == 1:  # a step of Adam beside a bias of zero would be all of it
+                parameter.data += torch.normal(0.0, 0.3, parameter.shape)
+    return model
+
+
+def _trained(
+    model: ElectraPretrainer, device: torch.device, num_steps: int, **options: object
+) -> dict[str, Tensor]:
+    """A copy of the network after so many steps: its weights, and the norms of all gradients."""
+    model = copy.deepcopy(model).to(device)
+    model.config = model.config.model_copy(update={"device": device.type, **options})
+    optimizers = make_optimizers(model, model.config)
+    step = FastStep(model, optimizers, model.config, device, MetricsWindow(["text"], device))
+    norms = []
+    for number in range(num_steps):
+        _, norm = step([_batch(model.config, number).to(device)], Step(number, seed=5))
+        norms.append(norm.cpu().clone())
+    # the gradient of a key's bias is 0 but for rounding, which Adam makes a step of
+    weights = {n: p.detach().cpu() for n, p in model.named_parameters() if "key.bias" not in n}
+    return weights | {"gradients": torch.stack(norms)}
+
+
+def _batch(config: PretrainConfig, seed: int) -> Batch:
+    """Rows of random tokens, each with padding of its own length."""
+    rng = torch.Generator().manual_seed(seed)
+    ids = torch.randint(5, _VOCAB_SIZE, (_ROWS, _LENGTH), generator=rng)
+    ends = torch.randint(_LENGTH // 2, _LENGTH + 1, (_ROWS, 1), generator=rng)
+    places = torch.arange(_LENGTH)
+    ids = ids.masked_fill(places == ends - 1, 3).masked_fill(places >= ends, 0)
+    ids[:, 0] = 2
+    noise = Noise.draw(seed, _ROWS, _LENGTH, num_slots(config, _LENGTH))
+    languages = torch.zeros(_ROWS, dtype=torch.int64)
+    return Batch(ids, torch.zeros_like(ids), noise, languages, packed=False)
+
+
+def _difference(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
+    """The largest norm of a difference beside the norm of what it is a difference of."""
+    pairs = ((one[name].double(), value.double()) for name, value in other.items())
+    relative = [((a - b).norm() / b.norm().clamp(min=1e-3)) for a, b in pairs]
+    return float(torch.stack(relative).max())
