@@ -248,7 +248,7 @@ def _attend_in_blocks(
 
     def blocks_of(heads: Tensor, before: int, behind: int) -> Tensor:
         padded = F.pad(heads, (0, 0, before, tail + behind))
-        return padded.unflatten(2, (-1, window)).transpose(1, 2)  # (B, blocks, heads, W, d)
+        return torch.unflatten(padded, 2, (-1, window)).transpose(1, 2)  # (B, n, heads, W, d)
 
     def keys_of(heads: Tensor) -> Tensor:
         halves = blocks_of(heads, window // 2, window // 2)
@@ -261,7 +261,7 @@ def _attend_in_blocks(
         mask.expand(batch_size, -1, -1, -1, -1).flatten(0, 1),
         dropout,
     )
-    heads = attended.unflatten(0, (batch_size, num_blocks)).transpose(1, 2)
+    heads = torch.unflatten(attended, 0, (batch_size, num_blocks)).transpose(1, 2)
     return heads.flatten(2, 3)[:, :, :length]
 
 
@@ -285,7 +285,7 @@ def local_mask(mask: Tensor | None, places: Tensor, window: int) -> Tensor:
             rows = rows.expand(-1, num_blocks, -1)
         else:
             rows = F.pad(rows, (0, 0, 0, num_blocks * 2 * reach - length))
-        rows = rows.unflatten(1, (num_blocks, -1))  # (B, n, 1 or W, L)
+        rows = torch.unflatten(rows, 1, (num_blocks, -1))  # (B, n, 1 or W, L)
         columns = keys.clamp(0, length - 1).expand(*rows.shape[:3], -1)
         near = near & rows.gather(-1, columns)
     return (near | (queries == keys)).unsqueeze(2)
