@@ -221,9 +221,13 @@ def attend(
 ) -> Tensor:
     """softmax(QK^T / sqrt(d)) V: each (B, heads, L, d) to the same shape.
 
-    Torch's fused attention, but for bf16 on the CPU: there its backward pass takes two to three
-    times as long as the formula written out (measured at L = 128), so it is written out.
+    `attention_mask` is bool and broadcasts to (B, heads, L, L), or is one of blocks from
+    `local_mask`. Torch's fused attention, but for bf16 on the CPU: there its backward pass takes
+    two to three times as long as the formula written out (measured at L = 128), so it is written
+    out.
     """
+    if attention_mask is not None and attention_mask.dim() == 5:
+        return _attend_in_blocks(query, key, value, attention_mask, dropout)
     if query.device.type != "cpu" or query.dtype != torch.bfloat16:
         return F.scaled_dot_product_attention(query, key, value, attention_mask, dropout)
     scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
@@ -231,6 +235,60 @@ def attend(
         scores = scores.masked_fill(~attention_mask, float("-inf"))
     probabilities = F.dropout(scores.float().softmax(dim=-1), dropout)
     return probabilities.to(value.dtype) @ value
+
+
+def _attend_in_blocks(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout: float
+) -> Tensor:
+    """`attend` for a mask (B or 1, n, 1, W, 2 W): the n blocks of W tokens read 2 W keys each, so
+    that time and memory grow with L and not with its square."""
+    batch_size, _, length, _ = query.shape
+    num_blocks, window = mask.shape[1], mask.shape[3]
+    tail = num_blocks * window - length
+
+    def blocks_of(heads: Tensor, before: int, behind: int) -> Tensor:
+        padded = F.pad(heads, (0, 0, before, tail + behind))
+        return torch.unflatten(padded, 2, (-1, window)).transpose(1, 2)  # (B, n, heads, W, d)
+
+    def keys_of(heads: Tensor) -> Tensor:
+        halves = blocks_of(heads, window // 2, window // 2)
+        return torch.cat([halves[:, :-1], halves[:, 1:]], 3).flatten(0, 1)
+
+    attended = attend(
+        blocks_of(query, 0, 0).flatten(0, 1),
+        keys_of(key),
+        keys_of(value),
+        mask.expand(batch_size, -1, -1, -1, -1).flatten(0, 1),
+        dropout,
+    )
+    heads = torch.unflatten(attended, 0, (batch_size, num_blocks)).transpose(1, 2)
+    return heads.flatten(2, 3)[:, :, :length]
+
+
+def local_mask(mask: Tensor | None, places: Tensor, window: int) -> Tensor:
+    """Restricts a mask of L places, (B, 1, 1 or L, L) or None, to `window` // 2 tokens on each
+    side: (B or 1, 1, L, L), or where L is longer than two windows one of blocks,
+    (B or 1, n, 1, W, 2 W). Every token attends to itself: without any key it would be nan."""
+    reach, length = window // 2, len(places)
+    if length <= 4 * reach:
+        offsets = places - places[:, None]
+        near = (offsets.abs() <= reach)[None, None]
+        return (near if mask is None else near & mask) | (offsets == 0)
+    num_blocks = -(-length // (2 * reach))
+    queries = torch.arange(num_blocks * 2 * reach, device=places.device).view(num_blocks, -1, 1)
+    keys = queries[:, :1] - reach + torch.arange(4 * reach, device=places.device)  # (n, 1, 2 W)
+    near = ((queries - keys).abs() <= reach) & (keys >= 0) & (keys < length)
+    near = near[None]
+    if mask is not None:
+        rows = mask[:, 0]  # (B, 1 or L, L)
+        if rows.shape[1] == 1:
+            rows = rows.expand(-1, num_blocks, -1)
+        else:
+            rows = F.pad(rows, (0, 0, 0, num_blocks * 2 * reach - length))
+        rows = torch.unflatten(rows, 1, (num_blocks, -1))  # (B, n, 1 or W, L)
+        columns = keys.clamp(0, length - 1).expand(*rows.shape[:3], -1)
+        near = near & rows.gather(-1, columns)
+    return (near | (queries == keys)).unsqueeze(2)
 
 
 class Encoder(nn.Module):
@@ -285,8 +343,7 @@ class Encoder(nn.Module):
         if not self.shape.is_modern:
             return (mask, None), (mask, None)
         places = torch.arange(length, device=self.global_frequencies.device)
-        near = (places[:, None] - places).abs() <= self.shape.local_attention // 2
-        local = near[None, None] if mask is None else mask & near
+        local = local_mask(mask, places, self.shape.local_attention)
         return (
             (mask, rotation_at(places, self.global_frequencies)),
             (local, rotation_at(places, self.local_frequencies)),

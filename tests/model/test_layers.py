@@ -13,12 +13,14 @@ from model.layers import (
     Embeddings,
     Encoder,
     TwoTowers,
+    attend,
     initialise,
     initialise_mimetic,
+    local_mask,
     rotate,
     rotation_at,
 )
-from model.masking import num_slots
+from model.masking import document_mask, num_slots
 from model.plan import EncoderShape
 from tests.model.conftest import MODERN, discriminate, preset, random_batch, random_model
 
@@ -195,3 +197,33 @@ def test_heads_of_a_modern_network_begin_at_one_neighbour_each():
         )
         nearest = (query @ key.mT)[:, 10].argmax(dim=-1) - 10
         assert nearest.tolist() == list(offsets)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("length", [16, 17, 43])
+@pytest.mark.parametrize("of", ["everything", "tokens", "documents"])
+def test_local_attention_in_blocks_is_attention_under_a_mask(
+    of: str, length: int, dtype: torch.dtype
+):
+    window, (batch_size, heads, size) = 8, (2, 3, 4)
+    rng = torch.Generator().manual_seed(length)
+    shape = batch_size, heads, length, size
+    inputs = [
+        torch.randn(shape, generator=rng).to(dtype).requires_grad_() for _ in ("query", "key", "v")
+    ]
+    # of the second sequence more is padding than a window reaches
+    tokens = torch.arange(length) < torch.tensor([[length], [length - 9]])
+    documents = (torch.rand(batch_size, length, generator=rng) < 0.2).cumsum(1)
+    masks = {"tokens": tokens[:, None, None], "documents": document_mask(documents, tokens)}
+    mask = masks.get(of)
+    places = torch.arange(length)
+    distance = (places - places[:, None]).abs()
+    pairs = (distance <= window // 2) & (torch.tensor(True) if mask is None else mask)
+    expected = attend(*inputs, pairs | (distance == 0), 0.0)
+    attended = attend(*inputs, local_mask(mask, places, window), 0.0)
+    tolerance = 2e-6 if dtype == torch.float32 else 0.03
+    torch.testing.assert_close(attended, expected, rtol=0.0, atol=tolerance)
+    upstream = torch.randn(shape, generator=rng).to(dtype)
+    gradients = [torch.autograd.grad(output, inputs, upstream) for output in (attended, expected)]
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0.0, atol=tolerance)
