@@ -22,8 +22,6 @@ from electrify.config.clean import CleanConfig
 from electrify.config.fields import UNDETERMINED, is_language, language_code, without_secrets
 from electrify.storage.folder import Folder
 from electrify.system.outcome import UserError
-from pipeline.dedup.components import is_small
-from pipeline.dedup.earlier import earlier_texts, is_earlier
 from pipeline.dedup.exact import (
     line_hashes,
     pack_hashes,
@@ -34,7 +32,8 @@ from pipeline.dedup.exact import (
     without_case,
 )
 from pipeline.dedup.minhash import CHARACTERS_AT_ONCE, band_keys, shingle
-from pipeline.dedup.records import NumShards
+from pipeline.dedup.near import is_small
+from pipeline.dedup.records import NumShards, earlier_texts, is_earlier
 from pipeline.documents import in_chunks
 from pipeline.pass_files import (
     BLOCKED_HOSTS,

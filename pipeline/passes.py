@@ -24,12 +24,24 @@ from electrify.config.clean import CleanConfig
 from electrify.storage.folder import Folder
 from pipeline.annotate import Row, bands_of, in_texts, note
 from pipeline.decontaminate.match import BenchmarkIndex
-from pipeline.dedup.components import pack_bands, unpack_members
-from pipeline.dedup.earlier import are_earlier, earlier_document, is_earlier
 from pipeline.dedup.exact import remove_repeated_lines, unpack_contained, unpack_quotas
 from pipeline.dedup.minhash import band_keys, shingle
-from pipeline.dedup.near import Candidate, pack_candidates, part_of, sketch_size
-from pipeline.dedup.records import Clusters, NumShards, unpack_clusters
+from pipeline.dedup.near import (
+    Candidate,
+    pack_bands,
+    pack_candidates,
+    part_of,
+    sketch_size,
+    unpack_members,
+)
+from pipeline.dedup.records import (
+    Clusters,
+    NumShards,
+    are_earlier,
+    earlier_document,
+    is_earlier,
+    unpack_clusters,
+)
 from pipeline.documents import DOCUMENT_SCHEMA
 from pipeline.pass_files import (
     BENCHMARK_INDEX,
@@ -45,13 +57,13 @@ from pipeline.report.counts import (
     NUM_HOSTS,
     RULE_PREFIX,
     TABLES,
+    NGrams,
     Table,
     Tally,
     excerpt,
     largest,
     source_group,
 )
-from pipeline.report.ngrams import NGrams
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import Drop, too_short
 from pipeline.sources.input_file import batches_of_output, document_id, file_batch_of_output

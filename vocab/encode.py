@@ -28,8 +28,9 @@ from electrify.stage.run import run_stage
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log
 from pipeline.documents import RowGroup, document_paths, read_columns
-from pipeline.rules.forms import FORM
+from pipeline.rules.characters import FORM
 from pipeline.work_folder import WorkFolder, work_folder, write_row_groups
+from vocab.segment import SPECIAL_TOKENS
 from vocab.shards.files import SPLITS, ShardEntry, ShardWriter, TokenShards, write_index
 from vocab.shards.reader import SequenceReader
 from vocab.shards.word_encoder import WordEncoder
@@ -40,7 +41,6 @@ from vocab.tokenizer import (
     plain_words_of,
     tokenizer_sha256,
 )
-from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 SECONDS_PER_MEGABYTE = 0.2  # of text, one core
 _SPLIT_SEED = 0x5E1EC7  # fixed, so that a text is in the same split in every run

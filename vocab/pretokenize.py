@@ -22,7 +22,7 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 
 from electrify.config.run import RunConfig
 from electrify.config.vocab import Cuts
-from pipeline.rules.forms import FILLERS, FORM, HAS_FORM, VARIANT
+from pipeline.rules.characters import FILLERS, FORM, HAS_FORM, VARIANT_PATTERN
 
 MAX_WORD_CHARACTERS = 100  # longer words are cut: the model takes quadratic time
 # Between the parts of a word that no piece may cross. Never in a word itself: the normaliser takes
@@ -46,7 +46,7 @@ _MAX_FORMS = 50  # in one insertion: more cost time by the character, fewer by t
 @lru_cache(maxsize=2)
 def normalizer(lowercase: bool) -> Any:
     """BERT's cleaning, every CJK ideograph between spaces, lower case if asked, and the one form of
-    each character that cleaning gives (pipeline/rules/forms.py).
+    each character that cleaning gives (pipeline/rules/characters.py).
 
     White space stays as it is: the pre-tokenizer cuts at all of it. Accents stay: BERT's accent
     stripping decomposes to NFD, which tears Hangul into jamo. NFC comes after what is removed,
@@ -74,7 +74,7 @@ def _forms() -> list[Any]:
     of_form: dict[str, str] = {}
     for character, form in FORM.items():
         of_form[form] = of_form.get(form, "") + character
-    steps = [normalizers.Replace(Regex(f"(?<={VARIANT}){HAS_FORM}"), _VARIES)]
+    steps = [normalizers.Replace(Regex(f"(?<={VARIANT_PATTERN}){HAS_FORM}"), _VARIES)]
     wrong = [f"(?:{_NEXT}.)+"]
     for start in range(0, len(of_form), _MAX_FORMS):
         forms = [*of_form][start : start + _MAX_FORMS]

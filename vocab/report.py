@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from electrify.page.page import Page
-from vocab.counts.words import Batches, WordBatch
 from vocab.pretokenize import CUT
+from vocab.segment import Segmenter, Segments, surface
 from vocab.tokenizer import is_special, pieces_of
-from vocab.wordpiece.segment import Segmenter, Segments, surface
+from vocab.words import Batches, WordBatch
 
 
 def report_page(report: Mapping[str, Any], title: str) -> Page:

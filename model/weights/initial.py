@@ -24,9 +24,9 @@ from model.plan import EncoderShape
 from model.train.checkpoint import restore_model
 from model.weights.names import tie, untie
 from model.weights.source import Source, Weights, read_source
+from vocab.segment import is_continuing, surface
 from vocab.shards.files import TokenShards
 from vocab.tokenizer import CLS, MASK, PAD, SEP, is_special, read_pieces
-from vocab.wordpiece.segment import is_continuing, surface
 
 # what weights must share; the options that set the main network's sizes have the same names
 _SIZES = (

@@ -34,8 +34,8 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from pipeline.dedup.earlier import are_earlier
 from pipeline.dedup.records import (
+    are_earlier,
     gather,
     make_records,
     pack_by,

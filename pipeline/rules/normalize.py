@@ -17,24 +17,25 @@ from pipeline.rules.characters import (
     COMBINING,
     CONTROL,
     DRAWN,
+    FILLERS,
+    FORM,
     HANJA,
+    HAS_FORM,
     JOINER,
     LOST,
     ODD_SPACE,
     RULE,
     TABLE,
     VARIANT,
+    VARIANT_PATTERN,
     codes,
     kinds,
     ranges_of,
 )
 from pipeline.rules.data import compile_all, read_table
-from pipeline.rules.forms import FILLERS, FORM, HAS_FORM
-from pipeline.rules.forms import VARIANT as VARIANT_PATTERN
 from pipeline.rules.markup.html import remove_html
 from pipeline.rules.markup.markdown import remove_markdown
-from pipeline.rules.markup.namuwiki import remove_namuwiki
-from pipeline.rules.markup.wiki import remove_wikitext
+from pipeline.rules.markup.wiki import remove_namuwiki, remove_wikitext
 from pipeline.rules.mojibake import repair_mojibake
 
 Rule = tuple[str, Callable[[str], str]]

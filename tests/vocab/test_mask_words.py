@@ -8,9 +8,9 @@ from transformers import AutoTokenizer
 
 from pipeline.rules.pii import KINDS
 from vocab.pretokenize import MASK_WORDS
+from vocab.segment import SPECIAL_TOKENS
 from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer, load_tokenizer, save_tokenizer
-from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 LETTERS = "abemil가로문의:<>,.!"
 PIECES = [*SPECIAL_TOKENS, *MASK_WORDS, *LETTERS, *("##" + c for c in "abemil가로문의")]

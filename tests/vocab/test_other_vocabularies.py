@@ -5,6 +5,7 @@ import json
 import pytest
 
 from electrify.config.vocab import VocabConfig
+from vocab.segment import SPECIAL_TOKENS
 from vocab.tokenizer import (
     build_tokenizer,
     check_extendable,
@@ -13,7 +14,6 @@ from vocab.tokenizer import (
     save_tokenizer,
 )
 from vocab.train import first_pieces_of
-from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 PIECES = ["[PAD]", "학교", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##에서", "a"]
 

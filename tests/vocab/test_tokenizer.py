@@ -6,9 +6,9 @@ import pytest
 from transformers import AutoTokenizer
 
 from tests.vocab.conftest import batches_of, count_words, marked, vocab_options
+from vocab.learn import train_wordpiece
+from vocab.segment import SPECIAL_TOKENS
 from vocab.tokenizer import build_tokenizer, load_tokenizer, read_pieces, save_tokenizer
-from vocab.wordpiece.learn import train_wordpiece
-from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 EXTRA = ["École café CAFÉ", "漢字と한글 「가」", "좋아요👍🏻 🙂🙂가", "₩100 50% a_b"]
 TEXTS = [

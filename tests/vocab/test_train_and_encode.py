@@ -10,10 +10,10 @@ from pipeline import work_folder
 from pipeline.documents import document_paths
 from vocab.encode import check_sources, encode, split_of
 from vocab.pretokenize import MASK_WORDS
+from vocab.segment import SPECIAL_TOKENS
 from vocab.shards.files import SPLITS, TokenShards
 from vocab.tokenizer import load_tokenizer, tokenizer_sha256
 from vocab.train import train_vocab
-from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 MANY = 40  # times the sentences, each time another text
 

@@ -23,7 +23,7 @@ from electrify.stage.folder import file_sha256, write_json
 from electrify.storage.files import inner_path, read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress
-from vocab.wordpiece.merges import SPECIAL_TOKENS
+from vocab.segment import SPECIAL_TOKENS
 
 FORMAT_VERSION = 2
 INDEX = "index.json"

@@ -8,8 +8,8 @@ import torch
 
 from electrify.config.pretrain import ProbeConfig
 from model.train.probe import Probe, probe_score, read_labelled, state_figures
+from vocab.segment import SPECIAL_TOKENS
 from vocab.tokenizer import build_tokenizer, save_tokenizer
-from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 
 def figures(states, texts):

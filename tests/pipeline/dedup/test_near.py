@@ -8,26 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.dedup import components as component_rules
 from pipeline.dedup import near as near_dedup
-from pipeline.dedup.components import (
-    Join,
-    is_small,
-    join_edges,
-    pack_bands,
-    pack_members,
-    star_edges,
-    unpack_members,
-)
 from pipeline.dedup.minhash import band_keys, shingle
 from pipeline.dedup.near import (
     Candidate,
+    Join,
     choose,
     estimate,
     find_near_duplicates,
+    is_small,
+    join_edges,
+    pack_bands,
     pack_candidates,
+    pack_members,
     part_of,
     sketch_size,
+    star_edges,
+    unpack_members,
 )
 from pipeline.dedup.records import unpack_clusters
 
@@ -143,7 +140,7 @@ def test_the_order_of_arrival_does_not_matter(monkeypatch):
     expected = _deduplicate(groups, list)
     assert _deduplicate(groups, lambda items: items[::-1]) == expected
     assert _deduplicate(groups, list, num_shards=1) == expected
-    monkeypatch.setattr(component_rules, "MAX_WAITING_EDGES", 3)
+    monkeypatch.setattr(near_dedup, "MAX_WAITING_EDGES", 3)
     rng = random.Random(0)
     assert _deduplicate(groups, lambda items: rng.sample(items, len(items))) == expected
 
@@ -175,7 +172,7 @@ def test_components_equal_those_of_a_plain_search(pairs, limit):
                 expected[node] = start
                 stack += around[node]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(component_rules, "MAX_WAITING_EDGES", limit)
+        patch.setattr(near_dedup, "MAX_WAITING_EDGES", limit)
         parts = []
         for pair in pairs:
             parts = Join().add_input(parts, np.array([pair], dtype=np.uint64).tobytes())

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from electrify.config.run import BeamConfig
 from electrify.config.vocab import VocabConfig
 from tests.vocab.conftest import count_words
-from vocab.counts import beam as word_counts
-from vocab.counts.beam import COUNTED, pack_words, shards_of, sum_words, write_word_counts
-from vocab.counts.words import read_batches
+from vocab import word_counts
 from vocab.pretokenize import CUT, PlainWords, normalizer, pre_tokenizer
+from vocab.word_counts import COUNTED, pack_words, shards_of, sum_words, write_word_counts
+from vocab.words import read_batches
 
 NOMINAL = VocabConfig()
 BEAM = BeamConfig()

@@ -30,7 +30,6 @@ from pipeline.work_folder import (
     unpack,
     work_folder,
 )
-from vocab.counts.words import COUNT_SCHEMA
 from vocab.pretokenize import (
     CUT,
     MAX_WORD_CHARACTERS,
@@ -39,6 +38,7 @@ from vocab.pretokenize import (
     normalizer,
     pre_tokenizer,
 )
+from vocab.words import COUNT_SCHEMA
 
 SECONDS_PER_MEGABYTE = 0.04  # of text, one core
 MAX_STRINGS = 200_000  # remembered while counting: some 20 MB, of which most come again
