@@ -323,7 +323,7 @@ class _FileCleaner:
             if self.language != before:
                 outcome = self._rules.clean(raw.text)
         if self.language == UNDETERMINED:
-            return Outcome(raw.text, {}, Drop("unknown_language", "no model is sure of one"), {})
+            return Outcome(raw.text, Drop("unknown_language", "no model is sure of one"), {})
         return outcome
 
     def _language_of(self, text: str, otherwise: str) -> str:
@@ -374,7 +374,7 @@ class _FileCleaner:
     def _cleaned(self, raw: Raw) -> Row:
         if host := self.hosts and self.hosts.find(raw.url):
             self.language = self._language_of(raw.text, self.own)
-            outcome = Outcome(raw.text, {}, Drop("blocked_host", host), {})
+            outcome = Outcome(raw.text, Drop("blocked_host", host), {})
         else:
             outcome = self._outcome(raw)
         tally, rules = self.tally, self._rules
@@ -384,9 +384,8 @@ class _FileCleaner:
         label, where = document_id(row["rank"]), (row["language"], row["source"])
         tally.count_document("in", len(raw.text), *where)
         tally.count_year(raw.date)
-        for rule, count in outcome.altered.items():
+        for rule, (count, before, after) in outcome.changes.items():
             note(row, rule, count)
-        for rule, (before, after) in outcome.first_changes.items():
             if not tally.wants(RULE_PREFIX + rule, label, *where):
                 continue
             if rule.endswith("_masked"):

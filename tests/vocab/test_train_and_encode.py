@@ -8,6 +8,7 @@ import pytest
 from electrify.config.load import load_config
 from pipeline import work_folder
 from pipeline.documents import document_paths
+from tests.vocab.shard_files import read_all
 from vocab.encode import check_sources, encode, split_of
 from vocab.pretokenize import MASK_WORDS
 from vocab.segment import SPECIAL_TOKENS
@@ -19,8 +20,7 @@ MANY = 40  # times the sentences, each time another text
 
 
 def tokens_of(shards, split, language):
-    stream = shards.stream(split, language)
-    return stream.tokens.read(0, stream.num_tokens).tolist()
+    return read_all(shards.stream(split, language))
 
 
 def corpus(documents, times=MANY):

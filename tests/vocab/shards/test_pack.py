@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.vocab.shard_files import SPECIAL
+from tests.vocab.shard_files import SPECIAL, read_all
 from vocab.shards.files import Shard, TokenStream
 from vocab.shards.pack import PackedSequences, hash_pair, make_key, permute
 
@@ -90,7 +90,7 @@ def test_sentence_packing_fills_sequences_sentence_by_sentence(documents, length
 def test_full_packing_holds_every_token_in_order(num_tokens, length, shards):
     documents = [[num_tokens // 5 - 1]] * 4 + [[num_tokens - 4 * (num_tokens // 5) - 1]]
     stream = make_stream(documents, shards)
-    tokens = stream.tokens.read(0, num_tokens).tolist()
+    tokens = read_all(stream)
     ids, types = everything(packed(stream, "full", length))
     content, reached = length - 3, 0
     for number, (sequence, kind) in enumerate(zip(ids, types, strict=True)):
