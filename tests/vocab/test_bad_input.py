@@ -16,7 +16,7 @@ from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer
 
 
-@pytest.mark.parametrize("size", [99, 100, 101, 1_000, 10_050])
+@pytest.mark.parametrize("size", [99, 100, 101, 1_050])
 def test_a_long_word_is_cut_and_no_character_is_lost(tokenizer, size):
     """At every hundredth character, to its counts and its ids alike."""
     encoder = WordEncoder(tokenizer)

@@ -85,7 +85,7 @@ COUNTED = st.dictionaries(st.text("abc", min_size=1, max_size=6), st.integers(1,
 
 @pytest.mark.parametrize("few", [0, 400])
 @pytest.mark.parametrize("num_indexed", [2, 20_000])
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=COUNTED)
 def test_merges_equal_a_brute_force_count(monkeypatch, num_indexed, few, words):
     monkeypatch.setattr("vocab.learn._FEW", few)

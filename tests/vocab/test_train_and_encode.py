@@ -16,7 +16,7 @@ from vocab.shards.files import SPLITS, TokenShards
 from vocab.tokenizer import load_tokenizer, tokenizer_sha256
 from vocab.train import train_vocab
 
-MANY = 40  # times the sentences, each time another text
+MANY = 15  # times the sentences, each time another text
 
 
 def tokens_of(shards, split, language):
@@ -163,6 +163,7 @@ def test_odd_documents(make_run, documents):
     assert not {"[MASK]", "[SEP]"} & {p for of in report["samples"] for p in of["pieces"]}
 
 
+@pytest.mark.slow
 def test_a_second_run_in_several_processes_makes_the_same_bytes(
     finished, make_run, documents, reference
 ):

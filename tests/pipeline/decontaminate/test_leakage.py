@@ -159,10 +159,7 @@ def test_a_decontaminated_corpus_has_no_touched_row(run, tmp_path):
     assert run.find(overwrite=True).tasks[0].splits[0].touched == 0
 
 
-@pytest.mark.parametrize("work_dir", [None, "memory://leakage"])
-def test_a_stopped_search_resumes_and_row_groups_change_nothing(
-    run, tmp_path, monkeypatch, work_dir
-):
+def test_a_stopped_search_resumes_and_row_groups_change_nothing(run, tmp_path, monkeypatch):
     rows, pages = _planted_corpus()
     run.task("t", rows)
     run.documents(pages)
@@ -178,7 +175,7 @@ def test_a_stopped_search_resumes_and_row_groups_change_nothing(
 
     monkeypatch.setattr(leakage_module, "_matches", failing)
     run.documents(pages, 8000)
-    run.config = config_of(tmp_path, ["none.jsonl"], work_dir=work_dir)
+    run.config = config_of(tmp_path, ["none.jsonl"], work_dir="memory://leakage")
     with pytest.raises(RuntimeError, match="killed"):
         run.find(overwrite=True)
     first = list(searched)

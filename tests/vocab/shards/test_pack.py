@@ -164,9 +164,9 @@ def test_permute_is_a_permutation(size):
 
 
 def test_every_place_is_as_likely_and_keys_differ():
-    orders = np.array([permute(make_key("x", seed), np.arange(10), 10) for seed in range(5000)])
+    orders = np.array([permute(make_key("x", seed), np.arange(10), 10) for seed in range(2000)])
     for column in orders.T:
-        assert np.bincount(column, minlength=10) / 5000 == pytest.approx([0.1] * 10, abs=0.02)
+        assert np.bincount(column, minlength=10) / 2000 == pytest.approx([0.1] * 10, abs=0.035)
     pairs = np.bincount(orders[:, 0] * 10 + orders[:, 1], minlength=100)
     assert (pairs > 0).sum() == 90
     # in a long order, neighbours have nothing to do with each other
