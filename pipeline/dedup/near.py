@@ -36,9 +36,9 @@ from scipy.sparse.csgraph import connected_components
 
 from pipeline.dedup.minhash import Halves, Keys, Offsets, splitmix64
 from pipeline.dedup.records import (
+    REMOVED,
     gather,
     is_earlier,
-    make_records,
     pack_by,
     run_starts,
     shard_of,
@@ -210,21 +210,13 @@ def find_near_duplicates(
     """(batch, packed records) from the (batch, packed candidates) of one shard, in any order."""
     owned = [(candidate, batch) for batch, buffer in packed for candidate in _unpack(buffer)]
     owned.sort(key=lambda pair: _order(pair[0]))
-    candidates, owners = zip(*owned, strict=True)
-    kept = np.arange(len(candidates))
-    similarities = np.ones(len(candidates), dtype=np.float32)
-    first = 0
-    for _, of_component in groupby(candidates, key=lambda candidate: candidate.component):
-        members = [*of_component]
-        for place, representative, similar in choose(members, similarity):
-            kept[first + place] = first + representative
-            similarities[first + place] = similar
-        first += len(members)
-    sizes = np.bincount(kept, minlength=len(candidates))
-    is_sent = (kept != np.arange(len(candidates))) | (sizes > 1)
-    ranks = np.array([candidate.rank for candidate in candidates], dtype=np.uint64)
-    records = make_records(ranks, ranks[kept], similarities, sizes)[is_sent]
-    return [*pack_by(records, np.array(owners)[is_sent]).items()]
+    removed, owners = [], []
+    for _, of_component in groupby(owned, key=lambda pair: pair[0].component):
+        candidates, batches = zip(*of_component, strict=True)
+        for place, representative, similar in choose(candidates, similarity):
+            removed.append((candidates[place].rank, candidates[representative].rank, similar))
+            owners.append(batches[place])
+    return [*pack_by(np.array(removed, REMOVED), np.array(owners, np.int64)).items()]
 
 
 def _order(candidate: Candidate) -> tuple[int, bool, int, int]:

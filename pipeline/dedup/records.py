@@ -1,8 +1,7 @@
 """What batches and shards send each other: packed arrays of records.
 
-Back to a batch come clusters of equal or similar documents. A record tells of one document of a
-cluster: which one is kept, how similar they are and, of the kept one itself, how many documents
-the cluster has. 24 bytes travel for it.
+Back to a batch comes, for each of its documents that is removed, which one is kept and how similar
+they are: 20 bytes.
 
 Documents of an earlier corpus (`clean.dedup_against`) are compared and not written again. All of
 them stay, whatever is equal or similar to them. Their ranks tell them from those of this corpus.
@@ -10,7 +9,7 @@ them stay, whatever is equal or similar to them. Their ranks tell them from thos
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -71,19 +70,7 @@ def earlier_texts(file: InputFile) -> Iterator[tuple[int, str]]:
             yield file.first_rank + row, document["text"]
 
 
-RECORD = np.dtype([("rank", "<u8"), ("kept", "<u8"), ("similarity", "<f4"), ("size", "<u4")])
-Records = NDArray[np.void]
-
-
-@dataclass(frozen=True, slots=True)
-class Clusters:
-    """What a batch learns of its documents."""
-
-    kept_of: dict[int, tuple[int, float]] = field(default_factory=dict)  # removed: kept, similarity
-    # kept rank: documents of its cluster, unless an earlier corpus has one of them
-    size_of: dict[int, int] = field(default_factory=dict)
-
-
+REMOVED = np.dtype([("rank", "<u8"), ("kept", "<u8"), ("similarity", "<f4")])
 SHARD_BYTES = 32_000_000  # of records; comparing them takes four to nine times as much memory
 
 
@@ -154,26 +141,8 @@ def run_starts(*columns: NDArray[Any]) -> NDArray[np.bool_]:
     return starts
 
 
-def make_records(
-    rank: NDArray[np.uint64],
-    kept: NDArray[np.uint64],
-    similarity: NDArray[np.float32],
-    size: NDArray[np.int64],
-) -> Records:
-    """Records from their columns; `size` is 0 for a removed document."""
-    records = np.empty(len(rank), dtype=RECORD)
-    records["rank"], records["kept"] = rank, kept
-    records["similarity"], records["size"] = similarity, size
-    return records
-
-
-def unpack_clusters(packed: Iterable[bytes]) -> Clusters:
-    """Read what `pack_by` packed, in any order of arrival."""
-    records: Records = np.frombuffer(b"".join(packed), dtype=RECORD)
-    removed = records[records["size"] == 0]
-    kept = records[(records["size"] > 0) & ~are_earlier(records["rank"])]
-    pairs = zip(removed["kept"].tolist(), removed["similarity"].tolist(), strict=True)
-    return Clusters(
-        dict(zip(removed["rank"].tolist(), pairs, strict=True)),
-        dict(zip(kept["rank"].tolist(), kept["size"].tolist(), strict=True)),
-    )
+def unpack_removed(packed: Iterable[bytes]) -> dict[int, tuple[int, float]]:
+    """By rank of a removed document: the kept one, and how similar they are."""
+    records = np.frombuffer(b"".join(packed), dtype=REMOVED)
+    pairs = zip(records["kept"].tolist(), records["similarity"].tolist(), strict=True)
+    return dict(zip(records["rank"].tolist(), pairs, strict=True))

@@ -39,7 +39,6 @@ TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "hosts": (("host",), ("documents", "characters")),
     "years": (("year",), ("documents",)),
     "ngrams": (("language", "ngram"), ("count",)),
-    "clusters": (("kind", "documents"), ("clusters",)),
     "benchmarks": (("task",), ("texts", "too_short")),
     "contamination": (("task", "kind", "language"), ("count",)),
 }

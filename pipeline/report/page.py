@@ -1,6 +1,5 @@
 """`report.json` and `report.html` of the corpus stage: what came in, what went, and why."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -34,7 +33,6 @@ def _page(report: Report) -> Page:
         "Frequent phrases": _ngrams,
         "Removed documents by source": _removed,
         "Kept documents that a rule changed": _altered,
-        "Sets of duplicates": _clusters,
         "Benchmark texts": _contamination,
         "Files": _faults,
         "Samples": _samples,
@@ -169,33 +167,6 @@ def _altered(page: Page, report: Report) -> None:
     if rows:
         page.heading("By source", level=3)
         _table(page, ("rule", "language", "source", "documents", "changes"), rows, "documents")
-
-
-def _clusters(page: Page, report: Report) -> None:
-    rows = report["clusters"]
-    if not rows:
-        page.paragraph("None.")
-        return
-    labels, series = cluster_ranges(rows)
-    page.bar_plot("Sets by number of documents", labels, series, "sets")
-    table = []
-    for kind in series:
-        sizes = [(row["documents"], row["clusters"]) for row in rows if row["kind"] == kind]
-        num_documents = sum(size * num for size, num in sizes)
-        table.append((kind, sum(num for _, num in sizes), num_documents, sizes[-1][0]))
-    page.table(("kind", "sets", "documents", "largest"), table)
-
-
-def cluster_ranges(rows: Rows) -> tuple[list[str], dict[str, list[int]]]:
-    """Labels such as "4-7" and, for each kind, the clusters of so many documents."""
-    sums: Counter[tuple[str, int]] = Counter()
-    for row in rows:
-        sums[row["kind"], row["documents"].bit_length() - 1] += row["clusters"]
-    last = max((bits for _, bits in sums), default=0)
-    powers = range(1, last + 1)
-    labels = ["2-3" if p == 1 else f"{2**p:,}-{2 ** (p + 1) - 1:,}" for p in powers]
-    kinds = sorted({kind for kind, _ in sums})
-    return labels, {kind: [sums[kind, p] for p in powers] for kind in kinds}
 
 
 def _contamination(page: Page, report: Report) -> None:

@@ -81,7 +81,6 @@ def _fill(tally, numbers):
             tally.count_year(f"20{n // 100:02d}-01-01")
             tally.add_removed("malformed", "bad_json", f"b.jsonl:{n}", "{", *where)
             tally.add_example(f"b.jsonl:{n}: bad_json: expecting value")
-            tally.count("clusters", kind="near", documents=n + 2, clusters=1)
 
 
 def test_parts_add_up_to_the_whole():
