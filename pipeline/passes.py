@@ -188,7 +188,7 @@ def _remove_lines(
 
 
 def _decontaminate(rows: Sequence[Row], index: BenchmarkIndex, tally: Tally) -> None:
-    results = index.decontaminate_all([row["text"] for row in rows])
+    results = index.decontaminate([row["text"] for row in rows])
     for row, result in zip(rows, results, strict=True):
         if result.matches:
             tally.add_decontaminated(result, row["language"])

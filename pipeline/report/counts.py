@@ -343,7 +343,7 @@ def report_json(tally: Tally) -> dict[str, Any]:
         "totals": {name: tally.total(name) for name in (*TOTALS, "removed", "malformed")},
         "sources": group_by(documents, ["language", "source"], TOTALS),
         "languages": group_by(documents, ["language"], TOTALS),
-        "lengths": group_by(documents, ["language", "characters"], TOTALS[:2]),
+        "lengths": group_by(documents, ["characters"], TOTALS[:2]),
         "altered": sum_by(tally.rows("altered_by_source"), "rule", "documents"),
         **{name: tally.rows(name) for name in TABLES if name != "documents"},
         "hosts": largest(tally.rows("hosts"), "documents", NUM_HOSTS),

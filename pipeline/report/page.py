@@ -7,10 +7,9 @@ from typing import Any
 
 from electrify.page.page import Page
 from electrify.stage.folder import write_json
-from pipeline.report.counts import RULE_PREFIX, TOTALS, Rows, Tally, group_by, report_json, sum_by
+from pipeline.report.counts import RULE_PREFIX, Rows, Tally, group_by, report_json, sum_by
 
 _MAX_ROWS = 200  # of a table; report.json has them all
-_MAX_LANGUAGE_PLOTS = 24
 _MAX_PLOTTED = 12  # sources
 Report = Mapping[str, Any]  # as `report_json` makes it
 
@@ -106,25 +105,11 @@ def _languages(page: Page, report: Report) -> None:
 def _lengths(page: Page, report: Report) -> None:
     page.paragraph(
         "Documents by number of characters, as they were read and as they were kept; each bar "
-        "reaches from its label to the next."
+        "reaches from its label to twice as many."
     )
     rows = report["lengths"]
-    named = sorted({row["language"] for row in rows})
-    _length_plot(page, "All languages", rows)
-    if 1 < len(named) <= _MAX_LANGUAGE_PLOTS:
-        for language in named:
-            _length_plot(page, language, [row for row in rows if row["language"] == language])
-
-
-def _length_plot(page: Page, title: str, rows: Rows) -> None:
-    sizes = sorted({row["characters"] for row in rows})
-    if not sizes:
-        return
-    powers = range(sizes[0].bit_length() - 1, sizes[-1].bit_length())
-    empty = [{"characters": 2**p, **dict.fromkeys(TOTALS[:2], 0)} for p in powers]
-    buckets = group_by([*empty, *rows], ["characters"], TOTALS[:2])
-    labels = [f"{bucket['characters']:,}" for bucket in buckets]
-    _in_and_kept(page, title, labels, buckets, "documents")
+    labels = [f"{row['characters']:,}" for row in rows]
+    _in_and_kept(page, "Documents by length", labels, rows, "documents")
 
 
 def _hosts(page: Page, report: Report) -> None:
