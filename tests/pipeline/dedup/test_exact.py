@@ -159,8 +159,9 @@ def test_a_stretch_of_a_text_has_units_of_the_whole_alone(start, size, rng):
     whole = {*unit_hashes(without_case(" ".join(WORDS)))}
     stretch = [w.upper() if rng.random() < 0.1 else w for w in WORDS[start : start + size]]
     text = "".join(f"{word}{rng.choice(' .*-') + chr(10) * rng.randrange(2)}" for word in stretch)
-    assert {*unit_hashes(without_case(text))} <= whole
-    assert unit_hashes(without_case(text))
+    units = unit_hashes(without_case(text))
+    assert {*units} <= whole
+    assert units or size < 800  # of a shorter text a fifth may lie at its ends, which has none
 
 
 def test_units_do_not_depend_on_the_pieces_in_which_a_long_text_is_looked_at(monkeypatch):
