@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from electrify.config.clean import CleanConfig
 from electrify.config.fields import UNDETERMINED, is_language, language_code, without_secrets
 from electrify.system.outcome import UserError
-from pipeline.dedup.components import is_small
-from pipeline.dedup.earlier import earlier_texts, is_earlier
 from pipeline.dedup.exact import (
     line_hashes,
     pack_hashes,
@@ -31,7 +29,8 @@ from pipeline.dedup.exact import (
     without_case,
 )
 from pipeline.dedup.minhash import CHARACTERS_AT_ONCE, band_keys, shingle
-from pipeline.dedup.records import NumShards
+from pipeline.dedup.near import is_small
+from pipeline.dedup.records import NumShards, earlier_texts, is_earlier
 from pipeline.documents import in_chunks
 from pipeline.pass_files import (
     BLOCKED_HOSTS,
@@ -279,7 +278,7 @@ class _FileCleaner:
             if self.language != before:
                 outcome = self._rules.clean(raw.text)
         if self.language == UNDETERMINED:
-            return Outcome(raw.text, {}, Drop("unknown_language", "no model is sure of one"), {})
+            return Outcome(raw.text, Drop("unknown_language", "no model is sure of one"), {})
         return outcome
 
     def _language_of(self, text: str, otherwise: str) -> str:
@@ -330,7 +329,7 @@ class _FileCleaner:
     def _cleaned(self, raw: Raw) -> Row:
         if host := self.hosts and self.hosts.find(raw.url):
             self.language = self._language_of(raw.text, self.own)
-            outcome = Outcome(raw.text, {}, Drop("blocked_host", host), {})
+            outcome = Outcome(raw.text, Drop("blocked_host", host), {})
         else:
             outcome = self._outcome(raw)
         tally, rules = self.tally, self._rules
@@ -340,9 +339,8 @@ class _FileCleaner:
         label, where = document_id(row["rank"]), (row["language"], row["source"])
         tally.count_document("in", len(raw.text), *where)
         tally.count_year(raw.date)
-        for rule, count in outcome.altered.items():
+        for rule, (count, before, after) in outcome.changes.items():
             note(row, rule, count)
-        for rule, (before, after) in outcome.first_changes.items():
             if not tally.wants(RULE_PREFIX + rule, label, *where):
                 continue
             if rule.endswith("_masked"):

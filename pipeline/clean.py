@@ -35,11 +35,9 @@ from electrify.system.progress import log, warn
 from pipeline.annotate import clean_files, notes_plan
 from pipeline.calibrate import calibration
 from pipeline.decontaminate.index import read_statistics, write_index
-from pipeline.dedup.components import Join, pack_members, star_edges
-from pipeline.dedup.earlier import earlier_files
 from pipeline.dedup.exact import find_contained, find_duplicates, find_repeated_lines
-from pipeline.dedup.near import find_near_duplicates
-from pipeline.dedup.records import NumShards, num_shards
+from pipeline.dedup.near import Join, find_near_duplicates, pack_members, star_edges
+from pipeline.dedup.records import NumShards, earlier_files, num_shards
 from pipeline.documents import REMOVED_SCHEMA
 from pipeline.pass_files import (
     BENCHMARK_INDEX,

@@ -32,12 +32,23 @@ from pipeline.annotate import (
     removed_row,
 )
 from pipeline.decontaminate.match import BenchmarkIndex
-from pipeline.dedup.components import pack_bands, unpack_members
-from pipeline.dedup.earlier import are_earlier, earlier_document, is_earlier
 from pipeline.dedup.exact import remove_repeated_lines, unpack_contained, unpack_quotas
 from pipeline.dedup.minhash import band_keys, shingle
-from pipeline.dedup.near import Candidate, pack_candidates, part_of, sketch_size
-from pipeline.dedup.records import Clusters, NumShards, unpack_clusters
+from pipeline.dedup.near import (
+    Candidate,
+    pack_bands,
+    pack_candidates,
+    part_of,
+    sketch_size,
+    unpack_members,
+)
+from pipeline.dedup.records import (
+    NumShards,
+    are_earlier,
+    earlier_document,
+    is_earlier,
+    unpack_removed,
+)
 from pipeline.documents import DOCUMENT_SCHEMA
 from pipeline.pass_files import (
     BENCHMARK_INDEX,
@@ -53,13 +64,13 @@ from pipeline.report.counts import (
     NUM_HOSTS,
     RULE_PREFIX,
     TABLES,
+    NGrams,
     Table,
     Tally,
     excerpt,
     largest,
     source_group,
 )
-from pipeline.report.ngrams import NGrams
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import Drop, too_short
 from pipeline.sources.input_file import batches_of_output, document_id, file_batch_of_output
@@ -83,9 +94,9 @@ def compare_batch(
 ) -> Iterator[dict[int, bytes]]:
     """Changes into the work folder; packed band keys by band and shard."""
     tally = Tally()
-    clusters, quotas = unpack_clusters(packed_duplicates), unpack_quotas(packed_quotas)
+    kept_of, quotas = unpack_removed(packed_duplicates), unpack_quotas(packed_quotas)
     contained = unpack_contained(packed_contained)
-    removed = {*clusters.kept_of, *contained}
+    removed = {*kept_of, *contained}
     rules_of = RulesOf(config)
     drops, live, touched, keys = _look(batch, removed, quotas, rules_of, config, work)
     wanted = touched | drops.keys()
@@ -98,7 +109,7 @@ def compare_batch(
             for number, row in numbered:
                 if drop := drops.get(number):
                     row |= removed_row(row, drop, rules_of, config, tally)
-                elif kept := clusters.kept_of.get(row["rank"]):
+                elif kept := kept_of.get(row["rank"]):
                     _mark(row, _duplicate("duplicate", kept[0], config))
                 elif longer := contained.get(row["rank"]):
                     _mark(row, _duplicate("contained", longer, config))
@@ -118,8 +129,6 @@ def compare_batch(
                         anew.append((number, row["text"]))
             if anew and config.near_dedup.enabled:
                 bands.append(bands_of(anew, config))
-    for size in clusters.size_of.values():
-        tally.count("clusters", kind="exact", documents=size, clusters=1)
     write_tally(work, "compared", batch, tally)
     if keys is not None:
         bands.append(_stored_bands(keys, live, config))
@@ -199,7 +208,7 @@ def _remove_lines(
 
 
 def _decontaminate(rows: Sequence[Row], index: BenchmarkIndex, tally: Tally) -> None:
-    results = index.decontaminate_all([row["text"] for row in rows])
+    results = index.decontaminate([row["text"] for row in rows])
     for row, result in zip(rows, results, strict=True):
         if result.matches:
             tally.add_decontaminated(result, row["language"])
@@ -285,7 +294,7 @@ def write_output(
     output: int, packed_near_duplicates: Iterable[bytes], config: CleanConfig, work: WorkFolder
 ) -> None:
     """The work files of consecutive batches into a file of documents and one of removed rows."""
-    clusters = unpack_clusters(packed_near_duplicates)
+    kept_of = unpack_removed(packed_near_duplicates)
     tally, hosts, ngrams = Tally(), Table(*TABLES["hosts"]), NGrams()
     with (
         new_rows(work, "documents", output) as documents,
@@ -295,15 +304,13 @@ def write_output(
         for rows in chain.from_iterable(read_current(work, batch) for batch in batches):
             if is_earlier(rows.column("rank")[0].as_py()):
                 break
-            rows = _without_near_duplicates(rows, clusters, config, tally)
+            rows = _without_near_duplicates(rows, kept_of, config, tally)
             ids = pa.array(map(document_id, rows.column("rank").to_pylist()))
             rows = rows.append_column(DOCUMENT_SCHEMA.field("id"), ids)
             is_kept = pc.is_null(rows.column("reason"))
             _count_kept(kept := rows.filter(is_kept), tally, hosts, ngrams)
             documents.write_batch(kept)
             removed.write_batch(_without_data(rows.filter(pc.invert(is_kept)), config))
-    for size in clusters.size_of.values():
-        tally.count("clusters", kind="near", documents=size, clusters=1)
     for row in largest(hosts.rows(), "documents", 4 * NUM_HOSTS):  # what is frequent in all is here
         tally.count("hosts", **row)
     for language, ngram, count in ngrams.frequent():
@@ -312,12 +319,15 @@ def write_output(
 
 
 def _without_near_duplicates(
-    rows: pa.RecordBatch, clusters: Clusters, config: CleanConfig, tally: Tally
+    rows: pa.RecordBatch,
+    kept_of: Mapping[int, tuple[int, float]],
+    config: CleanConfig,
+    tally: Tally,
 ) -> pa.RecordBatch:
     """The rows with the reason of those that are near duplicates; they are counted."""
     reasons, details = {}, {}
     for place, rank in enumerate(rows.column("rank").to_pylist()):
-        if kept := clusters.kept_of.get(rank):
+        if kept := kept_of.get(rank):
             drop = _duplicate("near_duplicate", kept[0], config)
             reasons[place], details[place] = drop.reason, f"{drop.detail}, similarity {kept[1]:.2f}"
     rows = replace_values(replace_values(rows, "reason", reasons), "detail", details)

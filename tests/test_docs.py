@@ -16,7 +16,7 @@ import electrify
 from benchmarks.ablate.grid import load_grid
 from electrify.cli import app, main
 from electrify.config.load import load_config
-from pipeline.rules.extra import make_rules, read_code
+from pipeline.rules.extra import made_rules, read_code
 from pipeline.runner import parse_options
 
 PAGES = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
@@ -178,7 +178,7 @@ def test_the_rule_of_the_docs_is_one(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(rule, encoding="utf-8")
     names = [f"{path}:drop_letters"]
-    (made,) = make_rules(names, read_code(names))
+    (made,) = made_rules(tuple(names), tuple(read_code(names).items()))
     assert made.apply("독자 편지입니다.", "ko") is None
     assert made.apply("사설입니다.", "ko") == "사설입니다."
 

@@ -28,8 +28,9 @@ from electrify.stage.run import run_stage
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log
 from pipeline.documents import RowGroup, document_paths, read_columns
-from pipeline.rules.forms import FORM
+from pipeline.rules.characters import FORM
 from pipeline.work_folder import WorkFolder, work_folder, write_row_groups
+from vocab.segment import SPECIAL_TOKENS
 from vocab.shards.files import SPLITS, ShardEntry, ShardWriter, TokenShards, write_index
 from vocab.shards.reader import SequenceReader
 from vocab.shards.word_encoder import WordEncoder
@@ -40,7 +41,6 @@ from vocab.tokenizer import (
     plain_words_of,
     tokenizer_sha256,
 )
-from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 SECONDS_PER_MEGABYTE = 0.2  # of text, one core
 _SPLIT_SEED = 0x5E1EC7  # fixed, so that a text is in the same split in every run
@@ -76,11 +76,11 @@ def encode(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> N
                 SECONDS_PER_MEGABYTE,
             )
             entries, counts = join_parts(shared, names, folder, size, options)
-        _check_splits(entries, options.valid_fraction)
         special = {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
         index = write_index(folder, entries, size, tokenizer_sha256(vocab), special, counts)
+        summary = _summary(index, options.valid_fraction)
         _log_packing(config, folder)
-        return _counts(index)
+        return summary
 
     run_stage(stage, work, overwrite)
 
@@ -209,19 +209,6 @@ def join_parts(
     return {key: writer.close() for key, writer in writers.items()}, counts
 
 
-def _check_splits(entries: Mapping[Key, Sequence[ShardEntry]], valid_fraction: float) -> None:
-    documents = Counter[str]()
-    for (split, _), shards in entries.items():
-        documents[split] += sum(shard.num_documents for shard in shards)
-    for split in SPLITS:
-        if not documents[split]:
-            raise UserError(
-                f"no document fell into the {split} split: encode.valid_fraction = "
-                f"{valid_fraction} of {documents.total()} documents; give more documents "
-                f"or a {'larger' if split == 'valid' else 'smaller'} encode.valid_fraction"
-            )
-
-
 def _log_packing(config: RunConfig, folder: Path) -> None:
     options, shards = config.pretrain, TokenShards(folder)
     for split in SPLITS:
@@ -234,7 +221,8 @@ def _log_packing(config: RunConfig, folder: Path) -> None:
             log(f"{split} {language}, packing {options.packing!r}: {accounting.line()}")
 
 
-def _counts(index: Mapping[str, Any]) -> dict[str, Any]:
+def _summary(index: Mapping[str, Any], valid_fraction: float) -> dict[str, Any]:
+    """The counts of each split and language; `UserError` for a split without a document."""
     counts = {
         split: {
             language: {key: value for key, value in entry.items() if key != "shards"}
@@ -246,6 +234,13 @@ def _counts(index: Mapping[str, Any]) -> dict[str, Any]:
         of = Counter[str]()
         for entry in languages.values():
             of.update(entry)
+        if not of["num_documents"]:
+            num = sum(one["num_documents"] for all_of in counts.values() for one in all_of.values())
+            raise UserError(
+                f"no document fell into the {split} split: encode.valid_fraction = "
+                f"{valid_fraction} of {num} documents; give more documents or a "
+                f"{'larger' if split == 'valid' else 'smaller'} encode.valid_fraction"
+            )
         log(
             f"{split}: {of['num_documents']:,} documents, {of['num_tokens']:,} tokens, of them "
             f"{of['num_unknown_tokens']:,} {UNK}"

@@ -22,7 +22,7 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 
 from electrify.config.run import RunConfig
 from electrify.config.vocab import Cuts
-from pipeline.rules.forms import FILLERS, FORM, HAS_FORM, VARIANT
+from pipeline.rules.characters import FILLERS, FORM, HAS_FORM, VARIANT_PATTERN
 
 MAX_WORD_CHARACTERS = 100  # longer words are cut: the model takes quadratic time
 # Between the parts of a word that no piece may cross. Never in a word itself: the normaliser takes
@@ -46,7 +46,7 @@ _MAX_FORMS = 50  # in one insertion: more cost time by the character, fewer by t
 @lru_cache(maxsize=2)
 def normalizer(lowercase: bool) -> Any:
     """BERT's cleaning, every CJK ideograph between spaces, lower case if asked, and the one form of
-    each character that cleaning gives (pipeline/rules/forms.py).
+    each character that cleaning gives (pipeline/rules/characters.py).
 
     White space stays as it is: the pre-tokenizer cuts at all of it. Accents stay: BERT's accent
     stripping decomposes to NFD, which tears Hangul into jamo. NFC comes after what is removed,
@@ -74,7 +74,7 @@ def _forms() -> list[Any]:
     of_form: dict[str, str] = {}
     for character, form in FORM.items():
         of_form[form] = of_form.get(form, "") + character
-    steps = [normalizers.Replace(Regex(f"(?<={VARIANT}){HAS_FORM}"), _VARIES)]
+    steps = [normalizers.Replace(Regex(f"(?<={VARIANT_PATTERN}){HAS_FORM}"), _VARIES)]
     wrong = [f"(?:{_NEXT}.)+"]
     for start in range(0, len(of_form), _MAX_FORMS):
         forms = [*of_form][start : start + _MAX_FORMS]
@@ -124,35 +124,25 @@ class Morpheme(Protocol):
     len: int
 
 
-def surface_pieces(word: str, morphemes: Iterable[Morpheme]) -> list[str]:
-    """The word cut where a morpheme ends; the pieces always join to the word.
+def word_pieces(word: str, morphemes: Iterable[Morpheme], cuts: Cuts) -> list[str]:
+    """The word cut where `cuts` says; the pieces always join to the word.
 
-    Contraction lets morphemes share a syllable (했다 = 하 + 었 + 다). A shared syllable stays with
-    the morpheme that comes first: the stem is whole and the ending loses its head, as in 했|다,
-    봤|어요, 갑|니다.
-    """
-    cuts, reached = {0, len(word)}, 0
-    for morpheme in morphemes:
-        if morpheme.start > reached:  # characters that Kiwi passed over
-            cuts.add(morpheme.start)
-        reached = max(reached, morpheme.start + morpheme.len)
-        cuts.add(reached)
-    ends = sorted(cut for cut in cuts if cut <= len(word))
-    return [word[start:stop] for start, stop in pairwise(ends)]
-
-
-def nominal_pieces(word: str, morphemes: Iterable[Morpheme], cuts: Cuts) -> list[str]:
-    """The word cut only where `cuts`, `particles` or `nominal`, says; the pieces join to it.
-
-    A morpheme that shares a syllable with the one before cannot be cut off.
+    Contraction lets morphemes share a syllable (했다 = 하 + 었 + 다). With "all" a shared syllable
+    stays with the morpheme that comes first: the stem is whole and the ending loses its head, as in
+    했|다, 봤|어요, 갑|니다. Otherwise such an ending is not cut off.
     """
     boundaries, reached, previous = {0, len(word)}, 0, ""
     for morpheme in morphemes:
-        if reached <= morpheme.start < len(word) and _is_boundary(previous, morpheme.tag, cuts):
+        if cuts == "all":
+            boundaries |= {reached, max(reached, morpheme.start)}
+        elif reached <= morpheme.start and _is_boundary(previous, morpheme.tag, cuts):
             boundaries.add(morpheme.start)
         reached = max(reached, morpheme.start + morpheme.len)
         previous = morpheme.tag
-    return [word[start:stop] for start, stop in pairwise(sorted(boundaries))]
+    if cuts == "all":
+        boundaries.add(reached)
+    ends = sorted(place for place in boundaries if place <= len(word))
+    return [word[start:stop] for start, stop in pairwise(ends)]
 
 
 def _is_boundary(previous: str, tag: str, cuts: Cuts) -> bool:
@@ -173,10 +163,7 @@ def morphemes_of(words: Sequence[str], cuts: Cuts = "all", num_threads: int = 1)
     for start in range(0, len(korean), _KIWI_BATCH):
         batch = korean[start : start + _KIWI_BATCH]
         for word, tokens in zip(batch, _kiwi(num_threads).tokenize(batch), strict=True):
-            if cuts == "all":
-                pieces[word] = surface_pieces(word, tokens)
-            else:
-                pieces[word] = nominal_pieces(word, tokens, cuts)
+            pieces[word] = word_pieces(word, tokens, cuts)
     return [pieces.get(word, [word]) for word in words]
 
 

@@ -1,7 +1,6 @@
 """How good a vocabulary is, as numbers and as segmentations to look at, and the page of them."""
 
 import json
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
@@ -10,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from electrify.page.page import Page
-from vocab.counts.words import Batches, WordBatch
 from vocab.pretokenize import CUT
+from vocab.segment import Segmenter, Segments, surface
 from vocab.tokenizer import is_special, pieces_of
-from vocab.wordpiece.segment import Segmenter, Segments, surface
+from vocab.words import Batches, WordBatch
 
 
 def report_page(report: Mapping[str, Any], title: str) -> Page:
@@ -25,8 +24,6 @@ def report_page(report: Mapping[str, Any], title: str) -> Page:
     page.verdict(f"{report['vocab_size']:,} pieces; pieces a word: {fertility}.")
     rows = [{"language": language} | of for language, of in languages.items()]
     _table(page, rows, "Weighted by count; marks alone are left out.")
-    scripts = report["scripts"]
-    page.bar_plot("Pieces by script", list(scripts), {"pieces": list(scripts.values())}, "pieces")
     if report.get("sources"):
         with page.fold("Sources", is_section=True):
             _table(page, report["sources"])
@@ -77,7 +74,6 @@ def vocab_report(
     report: dict[str, Any] = {
         "vocab_size": len(pieces),
         "languages": words.languages(),
-        "scripts": dict(Counter(map(script_of, pieces)).most_common()),
         "longest_pieces": longest(pieces),
         "samples": [
             {"language": language, "text": text, "pieces": tokenizer.encode(text).tokens[1:-1]}
@@ -217,20 +213,6 @@ def compare(tokenizers: Mapping[str, Any], samples: Sequence[SampleText]) -> lis
         for name, tokenizer in tokenizers.items()
         for row in sample_report(tokenizer, by_language)
     ]
-
-
-def script_of(piece: str) -> str:
-    """The script of a piece's first character: Hangul, Latin, Han, Kana, digit, ..."""
-    if is_special(piece):
-        return "special token"
-    first = surface(piece)[:1]  # a vocab.txt of others may have an empty line
-    if first.isdigit():
-        return "digit"
-    if not first.isalpha():
-        return "punctuation or symbol"
-    name = unicodedata.name(first, "other").split()[0]
-    names = {"CJK": "Han", "HIRAGANA": "Kana", "KATAKANA": "Kana", "HALFWIDTH": "other"}
-    return names.get(name, name.capitalize())
 
 
 def longest(pieces: Iterable[str]) -> list[str]:

@@ -17,8 +17,7 @@ from electrify.stage.folder import file_sha256, write_json, write_text
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError, panics_as_errors
 from vocab.pretokenize import MASK_WORDS, PlainWords, normalizer, pre_tokenizer
-from vocab.wordpiece.merges import PREFIX, SPECIAL_TOKENS
-from vocab.wordpiece.segment import isolated_pattern, wordpiece_model
+from vocab.segment import PREFIX, SPECIAL_TOKENS, isolated_pattern, wordpiece_model
 
 TOKENIZER_FILE = "tokenizer.json"
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS

@@ -17,7 +17,7 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from electrify.system.unknown import Coverage, warn_of_unknown
 from pipeline.documents import document_paths, list_row_groups, read_group
-from vocab.counts.words import language_totals, read_batches, weighted
+from vocab.learn import train_wordpiece
 from vocab.pretokenize import mask_words_of
 from vocab.report import (
     SampleText,
@@ -26,10 +26,10 @@ from vocab.report import (
     sample_report,
     vocab_report,
 )
+from vocab.segment import SPECIAL_TOKENS
 from vocab.shards.reader import sampling_fractions
 from vocab.tokenizer import build_tokenizer, check_extendable, load_reference, save_tokenizer
-from vocab.wordpiece.learn import train_wordpiece
-from vocab.wordpiece.merges import SPECIAL_TOKENS
+from vocab.words import language_totals, read_batches, weighted
 
 NUM_SAMPLES = 12  # segmented sentences of each language in the report
 SAMPLE_CHARACTERS = 200_000  # measured of each language and source
@@ -43,7 +43,7 @@ def train_vocab(config: RunConfig, beam_options: Sequence[str], overwrite: bool)
     options, stage = config.vocab, vocab_stage(config)
 
     def work(folder: Path) -> Mapping[str, Any]:
-        from vocab.counts.beam import write_word_counts  # Beam: a second, and only needed here
+        from vocab.word_counts import write_word_counts  # Beam: a second, and only needed here
 
         keep_little_memory()
         first_pieces = first_pieces_of(options, mask_words_of(config))

@@ -39,6 +39,7 @@ from model.weights.names import (
     to_our_names,
     untie,
 )
+from vocab.segment import is_continuing, surface
 from vocab.tokenizer import (
     CLS,
     MASK,
@@ -51,7 +52,6 @@ from vocab.tokenizer import (
     read_pieces,
     tokenizer_sha256,
 )
-from vocab.wordpiece.segment import is_continuing, surface
 
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors", "*.bin"]
 Weights = dict[str, Tensor]

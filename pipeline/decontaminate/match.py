@@ -274,11 +274,8 @@ class BenchmarkIndex:
         tasks = tuple(task for task, _, _ in read_statistics(path))
         return cls(tasks, load_grams(path))
 
-    def decontaminate(self, text: str) -> Decontaminated:
-        return self.decontaminate_all([text])[0]
-
-    def decontaminate_all(self, texts: Sequence[str]) -> list[Decontaminated]:
-        """The same for many texts at once, which costs less where they are short.
+    def decontaminate(self, texts: Sequence[str]) -> list[Decontaminated]:
+        """What is left of each text; many at once cost less where they are short.
 
         All are in memory at 40 bytes a character.
         """

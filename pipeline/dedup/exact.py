@@ -7,7 +7,7 @@ a shard sends back one packed array to each batch.
 Two documents are duplicates if their cleaned texts are equal when case and whitespace are put
 aside: Korean copies often differ in their spacing alone. Of each set the one with the smallest
 rank, the first in config order, is kept, or those of an earlier corpus: 24 bytes a document one
-way, 24 a duplicate the other.
+way, 20 a duplicate the other.
 
 Lines are menus, notices, licences: they stay in the first N documents. A line is known by a hash of
 its text without case and spaces. Documents that are exact duplicates of each other count once, and
@@ -34,10 +34,10 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from pipeline.dedup.earlier import are_earlier
 from pipeline.dedup.records import (
+    REMOVED,
+    are_earlier,
     gather,
-    make_records,
     pack_by,
     run_starts,
     shard_of,
@@ -69,26 +69,17 @@ def pack_hashes(
 
 
 def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """(batch, packed records) from the (batch, packed hashes) of one shard, in any order.
-
-    A record is made of every document of a set of two or more, see `pipeline.dedup.records`.
-    """
+    """(batch, packed records) from the (batch, packed hashes) of one shard, in any order."""
     records, owners = gather(packed, _HASHED)
     is_new = ~are_earlier(records["rank"])
     order = np.lexsort((records["rank"], is_new, records["low"], records["high"]))
-    records, owners = records[order], owners[order]
+    records, owners, is_new = records[order], owners[order], is_new[order]
     is_first = run_starts(records["high"], records["low"])
-    starts = np.flatnonzero(is_first)
-    sizes = np.diff(starts, append=len(records))
-    is_sent = np.repeat(sizes > 1, sizes)
-    ranks = records["rank"][is_sent]
-    duplicates = make_records(
-        ranks,
-        np.repeat(records["rank"][starts], sizes)[is_sent],
-        np.ones(len(ranks), dtype=np.float32),
-        np.where(is_first, np.repeat(sizes, sizes), 0)[is_sent],
-    )
-    return [*pack_by(duplicates, owners[is_sent]).items()]
+    kept = np.repeat(records["rank"][is_first], _run_lengths(is_first))
+    is_removed = is_new & ~is_first
+    removed = np.ones(is_removed.sum(), dtype=REMOVED)  # of similarity 1
+    removed["rank"], removed["kept"] = records["rank"][is_removed], kept[is_removed]
+    return [*pack_by(removed, owners[is_removed]).items()]
 
 
 # Lines

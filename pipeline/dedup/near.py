@@ -1,46 +1,155 @@
-"""Near duplicates: of documents that share a band of their MinHash, who is kept.
+"""Near duplicates: documents that share a band of their MinHash, and who of them is kept.
+
+A document is (batch << 32 | row in the batch's work file), which orders documents as ranks do. Each
+batch sends one packed array of keys to each shard of each band. Equal keys make a star:
+an edge from the smallest document to each other, so a key that a million documents share makes a
+million edges and no more. The order of arrival changes nothing. One worker folds the edges to
+components as they come: it holds about two edges, 120 bytes, for each document that shares a band
+with another.
 
 Within a component documents of an earlier corpus come first and stay all. The others are taken from
-the longest to the shortest, equal ones by rank. A
-document is removed if its shingles are similar enough to those of one that is kept already;
-otherwise it is kept itself. So a chain of similar documents never removes one that is unlike
-every document kept. Cost: a document is compared with at most `MAX_COMPARED` kept ones, those
-with which it shares most bands, and a band remembers as many, so time and memory are linear in
-the size of a component. Only in a component that keeps more than `MAX_COMPARED` documents can a
-pair be missed. One of more than `MAX_COMPONENT`, such as the pages of one template, is cut
-into parts by a hash of the document, for one worker takes 2 kB of each; a part keeps its own.
+the longest to the shortest, equal ones by rank. A document is removed if its shingles are similar
+enough to those of one that is kept already; otherwise it is kept itself. So a chain of similar
+documents never removes one that is unlike every document kept. Cost: a document is compared with at
+most `MAX_COMPARED` kept ones, those with which it shares most bands, and a band remembers as many,
+so time and memory are linear in the size of a component. Only in a component that keeps more than
+`MAX_COMPARED` documents can a pair be missed. One of more than `MAX_COMPONENT`, such as the pages
+of one template, is cut into parts by a hash of the document, for one worker takes 2 kB of each; a
+part keeps its own.
 
 A document's set of shingles travels as its smallest `sketch_size` hashes: up to that number the
 similarity is exact, beyond it the standard error is sqrt(J (1 - J) / size), at J = 0.7 and 2,048
 hashes 0.010 (bottom-k sketches: Cohen & Kaplan, 2007).
 """
 
+import pickle
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import groupby
 
+import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from pipeline.dedup.earlier import are_earlier, is_earlier
-from pipeline.dedup.minhash import Keys, splitmix64
-from pipeline.dedup.records import make_records, pack_by, run_starts, shard_of
+from pipeline.dedup.minhash import Halves, Keys, Offsets, splitmix64
+from pipeline.dedup.records import (
+    REMOVED,
+    gather,
+    is_earlier,
+    pack_by,
+    run_starts,
+    shard_of,
+)
+
+MAX_WAITING_EDGES = 1 << 21  # 32 MB; joining takes about five times as much
+_ROW_BITS = np.uint64(32)
+_ROW_MASK = np.uint64((1 << 32) - 1)
+# A key keeps 64 bits. Of n documents with b bands each, one agrees by chance with n b / 2^bits
+# others: at 36 bits, b = 25 and n = 10^9 with 0.36, and such edges join nearly all components once
+# a document has three similar ones in the mean. At 64 bits it is 1.4e-9: one edge in all.
+_KEYED = np.dtype([("key", "<u8"), ("row", "<u4")])
+_MEMBER = np.dtype([("row", "<u4"), ("size", "<u4"), ("component", "<u8")])
+Edges = npt.NDArray[np.uint64]  # (edge, 2)
+NO_EDGES: Edges = np.zeros((0, 2), dtype=np.uint64)
+
+
+def pack_bands(
+    keys: Keys, rows: Offsets, is_small: npt.NDArray[np.bool_], num_shards: int
+) -> dict[int, bytes]:
+    """Packed (key, row) by band and shard; `keys` are (document, band).
+
+    A small document (see `is_small`) needs the first band only.
+    """
+    packed: dict[int, bytes] = {}
+    for band in range(keys.shape[1]):
+        takes_part = ~is_small if band else np.ones_like(is_small)
+        records = np.empty(takes_part.sum(), dtype=_KEYED)
+        records["key"], records["row"] = keys[takes_part, band], rows[takes_part]
+        by_shard = pack_by(records, shard_of(records["key"], num_shards))
+        packed |= {band * num_shards + shard: array for shard, array in by_shard.items()}
+    return packed
+
+
+def is_small(num_shingles: Offsets, similarity: float) -> npt.NDArray[np.bool_]:
+    """Whether so few shingles are similar to the same shingles only: n / (n + 1) < similarity.
+
+    Equal sets agree in every band, so one band finds them. Most comments are so short.
+    """
+    small: npt.NDArray[np.bool_] = num_shingles < similarity * (num_shingles + 1)
+    return small
+
+
+def star_edges(packed: Iterable[tuple[int, bytes]]) -> list[bytes]:
+    """Packed edges from the (batch, packed keys) of one shard, in any order of arrival."""
+    records, owners = gather(packed, _KEYED)
+    batches = owners.astype(np.uint64) << _ROW_BITS
+    keys, documents = records["key"], batches | records["row"]
+    order = np.lexsort((documents, keys))
+    keys, documents = keys[order], documents[order]
+    is_first = run_starts(keys)
+    firsts = np.maximum.accumulate(np.where(is_first, np.arange(len(keys)), 0))
+    edges = np.stack((documents[firsts], documents), axis=1)[~is_first]
+    return [edges.tobytes()] if len(edges) else []
+
+
+def join_edges(parts: Sequence[Edges]) -> Edges:
+    """The components of all edges: (smallest document, document) of each document, sorted."""
+    edges = np.concatenate([NO_EDGES, *parts])
+    if not len(edges):
+        return NO_EDGES
+    documents, numbers = np.unique(edges, return_inverse=True)
+    left, right = numbers.reshape(-1, 2).T
+    shape = (len(documents), len(documents))
+    graph = coo_array((np.ones(len(left), dtype=bool), (left, right)), shape=shape)
+    _, labels = connected_components(graph, directed=False)
+    _, firsts = np.unique(labels, return_index=True)  # documents are sorted: the smallest
+    return np.stack((documents[firsts][labels], documents), axis=1)
+
+
+def pack_members(joined: Edges) -> list[tuple[int, bytes]]:
+    """(batch, packed rows of its documents with their component and its size)."""
+    roots, documents = joined[:, 0], joined[:, 1]
+    _, numbers, sizes = np.unique(roots, return_inverse=True, return_counts=True)
+    members = np.empty(len(joined), dtype=_MEMBER)
+    members["row"], members["component"] = documents & _ROW_MASK, roots
+    members["size"] = sizes[numbers]
+    return [*pack_by(members, documents >> _ROW_BITS).items()]
+
+
+def unpack_members(packed: Iterable[bytes]) -> dict[int, tuple[int, int]]:
+    """By row of the batch: (component, its size)."""
+    members: npt.NDArray[np.void] = np.frombuffer(b"".join(packed), dtype=_MEMBER)
+    pairs = zip(members["component"].tolist(), members["size"].tolist(), strict=True)
+    return dict(zip(members["row"].tolist(), pairs, strict=True))
+
+
+class Join(beam.CombineFn):
+    """Packed edges -> the components of the graph that they make, see `join_edges`."""
+
+    def create_accumulator(self) -> list[Edges]:
+        return []
+
+    def add_input(self, accumulator: list[Edges], packed: bytes) -> list[Edges]:
+        """The parts with more edges, joined to one part when the others hold many."""
+        accumulator.append(np.frombuffer(packed, dtype="<u8").reshape(-1, 2))
+        if sum(map(len, accumulator[1:])) > max(MAX_WAITING_EDGES, len(accumulator[0])):
+            return [join_edges(accumulator)]
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[list[Edges]]) -> list[Edges]:
+        return [join_edges([edges for one in accumulators for edges in one])]
+
+    def extract_output(self, accumulator: list[Edges]) -> Edges:
+        return join_edges(accumulator)
+
 
 MAX_COMPARED = 32
 MAX_COMPONENT = 1 << 17  # 290 MB of sketches, and up to 1 GB if all are kept
 MAX_SKETCH, MIN_SKETCH = 2048, 256
 _COMPONENT_HASHES = 1 << 25  # 256 MB: what the sketches of one component may hold, if it can be
-_HEAD = np.dtype(
-    [
-        ("component", "<u8"),
-        ("rank", "<u8"),
-        ("length", "<u4"),
-        ("num_shingles", "<u4"),
-        ("num_hashes", "<u4"),
-    ]
-)
-_COUNTS = np.dtype([("candidates", "<u8"), ("hashes", "<u8")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +160,7 @@ class Candidate:
     rank: int
     length: int  # characters
     num_shingles: int  # distinct
-    bands: Keys
+    bands: Halves
     hashes: Keys
 
 
@@ -71,7 +180,7 @@ def sketch_size(component_size: int) -> int:
 
 
 def pack_candidates(candidates: Sequence[Candidate], num_shards: int) -> dict[int, bytes]:
-    """Packed candidates by shard: counts, hashes, heads and keys of bands."""
+    """Packed candidates by shard."""
     components = np.array([candidate.component for candidate in candidates], dtype=np.uint64)
     shards = shard_of(splitmix64(components), num_shards).tolist()
     by_shard: defaultdict[int, list[Candidate]] = defaultdict(list)
@@ -81,66 +190,38 @@ def pack_candidates(candidates: Sequence[Candidate], num_shards: int) -> dict[in
 
 
 def _pack(candidates: Sequence[Candidate]) -> bytes:
-    heads = np.array(
-        [(c.component, c.rank, c.length, c.num_shingles, len(c.hashes)) for c in candidates],
-        dtype=_HEAD,
-    )
-    # a band's key need only tell documents of one component apart
-    bands = np.stack([c.bands for c in candidates]).astype("<u4")
-    counts = np.array((len(candidates), heads["num_hashes"].sum()), dtype=_COUNTS)
-    arrays = (counts, *(c.hashes for c in candidates), heads, bands)
-    return b"".join(one.tobytes() for one in arrays)
+    rows = []
+    for c in candidates:
+        # a band's key need only tell documents of one component apart
+        arrays = c.bands.astype("<u4").tobytes(), c.hashes.tobytes()
+        rows.append((c.component, c.rank, c.length, c.num_shingles, *arrays))
+    return pickle.dumps(rows)
 
 
-class _Part(NamedTuple):
-    """The candidates of one batch in a shard."""
-
-    heads: npt.NDArray[np.void]
-    bands: npt.NDArray[np.uint32]  # (candidate, band)
-    hashes: Keys
-    ends: npt.NDArray[np.int64]  # of each candidate's hashes
-
-    @classmethod
-    def unpack(cls, packed: bytes) -> "_Part":
-        num, num_hashes = np.frombuffer(packed, _COUNTS, 1)[0].item()
-        hashes = np.frombuffer(packed, "<u8", num_hashes, _COUNTS.itemsize)
-        start = _COUNTS.itemsize + hashes.nbytes
-        heads: npt.NDArray[np.void] = np.frombuffer(packed, _HEAD, num, start)
-        bands = np.frombuffer(packed, "<u4", offset=start + heads.nbytes).reshape(num, -1)
-        return cls(heads, bands, hashes, np.cumsum(heads["num_hashes"], dtype=np.int64))
-
-    def candidate(self, place: int) -> Candidate:
-        component, rank, length, num_shingles, num_hashes = self.heads[place].item()
-        end = self.ends[place]
-        hashes = self.hashes[end - num_hashes : end]
-        return Candidate(component, rank, length, num_shingles, self.bands[place], hashes)
+def _unpack(packed: bytes) -> Iterator[Candidate]:
+    for component, rank, length, num_shingles, bands, hashes in pickle.loads(packed):
+        arrays = np.frombuffer(bands, "<u4"), np.frombuffer(hashes, "<u8")
+        yield Candidate(component, rank, length, num_shingles, *arrays)
 
 
 def find_near_duplicates(
     packed: Iterable[tuple[int, bytes]], similarity: float
 ) -> list[tuple[int, bytes]]:
     """(batch, packed records) from the (batch, packed candidates) of one shard, in any order."""
-    batches, buffers = zip(*packed, strict=True)
-    parts = [_Part.unpack(buffer) for buffer in buffers]
-    lengths = [len(part.heads) for part in parts]
-    heads = np.concatenate([part.heads for part in parts])
-    owner_of = np.repeat(np.arange(len(parts)), lengths)
-    place_of = np.concatenate([np.arange(length) for length in lengths])
-    lengths_down, is_new = -heads["length"].astype(np.int64), ~are_earlier(heads["rank"])
-    order = np.lexsort((heads["rank"], lengths_down, is_new, heads["component"]))
-    kept = np.arange(len(heads))
-    similarities = np.ones(len(heads), dtype=np.float32)
-    starts = np.flatnonzero(run_starts(heads["component"][order]))
-    for members in np.split(order, starts[1:]):
-        candidates = [parts[owner_of[i]].candidate(place_of[i]) for i in members]
+    owned = [(candidate, batch) for batch, buffer in packed for candidate in _unpack(buffer)]
+    owned.sort(key=lambda pair: _order(pair[0]))
+    removed, owners = [], []
+    for _, of_component in groupby(owned, key=lambda pair: pair[0].component):
+        candidates, batches = zip(*of_component, strict=True)
         for place, representative, similar in choose(candidates, similarity):
-            kept[members[place]] = members[representative]
-            similarities[members[place]] = similar
-    sizes = np.bincount(kept, minlength=len(heads))
-    is_sent = (kept != np.arange(len(heads))) | (sizes > 1)
-    ranks = heads["rank"]
-    records = make_records(ranks, ranks[kept], similarities, sizes)[is_sent]
-    return [*pack_by(records, np.array(batches)[owner_of][is_sent]).items()]
+            removed.append((candidates[place].rank, candidates[representative].rank, similar))
+            owners.append(batches[place])
+    return [*pack_by(np.array(removed, REMOVED), np.array(owners, np.int64)).items()]
+
+
+def _order(candidate: Candidate) -> tuple[int, bool, int, int]:
+    """Components apart; in each those of an earlier corpus first, then the longest."""
+    return candidate.component, not is_earlier(candidate.rank), -candidate.length, candidate.rank
 
 
 def choose(candidates: Sequence[Candidate], similarity: float) -> Iterator[tuple[int, int, float]]:

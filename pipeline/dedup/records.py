@@ -1,34 +1,76 @@
 """What batches and shards send each other: packed arrays of records.
 
-Back to a batch come clusters of equal or similar documents. A record tells of one document of a
-cluster: which one is kept, how similar they are and, of the kept one itself, how many documents
-the cluster has. 24 bytes travel for it.
+Back to a batch comes, for each of its documents that is removed, which one is kept and how similar
+they are: 20 bytes.
+
+Documents of an earlier corpus (`clean.dedup_against`) are compared and not written again. All of
+them stay, whatever is equal or similar to them. Their ranks tell them from those of this corpus.
 """
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.dedup.earlier import are_earlier
-
-RECORD = np.dtype([("rank", "<u8"), ("kept", "<u8"), ("similarity", "<f4"), ("size", "<u4")])
-Records = NDArray[np.void]
-
-
-@dataclass(frozen=True, slots=True)
-class Clusters:
-    """What a batch learns of its documents."""
-
-    kept_of: dict[int, tuple[int, float]] = field(default_factory=dict)  # removed: kept, similarity
-    # kept rank: documents of its cluster, unless an earlier corpus has one of them
-    size_of: dict[int, int] = field(default_factory=dict)
+from pipeline.documents import RowGroup, document_paths, read_group
+from pipeline.sources.input_file import EARLIER_BIT, InputFile, packed_bytes, place_of
+from pipeline.sources.stored import reading
 
 
+def is_earlier(rank: int) -> bool:
+    return rank >> EARLIER_BIT > 0
+
+
+def are_earlier(ranks: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    earlier: NDArray[np.bool_] = ranks >> np.uint64(EARLIER_BIT) > 0
+    return earlier
+
+
+def earlier_document(rank: int, folders: Sequence[str]) -> str:
+    """Where a document of an earlier corpus stands: path:row; row 1 is the first."""
+    folder, file, row = place_of(rank)
+    return f"{folders[folder]}/documents-{file:05d}.parquet:{row}"
+
+
+def earlier_files(folders: Sequence[str]) -> list[InputFile]:
+    """The documents of finished corpora, a row group each."""
+    here, files = str(Path.cwd()), []
+    for folder_index, folder in enumerate(folders):
+        for number, path in enumerate(document_paths(Path(folder))):
+            metadata, first_row = pq.read_metadata(path), 0
+            for index in range(metadata.num_row_groups):
+                group = metadata.row_group(index)
+                files.append(
+                    InputFile(
+                        str(path),
+                        packed_bytes(group.total_byte_size),
+                        folder_index,
+                        number,
+                        start=index,
+                        first_row=first_row,
+                        folder=here,
+                        is_earlier=True,
+                    )
+                )
+                first_row += group.num_rows
+    return files
+
+
+def earlier_texts(file: InputFile) -> Iterator[tuple[int, str]]:
+    """(rank, text) of the documents of a row group."""
+    group = RowGroup(file.address, file.start, file.num_bytes)
+    with reading(file.address):
+        for row, document in enumerate(read_group(group, ["text"]), start=file.first_row + 1):
+            yield file.first_rank + row, document["text"]
+
+
+REMOVED = np.dtype([("rank", "<u8"), ("kept", "<u8"), ("similarity", "<f4")])
 SHARD_BYTES = 32_000_000  # of records; comparing them takes four to nine times as much memory
 
 
@@ -99,26 +141,8 @@ def run_starts(*columns: NDArray[Any]) -> NDArray[np.bool_]:
     return starts
 
 
-def make_records(
-    rank: NDArray[np.uint64],
-    kept: NDArray[np.uint64],
-    similarity: NDArray[np.float32],
-    size: NDArray[np.int64],
-) -> Records:
-    """Records from their columns; `size` is 0 for a removed document."""
-    records = np.empty(len(rank), dtype=RECORD)
-    records["rank"], records["kept"] = rank, kept
-    records["similarity"], records["size"] = similarity, size
-    return records
-
-
-def unpack_clusters(packed: Iterable[bytes]) -> Clusters:
-    """Read what `pack_by` packed, in any order of arrival."""
-    records: Records = np.frombuffer(b"".join(packed), dtype=RECORD)
-    removed = records[records["size"] == 0]
-    kept = records[(records["size"] > 0) & ~are_earlier(records["rank"])]
-    pairs = zip(removed["kept"].tolist(), removed["similarity"].tolist(), strict=True)
-    return Clusters(
-        dict(zip(removed["rank"].tolist(), pairs, strict=True)),
-        dict(zip(kept["rank"].tolist(), kept["size"].tolist(), strict=True)),
-    )
+def unpack_removed(packed: Iterable[bytes]) -> dict[int, tuple[int, float]]:
+    """By rank of a removed document: the kept one, and how similar they are."""
+    records = np.frombuffer(b"".join(packed), dtype=REMOVED)
+    pairs = zip(records["kept"].tolist(), records["similarity"].tolist(), strict=True)
+    return dict(zip(records["rank"].tolist(), pairs, strict=True))

@@ -8,8 +8,8 @@ A row may name any source, such as its own URL: `MAX_SOURCES` of them are told a
 import json
 import re
 from bisect import bisect_left, insort
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
@@ -19,6 +19,7 @@ import xxhash
 
 from pipeline.decontaminate.match import Decontaminated
 from pipeline.rules.pii import mask_pii
+from pipeline.rules.scripts import has_spaces
 
 NUM_EXAMPLES = 20  # rows that could not be read, named in the report
 NUM_SAMPLES = 20
@@ -38,7 +39,6 @@ TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "hosts": (("host",), ("documents", "characters")),
     "years": (("year",), ("documents",)),
     "ngrams": (("language", "ngram"), ("count",)),
-    "clusters": (("kind", "documents"), ("clusters",)),
     "benchmarks": (("task",), ("texts", "too_short")),
     "contamination": (("task", "kind", "language"), ("count",)),
 }
@@ -343,7 +343,7 @@ def report_json(tally: Tally) -> dict[str, Any]:
         "totals": {name: tally.total(name) for name in (*TOTALS, "removed", "malformed")},
         "sources": group_by(documents, ["language", "source"], TOTALS),
         "languages": group_by(documents, ["language"], TOTALS),
-        "lengths": group_by(documents, ["language", "characters"], TOTALS[:2]),
+        "lengths": group_by(documents, ["characters"], TOTALS[:2]),
         "altered": sum_by(tally.rows("altered_by_source"), "rule", "documents"),
         **{name: tally.rows(name) for name in TABLES if name != "documents"},
         "hosts": largest(tally.rows("hosts"), "documents", NUM_HOSTS),
@@ -416,3 +416,41 @@ def _visible(character: str) -> str:
     if character == " " or character.isprintable():
         return character
     return f"\\u{ord(character):04x}"
+
+
+_NUM_SENT = 4 * NUM_NGRAMS  # by an output: one that is frequent in all is frequent in most
+_NGRAM_WORDS, _NGRAM_CHARACTERS = 3, 6
+_EACH = 8
+_MOST_CHARACTERS = 2_000_000
+
+
+class NGrams:
+    """Counts of runs of words by language, of some of the documents of one output.
+
+    One document of `_EACH` is counted, until there are `_MOST_CHARACTERS`. Which these are depends
+    on the documents alone, so the counts are the same on any runner.
+    """
+
+    def __init__(self) -> None:
+        self._counts: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
+        self._left = _MOST_CHARACTERS
+
+    def wants(self, label: str) -> bool:
+        return self._left > 0 and sample_number(label) % _EACH == 0
+
+    def add(self, text: str, language: str) -> None:
+        text = text[: self._left]
+        self._left -= len(text)
+        counts = self._counts[language]
+        for line in text.split("\n"):
+            units = line.split() if has_spaces(language) else line
+            length = _NGRAM_WORDS if has_spaces(language) else _NGRAM_CHARACTERS
+            counts.update(zip(*(units[start:] for start in range(length)), strict=False))
+
+    def frequent(self) -> Iterator[tuple[str, str, int]]:
+        """(language, run, how often) of the most frequent that stand more than once, masked."""
+        for language, counts in self._counts.items():
+            joint = " " if has_spaces(language) else ""
+            repeated = [(-count, units) for units, count in counts.items() if count > 1]
+            for count, units in sorted(repeated)[:_NUM_SENT]:
+                yield language, mask_pii(joint.join(units), language)[0], -count

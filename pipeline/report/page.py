@@ -1,6 +1,5 @@
 """`report.json` and `report.html` of the corpus stage: what came in, what went, and why."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -8,10 +7,9 @@ from typing import Any
 
 from electrify.page.page import Page
 from electrify.stage.folder import write_json
-from pipeline.report.counts import RULE_PREFIX, TOTALS, Rows, Tally, group_by, report_json, sum_by
+from pipeline.report.counts import RULE_PREFIX, Rows, Tally, group_by, report_json, sum_by
 
 _MAX_ROWS = 200  # of a table; report.json has them all
-_MAX_LANGUAGE_PLOTS = 24
 _MAX_PLOTTED = 12  # sources
 Report = Mapping[str, Any]  # as `report_json` makes it
 
@@ -34,7 +32,6 @@ def _page(report: Report) -> Page:
         "Frequent phrases": _ngrams,
         "Removed documents by source": _removed,
         "Kept documents that a rule changed": _altered,
-        "Sets of duplicates": _clusters,
         "Benchmark texts": _contamination,
         "Files": _faults,
         "Samples": _samples,
@@ -108,25 +105,11 @@ def _languages(page: Page, report: Report) -> None:
 def _lengths(page: Page, report: Report) -> None:
     page.paragraph(
         "Documents by number of characters, as they were read and as they were kept; each bar "
-        "reaches from its label to the next."
+        "reaches from its label to twice as many."
     )
     rows = report["lengths"]
-    named = sorted({row["language"] for row in rows})
-    _length_plot(page, "All languages", rows)
-    if 1 < len(named) <= _MAX_LANGUAGE_PLOTS:
-        for language in named:
-            _length_plot(page, language, [row for row in rows if row["language"] == language])
-
-
-def _length_plot(page: Page, title: str, rows: Rows) -> None:
-    sizes = sorted({row["characters"] for row in rows})
-    if not sizes:
-        return
-    powers = range(sizes[0].bit_length() - 1, sizes[-1].bit_length())
-    empty = [{"characters": 2**p, **dict.fromkeys(TOTALS[:2], 0)} for p in powers]
-    buckets = group_by([*empty, *rows], ["characters"], TOTALS[:2])
-    labels = [f"{bucket['characters']:,}" for bucket in buckets]
-    _in_and_kept(page, title, labels, buckets, "documents")
+    labels = [f"{row['characters']:,}" for row in rows]
+    _in_and_kept(page, "Documents by length", labels, rows, "documents")
 
 
 def _hosts(page: Page, report: Report) -> None:
@@ -169,33 +152,6 @@ def _altered(page: Page, report: Report) -> None:
     if rows:
         page.heading("By source", level=3)
         _table(page, ("rule", "language", "source", "documents", "changes"), rows, "documents")
-
-
-def _clusters(page: Page, report: Report) -> None:
-    rows = report["clusters"]
-    if not rows:
-        page.paragraph("None.")
-        return
-    labels, series = cluster_ranges(rows)
-    page.bar_plot("Sets by number of documents", labels, series, "sets")
-    table = []
-    for kind in series:
-        sizes = [(row["documents"], row["clusters"]) for row in rows if row["kind"] == kind]
-        num_documents = sum(size * num for size, num in sizes)
-        table.append((kind, sum(num for _, num in sizes), num_documents, sizes[-1][0]))
-    page.table(("kind", "sets", "documents", "largest"), table)
-
-
-def cluster_ranges(rows: Rows) -> tuple[list[str], dict[str, list[int]]]:
-    """Labels such as "4-7" and, for each kind, the clusters of so many documents."""
-    sums: Counter[tuple[str, int]] = Counter()
-    for row in rows:
-        sums[row["kind"], row["documents"].bit_length() - 1] += row["clusters"]
-    last = max((bits for _, bits in sums), default=0)
-    powers = range(1, last + 1)
-    labels = ["2-3" if p == 1 else f"{2**p:,}-{2 ** (p + 1) - 1:,}" for p in powers]
-    kinds = sorted({kind for kind, _ in sums})
-    return labels, {kind: [sums[kind, p] for p in powers] for kind in kinds}
 
 
 def _contamination(page: Page, report: Report) -> None:

@@ -5,7 +5,7 @@ document. Workers get the code of the file, not the file: it may import what the
 """
 
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,9 +20,8 @@ class ExtraRule(NamedTuple):
     apply: Callable[[str, str], str | None]  # text and language to the settled text, or None
 
 
-def read_code(names: Iterable[str]) -> dict[str, str]:
+def read_code(names: Sequence[str]) -> dict[str, str]:
     """The code of each file that `clean.extra_rules` names, by path; the rules are made once."""
-    names = [*names]
     code: dict[str, str] = {}
     for path in dict.fromkeys(name.rpartition(":")[0] for name in names):
         try:
@@ -32,13 +31,15 @@ def read_code(names: Iterable[str]) -> dict[str, str]:
                 f"clean.extra_rules: {path} cannot be read ({first_line(error)}); relative paths "
                 f"start at {Path.cwd()}"
             ) from None
-    make_rules(names, code)
+    made_rules(tuple(names), tuple(code.items()))
     return code
 
 
-def make_rules(names: Iterable[str], code: Mapping[str, str]) -> list[ExtraRule]:
-    """The rules of names such as `rules.py:drop_letters`, made from the code of their files."""
-    spaces = {path: _namespace(path, text) for path, text in code.items()}
+@cache
+def made_rules(names: tuple[str, ...], code: tuple[tuple[str, str], ...]) -> list[ExtraRule]:
+    """The rules of names such as `rules.py:drop_letters`, made from the (path, code) of their files
+    once a process and not for each file that is cleaned."""
+    spaces = {path: _namespace(path, text) for path, text in code}
     rules = []
     for name in names:
         path, _, function = name.rpartition(":")
@@ -47,12 +48,6 @@ def make_rules(names: Iterable[str], code: Mapping[str, str]) -> list[ExtraRule]
             raise UserError(f"clean.extra_rules: {path} has no function {function!r}")
         rules.append(ExtraRule(function, _settled(name, given)))
     return rules
-
-
-@cache
-def made_rules(names: tuple[str, ...], code: tuple[tuple[str, str], ...]) -> list[ExtraRule]:
-    """`make_rules`, once a process and not for each file that is cleaned."""
-    return make_rules(names, dict(code))
 
 
 def _namespace(path: str, code: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import NamedTuple
 
 from electrify.config.clean import CleanRules, Source
 from pipeline.rules.characters import (
@@ -17,41 +16,36 @@ from pipeline.rules.characters import (
     COMBINING,
     CONTROL,
     DRAWN,
+    FILLERS,
+    FORM,
     HANJA,
+    HAS_FORM,
     JOINER,
     LOST,
     ODD_SPACE,
     RULE,
     TABLE,
     VARIANT,
+    VARIANT_PATTERN,
     codes,
     kinds,
     ranges_of,
 )
 from pipeline.rules.data import compile_all, read_table
-from pipeline.rules.forms import FILLERS, FORM, HAS_FORM
-from pipeline.rules.forms import VARIANT as VARIANT_PATTERN
 from pipeline.rules.markup.html import remove_html
 from pipeline.rules.markup.markdown import remove_markdown
-from pipeline.rules.markup.namuwiki import remove_namuwiki
-from pipeline.rules.markup.wiki import remove_wikitext
+from pipeline.rules.markup.wiki import remove_namuwiki, remove_wikitext
 from pipeline.rules.mojibake import repair_mojibake
 
 Rule = tuple[str, Callable[[str], str]]
+# by rule: how often it changed a text, and the text before and after its first change
+Changes = dict[str, tuple[int, str, str]]
 _TABLE = read_table("normalize")
 # syllables without a final consonant
 _OPEN_SYLLABLES = "".join(map(chr, range(0xAC00, 0xD7A4, 28)))
 _RE = compile_all(_TABLE["patterns"], {"open_syllables": _OPEN_SYLLABLES} | _TABLE["parts"])
 
 MAX_ROUNDS = 50  # each takes off a layer of markup; of ordinary texts none asks for five
-
-
-class Cleaned(NamedTuple):
-    """A text with the names of the rules that changed it."""
-
-    text: str
-    altered: tuple[str, ...]
-    is_settled: bool = True  # false where more than `MAX_ROUNDS` would be needed
 
 
 def rules_for(rules: CleanRules, source: Source) -> tuple[Rule, ...]:
@@ -88,35 +82,27 @@ def rules_for(rules: CleanRules, source: Source) -> tuple[Rule, ...]:
     return tuple((name, rule) for wanted, name, rule in chosen if wanted)
 
 
-def clean_text(
-    text: str, chosen: Sequence[Rule], changes: dict[str, tuple[str, str]] | None = None
-) -> Cleaned:
-    """Apply the rules in order, again until none changes anything.
+def clean_text(text: str, chosen: Sequence[Rule], changes: Changes) -> str | None:
+    """Apply the rules in order, again until none changes anything; `changes` gets those that do.
 
-    `changes` gets the text before and after the first change of each rule that it has none of. A
-    rule is not asked again about a text that all rules after its last look have left alone. After
-    `MAX_ROUNDS` the text is given up: with a layer a round, time would be quadratic in the layers.
+    A rule is not asked again about a text that all rules after its last look have left alone. None
+    for a text that is given up after `MAX_ROUNDS`: with a layer a round, time would be quadratic in
+    the layers.
     """
-    altered: dict[str, None] = {}
     unchanged = num_rounds = 0  # rules in a row that had nothing to do
     while unchanged < len(chosen):
         if num_rounds == MAX_ROUNDS:
-            return Cleaned(text, tuple(altered), is_settled=False)
+            return None
         num_rounds += 1
         for name, rule in chosen:
             changed = rule(text)
             unchanged += 1
             if changed != text:
-                altered[name] = None
-                if changes is not None:
-                    changes.setdefault(name, (text, changed))
+                changes.setdefault(name, (1, text, changed))
                 text, unchanged = changed, 0
             elif unchanged == len(chosen):
                 break
-    if len(altered) < 2:
-        return Cleaned(text, tuple(altered))
-    names = dict.fromkeys(name for name, _ in chosen)
-    return Cleaned(text, tuple(name for name in names if name in altered))
+    return text
 
 
 MAX_MARKS = 30  # over one letter, the limit of Unicode's Stream-Safe Text Format (UAX #15)

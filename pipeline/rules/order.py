@@ -21,7 +21,7 @@ from pipeline.rules.language import (
     language_share,
     remove_foreign_lines,
 )
-from pipeline.rules.normalize import MAX_ROUNDS, clean_text, rules_for
+from pipeline.rules.normalize import MAX_ROUNDS, Changes, clean_text, rules_for
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import (
     STATISTICS,
@@ -38,20 +38,18 @@ from pipeline.rules.quality_model import parse
 
 
 class Outcome(NamedTuple):
-    """A cleaned text, how often each rule changed it, and why it is dropped whatever the limits.
+    """A cleaned text, why it is dropped whatever the limits, and what each rule changed.
 
-    A text rule counts once, however much it changed; masks and lines count each. `first_changes`
-    has the text before and after the first change of each rule, for a reader.
+    A text rule counts once, however much it changed; masks and lines count each.
     """
 
     text: str
-    altered: dict[str, int]
     drop: Drop | None
-    first_changes: dict[str, tuple[str, str]]
+    changes: Changes
 
     @property
     def has_masks(self) -> bool:
-        return any(rule.endswith("_masked") for rule in self.altered)
+        return any(rule.endswith("_masked") for rule in self.changes)
 
 
 # The statistics of a document, null where one says nothing about it. `characters` are those of the
@@ -94,9 +92,13 @@ class DocumentRules:
         Ends as each round but the first follows one that masked digits or removed a line.
         """
         if lost := undecodable(text):
-            return Outcome(text, {}, lost, {})
-        counts: dict[str, int] = {}
-        changes: dict[str, tuple[str, str]] = {}
+            return Outcome(text, lost, {})
+        changes: Changes = {}
+
+        def note(name: str, num: int, before: str, after: str) -> None:
+            earlier, *first = changes.get(name, (0, before, after))
+            changes[name] = earlier + num, first[0], first[1]
+
         raw, again, num_rounds = text, True, 0
         while again:
             num_rounds += 1
@@ -105,34 +107,29 @@ class DocumentRules:
                     "clean.extra_rules: they and the rules of cleaning undo each other's work, in "
                     f"a text that begins {text[:60]!r}"
                 )
-            before, altered, is_settled = clean_text(text, self._text_rules, changes)
-            if not is_settled:
+            before = clean_text(text, self._text_rules, changes)
+            if before is None:
                 detail = f"markup within markup, more than {MAX_ROUNDS} layers"
-                return Outcome(raw, {}, Drop("nested_markup", detail), {})
-            for name in altered:
-                counts[name] = 1
+                return Outcome(raw, Drop("nested_markup", detail), {})
             text = before
             if self._rules.mask_pii:
                 text, kinds = mask_pii(before, self._source.language)
                 for kind, num in kinds.items():
-                    counts[f"{kind}_masked"] = counts.get(f"{kind}_masked", 0) + num
-                    changes.setdefault(f"{kind}_masked", (before, text))
+                    note(f"{kind}_masked", num, before, text)
             for name, remove in self._line_rules:
                 left, num_lines = remove(text, self._source.language)
                 if num_lines:
-                    counts[name] = counts.get(name, 0) + num_lines
-                    changes.setdefault(name, (text, left))
+                    note(name, num_lines, text, left)
                 text = left
             for extra in self._extra_rules:
                 if (kept := extra.apply(text, self._source.language)) is None:
                     drop = Drop(extra.name, "clean.extra_rules")
-                    return Outcome(text, counts, drop, changes)
+                    return Outcome(text, drop, changes)
                 if kept != text:
-                    counts[extra.name] = 1
-                    changes.setdefault(extra.name, (text, kept))
+                    changes.setdefault(extra.name, (1, text, kept))
                 text = kept
             again = text != before
-        return Outcome(text, counts, None, changes)
+        return Outcome(text, None, changes)
 
     def statistics(self, text: str) -> dict[str, float | str | None]:
         """What limits are applied to, of a cleaned text: a row of `STATISTICS_SCHEMA`.

@@ -79,10 +79,7 @@ def line_counts(text: str) -> NDArray[np.int64]:
     """
     of_character = classes(text)
     ends = np.append(np.flatnonzero(of_character == NEWLINE), len(of_character) - 1)
-    if len(ends) > 1 and ends[-1] == ends[-2]:  # a newline at the very end: an empty last line
-        lengths = np.append(np.diff(ends[:-1], prepend=-1), 0)
-    else:
-        lengths = np.diff(ends, prepend=-1)
+    lengths = np.diff(ends, prepend=-1)
     rows = np.repeat(np.arange(len(lengths)) * NUM_CLASSES, lengths)
     counts = np.bincount(rows + of_character, minlength=len(lengths) * NUM_CLASSES)
     return counts.reshape(len(lengths), NUM_CLASSES)

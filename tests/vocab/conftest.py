@@ -14,9 +14,9 @@ from electrify.config.run import RunConfig
 from electrify.config.vocab import VocabConfig
 from electrify.stage.folder import Stage
 from electrify.stage.run import run_stage
-from vocab.counts.beam import WordCounter
-from vocab.counts.words import BATCH_WORDS, Batches, WordBatch
 from vocab.pretokenize import CUT, morphemes_of
+from vocab.word_counts import WordCounter
+from vocab.words import BATCH_WORDS, Batches, WordBatch
 
 SENTENCES = Path(__file__).parents[1] / "fixtures" / "sentences.tsv"
 CONFIG = """

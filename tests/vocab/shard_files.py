@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from vocab.shards.files import ShardWriter, token_dtype, write_index
+from vocab.shards.files import ShardWriter, TokenStream, token_dtype, write_index
 
 SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
 
@@ -34,6 +34,12 @@ def write_shards(
             writer.add(tokens, np.array([0, len(tokens)], np.int64), ends)
         entries[split, language] = writer.close()
     return write_index(folder, entries, vocab_size, tokenizer_sha256, special_token_ids)
+
+
+def read_all(stream: TokenStream) -> list[int]:
+    """The tokens of a stream, from its first to its last."""
+    tokens: list[int] = stream.take(np.array([0]), np.array([stream.num_tokens])).tolist()
+    return tokens
 
 
 def _sentences_of(document: Sequence[Any]) -> Sequence[Any]:

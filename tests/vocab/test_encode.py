@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, pre_tokenizers
 
 from vocab.encode import cut_sentences
+from vocab.segment import SPECIAL_TOKENS
 from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer
-from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 LETTERS = "abcdé학교갔다.|,漢!?1·)！），・\u0301"
 PIECES = [*SPECIAL_TOKENS, *LETTERS, *(f"##{c}" for c in "abcd교다é\u0301"), "학교", "##갔다"]

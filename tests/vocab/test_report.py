@@ -1,6 +1,7 @@
 import pytest
 
 from tests.vocab.conftest import batches_of, count_words, marked, vocab_options
+from vocab.learn import train_wordpiece
 from vocab.pretokenize import CUT
 from vocab.report import (
     SampleText,
@@ -8,9 +9,8 @@ from vocab.report import (
     sample_report,
     vocab_report,
 )
+from vocab.segment import SPECIAL_TOKENS
 from vocab.tokenizer import build_tokenizer
-from vocab.wordpiece.learn import train_wordpiece
-from vocab.wordpiece.merges import SPECIAL_TOKENS
 
 PIECES = [*SPECIAL_TOKENS, "학교", "##에서", "책", "##을", "a", "##b", "."]
 

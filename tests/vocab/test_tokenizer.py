@@ -1,14 +1,32 @@
+"""The tokenizer as `transformers` opens it; masks of personal data; vocabularies of others."""
+
 import itertools
+import json
 import unicodedata
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
+from electrify.config.vocab import VocabConfig
+from pipeline.rules.pii import KINDS
 from tests.vocab.conftest import batches_of, count_words, marked, vocab_options
-from vocab.tokenizer import build_tokenizer, load_tokenizer, read_pieces, save_tokenizer
-from vocab.wordpiece.learn import train_wordpiece
-from vocab.wordpiece.merges import SPECIAL_TOKENS
+from vocab.learn import train_wordpiece
+from vocab.pretokenize import MASK_WORDS
+from vocab.segment import SPECIAL_TOKENS
+from vocab.shards.word_encoder import WordEncoder
+from vocab.tokenizer import (
+    build_tokenizer,
+    check_extendable,
+    load_reference,
+    load_tokenizer,
+    read_pieces,
+    save_tokenizer,
+)
+from vocab.train import first_pieces_of
 
 EXTRA = ["École café CAFÉ", "漢字と한글 「가」", "좋아요👍🏻 🙂🙂가", "₩100 50% a_b"]
 TEXTS = [
@@ -90,3 +108,95 @@ def test_digits_can_be_split_and_tokens_added(documents, tmp_path):
     assert theirs("12 1학[USER]")["input_ids"] == split.encode("12 1학[USER]").ids
     assert "[USER]" in theirs.all_special_tokens
     assert theirs.decode(split.encode("12 [USER]").ids, skip_special_tokens=True) == "1 2"
+
+
+LETTERS = "abemil가로문의:<>,.!"
+MASK_PIECES = [*SPECIAL_TOKENS, *MASK_WORDS, *LETTERS, *("##" + c for c in "abemil가로문의")]
+PARTS = [*LETTERS, " ", "\n", "\t", *MASK_WORDS, "<email", "email>"]
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory):
+    """As we load it, and as `transformers` does."""
+    path = tmp_path_factory.mktemp("vocab")
+    save_tokenizer(build_tokenizer(MASK_PIECES, False), path, False)
+    return load_tokenizer(path), AutoTokenizer.from_pretrained(path)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.sampled_from(PARTS)).map("".join))
+@example("".join(MASK_WORDS) + "문의:<email>로\n<phone>\t가")
+def test_one_id_in_the_tokenizer_the_encoder_and_transformers(tokenizers, text):
+    ours, theirs = tokenizers
+    ids = ours.encode(text, add_special_tokens=False).ids
+    for word in MASK_WORDS:
+        assert ids.count(ours.token_to_id(word)) == text.count(word)
+    assert theirs(text, add_special_tokens=False)["input_ids"] == ids
+    assert np.frombuffer(WordEncoder(ours).encode([text])[0], np.uint16).tolist() == ids
+
+
+def test_they_are_the_masks_of_the_corpus_stage():
+    assert {f"<{kind}>" for kind in KINDS} == set(MASK_WORDS)
+
+
+OTHER_PIECES = ["[PAD]", "학교", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##에서", "a"]
+
+
+WORDPIECE = {
+    "type": "WordPiece",
+    "unk_token": "[UNK]",
+    "continuing_subword_prefix": "##",
+    "max_input_chars_per_word": 100,
+}
+
+
+@pytest.fixture
+def vocabulary(tmp_path):
+    save_tokenizer(build_tokenizer(OTHER_PIECES, lowercase=True), tmp_path, lowercase=True)
+    return tmp_path
+
+
+def test_a_folder_and_its_vocab_txt_alone_are_the_same_reference(vocabulary):
+    """In its own case, and special tokens in a document are text."""
+    for _ in range(2):
+        assert read_pieces(vocabulary) == read_pieces(vocabulary / "vocab.txt") == OTHER_PIECES
+        reference = load_reference(vocabulary)
+        assert reference.encode("학교에서 A").tokens == ["[CLS]", "학교", "##에서", "a", "[SEP]"]
+        tokens = reference.encode("학교 [SEP]", add_special_tokens=False).tokens
+        assert tokens == ["학교", "[UNK]", "[UNK]", "[UNK]"]
+        (vocabulary / "tokenizer.json").unlink(missing_ok=True)
+
+
+def test_extension_keeps_the_ids_and_puts_new_tokens_behind(vocabulary):
+    options = VocabConfig(
+        extend=str(vocabulary),
+        lowercase=True,
+        num_unused=2,
+        additional_special_tokens=("[USER]", "a"),
+    )
+    assert first_pieces_of(options) == (*OTHER_PIECES, "[USER]", "[unused0]", "[unused1]")
+    assert first_pieces_of(VocabConfig()) == SPECIAL_TOKENS
+
+
+def test_extension_refuses_another_case(vocabulary):
+    with pytest.raises(ValueError, match=r"do_lower_case = True; set vocab\.lowercase = true"):
+        check_extendable(vocabulary, lowercase=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("vocab.txt", "[PAD]\n[UNK]\n", r"no \[CLS\], \[SEP\], \[MASK\]"),
+        ("vocab.txt", "\n".join([*SPECIAL_TOKENS, "a", "a"]), "'a' stands twice"),
+        ("tokenizer.json", "{", "is damaged"),
+        ("tokenizer.json", {"model": WORDPIECE | {"vocab": {"a": "0"}}}, "is damaged"),
+        ("tokenizer.json", {"model": {"type": "BPE", "vocab": {}, "merges": []}}, "a BPE token"),
+        ("tokenizer.json", {"model": WORDPIECE | {"vocab": {"a": 0, "b": 2}}}, "are not 0 to 1"),
+        ("other.txt", "", "no vocabulary at"),
+    ],
+)
+def test_what_is_no_vocabulary_is_named(tmp_path, name, content, message):
+    text = json.dumps(content) if isinstance(content, dict) else content
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        read_pieces(tmp_path)

@@ -8,19 +8,19 @@ import pytest
 from electrify.config.load import load_config
 from pipeline import work_folder
 from pipeline.documents import document_paths
+from tests.vocab.shard_files import read_all
 from vocab.encode import check_sources, encode, split_of
 from vocab.pretokenize import MASK_WORDS
+from vocab.segment import SPECIAL_TOKENS
 from vocab.shards.files import SPLITS, TokenShards
 from vocab.tokenizer import load_tokenizer, tokenizer_sha256
 from vocab.train import train_vocab
-from vocab.wordpiece.merges import SPECIAL_TOKENS
 
-MANY = 40  # times the sentences, each time another text
+MANY = 15  # times the sentences, each time another text
 
 
 def tokens_of(shards, split, language):
-    stream = shards.stream(split, language)
-    return stream.tokens.read(0, stream.num_tokens).tolist()
+    return read_all(shards.stream(split, language))
 
 
 def corpus(documents, times=MANY):
@@ -163,6 +163,7 @@ def test_odd_documents(make_run, documents):
     assert not {"[MASK]", "[SEP]"} & {p for of in report["samples"] for p in of["pieces"]}
 
 
+@pytest.mark.slow
 def test_a_second_run_in_several_processes_makes_the_same_bytes(
     finished, make_run, documents, reference
 ):

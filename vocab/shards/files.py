@@ -23,7 +23,7 @@ from electrify.stage.folder import file_sha256, write_json
 from electrify.storage.files import inner_path, read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress
-from vocab.wordpiece.merges import SPECIAL_TOKENS
+from vocab.segment import SPECIAL_TOKENS
 
 FORMAT_VERSION = 2
 INDEX = "index.json"
@@ -213,55 +213,6 @@ def read_index(folder: Path) -> dict[str, Any]:
     return index
 
 
-class Joined:
-    """Several one-dimensional arrays, memory maps as a rule, read as one."""
-
-    def __init__(self, parts: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> None:
-        # plain views: slicing an np.memmap itself costs five times as much
-        self._parts = [np.asarray(part) for part in parts if len(part)]
-        self.starts = np.cumsum([0, *map(len, self._parts)], dtype=np.int64)  # and the end
-        self._dtype = dtype
-
-    def __len__(self) -> int:
-        return int(self.starts[-1])
-
-    def read(self, start: int, stop: int) -> NDArray[Any]:
-        """The entries at [start, stop): a view where they lie in one part."""
-        if not 0 <= start <= stop <= len(self):
-            raise IndexError(f"tokens {start}..{stop} of a stream of {len(self)}")
-        number = int(np.searchsorted(self.starts, start, side="right")) - 1
-        pieces: list[NDArray[Any]] = []
-        while start < stop:
-            first = int(self.starts[number])
-            part = self._parts[number][start - first : stop - first]
-            pieces.append(part)
-            start, number = start + len(part), number + 1
-        if len(pieces) == 1:  # the common case: a view of the map, no copy
-            return pieces[0]
-        return np.concatenate(pieces) if pieces else np.zeros(0, self._dtype)
-
-    def take(self, starts: Int64s, lengths: Int64s) -> NDArray[Any]:
-        """The ranges [start, start + length) one after the other; all inside the array.
-
-        A slice for each range and one call that joins them: 0.3 us a range, however many parts
-        there are. A gather would need the position of every entry.
-        """
-        if not len(starts) or not len(self):
-            assert not lengths.any()
-            return np.zeros(0, self._dtype)
-        stops = starts + lengths
-        assert starts.min() >= 0
-        assert stops.max() <= len(self)
-        number = np.searchsorted(self.starts[:-1], starts, side="right") - 1
-        first, parts = self.starts[number], self._parts
-        places = (number.tolist(), (starts - first).tolist(), (stops - first).tolist())
-        pieces = [parts[n][start:stop] for n, start, stop in zip(*places, strict=True)]
-        # from one part into the next
-        for cut in np.flatnonzero(stops > self.starts[number + 1]).tolist():
-            pieces[cut] = self.read(int(starts[cut]), int(stops[cut]))
-        return np.concatenate(pieces)
-
-
 @dataclass(frozen=True)
 class Shard:
     """One shard, opened. Document and sentence starts are positions in `tokens`, and both lists
@@ -281,9 +232,34 @@ class TokenStream:
     def __init__(self, shards: Sequence[Shard], dtype: np.dtype[Any]) -> None:
         self.shards = [shard for shard in shards if len(shard.tokens)]
         self.dtype = dtype
-        self.tokens = Joined([shard.tokens for shard in self.shards], dtype)
-        self.num_tokens = len(self.tokens)
+        # plain views: slicing an np.memmap itself costs five times as much
+        self._parts = [np.asarray(shard.tokens) for shard in self.shards]
+        self.starts = np.cumsum([0, *map(len, self._parts)], dtype=np.int64)  # and the end
+        self.num_tokens = int(self.starts[-1])
         self.num_documents = sum(len(shard.documents) - 1 for shard in self.shards)
+
+    def take(self, starts: Int64s, lengths: Int64s) -> Tokens:
+        """The ranges [start, start + length) one after the other; all inside the stream.
+
+        A slice for each range and one call that joins them: 0.3 us a range, however many shards
+        there are. A gather would need the position of every entry.
+        """
+        if not len(starts) or not self.num_tokens:
+            assert not lengths.any()
+            return np.zeros(0, self.dtype)
+        stops = starts + lengths
+        assert starts.min() >= 0
+        assert stops.max() <= self.num_tokens
+        number = np.searchsorted(self.starts[:-1], starts, side="right") - 1
+        first, parts = self.starts[number], self._parts
+        places = (number.tolist(), (starts - first).tolist(), (stops - first).tolist())
+        pieces = [parts[n][start:stop] for n, start, stop in zip(*places, strict=True)]
+        for cut in np.flatnonzero(stops > self.starts[number + 1]).tolist():  # on into other shards
+            after = int(np.searchsorted(self.starts, stops[cut]))
+            others = range(int(number[cut]) + 1, after)
+            rest = (parts[n][: stops[cut] - self.starts[n]] for n in others)
+            pieces[cut] = np.concatenate([pieces[cut], *rest])
+        return np.concatenate(pieces)
 
 
 class TokenShards:

@@ -122,7 +122,7 @@ class SentenceMode:
     def __init__(self, stream: TokenStream, length: int, key: object) -> None:
         del key  # nothing is drawn
         tables = [_sentence_table(shard, length - 2) for shard in stream.shards]
-        starts = [of[0] + base for of, base in zip(tables, stream.tokens.starts, strict=False)]
+        starts = [of[0] + base for of, base in zip(tables, stream.starts, strict=False)]
         self._starts = np.concatenate([np.zeros(0, np.int64), *starts])
         self._lengths = np.concatenate([np.zeros(0, np.int32), *(of[1] for of in tables)])
         self.num_sequences = len(self._starts)
@@ -239,7 +239,7 @@ class PackedSequences:
         is_text = types | (column <= last)
         is_text[:, 0] = False
         is_text[pairs, end[pairs]] = False
-        ids[is_text] = self._stream.tokens.take(spans.starts, first + second)
+        ids[is_text] = self._stream.take(spans.starts, first + second)
         ids[:, 0] = self._cls
         ids[rows, first + 1] = self._sep
         ids[pairs, end[pairs]] = self._sep

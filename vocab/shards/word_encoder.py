@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from vocab.segment import Segmenter
 from vocab.shards.files import token_dtype
 from vocab.tokenizer import SEP, UNK, pieces_of, plain_words_of
-from vocab.wordpiece.segment import Segmenter
 
 MAX_STRINGS = 1_000_000  # remembered at once, some 200 MB
 _UNKNOWN = b"?"  # in place of the ids of a string; never equal to them, by its length

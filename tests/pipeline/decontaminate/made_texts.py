@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 from pipeline.decontaminate.index import write_index
-from pipeline.decontaminate.match import BenchmarkIndex
+from pipeline.decontaminate.match import BenchmarkIndex, Decontaminated
 
 SYLLABLES = "가나다라마바사아자차카타파하고노도로모보소오조초코토포호기니디리미비시이지치키티피히"
 WORDS = [
@@ -32,3 +32,8 @@ def index_of(folder: Path, items: Iterable[tuple[str, str]]) -> BenchmarkIndex:
             file.write(json.dumps({"task": task, "split": "dev", "text": text}) + "\n")
     write_index(folder, folder / "index")
     return BenchmarkIndex.load(folder / "index")
+
+
+def decontaminate(index: BenchmarkIndex, text: str) -> Decontaminated:
+    """What is left of one text."""
+    return index.decontaminate([text])[0]

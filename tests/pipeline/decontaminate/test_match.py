@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 
 from pipeline.decontaminate.index import (
     gram_keys,
-    in_bitmap,
-    make_bitmap,
     read_letters,
     read_statistics,
     write_index,
 )
 from pipeline.decontaminate.match import LONG_LETTERS
-from tests.pipeline.decontaminate.made_texts import english, index_of, korean
+from tests.pipeline.decontaminate.made_texts import decontaminate, english, index_of, korean
 
 
 def _page(rng, make, num_sentences=40):
@@ -57,23 +55,11 @@ def test_a_verbatim_text_goes_from_a_page_and_nothing_else(index, task):
     rng = random.Random(1)
     for item in ITEMS[task]:
         page, rest = _planted(rng, task[:2], item)
-        found = index.decontaminate(page)
+        found = decontaminate(index, page)
         assert [(m.task, m.kind) for m in found.matches] == [(task, "sentence")]
         assert found.drop is None
         assert found.text == rest
         assert found.num_lines_removed == 1
-
-
-@pytest.mark.parametrize("task", ITEMS)
-def test_case_spacing_and_punctuation_do_not_hide_a_text(index, task):
-    rng = random.Random(2)
-    for item in ITEMS[task]:
-        spaced = "".join(c + rng.choice(["", "", " ", ", ", "-", "’"]) for c in item)
-        for other in (f"{item}!!", item.upper(), item.replace(" ", ""), spaced):
-            found = index.decontaminate(other)
-            assert [(match.task, match.kind) for match in found.matches] == [(task, "sentence")]
-            assert found.text == other  # a short document goes whole
-            assert found.drop.reason == "contaminated"
 
 
 @pytest.mark.parametrize("task", ITEMS)
@@ -82,7 +68,7 @@ def test_one_edited_word_end_does_not_hide_a_text(index, task):
     for item in ITEMS[task]:
         middle = item.index(" ", len(item) // 2)
         edited = f"{item[: middle - 1]}뷁{item[middle:]}"
-        matches = index.decontaminate(edited).matches
+        matches = decontaminate(index, edited).matches
         num_found += [match.task for match in matches] == [task]
     assert num_found >= 0.95 * len(ITEMS[task])
 
@@ -99,7 +85,7 @@ def test_a_stretch_of_a_long_text_is_found_from_fifty_letters_on(index, task):
             page, _ = _planted(rng, task[:2], stretch)
             shares = _share(letters, "".join(map(chr, read_letters(page)[0])), LONG_LETTERS)
             assert shares == (length >= LONG_LETTERS)
-            found = index.decontaminate(page)
+            found = decontaminate(index, page)
             assert bool(found.matches) == shares
             assert (stretch in found.text) != shares
             kinds += [match.kind for match in found.matches]
@@ -112,7 +98,7 @@ def test_other_texts_stay_as_they_are(index, language):
     rng = random.Random(4)
     for _ in range(5):
         page = _page(rng, MAKERS[language])
-        found = index.decontaminate(page)
+        found = decontaminate(index, page)
         assert (found.text, found.drop, found.matches) == (page, None, ())
 
 
@@ -120,7 +106,7 @@ def test_a_sentence_within_a_line_goes_and_its_neighbours_stay(index):
     rng = random.Random(6)
     item = ITEMS["en-short"][0]
     page = f"{_page(rng, english)}\nFirst of three. {item.capitalize()}. The third one.\n더 있다"
-    found = index.decontaminate(page)
+    found = decontaminate(index, page)
     assert "First of three. The third one.\n더 있다" in found.text
     assert item not in found.text.lower()
 
@@ -128,8 +114,8 @@ def test_a_sentence_within_a_line_goes_and_its_neighbours_stay(index):
 def test_a_phrase_within_another_sentence_stays(tmp_path):
     index = index_of(tmp_path, [("a", "I don't know what you're talking about.")])
     idiom = "She said that honestly I don't know what you're talking about today, my dear friend."
-    assert index.decontaminate(idiom).matches == ()
-    assert index.decontaminate("I don't know what you're talking about!").drop is not None
+    assert decontaminate(index, idiom).matches == ()
+    assert decontaminate(index, "I don't know what you're talking about!").drop is not None
 
 
 def test_company_does_not_matter(index):
@@ -139,13 +125,13 @@ def test_company_does_not_matter(index):
     # halves of an item, which beside one another are no item
     half = len(ITEMS["ko-short"][9]) // 2
     texts += [ITEMS["ko-short"][9][:half], ITEMS["ko-short"][9][half:]]
-    alone = [index.decontaminate(text) for text in texts]
+    alone = [decontaminate(index, text) for text in texts]
     assert [found.drop is None for found in alone[-2:]] == [True, True]
     for _ in range(2):
         order = rng.sample(range(len(texts)), len(texts))
-        together = index.decontaminate_all([texts[i] for i in order])
+        together = index.decontaminate([texts[i] for i in order])
         assert together == [alone[i] for i in order]
-    assert index.decontaminate_all([]) == []
+    assert index.decontaminate([]) == []
 
 
 KOREAN = "오래된 항구의 등대는 밤마다 세 번씩 깜빡인다"
@@ -164,7 +150,7 @@ def test_short_texts_are_counted_and_not_looked_for(tmp_path):
     ]
     index = index_of(tmp_path, rows)
     assert read_statistics(tmp_path / "index") == [("reviews", 3, 2), ("words", 4, 2)]
-    tasks = {text: [match.task for match in index.decontaminate(text).matches] for _, text in rows}
+    tasks = {text: [match.task for match in decontaminate(index, text).matches] for _, text in rows}
     assert {text for text in tasks if tasks[text]} == {KOREAN, ENGLISH}
     assert (tasks[KOREAN], tasks[ENGLISH]) == (["reviews", "words"], ["words"])
 
@@ -174,7 +160,7 @@ def test_a_template_in_hundreds_of_texts_does_not_hide_them(tmp_path):
     rows = [("rooms", f"{city} 근처에 있는 저렴한 숙소를 하나 추천해 주세요") for city in cities]
     index = index_of(tmp_path, rows)
     for _, text in rows:
-        assert index.decontaminate(text).drop is not None
+        assert decontaminate(index, text).drop is not None
 
 
 def test_no_texts_or_wrong_rows_are_named(tmp_path):
@@ -185,12 +171,6 @@ def test_no_texts_or_wrong_rows_are_named(tmp_path):
         write_index(tmp_path, tmp_path / "index")
     with pytest.raises(ValueError, match=r"none of the 1 texts of short can be looked for"):
         index_of(tmp_path / "short", [("short", "짧다")])
-
-
-@given(st.lists(st.integers(0, 2**64 - 1), max_size=200))
-def test_the_bitmap_has_every_key(numbers):
-    keys = np.array(numbers, dtype=np.uint64)
-    assert in_bitmap(make_bitmap(keys), keys).tolist() == list(range(len(keys)))
 
 
 TEXTS = st.text(alphabet=st.sampled_from("aAbBß １1①가나ㅋ한ｶカ漢ﬁ.,!?\n\t_-“”é🙂"))
@@ -218,6 +198,8 @@ FORMS = {
     "entities": lambda text: "".join(f"&#{ord(c)};" for c in text),
     "named entities": lambda text: html.escape(text).replace(" ", "&nbsp;").replace("&", "&amp;"),
     "zero width": "\u200b".join,
+    "capitals": str.title,
+    "spacing and punctuation": lambda text: ", ".join(text.replace(" ", "")) + "!!",
     "fillers": lambda text: text.replace(" ", "\u3164"),
     "full width": lambda text: text.translate({c: c + 0xFEE0 for c in range(0x21, 0x7F)}),
     "half-width kana": lambda text: text.replace("ガ", "ｶﾞ").replace("パ", "ﾊﾟ"),
@@ -240,7 +222,7 @@ def test_every_form_of_a_text_has_the_same_letters_on_both_sides(tmp_path, form)
         assert places.max() < len(other)
     for name, items, documents in (("a", texts, changed), ("b", changed, texts)):
         index = index_of(tmp_path / name, [("t", item) for item in items])
-        assert all(found.drop is not None for found in index.decontaminate_all(documents))
+        assert all(found.drop is not None for found in index.decontaminate(documents))
 
 
 SHORT_ITEMS = [
@@ -263,9 +245,9 @@ SHORT_ITEMS = [
 def test_an_item_is_found_in_a_row_of_a_table_between_ids_and_labels(tmp_path, row):
     index = index_of(tmp_path, [("t", item) for item in SHORT_ITEMS])
     assert [len(read_letters(item)[0]) for item in SHORT_ITEMS[:2]] == [12, 13]
-    assert index.decontaminate(row.format(*SHORT_ITEMS)).drop is not None
+    assert decontaminate(index, row.format(*SHORT_ITEMS)).drop is not None
     within = f"누군가 {SHORT_ITEMS[0]} 라고 했지만 나는 그렇게 생각하지 않는다"
-    assert index.decontaminate(within).matches == ()
+    assert decontaminate(index, within).matches == ()
 
 
 @given(TEXTS)

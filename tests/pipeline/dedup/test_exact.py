@@ -23,11 +23,12 @@ from pipeline.dedup.exact import (
     unpack_quotas,
     without_case,
 )
-from pipeline.dedup.records import unpack_clusters
+from pipeline.dedup.records import unpack_removed
 
 
-def _clusters(groups, order, num_shards=3):
-    """What the pipeline does, with shards' arrays arriving in `order`: clusters by group."""
+def _duplicates(groups, order, num_shards=3):
+    """What the pipeline does, with shards' arrays arriving in `order`: the kept rank by the rank of
+    its duplicate, by group."""
     shards = defaultdict(list)
     for index, rows in enumerate(groups):
         if rows:
@@ -36,17 +37,12 @@ def _clusters(groups, order, num_shards=3):
             for shard, part in packed.items():
                 shards[shard].append((index, part))
     found = [pair for parts in shards.values() for pair in find_duplicates(order(parts))]
-    return [
-        unpack_clusters([part for group, part in found if group == index])
+    removed = [
+        unpack_removed([part for group, part in found if group == index])
         for index in range(len(groups))
     ]
-
-
-def _duplicates(groups, order):
-    """The kept rank by the rank of its duplicate, by group."""
-    clusters = _clusters(groups, order)
-    assert {s for of_group in clusters for _, s in of_group.kept_of.values()} <= {1.0}
-    return [{rank: kept for rank, (kept, _) in c.kept_of.items()} for c in clusters]
+    assert {similarity for of_group in removed for _, similarity in of_group.values()} <= {1.0}
+    return [{rank: kept for rank, (kept, _) in of_group.items()} for of_group in removed]
 
 
 @given(st.lists(st.lists(st.sampled_from(["가", "다 라", "다\n라", "다라", "A b", "a\n\nB"]))))
@@ -69,11 +65,7 @@ def test_equals_a_set_whatever_the_order_of_arrival(texts):
                 first[key] = row
     assert _duplicates(groups, list) == expected
     assert _duplicates(groups, lambda parts: parts[::-1]) == expected
-    assert _clusters(groups, list) == _clusters(groups, list, num_shards=1)
-    sizes = Counter(kept for of_group in expected for kept in of_group.values())
-    assert [of_group.size_of for of_group in _clusters(groups, list)] == [
-        {rank: sizes[rank] + 1 for rank, _ in rows if rank in sizes} for rows in groups
-    ]
+    assert _duplicates(groups, list, num_shards=1) == expected
 
 
 def test_large_ranks_survive_packing():
@@ -161,14 +153,15 @@ WORDS += [f"{_RNG.randrange(10**6):,}th" for _ in range(1000)]
 
 
 @given(st.integers(0, 3000), st.integers(200, 900), st.randoms(use_true_random=False))
-@settings(max_examples=50)
+@settings(max_examples=20)
 def test_a_stretch_of_a_text_has_units_of_the_whole_alone(start, size, rng):
     """Whatever blanks, case and marks it has."""
     whole = {*unit_hashes(without_case(" ".join(WORDS)))}
     stretch = [w.upper() if rng.random() < 0.1 else w for w in WORDS[start : start + size]]
     text = "".join(f"{word}{rng.choice(' .*-') + chr(10) * rng.randrange(2)}" for word in stretch)
-    assert {*unit_hashes(without_case(text))} <= whole
-    assert unit_hashes(without_case(text))
+    units = unit_hashes(without_case(text))
+    assert {*units} <= whole
+    assert units or size < 800  # of a shorter text a fifth may lie at its ends, which has none
 
 
 def test_units_do_not_depend_on_the_pieces_in_which_a_long_text_is_looked_at(monkeypatch):

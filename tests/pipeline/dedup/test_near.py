@@ -1,35 +1,32 @@
 """Near duplicates against brute force, whatever the order of arrival and however many there are."""
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.dedup import components as component_rules
 from pipeline.dedup import near as near_dedup
-from pipeline.dedup.components import (
-    Join,
-    is_small,
-    join_edges,
-    pack_bands,
-    pack_members,
-    star_edges,
-    unpack_members,
-)
 from pipeline.dedup.minhash import band_keys, shingle
 from pipeline.dedup.near import (
     Candidate,
+    Join,
     choose,
     estimate,
     find_near_duplicates,
+    is_small,
+    join_edges,
+    pack_bands,
     pack_candidates,
+    pack_members,
     part_of,
     sketch_size,
+    star_edges,
+    unpack_members,
 )
-from pipeline.dedup.records import unpack_clusters
+from pipeline.dedup.records import unpack_removed
 
 BANDS, ROWS, SIMILARITY = 25, 5, 0.7
 
@@ -39,7 +36,7 @@ def _rank(group, row):
 
 
 def _deduplicate(groups, order, similarity=SIMILARITY, bands=BANDS, num_shards=5):
-    """What the graph does with groups of texts, arrays arriving in `order`: (kept_of, size_of)."""
+    """What the graph does with groups of texts, arrays arriving in `order`: by removed rank."""
     shards = defaultdict(list)
     hashed = [shingle(texts) for texts in groups]
     keys = [band_keys(shingles, bands, ROWS) for shingles in hashed]
@@ -75,10 +72,9 @@ def _deduplicate(groups, order, similarity=SIMILARITY, bands=BANDS, num_shards=5
         for pairs in order(list(to_compare.values()))
         for pair in find_near_duplicates(order(pairs), similarity)
     ]
-    clusters = unpack_clusters([packed for _, packed in found])
     for group, packed in found:
-        assert all(rank >> 40 == group for rank in unpack_clusters([packed]).kept_of)
-    return clusters.kept_of, clusters.size_of
+        assert all(rank >> 40 == group for rank in unpack_removed([packed]))
+    return unpack_removed([packed for _, packed in found])
 
 
 def _word(number):
@@ -127,15 +123,13 @@ def _brute_force(groups, similarity):
 @pytest.mark.parametrize("seed", range(3))
 def test_equals_brute_force(seed):
     groups = _corpus(seed)
-    kept_of, size_of = _deduplicate(groups, list)
+    kept_of = _deduplicate(groups, list)
     expected = _brute_force(groups, SIMILARITY)
     assert kept_of.keys() == expected.keys()
     for rank, (kept, similarity) in kept_of.items():
         assert kept in expected[rank]
         texts = [groups[r >> 40][r & (1 << 40) - 1] for r in (rank, kept)]
         assert similarity == pytest.approx(_jaccard(*texts))
-    assert sum(size_of.values()) == len(kept_of) + len(size_of)
-    assert size_of.keys() == {kept for kept, _ in kept_of.values()}
 
 
 def test_the_order_of_arrival_does_not_matter(monkeypatch):
@@ -143,7 +137,7 @@ def test_the_order_of_arrival_does_not_matter(monkeypatch):
     expected = _deduplicate(groups, list)
     assert _deduplicate(groups, lambda items: items[::-1]) == expected
     assert _deduplicate(groups, list, num_shards=1) == expected
-    monkeypatch.setattr(component_rules, "MAX_WAITING_EDGES", 3)
+    monkeypatch.setattr(near_dedup, "MAX_WAITING_EDGES", 3)
     rng = random.Random(0)
     assert _deduplicate(groups, lambda items: rng.sample(items, len(items))) == expected
 
@@ -156,7 +150,7 @@ def test_short_texts_equal_brute_force(similarity):
         [" ".join(_word(rng.randrange(2)) for _ in range(rng.randrange(1, 9))) for _ in range(20)]
         for _ in range(3)
     ]
-    kept_of, _ = _deduplicate(groups, list, similarity, bands=64)
+    kept_of = _deduplicate(groups, list, similarity, bands=64)
     assert kept_of.keys() == _brute_force(groups, similarity).keys()
 
 
@@ -175,7 +169,7 @@ def test_components_equal_those_of_a_plain_search(pairs, limit):
                 expected[node] = start
                 stack += around[node]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(component_rules, "MAX_WAITING_EDGES", limit)
+        patch.setattr(near_dedup, "MAX_WAITING_EDGES", limit)
         parts = []
         for pair in pairs:
             parts = Join().add_input(parts, np.array([pair], dtype=np.uint64).tobytes())
@@ -191,9 +185,9 @@ def test_a_band_that_all_documents_share_costs_no_more_than_another():
     num = 1_000
     words = _text("hot", 60)
     texts = [" ".join([*words, _word(i)]) for i in range(num)]
-    kept_of, size_of = _deduplicate([texts], list)
-    assert len(kept_of) == num - 1
-    assert size_of == {0: num}
+    kept_of = _deduplicate([texts], list)
+    assert [*kept_of] == [*range(1, num)]
+    assert {kept for kept, _ in kept_of.values()} == {0}
     keys = np.arange(1, num + 1, dtype=np.uint64)[:, None] * np.uint64(0x9E3779B97F4A7C15)
     keys = np.hstack([keys, np.full((num, 1), 77, dtype=np.uint64)])
     shards = pack_bands(keys, np.arange(num), np.zeros(num, dtype=bool), 16).values()
@@ -226,12 +220,13 @@ def test_a_huge_component_is_cut_into_parts_that_keep_their_own(monkeypatch):
     words = _text("template", 60)
     texts = [" ".join([*words, _word(i)]) for i in range(num)]
     monkeypatch.setattr(near_dedup, "MAX_COMPONENT", num)
-    assert len(_deduplicate([texts], list)[1]) == 1
+    assert len({kept for kept, _ in _deduplicate([texts], list).values()}) == 1
     monkeypatch.setattr(near_dedup, "MAX_COMPONENT", 50)
-    kept_of, size_of = _deduplicate([texts[:100], texts[100:]], list)
-    assert 400 / 50 <= len(size_of) <= 2 * 400 / 50
-    assert max(size_of.values()) <= 50
-    assert len(kept_of) == num - len(size_of)
+    kept_of = _deduplicate([texts[:100], texts[100:]], list)
+    removed = Counter(kept for kept, _ in kept_of.values())
+    assert 400 / 50 <= len(removed) <= 2 * 400 / 50
+    assert max(removed.values()) < 50
+    assert len(kept_of) == num - len(removed)
     assert all(similarity >= SIMILARITY for _, similarity in kept_of.values())
 
 

@@ -35,10 +35,9 @@ def test_cleaning_twice_is_cleaning_once_and_what_changed_is_named(options, text
         return
     once = outcome.text
     again = rules.clean(once)
-    assert (again.text, again.altered, again.drop) == (once, {}, outcome.drop)
-    assert (once == text) == (not outcome.altered)
-    assert outcome.first_changes.keys() == outcome.altered.keys()
-    assert all(before != after for before, after in outcome.first_changes.values())
+    assert again == (once, outcome.drop, {})
+    assert (once == text) == (not outcome.changes)
+    assert all(before != after for _, before, after in outcome.changes.values())
     assert unicodedata.is_normalized("NFC", once)
     assert once.encode("utf-8").decode("utf-8") == once == once.strip()
     assert not any(blank in once for blank in ("  ", "\n\n\n"))
@@ -86,9 +85,13 @@ def test_every_change_is_counted():
     outcome = _rules().clean(text)
     assert outcome.drop is None
     assert outcome.text == "문의는 <email> 또는 <email>으로 주십시오. 자세한 것은 에 있습니다."
-    assert outcome.altered["email_masked"] == 2
-    assert outcome.altered["boilerplate_removed"] == 1
-    assert outcome.altered["html_removed"] == outcome.altered["url_removed"] == 1
+    assert {rule: num for rule, (num, _, _) in outcome.changes.items()} == {
+        "html_removed": 1,
+        "url_removed": 1,
+        "whitespace_squeezed": 1,
+        "email_masked": 2,
+        "boilerplate_removed": 1,
+    }
 
 
 def test_a_rule_that_makes_markup_of_plain_words_has_the_others_asked_again(monkeypatch):
@@ -98,7 +101,7 @@ def test_a_rule_that_makes_markup_of_plain_words_has_the_others_asked_again(monk
     monkeypatch.setattr(order, "rules_for", lambda *source: (*known(*source), new))
     outcome = _rules(min_characters=1).clean(text)
     assert outcome.text == text.replace("굿", "추천")
-    assert outcome.altered == {"slang_replaced": 1, "html_removed": 1}
+    assert [*outcome.changes] == ["slang_replaced", "html_removed"]
 
 
 @pytest.mark.parametrize(("reason", "text"), CASES["the_first_rule_that_is_broken_is_the_reason"])

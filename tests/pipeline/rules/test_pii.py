@@ -50,15 +50,6 @@ def test_numbers_of_nobody_stay_whatever_their_digits():
         assert mask_pii(case.text, case.language) == (case.expected, {}), case
 
 
-def test_a_long_text_is_masked_as_its_lines_are():
-    """Arrays choose where numbers may begin in a long text, patterns in a short one."""
-    cases = [case for case in positives(9, 8) if case.language == "ko"]
-    cases += [case for case in negatives(9, 2, NOBODY) if case.language == "ko"]
-    text = "\n그리고 다음 줄\n".join(case.text for case in cases)
-    masked = "\n그리고 다음 줄\n".join(case.expected for case in cases)
-    assert mask_pii(text, "ko")[0] == masked
-
-
 def test_amounts_and_words_behind_a_number_are_told_apart():
     assert mask_pii("계좌 1234567890123만 원", "ko")[1] == {}
     for word in ("만 가능", " 주문", "원룸", " 회사", "위로", " 명의"):

@@ -9,7 +9,7 @@ import pytest
 
 from electrify.config.clean import CleanConfig, Source
 from pipeline.rules.order import DocumentRules
-from pipeline.rules.quality_model import QualityModel, fit, parse, read_text, run_shares
+from pipeline.rules.quality_model import fit, parse, read_text, run_shares
 from pipeline.train_quality import train_quality
 
 
@@ -83,9 +83,3 @@ def test_few_texts_and_other_files_are_refused(tmp_path):
         read_text(files[0])
     with pytest.raises(ValueError, match="give files named"):
         train_quality([str(tmp_path / "x.bin")], [files[1]], tmp_path / "quality.json")
-
-
-def test_a_score_is_the_same_when_written_and_read():
-    weights = np.random.default_rng(0).integers(-127, 128, 2**15).astype(np.int8)
-    model = QualityModel(weights, 0.01, -0.5)
-    assert parse(model.to_json({})).score(GOOD[0]) == model.score(GOOD[0])

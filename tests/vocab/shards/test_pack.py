@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.vocab.shard_files import SPECIAL
+from tests.vocab.shard_files import SPECIAL, read_all
 from vocab.shards.files import Shard, TokenStream
 from vocab.shards.pack import PackedSequences, hash_pair, make_key, permute
 
@@ -90,7 +90,7 @@ def test_sentence_packing_fills_sequences_sentence_by_sentence(documents, length
 def test_full_packing_holds_every_token_in_order(num_tokens, length, shards):
     documents = [[num_tokens // 5 - 1]] * 4 + [[num_tokens - 4 * (num_tokens // 5) - 1]]
     stream = make_stream(documents, shards)
-    tokens = stream.tokens.read(0, num_tokens).tolist()
+    tokens = read_all(stream)
     ids, types = everything(packed(stream, "full", length))
     content, reached = length - 3, 0
     for number, (sequence, kind) in enumerate(zip(ids, types, strict=True)):
@@ -164,9 +164,9 @@ def test_permute_is_a_permutation(size):
 
 
 def test_every_place_is_as_likely_and_keys_differ():
-    orders = np.array([permute(make_key("x", seed), np.arange(10), 10) for seed in range(5000)])
+    orders = np.array([permute(make_key("x", seed), np.arange(10), 10) for seed in range(2000)])
     for column in orders.T:
-        assert np.bincount(column, minlength=10) / 5000 == pytest.approx([0.1] * 10, abs=0.02)
+        assert np.bincount(column, minlength=10) / 2000 == pytest.approx([0.1] * 10, abs=0.035)
     pairs = np.bincount(orders[:, 0] * 10 + orders[:, 1], minlength=100)
     assert (pairs > 0).sum() == 90
     # in a long order, neighbours have nothing to do with each other

@@ -11,8 +11,9 @@ from tokenizers.models import WordPiece
 
 from pipeline.rules.characters import code_points
 from vocab.pretokenize import CUT, MAX_WORD_CHARACTERS, is_isolated
-from vocab.wordpiece.merges import PREFIX
 
+PREFIX = "##"
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 UNK = "[UNK]"
 _WORDS_A_TEXT = 1000  # tokenised as one text: ten times faster than a text for each
 

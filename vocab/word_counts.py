@@ -29,7 +29,6 @@ from pipeline.work_folder import (
     unpack,
     work_folder,
 )
-from vocab.counts.words import COUNT_SCHEMA
 from vocab.pretokenize import (
     CUT,
     MAX_WORD_CHARACTERS,
@@ -38,6 +37,7 @@ from vocab.pretokenize import (
     normalizer,
     pre_tokenizer,
 )
+from vocab.words import COUNT_SCHEMA
 
 SECONDS_PER_MEGABYTE = 0.04  # of text, one core
 MAX_STRINGS = 200_000  # remembered while counting: some 20 MB, of which most come again
@@ -169,11 +169,8 @@ def _serialized(words: pa.Table) -> bytes:
 def sum_words(packed: Iterable[bytes]) -> pa.Table:
     """The words of a shard, each once in a language, with the sums of their counts, sorted."""
     tables = [pa.ipc.open_stream(stream).read_all() for stream in packed]
-    empty = COUNTED.append(pa.field("language", pa.string())).empty_table()
-    grouped = pa.concat_tables([empty, *tables]).group_by(["language", "word"], use_threads=False)
-    summed = grouped.aggregate([("count", "sum")]).select(["language", "word", "count_sum"])
-    table = summed.rename_columns(["language", "word", "count"])
-    return table.sort_by([("language", "ascending"), ("word", "ascending")])
+    summed = sum_counts(tables, COUNTED.append(pa.field("language", pa.string())))
+    return summed.sort_by([("language", "ascending"), ("word", "ascending")])
 
 
 def _write_shard(
@@ -271,9 +268,12 @@ class WordCounter:
         return pa.table([words, counts], schema=COUNTED)
 
 
-def sum_counts(tables: list[pa.Table]) -> pa.Table:
-    summed = pa.concat_tables([COUNTED.empty_table(), *tables]).group_by("word", use_threads=False)
-    return summed.aggregate([("count", "sum")]).rename_columns(COUNTED.names)
+def sum_counts(tables: Iterable[pa.Table], schema: pa.Schema = COUNTED) -> pa.Table:
+    """Rows that are equal but for their counts are one."""
+    keys = [name for name in schema.names if name != "count"]
+    grouped = pa.concat_tables([schema.empty_table(), *tables]).group_by(keys, use_threads=False)
+    summed = grouped.aggregate([("count", "sum")])
+    return summed.rename_columns([*keys, "count"])
 
 
 def _distinct(strings: pa.Array) -> pa.Table:

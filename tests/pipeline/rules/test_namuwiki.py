@@ -3,7 +3,7 @@
 import pytest
 
 from electrify.config.clean import CleanConfig, Source
-from pipeline.rules.markup.namuwiki import remove_namuwiki
+from pipeline.rules.markup.wiki import remove_namuwiki
 from pipeline.rules.normalize import squeeze_whitespace
 from pipeline.rules.order import DocumentRules
 from tests.pipeline.cases import read_cases

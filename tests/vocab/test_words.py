@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocab.counts.words import WordBatch, language_totals, weighted
 from vocab.pretokenize import CUT
+from vocab.segment import Segmenter
 from vocab.shards.reader import sampling_fractions
-from vocab.wordpiece.segment import Segmenter
+from vocab.words import WordBatch, language_totals, weighted
 
 
 def table(words):

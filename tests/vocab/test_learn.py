@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from tests.vocab.conftest import batches_of, count_words, marked, vocab_options
-from vocab.counts.words import count_characters
+from vocab.learn import hangul_syllables, train_wordpiece
 from vocab.pretokenize import CUT, is_isolated
-from vocab.wordpiece.learn import hangul_syllables, train_wordpiece
-from vocab.wordpiece.merges import SPECIAL_TOKENS
+from vocab.segment import SPECIAL_TOKENS
+from vocab.words import count_characters
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +85,11 @@ COUNTED = st.dictionaries(st.text("abc", min_size=1, max_size=6), st.integers(1,
 
 @pytest.mark.parametrize("few", [0, 400])
 @pytest.mark.parametrize("num_indexed", [2, 20_000])
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=COUNTED)
 def test_merges_equal_a_brute_force_count(monkeypatch, num_indexed, few, words):
-    monkeypatch.setattr("vocab.wordpiece.merges._FEW", few)
-    monkeypatch.setattr("vocab.wordpiece.merges._PAIRS_INDEXED", num_indexed)
+    monkeypatch.setattr("vocab.learn._FEW", few)
+    monkeypatch.setattr("vocab.learn._PAIRS_INDEXED", num_indexed)
     size = 5 + 2 * len(characters(words)) + 6
     expected = brute_force(words, size)
     assert train(words, size=len(expected)).pieces == expected
