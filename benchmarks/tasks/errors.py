@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.tasks.kinds.choices import MultipleChoice
-from benchmarks.tasks.kinds.classification import Classification, Regression
+from benchmarks.tasks.kinds.classification import (
+    MultiLabelClassification,
+    MultipleChoice,
+    Regression,
+    SingleLabel,
+)
 from benchmarks.tasks.kinds.dialogue import DialogueStateTracking, slot_values
-from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
 from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.relations import RelationExtraction
 from benchmarks.tasks.kinds.spans import NORMALIZE, Spans
@@ -64,7 +67,7 @@ def units(task: Task) -> str:
             return "slots with a value"
         case Spans():
             return "questions"
-    return "examples" if isinstance(task, Classification | MultipleChoice) else ""
+    return "examples" if isinstance(task, SingleLabel) else ""
 
 
 def has_confusions(task: Task) -> bool:
@@ -81,7 +84,7 @@ def parts_of(task: Task, line: Line, example: Any = None) -> list[Part]:
     """The labelled parts of an example; none for a kind without labels."""
     gold, said = line["gold"], line["prediction"]
     match task:
-        case Classification() | MultipleChoice():
+        case SingleLabel():
             names = task.label_names
             return [Part(gold, said, gold == said, names.get(gold, gold), names.get(said, said))]
         case MultiLabelClassification():
@@ -197,7 +200,7 @@ def _mistake(task: Task, line: Line, example: Any) -> Failure | None:
     wrong = [part for part in parts if not part.is_right]
     if not wrong:
         return None
-    if isinstance(task, Classification | MultipleChoice):
+    if isinstance(task, SingleLabel):
         (part,) = wrong
         names = [task.label_names.get(label, label) for label in task.labels]
         ranked = sorted(zip(line["probabilities"], names, strict=False), key=lambda pair: -pair[0])

@@ -27,9 +27,12 @@ from benchmarks.metrics.classification import (
 from benchmarks.metrics.tagging import OUTSIDE, entity_macro_f1, entity_micro_f1, seqeval_micro_f1
 from benchmarks.tasks.files import read_own
 from benchmarks.tasks.hub_task import files_on_hub, is_on_hub
-from benchmarks.tasks.kinds.choices import MultipleChoice
-from benchmarks.tasks.kinds.classification import Classification, Regression
-from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
+from benchmarks.tasks.kinds.classification import (
+    Classification,
+    MultiLabelClassification,
+    MultipleChoice,
+    Regression,
+)
 from benchmarks.tasks.kinds.spans import OwnReading, Scorer
 from benchmarks.tasks.kinds.tagging import OwnEntityTagging, OwnWordTagging, WordLabels
 from benchmarks.tasks.rows import (

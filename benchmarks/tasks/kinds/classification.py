@@ -1,54 +1,40 @@
-"""One label, or one number, for a text or a pair of texts."""
+"""What a text, or a pair of texts, is: one label, any number of labels, a number; and which of
+several choices fits it."""
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics import weighted
-from benchmarks.tasks.kinds import IGNORED_LABEL, encode_rows
-from benchmarks.tasks.rows import Row, class_name, label_ids, nested
-from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
+from benchmarks.tasks.kinds import IGNORED_LABEL, encode_rows, encode_texts, num_truncated
+from benchmarks.tasks.rows import Row, class_name, is_missing, label_ids, nested
+from benchmarks.tasks.task import (
+    SEGMENTS,
+    Arrays,
+    Example,
+    Features,
+    Line,
+    Outputs,
+    Positions,
+    Task,
+)
 from electrify.system.outcome import UserError
 
 MAX_EXCHANGE_GAIN = 0.5  # of accuracy: WNLI's dev set alone gains some with its labels exchanged
+_THRESHOLD = 0.5  # of the probability of one of several labels
 
 
-@dataclass(frozen=True)
-class LabelExample(Example):
-    """A text or pair, and the position of its label in the task's labels."""
+class SingleLabel(Task):
+    """A softmax over labels; the most probable one is predicted. Examples have a `label`."""
 
-    label: int | None = None
-
-
-class Classification(Task):
-    """[CLS] a [SEP] b [SEP], one linear layer, cross-entropy; the most probable label."""
-
-    def examples(
-        self, row: Row, identity: str, place: str, is_labelled: bool
-    ) -> Iterator[LabelExample]:
-        yield LabelExample(identity, self.texts(row, place), self._label(row, place, is_labelled))
-
-    def plain_texts(self, example: Example) -> tuple[str, ...]:
-        """What a bag of words is made of: the text, or both of a pair."""
-        return example.texts
-
-    def _label(self, row: Row, place: str, is_labelled: bool) -> int | None:
-        if not is_labelled:
-            return None
+    def _label(self, row: Row, place: str, labels: Sequence[str]) -> int:
         value = nested(row, self.label_field)
-        name = value if value in self.labels else class_name(value)
-        return label_ids([name], self.labels, place)[0]
-
-    def featurize(
-        self, examples: Sequence[LabelExample], tokenizer: Any, max_length: int, train: bool
-    ) -> Features:
-        labels = {"labels": [example.label for example in examples]}
-        both_orders = train and self.train_both_orders
-        return encode_rows(examples, labels, tokenizer, max_length, both_orders)
+        return label_ids([value if value in labels else class_name(value)], labels, place)[0]
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`labels` (B,); `IGNORED_LABEL` where there is none."""
@@ -57,13 +43,14 @@ class Classification(Task):
         return {"labels": np.array(filled, dtype=np.int64)}
 
     def lines(
-        self, examples: Sequence[LabelExample], features: Features, outputs: Sequence[Outputs]
+        self, examples: Sequence[Any], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         from scipy.special import softmax
 
         lines = []
         for example, output in zip(examples, outputs, strict=True):
-            probabilities = softmax(output["logits"].astype(np.float64))
+            logits = output["logits"][: self.num_labels(example)]
+            probabilities = softmax(logits.astype(np.float64))
             lines.append(
                 {
                     "id": example.id,
@@ -74,6 +61,9 @@ class Classification(Task):
             )
         return lines
 
+    def num_labels(self, example: Any) -> int:
+        return len(self.labels)
+
     def rounded(self, probability: float) -> float:
         return round(probability, 6)
 
@@ -83,6 +73,33 @@ class Classification(Task):
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         return weighted.OF_LABELS[self.headline](*self.sides(lines), len(self.labels))
+
+
+@dataclass(frozen=True)
+class LabelExample(Example):
+    """A text or pair, and the position of its label in the task's labels."""
+
+    label: int | None = None
+
+
+class Classification(SingleLabel):
+    """[CLS] a [SEP] b [SEP], one linear layer, cross-entropy."""
+
+    def examples(
+        self, row: Row, identity: str, place: str, is_labelled: bool
+    ) -> Iterator[LabelExample]:
+        label = self._label(row, place, self.labels) if is_labelled else None
+        yield LabelExample(identity, self.texts(row, place), label)
+
+    def plain_texts(self, example: Example) -> tuple[str, ...]:
+        """What a bag of words is made of: the text, or both of a pair."""
+        return example.texts
+
+    def featurize(
+        self, examples: Sequence[LabelExample], tokenizer: Any, max_length: int, train: bool
+    ) -> Features:
+        labels = {"labels": [example.label for example in examples]}
+        return encode_rows(self, examples, labels, tokenizer, max_length, train)
 
     def doubts(self, train: Sequence[LabelExample], lines: Sequence[Line]) -> list[str]:
         """Labels that look exchanged, and gold labels that cannot have been learnt."""
@@ -113,6 +130,158 @@ class Classification(Task):
             f"labels look exchanged: {100 * now:.1f} % are right, and {100 * then:.1f} % would be "
             f"with {', '.join(pairs)}"
         )
+
+
+@dataclass(frozen=True)
+class ChoiceExample(Example):
+    """The text, then every choice, and which choice is right, counted from 0."""
+
+    label: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultipleChoice(SingleLabel):
+    """Which of several choices fits a text, such as COPA's alternatives and HellaSwag's endings:
+    [CLS] text [SEP] choice [SEP] for each choice, one score a choice, a softmax over them.
+
+    That is the form of `transformers`' heads for multiple choice. Several text fields are joined by
+    blanks. `labels` name the choices in their order: "0", "1". A row may have fewer choices.
+    """
+
+    # fields of a choice each, or one field of a list
+    choice_fields: tuple[str, ...] = ()
+
+    @property
+    def has_parts(self) -> bool:
+        return True
+
+    def texts(self, row: Row, place: str) -> tuple[str, ...]:
+        return (" ".join(super().texts(row, place)), *self._choices(row, place))
+
+    def _choices(self, row: Row, place: str) -> list[str]:
+        first, *others = self.choice_fields
+        given = [nested(row, name) for name in self.choice_fields] if others else nested(row, first)
+        if isinstance(given, list):
+            while given and is_missing(given[-1]):  # a table has as many columns in every row
+                given = given[:-1]
+        is_whole = isinstance(given, list) and 2 <= len(given) <= len(self.labels)
+        if not is_whole or not all(isinstance(choice, str) for choice in given):
+            raise UserError(
+                f"{place}: {given!r:.80} in {' and '.join(map(repr, self.choice_fields))} are not "
+                f"2 to {len(self.labels)} choices of text"
+            )
+        return list(given)
+
+    def examples(
+        self, row: Row, identity: str, place: str, is_labelled: bool
+    ) -> Iterator[ChoiceExample]:
+        texts = self.texts(row, place)
+        names = self.labels[: len(texts) - 1]
+        yield ChoiceExample(
+            identity, texts, self._label(row, place, names) if is_labelled else None
+        )
+
+    def num_labels(self, example: ChoiceExample) -> int:
+        return len(example.texts) - 1
+
+    def featurize(
+        self, examples: Sequence[ChoiceExample], tokenizer: Any, max_length: int, train: bool
+    ) -> Features:
+        """A row holds the pieces of all choices one after the other."""
+        pairs = [(e.texts[0], choice) for e in examples for choice in e.texts[1:]]
+        encoded = encode_texts(pairs, tokenizer, max_length)
+        ends = np.cumsum([len(example.texts) - 1 for example in examples]).tolist()
+        groups = [slice(start, end) for start, end in pairwise([0, *ends])]
+        rows = [encoded.input_ids[group] for group in groups]
+        columns = [[*zip(*pairs[group], strict=True)] for group in groups]
+        cut = [
+            num_truncated(of_example, row, tokenizer, max_length)
+            for of_example, row in zip(columns, rows, strict=True)
+        ]
+        return Features(
+            [np.concatenate(row) for row in rows],
+            [np.concatenate(encoded.token_type_ids[group]) for group in groups],
+            np.arange(len(examples)),
+            {"labels": [example.label for example in examples]},
+            int(np.count_nonzero(cut)),
+            {SEGMENTS: [[len(choice) for choice in row] for row in rows]},
+        )
+
+    def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
+        """And `num_choices` (B,)."""
+        numbers = np.array([len(features.details[SEGMENTS][row]) for row in rows])
+        return {**super().label_arrays(features, rows, length), "num_choices": numbers}
+
+
+@dataclass(frozen=True)
+class LabelSetExample(Example):
+    """A text or pair, and the positions of its labels in the task's, ascending."""
+
+    label_set: tuple[int, ...] | None = None
+
+
+class MultiLabelClassification(Task):
+    """[CLS] a [SEP] b [SEP], one linear layer, a sigmoid and the binary cross-entropy for each
+    label; the labels above one half. Such as the targets of an insult."""
+
+    def examples(
+        self, row: Row, identity: str, place: str, is_labelled: bool
+    ) -> Iterator[LabelSetExample]:
+        labels = self._labels(row, place) if is_labelled else None
+        yield LabelSetExample(identity, self.texts(row, place), labels)
+
+    def _labels(self, row: Row, place: str) -> tuple[int, ...]:
+        given = nested(row, self.label_field)
+        if not isinstance(given, list):
+            raise UserError(f"{place}: {given!r:.80} in {self.label_field!r} is no list of labels")
+        return tuple(sorted({*label_ids([class_name(v) for v in given], self.labels, place)}))
+
+    def featurize(
+        self, examples: Sequence[LabelSetExample], tokenizer: Any, max_length: int, train: bool
+    ) -> Features:
+        labels = {"label_sets": [example.label_set for example in examples]}
+        return encode_rows(self, examples, labels, tokenizer, max_length, train)
+
+    def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
+        """`label_sets` (B, labels), 1 where a label is given."""
+        sets = [features.labels["label_sets"][row] or () for row in rows]
+        return {"label_sets": self._indicators(sets).astype(np.float32)}
+
+    def lines(
+        self, examples: Sequence[LabelSetExample], features: Features, outputs: Sequence[Outputs]
+    ) -> list[Line]:
+        from scipy.special import expit
+
+        lines = []
+        for example, output in zip(examples, outputs, strict=True):
+            probabilities = expit(output["logits"].astype(np.float64))
+            gold, predicted = example.label_set, np.flatnonzero(probabilities >= _THRESHOLD)
+            lines.append(
+                {
+                    "id": example.id,
+                    "gold": None if gold is None else [self.labels[n] for n in gold],
+                    "prediction": [self.labels[n] for n in predicted],
+                    "probabilities": [round(p, 6) for p in probabilities.tolist()],
+                }
+            )
+        return lines
+
+    def sides(self, lines: Sequence[Line]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """(n, labels) each: which labels are given, and which were predicted."""
+        gold, predicted = (
+            self._indicators([self.ids_of(labels) for labels in side])
+            for side in super().sides(lines)
+        )
+        return gold, predicted
+
+    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+        return weighted.OF_LABEL_SETS[self.headline](*self.sides(lines))
+
+    def _indicators(self, sets: Sequence[Any]) -> NDArray[np.bool_]:
+        matrix = np.zeros((len(sets), len(self.labels)), dtype=np.bool_)
+        for row, labels in enumerate(sets):
+            matrix[row, [*labels]] = True
+        return matrix
 
 
 @dataclass(frozen=True)
@@ -154,8 +323,7 @@ class Regression(Task):
     ) -> Features:
         low, high = self.value_range
         values = [math.nan if e.value is None else (e.value - low) / (high - low) for e in examples]
-        both_orders = train and self.train_both_orders
-        return encode_rows(examples, {"values": values}, tokenizer, max_length, both_orders)
+        return encode_rows(self, examples, {"values": values}, tokenizer, max_length, train)
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`values` (B,), scaled; nan where there is none."""

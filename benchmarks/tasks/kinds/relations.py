@@ -142,7 +142,8 @@ class RelationExtraction(Classification):
             text = marked(sentence, *spans)
         except ValueError as error:
             raise UserError(f"{place}: {error}") from None
-        yield RelationExample(identity, texts, self._label(row, place, is_labelled), text)
+        label = self._label(row, place, self.labels) if is_labelled else None
+        yield RelationExample(identity, texts, label, text)
 
     def plain_texts(self, example: Example) -> tuple[str, ...]:
         assert isinstance(example, RelationExample)

@@ -16,7 +16,7 @@ from benchmarks.tasks.data import load_data
 from benchmarks.tasks.errors import failure_of, parts_of, shown
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.kinds.choices import ChoiceExample, MultipleChoice
+from benchmarks.tasks.kinds.classification import ChoiceExample, MultipleChoice
 from benchmarks.tasks.own import own_task, record_of, task_of_record
 from electrify.config.evaluate import OwnTask
 from tests.benchmarks.conftest import FILLERS, TOPICS, build_tokenizer
@@ -54,7 +54,7 @@ def test_columns_with_numbers_are_choices(tmp_path: Path):
     assert isinstance(example, ChoiceExample)
     text = f"{row['premise']} {row['question']}"
     assert example.texts == (text, row["alternative_1"], row["alternative_2"])
-    assert example.answer == 1
+    assert example.label == 1
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_list_of_choices_has_its_names(tmp_path: Path, labels: list[Any], expe
     task = task_of(tmp_path, rows, text="ctx")
     assert task.choice_fields == ("endings",)
     examples = [e for row in rows for e in task.examples(row, "x", "here", True)]
-    assert [example.answer for example in examples] == expected
+    assert [example.label for example in examples] == expected
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from benchmarks.metrics.classification import (
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.errors import parts_of
 from benchmarks.tasks.heads.linear import MultiLabelHead
-from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
+from benchmarks.tasks.kinds.classification import MultiLabelClassification
 from benchmarks.tasks.own import own_task, record_of, task_of_record
 from electrify.config.evaluate import OwnTask
 
