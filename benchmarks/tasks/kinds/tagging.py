@@ -73,11 +73,15 @@ class Tagging(Task):
         labels = {str(label) for line in lines for label in line[side]}
         return labels.pop() if len(labels) == 1 else None
 
-    def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
-        tokens, names = list_field(row, TOKENS, place), list_field(row, TAGS, place)
-        if len(tokens) != len(names) or not tokens:
-            raise UserError(f"{place}: {len(tokens)} {TOKENS} and {len(names)} labels")
-        return tokens, label_ids(names, self.labels, place)
+    def _names(self, row: Row, place: str) -> Sequence[Any]:
+        """The label of each word or character."""
+        return list_field(row, TAGS, place)
+
+    def _tags(self, row: Row, num_tokens: int, place: str) -> tuple[int, ...]:
+        names = self._names(row, place)
+        if num_tokens != len(names) or not names:
+            raise UserError(f"{place}: {num_tokens} tokens and {len(names)} labels")
+        return label_ids(names, self.labels, place)
 
 
 @dataclass(frozen=True)
@@ -104,8 +108,12 @@ class WordTagging(Tagging):
     def examples(
         self, row: Row, identity: str, place: str, is_labelled: bool
     ) -> Iterator[WordsExample]:
-        words, tags = self._tokens(row, place)
+        words = self._words(row, place)
+        tags = self._tags(row, len(words), place)
         yield WordsExample(identity, self.texts(row, place), tuple(words), tags)
+
+    def _words(self, row: Row, place: str) -> list[str]:
+        return list_field(row, TOKENS, place)
 
     def featurize(
         self, examples: Sequence[WordsExample], tokenizer: Any, max_length: int, train: bool
@@ -185,18 +193,19 @@ class OwnWordTagging(WordTagging):
     rows = Task.rows
 
     def texts(self, row: Row, place: str) -> tuple[str, ...]:
-        words = list_field(row, self.text_fields[0], place)
+        words = self._words(row, place)
         if not all(isinstance(word, str) for word in words):
             raise UserError(f"{place}: {words!r:.80} are not words")
         return (" ".join(words),)
 
-    def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
+    def _words(self, row: Row, place: str) -> list[str]:
+        return list_field(row, self.text_fields[0], place)
+
+    def _names(self, row: Row, place: str) -> Sequence[Any]:
         try:
-            tags = iob2(list_field(row, self.label_field, place))
+            return iob2(list_field(row, self.label_field, place))
         except ValueError as error:
             raise UserError(f"{place}: {error}") from None
-        named = {TOKENS: list_field(row, self.text_fields[0], place), TAGS: tags}
-        return super()._tokens(named, place)
 
 
 class WordLabels(OwnWordTagging):
@@ -204,10 +213,8 @@ class WordLabels(OwnWordTagging):
 
     unseen: ClassVar[str] = ""
 
-    def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
-        names = [class_name(value) for value in list_field(row, self.label_field, place)]
-        named = {TOKENS: list_field(row, self.text_fields[0], place), TAGS: names}
-        return Tagging._tokens(self, named, place)
+    def _names(self, row: Row, place: str) -> Sequence[Any]:
+        return [class_name(value) for value in list_field(row, self.label_field, place)]
 
     def sides(self, lines: Sequence[Line]) -> tuple[Any, ...]:
         """Gold and predicted label ids of all words; -1 of a word that is cut off."""
@@ -239,6 +246,7 @@ class CharacterTagging(Tagging):
     """A piece learns the label of its first character; O stands last among the task's labels."""
 
     row_name = "line"
+    is_aligned_officially: ClassVar[bool] = True  # else the offsets of pieces alone count
 
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
         """Sentences of lines of a character, a tab and a label."""
@@ -261,7 +269,8 @@ class CharacterTagging(Tagging):
     def examples(
         self, row: Row, identity: str, place: str, is_labelled: bool
     ) -> Iterator[TaggedExample]:
-        yield TaggedExample(identity, self.texts(row, place), self._tokens(row, place)[1])
+        (text,) = texts = self.texts(row, place)
+        yield TaggedExample(identity, texts, self._tags(row, len(text), place))
 
     def featurize(
         self, examples: Sequence[TaggedExample], tokenizer: Any, max_length: int, train: bool
@@ -276,7 +285,12 @@ class CharacterTagging(Tagging):
             for example, of_row in zip(examples, spans, strict=True)
         ]
         last = [0] * len(examples) if train else _append_padding(encoded, tokenizer, max_length)
-        pieces = [] if train else [_pieces(text, tokenizer) for (text,) in texts]
+        # of the words between blanks, by sentence; only WordPiece has an official alignment
+        has_pieces = self.is_aligned_officially and continuation_prefix(tokenizer) is not None
+        pieces = [
+            {word: tokenizer.tokenize(word) for word in text.split(" ")} if has_pieces else None
+            for (text,) in ([] if train else texts)
+        ]
         details = {"spans": spans, "last": last, "pieces": pieces}
         return replace(encoded, labels={"labels": labels}, details=details)
 
@@ -303,36 +317,36 @@ class CharacterTagging(Tagging):
         for example, spans, words, output in rows:
             pieces = output["logits"][: len(spans)].argmax(axis=-1)
             tags = character_tags(pieces.tolist(), spans.tolist(), len(example.tags), inside)
+            frame = pieces[[0, -1]] if self.is_aligned_officially else [len(self.labels) - 1] * 2
             line: Line = {
                 "id": example.id,
                 "text": example.texts[0],
-                "gold": self._names(example.tags),
-                "prediction": self._names(tags),
-                "frame": self._names(pieces[[0, -1]]),
+                "gold": self._labelled(example.tags),
+                "prediction": self._labelled(tags),
+                "frame": self._labelled(frame),
             }
-            official = None if words is None else self._official(example, pieces, words)
-            if official is not None:
-                gold, predicted = official
-                if [gold, predicted] != [chain.tolist() for chain in self.sides([line])[:2]]:
-                    sides = {"gold": self._names(gold), "prediction": self._names(predicted)}
-                    line["official"] = sides
+            if words is not None:
+                line |= self._official(line, example, pieces, words)
             lines.append(line)
         return lines
 
-    def _names(self, ids: Sequence[int] | Positions) -> list[str]:
+    def _labelled(self, ids: Sequence[int] | Positions) -> list[str]:
         return [self.labels[number] for number in ids]
 
     def _official(
-        self, example: TaggedExample, pieces: Positions, words: Mapping[str, list[str]]
-    ) -> tuple[list[int], list[int]] | None:
-        """Gold and predicted chain of one sentence; None where the official code stops."""
+        self, line: Line, example: TaggedExample, pieces: Positions, words: Mapping[str, list[str]]
+    ) -> Line:
+        """The official gold and predicted chain of a sentence, where they differ from those of its
+        line; nothing where the official code stops."""
         try:
             predicted, gold = official_character_labels(
                 example.texts[0], example.tags, pieces.tolist(), words.__getitem__, self.labels
             )
         except ValueError:
-            return None
-        return gold, predicted
+            return {}
+        if [gold, predicted] == [chain.tolist() for chain in self.sides([line])[:2]]:
+            return {}
+        return {"official": {"gold": self._labelled(gold), "prediction": self._labelled(predicted)}}
 
     def sides(self, lines: Sequence[Line]) -> tuple[Any, ...]:
         """Gold and predicted label ids as they are scored, all sentences behind one another; the
@@ -368,8 +382,9 @@ class CharacterTagging(Tagging):
 class OwnEntityTagging(CharacterTagging):
     row_name = "row"
     rows, texts, score = Task.rows, Task.texts, Task.score
+    is_aligned_officially = False
 
-    def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
+    def _names(self, row: Row, place: str) -> Sequence[Any]:
         (text,) = self.texts(row, place)
         tags = [OUTSIDE] * len(text)
         for start, end, kind in sorted(entity_spans(row, self.label_field, text, place)):
@@ -377,16 +392,7 @@ class OwnEntityTagging(CharacterTagging):
                 what = "ends behind the text" if end > len(text) else "overlaps another one"
                 raise UserError(f"{place}: the span {start} to {end} ({kind}) {what}")
             tags[start:end] = [f"B-{kind}", *[f"I-{kind}"] * (end - start - 1)]
-        return list(text), label_ids(tags, self.labels, place)
-
-    def lines(
-        self, examples: Sequence[TaggedExample], features: Features, outputs: Sequence[Outputs]
-    ) -> list[Line]:
-        frame = [OUTSIDE, OUTSIDE]
-        return [{**line, "frame": frame} for line in super().lines(examples, features, outputs)]
-
-    def _official(self, *_: Any) -> None:
-        """The tokenizer's offsets alone say which characters a piece stands for."""
+        return tags
 
 
 def _append_padding(encoded: Features, tokenizer: Any, max_length: int) -> list[int]:
@@ -402,11 +408,3 @@ def _append_padding(encoded: Features, tokenizer: Any, max_length: int) -> list[
             encoded.token_type_ids[number] = np.append(types, np.int32(0))
             spans[number] = np.append(spans[number], [[0, 0]], axis=0)
     return last
-
-
-def _pieces(text: str, tokenizer: Any) -> dict[str, list[str]] | None:
-    """The pieces of each word between blanks; None for a tokenizer that is no WordPiece, for which
-    there is no official alignment."""
-    if continuation_prefix(tokenizer) is None:
-        return None
-    return {word: tokenizer.tokenize(word) for word in text.split(" ")}
