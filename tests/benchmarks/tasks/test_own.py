@@ -138,7 +138,7 @@ def test_a_fifth_of_the_texts_is_held_out_and_no_text_stands_on_both_sides(tmp_p
     assert len(train | reported) == 200
     assert 0.1 < len(reported) / 200 < 0.3
     assert data.split == "train-split-eval"
-    assert "20 % of the texts are held out (200 rows of a text that stood before" in caplog.text
+    assert "20 % of the texts are held out;" in caplog.text
 
 
 def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
