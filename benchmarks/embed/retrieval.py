@@ -266,10 +266,10 @@ def _score_pairs(
     first, second = ([example.texts[side] for example in examples] for side in (0, 1))
     cosines = np.diagonal(search(first, second)).tolist()
     lines = [
-        {"id": example.id, "gold": example.value, "prediction": cosine}
+        {"id": example.id, "gold": example.gold, "prediction": cosine}
         for example, cosine in zip(examples, cosines, strict=True)
     ]
-    score = weighted.spearman([example.value for example in examples], cosines)
+    score = weighted.spearman([example.gold for example in examples], cosines)
     return [_score(task, encoder, "spearman", lines, score, 0)], lines
 
 

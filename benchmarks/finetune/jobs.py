@@ -285,7 +285,7 @@ def prepare(
 
 def num_rows(job: Job, features: TaskFeatures) -> int:
     most = job.settings.max_train_examples
-    rows = training_rows(features.train, most, job.seed, job.train_fraction)
+    rows = training_rows(job.task, features.train, most, job.seed, job.train_fraction)
     if job.role == "bag-of-words":
         return len(rows)
     settings = job.settings.shortened(job.share)

@@ -223,9 +223,10 @@ def klue_mrc(
     for name, score in _OFFICIAL.items():
         scores = best_scores(gold, predictions, score)
         result[name] = mean([*scores.values()])
-        for kind in QUESTION_TYPES if question_types is not None else ():
-            of_type = [s for q, s in scores.items() if question_types[q] == kind]
-            by_type[f"{name}_type{kind}"] = mean(of_type)
+        if question_types is not None:
+            for kind in QUESTION_TYPES:
+                of_type = [s for q, s in scores.items() if question_types[q] == kind]
+                by_type[f"{name}_type{kind}"] = mean(of_type)
     return result | by_type | _mean_scores(gold, predictions, _CORRECTED)
 
 
@@ -250,7 +251,7 @@ def squad_v2(
         return dict.fromkeys(("exact", "f1", "total"), math.nan)
     has_answer = {question: bool(answers) for question, answers in gold.items()}
     compared = {q: [text for text in texts if normalize_answer(text)] for q, texts in gold.items()}
-    functions = {
+    functions: dict[str, Score] = {
         "exact": partial(exact_match, normalize=normalize_answer),
         "f1": _overlap_or_both_empty,
     }

@@ -2,7 +2,7 @@
 several choices fits it."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -18,6 +18,7 @@ from benchmarks.tasks.task import (
     Arrays,
     Example,
     Features,
+    GoldExample,
     Line,
     Outputs,
     Positions,
@@ -30,7 +31,7 @@ _THRESHOLD = 0.5  # of the probability of one of several labels
 
 
 class SingleLabel(Task):
-    """A softmax over labels; the most probable one is predicted. Examples have a `label`."""
+    """A softmax over labels; the most probable one is predicted."""
 
     def _label(self, row: Row, place: str, labels: Sequence[str]) -> int:
         value = nested(row, self.label_field)
@@ -43,7 +44,7 @@ class SingleLabel(Task):
         return {"labels": np.array(filled, dtype=np.int64)}
 
     def lines(
-        self, examples: Sequence[Any], features: Features, outputs: Sequence[Outputs]
+        self, examples: Sequence[GoldExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         from scipy.special import softmax
 
@@ -54,14 +55,14 @@ class SingleLabel(Task):
             lines.append(
                 {
                     "id": example.id,
-                    "gold": None if example.label is None else self.labels[example.label],
+                    "gold": None if example.gold is None else self.labels[example.gold],
                     "prediction": self.labels[int(np.argmax(probabilities))],
                     "probabilities": [self.rounded(p) for p in probabilities.tolist()],
                 }
             )
         return lines
 
-    def num_labels(self, example: Any) -> int:
+    def num_labels(self, example: GoldExample) -> int:
         return len(self.labels)
 
     def rounded(self, probability: float) -> float:
@@ -75,38 +76,29 @@ class SingleLabel(Task):
         return weighted.OF_LABELS[self.headline](*self.sides(lines), len(self.labels))
 
 
-@dataclass(frozen=True)
-class LabelExample(Example):
-    """A text or pair, and the position of its label in the task's labels."""
-
-    label: int | None = None
-
-
 class Classification(SingleLabel):
     """[CLS] a [SEP] b [SEP], one linear layer, cross-entropy."""
 
-    def examples(
-        self, row: Row, identity: str, place: str, is_labelled: bool
-    ) -> Iterator[LabelExample]:
-        label = self._label(row, place, self.labels) if is_labelled else None
-        yield LabelExample(identity, self.texts(row, place), label)
+    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> int:
+        """The position of the label in the task's."""
+        return self._label(row, place, self.labels)
 
     def plain_texts(self, example: Example) -> tuple[str, ...]:
         """What a bag of words is made of: the text, or both of a pair."""
         return example.texts
 
     def featurize(
-        self, examples: Sequence[LabelExample], tokenizer: Any, max_length: int, train: bool
+        self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
-        labels = {"labels": [example.label for example in examples]}
+        labels = {"labels": [example.gold for example in examples]}
         return encode_rows(self, examples, labels, tokenizer, max_length, train)
 
-    def doubts(self, train: Sequence[LabelExample], lines: Sequence[Line]) -> list[str]:
+    def doubts(self, train: Sequence[GoldExample], lines: Sequence[Line]) -> list[str]:
         """Labels that look exchanged, and gold labels that cannot have been learnt."""
         doubts = super().doubts(train, lines)
         if not doubts and (exchanged := self._exchanged_labels(lines)):
             doubts.append(exchanged)
-        learnt = {self.labels[e.label] for e in train if e.label is not None}
+        learnt = {self.labels[e.gold] for e in train if e.gold is not None}
         if unknown := sorted({line["gold"] for line in lines} - learnt):
             doubts.append(
                 f"{', '.join(unknown)} among the reported rows is in no training row: are the "
@@ -130,13 +122,6 @@ class Classification(SingleLabel):
             f"labels look exchanged: {100 * now:.1f} % are right, and {100 * then:.1f} % would be "
             f"with {', '.join(pairs)}"
         )
-
-
-@dataclass(frozen=True)
-class ChoiceExample(Example):
-    """The text, then every choice, and which choice is right, counted from 0."""
-
-    label: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,20 +157,15 @@ class MultipleChoice(SingleLabel):
             )
         return list(given)
 
-    def examples(
-        self, row: Row, identity: str, place: str, is_labelled: bool
-    ) -> Iterator[ChoiceExample]:
-        texts = self.texts(row, place)
-        names = self.labels[: len(texts) - 1]
-        yield ChoiceExample(
-            identity, texts, self._label(row, place, names) if is_labelled else None
-        )
+    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> int:
+        """Which of the choices, which stand behind the text, is right; counted from 0."""
+        return self._label(row, place, self.labels[: len(texts) - 1])
 
-    def num_labels(self, example: ChoiceExample) -> int:
+    def num_labels(self, example: GoldExample) -> int:
         return len(example.texts) - 1
 
     def featurize(
-        self, examples: Sequence[ChoiceExample], tokenizer: Any, max_length: int, train: bool
+        self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
         """A row holds the pieces of all choices one after the other."""
         pairs = [(e.texts[0], choice) for e in examples for choice in e.texts[1:]]
@@ -202,7 +182,7 @@ class MultipleChoice(SingleLabel):
             [np.concatenate(row) for row in rows],
             [np.concatenate(encoded.token_type_ids[group]) for group in groups],
             np.arange(len(examples)),
-            {"labels": [example.label for example in examples]},
+            {"labels": [example.gold for example in examples]},
             int(np.count_nonzero(cut)),
             {SEGMENTS: [[len(choice) for choice in row] for row in rows]},
         )
@@ -213,33 +193,21 @@ class MultipleChoice(SingleLabel):
         return {**super().label_arrays(features, rows, length), "num_choices": numbers}
 
 
-@dataclass(frozen=True)
-class LabelSetExample(Example):
-    """A text or pair, and the positions of its labels in the task's, ascending."""
-
-    label_set: tuple[int, ...] | None = None
-
-
 class MultiLabelClassification(Task):
     """[CLS] a [SEP] b [SEP], one linear layer, a sigmoid and the binary cross-entropy for each
     label; the labels above one half. Such as the targets of an insult."""
 
-    def examples(
-        self, row: Row, identity: str, place: str, is_labelled: bool
-    ) -> Iterator[LabelSetExample]:
-        labels = self._labels(row, place) if is_labelled else None
-        yield LabelSetExample(identity, self.texts(row, place), labels)
-
-    def _labels(self, row: Row, place: str) -> tuple[int, ...]:
+    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> tuple[int, ...]:
+        """The positions of the labels in the task's, ascending."""
         given = nested(row, self.label_field)
         if not isinstance(given, list):
             raise UserError(f"{place}: {given!r:.80} in {self.label_field!r} is no list of labels")
         return tuple(sorted({*label_ids([class_name(v) for v in given], self.labels, place)}))
 
     def featurize(
-        self, examples: Sequence[LabelSetExample], tokenizer: Any, max_length: int, train: bool
+        self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
-        labels = {"label_sets": [example.label_set for example in examples]}
+        labels = {"label_sets": [example.gold for example in examples]}
         return encode_rows(self, examples, labels, tokenizer, max_length, train)
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
@@ -248,14 +216,14 @@ class MultiLabelClassification(Task):
         return {"label_sets": self._indicators(sets).astype(np.float32)}
 
     def lines(
-        self, examples: Sequence[LabelSetExample], features: Features, outputs: Sequence[Outputs]
+        self, examples: Sequence[GoldExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         from scipy.special import expit
 
         lines = []
         for example, output in zip(examples, outputs, strict=True):
             probabilities = expit(output["logits"].astype(np.float64))
-            gold, predicted = example.label_set, np.flatnonzero(probabilities >= _THRESHOLD)
+            gold, predicted = example.gold, np.flatnonzero(probabilities >= _THRESHOLD)
             lines.append(
                 {
                     "id": example.id,
@@ -284,13 +252,6 @@ class MultiLabelClassification(Task):
         return matrix
 
 
-@dataclass(frozen=True)
-class ValueExample(Example):
-    """A text or pair, and its gold value in the task's own range."""
-
-    value: float | None = None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Regression(Task):
     """[CLS] a [SEP] b [SEP], one output that learns the value scaled from its range to 0..1.
@@ -301,28 +262,24 @@ class Regression(Task):
 
     is_bounded: bool = False
 
-    def examples(
-        self, row: Row, identity: str, place: str, is_labelled: bool
-    ) -> Iterator[ValueExample]:
-        value = None
-        if is_labelled:
-            given, (low, high) = nested(row, self.label_field), self.value_range
-            try:
-                value = float(given)
-            except (TypeError, ValueError, OverflowError):
-                value = math.nan
-            if not low <= value <= high:
-                raise UserError(
-                    f"{place}: {self.label_field} {given!r:.80} is no number from {low:g} to "
-                    f"{high:g}"
-                )
-        yield ValueExample(identity, self.texts(row, place), value)
+    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> float:
+        """The number, in the task's own range."""
+        given, (low, high) = nested(row, self.label_field), self.value_range
+        try:
+            value = float(given)
+        except (TypeError, ValueError, OverflowError):
+            value = math.nan
+        if not low <= value <= high:
+            raise UserError(
+                f"{place}: {self.label_field} {given!r:.80} is no number from {low:g} to {high:g}"
+            )
+        return value
 
     def featurize(
-        self, examples: Sequence[ValueExample], tokenizer: Any, max_length: int, train: bool
+        self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
         low, high = self.value_range
-        values = [math.nan if e.value is None else (e.value - low) / (high - low) for e in examples]
+        values = [math.nan if e.gold is None else (e.gold - low) / (high - low) for e in examples]
         return encode_rows(self, examples, {"values": values}, tokenizer, max_length, train)
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
@@ -331,14 +288,14 @@ class Regression(Task):
         return {"values": np.array(values, dtype=np.float32)}
 
     def lines(
-        self, examples: Sequence[ValueExample], features: Features, outputs: Sequence[Outputs]
+        self, examples: Sequence[GoldExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         low, high = self.value_range
         scaled = [low + (high - low) * float(output["logits"][0]) for output in outputs]
         if self.is_bounded:
             scaled = [min(max(value, low), high) for value in scaled]
         return [
-            {"id": example.id, "gold": example.value, "prediction": value}
+            {"id": example.id, "gold": example.gold, "prediction": value}
             for example, value in zip(examples, scaled, strict=True)
         ]
 

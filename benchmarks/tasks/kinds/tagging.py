@@ -39,7 +39,16 @@ from benchmarks.metrics.tagging import (
 from benchmarks.tasks.files import TAGS, TOKENS, read_text, sentence_blocks
 from benchmarks.tasks.kinds import IGNORED_LABEL, continuation_prefix, encode_texts, padded
 from benchmarks.tasks.rows import Row, class_name, entity_spans, iob2, label_ids, list_field
-from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
+from benchmarks.tasks.task import (
+    Arrays,
+    Example,
+    Features,
+    GoldExample,
+    Line,
+    Outputs,
+    Positions,
+    Task,
+)
 from electrify.system.outcome import UserError
 
 _CORRECTED = (character_macro_f1_without_o, character_macro_f1_present, seqeval_micro_f1)
@@ -235,13 +244,6 @@ class WordLabels(OwnWordTagging):
         return {(label, n, n + 1) for n, label in enumerate(line[side]) if label}
 
 
-@dataclass(frozen=True)
-class TaggedExample(Example):
-    """A sentence, and the position of each character's label in the task's labels."""
-
-    tags: tuple[int, ...] = ()
-
-
 class CharacterTagging(Tagging):
     """A piece learns the label of its first character; O stands last among the task's labels."""
 
@@ -266,14 +268,12 @@ class CharacterTagging(Tagging):
             raise UserError(f"{place}: {characters!r:.80} are not characters")
         return ("".join(characters),)
 
-    def examples(
-        self, row: Row, identity: str, place: str, is_labelled: bool
-    ) -> Iterator[TaggedExample]:
-        (text,) = texts = self.texts(row, place)
-        yield TaggedExample(identity, texts, self._tags(row, len(text), place))
+    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> tuple[int, ...]:
+        """The position of each character's label in the task's labels."""
+        return self._tags(row, len(texts[0]), place)
 
     def featurize(
-        self, examples: Sequence[TaggedExample], tokenizer: Any, max_length: int, train: bool
+        self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
         """One row a sentence; a piece learns the label of its first character. For predicting, a
         row that is not full has one [PAD] more."""
@@ -281,7 +281,7 @@ class CharacterTagging(Tagging):
         encoded = encode_texts(texts, tokenizer, max_length, with_spans=True)
         outside, spans = len(self.labels) - 1, encoded.details["spans"]
         labels = [
-            piece_tags(example.tags, of_row.tolist(), outside)
+            piece_tags(example.gold, of_row.tolist(), outside)
             for example, of_row in zip(examples, spans, strict=True)
         ]
         last = [0] * len(examples) if train else _append_padding(encoded, tokenizer, max_length)
@@ -309,19 +309,19 @@ class CharacterTagging(Tagging):
         return arrays
 
     def lines(
-        self, examples: Sequence[TaggedExample], features: Features, outputs: Sequence[Outputs]
+        self, examples: Sequence[GoldExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         inside, details = inside_labels(self.labels), features.details
         lines = []
         rows = zip(examples, details["spans"], details["pieces"], outputs, strict=True)
         for example, spans, words, output in rows:
             pieces = output["logits"][: len(spans)].argmax(axis=-1)
-            tags = character_tags(pieces.tolist(), spans.tolist(), len(example.tags), inside)
+            tags = character_tags(pieces.tolist(), spans.tolist(), len(example.gold), inside)
             frame = pieces[[0, -1]] if self.is_aligned_officially else [len(self.labels) - 1] * 2
             line: Line = {
                 "id": example.id,
                 "text": example.texts[0],
-                "gold": self._labelled(example.tags),
+                "gold": self._labelled(example.gold),
                 "prediction": self._labelled(tags),
                 "frame": self._labelled(frame),
             }
@@ -334,13 +334,13 @@ class CharacterTagging(Tagging):
         return [self.labels[number] for number in ids]
 
     def _official(
-        self, line: Line, example: TaggedExample, pieces: Positions, words: Mapping[str, list[str]]
+        self, line: Line, example: GoldExample, pieces: Positions, words: Mapping[str, list[str]]
     ) -> Line:
         """The official gold and predicted chain of a sentence, where they differ from those of its
         line; nothing where the official code stops."""
         try:
             predicted, gold = official_character_labels(
-                example.texts[0], example.tags, pieces.tolist(), words.__getitem__, self.labels
+                example.texts[0], example.gold, pieces.tolist(), words.__getitem__, self.labels
             )
         except ValueError:
             return {}
@@ -375,7 +375,7 @@ class CharacterTagging(Tagging):
     def entities_of(self, line: Line, side: str) -> set[Entity]:
         return text_entities(line[side], line["text"])
 
-    def text_between(self, line: Line, example: TaggedExample | None, start: int, end: int) -> str:
+    def text_between(self, line: Line, example: GoldExample | None, start: int, end: int) -> str:
         return str(line["text"][start:end])
 
 

@@ -236,7 +236,7 @@ def test_a_span_holds_the_text_that_it_has(tmp_path, span, message):
             own_task(options)
         return
     task, data = load(tmp_path, options)
-    assert [task.labels[tag] for tag in data.train[0].tags[:4]] == ["B-PER", "I-PER", "I-PER", "O"]
+    assert [task.labels[tag] for tag in data.train[0].gold[:4]] == ["B-PER", "I-PER", "I-PER", "O"]
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_spans_become_labels_of_characters(tmp_path, tokenizer):
     example = next(e for e in (*data.train, *data.reported) if e.texts[0].startswith("Ann"))
     gold = {("PER", 0, 3), ("LOC", 10, 18)}
     line = {"text": example.texts[0], "frame": ["O", "O"]}
-    line |= {side: [task.labels[t] for t in example.tags] for side in ("gold", "prediction")}
+    line |= {side: [task.labels[t] for t in example.gold] for side in ("gold", "prediction")}
     assert task.entities_of(line, "gold") == gold  # the blank within a name is of it
     assert task.score([line])["entity_micro_f1"] == 1.0
     line["prediction"] = ["O"] * 10 + line["gold"][10:]

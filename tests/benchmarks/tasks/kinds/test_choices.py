@@ -16,8 +16,9 @@ from benchmarks.tasks.data import load_data
 from benchmarks.tasks.errors import failure_of, parts_of, shown
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.kinds.classification import ChoiceExample, MultipleChoice
+from benchmarks.tasks.kinds.classification import MultipleChoice
 from benchmarks.tasks.own import own_task, record_of, task_of_record
+from benchmarks.tasks.task import GoldExample
 from electrify.config.evaluate import OwnTask
 from tests.benchmarks.conftest import FILLERS, TOPICS, build_tokenizer
 
@@ -51,10 +52,10 @@ def test_columns_with_numbers_are_choices(tmp_path: Path):
     data = load_data(task, Path())
     (example,) = (e for e in (*data.train, *data.reported) if e.id == "train-2")
     row = COPA[1]
-    assert isinstance(example, ChoiceExample)
+    assert isinstance(example, GoldExample)
     text = f"{row['premise']} {row['question']}"
     assert example.texts == (text, row["alternative_1"], row["alternative_2"])
-    assert example.label == 1
+    assert example.gold == 1
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_a_list_of_choices_has_its_names(tmp_path: Path, labels: list[Any], expe
     task = task_of(tmp_path, rows, text="ctx")
     assert task.choice_fields == ("endings",)
     examples = [e for row in rows for e in task.examples(row, "x", "here", True)]
-    assert [example.label for example in examples] == expected
+    assert [example.gold for example in examples] == expected
 
 
 @pytest.mark.parametrize(
@@ -95,10 +96,10 @@ def test_choices_of_another_kind_are_refused():
         OwnTask(train="x.csv", choices=("a", "b"), kind="regression")
 
 
-def make_examples(*numbers: int) -> list[ChoiceExample]:
+def make_examples(*numbers: int) -> list[GoldExample]:
     """Examples of so many choices."""
     return [
-        ChoiceExample(str(n), (" ".join(TOPICS[:n]), *(TOPICS[k] for k in range(count))), 0)
+        GoldExample(str(n), (" ".join(TOPICS[:n]), *(TOPICS[k] for k in range(count))), 0)
         for n, count in enumerate(numbers)
     ]
 

@@ -49,7 +49,7 @@ def test_lists_of_names_beside_a_text_are_several_labels(task: MultiLabelClassif
     examples = {example.texts[0]: example for example in (*data.train, *data.reported)}
     for row in ROWS:  # a row without a label is one, too
         expected = tuple(task.labels.index(name) for name in row["labels"])
-        assert examples[str(row["text"])].label_set == expected
+        assert examples[str(row["text"])].gold == expected
 
 
 def test_a_row_of_another_form_is_named(tmp_path: Path):
@@ -86,7 +86,7 @@ def test_a_sample_scores_as_its_rows_repeated(metric):
 
 
 def test_labels_above_one_half_are_predicted(task: MultiLabelClassification):
-    (example, *_) = (e for e in load_data(task, Path()).train if e.label_set == (0, 2))
+    (example, *_) = (e for e in load_data(task, Path()).train if e.gold == (0, 2))
     outputs = {"logits": np.array([2.0, 0.1, -1.0], dtype=np.float32)}
     (line,) = task.lines([example], None, [outputs])  # type: ignore[arg-type]
     assert (line["gold"], line["prediction"]) == (["가", "다"], ["가", "나"])
