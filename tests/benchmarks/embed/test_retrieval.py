@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 from scipy import stats
 from sklearn.metrics import ndcg_score
 from transformers import ElectraForPreTraining
@@ -231,22 +230,3 @@ def test_what_cannot_be_trained_is_refused(
     assert main(["embed", str(model_folder), *words, *sets(f'output_dir="{tmp_path}/out"')]) == 1
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out" / "embed").exists()
-
-
-def test_seeds_draw_other_pairs(model_folder, tmp_path):
-    rows = "".join(f"{topic},{topic} {filler}\n" for topic in TOPICS for filler in FILLERS)
-    pairs = write(tmp_path / "pairs.csv", f"anchor,positive\n{rows}")
-    weights = []
-    for seed in (0, 1, 0):
-        output = tmp_path / f"out-{len(weights)}"
-        options = [
-            f'output_dir="{output}"',
-            f"seed={seed}",
-            "embed.max_pairs=14",
-            "embed.num_epochs=1",
-        ]
-        assert main(["embed", str(model_folder), "--pairs", str(pairs), *sets(*options)]) == 0
-        encoder = open_sentence_encoder(open_model(str(output / "embed")), "cpu")
-        weights.append(torch.from_numpy(encoder.embed(TOPICS)))
-    assert not torch.equal(weights[0], weights[1])
-    assert torch.equal(weights[0], weights[2])

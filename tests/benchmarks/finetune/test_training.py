@@ -44,7 +44,7 @@ def test_a_stopped_fine_tuning_ends_as_one_that_never_stopped(
     features, model, make_settings, tmp_path
 ):
     """Dropout and the choice of the model included."""
-    options = make_settings(num_epochs=2.0, selection="best-on-a-split-of-train", patience=99)
+    options = make_settings(num_epochs=1.0, selection="best-on-a-split-of-train", patience=99)
     options = replace(options, evaluations_per_epoch=4)
     whole = finetune(features, model, "pretrained", 3, options)
     state, steps = tmp_path / "state.pt", []

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.metrics.detection import auc, recall_above, threshold_at
+from benchmarks.metrics.weighted import auc, recall_above, threshold_at
 
 NUM_EXAMPLES = 19
 

@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from benchmarks.tasks.heads import POOL_BATCHES, collate, prediction_batches, training_batches
+from benchmarks.tasks.heads import POOL_BATCHES, collate, training_batches
 from benchmarks.tasks.task import GoldExample
 from tests.benchmarks.records import MRPC, NLI, YNAT
 
@@ -58,10 +58,3 @@ def test_batches_hold_rows_of_like_length_in_shuffled_order():
     assert spread < 5  # without sorting about 75
     longest = [lengths[batch].max() for batch in batches]
     assert longest != sorted(longest)
-
-
-def test_prediction_batches_hold_each_row_once():
-    lengths = np.random.default_rng(0).integers(3, 60, 21)
-    batches = prediction_batches(lengths, 8)
-    assert [len(batch) for batch in batches] == [8, 8, 5]
-    assert sorted(np.concatenate(batches).tolist()) == list(range(21))

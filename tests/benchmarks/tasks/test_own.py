@@ -163,6 +163,7 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
+        ([{"text": "a", "labels": "x"}] * 2, {"kind": "multi-label"}, "'x' .* is no list"),
         ([{"text": "a", "x": "1", "y": "2"}], {}, r"which column is the label\? There are text, x"),
         (REVIEWS, {"label": "labl"}, "no column 'labl'; did you mean label"),
         (REVIEWS, {"metric": "f1"}, "unknown metric 'f1'.*classification has accuracy, macro_f1"),
@@ -197,17 +198,9 @@ def test_what_cannot_be_a_task_is_refused(tmp_path, rows, options, message):
         load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", rows), **options))
 
 
-@pytest.mark.parametrize(
-    "tags",
-    [
-        ["B-PER", "O", "B-LOC", "I-LOC"],
-        ["PER_B", "-", "LOC_B", "LOC_I"],
-        ["I-PER", "O", "I-LOC", "I-LOC"],
-    ],
-)
-def test_tags_of_every_scheme_are_one_task(tmp_path, tags):
+def test_tags_of_another_scheme_are_read(tmp_path):
     """Also of a hub, with the sentence beside its words."""
-    words = ["홍길동", "은", "대구", "광역시"]
+    words, tags = ["홍길동", "은", "대구", "광역시"], ["PER_B", "-", "LOC_B", "LOC_I"]
     rows = [
         {"sentence": f"{' '.join(words)} {n}", "tokens": [*words, str(n)], "ner_tags": [*tags, "O"]}
         for n in range(20)

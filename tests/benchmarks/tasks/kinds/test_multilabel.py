@@ -5,8 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from sklearn.metrics import f1_score
 
 from benchmarks.metrics import weighted
 from benchmarks.metrics.classification import (
@@ -16,7 +14,6 @@ from benchmarks.metrics.classification import (
 )
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.errors import parts_of
-from benchmarks.tasks.heads.linear import MultiLabelHead
 from benchmarks.tasks.kinds.classification import MultiLabelClassification
 from benchmarks.tasks.own import own_task, record_of, task_of_record
 from electrify.config.evaluate import OwnTask
@@ -52,27 +49,11 @@ def test_lists_of_names_beside_a_text_are_several_labels(task: MultiLabelClassif
         assert examples[str(row["text"])].gold == expected
 
 
-def test_a_row_of_another_form_is_named(tmp_path: Path):
-    path = tmp_path / "rows.jsonl"
-    rows = [*ROWS, {"text": "끝", "labels": "가"}]
-    path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"row 17|line 17"):
-        own_task(OwnTask(train=str(path), kind="multi-label"))
-
-
 def random_sides() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     gold, predicted = rng.random((2, 40, 5)) < 0.3
     gold[:, 4] = predicted[:, 4] = False  # a label that nobody names
     return gold, predicted
-
-
-def test_the_metrics_are_those_of_scikit_learn():
-    gold, predicted = random_sides()
-    both = gold[:, :4], predicted[:, :4]
-    assert label_set_macro_f1(gold, predicted) == pytest.approx(f1_score(*both, average="macro"))
-    assert label_set_micro_f1(gold, predicted) == pytest.approx(f1_score(*both, average="micro"))
-    assert exact_match(gold, predicted) == np.mean([*map(np.array_equal, gold, predicted)])
 
 
 @pytest.mark.parametrize("metric", [label_set_macro_f1, label_set_micro_f1, exact_match])
@@ -98,17 +79,3 @@ def test_labels_above_one_half_are_predicted(task: MultiLabelClassification):
         ("", "나"),
         ("다", ""),
     ]
-
-
-def test_the_loss_is_the_binary_cross_entropy_of_all_labels():
-    class Encoder(torch.nn.Module):
-        class config:  # noqa: N801
-            hidden_size = 4
-
-    head = MultiLabelHead(Encoder(), 3, torch.Generator().manual_seed(0))
-    logits, sets = torch.randn(2, 3), torch.tensor([[1.0, 0, 1], [0, 0, 0]])
-    p = torch.sigmoid(logits)
-    expected = -(sets * p.log() + (1 - sets) * (1 - p).log()).mean()
-    assert head.loss({"logits": logits}, {"label_sets": sets}).item() == pytest.approx(
-        expected.item()
-    )

@@ -12,7 +12,6 @@ from benchmarks.tasks.errors import parts_of
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.own import own_task, record_of, task_of_record
-from benchmarks.tasks.rows import iob2
 from benchmarks.tasks.task import GoldExample
 from electrify.config.evaluate import OwnTask
 from tests.benchmarks.records import NER
@@ -109,17 +108,3 @@ def test_labels_of_words_are_scored_by_accuracy(tmp_path, tokenizer):
     parts = [part for line in lines for part in parts_of(task, line)]
     assert sum(part.is_right for part in parts) == 3
     assert len(parts) == 7
-
-
-@pytest.mark.parametrize(
-    "tags",
-    [
-        ["B-LOC", "E-LOC", "S-PER", "O", "B-ORG", "I-ORG", "E-ORG"],  # BIOES
-        ["I-LOC", "I-LOC", "I-PER", "O", "I-ORG", "I-ORG", "I-ORG"],  # IOB1
-        ["B-LOC", "L-LOC", "U-PER", "O", "B-ORG", "I-ORG", "L-ORG"],  # BILOU
-    ],
-)
-def test_tags_of_any_scheme_are_the_same_entities(tags):
-    assert iob2(tags) == ["B-LOC", "I-LOC", "B-PER", "O", "B-ORG", "I-ORG", "I-ORG"]
-    # where IOB1 and BIOES part two entities of one type
-    assert iob2(["I-LOC", "B-LOC"]) == iob2(["S-LOC", "S-LOC"]) == ["B-LOC", "B-LOC"]
