@@ -6,8 +6,6 @@ import math
 from collections import Counter
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 from sklearn.metrics import ndcg_score
@@ -200,16 +198,6 @@ def test_a_sentence_encoder_from_the_command_to_its_scores(model_folder, data, t
     key = ("klue-mrc", "ndcg_at_10")
     assert after["run/embed", *key] > before[(old, *key)]
     assert after["run/embed", *key] > 0.9
-
-
-def test_the_corpus_of_a_run_is_a_source(model_folder, tmp_path):
-    documents = tmp_path / "run" / "clean" / "documents-00000.parquet"
-    documents.parent.mkdir(parents=True)
-    texts = [f"{topic}\n{topic} {'새 큰 ' * 40}" for topic in TOPICS]
-    pq.write_table(pa.table({"text": texts}), documents)
-    command = ["embed", str(model_folder), "--pairs", str(tmp_path / "run")]
-    assert main([*command, *sets(f'output_dir="{tmp_path}/out"', "embed.num_epochs=1")]) == 0
-    assert read_manifest(tmp_path / "out" / "embed")["counts"]["steps"] == 1
 
 
 @pytest.mark.parametrize(
