@@ -5,7 +5,7 @@ has an entry in `parts_of`, and one in `group_names`, `_mistake` and `shown` whe
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,37 +101,37 @@ def parts_of(task: Task, line: Line, example: Any = None) -> list[Part]:
     return []
 
 
+Side = Mapping[Any, tuple[str, str]]  # of gold or prediction by place: a label, and its text
+
+
 def _label_set(task: Task, gold: list[str], said: list[str]) -> list[Part]:
-    parts = []
-    for name in task.labels:
-        if name in gold or name in said:
-            sides = (name if name in gold else NOTHING, name if name in said else NOTHING)
-            parts.append(Part(*sides, sides[0] == sides[1], *sides))
-    return parts
+    sides = ({name: (name, name) for name in side} for side in (gold, said))
+    return _compared(*sides, [name for name in task.labels if name in gold or name in said])
 
 
 def _entities(task: Tagging, line: Line, example: Any) -> list[Part]:
     gold, said = (
-        {(start, end): kind for kind, start, end in task.entities_of(line, side)}
+        {
+            (start, end): (kind, f"{kind} {task.text_between(line, example, start, end)}")
+            for kind, start, end in task.entities_of(line, side)
+        }
         for side in ("gold", "prediction")
     )
-    parts = []
-    for span in sorted({*gold, *said}):
-        asked, given = gold.get(span, NOTHING), said.get(span, NOTHING)
-        text = task.text_between(line, example, *span)
-        texts = (f"{kind} {text}" if kind else "" for kind in (asked, given))
-        parts.append(Part(asked, given, asked == given, *texts))
-    return parts
+    return _compared(gold, said, sorted({*gold, *said}))
 
 
 def _slots(gold: dict[str, str], said: dict[str, str]) -> list[Part]:
-    parts = []
-    for slot in dict.fromkeys([*gold, *said]):
-        right = gold.get(slot) == said.get(slot)
-        first, second = (slot if slot in side else NOTHING for side in (gold, said))
-        texts = (f"{slot}-{side[slot]}" if slot in side else "" for side in (gold, said))
-        parts.append(Part(first, second, right, *texts))
-    return parts
+    sides = (
+        {slot: (slot, f"{slot}-{value}") for slot, value in side.items()} for side in (gold, said)
+    )
+    return _compared(*sides, list(dict.fromkeys([*gold, *said])))
+
+
+def _compared(gold: Side, said: Side, places: Sequence[Any]) -> list[Part]:
+    """A part for each place, right where both sides have the same there."""
+    nothing = (NOTHING, "")
+    pairs = [(gold.get(place, nothing), said.get(place, nothing)) for place in places]
+    return [Part(a[0], b[0], a == b, a[1], b[1]) for a, b in pairs]
 
 
 def _words(line: Line, example: Any) -> list[Part]:

@@ -211,10 +211,15 @@ class Spans(Task):
             return example.context[offsets[start - first][0] : offsets[end - first][1]].strip()
 
         if self.head == "joint":
-            names = ("start_index", "end_index", "start_log_probs", "end_log_probs")
             tables = [
                 spans_of_beam(
-                    window, number, *(outputs[row][name] for name in names), self.max_answer_length
+                    window,
+                    number,
+                    outputs[row]["start_index"],
+                    outputs[row]["end_index"],
+                    outputs[row]["start_log_probs"],
+                    outputs[row]["end_log_probs"],
+                    self.max_answer_length,
                 )
                 for number, (window, row) in enumerate(zip(windows, rows, strict=True))
             ]
