@@ -105,8 +105,8 @@ Side = Mapping[Any, tuple[str, str]]  # of gold or prediction by place: a label,
 
 
 def _label_set(task: Task, gold: list[str], said: list[str]) -> list[Part]:
-    sides = ({name: (name, name) for name in side} for side in (gold, said))
-    return _compared(*sides, [name for name in task.labels if name in gold or name in said])
+    first, second = ({name: (name, name) for name in side} for side in (gold, said))
+    return _compared(first, second, [name for name in task.labels if name in (*gold, *said)])
 
 
 def _entities(task: Tagging, line: Line, example: Any) -> list[Part]:
@@ -121,10 +121,10 @@ def _entities(task: Tagging, line: Line, example: Any) -> list[Part]:
 
 
 def _slots(gold: dict[str, str], said: dict[str, str]) -> list[Part]:
-    sides = (
+    first, second = (
         {slot: (slot, f"{slot}-{value}") for slot, value in side.items()} for side in (gold, said)
     )
-    return _compared(*sides, list(dict.fromkeys([*gold, *said])))
+    return _compared(first, second, list(dict.fromkeys([*gold, *said])))
 
 
 def _compared(gold: Side, said: Side, places: Sequence[Any]) -> list[Part]:
