@@ -210,12 +210,6 @@ def own_task(options: OwnTask) -> Task:
     return record.model_copy(update=further).task()
 
 
-def without_texts_of(train: Sequence[Example], reported: Sequence[Example]) -> tuple[Example, ...]:
-    """The training rows whose texts are not those of a reported row, in either order."""
-    seen = {frozenset(example.texts) for example in reported}
-    return tuple(example for example in train if frozenset(example.texts) not in seen)
-
-
 def describe(
     task: Task, train: Sequence[Example], reported: Sequence[Example], num_dropped: int
 ) -> str:
