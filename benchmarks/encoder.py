@@ -87,12 +87,6 @@ class ModelSource:
         return min(limits, default=None)
 
 
-def check_place(path: str) -> None:
-    """`ValueError` for a folder that is not there; a hub name is not looked up."""
-    if not Path(path).is_dir() and not is_hub_name(path):
-        raise UserError(f"no model folder {path}; give a folder with config.json, or a hub name")
-
-
 def pinned(model: str) -> tuple[str, str | None]:
     """How stages name a model folder or hub name that all jobs read, and its `commit_of`."""
     commit = commit_of(model)
@@ -102,9 +96,10 @@ def pinned(model: str) -> tuple[str, str | None]:
 def commit_of(path: str) -> str | None:
     """The commit that `main` of a hub name is now, else the one in the cache; None of a folder.
     Raises `ValueError` where the hub does not give the model's config."""
-    check_place(path)
     if Path(path).is_dir():
         return None
+    if not is_hub_name(path):
+        raise UserError(f"no model folder {path}; give a folder with config.json, or a hub name")
     try_hub()
     try:
         file = hf_hub_download(path, "config.json")

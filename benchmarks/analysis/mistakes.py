@@ -37,8 +37,7 @@ from benchmarks.analysis.korean import (
     word_spans,
 )
 from benchmarks.analysis.reader import Reader, TokenizedText
-from benchmarks.metrics.detection import auc, recall_above, threshold_at
-from benchmarks.metrics.weighted import Floats
+from benchmarks.metrics.weighted import Floats, auc, recall_above, threshold_at
 from benchmarks.statistics.uncertainty import Estimate, estimate, resample_scores
 from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from benchmarks.tasks.data import dir_of, read_splits
 from benchmarks.tasks.files import parquet_table, read_own
-from benchmarks.tasks.kinds.classification import Classification, LabelExample
+from benchmarks.tasks.kinds.classification import Classification
 from benchmarks.tasks.kinds.spans import QuestionExample, Spans
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.rows import Row, text_field
-from benchmarks.tasks.task import Example, Task
+from benchmarks.tasks.task import Example, GoldExample, Task
 from electrify.system.outcome import UserError, nearest
 
 _ENTAILMENT, _CONTRADICTION = "entailment", "contradiction"
@@ -100,10 +100,9 @@ def _nli_triples(task: Task, examples: Sequence[Example]) -> Iterator[Pair]:
     al. 2021, SimCSE)."""
     by_premise: dict[str, dict[str, list[str]]] = {}
     for example in examples:
-        assert isinstance(example, LabelExample)
-        assert example.label is not None
+        assert isinstance(example, GoldExample)
         of_premise = by_premise.setdefault(example.texts[0], {})
-        of_premise.setdefault(task.labels[example.label], []).append(example.texts[1])
+        of_premise.setdefault(task.labels[example.gold], []).append(example.texts[1])
     for premise, of_label in by_premise.items():
         negatives = of_label.get(_CONTRADICTION, [None])
         for number, positive in enumerate(of_label.get(_ENTAILMENT, [])):

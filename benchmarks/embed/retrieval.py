@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from benchmarks.embed.lexical import bm25, tfidf
 from benchmarks.embed.sentences import open_sentence_encoder
 from benchmarks.encoder import ModelSource, open_model, pinned
 from benchmarks.metrics import weighted
@@ -52,6 +51,9 @@ SUITE, TABLE = "retrieval", "retrieval.csv"
 NUM_FOUND = 10  # places that count
 _DIGITS = 6  # of cosines: those of equal texts differ by rounding alone, and are to tie
 _BM25, _TFIDF = "BM25", "TF-IDF"
+_WORD = re.compile(r"\w+")
+# of Robertson's Okapi BM25, as Lucene has them
+_SATURATION, _LENGTH = 1.2, 0.75  # k1, b
 
 # the texts of queries and of documents to what each pair of them scores, (Q, D)
 Search = Callable[[Sequence[str], Sequence[str]], Floats]
@@ -194,15 +196,49 @@ def _encoders(source: ModelSource, options: EvaluateConfig) -> Mapping[str, Sear
 
         return search
 
-    def by_tfidf(queries: Sequence[str], documents: Sequence[str]) -> Floats:
-        first, second = tfidf(queries, documents)
-        return np.asarray((first @ second.T).toarray())
-
     name = encoder_label("pretrained", source.name)
-    encoders: dict[str, Search] = {name: by_vectors("pretrained"), _BM25: bm25, _TFIDF: by_tfidf}
+    encoders: dict[str, Search] = {name: by_vectors("pretrained"), _BM25: bm25, _TFIDF: tfidf}
     if options.random_init_control:
         encoders[BASELINES["random-init"]] = by_vectors("random-init")
     return encoders
+
+
+def terms(text: str) -> list[str]:
+    """The pairs of neighbouring characters of each word, in small letters; a word of one character
+    as it is. Korean words carry endings, so that whole words seldom meet (Lucene's CJK analyzer
+    does the same)."""
+    words = _WORD.findall(text.lower())
+    return [word[i : i + 2] for word in words for i in range(max(1, len(word) - 1))]
+
+
+def bm25(queries: Sequence[str], documents: Sequence[str]) -> Floats:
+    """BM25 of each query and document, (Q, D), over the `terms` of both.
+
+    A term's weight in a document is idf tf (k1 + 1) / (tf + k1 (1 - b + b length / mean length))
+    with idf = ln(1 + (D - df + 0.5) / (df + 0.5)); a term counts as often as the query has it.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    vectorizer = CountVectorizer(analyzer=terms)
+    weights = vectorizer.fit_transform(documents).astype(np.float64).tocsr()  # tf
+    lengths = np.asarray(weights.sum(axis=1)).ravel()
+    frequencies = np.bincount(weights.indices, minlength=weights.shape[1])
+    idf = np.log1p((len(documents) - frequencies + 0.5) / (frequencies + 0.5))
+    norms = _SATURATION * (1 - _LENGTH + _LENGTH * lengths / lengths.mean())
+    tf, norm = weights.data, np.repeat(norms, np.diff(weights.indptr))
+    weights.data = idf[weights.indices] * tf * (_SATURATION + 1) / (tf + norm)
+    return np.asarray((vectorizer.transform(queries) @ weights.T).toarray())
+
+
+def tfidf(queries: Sequence[str], documents: Sequence[str]) -> Floats:
+    """Cosines (Q, D) of TF-IDF rows, of n-grams of characters in words; document frequencies are
+    those of `documents`."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True)
+    vectorizer.fit(documents)
+    first, second = (vectorizer.transform(texts) for texts in (queries, documents))
+    return np.asarray((first @ second.T).toarray())
 
 
 def _score_search(
@@ -230,10 +266,10 @@ def _score_pairs(
     first, second = ([example.texts[side] for example in examples] for side in (0, 1))
     cosines = np.diagonal(search(first, second)).tolist()
     lines = [
-        {"id": example.id, "gold": example.value, "prediction": cosine}
+        {"id": example.id, "gold": example.gold, "prediction": cosine}
         for example, cosine in zip(examples, cosines, strict=True)
     ]
-    score = weighted.spearman([example.value for example in examples], cosines)
+    score = weighted.spearman([example.gold for example in examples], cosines)
     return [_score(task, encoder, "spearman", lines, score, 0)], lines
 
 

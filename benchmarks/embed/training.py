@@ -16,9 +16,10 @@ from benchmarks.embed.sentences import SentenceEncoder
 from benchmarks.finetune.finetune import seeded
 from benchmarks.finetune.optim import build_optimizer, set_rates
 from benchmarks.finetune.recipe import HyperParameters, Size, size_of
+from benchmarks.finetune.training import load_state, save_state
 from electrify.config.evaluate import EmbedConfig
 from electrify.system.outcome import UserError
-from electrify.system.progress import Progress, Stopped, StopRequest, log
+from electrify.system.progress import Progress, Stopped, StopRequest
 
 _LOSSES = 50  # steps between two looks at the losses, which wait for a GPU
 _SAVE_STEPS = 200
@@ -112,7 +113,7 @@ def train(
         return encoder.pooled(features, np.array([texts[name] for name in names]))
 
     with seeded(seed, encoder.device):
-        first = _load(unfinished, network, optimizer)
+        first = int(load_state(unfinished, network, optimizer, "embed").get("step", 0))
         num_done = sum(map(len, batches[:first]))
         network.train()
         with Progress("embed", sum(map(len, batches)), "pairs", num_done) as progress:
@@ -138,7 +139,7 @@ def train(
                     _check(mean := float(torch.stack(losses).mean()), step)
                     progress.update(0, f"loss {mean:.3f}")
                 if stop or (step + 1) % _SAVE_STEPS == 0:
-                    _save(unfinished, step + 1, network, optimizer)
+                    save_state(unfinished, step + 1, network, optimizer, {})
                 if stop and not is_last:
                     raise Stopped(f"step {step + 1} of {len(batches)} is saved", stop.signal)
                 progress.update(len(batch))
@@ -151,29 +152,3 @@ def _check(loss: float, step: int) -> None:
             f"the loss is {loss} at step {step}: lower embed.learning_rate, or raise "
             "embed.temperature"
         )
-
-
-def _save(path: Path, step: int, network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Write what `_load` reads, whole or not at all."""
-    state = {
-        "step": step,
-        "network": network.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "random": torch.get_rng_state(),
-    }
-    torn = path.with_suffix(".tmp")
-    torch.save(state, torn)
-    torn.replace(path)
-
-
-def _load(path: Path, network: nn.Module, optimizer: torch.optim.Optimizer) -> int:
-    """Put the state back, if there is one; the steps that are done."""
-    if not path.exists():
-        return 0
-    state = torch.load(path, map_location="cpu", weights_only=True)
-    network.load_state_dict(state["network"])
-    optimizer.load_state_dict(state["optimizer"])
-    torch.set_rng_state(state["random"])
-    step: int = state["step"]
-    log(f"embed: resumes at step {step:,}")
-    return step

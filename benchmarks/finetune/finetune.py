@@ -25,9 +25,9 @@ from benchmarks.results.predictions import plain, score_lines, undefined
 from benchmarks.results.results import encoder_label
 from benchmarks.tasks.heads import make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.kinds.classification import Classification, LabelExample
+from benchmarks.tasks.kinds.classification import Classification
 from benchmarks.tasks.kinds.spans import QuestionExample
-from benchmarks.tasks.task import Example, Features, Line, Outputs, Task
+from benchmarks.tasks.task import Example, Features, GoldExample, Line, Outputs, Task
 from electrify.config.evaluate import Role
 from electrify.system.machine import cpu_precision, describe_precision, gpu_precision
 from electrify.system.outcome import UserError
@@ -98,7 +98,7 @@ def finetune(
     """
     device, task = choose_device(device_name), data.task
     settings = replace(settings, precision=choose_precision(settings.precision, device))
-    rows = training_rows(data.train, settings.max_train_examples, seed, train_fraction)
+    rows = training_rows(task, data.train, settings.max_train_examples, seed, train_fraction)
     selection = _selection(data, settings, len(rows) / settings.batch_size)
     label = f"{task.name}, {encoder_label(role, source.name)}, seed {seed}"
     start_memory(device)
@@ -140,7 +140,7 @@ def score_bag_of_words(
     task = data.task
     assert isinstance(task, Classification)
     start = time.monotonic()
-    rows = training_rows(data.train, settings.max_train_examples, seed, train_fraction)
+    rows = training_rows(task, data.train, settings.max_train_examples, seed, train_fraction)
     learnt = [data.train.examples[i] for i in np.unique(data.train.features.example_of[rows])]
 
     def logits(probabilities: NDArray[np.float64]) -> list[Outputs]:
@@ -155,7 +155,7 @@ def score_bag_of_words(
 
     probabilities, choice = bag_of_words(
         [task.plain_texts(example) for example in learnt],
-        np.array([example.label for example in learnt]),
+        np.array([example.gold for example in learnt]),
         {
             name: [task.plain_texts(example) for example in split.examples]
             for name, split in data.predicted.items()
@@ -283,7 +283,7 @@ def sampled_examples(
 
 
 def training_rows(
-    split: Split, max_train_examples: int | None, seed: int, fraction: float = 1.0
+    task: Task, split: Split, max_train_examples: int | None, seed: int, fraction: float = 1.0
 ) -> NDArray[np.int64]:
     """Rows to train on: those of `sampled_examples`, of which a reading task may have none, or of
     the fraction of them that `low_shot_rows` takes."""
@@ -293,10 +293,11 @@ def training_rows(
     num_examples = split.num_in_whole or len(split.examples)
     chosen = sampled_examples(num_examples, max_train_examples, seed)
     rows = np.flatnonzero(np.isin(example_of, chosen))
-    return low_shot_rows(split.examples, row_of, rows, fraction, seed)
+    return low_shot_rows(task, split.examples, row_of, rows, fraction, seed)
 
 
 def low_shot_rows(
+    task: Task,
     examples: Sequence[Example],
     example_of: NDArray[np.int64],
     rows: NDArray[np.int64],
@@ -313,15 +314,15 @@ def low_shot_rows(
     order = np.random.default_rng([seed, 3]).permutation(np.unique(example_of[rows]))
     groups: dict[Hashable, list[int]] = {}
     for number in map(int, order):
-        groups.setdefault(_class_of(examples[number]), []).append(number)
+        groups.setdefault(_class_of(task, examples[number]), []).append(number)
     sizes = {kind: max(1, int(fraction * len(of) + 0.5)) for kind, of in groups.items()}
     taken = [number for kind, of in groups.items() for number in of[: sizes[kind]]]
     return rows[np.isin(example_of[rows], taken)]
 
 
-def _class_of(example: Example) -> Hashable:
-    if isinstance(example, LabelExample):
-        return example.label
+def _class_of(task: Task, example: Example) -> Hashable:
+    if isinstance(task, Classification) and isinstance(example, GoldExample):
+        return int(example.gold)
     if isinstance(example, QuestionExample):
         return bool(example.answers)
     return None

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.finetune.recipe import HyperParameters
-from benchmarks.tasks.kinds.choices import MultipleChoice
-from benchmarks.tasks.kinds.classification import Classification, Regression
-from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
+from benchmarks.tasks.kinds.classification import MultiLabelClassification, Regression, SingleLabel
 from benchmarks.tasks.task import Task
 from electrify.config.evaluate import SearchOptions
 
@@ -26,8 +24,7 @@ def combinations(search: SearchOptions, task: Task) -> list[dict[str, Any]]:
     """The options of each trial of a task: all combinations that the task's head takes, or
     `num_trials` drawn of them."""
     values = {name: list(dict.fromkeys(tried)) for name, tried in search.values.items()}
-    reads_rows = Classification | MultiLabelClassification | MultipleChoice | Regression
-    if not isinstance(task, reads_rows):
+    if not isinstance(task, SingleLabel | MultiLabelClassification | Regression):
         values.pop("pooling", None)
     if "pooling" in values and not task.has_parts:
         values["pooling"] = [name for name in values["pooling"] if name != "parts"] or ["mean"]

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from benchmarks.finetune.optim import build_optimizer, set_rates
 from benchmarks.finetune.recipe import HyperParameters
@@ -283,46 +284,64 @@ class _State:
         """Write what `load` reads, whole or not at all: at last, or where it was long ago."""
         if self.path is None or not (is_last or time.monotonic() - self.saved_at >= _SAVE_SECONDS):
             return
-        random, device = [torch.get_rng_state()], self.trainer.network.device
-        if device.type == "cuda":
-            random.append(torch.cuda.get_rng_state(device))
-        state = {
-            "step": step,
-            "network": self.trainer.network.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "random": random,
+        more = {
             "micro_batch_size": self.trainer.micro_batch_size,
             "trained": dict(self.trainer.trained),
             "selection": self.selection.state() if self.selection else None,
         }
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        torn = self.path.with_suffix(".tmp")
-        torch.save(state, torn)
-        torn.replace(self.path)
+        save_state(self.path, step, self.trainer.network, self.optimizer, more)
         self.saved_at = time.monotonic()
 
     def load(self) -> int:
         """Put the state back, if there is one; the steps that are done."""
-        if self.path is None or not self.path.exists():
-            return 0
         trainer = self.trainer
-        try:
-            state = torch.load(self.path, map_location=trainer.network.device, weights_only=True)
-        except Exception as error:  # pickle and zip have sorts of their own for damaged files
-            warn(f"{trainer.label}: {self.path} is damaged ({first_line(error)}); begins anew")
-            return 0
-        trainer.network.load_state_dict(state["network"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        setters = torch.set_rng_state, torch.cuda.set_rng_state
-        for set_state, numbers in zip(setters, state["random"], strict=False):
-            set_state(numbers.cpu())
-        trainer.micro_batch_size = state["micro_batch_size"]
-        trainer.trained.update(state["trained"])
-        if self.selection and state["selection"]:
-            vars(self.selection).update(state["selection"])
-        step: int = state["step"]
-        log(f"{trainer.label}: resumes at step {step:,}")
-        return step
+        state = load_state(self.path, trainer.network, self.optimizer, trainer.label)
+        if state:
+            trainer.micro_batch_size = state["micro_batch_size"]
+            trainer.trained.update(state["trained"])
+            if self.selection and state["selection"]:
+                vars(self.selection).update(state["selection"])
+        return int(state.get("step", 0))
+
+
+def save_state(
+    path: Path,
+    step: int,
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    more: Mapping[str, Any],
+) -> None:
+    """Write what `load_state` reads, whole or not at all: weights, moments and random numbers."""
+    random, device = [torch.get_rng_state()], next(network.parameters()).device
+    if device.type == "cuda":
+        random.append(torch.cuda.get_rng_state(device))
+    state = {"network": network.state_dict(), "optimizer": optimizer.state_dict()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torn = path.with_suffix(".tmp")
+    torch.save({"step": step, **state, "random": random, **more}, torn)
+    torn.replace(path)
+
+
+def load_state(
+    path: Path | None, network: nn.Module, optimizer: torch.optim.Optimizer, label: str
+) -> dict[str, Any]:
+    """Put the state of a file back, and say so by the label; what the file has, nothing where there
+    is none to be read."""
+    if path is None or not path.exists():
+        return {}
+    try:
+        device = next(network.parameters()).device
+        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    except Exception as error:  # pickle and zip have sorts of their own for damaged files
+        warn(f"{label}: {path} is damaged ({first_line(error)}); begins anew")
+        return {}
+    network.load_state_dict(state["network"])
+    optimizer.load_state_dict(state["optimizer"])
+    setters = torch.set_rng_state, torch.cuda.set_rng_state
+    for set_state, numbers in zip(setters, state["random"], strict=False):
+        set_state(numbers.cpu())
+    log(f"{label}: resumes at step {state['step']:,}")
+    return state
 
 
 @dataclass

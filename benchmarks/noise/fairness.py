@@ -27,8 +27,8 @@ from benchmarks.results.table import write_csv
 from benchmarks.statistics.comparison import Tested, corrected_lines
 from benchmarks.statistics.uncertainty import Estimate, of_variances, variance_of_mean
 from benchmarks.tasks.data import TaskData, dir_of, read_splits, rows_digest, split_by_group
-from benchmarks.tasks.kinds.classification import Classification, LabelExample
-from benchmarks.tasks.task import Line, Task
+from benchmarks.tasks.kinds.classification import Classification
+from benchmarks.tasks.task import GoldExample, Line, Task
 from electrify.storage.files import read_toml
 
 TABLE = "fairness.csv"
@@ -130,7 +130,7 @@ def add_rows(task: Task, data: TaskData) -> TaskData:
     """The data with half of the training rows held out, to count errors on, and the templates."""
     templates = _templates_of(task)
     rows = [
-        LabelExample(_identity(name, sentence), (sentence.text,))
+        GoldExample(_identity(name, sentence), (sentence.text,))
         for name, axis in templates.axes.items()
         for sentence in templates.sentences(axis)
     ]
@@ -185,10 +185,10 @@ def _annotations(task: Task, data_dirs: Sequence[Path]) -> dict[str, dict[str, s
         other = replace(task, label_field=column, labels=tuple(labels))
         splits = read_splits(other, dir_of(other, data_dirs), ("train", task.reported))
         annotated[column] = {
-            row.id: labels[row.label]
+            row.id: labels[row.gold]
             for rows in splits.values()
             for row in rows
-            if isinstance(row, LabelExample) and row.label is not None
+            if isinstance(row, GoldExample) and row.gold is not None
         }
     return annotated
 

@@ -5,14 +5,17 @@ has an entry in `parts_of`, and one in `group_names`, `_mistake` and `shown` whe
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.tasks.kinds.choices import MultipleChoice
-from benchmarks.tasks.kinds.classification import Classification, Regression
+from benchmarks.tasks.kinds.classification import (
+    MultiLabelClassification,
+    MultipleChoice,
+    Regression,
+    SingleLabel,
+)
 from benchmarks.tasks.kinds.dialogue import DialogueStateTracking, slot_values
-from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
 from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.relations import RelationExtraction
 from benchmarks.tasks.kinds.spans import NORMALIZE, Spans
@@ -64,7 +67,7 @@ def units(task: Task) -> str:
             return "slots with a value"
         case Spans():
             return "questions"
-    return "examples" if isinstance(task, Classification | MultipleChoice) else ""
+    return "examples" if isinstance(task, SingleLabel) else ""
 
 
 def has_confusions(task: Task) -> bool:
@@ -81,7 +84,7 @@ def parts_of(task: Task, line: Line, example: Any = None) -> list[Part]:
     """The labelled parts of an example; none for a kind without labels."""
     gold, said = line["gold"], line["prediction"]
     match task:
-        case Classification() | MultipleChoice():
+        case SingleLabel():
             names = task.label_names
             return [Part(gold, said, gold == said, names.get(gold, gold), names.get(said, said))]
         case MultiLabelClassification():
@@ -98,37 +101,37 @@ def parts_of(task: Task, line: Line, example: Any = None) -> list[Part]:
     return []
 
 
+Side = Mapping[Any, tuple[str, str]]  # of gold or prediction by place: a label, and its text
+
+
 def _label_set(task: Task, gold: list[str], said: list[str]) -> list[Part]:
-    parts = []
-    for name in task.labels:
-        if name in gold or name in said:
-            sides = (name if name in gold else NOTHING, name if name in said else NOTHING)
-            parts.append(Part(*sides, sides[0] == sides[1], *sides))
-    return parts
+    first, second = ({name: (name, name) for name in side} for side in (gold, said))
+    return _compared(first, second, [name for name in task.labels if name in (*gold, *said)])
 
 
 def _entities(task: Tagging, line: Line, example: Any) -> list[Part]:
     gold, said = (
-        {(start, end): kind for kind, start, end in task.entities_of(line, side)}
+        {
+            (start, end): (kind, f"{kind} {task.text_between(line, example, start, end)}")
+            for kind, start, end in task.entities_of(line, side)
+        }
         for side in ("gold", "prediction")
     )
-    parts = []
-    for span in sorted({*gold, *said}):
-        asked, given = gold.get(span, NOTHING), said.get(span, NOTHING)
-        text = task.text_between(line, example, *span)
-        texts = (f"{kind} {text}" if kind else "" for kind in (asked, given))
-        parts.append(Part(asked, given, asked == given, *texts))
-    return parts
+    return _compared(gold, said, sorted({*gold, *said}))
 
 
 def _slots(gold: dict[str, str], said: dict[str, str]) -> list[Part]:
-    parts = []
-    for slot in dict.fromkeys([*gold, *said]):
-        right = gold.get(slot) == said.get(slot)
-        first, second = (slot if slot in side else NOTHING for side in (gold, said))
-        texts = (f"{slot}-{side[slot]}" if slot in side else "" for side in (gold, said))
-        parts.append(Part(first, second, right, *texts))
-    return parts
+    first, second = (
+        {slot: (slot, f"{slot}-{value}") for slot, value in side.items()} for side in (gold, said)
+    )
+    return _compared(first, second, list(dict.fromkeys([*gold, *said])))
+
+
+def _compared(gold: Side, said: Side, places: Sequence[Any]) -> list[Part]:
+    """A part for each place, right where both sides have the same there."""
+    nothing = (NOTHING, "")
+    pairs = [(gold.get(place, nothing), said.get(place, nothing)) for place in places]
+    return [Part(a[0], b[0], a == b, a[1], b[1]) for a, b in pairs]
 
 
 def _words(line: Line, example: Any) -> list[Part]:
@@ -197,7 +200,7 @@ def _mistake(task: Task, line: Line, example: Any) -> Failure | None:
     wrong = [part for part in parts if not part.is_right]
     if not wrong:
         return None
-    if isinstance(task, Classification | MultipleChoice):
+    if isinstance(task, SingleLabel):
         (part,) = wrong
         names = [task.label_names.get(label, label) for label in task.labels]
         ranked = sorted(zip(line["probabilities"], names, strict=False), key=lambda pair: -pair[0])

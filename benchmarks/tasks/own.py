@@ -8,6 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
@@ -27,9 +28,12 @@ from benchmarks.metrics.classification import (
 from benchmarks.metrics.tagging import OUTSIDE, entity_macro_f1, entity_micro_f1, seqeval_micro_f1
 from benchmarks.tasks.files import read_own
 from benchmarks.tasks.hub_task import files_on_hub, is_on_hub
-from benchmarks.tasks.kinds.choices import MultipleChoice
-from benchmarks.tasks.kinds.classification import Classification, Regression
-from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
+from benchmarks.tasks.kinds.classification import (
+    Classification,
+    MultiLabelClassification,
+    MultipleChoice,
+    Regression,
+)
 from benchmarks.tasks.kinds.spans import OwnReading, Scorer
 from benchmarks.tasks.kinds.tagging import OwnEntityTagging, OwnWordTagging, WordLabels
 from benchmarks.tasks.rows import (
@@ -95,20 +99,16 @@ class OwnRecord(BaseModel, frozen=True):
     def task(self) -> Task:
         """The task that the record describes."""
         made_by, metrics = _KINDS[self.kind]
-        settings = {name: getattr(self, name) for name in type(self).model_fields}
-        for name in ("kind", "headline", "scorer", *(["choice_fields"] * (self.kind != "choices"))):
-            del settings[name]
-        if not self.is_bounded:
-            del settings["is_bounded"]
+        taken = {field.name for field in fields(made_by)} & type(self).model_fields.keys()
+        settings = {name: of for name in taken if (of := getattr(self, name)) is not None}
         if made_by is OwnReading:
-            settings |= {"scorer": self.scorer, "head": "joint"}
-        first = [metric for metric in metrics if metric.__name__ == self.headline]
+            settings["head"] = "joint"
         return made_by(
             **settings,
             suite=OWN,
             id_field="",  # a column of the user's may be named so and hold anything
             unlabelled=(),
-            metrics=(*first, *(metric for metric in metrics if metric not in first)),
+            metrics=tuple(sorted(metrics, key=lambda metric: metric.__name__ != self.headline)),
             skip_empty=True,
             train_fraction=_TRAIN_FRACTION,
         )
@@ -153,19 +153,15 @@ def own_task(options: OwnTask) -> Task:
     cannot be guessed, and gold values that are none of the kind.
     """
     paths = files_of(options)
-    placed = [
-        (f"{path} row {n}", row) for path in paths.values() for n, row in _rows(options, path)
-    ]
+    placed = _read(options, paths)
     rows = [row for _, row in placed]
     columns = list(dict.fromkeys(str(column) for row in rows for column in row))
     choices = _choice_columns(options, columns, rows)
     free = [column for column in columns if column not in choices]
     label = _label_column(options, free, rows)
     has_words = any(isinstance(row.get(c), list) for row in rows for c in columns if c != label)
-    kind: OwnKind = options.kind or (
-        "choices"
-        if choices
-        else _kind(label, [(place, nested(row, label)) for place, row in placed], has_words)
+    kind = options.kind or (
+        "choices" if choices else _kind(label, _values(label, placed), has_words)
     )
     if kind == "choices" and not choices:
         raise _which(options, "choices", columns)
@@ -176,7 +172,7 @@ def own_task(options: OwnTask) -> Task:
     ]
     if not placed:
         raise UserError(f"{options.train}: no row has a text in {' and '.join(texts)}")
-    values = [(place, nested(row, label)) for place, row in placed]
+    values = _values(label, placed)
     if kind != "reading" and (empty := [place for place, value in values if is_missing(value)]):
         raise UserError(
             f"{_listed(empty)}: no value in column {label!r}; fill it in or remove the row"
@@ -214,12 +210,6 @@ def own_task(options: OwnTask) -> Task:
     return record.model_copy(update=further).task()
 
 
-def without_texts_of(train: Sequence[Example], reported: Sequence[Example]) -> tuple[Example, ...]:
-    """The training rows whose texts are not those of a reported row, in either order."""
-    seen = {frozenset(example.texts) for example in reported}
-    return tuple(example for example in train if frozenset(example.texts) not in seen)
-
-
 def describe(
     task: Task, train: Sequence[Example], reported: Sequence[Example], num_dropped: int
 ) -> str:
@@ -242,8 +232,6 @@ def describe(
     )
     if task.reported == "train":
         text += f"; no dev file: {100 * (1 - _TRAIN_FRACTION):.0f} % of the texts are held out"
-        if num_equal := len(rows) - len({example.texts[0] for example in rows}):
-            text += f" ({num_equal:,} rows of a text that stood before are on its side)"
     text += f"; {len(train):,} rows to learn from, {len(reported):,} of {task.reported} reported"
     if num_dropped:
         text += f"; {num_dropped:,} training rows are left out: their texts are reported too"
@@ -252,15 +240,22 @@ def describe(
     return f"{text}\nfor other columns: --set 'evaluate.own_tasks=[{toml_value(said)}]'"
 
 
-def _rows(options: OwnTask, path: Path) -> list[tuple[int, Row]]:
-    if not path.is_file():
-        raise UserError(f"{options.task_name}: no file {path}; give one that is there")
-    rows, notes = read_own(path)
-    if not rows:
-        raise UserError(f"{path} has no rows")
-    for note in notes:
-        log(f"{path}: {note}")
-    return rows
+def _read(options: OwnTask, paths: Mapping[str, Path]) -> Placed:
+    placed = []
+    for path in paths.values():
+        if not path.is_file():
+            raise UserError(f"{options.task_name}: no file {path}; give one that is there")
+        rows, notes = read_own(path)
+        if not rows:
+            raise UserError(f"{path} has no rows")
+        for note in notes:
+            log(f"{path}: {note}")
+        placed += [(f"{path} row {number}", row) for number, row in rows]
+    return placed
+
+
+def _values(column: str, rows: Placed) -> Values:
+    return [(place, nested(row, column)) for place, row in rows]
 
 
 def _listed(places: Sequence[str]) -> str:
@@ -417,11 +412,11 @@ def _labels(kind: OwnKind, label: str, texts: Sequence[str], rows: Placed) -> tu
         case "entities":
             return _types(label, texts[0], rows)
         case "classification":
-            return _classes(label, [(place, nested(row, label)) for place, row in rows])
+            return _classes(label, _values(label, rows))
         case "choices":
             return _choice_names(label, texts, rows)
         case "multi-label" | "word-labels":
-            return _label_sets(label, [(place, nested(row, label)) for place, row in rows])
+            return _label_sets(label, _values(label, rows))
     return ()
 
 

@@ -11,8 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from benchmarks.metrics import classification, structured, tagging
-from benchmarks.tasks.kinds.choices import MultipleChoice
-from benchmarks.tasks.kinds.classification import Classification, Regression
+from benchmarks.tasks.kinds.classification import Classification, MultipleChoice, Regression
 from benchmarks.tasks.kinds.dialogue import DialogueStateTracking
 from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.relations import RelationExtraction

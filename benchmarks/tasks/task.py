@@ -48,11 +48,18 @@ def listed(parts: Sequence[str], separator: str = "; ") -> str:
 
 @dataclass(frozen=True)
 class Example:
-    """One item of a task; each kind adds its gold value, None where it is not known. The first
-    text decides on which side of a split it is (`data.split_by_group`)."""
+    """One item of a task. The first text decides on which side of a split it is
+    (`data.split_by_group`)."""
 
     id: str
     texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GoldExample(Example):
+    """With its gold value, which the kind's `gold` explains; None where it is not known."""
+
+    gold: Any = None
 
 
 @dataclass(frozen=True)
@@ -204,9 +211,14 @@ class Task(ABC):
         """What a row says in words, its gold value aside; `ValueError` names `place`."""
         return tuple(text_field(row, name, place) for name in self.text_fields)
 
-    @abstractmethod
     def examples(self, row: Row, identity: str, place: str, is_labelled: bool) -> Iterable[Example]:
         """The examples of a row, one but for dialogues; `ValueError` names `place`."""
+        texts = self.texts(row, place)
+        yield GoldExample(identity, texts, self.gold(row, texts, place) if is_labelled else None)
+
+    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> Any:
+        """The gold value of a row's one example."""
+        raise NotImplementedError
 
     def read(self, split: str, path: Path) -> Iterator[Example]:
         """The examples of one official file; `ValueError` names file and row."""

@@ -179,17 +179,12 @@ def _no_files(missing: Sequence[Task], present: Sequence[str], data_dirs: Sequen
     wanted = dict.fromkeys(
         name for task in missing for split in task.reported_splits for name in task.files[split]
     )
-    folders = [data_dir for data_dir in data_dirs if str(data_dir) != HUB]
-    there = [path.relative_to(d).as_posix() for d in folders for path in files_below(d)]
-    shown = ", ".join(there[:20]) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
-    advice = (
-        f". Put them there, or name the tasks that are: {json.dumps(present)}" if present else ""
-    )
+    folders = [str(data_dir.absolute()) for data_dir in data_dirs if str(data_dir) != HUB]
+    others = f", or name the tasks that are there: {json.dumps(present)}" if present else ""
     return (
         "clean.decontaminate_against: no evaluation file of "
-        f"{', '.join(repr(task.name) for task in missing)} below "
-        f"{' or '.join(str(d.absolute()) for d in folders)} (looked for {', '.join(wanted)}; "
-        f"there is: {shown or 'nothing'}){advice}"
+        f"{', '.join(repr(task.name) for task in missing)} below {' or '.join(folders)}; put "
+        f"{', '.join(wanted)} there{others}"
     )
 
 

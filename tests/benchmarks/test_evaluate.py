@@ -13,7 +13,6 @@ import pytest
 import benchmarks.finetune.jobs
 from benchmarks.encoder import open_model
 from benchmarks.evaluate import TRIALS, evaluate
-from benchmarks.finetune import plan
 from benchmarks.finetune.jobs import plan_jobs
 from benchmarks.report.report import report
 from benchmarks.results.predictions import read_predictions, rescore
@@ -21,7 +20,6 @@ from benchmarks.results.results import MEASURED, RESULTS, current_results, read_
 from benchmarks.results.submission import write_submissions
 from benchmarks.tasks.data import TaskData
 from benchmarks.tasks.registry import resolve_tasks
-from electrify.overview import evaluation_cost
 from electrify.system.progress import Stopped
 from tests.benchmarks.conftest import folder_of, topic_rows
 
@@ -236,10 +234,10 @@ def test_records_of_other_options_stay_and_count_for_what_asks_for_them(
     assert not folder.with_name(f"{folder.name}.partial").exists()
 
 
-@pytest.mark.parametrize("number", [1, 2])
 def test_a_kill_while_records_are_carried_over_loses_none(
-    make_config, model_folder, started, monkeypatch, number
+    make_config, model_folder, started, monkeypatch
 ):
+    """Between the records of trials and those of jobs."""
     options = {"num_epochs": 1, "search": {"learning_rate": [5e-3]}}
     evaluate(make_config(**options), str(model_folder), overwrite=False)
     copied, copy = [], shutil.copyfile
@@ -247,7 +245,7 @@ def test_a_kill_while_records_are_carried_over_loses_none(
     def copyfile(*arguments, **options):
         if Path(arguments[0]).name in (RESULTS, TRIALS):
             copied.append(arguments)
-            if len(copied) == number:
+            if len(copied) == 2:
                 raise KeyboardInterrupt
         return copy(*arguments, **options)
 
@@ -308,29 +306,6 @@ def test_a_task_of_ones_own_is_scored_kept_and_reported_as_others(
     assert len(started) == 6
 
 
-def test_the_cost_is_said_before_the_first_step(make_config, model_folder, caplog, monkeypatch):
-    """By validate too, once the run has an export; of what is done, or is little, nothing is
-    said."""
-    config = make_config(seeds=[0, 1], num_epochs=1, search={"learning_rate": [1e-3, 5e-3]})
-    shutil.copytree(model_folder, Path(config.output_dir) / "export" / "discriminator")
-    assert not any("timed steps" in line for line in evaluation_cost(config))
-    monkeypatch.setattr(plan, "FEW_EXAMPLES", 0)
-    starts = ["evaluate: trials of the search: 2,", "evaluate: fine-tunings: 2,"]
-    assert [line.split(" about ")[0] for line in evaluation_cost(config)[:2]] == starts
-    with caplog.at_level("INFO"):
-        evaluate(config, str(model_folder), overwrite=False)
-    said = [line.split(" about ")[0] for line in caplog.messages]
-    assert (
-        said.index(starts[0])
-        < said.index(starts[1])
-        < min(place for place, line in enumerate(said) if line.startswith("search: 2 trials to do"))
-    )
-    caplog.clear()
-    with caplog.at_level("INFO"):
-        evaluate(config, str(model_folder), overwrite=False)
-    assert "fine-tunings:" not in caplog.text
-
-
 def test_trackers_get_each_score_and_the_means_in_one_run(make_config, model_folder, monkeypatch):
     """Also of an evaluation that more seeds are added to; the records are as without a tracker."""
     runs: dict[str, list[dict[str, float]]] = {}
@@ -358,6 +333,3 @@ def test_trackers_get_each_score_and_the_means_in_one_run(make_config, model_fol
     assert len(means) == 2
     both = [values["pretrained", seed] for seed in (0, 1)]
     assert means[-1]["mean/klue-ynat/macro_f1"] == pytest.approx(sum(both) / 2)
-    keys = [result.key for result in results]
-    evaluate(make_config(seeds=[0, 1], **options), str(model_folder), overwrite=False)
-    assert [result.key for result in current_results(folder_of(config))] == keys

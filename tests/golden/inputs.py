@@ -14,7 +14,7 @@ import numpy as np
 from transformers import BertTokenizer
 from transformers.models.bert.tokenization_bert_legacy import BasicTokenizer
 
-from benchmarks.metrics.korean_reading import klue_mrc
+from benchmarks.metrics.reading import klue_mrc
 from benchmarks.metrics.tagging import (
     UNKNOWN_PIECE,
     Tokenize,

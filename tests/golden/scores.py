@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from benchmarks.metrics import korean_reading, structured, tagging, weighted
+from benchmarks.metrics import reading, structured, tagging, weighted
 from benchmarks.metrics.classification import (
     MetricFunction,
     accuracy,
@@ -30,8 +30,7 @@ from benchmarks.metrics.glue import (
     glue_9_tasks,
     task_scores,
 )
-from benchmarks.metrics.korean_reading import korquad
-from benchmarks.metrics.squad import squad_v1, squad_v2
+from benchmarks.metrics.reading import korquad, squad_v1, squad_v2
 from tests.golden.compare import (
     WORDS_OF_NUMBERS,
     Adapter,
@@ -197,16 +196,14 @@ def _korquad(golden: Golden, case: str) -> dict[str, float]:
 
 def _klue_mrc(golden: Golden, case: str) -> dict[str, float]:
     types = {key: qa["question_type"] for key, _, qa in questions(golden)}
-    return percent(
-        korean_reading.klue_mrc(gold_answers(golden), golden["predictions"][case], types)
-    )
+    return percent(reading.klue_mrc(gold_answers(golden), golden["predictions"][case], types))
 
 
 def _klue_mrc_of_predicted(golden: Golden, case: str) -> dict[str, float]:
     """KLUE's second scorer, `evaluate_for_klue_mrc`, which leaves out what has no prediction."""
     predictions = golden["predictions"][case]
     gold = {key: texts for key, texts in gold_answers(golden).items() if key in predictions}
-    values = korean_reading.klue_mrc(gold, predictions)
+    values = reading.klue_mrc(gold, predictions)
     return {"exact_match": values["exact_match"], "rouge": values["rouge_w"]}
 
 
@@ -215,10 +212,10 @@ def _klue_mrc_file(golden: Golden) -> Iterator[Comparison]:
     for number, pair in enumerate(golden.get("single_pairs", ())):
         texts = (pair["pred"], pair["gold"])
         computed: dict[str, Any] = {
-            "pred_normalised": korean_reading.normalize_klue(texts[0]),
-            "gold_normalised": korean_reading.normalize_klue(texts[1]),
-            "em": korean_reading.klue_exact_match(*texts),
-            "rouge_w": korean_reading.rouge_w(*texts),
+            "pred_normalised": reading.normalize_klue(texts[0]),
+            "gold_normalised": reading.normalize_klue(texts[1]),
+            "em": reading.exact_match(*texts, reading.normalize_klue),
+            "rouge_w": reading.rouge_w(*texts),
         }
         for name, value in computed.items():
             yield Comparison(f"single pair {number}", name, pair[name], value)

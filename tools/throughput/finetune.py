@@ -209,7 +209,7 @@ def finetune_with_trainer(
     library: Any = importlib.import_module("transformers")
     device = choose_device(device_name)
     given = replace(given, precision=choose_precision(given.precision, device))
-    rows = training_rows(data.train, given.max_train_examples, seed)
+    rows = training_rows(data.task, data.train, given.max_train_examples, seed)
     steps = given.record(len(rows))
     reported = next(iter(data.predicted.values()))
 
@@ -271,7 +271,7 @@ def _measure_task(
     task = data.task
     variant: Role = "pretrained" if settings.model else "random-init"  # drawn by the seed
     given = hyper_parameters(task, settings.options(), model.config.hidden_size)
-    rows = training_rows(data.train, given.max_train_examples, settings.seeds[0])
+    rows = training_rows(data.task, data.train, given.max_train_examples, settings.seeds[0])
     num_rows = len(rows) // settings.batch_size * settings.batch_size
     given = replace(given, max_train_examples=num_rows)
     num_steps = given.num_steps(num_rows)

@@ -19,10 +19,13 @@ from benchmarks.tasks.heads.linear import (
 from benchmarks.tasks.heads.parsing import Parser
 from benchmarks.tasks.heads.spans import JointHead, SpanHead
 from benchmarks.tasks.kinds import padded
-from benchmarks.tasks.kinds.choices import MultipleChoice
-from benchmarks.tasks.kinds.classification import Classification, Regression
+from benchmarks.tasks.kinds.classification import (
+    Classification,
+    MultiLabelClassification,
+    MultipleChoice,
+    Regression,
+)
 from benchmarks.tasks.kinds.dialogue import DialogueStateTracking
-from benchmarks.tasks.kinds.multilabel import MultiLabelClassification
 from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.relations import OBJECT, SUBJECT, RelationExtraction
 from benchmarks.tasks.kinds.spans import Spans

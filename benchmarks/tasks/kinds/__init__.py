@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.tasks.task import Example, Features
+from benchmarks.tasks.task import Example, Features, Task
 
 IGNORED_LABEL = -100  # of padding, which has no part in the loss
 
@@ -74,17 +74,18 @@ def _continues(character: str) -> bool:
 
 
 def encode_rows(
+    task: Task,
     examples: Sequence[Example],
     labels: Mapping[str, Sequence[Any]],
     tokenizer: Any,
     max_length: int,
-    both_orders: bool,
+    train: bool,
 ) -> Features:
-    """Features of one row an example; with both orders row i + n is example i the other way round.
-    `labels` holds a value an example, which both rows get."""
-    texts, num_orders = [example.texts for example in examples], 2 if both_orders else 1
-    rows = [*texts, *(pair[::-1] for pair in texts)] if both_orders else texts
-    encoded = encode_texts(rows, tokenizer, max_length)
+    """Features of one row an example; to learn both orders, row i + n is example i the other way
+    round. `labels` holds a value an example, which both rows get."""
+    texts, is_doubled = [example.texts for example in examples], train and task.train_both_orders
+    rows = [*texts, *(pair[::-1] for pair in texts)] if is_doubled else texts
+    encoded, num_orders = encode_texts(rows, tokenizer, max_length), 1 + is_doubled
     return replace(
         encoded,
         example_of=np.tile(np.arange(len(texts)), num_orders),

@@ -1,54 +1,41 @@
-"""One label, or one number, for a text or a pair of texts."""
+"""What a text, or a pair of texts, is: one label, any number of labels, a number; and which of
+several choices fits it."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics import weighted
-from benchmarks.tasks.kinds import IGNORED_LABEL, encode_rows
-from benchmarks.tasks.rows import Row, class_name, label_ids, nested
-from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
+from benchmarks.tasks.kinds import IGNORED_LABEL, encode_rows, encode_texts, num_truncated
+from benchmarks.tasks.rows import Row, class_name, is_missing, label_ids, nested
+from benchmarks.tasks.task import (
+    SEGMENTS,
+    Arrays,
+    Example,
+    Features,
+    GoldExample,
+    Line,
+    Outputs,
+    Positions,
+    Task,
+)
 from electrify.system.outcome import UserError
 
 MAX_EXCHANGE_GAIN = 0.5  # of accuracy: WNLI's dev set alone gains some with its labels exchanged
+_THRESHOLD = 0.5  # of the probability of one of several labels
 
 
-@dataclass(frozen=True)
-class LabelExample(Example):
-    """A text or pair, and the position of its label in the task's labels."""
+class SingleLabel(Task):
+    """A softmax over labels; the most probable one is predicted."""
 
-    label: int | None = None
-
-
-class Classification(Task):
-    """[CLS] a [SEP] b [SEP], one linear layer, cross-entropy; the most probable label."""
-
-    def examples(
-        self, row: Row, identity: str, place: str, is_labelled: bool
-    ) -> Iterator[LabelExample]:
-        yield LabelExample(identity, self.texts(row, place), self._label(row, place, is_labelled))
-
-    def plain_texts(self, example: Example) -> tuple[str, ...]:
-        """What a bag of words is made of: the text, or both of a pair."""
-        return example.texts
-
-    def _label(self, row: Row, place: str, is_labelled: bool) -> int | None:
-        if not is_labelled:
-            return None
+    def _label(self, row: Row, place: str, labels: Sequence[str]) -> int:
         value = nested(row, self.label_field)
-        name = value if value in self.labels else class_name(value)
-        return label_ids([name], self.labels, place)[0]
-
-    def featurize(
-        self, examples: Sequence[LabelExample], tokenizer: Any, max_length: int, train: bool
-    ) -> Features:
-        labels = {"labels": [example.label for example in examples]}
-        both_orders = train and self.train_both_orders
-        return encode_rows(examples, labels, tokenizer, max_length, both_orders)
+        return label_ids([value if value in labels else class_name(value)], labels, place)[0]
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`labels` (B,); `IGNORED_LABEL` where there is none."""
@@ -57,22 +44,26 @@ class Classification(Task):
         return {"labels": np.array(filled, dtype=np.int64)}
 
     def lines(
-        self, examples: Sequence[LabelExample], features: Features, outputs: Sequence[Outputs]
+        self, examples: Sequence[GoldExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         from scipy.special import softmax
 
         lines = []
         for example, output in zip(examples, outputs, strict=True):
-            probabilities = softmax(output["logits"].astype(np.float64))
+            logits = output["logits"][: self.num_labels(example)]
+            probabilities = softmax(logits.astype(np.float64))
             lines.append(
                 {
                     "id": example.id,
-                    "gold": None if example.label is None else self.labels[example.label],
+                    "gold": None if example.gold is None else self.labels[example.gold],
                     "prediction": self.labels[int(np.argmax(probabilities))],
                     "probabilities": [self.rounded(p) for p in probabilities.tolist()],
                 }
             )
         return lines
+
+    def num_labels(self, example: GoldExample) -> int:
+        return len(self.labels)
 
     def rounded(self, probability: float) -> float:
         return round(probability, 6)
@@ -84,12 +75,30 @@ class Classification(Task):
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         return weighted.OF_LABELS[self.headline](*self.sides(lines), len(self.labels))
 
-    def doubts(self, train: Sequence[LabelExample], lines: Sequence[Line]) -> list[str]:
+
+class Classification(SingleLabel):
+    """[CLS] a [SEP] b [SEP], one linear layer, cross-entropy."""
+
+    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> int:
+        """The position of the label in the task's."""
+        return self._label(row, place, self.labels)
+
+    def plain_texts(self, example: Example) -> tuple[str, ...]:
+        """What a bag of words is made of: the text, or both of a pair."""
+        return example.texts
+
+    def featurize(
+        self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
+    ) -> Features:
+        labels = {"labels": [example.gold for example in examples]}
+        return encode_rows(self, examples, labels, tokenizer, max_length, train)
+
+    def doubts(self, train: Sequence[GoldExample], lines: Sequence[Line]) -> list[str]:
         """Labels that look exchanged, and gold labels that cannot have been learnt."""
         doubts = super().doubts(train, lines)
         if not doubts and (exchanged := self._exchanged_labels(lines)):
             doubts.append(exchanged)
-        learnt = {self.labels[e.label] for e in train if e.label is not None}
+        learnt = {self.labels[e.gold] for e in train if e.gold is not None}
         if unknown := sorted({line["gold"] for line in lines} - learnt):
             doubts.append(
                 f"{', '.join(unknown)} among the reported rows is in no training row: are the "
@@ -115,11 +124,132 @@ class Classification(Task):
         )
 
 
-@dataclass(frozen=True)
-class ValueExample(Example):
-    """A text or pair, and its gold value in the task's own range."""
+@dataclass(frozen=True, kw_only=True)
+class MultipleChoice(SingleLabel):
+    """Which of several choices fits a text, such as COPA's alternatives and HellaSwag's endings:
+    [CLS] text [SEP] choice [SEP] for each choice, one score a choice, a softmax over them.
 
-    value: float | None = None
+    That is the form of `transformers`' heads for multiple choice. Several text fields are joined by
+    blanks. `labels` name the choices in their order: "0", "1". A row may have fewer choices.
+    """
+
+    # fields of a choice each, or one field of a list
+    choice_fields: tuple[str, ...] = ()
+
+    @property
+    def has_parts(self) -> bool:
+        return True
+
+    def texts(self, row: Row, place: str) -> tuple[str, ...]:
+        return (" ".join(super().texts(row, place)), *self._choices(row, place))
+
+    def _choices(self, row: Row, place: str) -> list[str]:
+        first, *others = self.choice_fields
+        given = [nested(row, name) for name in self.choice_fields] if others else nested(row, first)
+        if isinstance(given, list):
+            while given and is_missing(given[-1]):  # a table has as many columns in every row
+                given = given[:-1]
+        is_whole = isinstance(given, list) and 2 <= len(given) <= len(self.labels)
+        if not is_whole or not all(isinstance(choice, str) for choice in given):
+            raise UserError(
+                f"{place}: {given!r:.80} in {' and '.join(map(repr, self.choice_fields))} are not "
+                f"2 to {len(self.labels)} choices of text"
+            )
+        return list(given)
+
+    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> int:
+        """Which of the choices, which stand behind the text, is right; counted from 0."""
+        return self._label(row, place, self.labels[: len(texts) - 1])
+
+    def num_labels(self, example: GoldExample) -> int:
+        return len(example.texts) - 1
+
+    def featurize(
+        self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
+    ) -> Features:
+        """A row holds the pieces of all choices one after the other."""
+        pairs = [(e.texts[0], choice) for e in examples for choice in e.texts[1:]]
+        encoded = encode_texts(pairs, tokenizer, max_length)
+        ends = np.cumsum([len(example.texts) - 1 for example in examples]).tolist()
+        groups = [slice(start, end) for start, end in pairwise([0, *ends])]
+        rows = [encoded.input_ids[group] for group in groups]
+        columns = [[*zip(*pairs[group], strict=True)] for group in groups]
+        cut = [
+            num_truncated(of_example, row, tokenizer, max_length)
+            for of_example, row in zip(columns, rows, strict=True)
+        ]
+        return Features(
+            [np.concatenate(row) for row in rows],
+            [np.concatenate(encoded.token_type_ids[group]) for group in groups],
+            np.arange(len(examples)),
+            {"labels": [example.gold for example in examples]},
+            int(np.count_nonzero(cut)),
+            {SEGMENTS: [[len(choice) for choice in row] for row in rows]},
+        )
+
+    def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
+        """And `num_choices` (B,)."""
+        numbers = np.array([len(features.details[SEGMENTS][row]) for row in rows])
+        return {**super().label_arrays(features, rows, length), "num_choices": numbers}
+
+
+class MultiLabelClassification(Task):
+    """[CLS] a [SEP] b [SEP], one linear layer, a sigmoid and the binary cross-entropy for each
+    label; the labels above one half. Such as the targets of an insult."""
+
+    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> tuple[int, ...]:
+        """The positions of the labels in the task's, ascending."""
+        given = nested(row, self.label_field)
+        if not isinstance(given, list):
+            raise UserError(f"{place}: {given!r:.80} in {self.label_field!r} is no list of labels")
+        return tuple(sorted({*label_ids([class_name(v) for v in given], self.labels, place)}))
+
+    def featurize(
+        self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
+    ) -> Features:
+        labels = {"label_sets": [example.gold for example in examples]}
+        return encode_rows(self, examples, labels, tokenizer, max_length, train)
+
+    def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
+        """`label_sets` (B, labels), 1 where a label is given."""
+        sets = [features.labels["label_sets"][row] or () for row in rows]
+        return {"label_sets": self._indicators(sets).astype(np.float32)}
+
+    def lines(
+        self, examples: Sequence[GoldExample], features: Features, outputs: Sequence[Outputs]
+    ) -> list[Line]:
+        from scipy.special import expit
+
+        lines = []
+        for example, output in zip(examples, outputs, strict=True):
+            probabilities = expit(output["logits"].astype(np.float64))
+            gold, predicted = example.gold, np.flatnonzero(probabilities >= _THRESHOLD)
+            lines.append(
+                {
+                    "id": example.id,
+                    "gold": None if gold is None else [self.labels[n] for n in gold],
+                    "prediction": [self.labels[n] for n in predicted],
+                    "probabilities": [round(p, 6) for p in probabilities.tolist()],
+                }
+            )
+        return lines
+
+    def sides(self, lines: Sequence[Line]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """(n, labels) each: which labels are given, and which were predicted."""
+        gold, predicted = (
+            self._indicators([self.ids_of(labels) for labels in side])
+            for side in super().sides(lines)
+        )
+        return gold, predicted
+
+    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+        return weighted.OF_LABEL_SETS[self.headline](*self.sides(lines))
+
+    def _indicators(self, sets: Sequence[Any]) -> NDArray[np.bool_]:
+        matrix = np.zeros((len(sets), len(self.labels)), dtype=np.bool_)
+        for row, labels in enumerate(sets):
+            matrix[row, [*labels]] = True
+        return matrix
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,30 +262,25 @@ class Regression(Task):
 
     is_bounded: bool = False
 
-    def examples(
-        self, row: Row, identity: str, place: str, is_labelled: bool
-    ) -> Iterator[ValueExample]:
-        value = None
-        if is_labelled:
-            given, (low, high) = nested(row, self.label_field), self.value_range
-            try:
-                value = float(given)
-            except (TypeError, ValueError, OverflowError):
-                value = math.nan
-            if not low <= value <= high:
-                raise UserError(
-                    f"{place}: {self.label_field} {given!r:.80} is no number from {low:g} to "
-                    f"{high:g}"
-                )
-        yield ValueExample(identity, self.texts(row, place), value)
+    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> float:
+        """The number, in the task's own range."""
+        given, (low, high) = nested(row, self.label_field), self.value_range
+        try:
+            value = float(given)
+        except (TypeError, ValueError, OverflowError):
+            value = math.nan
+        if not low <= value <= high:
+            raise UserError(
+                f"{place}: {self.label_field} {given!r:.80} is no number from {low:g} to {high:g}"
+            )
+        return value
 
     def featurize(
-        self, examples: Sequence[ValueExample], tokenizer: Any, max_length: int, train: bool
+        self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
         low, high = self.value_range
-        values = [math.nan if e.value is None else (e.value - low) / (high - low) for e in examples]
-        both_orders = train and self.train_both_orders
-        return encode_rows(examples, {"values": values}, tokenizer, max_length, both_orders)
+        values = [math.nan if e.gold is None else (e.gold - low) / (high - low) for e in examples]
+        return encode_rows(self, examples, {"values": values}, tokenizer, max_length, train)
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`values` (B,), scaled; nan where there is none."""
@@ -163,14 +288,14 @@ class Regression(Task):
         return {"values": np.array(values, dtype=np.float32)}
 
     def lines(
-        self, examples: Sequence[ValueExample], features: Features, outputs: Sequence[Outputs]
+        self, examples: Sequence[GoldExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         low, high = self.value_range
         scaled = [low + (high - low) * float(output["logits"][0]) for output in outputs]
         if self.is_bounded:
             scaled = [min(max(value, low), high) for value in scaled]
         return [
-            {"id": example.id, "gold": example.value, "prediction": value}
+            {"id": example.id, "gold": example.gold, "prediction": value}
             for example, value in zip(examples, scaled, strict=True)
         ]
 

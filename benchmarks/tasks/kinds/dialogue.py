@@ -5,7 +5,6 @@ gate says none, dontcare, yes or no, or that the value is generated (ptr).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -15,7 +14,7 @@ from benchmarks.metrics import weighted
 from benchmarks.metrics.structured import slot_micro_f1
 from benchmarks.tasks.kinds import continuation_prefix
 from benchmarks.tasks.rows import Row, list_field, text_field
-from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
+from benchmarks.tasks.task import Arrays, Features, GoldExample, Line, Outputs, Positions, Task
 from electrify.system.outcome import UserError
 
 GATES = ("none", "dontcare", "ptr", "yes", "no")
@@ -68,13 +67,6 @@ def value_text(ids: Sequence[int], tokenizer: Any) -> str:
     return text.replace(" : ", ":").replace(" , ", ", ").replace(prefix, "")
 
 
-@dataclass(frozen=True)
-class TurnExample(Example):
-    """A user turn with all turns before it, and the state that it leaves."""
-
-    state: tuple[str, ...] | None = None
-
-
 class DialogueStateTracking(Task):
     """[CLS] turns [SEP], the oldest cut off; for every slot a gate and a generated value.
 
@@ -94,8 +86,9 @@ class DialogueStateTracking(Task):
 
     def examples(
         self, row: Row, identity: str, place: str, is_labelled: bool
-    ) -> Iterator[TurnExample]:
-        """Every user turn with all before it: each behind what was said right before it."""
+    ) -> Iterator[GoldExample]:
+        """Every user turn with all before it, each behind what was said right before it; and the
+        state that the turn leaves."""
         said, texts = self.texts(row, place), list[str]()
         users = [n for n, turn in enumerate(row["dialogue"]) if turn.get("role") == "user"]
         for count, number in enumerate(users):
@@ -104,13 +97,13 @@ class DialogueStateTracking(Task):
             if is_labelled:
                 state = row["dialogue"][number].get("state")
                 gold = _checked_state(state, self.labels, f"{place} user turn {count + 1}")
-            yield TurnExample(f"{identity}-{count}", tuple(texts), gold)
+            yield GoldExample(f"{identity}-{count}", tuple(texts), gold)
 
-    def count_rows(self, examples: Sequence[TurnExample]) -> int:
+    def count_rows(self, examples: Sequence[GoldExample]) -> int:
         return len({example.id.rpartition("-")[0] for example in examples})
 
     def featurize(
-        self, examples: Sequence[TurnExample], tokenizer: Any, max_length: int, train: bool
+        self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
         """One row a user turn, of one segment; its older pieces are cut where it is too long."""
         first, separator = tokenizer.cls_token_id, tokenizer.sep_token_id
@@ -135,7 +128,7 @@ class DialogueStateTracking(Task):
             num_truncated += len(ids) > max_length - 2
             kept = ids[max(0, len(ids) - (max_length - 2)) :]
             input_ids.append([first, *kept, separator])
-            state = slot_values(example.state or ())
+            state = slot_values(example.gold or ())
             of_slots = [state.get(slot, NONE) for slot in self.labels]
             gates.append([GATES.index(v) if v in GATES else GENERATED for v in of_slots])
             values.append([target(value) for value in of_slots])
@@ -159,7 +152,7 @@ class DialogueStateTracking(Task):
         return {"gates": gates, "values": array}
 
     def lines(
-        self, examples: Sequence[TurnExample], features: Features, outputs: Sequence[Outputs]
+        self, examples: Sequence[GoldExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         """The gold state as the file has it, and the one that gates and generated pieces say."""
         lines = []
@@ -170,7 +163,7 @@ class DialogueStateTracking(Task):
             lines.append(
                 {
                     "id": example.id,
-                    "gold": None if example.state is None else list(example.state),
+                    "gold": None if example.gold is None else list(example.gold),
                     "prediction": recovered_state(self.labels, gates, generated, tokenizer),
                 }
             )

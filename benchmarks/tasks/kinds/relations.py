@@ -17,9 +17,9 @@ from benchmarks.metrics.classification import (
     micro_f1,
 )
 from benchmarks.tasks.kinds import continuation_prefix, num_truncated
-from benchmarks.tasks.kinds.classification import Classification, LabelExample
+from benchmarks.tasks.kinds.classification import Classification
 from benchmarks.tasks.rows import Row
-from benchmarks.tasks.task import Example, Features, Line
+from benchmarks.tasks.task import Example, Features, GoldExample, Line
 from electrify.system.outcome import UserError
 
 SUBJECT = ("<subj>", "</subj>")
@@ -109,7 +109,7 @@ NO_RELATION = "no_relation"
 
 
 @dataclass(frozen=True)
-class RelationExample(LabelExample):
+class RelationExample(GoldExample):
     """A sentence, the label of its relation, and the sentence with its entities marked."""
 
     marked: str = ""
@@ -142,7 +142,8 @@ class RelationExtraction(Classification):
             text = marked(sentence, *spans)
         except ValueError as error:
             raise UserError(f"{place}: {error}") from None
-        yield RelationExample(identity, texts, self._label(row, place, is_labelled), text)
+        label = self.gold(row, texts, place) if is_labelled else None
+        yield RelationExample(identity, texts, label, text)
 
     def plain_texts(self, example: Example) -> tuple[str, ...]:
         assert isinstance(example, RelationExample)
@@ -156,7 +157,7 @@ class RelationExtraction(Classification):
         rows = entity_inputs(texts, tokenizer, max_length)
         return Features.of_rows(
             rows,
-            labels={"labels": [example.label for example in examples]},
+            labels={"labels": [example.gold for example in examples]},
             num_truncated=num_truncated([texts], rows, tokenizer, max_length),
         )
 

@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics import korean_reading, squad, weighted
+from benchmarks.metrics import reading, weighted
 from benchmarks.tasks.files import questions_of
 from benchmarks.tasks.kinds import whole_characters
 from benchmarks.tasks.rows import GoldAnswer, Row, placed_answers, places_of, spelt_answers
@@ -32,11 +32,11 @@ from electrify.system.progress import warn
 
 Scorer = Literal["squad-1.1", "squad-2.0", "mlqa", "klue-mrc", "korquad-1.0"]
 NORMALIZE: Mapping[Scorer, Callable[[str], str]] = {
-    "squad-1.1": squad.normalize_answer,
-    "squad-2.0": squad.normalize_answer,
-    "mlqa": partial(squad.normalize_mlqa, language="en"),  # of the headline
-    "klue-mrc": korean_reading.normalize_klue,
-    "korquad-1.0": korean_reading.normalize_korquad,
+    "squad-1.1": reading.normalize_answer,
+    "squad-2.0": reading.normalize_answer,
+    "mlqa": partial(reading.normalize_mlqa, language="en"),  # of the headline
+    "klue-mrc": reading.normalize_klue,
+    "korquad-1.0": reading.normalize_korquad,
 }
 NUM_CANDIDATES_KEPT = 5  # of the n best texts, in a line
 # Below this length of rows the stride shrinks with it; the official 128 holds at BERT's 384,
@@ -112,10 +112,10 @@ class Spans(Task):
                 "one"
             )
         question_type = row.get("question_type") if self.scorer == "klue-mrc" else None
-        if question_type not in (None, *korean_reading.QUESTION_TYPES):
+        if question_type not in (None, *reading.QUESTION_TYPES):
             raise UserError(
                 f"{place}: question_type is {question_type!r:.80}, KLUE-MRC has "
-                f"{', '.join(map(str, korean_reading.QUESTION_TYPES))}; correct it or leave it out"
+                f"{', '.join(map(str, reading.QUESTION_TYPES))}; correct it or leave it out"
             )
         yield QuestionExample(identity, self.texts(row, place), answers, question_type)
 
@@ -124,7 +124,7 @@ class Spans(Task):
     ) -> Iterator[Example]:
         """Of MLQA with the language, whose code a split is called by."""
         for example in super().from_rows(split, rows, where, row_name):
-            if self.scorer == "mlqa" and split in squad.MLQA_ARTICLES:
+            if self.scorer == "mlqa" and split in reading.MLQA_ARTICLES:
                 example = MlqaExample(**vars(example), language=split)
             yield example
 
@@ -245,16 +245,16 @@ class Spans(Task):
         )
         match self.scorer:
             case "squad-1.1":
-                values = squad.squad_v1(gold, predictions)
+                values = reading.squad_v1(gold, predictions)
             case "korquad-1.0":
-                values = korean_reading.korquad(gold, predictions)
+                values = reading.korquad(gold, predictions)
             case "mlqa":
-                values = squad.mlqa(gold, predictions, lines[0]["language"] if lines else "en")
+                values = reading.mlqa(gold, predictions, lines[0]["language"] if lines else "en")
             case "squad-2.0":
-                values = squad.squad_v2(gold, answers, odds, self.null_threshold)
+                values = reading.squad_v2(gold, answers, odds, self.null_threshold)
             case "klue-mrc":
                 of_all = types if len(types) == len(lines) else None
-                values = korean_reading.klue_mrc(gold, predictions, of_all)
+                values = reading.klue_mrc(gold, predictions, of_all)
         return {self.headline: values[self.headline], **values}
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:

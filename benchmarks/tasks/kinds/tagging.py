@@ -39,7 +39,16 @@ from benchmarks.metrics.tagging import (
 from benchmarks.tasks.files import TAGS, TOKENS, read_text, sentence_blocks
 from benchmarks.tasks.kinds import IGNORED_LABEL, continuation_prefix, encode_texts, padded
 from benchmarks.tasks.rows import Row, class_name, entity_spans, iob2, label_ids, list_field
-from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
+from benchmarks.tasks.task import (
+    Arrays,
+    Example,
+    Features,
+    GoldExample,
+    Line,
+    Outputs,
+    Positions,
+    Task,
+)
 from electrify.system.outcome import UserError
 
 _CORRECTED = (character_macro_f1_without_o, character_macro_f1_present, seqeval_micro_f1)
@@ -73,11 +82,15 @@ class Tagging(Task):
         labels = {str(label) for line in lines for label in line[side]}
         return labels.pop() if len(labels) == 1 else None
 
-    def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
-        tokens, names = list_field(row, TOKENS, place), list_field(row, TAGS, place)
-        if len(tokens) != len(names) or not tokens:
-            raise UserError(f"{place}: {len(tokens)} {TOKENS} and {len(names)} labels")
-        return tokens, label_ids(names, self.labels, place)
+    def _names(self, row: Row, place: str) -> Sequence[Any]:
+        """The label of each word or character."""
+        return list_field(row, TAGS, place)
+
+    def _tags(self, row: Row, num_tokens: int, place: str) -> tuple[int, ...]:
+        names = self._names(row, place)
+        if num_tokens != len(names) or not names:
+            raise UserError(f"{place}: {num_tokens} tokens and {len(names)} labels")
+        return label_ids(names, self.labels, place)
 
 
 @dataclass(frozen=True)
@@ -104,8 +117,12 @@ class WordTagging(Tagging):
     def examples(
         self, row: Row, identity: str, place: str, is_labelled: bool
     ) -> Iterator[WordsExample]:
-        words, tags = self._tokens(row, place)
+        words = self._words(row, place)
+        tags = self._tags(row, len(words), place)
         yield WordsExample(identity, self.texts(row, place), tuple(words), tags)
+
+    def _words(self, row: Row, place: str) -> list[str]:
+        return list_field(row, TOKENS, place)
 
     def featurize(
         self, examples: Sequence[WordsExample], tokenizer: Any, max_length: int, train: bool
@@ -185,18 +202,19 @@ class OwnWordTagging(WordTagging):
     rows = Task.rows
 
     def texts(self, row: Row, place: str) -> tuple[str, ...]:
-        words = list_field(row, self.text_fields[0], place)
+        words = self._words(row, place)
         if not all(isinstance(word, str) for word in words):
             raise UserError(f"{place}: {words!r:.80} are not words")
         return (" ".join(words),)
 
-    def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
+    def _words(self, row: Row, place: str) -> list[str]:
+        return list_field(row, self.text_fields[0], place)
+
+    def _names(self, row: Row, place: str) -> Sequence[Any]:
         try:
-            tags = iob2(list_field(row, self.label_field, place))
+            return iob2(list_field(row, self.label_field, place))
         except ValueError as error:
             raise UserError(f"{place}: {error}") from None
-        named = {TOKENS: list_field(row, self.text_fields[0], place), TAGS: tags}
-        return super()._tokens(named, place)
 
 
 class WordLabels(OwnWordTagging):
@@ -204,10 +222,8 @@ class WordLabels(OwnWordTagging):
 
     unseen: ClassVar[str] = ""
 
-    def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
-        names = [class_name(value) for value in list_field(row, self.label_field, place)]
-        named = {TOKENS: list_field(row, self.text_fields[0], place), TAGS: names}
-        return Tagging._tokens(self, named, place)
+    def _names(self, row: Row, place: str) -> Sequence[Any]:
+        return [class_name(value) for value in list_field(row, self.label_field, place)]
 
     def sides(self, lines: Sequence[Line]) -> tuple[Any, ...]:
         """Gold and predicted label ids of all words; -1 of a word that is cut off."""
@@ -228,17 +244,11 @@ class WordLabels(OwnWordTagging):
         return {(label, n, n + 1) for n, label in enumerate(line[side]) if label}
 
 
-@dataclass(frozen=True)
-class TaggedExample(Example):
-    """A sentence, and the position of each character's label in the task's labels."""
-
-    tags: tuple[int, ...] = ()
-
-
 class CharacterTagging(Tagging):
     """A piece learns the label of its first character; O stands last among the task's labels."""
 
     row_name = "line"
+    is_aligned_officially: ClassVar[bool] = True  # else the offsets of pieces alone count
 
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
         """Sentences of lines of a character, a tab and a label."""
@@ -258,13 +268,12 @@ class CharacterTagging(Tagging):
             raise UserError(f"{place}: {characters!r:.80} are not characters")
         return ("".join(characters),)
 
-    def examples(
-        self, row: Row, identity: str, place: str, is_labelled: bool
-    ) -> Iterator[TaggedExample]:
-        yield TaggedExample(identity, self.texts(row, place), self._tokens(row, place)[1])
+    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> tuple[int, ...]:
+        """The position of each character's label in the task's labels."""
+        return self._tags(row, len(texts[0]), place)
 
     def featurize(
-        self, examples: Sequence[TaggedExample], tokenizer: Any, max_length: int, train: bool
+        self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
         """One row a sentence; a piece learns the label of its first character. For predicting, a
         row that is not full has one [PAD] more."""
@@ -272,11 +281,16 @@ class CharacterTagging(Tagging):
         encoded = encode_texts(texts, tokenizer, max_length, with_spans=True)
         outside, spans = len(self.labels) - 1, encoded.details["spans"]
         labels = [
-            piece_tags(example.tags, of_row.tolist(), outside)
+            piece_tags(example.gold, of_row.tolist(), outside)
             for example, of_row in zip(examples, spans, strict=True)
         ]
         last = [0] * len(examples) if train else _append_padding(encoded, tokenizer, max_length)
-        pieces = [] if train else [_pieces(text, tokenizer) for (text,) in texts]
+        # of the words between blanks, by sentence; only WordPiece has an official alignment
+        has_pieces = self.is_aligned_officially and continuation_prefix(tokenizer) is not None
+        pieces = [
+            {word: tokenizer.tokenize(word) for word in text.split(" ")} if has_pieces else None
+            for (text,) in ([] if train else texts)
+        ]
         details = {"spans": spans, "last": last, "pieces": pieces}
         return replace(encoded, labels={"labels": labels}, details=details)
 
@@ -295,44 +309,44 @@ class CharacterTagging(Tagging):
         return arrays
 
     def lines(
-        self, examples: Sequence[TaggedExample], features: Features, outputs: Sequence[Outputs]
+        self, examples: Sequence[GoldExample], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         inside, details = inside_labels(self.labels), features.details
         lines = []
         rows = zip(examples, details["spans"], details["pieces"], outputs, strict=True)
         for example, spans, words, output in rows:
             pieces = output["logits"][: len(spans)].argmax(axis=-1)
-            tags = character_tags(pieces.tolist(), spans.tolist(), len(example.tags), inside)
+            tags = character_tags(pieces.tolist(), spans.tolist(), len(example.gold), inside)
+            frame = pieces[[0, -1]] if self.is_aligned_officially else [len(self.labels) - 1] * 2
             line: Line = {
                 "id": example.id,
                 "text": example.texts[0],
-                "gold": self._names(example.tags),
-                "prediction": self._names(tags),
-                "frame": self._names(pieces[[0, -1]]),
+                "gold": self._labelled(example.gold),
+                "prediction": self._labelled(tags),
+                "frame": self._labelled(frame),
             }
-            official = None if words is None else self._official(example, pieces, words)
-            if official is not None:
-                gold, predicted = official
-                if [gold, predicted] != [chain.tolist() for chain in self.sides([line])[:2]]:
-                    sides = {"gold": self._names(gold), "prediction": self._names(predicted)}
-                    line["official"] = sides
+            if words is not None:
+                line |= self._official(line, example, pieces, words)
             lines.append(line)
         return lines
 
-    def _names(self, ids: Sequence[int] | Positions) -> list[str]:
+    def _labelled(self, ids: Sequence[int] | Positions) -> list[str]:
         return [self.labels[number] for number in ids]
 
     def _official(
-        self, example: TaggedExample, pieces: Positions, words: Mapping[str, list[str]]
-    ) -> tuple[list[int], list[int]] | None:
-        """Gold and predicted chain of one sentence; None where the official code stops."""
+        self, line: Line, example: GoldExample, pieces: Positions, words: Mapping[str, list[str]]
+    ) -> Line:
+        """The official gold and predicted chain of a sentence, where they differ from those of its
+        line; nothing where the official code stops."""
         try:
             predicted, gold = official_character_labels(
-                example.texts[0], example.tags, pieces.tolist(), words.__getitem__, self.labels
+                example.texts[0], example.gold, pieces.tolist(), words.__getitem__, self.labels
             )
         except ValueError:
-            return None
-        return gold, predicted
+            return {}
+        if [gold, predicted] == [chain.tolist() for chain in self.sides([line])[:2]]:
+            return {}
+        return {"official": {"gold": self._labelled(gold), "prediction": self._labelled(predicted)}}
 
     def sides(self, lines: Sequence[Line]) -> tuple[Any, ...]:
         """Gold and predicted label ids as they are scored, all sentences behind one another; the
@@ -361,15 +375,16 @@ class CharacterTagging(Tagging):
     def entities_of(self, line: Line, side: str) -> set[Entity]:
         return text_entities(line[side], line["text"])
 
-    def text_between(self, line: Line, example: TaggedExample | None, start: int, end: int) -> str:
+    def text_between(self, line: Line, example: GoldExample | None, start: int, end: int) -> str:
         return str(line["text"][start:end])
 
 
 class OwnEntityTagging(CharacterTagging):
     row_name = "row"
     rows, texts, score = Task.rows, Task.texts, Task.score
+    is_aligned_officially = False
 
-    def _tokens(self, row: Row, place: str) -> tuple[list[str], tuple[int, ...]]:
+    def _names(self, row: Row, place: str) -> Sequence[Any]:
         (text,) = self.texts(row, place)
         tags = [OUTSIDE] * len(text)
         for start, end, kind in sorted(entity_spans(row, self.label_field, text, place)):
@@ -377,16 +392,7 @@ class OwnEntityTagging(CharacterTagging):
                 what = "ends behind the text" if end > len(text) else "overlaps another one"
                 raise UserError(f"{place}: the span {start} to {end} ({kind}) {what}")
             tags[start:end] = [f"B-{kind}", *[f"I-{kind}"] * (end - start - 1)]
-        return list(text), label_ids(tags, self.labels, place)
-
-    def lines(
-        self, examples: Sequence[TaggedExample], features: Features, outputs: Sequence[Outputs]
-    ) -> list[Line]:
-        frame = [OUTSIDE, OUTSIDE]
-        return [{**line, "frame": frame} for line in super().lines(examples, features, outputs)]
-
-    def _official(self, *_: Any) -> None:
-        """The tokenizer's offsets alone say which characters a piece stands for."""
+        return tags
 
 
 def _append_padding(encoded: Features, tokenizer: Any, max_length: int) -> list[int]:
@@ -402,11 +408,3 @@ def _append_padding(encoded: Features, tokenizer: Any, max_length: int) -> list[
             encoded.token_type_ids[number] = np.append(types, np.int32(0))
             spans[number] = np.append(spans[number], [[0, 0]], axis=0)
     return last
-
-
-def _pieces(text: str, tokenizer: Any) -> dict[str, list[str]] | None:
-    """The pieces of each word between blanks; None for a tokenizer that is no WordPiece, for which
-    there is no official alignment."""
-    if continuation_prefix(tokenizer) is None:
-        return None
-    return {word: tokenizer.tokenize(word) for word in text.split(" ")}

@@ -3,21 +3,21 @@ page."""
 
 import json
 import math
+from collections import Counter
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-import torch
 from scipy import stats
 from sklearn.metrics import ndcg_score
 from transformers import ElectraForPreTraining
 
 from benchmarks.embed.retrieval import (
+    bm25,
     gold_ranks,
     ndcg_at_10,
     read_scores,
     recall_at_10,
+    terms,
 )
 from benchmarks.embed.sentences import open_sentence_encoder
 from benchmarks.encoder import open_model
@@ -45,6 +45,37 @@ def test_a_paragraph_that_ties_stands_behind():
     ranks = gold_ranks(np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]), np.array([0, 2]))
     assert ranks.tolist() == [2, 3]
     assert ndcg_at_10(ranks) == pytest.approx([1 / math.log2(3), 1 / math.log2(4)])
+
+
+DOCUMENTS = [
+    "서울은 대한민국의 수도이다",
+    "부산은 항구 도시이다. 부산, 부산",
+    "A cat",
+    "수도 서울 서울",
+]
+QUERIES = ["대한민국의 수도는?", "부산 부산", "cat 서울", "없음"]
+
+
+def brute_force(query: str, document: str) -> float:
+    counts = [Counter(terms(text)) for text in DOCUMENTS]
+    mean = sum(map(Counter.total, counts)) / len(counts)
+    of_document = Counter(terms(document))
+    score = 0.0
+    for term in terms(query):
+        num_with = sum(term in of for of in counts)
+        idf = math.log(1 + (len(counts) - num_with + 0.5) / (num_with + 0.5))
+        norm = 1.2 * (1 - 0.75 + 0.75 * of_document.total() / mean)
+        score += idf * of_document[term] * 2.2 / (of_document[term] + norm)
+    return score
+
+
+def test_bm25_is_its_formula():
+    expected = [[brute_force(query, document) for document in DOCUMENTS] for query in QUERIES]
+    np.testing.assert_allclose(bm25(QUERIES, DOCUMENTS), expected, rtol=1e-12)
+
+
+def test_terms_are_pairs_of_characters():
+    assert terms("서울은 A 1988년") == ["서울", "울은", "a", "19", "98", "88", "8년"]
 
 
 @pytest.fixture(scope="module")
@@ -169,16 +200,6 @@ def test_a_sentence_encoder_from_the_command_to_its_scores(model_folder, data, t
     assert after["run/embed", *key] > 0.9
 
 
-def test_the_corpus_of_a_run_is_a_source(model_folder, tmp_path):
-    documents = tmp_path / "run" / "clean" / "documents-00000.parquet"
-    documents.parent.mkdir(parents=True)
-    texts = [f"{topic}\n{topic} {'새 큰 ' * 40}" for topic in TOPICS]
-    pq.write_table(pa.table({"text": texts}), documents)
-    command = ["embed", str(model_folder), "--pairs", str(tmp_path / "run")]
-    assert main([*command, *sets(f'output_dir="{tmp_path}/out"', "embed.num_epochs=1")]) == 0
-    assert read_manifest(tmp_path / "out" / "embed")["counts"]["steps"] == 1
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -197,22 +218,3 @@ def test_what_cannot_be_trained_is_refused(
     assert main(["embed", str(model_folder), *words, *sets(f'output_dir="{tmp_path}/out"')]) == 1
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out" / "embed").exists()
-
-
-def test_seeds_draw_other_pairs(model_folder, tmp_path):
-    rows = "".join(f"{topic},{topic} {filler}\n" for topic in TOPICS for filler in FILLERS)
-    pairs = write(tmp_path / "pairs.csv", f"anchor,positive\n{rows}")
-    weights = []
-    for seed in (0, 1, 0):
-        output = tmp_path / f"out-{len(weights)}"
-        options = [
-            f'output_dir="{output}"',
-            f"seed={seed}",
-            "embed.max_pairs=14",
-            "embed.num_epochs=1",
-        ]
-        assert main(["embed", str(model_folder), "--pairs", str(pairs), *sets(*options)]) == 0
-        encoder = open_sentence_encoder(open_model(str(output / "embed")), "cpu")
-        weights.append(torch.from_numpy(encoder.embed(TOPICS)))
-    assert not torch.equal(weights[0], weights[1])
-    assert torch.equal(weights[0], weights[2])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from benchmarks.encoder import open_model
-from benchmarks.finetune.cost import fitted, probe_rows
 from benchmarks.finetune.finetune import finetune
 from benchmarks.finetune.jobs import prepare
 from benchmarks.tasks.data import load_data
@@ -64,13 +63,3 @@ def test_a_frozen_encoder_is_run_once(fit):
     high = sum(encoder_flops(int(encoded.max())) for _ in encoded) + len(lengths) * 2 * HEAD
     assert low <= fitted_model.train_flops <= high
     assert fitted_model.train_flops < fit()[0].train_flops / 3
-
-
-def test_a_quadratic_goes_through_its_probes_and_beyond():
-    lengths = np.array([9, 130, 64, 17, 512, 9])
-    probes = lengths[probe_rows(lengths)]
-    assert probes.tolist() == [9, 130, 512]  # 130 is nearest to the middle
-    cost = fitted(probes, 7.0 + 3e6 * probes + 1e3 * probes.astype(float) ** 2)
-    assert cost(300) == pytest.approx(7 + 9e8 + 9e7, rel=1e-9)
-    alike = np.array([8, 8, 8])
-    assert fitted(alike[probe_rows(alike)], np.array([5.0]))(8) == pytest.approx(5.0)

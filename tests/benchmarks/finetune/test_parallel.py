@@ -91,6 +91,7 @@ def test_a_process_killed_by_the_system_is_reported():
         list(run_jobs(die, [(), ()], 2, lambda index, num_rows: None))
 
 
+@pytest.mark.slow
 def test_predictions_do_not_depend_on_the_number_of_processes(make_config, model_folder, tmp_path):
     found = []
     for num_processes in (1, 2):

@@ -12,9 +12,7 @@ from benchmarks.encoder import freeze, load_encoder
 from benchmarks.finetune.finetune import Split, TaskFeatures, build_network, finetune
 from benchmarks.finetune.training import Selection, Trainer, _ahead
 from benchmarks.tasks.data import load_data, split_by_group
-from benchmarks.tasks.kinds.classification import LabelExample
-from benchmarks.tasks.kinds.dialogue import TurnExample
-from benchmarks.tasks.kinds.tagging import TaggedExample
+from benchmarks.tasks.task import GoldExample
 from electrify.system.progress import Stopped
 from tests.benchmarks.records import NAVER_NER, NER, SQUAD_2, STSB, WOS, YNAT
 
@@ -46,7 +44,7 @@ def test_a_stopped_fine_tuning_ends_as_one_that_never_stopped(
     features, model, make_settings, tmp_path
 ):
     """Dropout and the choice of the model included."""
-    options = make_settings(num_epochs=2.0, selection="best-on-a-split-of-train", patience=99)
+    options = make_settings(num_epochs=1.0, selection="best-on-a-split-of-train", patience=99)
     options = replace(options, evaluations_per_epoch=4)
     whole = finetune(features, model, "pretrained", 3, options)
     state, steps = tmp_path / "state.pt", []
@@ -84,7 +82,7 @@ def test_gradients_of_micro_batches_add_up_to_those_of_the_whole(
     """Of tags too, where rows have different numbers of labels."""
     sentences = ["국회", "오늘 국회 새", "큰 첫 경찰 오늘 내일", "증시"]
     examples = [
-        TaggedExample(str(n), (text,), tuple((n + k) % 13 for k in range(len(text))))
+        GoldExample(str(n), (text,), tuple((n + k) % 13 for k in range(len(text))))
         for n, text in enumerate(sentences)
     ]
     features = NER.featurize(examples, tokenizer, 16, train=True)
@@ -105,7 +103,7 @@ def test_gradients_of_dialogues_add_up_although_values_differ_in_length(
     task = replace(WOS, labels=("식당-이름", "식당-지역"))
     values = ["국회 증시 경찰 여행 외교", "국회", "축구 축구", "경찰 국회 증시"]
     examples = [
-        TurnExample(str(n), (value,), (f"식당-이름-{value}",)) for n, value in enumerate(values)
+        GoldExample(str(n), (value,), (f"식당-이름-{value}",)) for n, value in enumerate(values)
     ]
     features = task.featurize(examples, tokenizer, 16, train=True)
     rows, options = np.arange(4), make_settings()
@@ -199,7 +197,7 @@ def test_reported_rows_choose_nothing(model, features, make_settings):
         num_epochs=4, selection="best-on-a-split-of-train", evaluations_per_epoch=2
     )
     first = finetune(features, model, "pretrained", 0, options)
-    wrong = [replace(e, label=(e.label + 1) % 7) for e in features.predicted["dev"].examples]
+    wrong = [replace(e, gold=(e.gold + 1) % 7) for e in features.predicted["dev"].examples]
     other = replace(features.predicted["dev"], examples=tuple(wrong))
     second = finetune(replace(features, predicted={"dev": other}), model, "pretrained", 0, options)
     assert first.selected == second.selected
@@ -264,7 +262,7 @@ def test_one_gold_value_everywhere_is_a_doubt_and_no_failure(task, golds):
     said = golds[0]
     lines = [{"gold": gold, "prediction": gold} for gold in golds]
     lines[1]["prediction"] = lines[0]["prediction"] = said
-    (doubt,) = task.doubts([LabelExample("a", ("a",), 2)], lines[:2])
+    (doubt,) = task.doubts([GoldExample("a", ("a",), 2)], lines[:2])
     assert doubt.startswith(f"the gold value of all 2 reported {task.row_name}s is ")
     assert task.constant(lines[:2]) == task.constant(lines[:2], "gold") is not None
     assert task.constant(lines, "gold") is None

@@ -39,14 +39,6 @@ O = len(tagging.NER_LABELS) - 1  # noqa: E741
 B_PS, I_PS, B_LC, I_LC = range(4)
 
 
-def test_an_inside_label_starts_an_entity_for_the_lenient_reading_alone():
-    gold, predicted = [O, B_PS, I_PS, B_LC, O], [O, I_PS, I_PS, I_LC, O]
-    assert tagging.seqeval_micro_f1(gold, predicted) == 1.0
-    assert tagging.seqeval_macro_f1(gold, predicted) == 1.0
-    assert tagging.entity_micro_f1(gold, predicted) == 0.0
-    assert tagging.entity_macro_f1(gold, predicted) == 0.0
-
-
 def brute_force_entities(tags, is_lenient):
     """Every stretch, taken as an entity if its labels and its neighbours make it one."""
     found = set()

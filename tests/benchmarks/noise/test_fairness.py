@@ -57,7 +57,7 @@ def gaps_of(place: Path, folder: Path, shift: float, alarm: float) -> list[Gap]:
         for split, examples in data.predicted.items():
             lines = []
             for row in examples:
-                gold = None if row.label is None else HATE_SPEECH.labels[row.label]
+                gold = None if row.gold is None else HATE_SPEECH.labels[row.gold]
                 bad = 0.3 + rng.normal(0, 0.02)
                 said = gold
                 if split == TEMPLATES:

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.noise.robustness import SPLIT, TABLE, Condition, add_rows, write_table
 from benchmarks.results.table import read_csv
 from benchmarks.tasks.data import TaskData
-from benchmarks.tasks.kinds.classification import LabelExample
+from benchmarks.tasks.task import GoldExample
 from tests.benchmarks.conftest import FILLERS, TOPICS, make_result, put_predictions
 from tests.benchmarks.records import YNAT
 
@@ -19,14 +19,14 @@ NUM = 140
 WORDS = (*FILLERS, "사람들", "이야기", "소식", "전망", "발표", "계획")
 
 
-def rows(count: int) -> tuple[LabelExample, ...]:
+def rows(count: int) -> tuple[GoldExample, ...]:
     """Titles of random words, one of which decides the label."""
     rng = np.random.default_rng(0)
     found = []
     for number in range(count):
         label = number % len(TOPICS)
         words = [*rng.choice(WORDS, 5), TOPICS[label]]
-        found.append(LabelExample(f"row-{number}", (" ".join(rng.permutation(words)),), label))
+        found.append(GoldExample(f"row-{number}", (" ".join(rng.permutation(words)),), label))
     return tuple(found)
 
 
@@ -78,8 +78,8 @@ def conditions_of(place: Path, *readers: Reader) -> list[Condition]:
             lines = [
                 {
                     "id": row.id,
-                    "gold": YNAT.labels[row.label],
-                    "prediction": YNAT.labels[read(row.texts[0], row.label)],
+                    "gold": YNAT.labels[row.gold],
+                    "prediction": YNAT.labels[read(row.texts[0], row.gold)],
                 }
                 for row in examples
             ]

@@ -47,7 +47,7 @@ def topic(number, label):
 def test_class_labels_are_taken_by_name(tmp_path):
     rows = [topic(0, 0), topic(1, 6)]
     data = save(YNAT, tmp_path, YNAT_FEATURES, train=rows, validation=rows)
-    assert [(e.id, e.texts, YNAT.labels[e.label]) for e in data.reported] == [
+    assert [(e.id, e.texts, YNAT.labels[e.gold]) for e in data.reported] == [
         ("g0", ("제목 0",), "IT과학"),
         ("g1", ("제목 1",), "정치"),
     ]
@@ -170,7 +170,7 @@ def hub(monkeypatch):
 def test_the_diagnostics_come_from_their_own_configuration(hub, tmp_path):
     data = load_data(MNLI, Path(HUB))
     assert [e.texts[0] for e in data.further["ax"]] == ["ax premise"]
-    assert {name: rows[0].label for name, rows in data.further.items()} == {
+    assert {name: rows[0].gold for name, rows in data.further.items()} == {
         "dev_mismatched": 0,
         "test": None,
         "test_mismatched": None,

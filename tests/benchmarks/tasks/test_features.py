@@ -1,8 +1,8 @@
 import numpy as np
 import torch
 
-from benchmarks.tasks.heads import POOL_BATCHES, collate, prediction_batches, training_batches
-from benchmarks.tasks.kinds.classification import LabelExample
+from benchmarks.tasks.heads import POOL_BATCHES, collate, training_batches
+from benchmarks.tasks.task import GoldExample
 from tests.benchmarks.records import MRPC, NLI, YNAT
 
 
@@ -11,8 +11,8 @@ def words(row, tokenizer):
 
 
 def test_a_pair_has_two_token_types_and_loses_its_longer_text_first(tokenizer):
-    pair = LabelExample("a", ("오늘 내일 새 큰 첫 국회", "증시 경찰"), 2)
-    full = LabelExample("b", ("국회 오늘 새", "증시 경찰"), 0)  # of the maximum length: not cut
+    pair = GoldExample("a", ("오늘 내일 새 큰 첫 국회", "증시 경찰"), 2)
+    full = GoldExample("b", ("국회 오늘 새", "증시 경찰"), 0)  # of the maximum length: not cut
     features = NLI.featurize([pair, full], tokenizer, 8, train=False)
     assert words(features.input_ids[0], tokenizer) == "[CLS] 오늘 내일 새 [SEP] 증시 경찰 [SEP]"
     assert features.token_type_ids[0].tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
@@ -21,7 +21,7 @@ def test_a_pair_has_two_token_types_and_loses_its_longer_text_first(tokenizer):
 
 
 def test_both_orders_are_learnt_and_one_is_predicted(tokenizer):
-    pairs = [LabelExample("a", ("국회", "증시 경찰"), 1), LabelExample("b", ("새", "큰"), 0)]
+    pairs = [GoldExample("a", ("국회", "증시 경찰"), 1), GoldExample("b", ("새", "큰"), 0)]
     features = MRPC.featurize(pairs, tokenizer, 8, train=True)
     assert features.example_of.tolist() == [0, 1, 0, 1]
     assert words(features.input_ids[2], tokenizer) == "[CLS] 증시 경찰 [SEP] 국회 [SEP]"
@@ -31,7 +31,7 @@ def test_both_orders_are_learnt_and_one_is_predicted(tokenizer):
 
 def test_a_batch_is_padded_to_its_own_longest_row(tokenizer):
     titles = ["국회", "오늘 국회 새", "오늘 내일 새 큰 국회"]
-    examples = [LabelExample(str(n), (title,), n) for n, title in enumerate(titles)]
+    examples = [GoldExample(str(n), (title,), n) for n, title in enumerate(titles)]
     features = YNAT.featurize(examples, tokenizer, 16, train=False)
     batch = collate(YNAT, features, np.array([1, 0]), 0, torch.device("cpu"))
     assert batch["input_ids"].shape == (2, 5)
@@ -58,10 +58,3 @@ def test_batches_hold_rows_of_like_length_in_shuffled_order():
     assert spread < 5  # without sorting about 75
     longest = [lengths[batch].max() for batch in batches]
     assert longest != sorted(longest)
-
-
-def test_prediction_batches_hold_each_row_once():
-    lengths = np.random.default_rng(0).integers(3, 60, 21)
-    batches = prediction_batches(lengths, 8)
-    assert [len(batch) for batch in batches] == [8, 8, 5]
-    assert sorted(np.concatenate(batches).tolist()) == list(range(21))

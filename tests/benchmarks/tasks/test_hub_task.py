@@ -24,13 +24,6 @@ def test_a_name_of_the_hub_is_no_file(name: str, expected: bool):
     assert is_on_hub(name) == expected
 
 
-def test_what_stands_here_is_no_name_of_the_hub(tmp_path: Path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "rows").touch()
-    assert not is_on_hub("data/rows")
-
-
 def test_without_the_hub_what_was_read_last_is_taken(tmp_path: Path, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise ConnectionError("no route")

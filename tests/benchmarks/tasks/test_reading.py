@@ -113,19 +113,19 @@ def test_every_format_becomes_examples(tmp_path):
     golds = {task: gold(found[task][-1]) for task in found if task != "klue-dp"}
     answers = (GoldAnswer("가는", 3),)
     assert golds == {
-        "klue-ynat": {"label": 1},
-        "glue-sst2": {"label": 1},
-        "glue-stsb": {"value": 2.5},
+        "klue-ynat": {"gold": 1},
+        "glue-sst2": {"gold": 1},
+        "glue-stsb": {"gold": 2.5},
         "korean-naver-ner": {
             "words": ("국회", "오늘"),
             "tags": tuple(map(NAVER_NER.labels.index, ("ORG-B", "O"))),
         },
-        "klue-ner": {"tags": tuple(map(NER.labels.index, ("B-OG", "I-OG")))},
+        "klue-ner": {"gold": tuple(map(NER.labels.index, ("B-OG", "I-OG")))},
         "klue-re": {
-            "label": RE.labels.index("per:place_of_residence"),
+            "gold": RE.labels.index("per:place_of_residence"),
             "marked": "<subj>민수</subj>는 <obj>서울</obj>에 산다",
         },
-        "klue-wos": {"state": ("식당-이름-미담",)},
+        "klue-wos": {"gold": ("식당-이름-미담",)},
         "squad-1.1": {"answers": answers, "question_type": None},
         "squad-2.0": {"answers": answers, "question_type": None},
         "klue-mrc": {"answers": answers, "question_type": 2},
@@ -177,7 +177,7 @@ def test_cola_has_no_header_and_quotation_marks_are_characters(tmp_path):
     for split in ("train", "dev"):
         write(tmp_path / "CoLA" / f"{split}.tsv", content)
     rows = load_data(COLA, tmp_path).reported
-    assert [(e.id, e.texts[0], e.label) for e in rows] == [
+    assert [(e.id, e.texts[0], e.gold) for e in rows] == [
         ("dev-1", 'He said " so .', 1),
         ("dev-2", '"Him left\x0cnow\u2028here.', 0),
     ]
@@ -195,13 +195,13 @@ def test_headers_byte_order_marks_and_carriage_returns(tmp_path):
         ("test", "index\tsentence1\tsentence2\n0\ta\tb\n"),
     ):
         (example,) = MNLI.read(split, write(tmp_path / f"{split}.tsv", table))
-        assert (example.texts, example.label) == (("a", "b"), None if split == "test" else 2)
+        assert (example.texts, example.gold) == (("a", "b"), None if split == "test" else 2)
     cells = 'id,question1,question2,is_duplicate\n1,"a, b",c,0\n'
     (example,) = QUESTION_PAIR.read("train", write(tmp_path / "pair.csv", cells))
     assert example.texts == ("a, b", "c")
     table = "title\tcomment\tbias\thate\nx\tc\tnone\thate\n"
     (example,) = HATE_SPEECH.read("train", write(tmp_path / "hate.tsv", table))
-    assert (example.texts, example.label) == (("c",), 2)
+    assert (example.texts, example.gold) == (("c",), 2)
 
 
 def test_files_are_found_by_their_names_and_parts_joined(tmp_path):

@@ -101,10 +101,12 @@ def test_suites_tasks_and_files_together(data, tmp_path):
         (("klu",), "'klu' is no suite, task or file; did you mean klue,"),
         (("glue-colla",), "did you mean glue-cola,"),
         (("none/texts.txt",), "'none/texts.txt' is no suite"),
-        (("korean-korquad",), "looked for KorQuAD_v1.0_dev.json; there is: GLUE/CoLA/dev.tsv"),
-        (("glue-sst2",), "no evaluation file of 'glue-sst2'"),
+        (("korean-korquad",), "; put KorQuAD_v1.0_dev.json there"),
         (("klue",), "no evaluation file of 'klue-nli', 'klue-ner', 'klue-re', 'klue-mrc' below"),
-        (("klue",), 'name the tasks that are: ["klue-ynat", "klue-sts", "klue-dp", "klue-wos"]'),
+        (
+            ("klue",),
+            'name the tasks that are there: ["klue-ynat", "klue-sts", "klue-dp", "klue-wos"]',
+        ),
         (("empty.txt",), "there is no text in empty.txt"),
     ],
 )

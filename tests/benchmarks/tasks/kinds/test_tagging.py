@@ -11,9 +11,8 @@ from benchmarks.metrics.tagging import NER_LABELS
 from benchmarks.tasks.errors import parts_of
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.kinds.tagging import TaggedExample
 from benchmarks.tasks.own import own_task, record_of, task_of_record
-from benchmarks.tasks.rows import iob2
+from benchmarks.tasks.task import GoldExample
 from electrify.config.evaluate import OwnTask
 from tests.benchmarks.records import NER
 
@@ -23,7 +22,7 @@ B_PS, I_PS, B_LC, I_LC = (NER_LABELS.index(name) for name in ("B-PS", "I-PS", "B
 
 def tagged_lines(tokenizer, text, tags, piece_labels, max_length=16, last=O):
     """The row's end has the label `last`."""
-    example = TaggedExample("a", (text,), tuple(tags))
+    example = GoldExample("a", (text,), tuple(tags))
     features = NER.featurize([example], tokenizer, max_length, train=False)
     num_pieces = len(features.input_ids[0])
     assert num_pieces == min(len(piece_labels) + 1, max_length)
@@ -54,7 +53,7 @@ def test_labels_of_the_frame_count_in_the_official_scores_alone(tokenizer):
 def test_the_last_label_is_that_of_the_row_filled_up_to_the_maximum_length(tokenizer, model_folder):
     """Of rows of different length, one of them full, in one batch."""
     texts = ["국회", "오늘 국회 새", "큰 첫 경찰 오늘 내일 국회"]
-    examples = [TaggedExample(str(n), (t,), (O,) * len(t)) for n, t in enumerate(texts)]
+    examples = [GoldExample(str(n), (t,), (O,) * len(t)) for n, t in enumerate(texts)]
     features = NER.featurize(examples, tokenizer, 8, train=False)
     encoder = load_encoder(open_model(str(model_folder)), "pretrained", 0).eval()
     head = make_head(NER, encoder, tokenizer, torch.Generator().manual_seed(0))
@@ -109,17 +108,3 @@ def test_labels_of_words_are_scored_by_accuracy(tmp_path, tokenizer):
     parts = [part for line in lines for part in parts_of(task, line)]
     assert sum(part.is_right for part in parts) == 3
     assert len(parts) == 7
-
-
-@pytest.mark.parametrize(
-    "tags",
-    [
-        ["B-LOC", "E-LOC", "S-PER", "O", "B-ORG", "I-ORG", "E-ORG"],  # BIOES
-        ["I-LOC", "I-LOC", "I-PER", "O", "I-ORG", "I-ORG", "I-ORG"],  # IOB1
-        ["B-LOC", "L-LOC", "U-PER", "O", "B-ORG", "I-ORG", "L-ORG"],  # BILOU
-    ],
-)
-def test_tags_of_any_scheme_are_the_same_entities(tags):
-    assert iob2(tags) == ["B-LOC", "I-LOC", "B-PER", "O", "B-ORG", "I-ORG", "I-ORG"]
-    # where IOB1 and BIOES part two entities of one type
-    assert iob2(["I-LOC", "B-LOC"]) == iob2(["S-LOC", "S-LOC"]) == ["B-LOC", "B-LOC"]

@@ -1,17 +1,25 @@
-"""SQuAD's scores: single pairs by hand, sweeps over thresholds beside every threshold tried."""
+"""Scores of reading: single pairs by hand, sweeps and substrings beside brute force."""
 
 import math
 import random
 
 import pytest
 
-from benchmarks.metrics.squad import mlqa, normalize_mlqa, squad_v2
+from benchmarks.metrics.reading import (
+    klue_mrc,
+    mlqa,
+    normalize_klue,
+    normalize_mlqa,
+    rouge_w,
+    squad_v2,
+)
 from benchmarks.tasks.registry import TASKS
 
 
 def test_extra_predictions_are_ignored_and_nothing_is_nan():
     assert squad_v2({"q1": ["x"]}, {"q1": "x", "q9": "y"})["exact"] == 1.0
     assert math.isnan(squad_v2({}, {})["f1"])
+    assert math.isnan(klue_mrc({}, {})["rouge_w"])
 
 
 def questions(rng: random.Random) -> tuple[dict, dict, dict]:
@@ -26,7 +34,7 @@ def questions(rng: random.Random) -> tuple[dict, dict, dict]:
     return gold, predictions, odds
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(10))
 def test_average_precision_is_that_of_every_threshold_tried(seed):
     gold, predictions, odds = questions(random.Random(seed))
     scores = squad_v2(gold, predictions, odds)
@@ -71,3 +79,36 @@ def test_a_split_of_mlqa_is_scored_by_the_rules_of_its_language():
         scores[split] = task.score([line])["f1"]
     assert scores == {"en": 0.0, "zh": pytest.approx(2 / 3)}
     assert task.reported_splits == ("en", "ar", "de", "es", "hi", "vi", "zh")
+
+
+def longest_common(first: str, second: str) -> int:
+    return max(
+        (
+            end - start
+            for start in range(len(first))
+            for end in range(start, len(first) + 1)
+            if first[start:end] in second
+        ),
+        default=0,
+    )
+
+
+def test_rouge_w_is_the_f1_of_the_longest_common_substring():
+    rng = random.Random(0)
+    for _ in range(40):
+        first, second = ("".join(rng.choices("가나다라 ", k=rng.randint(1, 20))) for _ in range(2))
+        a, b = normalize_klue(first), normalize_klue(second)
+        size = longest_common(a, b)
+        expected = 2 * size / (len(a) + len(b)) if a and b else float(a == b)
+        assert rouge_w(first, second) == pytest.approx(expected)
+        assert rouge_w(first, second, autojunk=False) == pytest.approx(expected)
+
+
+def test_of_long_answers_frequent_characters_are_not_looked_for():
+    text = "".join(random.Random(0).choices("가나다라마바사", k=250))
+    prediction = text[40:210]  # a substring of 170 characters
+    assert rouge_w(prediction, text) == 0.0
+    expected = 2 * 170 / (170 + 250)
+    assert rouge_w(prediction, text, autojunk=False) == pytest.approx(expected)
+    # one character less than 200, and it is found
+    assert rouge_w(prediction, text[40:239]) == pytest.approx(2 * 170 / (170 + 199))
