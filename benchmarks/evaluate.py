@@ -15,27 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.embed import retrieval
-from benchmarks.encoder import ModelSource, open_model, pinned
-from benchmarks.finetune.finetune import (
-    Finetuned,
-    TaskFeatures,
-    choose_device,
-    settle_precision,
-)
-from benchmarks.finetune.jobs import (
-    Job,
-    choose,
-    next_round,
-    num_rows,
-    plan_jobs,
-    plan_trials,
-    prepare,
-    run_job,
-    trial_data,
-)
+from benchmarks.encoder import open_model, pinned
+from benchmarks.finetune.finetune import Finetuned, TaskFeatures, settle_precision
+from benchmarks.finetune.jobs import Job, choose, next_round, num_rows, run_job
 from benchmarks.finetune.kept import MODELS, kept_folder
-from benchmarks.finetune.parallel import num_workers, run_jobs
-from benchmarks.finetune.recipe import recommended_settings, seeds_for
+from benchmarks.finetune.parallel import run_jobs
+from benchmarks.finetune.plan import Plan
+from benchmarks.finetune.recipe import recommended_settings
 from benchmarks.noise.suites import PROBES, probe_options
 from benchmarks.report.scores import score_lines, write_scores
 from benchmarks.results.predictions import PREDICTIONS, prediction_path, write_lines
@@ -50,7 +36,6 @@ from benchmarks.results.results import (
 )
 from benchmarks.results.submission import write_submissions
 from benchmarks.tasks.data import TaskData, load_tasks
-from electrify.config.evaluate import EvaluateConfig
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import MANIFEST, check_files, read_manifest, write_json
 from electrify.stage.plan import (
@@ -124,19 +109,15 @@ def evaluate(
             source = open_model(path if weights is None else str(weights), place, commit)
             if model is not None and weights is None:  # else the config is the run's own
                 source = replace(source, recommended=recommended_settings(model, options, commit))
-            jobs = plan_jobs(options, tasks, source, digests, data)
-            trials = plan_trials(options, tasks, source, digests, data)
-            parts = trial_data(trials, data, options)
+            plan = Plan(options, tasks, source, digests, data)
             if not overwrite:
                 _carry_over(stage.folder, partial)
-            write_json(partial / JOBS, [job.key for job in jobs])
+            write_json(partial / JOBS, [job.key for job in plan.jobs])
             about = options.model_dump(mode="json") | {"model": source.name}
             about["name"] = f"{output_dir(config).name}/{stage.folder.name}"
             trackers = Trackers(partial, options, "evaluate", about)
             with closing(trackers), stop_on_signal(_PROMISE) as stop:
-                evaluation = _Evaluation(options, source, partial, stop, trackers)
-                chosen = choose(jobs, *evaluation.search(trials, parts))
-                results = evaluation.do(chosen, data, {}, RESULTS)
+                results = _Evaluation(plan, partial, stop, trackers).do_all()
                 trackers.log(len(results), _tracked_means(results))
         except ValueError:
             if not _has_news(partial, stage.folder):  # refused: nothing to resume
@@ -200,33 +181,38 @@ def _has_news(partial: Path, finished: Path) -> bool:
 class _Evaluation:
     """How the jobs of one evaluation are done, in its folder."""
 
-    options: EvaluateConfig
-    source: ModelSource
+    plan: Plan
     partial: Path
     stop: StopRequest
     trackers: Trackers
 
-    def search(
-        self, trials: list[Job], parts: Mapping[str, TaskData]
-    ) -> tuple[list[Job], dict[str, Result]]:
-        """Do the trials of every round; all of them, and their results by key."""
-        tried, results = list[Job](), dict[str, Result]()
+    def do_all(self) -> list[Result]:
+        """Say what is left to do and what it costs, and do it: the trials of a search, then the
+        jobs."""
+        plan = self.plan
         features: dict[str, TaskFeatures] = {}
+        of_trials: dict[str, TaskFeatures] = {}
+        waiting = self._waiting(plan.jobs, RESULTS)
+        if waiting:
+            first = self._waiting(plan.trials, TRIALS)
+            for line in plan.cost(waiting, first, features, of_trials):
+                log(line)
+        trials, tried = plan.trials, list[Job]()
+        results: dict[str, Result] = {}
         while trials:
-            results |= {of.key: of for of in self.do(trials, parts, features, TRIALS)}
+            results |= {of.key: of for of in self._do(trials, plan.parts, of_trials, TRIALS)}
             tried += trials
             trials = next_round(trials, results)
-        return tried, results
+        return self._do(choose(plan.jobs, tried, results), plan.data, features, RESULTS)
 
-    def do(
+    def _do(
         self,
         jobs: Sequence[Job],
         data: Mapping[str, TaskData],
         features: dict[str, TaskFeatures],
         file: str,
     ) -> list[Result]:
-        """Do the jobs that the file of records lacks; the results of all jobs in their order. Adds
-        the features of tasks that are not among `features`."""
+        """Do the jobs that the file of records lacks; the results of all jobs in their order."""
         path = self.partial / file
         verb, what = ("search", "trials") if file == TRIALS else ("evaluate", "jobs")
         results = {result.key: result for result in read_results(path)}
@@ -235,22 +221,19 @@ class _Evaluation:
         num_saved = len(jobs) - len(waiting)
         if num_saved:
             log(f"evaluate: {num_saved} of {len(jobs)} {what} are done already")
-        for job in {job.task.name: job for job in waiting}.values():
-            name, seeds = job.task.name, seeds_for(job.task, self.options)
-            if name not in features:
-                features[name] = prepare(job.task, data[name], self.source, job.settings, seeds)
+        self.plan.prepare(waiting, data, features)
         total = sum(num_rows(job, features[job.task.name]) for job in waiting)
         if waiting:
             log(f"{verb}: {len(waiting)} {what} to do, {total:,} examples to train on and predict")
         unfinished = self.partial / UNFINISHED
-        source, device = self.source, self.options.device
+        source, device = self.plan.source, self.plan.options.device
         calls = [
             (job, data[job.task.name], features[job.task.name], source, device, unfinished)
             for job in waiting
         ]
         if file == RESULTS:
             features.clear()  # each goes with the last job of its task
-        workers = num_workers(self.options.num_processes, choose_device(device))
+        workers = self.plan.workers
         with Progress(verb, total, "examples") as progress:
 
             def on_step(index: int, num_rows: int) -> None:
@@ -285,14 +268,19 @@ class _Evaluation:
                 _log_result(job, result, fitted)
         return [results[job.key] for job in jobs]
 
+    def _waiting(self, jobs: Sequence[Job], file: str) -> list[Job]:
+        """The jobs that the file of records lacks."""
+        done = {result.key for result in read_results(self.partial / file)}
+        return [job for job in jobs if job.key not in done]
+
     def _with_precision(self, jobs: Sequence[Job], done: Mapping[str, Result]) -> list[Job]:
         """The jobs that are not done, in the precision of those that are."""
         waiting = [job for job in jobs if job.key not in done]
         if not waiting:
             return []
         known = [done[job.key].hyper_parameters.get("precision") for job in jobs if job.key in done]
-        before = next(filter(None, known), None)
-        precision = settle_precision(self.options.precision, self.options.device, before)
+        before, options = next(filter(None, known), None), self.plan.options
+        precision = settle_precision(options.precision, options.device, before)
         return [replace(j, settings=replace(j.settings, precision=precision)) for j in waiting]
 
 

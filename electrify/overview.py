@@ -14,6 +14,7 @@ from electrify.config.fields import PROBE_SUITES
 from electrify.config.load import flatten, load_config, toml_value
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST
+from electrify.stage.plan import DEFAULT_MODEL, output_dir
 from electrify.stage.remote import is_address
 from electrify.storage.folder import Folder, explained
 from electrify.system.bundled import config_names
@@ -102,7 +103,8 @@ def mixture(config: RunConfig) -> list[str]:
 
 
 def evaluation_cost(config: RunConfig) -> list[str]:
-    """Number of fine-tunings and their time, by the rows of the tasks.
+    """Number of fine-tunings and their time: by timed steps of the run's export where it and the
+    rows are here, else by the rows of the tasks.
 
     Rows on the hub are not read: they count by their official number, at half the longest length.
     """
@@ -114,11 +116,19 @@ def evaluation_cost(config: RunConfig) -> list[str]:
     from benchmarks.tasks.data import check_data, hub_paths, load_tasks
     from model.flops import body_parameters
 
+    export = output_dir(config) / DEFAULT_MODEL
     data: dict[str, TaskData] = {}
     tasks = check_data(options)
     if not hub_paths(options):
         with suppress(ValueError):  # unreadable files: `evaluate` names what is wrong with them
             tasks, data = load_tasks(options)
+    if data and export.is_dir():
+        from benchmarks.encoder import open_model
+        from benchmarks.finetune.plan import Plan
+
+        plan = Plan(options, tasks, open_model(str(export)), {}, data)
+        if lines := list(plan.cost(plan.jobs, plan.trials, {}, {})):
+            return lines
     _, parameters = body_parameters(config.pretrain, config.vocab.size)
     num_encoders = 1 + options.random_init_control
     num_fractions = len(set(options.train_fractions))

@@ -168,6 +168,15 @@ def next_round(trials: Sequence[Job], results: Mapping[str, Result]) -> list[Job
     ]
 
 
+def later_rounds(trials: Sequence[Job]) -> list[tuple[list[Job], int]]:
+    """Of each task and role with a second round candidates for it, and how many of them it has."""
+    return [
+        ([_with_share(trial, LAST) for trial in own], num_kept(len(own)))
+        for own in _groups(trials)
+        if own[0].share == FIRST
+    ]
+
+
 def _with_share(trial: Job, share: float) -> Job:
     key = trial.key.partition("-")[0]
     return replace(trial, share=share, key=key if share == 1.0 else f"{key}-{share:g}")
@@ -195,24 +204,18 @@ def _by_worth(trials: Sequence[Job], results: Mapping[str, Result]) -> list[Job]
 
 
 def trial_data(
-    trials: Sequence[Job], data: Mapping[str, TaskData], options: EvaluateConfig
-) -> dict[str, TaskData]:
-    """By task the seed's training rows in two: what its trials learn from, and what they are scored
-    on."""
-    parts: dict[str, TaskData] = {}
-    for trial in {trial.task.name: trial for trial in trials}.values():
-        assert options.search is not None
-        name, fraction = trial.task.name, options.search.held_out_fraction
-        train, most = data[name].train, trial.settings.max_train_examples
-        rows = tuple(train[number] for number in sampled_examples(len(train), most, trial.seed))
-        learnt, scored = split_by_group(trial.task, rows, 1 - fraction, salt="search\n")
-        if not learnt or not scored:
-            raise UserError(
-                f"{name}: evaluate.search.held_out_fraction = {fraction} leaves {len(learnt)} rows "
-                f"to learn from and {len(scored)} to score on; change it"
-            )
-        parts[name] = TaskData(learnt, scored, "train-held-out", data[name].sha256)
-    return parts
+    task: Task, data: TaskData, settings: HyperParameters, seed: int, fraction: float
+) -> TaskData:
+    """The seed's training rows in two: what trials learn from, and what they are scored on."""
+    positions = sampled_examples(len(data.train), settings.max_train_examples, seed)
+    rows = tuple(data.train[number] for number in positions)
+    learnt, scored = split_by_group(task, rows, 1 - fraction, salt="search\n")
+    if not learnt or not scored:
+        raise UserError(
+            f"{task.name}: evaluate.search.held_out_fraction = {fraction} leaves {len(learnt)} "
+            f"rows to learn from and {len(scored)} to score on; change it"
+        )
+    return TaskData(learnt, scored, "train-held-out", data.sha256)
 
 
 def choose(jobs: Sequence[Job], trials: Sequence[Job], results: Mapping[str, Result]) -> list[Job]:

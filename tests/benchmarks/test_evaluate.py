@@ -13,6 +13,7 @@ import pytest
 import benchmarks.finetune.jobs
 from benchmarks.encoder import open_model
 from benchmarks.evaluate import TRIALS, evaluate
+from benchmarks.finetune import plan
 from benchmarks.finetune.jobs import plan_jobs
 from benchmarks.report.report import report
 from benchmarks.results.predictions import read_predictions, rescore
@@ -20,6 +21,7 @@ from benchmarks.results.results import MEASURED, RESULTS, current_results, read_
 from benchmarks.results.submission import write_submissions
 from benchmarks.tasks.data import TaskData
 from benchmarks.tasks.registry import resolve_tasks
+from electrify.overview import evaluation_cost
 from electrify.system.progress import Stopped
 from tests.benchmarks.conftest import folder_of, topic_rows
 
@@ -304,6 +306,29 @@ def test_a_task_of_ones_own_is_scored_kept_and_reported_as_others(
     file.write_text("\n".join(["headline,topic", *rows, "새 축구,스포츠"]), encoding="utf-8")
     evaluate(config, str(model_folder), overwrite=True)
     assert len(started) == 6
+
+
+def test_the_cost_is_said_before_the_first_step(make_config, model_folder, caplog, monkeypatch):
+    """By validate too, once the run has an export; of what is done, or is little, nothing is
+    said."""
+    config = make_config(seeds=[0, 1], num_epochs=1, search={"learning_rate": [1e-3, 5e-3]})
+    shutil.copytree(model_folder, Path(config.output_dir) / "export" / "discriminator")
+    assert not any("timed steps" in line for line in evaluation_cost(config))
+    monkeypatch.setattr(plan, "FEW_EXAMPLES", 0)
+    starts = ["evaluate: trials of the search: 2,", "evaluate: fine-tunings: 2,"]
+    assert [line.split(" about ")[0] for line in evaluation_cost(config)[:2]] == starts
+    with caplog.at_level("INFO"):
+        evaluate(config, str(model_folder), overwrite=False)
+    said = [line.split(" about ")[0] for line in caplog.messages]
+    assert (
+        said.index(starts[0])
+        < said.index(starts[1])
+        < min(place for place, line in enumerate(said) if line.startswith("search: 2 trials to do"))
+    )
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        evaluate(config, str(model_folder), overwrite=False)
+    assert "fine-tunings:" not in caplog.text
 
 
 def test_trackers_get_each_score_and_the_means_in_one_run(make_config, model_folder, monkeypatch):

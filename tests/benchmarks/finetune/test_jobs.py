@@ -10,6 +10,7 @@ from benchmarks.encoder import open_model
 from benchmarks.evaluate import TRIALS, evaluate
 from benchmarks.finetune.jobs import (
     choose,
+    later_rounds,
     next_round,
     plan_jobs,
     plan_trials,
@@ -75,6 +76,8 @@ def test_halving_keeps_the_best_quarter_and_gives_it_more_steps(make_config, mod
     config = make_config(search=search, min_steps=1000, random_init_control=True).evaluate
     given = [YNAT], open_model(str(model_folder)), {}, {YNAT.name: TaskData((), (), "dev", {})}
     trials = plan_trials(config, *given)
+    ((own, number), _) = later_rounds(trials)
+    assert (len(own), number) == (5, 2)
     results, tried, seen = {}, [], []
     while trials:
         tried += trials
@@ -105,24 +108,20 @@ def test_a_search_has_rounds_where_these_have_enough_steps(make_settings):
     assert rounds([*tried, {"num_epochs": 1.0}], settings, 1200) == [(17, 0.5)]
 
 
-def test_trials_see_the_training_rows_of_the_first_seed_and_no_others(make_config, model_folder):
-    def part_of(fraction):
-        search = {"learning_rate": RATES, "held_out_fraction": fraction}
-        options = make_config(search=search, max_train_examples=100).evaluate
-        trials = plan_trials(options, [YNAT], open_model(str(model_folder)), {}, data)
-        return trial_data(trials, data, options)[YNAT.name]
-
-    data = {YNAT.name: load_data(YNAT, Path(make_config().evaluate.data_dir))}
-    part = part_of(0.25)
+def test_trials_see_the_training_rows_of_the_first_seed_and_no_others(make_config, make_settings):
+    config = make_config()
+    data = load_data(YNAT, Path(config.evaluate.data_dir))
+    settings = make_settings(max_train_examples=100)
+    part = trial_data(YNAT, data, settings, seed=0, fraction=0.25)
     learnt, held_out = ({e.id for e in rows} for rows in (part.train, part.reported))
     assert not learnt & held_out
     assert len(part.train) + len(part.reported) == 100
-    assert learnt | held_out <= {e.id for e in data[YNAT.name].train}
+    assert learnt | held_out <= {e.id for e in data.train}
     assert not part.further
     texts = [{e.texts[0] for e in rows} for rows in (part.train, part.reported)]
     assert not texts[0] & texts[1]  # equal texts stand on one side
     with pytest.raises(ValueError, match="held_out_fraction = 1e-09"):
-        part_of(1e-9)
+        trial_data(YNAT, data, settings, seed=0, fraction=1e-9)
 
 
 def test_combinations_are_all_or_a_draw_and_fit_the_task():
