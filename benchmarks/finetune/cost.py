@@ -78,7 +78,7 @@ def _row_cost(
     Gradients stay on: without them torch's counter refuses a module whose input is a weight, such
     as the relative positions of DeBERTa.
     """
-    probes = rows[_probe_rows(features.lengths[rows])]
+    probes = rows[probe_rows(features.lengths[rows])]
     flops = []
     for row in probes:
         batch = collate(
@@ -87,20 +87,25 @@ def _row_cost(
         with counted_flops() as counter, trainer.autocast():
             work(batch)
         flops.append(counter.get_total_flops())
-    # the polynomial in the length through them; powers of raw lengths are of very different sizes
-    lengths = features.lengths[probes]
-    scale, degree = float(lengths.max()), len(np.unique(lengths)) - 1
-    polynomial = np.polynomial.polynomial
-    coefficients = polynomial.polyfit(lengths / scale, np.array(flops, dtype=np.float64), degree)
-    return lambda length: max(0.0, float(polynomial.polyval(length / scale, coefficients)))
+    return fitted(features.lengths[probes], np.array(flops, dtype=np.float64))
 
 
-def _probe_rows(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def probe_rows(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """Up to three rows of different length: the shortest, one in the middle, the longest."""
     distinct = np.unique(lengths)
     middle = distinct[np.abs(distinct - (distinct[0] + distinct[-1]) / 2).argmin()]
     wanted = np.unique([distinct[0], middle, distinct[-1]])
     return np.array([int(np.argmax(lengths == length)) for length in wanted])
+
+
+def fitted(lengths: NDArray[np.int64], flops: NDArray[np.float64]) -> Cost:
+    """The polynomial in the length through what rows of up to three different lengths cost."""
+    scale = float(lengths.max())  # powers of raw lengths would be of very different sizes
+    degree = len(np.unique(lengths)) - 1
+    coefficients = np.polynomial.polynomial.polyfit(lengths / scale, flops, degree)
+    return lambda length: max(
+        0.0, float(np.polynomial.polynomial.polyval(length / scale, coefficients))
+    )
 
 
 @contextmanager
