@@ -322,13 +322,18 @@ def _memory_gib(config: RunConfig) -> float:
 # in fp32, which is TF32 where the device has it (model/devices/device.py lets torch use it). nan:
 # it has no units for that.
 # Sources: NVIDIA's data sheets, halved where they print the rate with 2:4 sparsity, and for GeForce
-# the white papers of GA102 and AD102, fp32 accumulation; Cloud TPU's system architecture pages.
+# the white papers of GA102, AD102 and GB202, fp32 accumulation; Cloud TPU's system architecture
+# pages. H100 of 80 GB HBM3 is the SXM board, of 94 GB "H100 NVL".
 _PEAKS: tuple[tuple[str, float, float, float], ...] = (
     (r"B200", 2250.0, 2250.0, 1125.0),
-    (r"(GH|H)200(?! NVL)", 989.5, 989.5, 494.5),
-    (r"H100 80GB HBM3", 989.5, 989.5, 494.5),
+    (r"H[12]00 NVL", 835.5, 835.5, 417.5),
+    (r"H100 PCIe", 756.5, 756.5, 378.0),
+    (r"(GH|H)200|H100", 989.5, 989.5, 494.5),
     (r"A100", 312.0, 312.0, 156.0),
+    (r"A10", 125.0, 125.0, 62.5),
+    (r"L40S", 362.0, 362.0, 183.0),
     (r"L4", 121.0, 121.0, 60.0),
+    (r"RTX 5090$", 209.5, 209.5, 104.8),
     (r"RTX 4090$", 165.2, 165.2, 82.6),
     (r"RTX 3090$", 71.0, 71.0, 35.6),
     (r"V100-SXM\d", math.nan, 125.0, 15.7),
