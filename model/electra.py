@@ -118,7 +118,9 @@ class ElectraPretrainer(nn.Module):
             chosen = choose_positions(maskable, batch.noise.positions, num_slots, limits=limits)
         positions, weights = chosen
         # packed sequences are full, and without a mask attention takes its fastest kernel
-        attention_mask = None if batch.packed else tokens[:, None, None, :]
+        # a sequence of padding alone, which fills a batch up, attends to itself: else it is nan
+        attended = tokens | ~tokens.any(dim=1, keepdim=True)
+        attention_mask = None if batch.packed else attended[:, None, None, :]
         position_ids = None
         if config.attention == "document":
             blocks = document_blocks(ids, batch.token_type_ids, tokens, special.sep)

@@ -267,10 +267,10 @@ def _attend_in_blocks(
 
 def local_mask(mask: Tensor | None, places: Tensor, window: int) -> Tensor:
     """Restricts a mask of L places, (B, 1, 1 or L, L) or None, to `window` // 2 tokens on each
-    side: (B or 1, 1, L, L), or where L is longer than two windows one of blocks,
-    (B or 1, n, 1, W, 2 W). Every token attends to itself: without any key it would be nan."""
+    side: (B or 1, 1, L, L), or beyond three windows one of blocks, (B or 1, n, 1, W, 2 W), which
+    are slower below. Every token attends to itself: without any key it would be nan."""
     reach, length = window // 2, len(places)
-    if length <= 4 * reach:
+    if length <= 6 * reach:
         offsets = places - places[:, None]
         near = (offsets.abs() <= reach)[None, None]
         return (near if mask is None else near & mask) | (offsets == 0)

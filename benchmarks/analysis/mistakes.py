@@ -239,6 +239,8 @@ def _rarities(reader: Reader, paths: Sequence[Path]) -> Floats:
                 ids = np.concatenate(tokenizer(texts, verbose=False)["input_ids"])
                 counts += np.bincount(ids, minlength=len(counts))
                 progress.update(len(texts))
+    if counts.sum() == len(counts):
+        raise UserError("no piece to count: give a corpus with text in it")
     return np.asarray(-np.log(counts / counts.sum()))
 
 

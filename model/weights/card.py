@@ -105,9 +105,8 @@ def add_sections(config: RunConfig, sections: Sections) -> None:
     ):
         sections = {}
     counts = manifest["counts"]
-    origin = read_origin(config)  # an older version's export does not say it
-    if "origin" in counts:
-        origin = Origin(counts["origin"]["text"], counts["origin"]["initial"])
+    of = counts.get("origin")  # an older version's export does not say it
+    origin = Origin(of["text"], of["initial"]) if of else read_origin(config)
     write_cards(config, folder, counts["max_logit_difference"], origin, sections)
 
 

@@ -14,7 +14,7 @@ its official position; it attends to the sentence alone, and the other [PAD]s ar
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -267,6 +267,9 @@ class CharacterTagging(Tagging):
         if any(not isinstance(token, str) or len(token) != 1 for token in characters):
             raise UserError(f"{place}: {characters!r:.80} are not characters")
         return ("".join(characters),)
+
+    def examples(self, row: Row, identity: str, place: str, is_labelled: bool) -> Iterable[Example]:
+        return super().examples(row, identity, place, is_labelled=True)  # every file has labels
 
     def gold(self, row: Row, texts: tuple[str, ...], place: str) -> tuple[int, ...]:
         """The position of each character's label in the task's labels."""

@@ -50,6 +50,15 @@ def test_labels_of_the_frame_count_in_the_official_scores_alone(tokenizer):
     assert scores["entity_macro_f1_by_offsets"] == 1.0
 
 
+def test_labels_of_an_unlabelled_split_are_read(tmp_path, tokenizer):
+    path = tmp_path / "klue-ner-v1.1_test.tsv"
+    path.write_text("## a\t<서울:LC>\n서\tB-LC\n울\tI-LC\n\n", encoding="utf-8")
+    assert "test" in NER.unlabelled
+    examples = list(NER.read("test", path))
+    assert [example.gold for example in examples] == [(B_LC, I_LC)]
+    assert NER.featurize(examples, tokenizer, 16, train=False).input_ids
+
+
 def test_the_last_label_is_that_of_the_row_filled_up_to_the_maximum_length(tokenizer, model_folder):
     """Of rows of different length, one of them full, in one batch."""
     texts = ["국회", "오늘 국회 새", "큰 첫 경찰 오늘 내일 국회"]
