@@ -315,6 +315,11 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
         return self.generator_steps or self.mlm_steps
 
     @property
+    def _parts(self) -> list[tuple[str, "PretrainConfig | CurriculumPhase"]]:
+        """The run and its phases, with what a message calls them."""
+        return [("", self), *(("curriculum: ", phase) for phase in self.curriculum)]
+
+    @property
     def curriculum_ends(self) -> tuple[int, ...]:
         fractions = accumulate(phase.steps_fraction for phase in self.curriculum)
         return tuple(round(self.num_steps * fraction) for fraction in fractions)
@@ -338,11 +343,10 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
                 raise UserError(
                     f"{who} = {hidden} with {heads} heads: rotary positions need an even head size"
                 )
-        parts: list[PretrainConfig | CurriculumPhase] = [self, *self.curriculum]
-        for part in parts:
+        for where, part in self._parts:
             if (part.sequence_length or 0) > self.max_position_embeddings:
                 raise UserError(
-                    f"sequence_length = {part.sequence_length} is more than "
+                    f"{where}sequence_length = {part.sequence_length} is more than "
                     f"max_position_embeddings = {self.max_position_embeddings}"
                 )
         if self.architecture == "electra" and self.global_attn_every_n_layers > 1:
@@ -358,9 +362,7 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
             raise UserError(
                 f"warmup_steps = {self.warmup_steps} is more than num_steps = {self.num_steps}"
             )
-        parts: list[tuple[str, PretrainConfig | CurriculumPhase]] = [("", self)]
-        parts += [("curriculum: ", phase) for phase in self.curriculum]
-        for where, part in parts:
+        for where, part in self._parts:
             batch = part.batch_size or self.batch_size
             micro = part.micro_batch_size or self.micro_batch_size
             if micro and batch % micro:

@@ -355,7 +355,9 @@ def stage_lock(folder: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout:
-        holder = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        holder = ""
+        with suppress(OSError):  # it may be released just now
+            holder = path.read_text(encoding="utf-8", errors="replace")
         raise UserError(
             f"{folder} is being written by {holder or 'another process'}. Wait for it or stop it; "
             "or give this run another output_dir"
@@ -413,9 +415,10 @@ def _recover(folder: Path) -> None:
     old = _old(folder)
     if not os.path.lexists(old):
         return
-    if not os.path.lexists(folder):
+    if not os.path.lexists(folder) and (old / MANIFEST).exists():
         old.replace(folder)
     elif old.is_symlink():  # to a folder on another disk, which stays
         old.unlink()
     else:
+        (old / MANIFEST).unlink(missing_ok=True)  # first: what is left of it counts for nothing
         shutil.rmtree(old)

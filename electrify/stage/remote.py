@@ -123,18 +123,37 @@ def _fetch(run: Path) -> None:
         for stage in stages:
             folder = run / stage
             recover(folder)
-            here = read_manifest(folder)["digest"] if folder.exists() else None
-            if here == _manifest_at(place, stage)["digest"]:
+            if _is_as_at(place, folder):
                 (folder / _SENT).touch()
-            elif here is None or (folder / _SENT).exists():
-                with stage_lock(folder):
-                    copy_stage(place, stage, folder)
-                    (folder / _SENT).touch()
-            else:
-                raise UserError(
-                    f"{stage} differs here ({folder}) and at {place.url(stage)}: remove the one "
-                    "that you do not want to keep"
-                )
+                continue
+            with stage_lock(folder):
+                _take(place, folder)
+
+
+def take_over(folder: Path) -> None:
+    """Copy a stage that another machine has finished since the run was opened.
+
+    The caller holds its lock. `UserError` as for `open_run`.
+    """
+    with _place_of(folder.parent, "read") as place:
+        if place and place.exists(f"{folder.name}/{MANIFEST}"):
+            _take(place, folder)
+
+
+def _take(place: Folder, folder: Path) -> None:
+    if not _is_as_at(place, folder):
+        if folder.exists() and not (folder / _SENT).exists():
+            raise UserError(
+                f"{folder.name} differs here ({folder}) and at {place.url(folder.name)}: remove "
+                "the one that you do not want to keep"
+            )
+        copy_stage(place, folder.name, folder)
+    (folder / _SENT).touch()
+
+
+def _is_as_at(place: Folder, folder: Path) -> bool:
+    here = read_manifest(folder)["digest"] if folder.exists() else None
+    return bool(here == _manifest_at(place, folder.name)["digest"])
 
 
 def _manifest_at(place: Folder, stage: str) -> dict[str, Any]:

@@ -20,12 +20,11 @@ from electrify.stage.folder import (
     stage_lock,
     status,
 )
-from electrify.stage.remote import claim, is_sent, push, withdraw
-from electrify.system.outcome import UserError
+from electrify.stage.remote import claim, is_sent, push, take_over, withdraw
+from electrify.system.outcome import NO_ROOM, UserError
 from electrify.system.progress import Stopped, log
 
-# errors of writing: Arrow does not say of what file, numpy only how much
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+# of errors of writing Arrow does not say of what file, numpy only how much
 _SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
 # safetensors and tokenizers, written in Rust, raise errors of their own that tell it in words
 _IN_RUST = re.compile(r"\(os error (\d+)\)")
@@ -45,6 +44,7 @@ def run_stage(
     if _is_done(stage, overwrite) and is_sent(stage.folder):
         return False
     with stage_lock(stage.folder):
+        take_over(stage.folder)
         is_done = _is_done(stage, overwrite)  # another has made it, or an upload was cut off
         if not is_done:
             _make(stage, work, overwrite)
@@ -76,7 +76,7 @@ def _named_errors(folder: Path) -> Iterator[None]:
     except (ValueError, Stopped):
         raise
     except OSError as error:
-        if error.errno in _NO_ROOM and error.filename is None:
+        if error.errno in NO_ROOM and error.filename is None:
             error.filename = str(folder)
         elif _SHORT_WRITE.search(str(error)):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder)) from error

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from electrify.system.outcome import UserError
+from electrify.system.outcome import NO_ROOM, UserError
 from electrify.system.progress import log
 
 NUM_TRIES = 6
@@ -266,6 +266,8 @@ def explained(address: str, done: str) -> Iterator[None]:
     except ValueError:
         raise
     except Exception as error:  # each file system has errors of its own
+        if isinstance(error, OSError) and error.errno in NO_ROOM:  # of the disk here
+            raise
         said = " ".join(str(error).split())  # of several lines, where a server's answer is
         advice = (
             "the service or the line to it fails; the same command resumes when it is back"

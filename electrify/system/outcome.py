@@ -29,6 +29,10 @@ _ADVICE = {
 }
 
 
+# numbers of errors of a disk that is full or cannot be written
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
 class UserError(ValueError):
     """What the user can mend: the message says what is wrong, the value and the next step.
 

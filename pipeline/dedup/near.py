@@ -198,30 +198,32 @@ def _pack(candidates: Sequence[Candidate]) -> bytes:
     return pickle.dumps(rows)
 
 
-def _unpack(packed: bytes) -> Iterator[Candidate]:
-    for component, rank, length, num_shingles, bands, hashes in pickle.loads(packed):
-        arrays = np.frombuffer(bands, "<u4"), np.frombuffer(hashes, "<u8")
-        yield Candidate(component, rank, length, num_shingles, *arrays)
+def _unpack(
+    component: int, rank: int, length: int, num_shingles: int, bands: bytes, hashes: bytes
+) -> Candidate:
+    arrays = np.frombuffer(bands, "<u4"), np.frombuffer(hashes, "<u8")
+    return Candidate(component, rank, length, num_shingles, *arrays)
 
 
 def find_near_duplicates(
     packed: Iterable[tuple[int, bytes]], similarity: float
 ) -> list[tuple[int, bytes]]:
     """(batch, packed records) from the (batch, packed candidates) of one shard, in any order."""
-    owned = [(candidate, batch) for batch, buffer in packed for candidate in _unpack(buffer)]
-    owned.sort(key=lambda pair: _order(pair[0]))
+    owned = [(row, batch) for batch, buffer in packed for row in pickle.loads(buffer)]
+    owned.sort(key=lambda pair: _order(*pair[0][:3]))
     removed, owners = [], []
-    for _, of_component in groupby(owned, key=lambda pair: pair[0].component):
-        candidates, batches = zip(*of_component, strict=True)
+    for _, of_component in groupby(owned, key=lambda pair: pair[0][0]):
+        rows, batches = zip(*of_component, strict=True)
+        candidates = [_unpack(*row) for row in rows]  # of one component at a time
         for place, representative, similar in choose(candidates, similarity):
             removed.append((candidates[place].rank, candidates[representative].rank, similar))
             owners.append(batches[place])
     return [*pack_by(np.array(removed, REMOVED), np.array(owners, np.int64)).items()]
 
 
-def _order(candidate: Candidate) -> tuple[int, bool, int, int]:
+def _order(component: int, rank: int, length: int) -> tuple[int, bool, int, int]:
     """Components apart; in each those of an earlier corpus first, then the longest."""
-    return candidate.component, not is_earlier(candidate.rank), -candidate.length, candidate.rank
+    return component, not is_earlier(rank), -length, rank
 
 
 def choose(candidates: Sequence[Candidate], similarity: float) -> Iterator[tuple[int, int, float]]:

@@ -51,7 +51,8 @@ def reading(address: str) -> Iterator[None]:
     except (UserError, *DAMAGED_ARCHIVE):
         raise
     except Exception as error:
-        reason = without_secrets(f"{type(error).__name__}: {error}").rstrip(": ")
+        said = " ".join(str(error).split())  # of several lines, where a server's answer is
+        reason = without_secrets(f"{type(error).__name__}: {said}").rstrip(": ")
         raise UserError(
             f"{without_secrets(address)} cannot be read: {reason}. No part of a source is left "
             "out: see that every worker can open it, then run the stage again"

@@ -17,6 +17,7 @@ from electrify.stage.folder import (
     input_digest,
     open_partial,
     read_manifest,
+    recover,
     status,
     whole_file,
     write_json,
@@ -296,3 +297,11 @@ def test_a_manifest_of_another_form_is_damaged(stage: Stage, changes):
     for read in (read_manifest, lambda f: check_files(f, "clean"), lambda f: input_digest(f, "x")):
         with pytest.raises(ValueError, match=r"manifest\.json is damaged"):
             read(stage.folder)
+
+
+def test_what_is_left_of_a_removed_folder_does_not_come_back(tmp_path):
+    old = tmp_path / ".clean.old"  # its manifest goes first
+    old.mkdir()
+    (old / "documents-0.parquet").touch()
+    recover(tmp_path / "clean")
+    assert not any(tmp_path.iterdir())

@@ -206,6 +206,16 @@ def test_what_another_machine_made_anew_takes_the_place_of_a_copy(tmp_path, memo
     assert whole(memory)  # what was removed there is sent again
 
 
+def test_what_another_machine_finished_meanwhile_is_taken_over(tmp_path, memory, monkeypatch):
+    first = machine("one", tmp_path, memory, monkeypatch)
+    make(clean(machine("two", tmp_path, memory, monkeypatch), "둘"))
+    files = there(memory)
+    with pytest.raises(ValueError, match="other"):
+        make(clean(first))
+    assert there(memory) == files
+    assert run_stage(clean(first, "둘"), refuse) is False
+
+
 def test_two_that_were_made_otherwise_are_told_apart(tmp_path, memory, monkeypatch):
     run = machine("one", tmp_path, memory, monkeypatch)
     with monkeypatch.context() as patch:
