@@ -238,6 +238,7 @@ _TINY: dict[str, Any] = {
     "num_attention_heads": 2,
     "embedding_size": 32,
     "generator_hidden_fraction": 0.5,
+    "sequence_length": 32,
     "max_position_embeddings": 64,
     "num_steps": 100,
     "warmup_steps": 2,

@@ -3,14 +3,16 @@ each language. No torch here."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from electrify.config.pretrain import CurriculumPhase, MixtureConfig, PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.system.outcome import UserError, nearest
 from electrify.system.progress import aligned
-from vocab.shards.files import TokenShards
-from vocab.shards.reader import SequenceReader
+
+if TYPE_CHECKING:
+    from vocab.shards.files import TokenShards
+    from vocab.shards.reader import SequenceReader
 
 Stage = Literal["joint", "language", "generator", "discriminator"]
 
@@ -234,7 +236,7 @@ class PhaseReader(NamedTuple):
     """
 
     phase: Phase
-    reader: SequenceReader
+    reader: "SequenceReader"
 
     @property
     def num_sequences(self) -> int:
@@ -251,9 +253,11 @@ class PhaseReader(NamedTuple):
         return self.reader.passes(self.num_sequences)
 
 
-def phase_readers(config: RunConfig, shards: TokenShards) -> list[PhaseReader]:
+def phase_readers(config: RunConfig, shards: "TokenShards") -> list[PhaseReader]:
     """Of the train split, in the order of the phases. `UserError` for a language that is not there,
     and where the budgets do not suffice."""
+    from vocab.shards.reader import SequenceReader  # a plan alone needs no tokenizers
+
     mixture, readers = config.pretrain.mixture, list[PhaseReader]()
     for phase in phases_of(config.pretrain):
         options = phase.options(config.pretrain)

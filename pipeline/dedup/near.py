@@ -22,11 +22,12 @@ similarity is exact, beyond it the standard error is sqrt(J (1 - J) / size), at 
 hashes 0.010 (bottom-k sketches: Cohen & Kaplan, 2007).
 """
 
-import pickle
+import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -189,41 +190,64 @@ def pack_candidates(candidates: Sequence[Candidate], num_shards: int) -> dict[in
     return {shard: _pack(members) for shard, members in sorted(by_shard.items())}
 
 
+# of a packed candidate: component, rank, length, shingles; bytes of its bands and of its hashes
+_HEADER = struct.Struct("<QQQQII")
+
+
 def _pack(candidates: Sequence[Candidate]) -> bytes:
-    rows = []
+    parts = []
     for c in candidates:
         # a band's key need only tell documents of one component apart
-        arrays = c.bands.astype("<u4").tobytes(), c.hashes.tobytes()
-        rows.append((c.component, c.rank, c.length, c.num_shingles, *arrays))
-    return pickle.dumps(rows)
+        bands, hashes = c.bands.astype("<u4").tobytes(), c.hashes.astype("<u8").tobytes()
+        numbers = c.component, c.rank, c.length, c.num_shingles, len(bands), len(hashes)
+        parts += [_HEADER.pack(*numbers), bands, hashes]
+    return b"".join(parts)
 
 
-def _unpack(
-    component: int, rank: int, length: int, num_shingles: int, bands: bytes, hashes: bytes
-) -> Candidate:
-    arrays = np.frombuffer(bands, "<u4"), np.frombuffer(hashes, "<u8")
-    return Candidate(component, rank, length, num_shingles, *arrays)
+class _Packed(NamedTuple):
+    """A candidate of which the bands and hashes are still bytes."""
+
+    component: int
+    rank: int
+    length: int
+    num_shingles: int
+    bands: memoryview
+    hashes: memoryview
+
+    def candidate(self) -> Candidate:
+        arrays = np.frombuffer(self.bands, "<u4"), np.frombuffer(self.hashes, "<u8")
+        return Candidate(*self[:4], *arrays)
+
+
+def _unpack(packed: bytes) -> Iterator[_Packed]:
+    view, place = memoryview(packed), 0
+    while place < len(view):
+        component, rank, length, num, num_bands, num_hashes = _HEADER.unpack_from(view, place)
+        bands = place + _HEADER.size
+        hashes = bands + num_bands
+        place = hashes + num_hashes
+        yield _Packed(component, rank, length, num, view[bands:hashes], view[hashes:place])
 
 
 def find_near_duplicates(
     packed: Iterable[tuple[int, bytes]], similarity: float
 ) -> list[tuple[int, bytes]]:
     """(batch, packed records) from the (batch, packed candidates) of one shard, in any order."""
-    owned = [(row, batch) for batch, buffer in packed for row in pickle.loads(buffer)]
-    owned.sort(key=lambda pair: _order(*pair[0][:3]))
+    owned = [(one, batch) for batch, buffer in packed for one in _unpack(buffer)]
+    owned.sort(key=lambda pair: _order(pair[0]))
     removed, owners = [], []
-    for _, of_component in groupby(owned, key=lambda pair: pair[0][0]):
-        rows, batches = zip(*of_component, strict=True)
-        candidates = [_unpack(*row) for row in rows]  # of one component at a time
+    for _, of_component in groupby(owned, key=lambda pair: pair[0].component):
+        members, batches = zip(*of_component, strict=True)
+        candidates = [member.candidate() for member in members]  # of one component at a time
         for place, representative, similar in choose(candidates, similarity):
             removed.append((candidates[place].rank, candidates[representative].rank, similar))
             owners.append(batches[place])
     return [*pack_by(np.array(removed, REMOVED), np.array(owners, np.int64)).items()]
 
 
-def _order(component: int, rank: int, length: int) -> tuple[int, bool, int, int]:
+def _order(one: _Packed) -> tuple[int, bool, int, int]:
     """Components apart; in each those of an earlier corpus first, then the longest."""
-    return component, not is_earlier(rank), -length, rank
+    return one.component, not is_earlier(one.rank), -one.length, one.rank
 
 
 def choose(candidates: Sequence[Candidate], similarity: float) -> Iterator[tuple[int, int, float]]:

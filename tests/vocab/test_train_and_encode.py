@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from electrify.config.load import load_config
-from pipeline import work_folder
 from pipeline.documents import document_paths
 from tests.vocab.shard_files import read_all
 from vocab.encode import check_sources, encode, split_of
@@ -125,18 +124,6 @@ def test_documents_of_a_stream_stand_under_its_name(finished, tmp_path):
             [],
             overwrite=False,
         )
-
-
-def test_row_groups_that_left_no_ids_are_named(finished, tmp_path, monkeypatch):
-    write = work_folder._write_once
-
-    def elsewhere(named, *rest):
-        return write(named, *rest) if named[0] not in ("000001", "000004") else None
-
-    monkeypatch.setattr(work_folder, "_write_once", elsewhere)
-    with pytest.raises(ValueError, match=r"encode: documents: 2 of \d+ files .*000001"):
-        encode(again(finished, tmp_path), [], overwrite=False)
-    assert not (tmp_path / "copy" / "shards").exists()
 
 
 def test_odd_documents(make_run, documents):
