@@ -199,7 +199,9 @@ def test_the_portable_runner_with_processes_of_its_own_makes_the_same_bytes(
         f"--environment_config={worker_pool}",
         "--sdk_worker_parallelism=2",
     ]
-    config = config_of(tmp_path, [corpus / "*"], work_dir="gs://corpus/tmp", damaged_files="keep")
+    # without statistics nothing stays for another attempt
+    rules = {"damaged_files": "keep", "keep_statistics": False}
+    config = config_of(tmp_path, [corpus / "*"], work_dir="gs://corpus/tmp", **rules)
     assert contents(clean_afresh(config, options)) == alone
     assert bucket.find("corpus/tmp") == []
 
@@ -417,6 +419,22 @@ def test_each_document_of_a_mixed_source_is_cleaned_as_of_the_language_it_is_in(
     write_texts(tmp_path / "named" / "a.jsonl", [texts["de"]])
     named = config_of(tmp_path / "named", [tmp_path / "named" / "a.jsonl"], {"language": "de"})
     assert [row["text"] for row in documents(clean_afresh(named))] == [cleaned["de"]]
+
+
+def test_a_document_is_cleaned_by_the_rules_of_its_own_language(tmp_path):
+    korean = "국회는 오늘 본회의를 열어 새해 예산안을 처리했다고 밝혔다."
+    english = "The house met today and passed the budget of the coming year after a long debate."
+    russian = "Сегодня парламент принял бюджет на следующий год после долгого обсуждения."
+    write_texts(tmp_path / "raw" / "a.jsonl", [korean, english, russian, "네, 아주 잘 알겠습니다."])
+    paths, source = [tmp_path / "raw" / "a.jsonl"], {"other_languages": ["en"]}
+    limits = {"en": {"quality": {"min_words": 40}}}
+    strict = clean_afresh(config_of(tmp_path, paths, source, language=limits))
+    assert [row["text"] for row in documents(strict)] == [korean, "네, 아주 잘 알겠습니다."]
+    reasons = {row["text"]: (row["language"], row["reason"]) for row in removed(strict)}
+    assert reasons == {english: ("en", "few_words"), russian: ("ko", "foreign_language")}
+    (tmp_path / "other").mkdir()
+    folder = clean_afresh(config_of(tmp_path / "other", paths, source))
+    assert [row["language"] for row in documents(folder)] == ["ko", "en", "ko"]
 
 
 def test_a_row_may_name_its_language(tmp_path):
