@@ -162,3 +162,18 @@ def test_what_it_was_trained_with_must_be_there(run, tmp_path):
     shutil.rmtree(run / "shards")
     with pytest.raises(ValueError, match="shards"):
         export_checkpoint(run / "pretrain.partial" / "checkpoint-8", tmp_path / "b")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("length", [8, 512, 4096])
+def test_hidden_states_are_modernberts_at_every_length(tmp_path, length):
+    """In single precision, with alternating local and global attention."""
+    options = MODERN | {"max_position_embeddings": 4096, "global_attn_every_n_layers": 2}
+    model = random_model(**options).eval()
+    save(model, tmp_path)
+    theirs = AutoModel.from_pretrained(tmp_path / "discriminator").eval()
+    assert type(theirs).__name__ == "ModernBertModel"
+    ids = torch.randint(5, VOCAB_SIZE, (1, length), generator=torch.Generator().manual_seed(0))
+    expected = theirs(input_ids=ids).last_hidden_state
+    found = model.main_states(ids, torch.zeros_like(ids))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)

@@ -18,6 +18,7 @@ from model.masking import (
     forbid_tokens,
     mask_tokens,
     num_slots,
+    replace_tokens,
     sample_tokens,
 )
 from tests.model.conftest import (
@@ -67,6 +68,22 @@ def test_chosen_positions_are_maskable_and_uniform(masking: str):
     assert chisquare(counts[maskable[0]].numpy()).pvalue > 1e-3
 
 
+def test_equal_draws_choose_the_first_tokens_on_every_device():
+    maskable = torch.ones(1, 300, dtype=torch.bool)
+    positions, _ = choose(maskable, torch.full((1, 300), 0.5), preset())
+    assert positions[0].tolist() == list(range(46))
+
+
+def test_bernoulli_counts_are_binomial():
+    config = preset(masking="bernoulli", mask_fraction=0.15)
+    _, weights = choose(
+        torch.ones(20_000, 128, dtype=torch.bool), draws(20_000, 128, seed=1), config
+    )
+    counts = weights.sum(dim=1)
+    assert counts.mean().item() == pytest.approx(19.2, abs=0.15)
+    assert counts.var().item() == pytest.approx(128 * 0.15 * 0.85, rel=0.05)
+
+
 @pytest.mark.parametrize("masking", ["fixed", "bernoulli"])
 def test_a_batch_of_a_phase_is_masked_as_much_as_the_phase_says(masking: str):
     model, other = random_model(masking=masking), random_model(masking=masking, mask_fraction=0.4)
@@ -74,6 +91,27 @@ def test_a_batch_of_a_phase_is_masked_as_much_as_the_phase_says(masking: str):
     masked, expected = model.mask(replace(batch, mask_fraction=0.4)), other.mask(batch)
     assert torch.equal(masked.masked_ids, expected.masked_ids)
     assert masked.weights.sum() / masked.tokens.sum() > 0.3
+
+
+def test_limits_bound_the_number_of_a_row():
+    limits = torch.tensor([1.0, 7.0, 100.0])
+    _, weights = choose_positions(
+        torch.ones(3, 128, dtype=torch.bool), draws(3, 128), 19, limits=limits
+    )
+    assert weights.sum(dim=1).tolist() == [1, 7, 19]
+
+
+@pytest.mark.parametrize("masking", ["fixed", "bernoulli"])
+def test_only_what_is_maskable_is_chosen_even_if_that_is_nothing(masking: str):
+    maskable = torch.zeros(2, 32, dtype=torch.bool)
+    maskable[0, [3, 6]] = True
+    config = preset(masking=masking, mask_fraction=0.5)
+    positions, weights = choose(maskable, draws(2, 32), config)
+    assert set(chosen_of(positions, weights)[0]) <= {3, 6}
+    assert weights[1].sum() == 0
+    assert (positions < 32).all()
+    if masking == "fixed":
+        assert sorted(chosen_of(positions, weights)[0]) == [3, 6]
 
 
 # --- corruption ----------------------------------------------------------------------------------
@@ -126,6 +164,14 @@ def test_samples_follow_the_softmax_at_each_temperature(vocab_size: int, tempera
     assert chisquare(counts.numpy(), expected.numpy()).pvalue > 1e-3
 
 
+@pytest.mark.parametrize("edge", [0.0, 1 - 2.0**-53])
+def test_the_ends_of_the_unit_interval_draw_tokens_that_are_possible(edge: float):
+    logits = torch.randn(64, 300, generator=rng(8))
+    logits[:, :3] = logits[:, 200:] = float("-inf")
+    drawn = sample_tokens(logits, torch.full((64, 2), edge, dtype=torch.float64))
+    assert ((drawn >= 3) & (drawn < 200)).all()
+
+
 def test_a_forbidden_token_is_never_sampled_and_the_others_keep_their_odds():
     logits = torch.randn(40, generator=rng(9))
     logits[7] = 20.0  # nearly sure, were it allowed
@@ -140,6 +186,19 @@ def test_a_forbidden_token_is_never_sampled_and_the_others_keep_their_odds():
 
 
 # --- what the discriminator sees ------------------------------------------------------------------
+
+
+def test_chosen_positions_take_their_samples():
+    ids, positions, weights = random_slots(200, 12, 9, seed=12)
+    sampled = torch.randint(5, 50, positions.shape, generator=rng(13))
+    corrupted, labels = replace_tokens(ids, positions, weights, sampled)
+    for row in range(200):
+        expected = ids[row].tolist()
+        for slot in range(9):
+            if weights[row, slot]:
+                expected[positions[row, slot]] = sampled[row, slot].item()
+        assert corrupted[row].tolist() == expected
+    assert torch.equal(labels, (corrupted != ids).float())
 
 
 # --- generators without weights -------------------------------------------------------------------

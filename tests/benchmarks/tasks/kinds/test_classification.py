@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import f1_score
 from transformers import ElectraConfig, ElectraForMultipleChoice
 
 from benchmarks.encoder import open_model
@@ -17,7 +18,7 @@ from benchmarks.metrics.classification import exact_match, label_set_macro_f1, l
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.errors import failure_of, parts_of, shown
 from benchmarks.tasks.heads import collate, make_head
-from benchmarks.tasks.heads.linear import EncoderWithHead
+from benchmarks.tasks.heads.linear import EncoderWithHead, MultiLabelHead
 from benchmarks.tasks.kinds.classification import MultiLabelClassification, MultipleChoice
 from benchmarks.tasks.own import own_task, record_of, task_of_record
 from benchmarks.tasks.task import GoldExample
@@ -252,6 +253,14 @@ def random_sides() -> tuple[np.ndarray, np.ndarray]:
     return gold, predicted
 
 
+def test_the_metrics_are_those_of_scikit_learn():
+    gold, predicted = random_sides()
+    both = gold[:, :4], predicted[:, :4]
+    assert label_set_macro_f1(gold, predicted) == pytest.approx(f1_score(*both, average="macro"))
+    assert label_set_micro_f1(gold, predicted) == pytest.approx(f1_score(*both, average="micro"))
+    assert exact_match(gold, predicted) == np.mean([*map(np.array_equal, gold, predicted)])
+
+
 @pytest.mark.parametrize("metric", [label_set_macro_f1, label_set_micro_f1, exact_match])
 def test_a_sample_scores_as_its_rows_repeated(metric):
     gold, predicted = random_sides()
@@ -275,3 +284,17 @@ def test_labels_above_one_half_are_predicted(task: MultiLabelClassification):
         ("", "나"),
         ("다", ""),
     ]
+
+
+def test_the_loss_is_the_binary_cross_entropy_of_all_labels():
+    class Encoder(torch.nn.Module):
+        class config:  # noqa: N801
+            hidden_size = 4
+
+    head = MultiLabelHead(Encoder(), 3, torch.Generator().manual_seed(0))
+    logits, sets = torch.randn(2, 3), torch.tensor([[1.0, 0, 1], [0, 0, 0]])
+    p = torch.sigmoid(logits)
+    expected = -(sets * p.log() + (1 - sets) * (1 - p).log()).mean()
+    assert head.loss({"logits": logits}, {"label_sets": sets}).item() == pytest.approx(
+        expected.item()
+    )
