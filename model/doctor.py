@@ -231,6 +231,7 @@ def _advice(step: StepTime, precision: Precision, device: torch.device) -> Itera
 
 # --- the GPU --------------------------------------------------------------------------------------
 
+_ROWS, _LENGTH, _VOCAB_SIZE = 4, 32, 200
 _TINY: dict[str, Any] = {
     "num_hidden_layers": 2,
     "hidden_size": 64,
@@ -238,8 +239,8 @@ _TINY: dict[str, Any] = {
     "num_attention_heads": 2,
     "embedding_size": 32,
     "generator_hidden_fraction": 0.5,
-    "sequence_length": 32,
-    "max_position_embeddings": 64,
+    "sequence_length": _LENGTH,
+    "max_position_embeddings": _LENGTH,
     "num_steps": 100,
     "warmup_steps": 2,
     "learning_rate": 1e-3,
@@ -250,7 +251,6 @@ _ARCHITECTURES: dict[str, dict[str, Any]] = {
 }
 _NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 _NUM_STEPS = WARM_UPS + 2  # so that two of a recording are replays
-_ROWS, _LENGTH, _VOCAB_SIZE = 4, 32, 200
 # rounding, in bf16 and in Muon's products in bf16, stays below it; a frozen number makes 1e-1
 _LIMIT = 1e-2
 
