@@ -406,8 +406,9 @@ def _labels(task: Task, kind: OwnKind, rows: Placed) -> tuple[str, ...]:
         if kind == "entities":
             return (*(f"{mark}-{of}" for of in types for mark in "BI"), OUTSIDE)
         return (OUTSIDE, *sorted(names - {OUTSIDE}))
-    if len(names) == 1:
-        raise UserError(f"column {column!r} is {min(names)!r} in every row: nothing to learn")
+    if len(names) < 2 and (not names or len(values) >= len(rows)):  # a set may be without the label
+        only = min(names, default="")
+        raise UserError(f"column {column!r} is {only!r} in every row: nothing to learn")
     if len(names) > max(_MAX_CLASSES, len(values) / 2):
         raise UserError(
             f"column {column!r} has {len(names):,} different values in {len(values):,} rows: it is "

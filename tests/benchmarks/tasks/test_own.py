@@ -120,6 +120,7 @@ def test_equal_rows_are_one_task_in_every_format(tmp_path, suffix):
         (labelled("긍정", "\u1100\u1173\u11bc\u110c\u1165\u11bc", "부정\u200b", " 부정"),
          "classification", ("text",), ("긍정", "부정")),
         (labelled(True, False, "TRUE"), "classification", ("text",), ("false", "true")),
+        ([{"text": "a", "labels": ["x"] * n} for n in (0, 1)], "multi-label", ("text",), ("x",)),
     ],
 )  # fmt: skip
 def test_what_is_guessed(tmp_path, rows, kind, texts, labels):
@@ -170,6 +171,8 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
         (REVIEWS, {"metric": "f1"}, "unknown metric 'f1'.*classification has accuracy, macro_f1"),
         (REVIEWS, {"kind": "tagging"}, "row 1: .* is no list of words, which tags need"),
         (REVIEWS[:1], {}, "is '0' in every row: nothing to learn"),
+        ([{"text": "a", "labels": ["x"]}] * 9, {}, "is 'x' in every row: nothing to learn"),
+        ([{"text": "a", "labels": []}] * 9, {}, "is '' in every row: nothing to learn"),
         ([*REVIEWS, {"id": "", "document": "a", "label": ""}], {}, "row 61: no value in column"),
         ([{"document": "a"}, {"document": "b"}], {}, "no column is left for the label"),
         ([{"words": ["a"], "tags": ["NOUN"]}], {}, "row 1, column 'tags': 'NOUN' is no tag"),
