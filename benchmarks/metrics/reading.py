@@ -162,39 +162,34 @@ def _mean_scores(
     return {name: mean([of.get(question, 0.0) for question in gold]) for name, of in best.items()}
 
 
+def _exact_and_f1(f1: Callable[..., float], normalize: Normalize) -> dict[str, Score]:
+    return {
+        "exact_match": partial(exact_match, normalize=normalize),
+        "f1": partial(f1, normalize=normalize),
+    }
+
+
 def squad_v1(gold: Answers, predictions: Predictions) -> dict[str, float]:
     """`exact_match` and `f1` of SQuAD 1.1.
 
     Two answers of which nothing is left when normalised match exactly but have F1 0;
     `f1_empty_as_match`, not of the official script, counts them 1.
     """
-    scores: dict[str, Score] = {
-        "exact_match": partial(exact_match, normalize=normalize_answer),
-        "f1": partial(overlap_f1, normalize=normalize_answer),
-        "f1_empty_as_match": _overlap_or_both_empty,
-    }
-    return _mean_scores(gold, predictions, scores)
+    scores = _exact_and_f1(overlap_f1, normalize_answer)
+    return _mean_scores(gold, predictions, {**scores, "f1_empty_as_match": _overlap_or_both_empty})
 
 
 def mlqa(gold: Answers, predictions: Predictions, language: str) -> dict[str, float]:
     """`f1` and `exact_match` of MLQA for answers in a language, as `squad_v1` but for what is
     compared."""
-    normalize = partial(normalize_mlqa, language=language)
-    scores: dict[str, Score] = {
-        "f1": partial(overlap_f1, normalize=normalize),
-        "exact_match": partial(exact_match, normalize=normalize),
-    }
+    scores = _exact_and_f1(overlap_f1, partial(normalize_mlqa, language=language))
     return _mean_scores(gold, predictions, scores)
 
 
 def korquad(gold: Answers, predictions: Predictions) -> dict[str, float]:
     """`exact_match` and the `f1` of characters, which the script calls `official_...`; what
     `squad_v1` says of answers of which nothing is left holds here, too."""
-    scores: dict[str, Score] = {
-        "exact_match": partial(exact_match, normalize=normalize_korquad),
-        "f1": partial(character_f1, normalize=normalize_korquad),
-    }
-    return _mean_scores(gold, predictions, scores)
+    return _mean_scores(gold, predictions, _exact_and_f1(character_f1, normalize_korquad))
 
 
 _OFFICIAL: dict[str, Score] = {

@@ -14,13 +14,13 @@ cuts off (`official_character_labels`); by the tokenizer's offsets, that counts 
 """
 
 import math
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics.classification import Labels, checked, mean_f1
+from benchmarks.metrics.weighted import Floats, Weighted, macro_f1_of, micro_f1_of
 from electrify.system.outcome import UserError
 
 OUTSIDE = "O"
@@ -100,23 +100,23 @@ Reading = Callable[[Sequence[str]], set[Entity]]  # of a chain of labels
 def entity_macro_f1(gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS) -> float:
     """KLUE-NER: mean over entity types of the F1 of whole entities, strict IOB2. Types in neither
     gold nor predictions are left out; `nan` if there are none at all."""
-    return _mean_by_type(gold, predicted, labels, entities)
+    return _entity_f1(gold, predicted, labels, "entity_macro_f1")
 
 
 def seqeval_macro_f1(gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS) -> float:
     """`entity_macro_f1` with entities read as `lenient_entities` does, seqeval's default."""
-    return _mean_by_type(gold, predicted, labels, lenient_entities)
+    return _entity_f1(gold, predicted, labels, "seqeval_macro_f1")
 
 
 def seqeval_micro_f1(gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS) -> float:
     """F1 of all entities together, read as `lenient_entities` does; 0 if there are none at all. An
     I- where a B- should be is forgiven: the score may be 98 where strict reading finds 0."""
-    return _micro(gold, predicted, labels, lenient_entities)
+    return _entity_f1(gold, predicted, labels, "seqeval_micro_f1")
 
 
 def entity_micro_f1(gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS) -> float:
     """F1 of all entities together, strict IOB2; 0 if there are none at all (as seqeval strict)."""
-    return _micro(gold, predicted, labels, entities)
+    return _entity_f1(gold, predicted, labels, "entity_micro_f1")
 
 
 def character_macro_f1(
@@ -144,24 +144,39 @@ def character_macro_f1_present(
     return mean_f1(gold, predicted, classes) if classes else math.nan
 
 
-def _mean_by_type(gold: Labels, predicted: Labels, labels: Sequence[str], read: Reading) -> float:
-    right, predicted_entities = _entities(gold, predicted, labels, read)
-    claimed = Counter(kind for side in (right, predicted_entities) for kind, *_ in side)
-    both = Counter(kind for kind, *_ in right & predicted_entities)
-    scores = [2 * both[kind] / claimed[kind] for kind in sorted(claimed)]
-    return float(np.mean(scores)) if scores else math.nan
+_ENTITY_F1: Mapping[str, tuple[Reading, Callable[[Floats, Floats], Weighted]]] = {
+    "entity_macro_f1": (entities, macro_f1_of),
+    "entity_micro_f1": (entities, micro_f1_of),
+    "seqeval_macro_f1": (lenient_entities, macro_f1_of),
+    "seqeval_micro_f1": (lenient_entities, micro_f1_of),
+}
 
 
-def _micro(gold: Labels, predicted: Labels, labels: Sequence[str], read: Reading) -> float:
-    right, predicted_entities = _entities(gold, predicted, labels, read)
-    return 2 * len(right & predicted_entities) / max(len(right) + len(predicted_entities), 1)
+def weighted_entity_f1(
+    gold: Labels, predicted: Labels, labels: Sequence[str], example_of: Labels, metric: str
+) -> Weighted:
+    """The F1 of entities of this name, of many samples of the examples (`metrics.weighted`).
+
+    The labels are those of all examples in one chain. An entity is of the example in which it
+    begins, which in the chain as it stands changes no sum.
+    """
+    gold, predicted = checked(gold, predicted)
+    read, combine = _ENTITY_F1[metric]
+    claimed, asked = (read([labels[n] for n in side]) for side in (predicted, gold))
+    kinds = {kind: number for number, kind in enumerate(sorted({k for k, *_ in claimed | asked}))}
+    num_examples = int(np.max(example_of, initial=0)) + 1
+    right, occurrences = np.zeros((2, num_examples, len(kinds)))
+    for kind, start, _ in (*claimed, *asked):
+        occurrences[example_of[start], kinds[kind]] += 1
+    for kind, start, _ in claimed & asked:
+        right[example_of[start], kinds[kind]] += 1
+    return combine(right, occurrences)
 
 
-def _entities(
-    gold: Labels, predicted: Labels, labels: Sequence[str], read: Reading
-) -> tuple[set[Entity], set[Entity]]:
-    first, second = checked(gold, predicted)
-    return read([labels[n] for n in first]), read([labels[n] for n in second])
+def _entity_f1(gold: Labels, predicted: Labels, labels: Sequence[str], metric: str) -> float:
+    of_one = np.zeros(len(gold), dtype=np.int64)  # example
+    score = weighted_entity_f1(gold, predicted, labels, of_one, metric)
+    return float(score(np.ones((1, 1)))[0])
 
 
 def _entity_labels(labels: Sequence[str]) -> list[int]:

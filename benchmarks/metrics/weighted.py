@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from benchmarks.metrics.classification import Labels, LabelSets, checked
 from benchmarks.metrics.structured import Arcs, las_classes
-from benchmarks.metrics.tagging import Reading, entities, lenient_entities
 
 Floats = NDArray[np.float64]
 Weighted = Callable[[Floats], Floats]  # counts (R, n) to scores (R,)
@@ -134,38 +133,6 @@ def micro_f1_of(right: Floats, occurrences: Floats) -> Weighted:
     return lambda counts: _of_any_rows(
         _ratio(2 * (counts @ of_all[0]), counts @ of_all[1], 0.0), counts.sum(axis=1)
     )
-
-
-def entity_f1(
-    gold: Labels,
-    predicted: Labels,
-    labels: Sequence[str],
-    example_of: Labels,
-    metric: str,
-) -> Weighted:
-    """The F1 of entities of this name in `metrics.tagging`, one of `OF_ENTITIES`.
-
-    The labels are those of all examples in one chain. An entity is of the example in which it
-    begins, which in the chain as it stands changes no sum.
-    """
-    read, combine = OF_ENTITIES[metric]
-    claimed, asked = (read([labels[n] for n in side]) for side in (predicted, gold))
-    kinds = {kind: number for number, kind in enumerate(sorted({k for k, *_ in claimed | asked}))}
-    num_examples = int(np.max(example_of, initial=-1)) + 1
-    right, occurrences = np.zeros((2, num_examples, len(kinds)))
-    for side in (claimed, asked):
-        for kind, start, _ in side:
-            occurrences[example_of[start], kinds[kind]] += 1
-    for kind, start, _ in claimed & asked:
-        right[example_of[start], kinds[kind]] += 1
-    return combine(right, occurrences)
-
-
-OF_ENTITIES: Mapping[str, tuple[Reading, Callable[[Floats, Floats], Weighted]]] = {
-    "entity_macro_f1": (entities, macro_f1_of),
-    "entity_micro_f1": (entities, micro_f1_of),
-    "seqeval_micro_f1": (lenient_entities, micro_f1_of),
-}
 
 
 def pearson(gold: Sequence[float] | Floats, predicted: Sequence[float] | Floats) -> Weighted:

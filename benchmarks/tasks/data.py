@@ -235,27 +235,24 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
 
 def limited(task: Task, data: TaskData, limit: int | None) -> TaskData:
     """At most so many rows of each split, as a part of it: split, digests and `parts` say so."""
-    if limit is None:
-        return data
     learnt = "train" if task.reported != "train" else "learnt"  # of one file a part is reported
     rows = {learnt: data.train, task.reported: data.reported, **data.further}
-    kept = {name: drawn(of, limit) for name, of in rows.items() if len(of) > limit}
-    parts, digests = dict(data.parts), dict(data.sha256)
-    for name, of in kept.items():
-        officially = parts[name][1] if name in parts else task.count_rows(rows[name])
-        parts[name] = task.count_rows(of), officially
-        if name in (*digests, learnt):
-            digests[name] = rows_digest(of)
-    rows |= kept
-    is_whole = task.reported not in kept or data.split.endswith(PART)
-    return TaskData(
-        rows.pop(learnt),
-        rows.pop(task.reported),
-        data.split if is_whole else data.split + PART,
-        digests,
-        rows,
-        parts,
-        data.commits,
+    cut = {name: of for name, of in rows.items() if limit is not None and len(of) > limit}
+    if limit is None or not cut:
+        return data
+    rows |= {name: drawn(of, limit) for name, of in cut.items()}
+    officially = {name: task.count_rows(of) for name, of in cut.items()}
+    officially |= {name: count for name, (_, count) in data.parts.items()}
+    hashed = [name for name in cut if name in (*data.sha256, learnt)]
+    is_whole = task.reported not in cut or data.split.endswith(PART)
+    return replace(
+        data,
+        sha256=data.sha256 | {name: rows_digest(rows[name]) for name in hashed},
+        parts={**data.parts, **{n: (task.count_rows(rows[n]), officially[n]) for n in cut}},
+        split=data.split if is_whole else data.split + PART,
+        train=rows.pop(learnt),
+        reported=rows.pop(task.reported),
+        further=rows,
     )
 
 

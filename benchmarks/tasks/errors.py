@@ -29,6 +29,8 @@ _TOP = 4  # probabilities shown
 _AROUND = 160  # characters of a context shown on each side of an answer
 _TURNS_SHOWN = 3
 
+Side = Mapping[Any, tuple[str, str]]  # of gold or prediction by place: a label, and its text
+
 
 @dataclass(frozen=True)
 class Part:
@@ -88,49 +90,36 @@ def parts_of(task: Task, line: Line, example: Any = None) -> list[Part]:
             names = task.label_names
             return [Part(gold, said, gold == said, names.get(gold, gold), names.get(said, said))]
         case MultiLabelClassification():
-            return _label_set(task, gold, said)
+            first, second = ({name: (name, name) for name in side} for side in (gold, said))
+            return _compared(first, second, task.labels)
         case Tagging():
-            return _entities(task, line, example)
+            entities, others = (
+                {
+                    (start, end): (kind, f"{kind} {task.text_between(line, example, start, end)}")
+                    for kind, start, end in task.entities_of(line, side)
+                }
+                for side in ("gold", "prediction")
+            )
+            return _compared(entities, others, sorted({*entities, *others}))
         case DependencyParsing():
             return _words(line, example)
         case DialogueStateTracking():
-            return _slots(slot_values(gold), slot_values(said))
+            states = slot_values(gold), slot_values(said)
+            first, second = (
+                {slot: (slot, f"{slot}-{value}") for slot, value in of.items()} for of in states
+            )
+            return _compared(first, second, list(dict.fromkeys([*first, *second])))
         case Spans() if task.has_unanswerable:
             gold, said = ("answer" if side else NO_ANSWER for side in (gold, said))
             return [Part(gold, said, gold == said)]
     return []
 
 
-Side = Mapping[Any, tuple[str, str]]  # of gold or prediction by place: a label, and its text
-
-
-def _label_set(task: Task, gold: list[str], said: list[str]) -> list[Part]:
-    first, second = ({name: (name, name) for name in side} for side in (gold, said))
-    return _compared(first, second, [name for name in task.labels if name in (*gold, *said)])
-
-
-def _entities(task: Tagging, line: Line, example: Any) -> list[Part]:
-    gold, said = (
-        {
-            (start, end): (kind, f"{kind} {task.text_between(line, example, start, end)}")
-            for kind, start, end in task.entities_of(line, side)
-        }
-        for side in ("gold", "prediction")
-    )
-    return _compared(gold, said, sorted({*gold, *said}))
-
-
-def _slots(gold: dict[str, str], said: dict[str, str]) -> list[Part]:
-    first, second = (
-        {slot: (slot, f"{slot}-{value}") for slot, value in side.items()} for side in (gold, said)
-    )
-    return _compared(first, second, list(dict.fromkeys([*gold, *said])))
-
-
 def _compared(gold: Side, said: Side, places: Sequence[Any]) -> list[Part]:
-    """A part for each place, right where both sides have the same there."""
+    """A part for each place of a side, right where both sides have the same there."""
     nothing = (NOTHING, "")
-    pairs = [(gold.get(place, nothing), said.get(place, nothing)) for place in places]
+    taken = [place for place in places if place in gold or place in said]
+    pairs = [(gold.get(place, nothing), said.get(place, nothing)) for place in taken]
     return [Part(a[0], b[0], a == b, a[1], b[1]) for a, b in pairs]
 
 

@@ -8,12 +8,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from benchmarks.metrics.classification import (
     accuracy,
@@ -36,23 +37,14 @@ from benchmarks.tasks.kinds.classification import (
 )
 from benchmarks.tasks.kinds.spans import OwnReading, Scorer
 from benchmarks.tasks.kinds.tagging import OwnEntityTagging, OwnWordTagging, WordLabels
-from benchmarks.tasks.rows import (
-    Row,
-    class_name,
-    entity_spans,
-    iob2,
-    is_missing,
-    nested,
-    number_of,
-    placed_answers,
-)
+from benchmarks.tasks.rows import Row, is_missing, nested, number_of, placed_answers
 from benchmarks.tasks.task import OWN, Example, MetricFunction, Task, listed
 from electrify.config.evaluate import OwnKind, OwnTask
 from electrify.config.load import toml_value
 from electrify.stage.folder import digest_of
 from electrify.storage.files import read_toml
 from electrify.system.bundled import bundled_name
-from electrify.system.outcome import UserError, nearest
+from electrify.system.outcome import UserError, first_line, nearest
 from electrify.system.progress import log
 
 # the first metric stands for the task unless another is asked for
@@ -73,67 +65,55 @@ _COLUMNS = read_toml(Path(__file__).with_name("columns.toml"))
 _MAX_CLASSES = 20  # more different numbers than this are amounts
 _TRAIN_FRACTION = 0.8  # of the texts, where there is a training file alone
 
+# what is settled of a task, as a result states it
+_RECORDED = (
+    *("name", "version", "files", "reported", "also_reported", "text_fields", "choice_fields"),
+    *("label_field", "labels", "value_range", "is_bounded", "scorer", "note"),
+)
+_UNSETTLED = ("version", "files", "note")  # the version is a digest of all else
+_SHARED: Mapping[str, Any] = {
+    "suite": OWN,
+    "version": "",
+    "files": {},
+    "id_field": "",  # a column of the user's may be named so and hold anything
+    "unlabelled": (),
+    "skip_empty": True,
+    "train_fraction": _TRAIN_FRACTION,
+    "head": "joint",  # of reading
+}
+
 Placed = Sequence[tuple[str, Row]]  # rows with their places
 Values = Sequence[tuple[str, Any]]  # gold values with the places of their rows
 
 
-class OwnRecord(BaseModel, frozen=True):
-    """All that is settled of a task of the user's own, as a result states it."""
-
-    kind: OwnKind
-    headline: str
-    name: str
-    version: str = ""  # a digest of the rest but of files and note
-    files: dict[str, tuple[str, ...]] = {}
-    reported: str
-    also_reported: tuple[str, ...]
-    text_fields: tuple[str, ...]
-    choice_fields: tuple[str, ...] | None = None  # of choices
-    label_field: str
-    labels: tuple[str, ...]
-    value_range: tuple[float, float]
-    is_bounded: bool | None = None  # of regression
-    scorer: Scorer | None = None  # of reading
-    note: str = ""
-
-    def task(self) -> Task:
-        """The task that the record describes."""
-        made_by, metrics = _KINDS[self.kind]
-        taken = {field.name for field in fields(made_by)} & type(self).model_fields.keys()
-        settings = {name: of for name in taken if (of := getattr(self, name)) is not None}
-        if made_by is OwnReading:
-            settings["head"] = "joint"
-        return made_by(
-            **settings,
-            suite=OWN,
-            id_field="",  # a column of the user's may be named so and hold anything
-            unlabelled=(),
-            metrics=tuple(sorted(metrics, key=lambda metric: metric.__name__ != self.headline)),
-            skip_empty=True,
-            train_fraction=_TRAIN_FRACTION,
-        )
+def task_of_record(record: Mapping[str, Any]) -> Task:
+    """The task that a record describes; `ValueError` if it describes none."""
+    try:
+        made_by, metrics = _KINDS[record["kind"]]
+        headline = record["headline"]
+        ordered = sorted(metrics, key=lambda metric: metric.__name__ != headline)
+        settings = {name: record[name] for name in _RECORDED if name in record}
+        return _adapter(made_by).validate_python({**_SHARED, **settings, "metrics": ordered})
+    except (KeyError, TypeError, ValidationError) as error:
+        raise UserError(f"{record!r:.200} describes no task ({first_line(error)})") from None
 
 
 def record_of(task: Task) -> dict[str, Any] | None:
     """What `task_of_record` makes a task of the user's own from; None for other tasks."""
     if task.suite != OWN:
         return None
-    named = ("headline", "scorer", *(n for n in OwnRecord.model_fields if hasattr(task, n)))
-    settings = {name: getattr(task, name, None) for name in named}
-    settings["is_bounded"] = settings.get("is_bounded") or None
-    return OwnRecord(kind=_kind_of(task), **settings).model_dump(mode="json", exclude_none=True)
+    values = {name: getattr(task, name, None) for name in _RECORDED}
+    settings = {name: value for name, value in values.items() if value not in (None, False)}
+    return {"kind": _kind_of(task), "headline": task.headline, **settings}
 
 
 def _kind_of(task: Task) -> OwnKind:
     return next(kind for kind, (made_by, _) in _KINDS.items() if type(task) is made_by)
 
 
-def task_of_record(record: Mapping[str, Any]) -> Task:
-    """The task that a record describes; `ValueError` if it describes none."""
-    try:
-        return OwnRecord.model_validate(record).task()
-    except ValidationError as error:
-        raise UserError(f"{record!r:.200} describes no task ({error.errors()[0]['msg']})") from None
+@cache
+def _adapter(made_by: type[Task]) -> TypeAdapter[Task]:
+    return TypeAdapter(made_by)
 
 
 def files_of(options: OwnTask) -> dict[str, Path]:
@@ -189,25 +169,26 @@ def own_task(options: OwnTask) -> Task:
             f"on the hub; here are {', '.join((*texts, label))}"
         )
     reported = next(split for split in ("test", "dev", "train") if split in paths)
-    record = OwnRecord(
-        kind=kind,
-        headline=options.metric or metrics[0],
-        name=options.task_name,
-        reported=reported,
-        also_reported=("dev",) if reported == "test" and "dev" in paths else (),
-        text_fields=texts,
-        choice_fields=choices or None,
-        label_field=label,
-        labels=_labels(kind, label, choices or texts, placed),
-        value_range=_range(options, label, values) if kind == "regression" else (0.0, 1.0),
-        is_bounded=True if options.bounds else None,
-        scorer=_scorer(options, placed) if kind == "reading" else None,
+    task = task_of_record(
+        {
+            "kind": kind,
+            "headline": options.metric or metrics[0],
+            "name": options.task_name,
+            "reported": reported,
+            "also_reported": ("dev",) if reported == "test" and "dev" in paths else (),
+            "text_fields": texts,
+            "choice_fields": choices,
+            "label_field": label,
+            "value_range": _range(options, label, values) if kind == "regression" else (0.0, 1.0),
+            "is_bounded": options.bounds is not None,
+            "scorer": _scorer(options, placed) if kind == "reading" else None,
+        }
     )
-    unsettled = {"version", "files", "note"}
-    settled = record.model_dump(mode="json", exclude=unsettled, exclude_none=True)
+    task = replace(task, labels=_labels(task, kind, placed))
+    settled = {n: of for n, of in (record_of(task) or {}).items() if n not in _UNSETTLED}
+    version = digest_of(settled)[:8]
     files = {split: (str(path),) for split, path in paths.items()}
-    further = {"version": digest_of(settled)[:8], "files": files, "note": options.note or ""}
-    return record.model_copy(update=further).task()
+    return replace(task, version=version, files=files, note=options.note or "")
 
 
 def describe(
@@ -405,54 +386,42 @@ def _range(options: OwnTask, label: str, values: Values) -> tuple[float, float]:
     return options.bounds or (min(numbers), max(numbers))
 
 
-def _labels(kind: OwnKind, label: str, texts: Sequence[str], rows: Placed) -> tuple[str, ...]:
-    match kind:
-        case "tagging":
-            return _tags(label, texts[0], rows)
-        case "entities":
-            return _types(label, texts[0], rows)
-        case "classification":
-            return _classes(label, _values(label, rows))
-        case "choices":
-            return _choice_names(label, texts, rows)
-        case "multi-label" | "word-labels":
-            return _label_sets(label, _values(label, rows))
-    return ()
-
-
-def _types(label: str, text: str, rows: Placed) -> tuple[str, ...]:
-    """B- and I- of each type in the order of letters, then O."""
-    kinds = {
-        kind
-        for place, row in rows
-        for *_, kind in entity_spans(row, label, str(nested(row, text)), place)
-    }
-    if not kinds:
-        raise UserError(f"column {label!r} has no span in any row: nothing to learn")
-    return (*(f"{mark}-{kind}" for kind in sorted(kinds) for mark in "BI"), OUTSIDE)
-
-
-def _classes(label: str, values: Values) -> tuple[str, ...]:
-    """In the order of numbers, or of letters."""
+def _labels(task: Task, kind: OwnKind, rows: Placed) -> tuple[str, ...]:
+    """Those that occur, in the order of numbers or of letters; of tags O first. Of entities B- and
+    I- of each type, then O."""
+    if kind in ("regression", "reading"):
+        return ()
+    column = task.label_field
+    values = [(place, name) for place, row in rows for name in task.gold_names(row, place)]
+    if isinstance(task, MultipleChoice):
+        return _choice_names(task, {name: place for place, name in values}, rows)
     for place, value in values:
-        if not isinstance(value, str | int | float):
-            raise UserError(f"{place}: {value!r:.80} in column {label!r} is no label")
-    names = {class_name(value) for _, value in values}
-    if len(names) == 1:
-        raise UserError(f"column {label!r} is {min(names)!r} in every row: nothing to learn")
+        if not isinstance(value, str):
+            raise UserError(f"{place}: {value!r:.80} in column {column!r} is no label")
+    names = {name for _, name in values}
+    if kind in ("tagging", "entities"):
+        if names <= {OUTSIDE}:
+            raise UserError(f"column {column!r} has no entity in any row: nothing to learn")
+        types = sorted({name[2:] for name in names - {OUTSIDE}})
+        if kind == "entities":
+            return (*(f"{mark}-{of}" for of in types for mark in "BI"), OUTSIDE)
+        return (OUTSIDE, *sorted(names - {OUTSIDE}))
+    if len(names) < 2 and (not names or len(values) >= len(rows)):  # a set may be without the label
+        only = min(names, default="")
+        raise UserError(f"column {column!r} is {only!r} in every row: nothing to learn")
     if len(names) > max(_MAX_CLASSES, len(values) / 2):
         raise UserError(
-            f"column {label!r} has {len(names):,} different values in {len(values):,} rows: it is "
+            f"column {column!r} has {len(names):,} different values in {len(values):,} rows: it is "
             'no label; name the column (label = "..."), or say kind = "regression"'
         )
     are_numbers = not any(math.isnan(number_of(name)) for name in names)
     return tuple(sorted(names, key=lambda name: (number_of(name) if are_numbers else 0.0, name)))
 
 
-def _choice_names(label: str, choices: Sequence[str], rows: Placed) -> tuple[str, ...]:
+def _choice_names(task: MultipleChoice, values: Mapping[str, str], rows: Placed) -> tuple[str, ...]:
     """What the label calls the choices in their order: numbers from 0 or 1, letters, or the names
-    of their columns."""
-    values = {class_name(nested(row, label)): place for place, row in rows}
+    of their columns. `values` has the place of each that occurs."""
+    choices = task.choice_fields
     lists = [nested(row, choices[0]) for _, row in rows] if len(choices) == 1 else []
     number = max((len(of) for of in lists if isinstance(of, list)), default=len(choices))
     counted = [tuple(map(str, range(start, start + number))) for start in (0, 1)]
@@ -462,40 +431,6 @@ def _choice_names(label: str, choices: Sequence[str], rows: Placed) -> tuple[str
             return names
     odd = next(value for value in values if value not in counted[0])
     raise UserError(
-        f"{values[odd]}: {odd!r:.80} in column {label!r} is the name of none of {number} choices; "
-        f"write the number of the right one, 0 to {number - 1}"
+        f"{values[odd]}: {odd!r:.80} in column {task.label_field!r} is the name of none of "
+        f"{number} choices; write the number of the right one, 0 to {number - 1}"
     )
-
-
-def _label_sets(label: str, values: Values) -> tuple[str, ...]:
-    """The labels of all lists, in the order of `_classes`."""
-    for place, value in values:
-        if not isinstance(value, list):
-            raise UserError(f"{place}: {value!r:.80} in column {label!r} is no list of labels")
-    return _classes(label, [(place, name) for place, names in values for name in names])
-
-
-def _tags(label: str, words: str, rows: Placed) -> tuple[str, ...]:
-    """O, then the others in the order of letters, as `iob2` reads them."""
-    names: set[str] = set()
-    for place, row in rows:
-        value = nested(row, label)
-        what = f"{place}: {value!r:.80} in column {label!r}"
-        if not isinstance(value, list):
-            raise UserError(f"{what} is no list with a tag for each word")
-        if not isinstance(nested(row, words), list):
-            raise UserError(
-                f"{what} is a list, and {words!r} is no list of words: tags need the words as a "
-                'list, and several labels a text are kind = "multi-label"'
-            )
-        try:
-            names |= {*iob2(value)}
-        except ValueError as error:
-            raise UserError(
-                f"{place}, column {label!r}: {error} of an entity; write B-TYPE, I-TYPE or O for "
-                "each word (BIOES, BILOU, BMES and TYPE_B are read, too; for other tags, such as "
-                'parts of speech, say kind = "word-labels")'
-            ) from None
-    if names <= {OUTSIDE}:
-        raise UserError(f"column {label!r} has no entity in any row: nothing to learn")
-    return (OUTSIDE, *sorted(names - {OUTSIDE}))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks.metrics.weighted import Weighted
 from benchmarks.tasks.files import official_rows, read_own
-from benchmarks.tasks.rows import Row, text_field
+from benchmarks.tasks.rows import Row, class_name, nested, text_field
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 
@@ -220,6 +220,10 @@ class Task(ABC):
         """The gold value of a row's one example."""
         raise NotImplementedError
 
+    def gold_names(self, row: Row, place: str) -> Sequence[Any]:
+        """The names of the labels that a row's gold value is made of."""
+        return [class_name(nested(row, self.label_field))]
+
     def read(self, split: str, path: Path) -> Iterator[Example]:
         """The examples of one official file; `ValueError` names file and row."""
         return self.from_rows(split, self.rows(split, path), str(path), self.row_name)
@@ -269,11 +273,17 @@ class Task(ABC):
         """What the head reads and learns from, of rows padded to `length`: each (B, ...).
         Predicting asks for them too, also where gold values are None."""
 
-    @abstractmethod
     def lines(
         self, examples: Sequence[Any], features: Features, outputs: Sequence[Outputs]
     ) -> list[Line]:
         """One line an example, in order, from the outputs of all rows."""
+        rows = enumerate(zip(examples, outputs, strict=True))
+        return [{"id": e.id, **self.line(e, output, features, row)} for row, (e, output) in rows]
+
+    def line(self, example: Any, output: Outputs, features: Features, row: int) -> Line:
+        """The line of an example, of which `output` and the row of the features are; its id
+        aside."""
+        raise NotImplementedError
 
     # from lines to scores
 

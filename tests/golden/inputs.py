@@ -177,17 +177,15 @@ def _compare_windows(golden: Golden, types_name: str) -> Iterator[Comparison]:
         yield Comparison("windows", "number", len(given), len(rows.input_ids))
         return
     for row, (number, feature) in enumerate(given):
-        example, first = examples[rows.example_of[row]], rows.details["first"][row]
+        example, window = examples[rows.example_of[row]], rows.details["windows"][row]
         starts = [start for _, start in blank_separated_words(example.context)]
-        begins = [begin for begin, _ in rows.details["offsets"][row]]
-        words = np.searchsorted(starts, begins, side="right") - 1
-        max_context = np.flatnonzero(rows.details["is_max_context"][row]) + first
+        words = np.searchsorted(starts, window.offsets[:, 0], side="right") - 1
         computed = {
             "id": example.id,
             "tokens": tokenizer.convert_ids_to_tokens(rows.input_ids[row].tolist()),
             types_name: rows.token_type_ids[row].tolist(),
-            "token_to_word": {str(first + n): word for n, word in enumerate(words.tolist())},
-            "max_context": max_context.tolist(),
+            "token_to_word": {str(window.first + n): word for n, word in enumerate(words.tolist())},
+            "max_context": (np.flatnonzero(window.is_max_context) + window.first).tolist(),
         }
         for name, value in computed.items():
             expected = feature[name]
@@ -319,7 +317,8 @@ def _windows(golden: Golden, first_mark_is_kept: bool) -> dict[str, _QuestionWin
 
 def _window(feature: Mapping[str, Any]) -> Window:
     positions = sorted(map(int, feature["token_to_word"]))
-    return Window(positions[0], np.isin(positions, feature["max_context"]))
+    no_offsets = np.zeros((0, 2), dtype=np.int32)  # texts are made of words
+    return Window(positions[0], np.isin(positions, feature["max_context"]), no_offsets)
 
 
 def _text_by_words(

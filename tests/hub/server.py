@@ -206,7 +206,7 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             elif verb == "tree":
                 prefix = rest.strip("/")
                 is_whole = "recursive=true" in self.path.lower()
-                inside = {p: e for p, e in _entries(files).items() if _is_below(p, prefix)}
+                inside = _entries(files, f"{prefix}/" if prefix else "")
                 if prefix and not inside:
                     self.refuse(404, "EntryNotFound", commit)
                     return
@@ -217,21 +217,10 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 asked = (parse_qs(body.decode()) if is_form else json.loads(body))["paths"]
                 self.send([entry for p, entry in _entries(files).items() if p in asked])
             else:
-                facts = {
-                    "_id": "0",
-                    "id": name,
-                    "sha": commit,
-                    "tags": [],
-                    "private": hub.private.get(name, False),
-                }
-                self.send(
-                    facts
-                    | {
-                        "siblings": [
-                            {"rfilename": path, "size": len(files[path])} for path in files
-                        ]
-                    }
-                )
+                facts: dict[str, Any] = {"_id": "0", "id": name, "sha": commit, "tags": []}
+                facts["private"] = hub.private.get(name, False)
+                facts["siblings"] = [{"rfilename": p, "size": len(d)} for p, d in files.items()]
+                self.send(facts)
 
         def create(self, name: str, asked: dict[str, Any]) -> None:
             kind = f"{asked.get('type', 'model')}s"
@@ -245,20 +234,19 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _is_below(path: str, folder: str) -> bool:
-    return not folder or path.startswith(f"{folder}/")
-
-
-def _entries(files: Files) -> dict[str, dict[str, Any]]:
-    """Folders and files as the hub lists them."""
-    folders = {str(p): None for path in files for p in [*PurePosixPath(path).parents][:-1]}
-    found = {
-        path: {"type": "directory", "oid": digest(path.encode()), "size": 0, "path": path}
-        for path in folders
+def _entries(files: Files, begin: str = "") -> dict[str, dict[str, Any]]:
+    """Folders and files as the hub lists them, whose paths begin so."""
+    folders = {str(p): b"" for path in files for p in [*PurePosixPath(path).parents][:-1]}
+    return {
+        path: {
+            "type": "file" if path in files else "directory",
+            "oid": digest(data if path in files else path.encode()),
+            "size": len(data),
+            "path": path,
+        }
+        for path, data in (folders | files).items()
+        if path.startswith(begin)
     }
-    for path, data in files.items():
-        found[path] = {"type": "file", "oid": digest(data), "size": len(data), "path": path}
-    return found
 
 
 def _mode(path: str, size: int) -> dict[str, Any]:

@@ -182,7 +182,11 @@ def test_text_is_compared_with_all_tasks_of_the_hub(hub: Hub, electrify: Electri
     assert sorted(pq.read_table(file)["text"].to_pylist()) == sorted(SENTENCES)
     texts = {path.stem for path in (folder / "benchmark-texts").iterdir()}
     assert {name for name, task in TASKS.items() if task.hub and not task.variant_of} <= texts
+    lines = (folder / "benchmark-texts/glue-mnli.jsonl").read_text(encoding="utf-8").splitlines()
+    splits = {json.loads(line)["split"] for line in lines}  # the diagnostics are of another set
+    assert splits == {"dev", "dev_mismatched", "test", "test_mismatched", "ax"}
     asked = "\n".join(hub.requests)
+    assert SCHEMAS.keys() == REVISIONS.keys()
     for name in SCHEMAS:
         revision = hub.revisions["datasets", name][REVISIONS[name]]
         assert f"GET /datasets/{name}/resolve/{revision}/" in asked

@@ -75,13 +75,16 @@ class SlotGenerator(Head):
     def forward(self, states: Tensor, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """`gate_logits` (B, J, gates); training: `log_probabilities` (B, J, K) of the gold pieces;
         else: `generated` (B, J, 10) ids, right where the gate says that the value is generated."""
-        num_slots = len(self.slot_ids)
         names = (self._embedded(self.slot_ids) * self.slot_mask[..., None]).sum(dim=1)
         inputs = names.expand(len(states), -1, -1)  # (B, J, H)
-        hidden = torch.tanh(self.pooler(states[:, 0]))[:, None].expand(-1, num_slots, -1)
+        hidden = torch.tanh(self.pooler(states[:, 0]))[:, None].expand_as(inputs)
+        is_forced = self.training and bool(torch.rand(()) < TEACHER_FORCING)
+        step = self._step(inputs, hidden, states, batch)
+        outputs = {"gate_logits": self.gate(step.context)}
         if self.training:
-            return self._learn(states, inputs, hidden, batch)
-        return self._decode(states, inputs, hidden, batch)
+            return outputs | {"log_probabilities": self._learn(step, is_forced, states, batch)}
+        generated = outputs["gate_logits"].argmax(dim=2) == GENERATED
+        return outputs | {"generated": self._decode(step, generated.nonzero(), states, batch)}
 
     def loss(self, outputs: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """Cross-entropy of the value pieces, the mean over those of the batch, plus that of the
@@ -104,52 +107,41 @@ class SlotGenerator(Head):
         return int((batch["values"] != self.pad_id).sum()), batch["gates"].numel()
 
     def _learn(
-        self, states: Tensor, inputs: Tensor, hidden: Tensor, batch: Mapping[str, Tensor]
-    ) -> dict[str, Tensor]:
-        values = batch["values"]
-        is_forced = bool(torch.rand(()) < TEACHER_FORCING)
-        log_probabilities, gate_logits = [], None
-        for position in range(values.shape[2]):
-            step = self._step(inputs, hidden, states, batch)
-            hidden = step.hidden
-            if gate_logits is None:
-                gate_logits = self.gate(step.context)
-            scores = self._vocabulary(hidden)
-            ids = values[..., position]
+        self, step: _Step, is_forced: bool, states: Tensor, batch: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Log-probabilities of the gold pieces; the piece before is the gold one if `is_forced`,
+        else the best."""
+        log_probabilities: list[Tensor] = []
+        before = None
+        for ids in batch["values"].unbind(dim=2):
+            if before is not None:
+                step = self._step(self._embedded(before), step.hidden, states, batch)
+            scores, before = self._vocabulary(step.hidden), ids
             log_probabilities.append(_log_probability(scores, step, batch["input_ids"], ids))
             if not is_forced:
                 with torch.no_grad():
-                    ids = self._best(scores.detach(), step, batch["input_ids"])
-            inputs = self._embedded(ids)
-        assert gate_logits is not None
-        return {
-            "gate_logits": gate_logits,
-            "log_probabilities": torch.stack(log_probabilities, dim=2),
-        }
+                    before = self._best(scores.detach(), step, batch["input_ids"])
+        return torch.stack(log_probabilities, dim=2)
 
     def _decode(
-        self, states: Tensor, inputs: Tensor, hidden: Tensor, batch: Mapping[str, Tensor]
-    ) -> dict[str, Tensor]:
-        """Greedy. Only slots whose value is generated get scores over the vocabulary, the costly
-        part: a slot's values depend on no other slot."""
-        generated = batch["input_ids"].new_full((*hidden.shape[:2], MAX_VALUE_PIECES), self.pad_id)
-        gate_logits, pairs = None, None
-        for position in range(MAX_VALUE_PIECES):
-            step = self._step(inputs, hidden, states, batch)
-            hidden = step.hidden
-            if gate_logits is None or pairs is None:
-                gate_logits = self.gate(step.context)
-                pairs = (gate_logits.argmax(dim=2) == GENERATED).nonzero()
-            ids = generated[..., position]
-            for part in pairs.split(_PAIRS_AT_ONCE):
+        self, step: _Step, pairs: Tensor, states: Tensor, batch: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Greedy. Only slots whose value is generated, of which `pairs` (n, 2) are rows and slots,
+        get scores over the vocabulary, the costly part: a slot's values depend on no other slot."""
+        shape = (*step.hidden.shape[:2], MAX_VALUE_PIECES)
+        generated = batch["input_ids"].new_full(shape, self.pad_id)
+        before = None
+        for ids in generated.unbind(dim=2):
+            if before is not None:
+                step = self._step(self._embedded(before), step.hidden, states, batch)
+            for part in torch.split(pairs, _PAIRS_AT_ONCE):
                 rows, slots = part.unbind(dim=1)
                 of_pairs = _Step(*(value[rows, slots][:, None] for value in step))
                 scores = self._vocabulary(of_pairs.hidden)
                 best = self._best(scores, of_pairs, batch["input_ids"][rows])
                 ids[rows, slots] = best.squeeze(1)
-            inputs = self._embedded(ids)
-        assert gate_logits is not None
-        return {"gate_logits": gate_logits, "generated": generated}
+            before = ids
+        return generated
 
     def _step(
         self, inputs: Tensor, hidden: Tensor, states: Tensor, batch: Mapping[str, Tensor]

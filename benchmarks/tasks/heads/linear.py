@@ -36,6 +36,7 @@ class Head(nn.Module, ABC):
         return (self.loss(outputs, batch),)
 
     def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
+        """By default rows."""
         return (len(batch["input_ids"]),)
 
 
@@ -116,8 +117,7 @@ class RegressionHead(LinearHead):
         """Mean over the rows."""
         return F.mse_loss(outputs["logits"].float().squeeze(-1), batch["values"])
 
-    def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
-        return (len(batch["values"]),)
+    counts = Head.counts
 
 
 class MultiLabelHead(LinearHead):
@@ -128,8 +128,7 @@ class MultiLabelHead(LinearHead):
         logits = outputs["logits"].float()
         return F.binary_cross_entropy_with_logits(logits, batch["label_sets"])
 
-    def counts(self, batch: Mapping[str, Tensor]) -> tuple[int, ...]:
-        return (len(batch["label_sets"]),)
+    counts = Head.counts
 
 
 class ChoiceHead(LinearHead):

@@ -1,14 +1,13 @@
 """The kinds of tasks; here what they share: texts to token ids, and rows to one array."""
 
 import unicodedata
-from collections.abc import Mapping, Sequence, Sized
-from dataclasses import replace
+from collections.abc import Sequence, Sized
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.tasks.task import Example, Features, Task
+from benchmarks.tasks.task import Features
 
 IGNORED_LABEL = -100  # of padding, which has no part in the loss
 
@@ -71,28 +70,6 @@ def whole_characters(text: str, offsets: NDArray[np.int64]) -> NDArray[np.int64]
 def _continues(character: str) -> bool:
     is_jamo = "\u1160" <= character <= "\u11ff" or "\ud7b0" <= character <= "\ud7fb"
     return is_jamo or unicodedata.category(character).startswith("M")
-
-
-def encode_rows(
-    task: Task,
-    examples: Sequence[Example],
-    labels: Mapping[str, Sequence[Any]],
-    tokenizer: Any,
-    max_length: int,
-    train: bool,
-) -> Features:
-    """Features of one row an example; to learn both orders, row i + n is example i the other way
-    round. `labels` holds a value an example, which both rows get."""
-    texts, is_doubled = [example.texts for example in examples], train and task.train_both_orders
-    rows = [*texts, *(pair[::-1] for pair in texts)] if is_doubled else texts
-    encoded, num_orders = encode_texts(rows, tokenizer, max_length), 1 + is_doubled
-    return replace(
-        encoded,
-        example_of=np.tile(np.arange(len(texts)), num_orders),
-        labels={name: list(values) * num_orders for name, values in labels.items()},
-        num_truncated=encoded.num_truncated // num_orders,
-        details={},
-    )
 
 
 def padded(

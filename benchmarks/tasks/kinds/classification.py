@@ -3,7 +3,7 @@ several choices fits it."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics import weighted
-from benchmarks.tasks.kinds import IGNORED_LABEL, encode_rows, encode_texts, num_truncated
+from benchmarks.tasks.kinds import IGNORED_LABEL, encode_texts, num_truncated
 from benchmarks.tasks.rows import Row, class_name, is_missing, label_ids, nested
 from benchmarks.tasks.task import (
     SEGMENTS,
@@ -30,7 +30,27 @@ MAX_EXCHANGE_GAIN = 0.5  # of accuracy: WNLI's dev set alone gains some with its
 _THRESHOLD = 0.5  # of the probability of one of several labels
 
 
-class SingleLabel(Task):
+class TextTask(Task):
+    """A text, or a pair of texts, with a gold value: [CLS] a [SEP] b [SEP]."""
+
+    def featurize(
+        self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
+    ) -> Features:
+        """One row an example; to learn both orders, row i + n is example i the other way round."""
+        texts, gold = [e.texts for e in examples], [e.gold for e in examples]
+        is_doubled = train and self.train_both_orders
+        rows = [*texts, *(pair[::-1] for pair in texts)] if is_doubled else texts
+        encoded, num_orders = encode_texts(rows, tokenizer, max_length), 1 + is_doubled
+        return replace(
+            encoded,
+            example_of=np.tile(np.arange(len(texts)), num_orders),
+            labels={"labels": gold * num_orders},
+            num_truncated=encoded.num_truncated // num_orders,
+            details={},
+        )
+
+
+class SingleLabel(TextTask):
     """A softmax over labels; the most probable one is predicted."""
 
     def _label(self, row: Row, place: str, labels: Sequence[str]) -> int:
@@ -43,24 +63,16 @@ class SingleLabel(Task):
         filled = [IGNORED_LABEL if label is None else label for label in labels]
         return {"labels": np.array(filled, dtype=np.int64)}
 
-    def lines(
-        self, examples: Sequence[GoldExample], features: Features, outputs: Sequence[Outputs]
-    ) -> list[Line]:
+    def line(self, example: GoldExample, output: Outputs, features: Features, row: int) -> Line:
         from scipy.special import softmax
 
-        lines = []
-        for example, output in zip(examples, outputs, strict=True):
-            logits = output["logits"][: self.num_labels(example)]
-            probabilities = softmax(logits.astype(np.float64))
-            lines.append(
-                {
-                    "id": example.id,
-                    "gold": None if example.gold is None else self.labels[example.gold],
-                    "prediction": self.labels[int(np.argmax(probabilities))],
-                    "probabilities": [self.rounded(p) for p in probabilities.tolist()],
-                }
-            )
-        return lines
+        logits = output["logits"][: self.num_labels(example)]
+        probabilities = softmax(logits.astype(np.float64))
+        return {
+            "gold": None if example.gold is None else self.labels[example.gold],
+            "prediction": self.labels[int(np.argmax(probabilities))],
+            "probabilities": [self.rounded(p) for p in probabilities.tolist()],
+        }
 
     def num_labels(self, example: GoldExample) -> int:
         return len(self.labels)
@@ -86,12 +98,6 @@ class Classification(SingleLabel):
     def plain_texts(self, example: Example) -> tuple[str, ...]:
         """What a bag of words is made of: the text, or both of a pair."""
         return example.texts
-
-    def featurize(
-        self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
-    ) -> Features:
-        labels = {"labels": [example.gold for example in examples]}
-        return encode_rows(self, examples, labels, tokenizer, max_length, train)
 
     def doubts(self, train: Sequence[GoldExample], lines: Sequence[Line]) -> list[str]:
         """Labels that look exchanged, and gold labels that cannot have been learnt."""
@@ -193,46 +199,35 @@ class MultipleChoice(SingleLabel):
         return {**super().label_arrays(features, rows, length), "num_choices": numbers}
 
 
-class MultiLabelClassification(Task):
+class MultiLabelClassification(TextTask):
     """[CLS] a [SEP] b [SEP], one linear layer, a sigmoid and the binary cross-entropy for each
     label; the labels above one half. Such as the targets of an insult."""
 
-    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> tuple[int, ...]:
-        """The positions of the labels in the task's, ascending."""
+    def gold_names(self, row: Row, place: str) -> Sequence[Any]:
         given = nested(row, self.label_field)
         if not isinstance(given, list):
             raise UserError(f"{place}: {given!r:.80} in {self.label_field!r} is no list of labels")
-        return tuple(sorted({*label_ids([class_name(v) for v in given], self.labels, place)}))
+        return [class_name(value) for value in given]
 
-    def featurize(
-        self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
-    ) -> Features:
-        labels = {"label_sets": [example.gold for example in examples]}
-        return encode_rows(self, examples, labels, tokenizer, max_length, train)
+    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> tuple[int, ...]:
+        """The positions of the labels in the task's, ascending."""
+        return tuple(sorted({*label_ids(self.gold_names(row, place), self.labels, place)}))
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`label_sets` (B, labels), 1 where a label is given."""
-        sets = [features.labels["label_sets"][row] or () for row in rows]
+        sets = [features.labels["labels"][row] or () for row in rows]
         return {"label_sets": self._indicators(sets).astype(np.float32)}
 
-    def lines(
-        self, examples: Sequence[GoldExample], features: Features, outputs: Sequence[Outputs]
-    ) -> list[Line]:
+    def line(self, example: GoldExample, output: Outputs, features: Features, row: int) -> Line:
         from scipy.special import expit
 
-        lines = []
-        for example, output in zip(examples, outputs, strict=True):
-            probabilities = expit(output["logits"].astype(np.float64))
-            gold, predicted = example.gold, np.flatnonzero(probabilities >= _THRESHOLD)
-            lines.append(
-                {
-                    "id": example.id,
-                    "gold": None if gold is None else [self.labels[n] for n in gold],
-                    "prediction": [self.labels[n] for n in predicted],
-                    "probabilities": [round(p, 6) for p in probabilities.tolist()],
-                }
-            )
-        return lines
+        probabilities = expit(output["logits"].astype(np.float64))
+        gold, predicted = example.gold, np.flatnonzero(probabilities >= _THRESHOLD)
+        return {
+            "gold": None if gold is None else [self.labels[n] for n in gold],
+            "prediction": [self.labels[n] for n in predicted],
+            "probabilities": [round(p, 6) for p in probabilities.tolist()],
+        }
 
     def sides(self, lines: Sequence[Line]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """(n, labels) each: which labels are given, and which were predicted."""
@@ -253,7 +248,7 @@ class MultiLabelClassification(Task):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Regression(Task):
+class Regression(TextTask):
     """[CLS] a [SEP] b [SEP], one output that learns the value scaled from its range to 0..1.
 
     google-research/electra classification_tasks.py:332-392 does so for STS-B, (x - 0) / 5. What is
@@ -275,29 +270,18 @@ class Regression(Task):
             )
         return value
 
-    def featurize(
-        self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
-    ) -> Features:
-        low, high = self.value_range
-        values = [math.nan if e.gold is None else (e.gold - low) / (high - low) for e in examples]
-        return encode_rows(self, examples, {"values": values}, tokenizer, max_length, train)
-
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`values` (B,), scaled; nan where there is none."""
-        values = [features.labels["values"][row] for row in rows]
-        return {"values": np.array(values, dtype=np.float32)}
-
-    def lines(
-        self, examples: Sequence[GoldExample], features: Features, outputs: Sequence[Outputs]
-    ) -> list[Line]:
         low, high = self.value_range
-        scaled = [low + (high - low) * float(output["logits"][0]) for output in outputs]
+        gold = np.array([features.labels["labels"][row] for row in rows], dtype=np.float64)
+        return {"values": ((gold - low) / (high - low)).astype(np.float32)}
+
+    def line(self, example: GoldExample, output: Outputs, features: Features, row: int) -> Line:
+        low, high = self.value_range
+        value = low + (high - low) * float(output["logits"][0])
         if self.is_bounded:
-            scaled = [min(max(value, low), high) for value in scaled]
-        return [
-            {"id": example.id, "gold": example.gold, "prediction": value}
-            for example, value in zip(examples, scaled, strict=True)
-        ]
+            value = min(max(value, low), high)
+        return {"gold": example.gold, "prediction": value}
 
     def sides(self, lines: Sequence[Line]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         gold, predicted = (np.array(side, dtype=np.float64) for side in super().sides(lines))

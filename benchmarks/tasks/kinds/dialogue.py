@@ -151,23 +151,14 @@ class DialogueStateTracking(Task):
                 array[row, slot, : len(value)] = value
         return {"gates": gates, "values": array}
 
-    def lines(
-        self, examples: Sequence[GoldExample], features: Features, outputs: Sequence[Outputs]
-    ) -> list[Line]:
+    def line(self, example: GoldExample, output: Outputs, features: Features, row: int) -> Line:
         """The gold state as the file has it, and the one that gates and generated pieces say."""
-        lines = []
-        rows = zip(examples, features.details["tokenizer"], outputs, strict=True)
-        for example, tokenizer, output in rows:
-            gates = [GATES[gate] for gate in output["gate_logits"].argmax(axis=-1)]
-            generated = output["generated"].tolist()
-            lines.append(
-                {
-                    "id": example.id,
-                    "gold": None if example.gold is None else list(example.gold),
-                    "prediction": recovered_state(self.labels, gates, generated, tokenizer),
-                }
-            )
-        return lines
+        gates = [GATES[gate] for gate in output["gate_logits"].argmax(axis=-1)]
+        generated, tokenizer = output["generated"].tolist(), features.details["tokenizer"][row]
+        return {
+            "gold": None if example.gold is None else list(example.gold),
+            "prediction": recovered_state(self.labels, gates, generated, tokenizer),
+        }
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         return weighted.mean_of(

@@ -148,27 +148,19 @@ class DependencyParsing(Task):
         pos = padded(labels["pos"], width + 1, len(self.pos_tags), np.int64)
         return {**arrays, "pos": pos, "num_words": num_words}
 
-    def lines(
-        self, examples: Sequence[SentenceExample], features: Features, outputs: Sequence[Outputs]
-    ) -> list[Line]:
+    def line(self, example: SentenceExample, output: Outputs, features: Features, row: int) -> Line:
         """Gold and predicted heads and labels of all words; words that were cut off have head -1
         and label None."""
-        lines = []
-        for row, (example, output) in enumerate(zip(examples, outputs, strict=True)):
-            words, num_kept = example.words, len(features.labels["heads"][row])
-            heads = output["arc_scores"][:num_kept, : num_kept + 1].argmax(axis=1)
-            labels = output["best_labels"][np.arange(num_kept), heads]
-            num_cut = len(words) - num_kept
-            gold = {"heads": [w.head for w in words], "labels": [w.label for w in words]}
-            predicted = {
-                "heads": heads.tolist() + [NO_WORD] * num_cut,
-                "labels": [self.labels[label] for label in labels] + [None] * num_cut,
-            }
-            is_known = words[0].head is not None
-            lines.append(
-                {"id": example.id, "gold": gold if is_known else None, "prediction": predicted}
-            )
-        return lines
+        words, num_kept = example.words, len(features.labels["heads"][row])
+        heads = output["arc_scores"][:num_kept, : num_kept + 1].argmax(axis=1)
+        labels = output["best_labels"][np.arange(num_kept), heads]
+        num_cut = len(words) - num_kept
+        gold = {"heads": [w.head for w in words], "labels": [w.label for w in words]}
+        predicted = {
+            "heads": heads.tolist() + [NO_WORD] * num_cut,
+            "labels": [self.labels[label] for label in labels] + [None] * num_cut,
+        }
+        return {"gold": None if words[0].head is None else gold, "prediction": predicted}
 
     def sides(self, lines: Sequence[Line]) -> tuple[Arcs, Arcs]:
         gold, predicted = super().sides(lines)

@@ -159,8 +159,8 @@ class Spans(Task):
         mask = np.zeros((len(rows), length), dtype=np.bool_)
         mask[:, 0] = True
         for position, row in enumerate(rows):
-            first = features.details["first"][row]
-            mask[position, first : first + len(features.details["offsets"][row])] = True
+            first, _, offsets = features.details["windows"][row]
+            mask[position, first : first + len(offsets)] = True
         labels = {
             name: np.array([values[row] for row in rows], dtype=np.int64)
             for name, values in features.labels.items()
@@ -203,11 +203,10 @@ class Spans(Task):
         outputs: Sequence[Outputs],
         rows: Sequence[int],
     ) -> "Best":
-        details = features.details
-        windows = [Window(details["first"][row], details["is_max_context"][row]) for row in rows]
+        windows: list[Window] = [features.details["windows"][row] for row in rows]
 
         def text_of(window: int, start: int, end: int) -> str:
-            offsets, first = details["offsets"][rows[window]], windows[window].first
+            first, _, offsets = windows[window]
             return example.context[offsets[start - first][0] : offsets[end - first][1]].strip()
 
         if self.head == "joint":
@@ -433,8 +432,7 @@ def window_rows(
 
     Labels: `start` and `end`, the positions of the first gold answer's first and last piece, both 0
     where the window does not hold it whole; `impossible`, whether the question has no answer.
-    Details: `first`, the position where the context begins, `offsets` (n, 2) of its pieces and
-    whether each `is_max_context`. For predicting no answer is looked for and no question left out.
+    Details: `windows`. For predicting no answer is looked for and no question left out.
     """
     template = pair_template(tokenizer)
     num_special = len(template.before) + len(template.between) + len(template.behind)
@@ -459,17 +457,17 @@ def window_rows(
             answer = (0, 0)
             if place is not None and start <= place[0] and place[1] < end:
                 answer = (place[0] - start + first, place[1] - start + first)
-            offsets, has_none = context.offsets[start:end], not question.answers
-            rows.append((row_ids, types, number, *answer, has_none, first, offsets, is_max))
+            window = Window(first, is_max, context.offsets[start:end])
+            rows.append((row_ids, types, number, *answer, not question.answers, window))
 
-    columns: list[list[Any]] = list(map(list, zip(*rows, strict=True))) or [[]] * 9
+    columns: list[list[Any]] = list(map(list, zip(*rows, strict=True))) or [[]] * 7
     features = Features(
         columns[0],
         columns[1],
         np.array(columns[2], dtype=np.int64),
         dict(zip(("start", "end", "impossible"), columns[3:6], strict=True)),
         num_cut,
-        dict(zip(("first", "offsets", "is_max_context"), columns[6:], strict=True)),
+        {"windows": columns[6]},
     )
     return features, num_lost
 
@@ -494,6 +492,7 @@ class Window(NamedTuple):
     first: int  # position of the first piece of the context; at least 1
     # of each piece of the context: no other window has more context around it
     is_max_context: NDArray[np.bool_]
+    offsets: NDArray[np.int32]  # (n, 2) of its pieces, as `Pieces` has them
 
 
 class SpanTable(NamedTuple):

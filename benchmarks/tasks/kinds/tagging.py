@@ -35,10 +35,11 @@ from benchmarks.metrics.tagging import (
     piece_tags,
     seqeval_micro_f1,
     text_entities,
+    weighted_entity_f1,
 )
 from benchmarks.tasks.files import TAGS, TOKENS, read_text, sentence_blocks
 from benchmarks.tasks.kinds import IGNORED_LABEL, continuation_prefix, encode_texts, padded
-from benchmarks.tasks.rows import Row, class_name, entity_spans, iob2, label_ids, list_field
+from benchmarks.tasks.rows import Row, class_name, entity_spans, iob2, label_ids, list_field, nested
 from benchmarks.tasks.task import (
     Arrays,
     Example,
@@ -71,7 +72,7 @@ class Tagging(Task):
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         gold, predicted = self.sides(lines)[:2]
         sentences = np.repeat(np.arange(len(lines)), [len(self.sides([ln])[0]) for ln in lines])
-        return weighted.entity_f1(gold, predicted, self.tag_names, sentences, self.headline)
+        return weighted_entity_f1(gold, predicted, self.tag_names, sentences, self.headline)
 
     @property
     def tag_names(self) -> Sequence[str]:
@@ -82,12 +83,12 @@ class Tagging(Task):
         labels = {str(label) for line in lines for label in line[side]}
         return labels.pop() if len(labels) == 1 else None
 
-    def _names(self, row: Row, place: str) -> Sequence[Any]:
+    def gold_names(self, row: Row, place: str) -> Sequence[Any]:
         """The label of each word or character."""
         return list_field(row, TAGS, place)
 
     def _tags(self, row: Row, num_tokens: int, place: str) -> tuple[int, ...]:
-        names = self._names(row, place)
+        names = self.gold_names(row, place)
         if num_tokens != len(names) or not names:
             raise UserError(f"{place}: {num_tokens} tokens and {len(names)} labels")
         return label_ids(names, self.labels, place)
@@ -150,18 +151,11 @@ class WordTagging(Tagging):
             details={"firsts": firsts},
         )
 
-    def lines(
-        self, examples: Sequence[WordsExample], features: Features, outputs: Sequence[Outputs]
-    ) -> list[Line]:
-        lines = []
-        rows = zip(examples, features.details["firsts"], outputs, strict=True)
-        for example, first, output in rows:
-            predicted = [self.unseen] * len(example.words)
-            for word, piece in first.items():
-                predicted[word] = self.labels[int(output["logits"][piece].argmax())]
-            gold = [self.labels[tag] for tag in example.tags]
-            lines.append({"id": example.id, "gold": gold, "prediction": predicted})
-        return lines
+    def line(self, example: WordsExample, output: Outputs, features: Features, row: int) -> Line:
+        predicted = [self.unseen] * len(example.words)
+        for word, piece in features.details["firsts"][row].items():
+            predicted[word] = self.labels[int(output["logits"][piece].argmax())]
+        return {"gold": [self.labels[tag] for tag in example.tags], "prediction": predicted}
 
     @property
     def tag_names(self) -> Sequence[str]:
@@ -202,19 +196,27 @@ class OwnWordTagging(WordTagging):
     rows = Task.rows
 
     def texts(self, row: Row, place: str) -> tuple[str, ...]:
-        words = self._words(row, place)
-        if not all(isinstance(word, str) for word in words):
-            raise UserError(f"{place}: {words!r:.80} are not words")
-        return (" ".join(words),)
+        return (" ".join(self._words(row, place)),)
 
     def _words(self, row: Row, place: str) -> list[str]:
-        return list_field(row, self.text_fields[0], place)
+        words = nested(row, self.text_fields[0])
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise UserError(
+                f"{place}: {words!r:.80} in column {self.text_fields[0]!r} is no list of words, "
+                'which tags need; several labels a text are kind = "multi-label"'
+            )
+        return words
 
-    def _names(self, row: Row, place: str) -> Sequence[Any]:
+    def gold_names(self, row: Row, place: str) -> Sequence[Any]:
+        self._words(row, place)
         try:
             return iob2(list_field(row, self.label_field, place))
         except ValueError as error:
-            raise UserError(f"{place}: {error}") from None
+            raise UserError(
+                f"{place}, column {self.label_field!r}: {error} of an entity; write B-TYPE, I-TYPE "
+                "or O for each word (BIOES, BILOU, BMES and TYPE_B are read, too; for other tags, "
+                'such as parts of speech, say kind = "word-labels")'
+            ) from None
 
 
 class WordLabels(OwnWordTagging):
@@ -222,7 +224,7 @@ class WordLabels(OwnWordTagging):
 
     unseen: ClassVar[str] = ""
 
-    def _names(self, row: Row, place: str) -> Sequence[Any]:
+    def gold_names(self, row: Row, place: str) -> Sequence[Any]:
         return [class_name(value) for value in list_field(row, self.label_field, place)]
 
     def sides(self, lines: Sequence[Line]) -> tuple[Any, ...]:
@@ -311,27 +313,21 @@ class CharacterTagging(Tagging):
             arrays["position_ids"] = positions
         return arrays
 
-    def lines(
-        self, examples: Sequence[GoldExample], features: Features, outputs: Sequence[Outputs]
-    ) -> list[Line]:
-        inside, details = inside_labels(self.labels), features.details
-        lines = []
-        rows = zip(examples, details["spans"], details["pieces"], outputs, strict=True)
-        for example, spans, words, output in rows:
-            pieces = output["logits"][: len(spans)].argmax(axis=-1)
-            tags = character_tags(pieces.tolist(), spans.tolist(), len(example.gold), inside)
-            frame = pieces[[0, -1]] if self.is_aligned_officially else [len(self.labels) - 1] * 2
-            line: Line = {
-                "id": example.id,
-                "text": example.texts[0],
-                "gold": self._labelled(example.gold),
-                "prediction": self._labelled(tags),
-                "frame": self._labelled(frame),
-            }
-            if words is not None:
-                line |= self._official(line, example, pieces, words)
-            lines.append(line)
-        return lines
+    def line(self, example: GoldExample, output: Outputs, features: Features, row: int) -> Line:
+        spans, words = features.details["spans"][row], features.details["pieces"][row]
+        pieces = output["logits"][: len(spans)].argmax(axis=-1)
+        inside = inside_labels(self.labels)
+        tags = character_tags(pieces.tolist(), spans.tolist(), len(example.gold), inside)
+        frame = pieces[[0, -1]] if self.is_aligned_officially else [len(self.labels) - 1] * 2
+        line: Line = {
+            "text": example.texts[0],
+            "gold": self._labelled(example.gold),
+            "prediction": self._labelled(tags),
+            "frame": self._labelled(frame),
+        }
+        if words is not None:
+            line |= self._official(line, example, pieces, words)
+        return line
 
     def _labelled(self, ids: Sequence[int] | Positions) -> list[str]:
         return [self.labels[number] for number in ids]
@@ -387,7 +383,7 @@ class OwnEntityTagging(CharacterTagging):
     rows, texts, score = Task.rows, Task.texts, Task.score
     is_aligned_officially = False
 
-    def _names(self, row: Row, place: str) -> Sequence[Any]:
+    def gold_names(self, row: Row, place: str) -> Sequence[Any]:
         (text,) = self.texts(row, place)
         tags = [OUTSIDE] * len(text)
         for start, end, kind in sorted(entity_spans(row, self.label_field, text, place)):

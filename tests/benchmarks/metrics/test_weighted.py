@@ -31,7 +31,7 @@ def counts(rng):
 
 
 def repeated(values, row):
-    return np.repeat(np.asarray(values), row.astype(int), axis=0)
+    return np.repeat(values, row.astype(int), axis=0)
 
 
 @pytest.mark.parametrize("name", weighted.OF_LABELS)
@@ -57,6 +57,15 @@ def test_correlations(name, offset, rng, counts):
     assert math.isnan(found[0])  # a sample of one example is constant
     assert np.isfinite(found[2:]).all()
     np.testing.assert_allclose(found, expected, rtol=1e-9, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", weighted.OF_LABEL_SETS)
+def test_metrics_of_label_sets(name, rng, counts):
+    gold, predicted = rng.random((2, NUM_EXAMPLES, 5)) < 0.3
+    found = weighted.OF_LABEL_SETS[name](gold, predicted)(counts)
+    metric = getattr(classification, name)
+    expected = [metric(*(repeated(side, row) for side in (gold, predicted))) for row in counts]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_a_sample_without_examples_is_undefined():

@@ -10,10 +10,8 @@ from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.rows import GoldAnswer
 from tests.benchmarks.records import (
     COLA,
-    DP,
     HATE_SPEECH,
     MNLI,
-    MRC,
     MRPC,
     NAVER_NER,
     NER,
@@ -21,11 +19,6 @@ from tests.benchmarks.records import (
     QNLI,
     QUESTION_PAIR,
     RE,
-    SQUAD_1,
-    SQUAD_2,
-    SST2,
-    STSB,
-    WOS,
     YNAT,
     write,
 )
@@ -65,17 +58,17 @@ def squad(**fields):
 
 # a file of every format that is read without a fault
 FILES = {
-    YNAT.name: ("ynat-v1.1_dev.json", [ROW]),
-    SST2.name: ("SST-2/dev.tsv", "sentence\tlabel\nfine\t1\n"),
-    STSB.name: ("STS-B/dev.tsv", SCORES + "0\ta\tb\t2.5\n"),
-    NAVER_NER.name: ("naver-ner/test.tsv", "국회 오늘\tORG-B O\n"),
-    NER.name: ("klue-ner-v1.1_dev.tsv", "## n-1\t국회\n국\tB-OG\n회\tI-OG\n\n"),
-    RE.name: ("klue-re-v1.1_dev.json", [RELATION]),
-    DP.name: ("klue-dp-v1.1_dev.tsv", SENTENCES),
-    WOS.name: ("wos-v1.1_dev.json", [DIALOGUE]),
-    SQUAD_1.name: ("dev-v1.1.json", squad()),
-    SQUAD_2.name: ("dev-v2.0.json", squad()),
-    MRC.name: ("klue-mrc-v1.1_dev.json", squad(guid="g", question_type=2)),
+    "klue-ynat": ("ynat-v1.1_dev.json", [ROW]),
+    "glue-sst2": ("SST-2/dev.tsv", "sentence\tlabel\nfine\t1\n"),
+    "glue-stsb": ("STS-B/dev.tsv", SCORES + "0\ta\tb\t2.5\n"),
+    "korean-naver-ner": ("naver-ner/test.tsv", "국회 오늘\tORG-B O\n"),
+    "klue-ner": ("klue-ner-v1.1_dev.tsv", "## n-1\t국회\n국\tB-OG\n회\tI-OG\n\n"),
+    "klue-re": ("klue-re-v1.1_dev.json", [RELATION]),
+    "klue-dp": ("klue-dp-v1.1_dev.tsv", SENTENCES),
+    "klue-wos": ("wos-v1.1_dev.json", [DIALOGUE]),
+    "squad-1.1": ("dev-v1.1.json", squad()),
+    "squad-2.0": ("dev-v2.0.json", squad()),
+    "klue-mrc": ("klue-mrc-v1.1_dev.json", squad(guid="g", question_type=2)),
 }
 
 

@@ -22,51 +22,23 @@ def _texts(path):
 def data(tmp_path):
     """One file of each format, at different depths, with training files beside them."""
     folder = tmp_path / "data"
+    turns = [
+        {"role": "user", "text": "숙소를 찾아 주세요", "state": ["숙소-지역-서쪽"]},
+        {"role": "sys", "text": "어느 지역인가요?"},
+    ]
+    qas = [{"id": "q1", "question": "A question?"}, {"id": "q2", "question": "Another one?"}]
+    paragraphs = [{"context": "A context.", "qas": qas}]
+    titles = [{"guid": "y1", "title": "항구 축제 열린다"}, {"guid": "y3", "title": ""}]
     files = {
-        "klue/ynat-v1.1_dev.json": [{"guid": "y1", "title": "항구 축제 열린다", "label": "사회"}],
+        "klue/ynat-v1.1_dev.json": titles,
         "klue/ynat-v1.1_train.json": [{"guid": "y2", "title": "배울 제목", "label": "사회"}],
-        "klue/klue-sts-v1.1_dev.json": [
-            {"guid": "s1", "sentence1": "첫 문장", "sentence2": "둘째 문장", "labels": {"label": 1}}
-        ],
-        "klue/wos/wos-v1.1_dev.json": [
-            {
-                "guid": "w",
-                "dialogue": [
-                    {"role": "user", "text": "숙소를 찾아 주세요", "state": ["숙소-지역-서쪽"]},
-                    {"role": "sys", "text": "어느 지역인가요?"},
-                ],
-            }
-        ],
-        "squad/dev-v1.1.json": {
-            "version": "1.1",
-            "data": [
-                {
-                    "title": "Harbours",
-                    "paragraphs": [
-                        {
-                            "context": "A context.",
-                            "qas": [
-                                {"id": "q1", "question": "A question?", "answers": [{"text": "A"}]},
-                                {"id": "q2", "question": "Another one?", "answers": []},
-                            ],
-                        }
-                    ],
-                }
-            ],
-        },
-        "squad/train-v1.1.json": {"data": [{"paragraphs": [{"context": "To learn.", "qas": []}]}]},
-    }
-    plain = {
-        "klue/klue-dp-v1.1_dev.tsv": (
-            "## header\n\n## id-1\t나무가 자란다.\n1\t나무가\t나무 가\tNNG+JKS\t2\tNP_SBJ\n"
-            "2\t자란다.\t자라 ㄴ다 .\tVV+EF+SF\t0\tVP\n\n"
-        ),
+        "klue/wos/wos-v1.1_dev.json": [{"guid": "w", "dialogue": turns}],
+        "squad/dev-v1.1.json": {"data": [{"title": "Harbours", "paragraphs": paragraphs}]},
         "GLUE/CoLA/dev.tsv": "x1\t1\t\tThe boat sank.\nx2\t0\t*\tBoat the sank.\n",
         "GLUE/CoLA/test.tsv": "index\tsentence\n0\tUnseen boats float.\n",
         "GLUE/CoLA/train.tsv": "x3\t1\t\tTo be learnt.\n",
-        "nsmc/ratings_test.txt": "id\tdocument\tlabel\n1\t재밌게 봤다\t1\n2\t\t0\n",
     }
-    for name, content in {**files, **plain}.items():
+    for name, content in files.items():
         write(folder / name, content)
     return folder
 
@@ -77,16 +49,13 @@ def test_suites_tasks_and_files_together(data, tmp_path):
     out = tmp_path / "texts"
     out.mkdir()
     (out / "glue-rte.jsonl").write_text("of an earlier config")
-    names = ("klue-ynat", "klue-sts", "klue-dp", "klue-wos", "glue-cola", "squad-1.1")
-    paths = dump_texts((*names, "korean-nsmc", str(own)), [data], out)
+    names = ("klue-ynat", "klue-wos", "glue-cola", "squad-1.1")
+    paths = dump_texts((*names, str(own)), [data], out)
     assert {path.name.removesuffix(".jsonl"): _texts(path) for path in paths} == {
         "klue-ynat": ["항구 축제 열린다"],
-        "klue-sts": ["첫 문장", "둘째 문장"],
-        "klue-dp": ["나무가 자란다."],
         "klue-wos": ["숙소를 찾아 주세요", "어느 지역인가요?"],
         "glue-cola": ["The boat sank.", "Boat the sank.", "Unseen boats float."],
         "squad-1.1": ["A context.", "A question?", "Another one?"],
-        "korean-nsmc": ["재밌게 봤다"],
         "own.jsonl": ["One text", "deep"],
     }
     assert sorted(out.iterdir()) == sorted(paths)
@@ -102,11 +71,8 @@ def test_suites_tasks_and_files_together(data, tmp_path):
         (("glue-colla",), "did you mean glue-cola,"),
         (("none/texts.txt",), "'none/texts.txt' is no suite"),
         (("korean-korquad",), "; put KorQuAD_v1.0_dev.json there"),
-        (("klue",), "no evaluation file of 'klue-nli', 'klue-ner', 'klue-re', 'klue-mrc' below"),
-        (
-            ("klue",),
-            'name the tasks that are there: ["klue-ynat", "klue-sts", "klue-dp", "klue-wos"]',
-        ),
+        (("klue",), "'klue-ner', 'klue-re', 'klue-dp', 'klue-mrc' below"),
+        (("klue",), 'name the tasks that are there: ["klue-ynat", "klue-wos"]'),
         (("empty.txt",), "there is no text in empty.txt"),
     ],
 )

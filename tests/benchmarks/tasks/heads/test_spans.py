@@ -115,15 +115,8 @@ def test_the_loss_reads_the_end_behind_the_right_start():
 def test_the_plain_head_is_that_of_transformers():
     from transformers import ElectraConfig, ElectraForQuestionAnswering
 
-    config = ElectraConfig(
-        vocab_size=40,
-        embedding_size=HIDDEN,
-        hidden_size=HIDDEN,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=16,
-    )
+    sizes = {"embedding_size": HIDDEN, "hidden_size": HIDDEN, "intermediate_size": 16}
+    config = ElectraConfig(vocab_size=40, **sizes, num_hidden_layers=1, num_attention_heads=2)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         reference = ElectraForQuestionAnswering(config).eval()

@@ -1,6 +1,5 @@
 """Dialogues of the Wizard of Seoul: reading, states as text, and the slot generator."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +13,7 @@ from benchmarks.tasks.heads import dialogue as dialogue_head
 from benchmarks.tasks.heads.dialogue import MAX_VALUE_PIECES
 from benchmarks.tasks.kinds.dialogue import GATES, GENERATED
 from tests.benchmarks.conftest import words_of
-from tests.benchmarks.records import WOS
+from tests.benchmarks.records import WOS, write
 
 SLOTS = ("식당-이름", "식당-주차 가능")
 TASK = replace(WOS, labels=SLOTS)
@@ -43,21 +42,14 @@ def tokenizer():
 
 @pytest.fixture
 def examples(tmp_path):
-    path = tmp_path / "wos-v1.1_dev.json"
-    path.write_text(json.dumps([DIALOGUE]), encoding="utf-8")
-    return list(TASK.read("dev", path))
+    return list(TASK.read("dev", write(tmp_path / "wos.json", [DIALOGUE])))
 
 
 @pytest.fixture
 def encoder():
+    sizes = {"embedding_size": 6, "hidden_size": 8, "intermediate_size": 16}
     config = ElectraConfig(
-        vocab_size=len(WORDS),
-        embedding_size=6,
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=64,
+        vocab_size=len(WORDS), **sizes, num_hidden_layers=1, num_attention_heads=2
     )
     with torch.random.fork_rng():
         torch.manual_seed(3)

@@ -13,7 +13,7 @@ from benchmarks.tasks.heads.parsing import Biaffine, Parser
 from benchmarks.tasks.kinds.parsing import NO_WORD, word_positions
 from benchmarks.tasks.task import Features
 from tests.benchmarks.conftest import build_tokenizer
-from tests.benchmarks.records import DP, DP_WITHOUT_POS
+from tests.benchmarks.records import DP, DP_WITHOUT_POS, write
 
 FILE = (
     "## 칼럼명 : INDEX\tWORD_FORM\tLEMMA\tPOS\tHEAD\tDEPREL\n"
@@ -28,9 +28,7 @@ TOKENIZER = build_tokenizer(["민", "##수", "##는", "서울", "##에", "산다
 
 @pytest.fixture
 def examples(tmp_path):
-    path = tmp_path / "klue-dp-v1.1_dev.tsv"
-    path.write_text(FILE, encoding="utf-8")
-    return list(DP.read("dev", path))
+    return list(DP.read("dev", write(tmp_path / "dp.tsv", FILE)))
 
 
 @pytest.fixture

@@ -7,15 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tokenizers import (
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-    trainers,
-)
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from benchmarks.tasks.kinds.spans import (
@@ -36,7 +28,7 @@ from benchmarks.tasks.kinds.spans import (
     window_rows,
 )
 from benchmarks.tasks.rows import GoldAnswer
-from tests.benchmarks.conftest import build_tokenizer
+from tests.benchmarks.conftest import SPECIAL, build_tokenizer
 from tests.benchmarks.records import KORQUAD_1, MRC, SQUAD_2, SQUAD_2_SPAN
 
 CONTEXT = (
@@ -44,50 +36,35 @@ CONTEXT = (
     "맺었다.  It cost £4.2 million,\nand İzmir's 東京 office paid."
 )
 ANSWERS = ["Café Lumière", "1932", "한강연구소(HRI)", "바람의 언덕", "£4.2 million", "東京", "The"]
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
-def word_piece() -> Tokenizer:
-    tokenizer = Tokenizer(models.WordPiece({}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+def word_piece() -> PreTrainedTokenizerFast:
+    tokenizer = build_tokenizer()
+    backend = tokenizer.backend_tokenizer
+    backend.normalizer = normalizers.BertNormalizer(lowercase=True)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     trainer = trainers.WordPieceTrainer(vocab_size=300, special_tokens=SPECIAL, show_progress=False)
-    tokenizer.train_from_iterator([CONTEXT] * 2, trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
-    )
+    backend.train_from_iterator([CONTEXT] * 2, trainer)
     return tokenizer
 
 
-def byte_bpe() -> Tokenizer:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
+def byte_bpe() -> PreTrainedTokenizerFast:
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=300,
-        special_tokens=SPECIAL,
-        show_progress=False,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        vocab_size=300, special_tokens=SPECIAL, show_progress=False, initial_alphabet=alphabet
     )
-    tokenizer.train_from_iterator([CONTEXT] * 2, trainer)
-    tokenizer.post_processor = processors.RobertaProcessing(
+    backend.train_from_iterator([CONTEXT] * 2, trainer)
+    backend.post_processor = processors.RobertaProcessing(
         ("[SEP]", 3), ("[CLS]", 2), trim_offsets=True, add_prefix_space=False
     )
-    return tokenizer
-
-
-def fast(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
-    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, **dict(zip(names, SPECIAL, strict=True))
-    )
+    return PreTrainedTokenizerFast(tokenizer_object=backend)
 
 
 @pytest.fixture(scope="module", params=[word_piece, byte_bpe], ids=lambda f: f.__name__)
 def tokenizer(request) -> PreTrainedTokenizerFast:
-    return fast(request.param())
+    return request.param()
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -197,12 +174,15 @@ FILLERS = [f"{first}{last}" for first in "가나다라마바사" for last in "�
 TOKENIZER = build_tokenizer([*FILLERS, "김민", "최수", "누구", "?"])
 
 
+NO_OFFSETS = np.zeros((0, 2), dtype=np.int32)
+
+
 def text_of(window: int, start: int, end: int) -> str:
     return f"{window}:{start}-{end}"
 
 
 def table(starts, ends, window=None, number=0, n_best_size=20, max_answer_length=30):
-    window = window or Window(1, np.ones(len(starts) - 1, dtype=bool))
+    window = window or Window(1, np.ones(len(starts) - 1, dtype=bool), NO_OFFSETS)
     return spans_of_logits(
         window, number, np.array(starts), np.array(ends), n_best_size, max_answer_length
     )
@@ -236,7 +216,7 @@ def test_spans_are_those_of_a_loop(seed):
         for e in ranked[1]
         if first <= s <= e < first + len(is_max) and e - s < longest and is_max[s - first]
     ]
-    found = table(start, end, Window(first, is_max), 3, n_best_size, longest)
+    found = table(start, end, Window(first, is_max, NO_OFFSETS), 3, n_best_size, longest)
     assert pairs(found) == expected
     assert found.start_score.tolist() == [start[s] for s, _ in expected]
     assert found.end_score.tolist() == [end[e] for _, e in expected]
@@ -245,7 +225,7 @@ def test_spans_are_those_of_a_loop(seed):
 
 
 def test_without_any_valid_span_the_answer_is_the_official_one():
-    nothing = table([9, 0, 0], [9, 0, 0], Window(1, np.zeros(2, dtype=bool)))
+    nothing = table([9, 0, 0], [9, 0, 0], Window(1, np.zeros(2, dtype=bool), NO_OFFSETS))
     answer = electra_answer([nothing], text_of, 20, [1.5])
     assert (answer.text, answer.null_odds, answer.probabilities) == (NO_SPAN, 1.5, [1.0])
     answer = klue_answer([nothing], text_of, 20, [(9.0, 9.0)])

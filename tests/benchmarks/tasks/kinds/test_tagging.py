@@ -11,10 +11,10 @@ from benchmarks.metrics.tagging import NER_LABELS
 from benchmarks.tasks.errors import parts_of
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.own import own_task, record_of, task_of_record
+from benchmarks.tasks.own import own_task
 from benchmarks.tasks.task import GoldExample
 from electrify.config.evaluate import OwnTask
-from tests.benchmarks.records import NER
+from tests.benchmarks.records import NAVER_NER, NER, write
 
 O = NER_LABELS.index("O")  # noqa: E741
 B_PS, I_PS, B_LC, I_LC = (NER_LABELS.index(name) for name in ("B-PS", "I-PS", "B-LC", "I-LC"))
@@ -51,8 +51,7 @@ def test_labels_of_the_frame_count_in_the_official_scores_alone(tokenizer):
 
 
 def test_labels_of_an_unlabelled_split_are_read(tmp_path, tokenizer):
-    path = tmp_path / "klue-ner-v1.1_test.tsv"
-    path.write_text("## a\t<서울:LC>\n서\tB-LC\n울\tI-LC\n\n", encoding="utf-8")
+    path = write(tmp_path / "ner.tsv", "## a\t<서울:LC>\n서\tB-LC\n울\tI-LC\n\n")
     assert "test" in NER.unlabelled
     examples = list(NER.read("test", path))
     assert [example.gold for example in examples] == [(B_LC, I_LC)]
@@ -101,7 +100,6 @@ def test_labels_of_words_are_scored_by_accuracy(tmp_path, tokenizer):
         "upos",
         "accuracy",
     )
-    assert task_of_record(record_of(task)) == task
     examples = [e for row in UD for e in task.examples(row, "x", "here", True)]
     features = task.featurize(examples, tokenizer, 4, train=True)  # the third word is cut off
     always = np.tile([0.0, 0.0, 1.0], (4, 1))
@@ -117,3 +115,32 @@ def test_labels_of_words_are_scored_by_accuracy(tmp_path, tokenizer):
     parts = [part for line in lines for part in parts_of(task, line)]
     assert sum(part.is_right for part in parts) == 3
     assert len(parts) == 7
+
+
+def test_words_are_tagged_by_their_first_piece(tokenizer, tmp_path):
+    write(tmp_path / "naver-ner/test.tsv", "국회 오늘 증시 .\tORG-B O LOC-B O\n")
+    (example,) = NAVER_NER.read("test", tmp_path / "naver-ner/test.tsv")
+    assert example.words == ("국회", "오늘", "증시", ".")
+    features = NAVER_NER.featurize([example], tokenizer, 5, train=True)
+    names = [NAVER_NER.labels[n] if n >= 0 else "" for n in features.labels["labels"][0]]
+    assert names == ["", "ORG-B", "O", "LOC-B", ""]  # cut: [CLS] 국회 오늘 증시 [SEP]
+    assert features.num_truncated == 1
+    logits = np.zeros((5, len(NAVER_NER.labels)))
+    for piece, label in enumerate(["PER-B", "ORG-B", "O", "LOC-B", "PER-B"]):
+        logits[piece, NAVER_NER.labels.index(label)] = 1
+    lines = NAVER_NER.lines([example], features, [{"logits": logits}])
+    assert lines[0]["prediction"] == ["ORG-B", "O", "LOC-B", "O"]
+    assert NAVER_NER.score(lines) == {
+        "seqeval_micro_f1": 1.0,
+        "entity_micro_f1": 1.0,
+    }
+    assert NAVER_NER.constant(lines) is None
+
+
+def test_entities_do_not_go_on_into_the_next_sentence():
+    lines = [
+        {"gold": ["PER-B"], "prediction": ["PER-B"]},
+        {"gold": ["PER-I"], "prediction": ["O"]},
+    ]
+    # 1 of 2 gold entities, the second begun by an I-, and 1 of 1 predicted one
+    assert NAVER_NER.score(lines)["seqeval_micro_f1"] == pytest.approx(2 / 3)
