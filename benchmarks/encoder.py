@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from huggingface_hub import hf_hub_download, try_to_load_from_cache
 from torch import Tensor, nn
 from transformers import (
     AttentionInterface,
@@ -26,10 +25,10 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 from transformers.utils import logging
 
+from benchmarks.model_name import commit_of
 from electrify.config.evaluate import Role
 from electrify.stage.folder import digest_of
-from electrify.stage.plan import is_hub_name
-from electrify.storage.hub import announce_weights, hub_failure, try_hub
+from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError, first_line, panics_as_errors
 from electrify.system.progress import warn
 
@@ -85,40 +84,6 @@ class ModelSource:
             positions -= self.config.pad_token_id + 1
         limits = [n for n in (positions, self.tokenizer.model_max_length) if n and n < 1e9]
         return min(limits, default=None)
-
-
-def pinned(model: str) -> tuple[str, str | None]:
-    """How stages name a model folder or hub name that all jobs read, and its `commit_of`."""
-    commit = commit_of(model)
-    return (f"{model}@{commit}" if commit else model), commit
-
-
-def commit_of(path: str) -> str | None:
-    """The commit that `main` of a hub name is now, else the one in the cache; None of a folder.
-    Raises `ValueError` where the hub does not give the model's config."""
-    if Path(path).is_dir():
-        return None
-    if not is_hub_name(path):
-        raise UserError(f"no model folder {path}; give a folder with config.json, or a hub name")
-    try_hub()
-    try:
-        file = hf_hub_download(path, "config.json")
-        announce_weights(path, Path(file).parent.name)
-    except Exception as error:  # of the network, of rights: the hub's client has many sorts
-        cached = try_to_load_from_cache(path, "config.json")
-        if not isinstance(cached, str):
-            raise UserError(
-                f"no model folder {path} here, and not from the hub: {hub_failure(error)}"
-            ) from error
-        warn(f"{path} is read from the cache: {hub_failure(error)}")
-        file = cached
-    return Path(file).parent.name
-
-
-def encoder_path(model: str) -> str:
-    """The folder of the discriminator of a run or an export; of anything else as it is."""
-    folders = [Path(model, folder, "discriminator") for folder in ("", "export")]
-    return next((str(folder) for folder in folders if folder.is_dir()), model)
 
 
 def open_model(path: str, name: str | None = None, commit: str | None = None) -> ModelSource:

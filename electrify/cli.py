@@ -54,9 +54,18 @@ def _word(name: str, meaning: str) -> Any:
     return Argument(metavar=name, help=meaning)
 
 
-def _bundled(name: str, meaning: str) -> Any:
+def _bundled(name: str, meaning: str, find: Callable[[str], str] = find_bundled) -> Any:
     """A word that may name what comes with electrify."""
-    return Argument(metavar=name, help=meaning, callback=find_bundled)
+    return Argument(metavar=name, help=meaning, callback=find)
+
+
+def _model(name: str) -> str:
+    """What `find_bundled` finds, once it is known to be a run, an export or a model."""
+    from benchmarks.model_name import check_model, encoder_path
+
+    path = find_bundled(name)
+    check_model(encoder_path(path))
+    return path
 
 
 def _value(name: str, meaning: str) -> Any:
@@ -92,7 +101,7 @@ Generator = Annotated[
         callback=lambda name: name and find_bundled(name),
     ),
 ]
-Discriminator = Annotated[str, _bundled("MODEL", "a discriminator's folder or hub name")]
+Discriminator = Annotated[str, _bundled("MODEL", "a discriminator's folder or hub name", _model)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -429,7 +438,7 @@ def report(
             raise UsageError("--board takes folders and --output, no other option")
         print(write_board([_run_folder(name) for name in runs], output))
         return
-    from benchmarks.report.report import read_scores, report
+    from benchmarks.results.run_folder import stages_there
     from electrify.config.load import load_config
     from electrify.stage.remote import push_report
 
@@ -437,6 +446,10 @@ def report(
     if overrides and not configs:
         raise UsageError(f"--set {overrides[0]} overrides a config: give that of a run")
     folders = [_run_folder(configs[n].output_dir if n in configs else n) for n in runs]
+    for folder in folders:  # told before torch is imported
+        stages_there(folder)
+    from benchmarks.report.report import read_scores, report
+
     data_dirs = api.local_folders([Path(name).expanduser() for name in data_dir])
     for options in [config.evaluate for config in configs.values()]:
         data_dirs = data_dirs or api.local_folders(options.data_dirs, options.own_tasks)
@@ -592,7 +605,7 @@ def page(
 
 @_verb(f"probe {SHIPPED} --text sentences.txt --output out/probe")
 def probe(
-    model: Annotated[str, _bundled("MODEL", "a run, an export or a model")],
+    model: Annotated[str, _bundled("MODEL", "a run, an export or a model", _model)],
     text: Annotated[list[str], _value("NAME", "unseen Korean text: a task or a file; repeatable")],
     generator: Generator = None,
     data_dir: DataDirs = [],

@@ -127,7 +127,7 @@ def evaluation_cost(config: RunConfig) -> list[str]:
         from benchmarks.finetune.plan import Plan
 
         plan = Plan(options, tasks, open_model(str(export)), {}, data)
-        if lines := list(plan.cost(plan.jobs, plan.trials, {}, {})):
+        if lines := list(plan.cost(plan.jobs, plan.trials)):
             return lines
     _, parameters = body_parameters(config.pretrain, config.vocab.size)
     num_encoders = 1 + options.random_init_control

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from benchmarks.tasks.registry import tasks_of
+from benchmarks.tasks.registry import TASKS, tasks_of
 from electrify.config.fields import Count, Section
 from electrify.config.load import load_config, parse_part, read_config, toml_key, toml_value
 from electrify.config.run import RunConfig
@@ -19,7 +19,6 @@ from electrify.system.outcome import UserError
 
 Seeds = tuple[Annotated[int, Field(ge=0, lt=2**63)], ...]
 MEAN = "all tasks"
-_LANGUAGES = {"klue": "ko", "korean": "ko", "glue": "en", "squad": "en"}  # of suites
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,10 @@ class Claim:
         return f"{self.better} {'=' if self.is_equality else '>'} {self.worse}"
 
 
-def read_claim(text: str, source: str = "") -> Claim:
+def read_claim(text: str) -> Claim:
     """A claim of a file: 'A > B' or 'A = B'."""
     if match := re.fullmatch(r"(.+) ([>=]) (.+)", text):
-        return Claim(match[1], match[3], match[2] == "=", source)
+        return Claim(match[1], match[3], match[2] == "=")
     raise UserError(f"claim {text!r}: write 'A > B' or 'A = B' of two variants")
 
 
@@ -47,13 +46,13 @@ class Experiment(Section):
     """A question: the variants that answer it, and what is claimed of them."""
 
     variants: Annotated[tuple[str, ...], Field(min_length=1)]
-    claims: tuple[str, ...] = ()  # "A > B", "A = B"
+    claims: tuple[Annotated[Claim, BeforeValidator(read_claim)], ...] = ()
     source: str = ""  # of the claims
     seeds: Seeds = ()  # none: the grid's
 
     @model_validator(mode="after")
     def _check_claims(self) -> Self:
-        for claim in map(read_claim, self.claims):
+        for claim in self.claims:
             if unknown := {claim.better, claim.worse} - {*self.variants}:
                 raise UserError(
                     f"claim {claim.text!r} names {min(unknown)!r}, which is not among its variants"
@@ -97,9 +96,9 @@ class Grid(Section):
     @property
     def claims(self) -> list[Claim]:
         return [
-            read_claim(text, experiment.source or label)
+            replace(claim, source=experiment.source or label)
             for label, experiment in self.experiments.items()
-            for text in experiment.claims
+            for claim in experiment.claims
         ]
 
 
@@ -129,15 +128,13 @@ def slug(label: str) -> str:
 
 def column_groups(tasks: Sequence[str]) -> dict[str, list[str]]:
     """The tasks of each column of scores: all, those of each language, each task. A mean of one
-    task is that task's column."""
-    languages: dict[str, list[str]] = {}
+    task is that task's column, and one of all tasks the first."""
+    columns = {MEAN: list(tasks)}
     for task in tasks:
-        suite = task.partition("-")[0]
-        languages.setdefault(_LANGUAGES.get(suite, suite), []).append(task)
-    columns = {MEAN: list(tasks)} if len(tasks) > 1 else {}
-    if len(languages) > 1:
-        columns |= {language: names for language, names in languages.items() if len(names) > 1}
-    return columns | {task: [task] for task in tasks}
+        if task in TASKS and (language := TASKS[task].language):
+            columns.setdefault(language, []).append(task)
+    means = {name: of for name, of in columns.items() if name == MEAN or 1 < len(of) < len(tasks)}
+    return {**(means if len(tasks) > 1 else {}), **{task: [task] for task in tasks}}
 
 
 @dataclass(frozen=True)

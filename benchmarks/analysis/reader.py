@@ -17,7 +17,6 @@ from transformers import AutoModelForMaskedLM
 
 from benchmarks.encoder import (
     ModelSource,
-    encoder_path,
     generator_of,
     is_discriminator,
     is_language_model,
@@ -27,6 +26,7 @@ from benchmarks.encoder import (
 )
 from benchmarks.finetune.finetune import choose_device
 from benchmarks.metrics.weighted import Floats
+from benchmarks.model_name import encoder_path
 from electrify.system.outcome import UserError
 
 Ids = NDArray[np.int64]

@@ -12,12 +12,11 @@ from benchmarks.embed.sentences import SentenceEncoder, open_sentence_encoder, w
 from benchmarks.embed.training import recipe_of, train
 from benchmarks.encoder import (
     ModelSource,
-    encoder_path,
     fitting_length,
     open_model,
-    pinned,
     quiet_transformers,
 )
+from benchmarks.model_name import encoder_path, pinned
 from benchmarks.results.table import Table
 from electrify.config.run import EvaluationRun
 from electrify.stage.folder import digest_of, write_text

@@ -6,7 +6,6 @@ value. Nothing is learnt from the tasks, so the whole reported split is scored, 
 is. Beside the encoder stand BM25 and TF-IDF, and the network at random initialisation.
 """
 
-import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,12 +16,13 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from benchmarks.embed.sentences import open_sentence_encoder
-from benchmarks.encoder import ModelSource, open_model, pinned
+from benchmarks.encoder import ModelSource, open_model
 from benchmarks.metrics import weighted
 from benchmarks.metrics.weighted import Floats, Weighted
+from benchmarks.model_name import pinned
 from benchmarks.results.predictions import PREDICTIONS, write_predictions
 from benchmarks.results.results import BASELINES, encoder_label, percent
-from benchmarks.results.table import Table
+from benchmarks.results.table import Table, read_csv
 from benchmarks.statistics.uncertainty import estimate, resample_scores, score_bounds
 from benchmarks.tasks.data import (
     HUB,
@@ -135,14 +135,8 @@ def score_retrieval(
         return {"scores": len(scores)}
 
     run_stage(stage, work, overwrite)
-    for line in score_table(read_scores(stage.folder)).terminal():
+    for line in score_table(read_csv(stage.folder / TABLE, Score)).terminal():
         log(line)
-
-
-def read_scores(folder: Path) -> list[Score]:
-    """The records of a finished folder."""
-    with (folder / TABLE).open(encoding="utf-8", newline="") as file:
-        return [Score.model_validate(row) for row in csv.DictReader(file)]
 
 
 def score_table(scores: Sequence[Score]) -> Table:

@@ -16,13 +16,12 @@ from benchmarks.embed.sentences import SentenceEncoder
 from benchmarks.finetune.finetune import seeded
 from benchmarks.finetune.optim import build_optimizer, set_rates
 from benchmarks.finetune.recipe import HyperParameters, Size, size_of
-from benchmarks.finetune.training import load_state, save_state
+from benchmarks.finetune.training import Unfinished
 from electrify.config.evaluate import EmbedConfig
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, Stopped, StopRequest
 
 _LOSSES = 50  # steps between two looks at the losses, which wait for a GPU
-_SAVE_STEPS = 200
 _RATES: Mapping[Size, float] = {"small": 3e-4, "base": 5e-5, "large": 2e-5}
 
 
@@ -113,7 +112,8 @@ def train(
         return encoder.pooled(features, np.array([texts[name] for name in names]))
 
     with seeded(seed, encoder.device):
-        first = int(load_state(unfinished, network, optimizer, "embed").get("step", 0))
+        file = Unfinished(unfinished, network, optimizer, "embed")
+        first = int(file.load().get("step", 0))
         num_done = sum(map(len, batches[:first]))
         network.train()
         with Progress("embed", sum(map(len, batches)), "pairs", num_done) as progress:
@@ -138,9 +138,9 @@ def train(
                 if is_last or (step + 1) % _LOSSES == 0:
                     _check(mean := float(torch.stack(losses).mean()), step)
                     progress.update(0, f"loss {mean:.3f}")
-                if stop or (step + 1) % _SAVE_STEPS == 0:
-                    save_state(unfinished, step + 1, network, optimizer, {})
-                if stop and not is_last:
+                has_to_stop = bool(stop)
+                file.save(step + 1, has_to_stop)
+                if has_to_stop and not is_last:
                     raise Stopped(f"step {step + 1} of {len(batches)} is saved", stop.signal)
                 progress.update(len(batch))
     return len(batches), mean

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
+from numpy.polynomial.polynomial import polyfit, polyval
 from numpy.typing import NDArray
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
@@ -73,39 +74,26 @@ def _row_cost(
     rows: NDArray[np.int64],
     work: Callable[[Batch], object],
 ) -> Cost:
-    """What `work` costs on one row, by its length: counted on a few of `rows`.
+    """What `work` costs on one row, by its length: the polynomial through the costs of the shortest
+    of `rows`, one of middle length and the longest.
 
     Gradients stay on: without them torch's counter refuses a module whose input is a weight, such
     as the relative positions of DeBERTa.
     """
-    probes = rows[probe_rows(features.lengths[rows])]
+    lengths, firsts = np.unique(features.lengths[rows], return_index=True)
+    middle = np.abs(lengths - (lengths[0] + lengths[-1]) / 2).argmin()
+    probes = np.unique([0, middle, len(lengths) - 1])
     flops = []
-    for row in probes:
+    for row in rows[firsts[probes]]:
         batch = collate(
             trainer.task, features, np.array([row]), trainer.pad_id, trainer.network.device
         )
         with counted_flops() as counter, trainer.autocast():
             work(batch)
-        flops.append(counter.get_total_flops())
-    return fitted(features.lengths[probes], np.array(flops, dtype=np.float64))
-
-
-def probe_rows(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Up to three rows of different length: the shortest, one in the middle, the longest."""
-    distinct = np.unique(lengths)
-    middle = distinct[np.abs(distinct - (distinct[0] + distinct[-1]) / 2).argmin()]
-    wanted = np.unique([distinct[0], middle, distinct[-1]])
-    return np.array([int(np.argmax(lengths == length)) for length in wanted])
-
-
-def fitted(lengths: NDArray[np.int64], flops: NDArray[np.float64]) -> Cost:
-    """The polynomial in the length through what rows of up to three different lengths cost."""
-    scale = float(lengths.max())  # powers of raw lengths would be of very different sizes
-    degree = len(np.unique(lengths)) - 1
-    coefficients = np.polynomial.polynomial.polyfit(lengths / scale, flops, degree)
-    return lambda length: max(
-        0.0, float(np.polynomial.polynomial.polyval(length / scale, coefficients))
-    )
+        flops.append(float(counter.get_total_flops()))
+    scale = float(lengths[-1])  # powers of raw lengths would be of very different sizes
+    coefficients = polyfit(lengths[probes] / scale, flops, len(probes) - 1)
+    return lambda length: max(0.0, float(polyval(length / scale, coefficients)))
 
 
 @contextmanager

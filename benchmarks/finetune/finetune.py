@@ -29,9 +29,8 @@ from benchmarks.tasks.kinds.classification import Classification
 from benchmarks.tasks.kinds.spans import QuestionExample
 from benchmarks.tasks.task import Example, Features, GoldExample, Line, Outputs, Task
 from electrify.config.evaluate import Role
-from electrify.system.machine import cpu_precision, describe_precision, gpu_precision
+from electrify.system.machine import cpu_precision, gpu_precision
 from electrify.system.outcome import UserError
-from electrify.system.progress import log
 
 
 @dataclass(frozen=True)
@@ -252,15 +251,6 @@ def choose_precision(name: str, device: torch.device) -> str:
     if device.type == "cuda":
         return gpu_precision(torch.cuda.get_device_capability(device))
     return cpu_precision()
-
-
-def settle_precision(asked: str, device_name: str, before: str | None) -> str:
-    """One precision for all jobs: "auto" is that of the jobs `before`, if there are any."""
-    device = choose_device(device_name)
-    taken = before if asked == "auto" and before else choose_precision(asked, device)
-    if device.type == "cpu":
-        log(describe_precision("evaluate.precision", taken))
-    return taken
 
 
 @contextmanager

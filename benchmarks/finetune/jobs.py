@@ -61,6 +61,7 @@ class Job:
     settings: HyperParameters
     train_fraction: float
     key: str  # digest of all of this, the weights and the data: `Result.key`
+    data: TaskData = field(repr=False)
     trial: str = ""  # which one of a search it is
     share: float = 1.0  # of the steps that the settings ask for
     search: Mapping[str, Any] = field(default_factory=dict)  # what a record says of the search
@@ -98,7 +99,7 @@ def plan_jobs(
             decides += ["kept"] * is_kept  # one that was done before, and not kept, is done again
             content = [task.name, task.version, data[task.name].sha256, decides, fraction]
             key = digest_of([*content, role, seed])[:16]
-            of_job = task, role, seed, source.name, settings, fraction, key
+            of_job = task, role, seed, source.name, settings, fraction, key, data[task.name]
             jobs.append(Job(*of_job, is_kept=is_kept))
     return jobs
 
@@ -141,7 +142,9 @@ def plan_trials(
         return jobs
     for task in tasks:
         settings, seed = settings_for(task, options, source), seeds_for(task, options)[0]
-        tried = combinations(search, task)
+        if not (tried := combinations(search, task)):
+            continue
+        part = trial_data(task, data[task.name], settings, seed, search.held_out_fraction)
         learnt = min(len(data[task.name].train), settings.max_train_examples or sys.maxsize)
         num_learnt = round(learnt * (1 - search.held_out_fraction))
         share = rounds(tried, settings, num_learnt)[0][1]
@@ -152,7 +155,7 @@ def plan_trials(
             key = digest_of([*content, search.held_out_fraction, role, seed])[:16]
             words = ", ".join(f"{name} {json.dumps(value)}" for name, value in changes.items())
             trial = f"trial {number} of {len(tried)} ({words})"
-            job = Job(task, role, seed, source.name, changed, 1.0, key, trial)
+            job = Job(task, role, seed, source.name, changed, 1.0, key, part, trial)
             jobs.append(_with_share(job, share))
     return jobs
 
@@ -297,7 +300,6 @@ def num_rows(job: Job, features: TaskFeatures) -> int:
 
 def run_job(
     job: Job,
-    data: TaskData,
     features: TaskFeatures,
     source: ModelSource,
     device: str,
@@ -310,7 +312,7 @@ def run_job(
     written there, into a folder that is named as the job's key.
     """
     start = time.monotonic()
-    task, settings = job.task, job.settings.shortened(job.share)
+    task, data, settings = job.task, job.data, job.settings.shortened(job.share)
     if job.role == "bag-of-words":
         fitted = score_bag_of_words(features, job.seed, settings, on_step, job.train_fraction)
     else:
@@ -345,7 +347,7 @@ def run_job(
         truncated_fraction=reported.num_truncated / len(data.reported),
         selection=settings.selection,
         search=dict(job.search),
-        notes=_doubts(job, data, features, source, fitted),
+        notes=_doubts(job, features, source, fitted),
         recommended={n: v for n, v in source.recommended.items() if used.get(n) == v},
         versions=versions(),
         data_sha256=data.sha256,
@@ -358,10 +360,8 @@ def run_job(
     return result, fitted
 
 
-def _doubts(
-    job: Job, data: TaskData, features: TaskFeatures, source: ModelSource, fitted: Finetuned
-) -> list[str]:
-    doubts = []
+def _doubts(job: Job, features: TaskFeatures, source: ModelSource, fitted: Finetuned) -> list[str]:
+    doubts, data = list[str](), job.data
     if not fitted.degenerate:
         doubts += job.task.doubts(data.train, fitted.lines[data.split])
     if job.role == "bag-of-words":

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from benchmarks.encoder import ModelSource, open_model, quiet_transformers, with_added_tokens
 from benchmarks.finetune.finetune import build_network
 from benchmarks.finetune.recipe import HyperParameters
-from benchmarks.results.results import Result, current_results, largest_part
+from benchmarks.results.results import MODELS, Result, current_results, largest_part
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.own import record_of, task_of_record
 from benchmarks.tasks.registry import TASKS
@@ -20,7 +20,6 @@ from electrify.stage.folder import write_json
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 
-MODELS = "models"  # in a folder of results
 ABOUT = "head.json"
 _HEAD = "head.safetensors"
 

@@ -113,8 +113,8 @@ class Trainer:
         batches = [rows[batch] for batch in numbers]
         self._fill_cache(features, rows)
         network.train()
-        state = _State(unfinished, self, optimizer, selection)
-        first = state.load()
+        file = Unfinished(unfinished, network, optimizer, self.label)
+        first = self._resume(file.load(), selection)
         for batch_rows in batches[:first]:
             on_step(len(batch_rows))
         is_on_cpu = network.device.type == "cpu"
@@ -137,16 +137,32 @@ class Trainer:
             optimizer.zero_grad(set_to_none=True)
             if selection is not None:
                 selection.look(step + 1, self)
-            state.save(step + 1)
+            more = partial(self._state, selection)
+            file.save(step + 1, False, more)
             try:
                 on_step(len(batches[step]))
             except Stopped:
-                state.save(step + 1, is_last=True)
+                file.save(step + 1, True, more)
                 raise
         if selection is not None:
             selection.restore(self)
         self.cache = {}
         return None
+
+    def _state(self, selection: "Selection | None") -> dict[str, Any]:
+        """What `_resume` takes of an unfinished training, beside its weights."""
+        chosen = selection.state() if selection else None
+        sizes = {"micro_batch_size": self.micro_batch_size, "trained": dict(self.trained)}
+        return {**sizes, "selection": chosen}
+
+    def _resume(self, state: Mapping[str, Any], selection: "Selection | None") -> int:
+        """The steps that are done."""
+        if state:
+            self.micro_batch_size = state["micro_batch_size"]
+            self.trained.update(state["trained"])
+            if selection and state["selection"]:
+                vars(selection).update(state["selection"])
+        return int(state.get("step", 0))
 
     def predict(self, features: Features) -> list[Outputs]:
         """The head's outputs of every row, in the order of the rows."""
@@ -269,79 +285,50 @@ def _ahead(
         yield from (last.result for last in made)
 
 
-@dataclass
-class _State:
-    """Where an unfinished training stands: weights, moments, random numbers. Its file is written
-    every few minutes and when the training is asked to stop; without a path there is none."""
+class Unfinished:
+    """The file in which an unfinished training stands: weights, moments and random numbers. Without
+    a path there is none."""
 
-    path: Path | None
-    trainer: Trainer
-    optimizer: torch.optim.Optimizer
-    selection: "Selection | None"
-    saved_at: float = field(default_factory=time.monotonic)
+    def __init__(
+        self, path: Path | None, network: nn.Module, optimizer: torch.optim.Optimizer, label: str
+    ) -> None:
+        self._path, self._network, self._optimizer, self._label = path, network, optimizer, label
+        self._saved_at = time.monotonic()
 
-    def save(self, step: int, is_last: bool = False) -> None:
-        """Write what `load` reads, whole or not at all: at last, or where it was long ago."""
-        if self.path is None or not (is_last or time.monotonic() - self.saved_at >= _SAVE_SECONDS):
+    def save(self, step: int, is_last: bool, more: Callable[[], Mapping[str, Any]] = dict) -> None:
+        """Write what `load` gives, whole or not at all: at last, or where it was long ago. `more`
+        is what it gives beside the step."""
+        is_due = is_last or time.monotonic() - self._saved_at >= _SAVE_SECONDS
+        if self._path is None or not is_due:
             return
-        more = {
-            "micro_batch_size": self.trainer.micro_batch_size,
-            "trained": dict(self.trainer.trained),
-            "selection": self.selection.state() if self.selection else None,
-        }
-        save_state(self.path, step, self.trainer.network, self.optimizer, more)
-        self.saved_at = time.monotonic()
+        random, device = [torch.get_rng_state()], next(self._network.parameters()).device
+        if device.type == "cuda":
+            random.append(torch.cuda.get_rng_state(device))
+        state = {"network": self._network.state_dict(), "optimizer": self._optimizer.state_dict()}
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        torn = self._path.with_suffix(".tmp")
+        torch.save({"step": step, **state, "random": random, **more()}, torn)
+        torn.replace(self._path)
+        self._saved_at = time.monotonic()
 
-    def load(self) -> int:
-        """Put the state back, if there is one; the steps that are done."""
-        trainer = self.trainer
-        state = load_state(self.path, trainer.network, self.optimizer, trainer.label)
-        if state:
-            trainer.micro_batch_size = state["micro_batch_size"]
-            trainer.trained.update(state["trained"])
-            if self.selection and state["selection"]:
-                vars(self.selection).update(state["selection"])
-        return int(state.get("step", 0))
-
-
-def save_state(
-    path: Path,
-    step: int,
-    network: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    more: Mapping[str, Any],
-) -> None:
-    """Write what `load_state` reads, whole or not at all: weights, moments and random numbers."""
-    random, device = [torch.get_rng_state()], next(network.parameters()).device
-    if device.type == "cuda":
-        random.append(torch.cuda.get_rng_state(device))
-    state = {"network": network.state_dict(), "optimizer": optimizer.state_dict()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    torn = path.with_suffix(".tmp")
-    torch.save({"step": step, **state, "random": random, **more}, torn)
-    torn.replace(path)
-
-
-def load_state(
-    path: Path | None, network: nn.Module, optimizer: torch.optim.Optimizer, label: str
-) -> dict[str, Any]:
-    """Put the state of a file back, and say so by the label; what the file has, nothing where there
-    is none to be read."""
-    if path is None or not path.exists():
-        return {}
-    try:
-        device = next(network.parameters()).device
-        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-    except Exception as error:  # pickle and zip have sorts of their own for damaged files
-        warn(f"{label}: {path} is damaged ({first_line(error)}); begins anew")
-        return {}
-    network.load_state_dict(state["network"])
-    optimizer.load_state_dict(state["optimizer"])
-    setters = torch.set_rng_state, torch.cuda.set_rng_state
-    for set_state, numbers in zip(setters, state["random"], strict=False):
-        set_state(numbers.cpu())
-    log(f"{label}: resumes at step {state['step']:,}")
-    return state
+    def load(self) -> dict[str, Any]:
+        """Put the state back, and say so; what the file has, nothing where there is none to be
+        read."""
+        if self._path is None or not self._path.exists():
+            return {}
+        try:
+            device = next(self._network.parameters()).device
+            state: dict[str, Any] = torch.load(self._path, map_location=device, weights_only=True)
+        except Exception as error:  # pickle and zip have sorts of their own for damaged files
+            warn(f"{self._label}: {self._path} is damaged ({first_line(error)}); begins anew")
+            return {}
+        self._network.load_state_dict(state["network"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        setters = torch.set_rng_state, torch.cuda.set_rng_state
+        for set_state, numbers in zip(setters, state["random"], strict=False):
+            set_state(numbers.cpu())
+        log(f"{self._label}: resumes at step {state['step']:,}")
+        return state
 
 
 @dataclass

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import noise
-from benchmarks.embed.retrieval import SUITE, Score, read_scores, score_table
+from benchmarks.embed import retrieval
+from benchmarks.embed.retrieval import Score, score_table
 from benchmarks.noise import fairness, robustness
 from benchmarks.noise.fairness import Gap
 from benchmarks.noise.perturb import KINDS
@@ -60,10 +61,9 @@ def noise_of(run: RunFolder) -> tuple[Noise, ...]:
             label,
             table("robustness", label, robustness.TABLE, Condition),
             table("fairness", label, fairness.TABLE, Gap),
-            tuple(read_scores(place)) if place else (),
+            table("retrieval", label, retrieval.TABLE, Score),
         )
         for label in dict.fromkeys(stage.partition("-")[2] for stage in run.probes)
-        for place in [run.probes.get(f"{SUITE}-{label}" if label else SUITE)]
     )
 
 

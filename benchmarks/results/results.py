@@ -19,7 +19,10 @@ from electrify.system.progress import warn
 
 _CHECKSUM = b',"sha256":"'  # stands last in a line
 RESULTS = "results.jsonl"  # in a folder of results
-JOBS = "jobs.json"  # beside it: keys of the records that the last command asked for
+TRIALS = "search.jsonl"  # beside them: a record a trial of a search
+MODELS = "models"  # folder of fine-tuned networks that are kept
+UNFINISHED = "unfinished"  # folder of fine-tunings that were stopped
+JOBS = "jobs.json"  # keys of the records that the last command asked for
 # what scores stand beside, in every table, by role
 BASELINES = {"random-init": "random initialisation", "bag-of-words": "TF-IDF"}
 

@@ -76,8 +76,11 @@ def has_stages(run: RunFolder) -> bool:
     return bool((VERBS.keys() - {"evaluate"}) & {*run.manifests, *run.unfinished})
 
 
-def read_run(folder: Path) -> RunFolder:
-    """Read a run's folder; `ValueError` if it is none, or if a file of a stage is damaged."""
+def stages_there(folder: Path) -> dict[str, Path]:
+    """Where each stage of a run's folder stands, finished or in part; `UserError` if there is none.
+
+    A suite that looks at the run has a folder of its own for each encoder.
+    """
     if not folder.is_dir():
         raise UserError(f"no folder {folder}; run first: electrify run CONFIG")
     stages = [*VERBS, *PROBE_SUITES]
@@ -96,6 +99,12 @@ def read_run(folder: Path) -> RunFolder:
             f"{folder} is no run folder: it has none of {', '.join(VERBS)}. "
             "Give the output_dir of a run, such as out/demo"
         )
+    return present
+
+
+def read_run(folder: Path) -> RunFolder:
+    """Read a run's folder; `ValueError` if it is none, or if a file of a stage is damaged."""
+    present = stages_there(folder)
     evaluations: dict[str, tuple[Result, ...]] = {}
     checkpoint_evaluations: dict[int, tuple[Result, ...]] = {}
     low_shot: dict[str, tuple[Result, ...]] = {}

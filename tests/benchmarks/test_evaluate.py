@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sys
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,18 +13,25 @@ import pytest
 
 import benchmarks.finetune.jobs
 from benchmarks.encoder import open_model
-from benchmarks.evaluate import TRIALS, evaluate
+from benchmarks.evaluate import evaluate
 from benchmarks.finetune import plan
 from benchmarks.finetune.jobs import plan_jobs
 from benchmarks.report.report import report
 from benchmarks.results.predictions import read_predictions, rescore
-from benchmarks.results.results import MEASURED, RESULTS, current_results, read_results
+from benchmarks.results.results import (
+    MEASURED,
+    RESULTS,
+    TRIALS,
+    current_results,
+    read_results,
+)
 from benchmarks.results.submission import write_submissions
 from benchmarks.tasks.data import TaskData
 from benchmarks.tasks.registry import resolve_tasks
 from electrify.overview import evaluation_cost
 from electrify.system.progress import Stopped
 from tests.benchmarks.conftest import folder_of, topic_rows
+from tests.benchmarks.records import MNLI, write
 
 
 @pytest.fixture
@@ -144,21 +152,21 @@ def test_auto_is_settled_once_for_an_evaluation(make_config, model_folder, monke
 def write_rows(folder: Path) -> None:
     """Three sorts of tasks, one of them with further splits, out of the tokenizer's words."""
     words = ["국회", "증시", "경찰", "여행", "오늘"]
-    pairs = [(a, b) for a in words for b in words]
+    pairs = [f"{a}\t{b}" for a in words for b in words]
     labels = ("neutral", "entailment", "contradiction")
-    rows = {
-        "MNLI/{}.tsv": ["sentence1\tsentence2\tgold_label"]
-        + [f"{a}\t{b}\t{labels[n % 3]}" for n, (a, b) in enumerate(pairs)],
-        "STS-B/{}.tsv": ["sentence1\tsentence2\tscore"]
-        + [f"{a}\t{b}\t{n % 6}" for n, (a, b) in enumerate(pairs)],
-        "naver-ner/{}.tsv": [f"{a} {b}\tORG-B O" for a, b in pairs],
-    }
-    names = {"MNLI": ("train", "dev_matched", "dev_mismatched", "test_matched")}
-    for pattern, lines in rows.items():
-        for name in names.get(pattern.split("/")[0], ("train", "dev", "test")):
-            path = folder / pattern.format(name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("\n".join(lines), encoding="utf-8")
+    mnli = [f"{pair}\t{labels[n % 3]}" for n, pair in enumerate(pairs)]
+    stsb = [f"{pair}\t{n % 6}" for n, pair in enumerate(pairs)]
+    ner = [f"{pair.replace(chr(9), ' ')}\tORG-B O" for pair in pairs]
+    unlabelled = ["index\tsentence1\tsentence2", *(f"{n}\t{pair}" for n, pair in enumerate(pairs))]
+    for split in ("train", "dev_matched", "dev_mismatched"):
+        rows = ["sentence1\tsentence2\tgold_label", *mnli]
+        write(folder / f"MNLI/{split}.tsv", "\n".join(rows))
+    for name in ("MNLI/test_matched", "MNLI/test_mismatched", "diagnostic/diagnostic"):
+        write(folder / f"{name}.tsv", "\n".join(unlabelled))
+    for split in ("train", "dev"):
+        write(folder / f"STS-B/{split}.tsv", "\n".join(["sentence1\tsentence2\tscore", *stsb]))
+    for split in ("train", "test"):
+        write(folder / f"naver-ner/{split}.tsv", "\n".join(ner))
 
 
 def test_several_sorts_of_tasks_stopped_after_each_job_end_alike(
@@ -183,8 +191,18 @@ def test_several_sorts_of_tasks_stopped_after_each_job_end_alike(
     assert timeless(folder_of(stopped)) == timeless(whole)
     found = files_of(folder_of(stopped))
     assert found == files_of(whole)
-    assert "submission/pretrained-0/glue.zip" in found
-    assert "predictions/glue-mnli/pretrained-0.dev_mismatched.jsonl" in found
+    # from the official files to the zip: AX and both sets of MNLI by one model
+    mnli = current_results(folder_of(stopped))[0].metrics
+    assert set(mnli) == {"accuracy", "dev_mismatched_accuracy"}
+    assert mnli["accuracy"] == mnli["dev_mismatched_accuracy"]
+    with zipfile.ZipFile(folder_of(stopped) / "submission/pretrained-0/glue.zip") as archive:
+        assert set(archive.namelist()) == {"MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"}
+        first, *rows = archive.read("AX.tsv").decode().splitlines()
+    assert (first, len(rows)) == ("index\tprediction", 25)
+    assert {row.split("\t")[1] for row in rows} <= set(MNLI.labels)
+    assert rescore(folder_of(stopped)) == 0
+    path = folder_of(stopped) / "predictions/glue-mnli/pretrained-0.ax.jsonl"
+    assert [line["gold"] for line in read_predictions(path)[1]] == [None] * 25
 
 
 def test_records_of_other_options_stay_and_count_for_what_asks_for_them(

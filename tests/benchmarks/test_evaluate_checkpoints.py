@@ -65,7 +65,7 @@ def test_what_is_scored_stays_when_the_run_is_finished(config, exported, monkeyp
         raise AssertionError("done again")
 
     with monkeypatch.context() as patch:
-        patch.setattr("benchmarks.evaluate.run_job", refuse)
+        patch.setattr("benchmarks.finetune.plan.run_job", refuse)
         evaluate_checkpoints(config, [90], False, exported)
     assert results.read_bytes() == before
     # other weights under the same name are not passed off as those scored

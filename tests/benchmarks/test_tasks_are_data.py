@@ -59,6 +59,23 @@ def test_texts_of_every_kind_of_task_are_read_without_what_learns(tmp_path):
     assert out.split() == [*names]
 
 
+def test_wrong_names_folders_and_data_are_told_before_torch_is_imported(tmp_path):
+    """Which takes seconds."""
+    place = str(tmp_path)
+    shipped = "model/shipped/ko-modern/discriminator"
+    program = "from electrify.cli import main"
+    for words in (
+        ["evaluate", "--model", shipped, "--task", "klue-nope"],
+        ["evaluate", "--model", shipped, "--task", "klue-ynat", "--data-dir", place],
+        ["evaluate", "--model", place, "--task", "klue-ynat", "--data-dir", place],
+        ["report", place],
+        ["page", place, "--output", f"{place}/page"],
+        ["inspect", f"{place}/none", "text"],
+    ):
+        program += f"\nassert main({words}) == 1"
+    assert not imported(program) & {"torch", "transformers"}
+
+
 def test_a_key_that_no_kind_of_task_has_is_an_error(tmp_path):
     suite = Path(registry.__file__).with_name("suites") / "korean.toml"
     wrong = suite.read_text(encoding="utf-8").replace("\nreported = ", "\nreportd = ", 1)

@@ -41,7 +41,7 @@ SMALL = "configs/ko-small.toml"
         (["evaluate", "--model", "a/b", "--set", "pretrain.num_steps=4"], "unknown key pretrain"),
         (["evaluate", "--model", "none/here/at/all", "--task", "klue-yna"], "klue-ynat"),
         (["run", "configs"], "configs is a folder"),
-        (["inspect", "model", "가" * 400, "README.md"], "'README.md', a file"),
+        (["inspect", "my/model", "가" * 400, "README.md"], "'README.md', a file"),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_named(words, says, capsys):

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ablate.grid import base_config, corpus_keys, load_grid, plan_runs
+from benchmarks.ablate.grid import (
+    MEAN,
+    base_config,
+    column_groups,
+    corpus_keys,
+    load_grid,
+    plan_runs,
+)
 from electrify.config.load import load_config
 from model.flops import run_flops
 
@@ -46,6 +53,8 @@ def test_every_variant_has_every_seed_the_first_seed_of_all_first(tmp_path: Path
     order = [("half", 4), ("full", 4), ("half", 7), ("full", 7)]
     assert [(run.variant, run.seed) for run in runs] == order
     assert [run.config.seed for run in runs] == [4, 4, 7, 7]
+    for run in runs:  # what is printed and started is enough to make the run by hand
+        assert load_config(SCRATCH, run.overrides) == run.config
     folders = {run.config.output_dir for run in runs}
     assert str(tmp_path / "ablation-tiny" / "full" / "seed-7") in folders
     assert len(folders) == 4
@@ -81,6 +90,15 @@ def test_what_decides_a_corpus_tells_it_from_others():
         assert {stage for stage in keys if keys[stage] != others[stage]} == stages
 
 
+def test_the_columns_of_scores_are_all_tasks_each_language_and_each_task():
+    """A language that all have is the first column; tasks of one's own have none."""
+    mixed = column_groups(["klue-ner", "kobest-boolq", "glue-rte", "mine"])
+    assert list(mixed) == [MEAN, "ko", "klue-ner", "kobest-boolq", "glue-rte", "mine"]
+    assert mixed["ko"] == ["klue-ner", "kobest-boolq"]
+    assert list(column_groups(["klue-ner", "kobest-boolq"])) == [MEAN, "klue-ner", "kobest-boolq"]
+    assert column_groups(["klue-ner"]) == {"klue-ner": ["klue-ner"]}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -104,10 +122,3 @@ def test_bad_grids_are_named(tmp_path: Path, text: str, message: str):
         load_grid(path)
     with pytest.raises(ValueError, match="no config at"):
         load_grid(tmp_path / "none.toml")
-
-
-def test_the_command_of_a_run_makes_its_config(tmp_path: Path):
-    """What is printed and started is enough to make the run by hand."""
-    for run in plan_runs(load_grid(write(tmp_path, TWO)), ["pretrain.num_steps=900"]):
-        assert load_config(SCRATCH, run.overrides) == run.config
-        assert run.config.seed == run.seed

@@ -29,12 +29,6 @@ def test_pairs_of_a_table(tmp_path, name, text):
     assert read_pairs(str(path), []) == [Pair("하나", "둘"), Pair("셋", "넷", "다섯")]
 
 
-def test_a_table_with_other_columns_is_refused(tmp_path):
-    path = write(tmp_path / "pairs.csv", "question,paragraph\n하나,둘\n")
-    with pytest.raises(UserError, match=r"pairs.csv row 1: field 'anchor' is missing"):
-        read_pairs(str(path), [])
-
-
 def test_titles_and_paragraphs_of_a_corpus(tmp_path):
     body = "본문의 글이다. " * 200
     texts = [f"제목\n\n{body}", "한 줄뿐", f"{'긴 줄 ' * 50}\n{body}", "제목\n짧다", f'"""\n{body}']
@@ -95,10 +89,12 @@ def test_questions_of_the_training_split_alone(tmp_path):
         ("klue-nli", "give --data-dir with the files of klue-nli"),
         (".", "has no clean/documents"),
         ("empty.jsonl", "empty.jsonl has no pair of two texts"),
+        ("other.csv", "other.csv row 1: field 'anchor' is missing"),
     ],
 )
 def test_sources_without_pairs(name, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    write(tmp_path / "other.csv", "question,paragraph\n하나,둘\n")
     write(tmp_path / "empty.jsonl", json.dumps({"anchor": " ", "positive": "둘"}) + "\n")
     with pytest.raises(UserError, match=message):
         read_pairs(name, [])

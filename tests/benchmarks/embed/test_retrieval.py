@@ -4,6 +4,7 @@ page."""
 import json
 import math
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +13,11 @@ from sklearn.metrics import ndcg_score
 from transformers import ElectraForPreTraining
 
 from benchmarks.embed.retrieval import (
+    TABLE,
+    Score,
     bm25,
     gold_ranks,
     ndcg_at_10,
-    read_scores,
     recall_at_10,
     terms,
 )
@@ -23,6 +25,7 @@ from benchmarks.embed.sentences import open_sentence_encoder
 from benchmarks.encoder import open_model
 from benchmarks.report.report import report
 from benchmarks.results.predictions import read_predictions
+from benchmarks.results.table import read_csv
 from electrify.cli import main
 from electrify.stage.folder import read_manifest
 from tests.benchmarks.conftest import FILLERS, TOPICS, save_electra, text_of
@@ -39,12 +42,8 @@ def test_metrics_are_those_of_scikit_learn():
     assert ndcg_at_10(ranks).mean() == pytest.approx(ndcg_score(relevance, scores, k=10))
     top = np.take_along_axis(relevance, order[:, :10], axis=1)
     assert recall_at_10(ranks).tolist() == top.sum(axis=1).tolist()
-
-
-def test_a_paragraph_that_ties_stands_behind():
-    ranks = gold_ranks(np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]), np.array([0, 2]))
-    assert ranks.tolist() == [2, 3]
-    assert ndcg_at_10(ranks) == pytest.approx([1 / math.log2(3), 1 / math.log2(4)])
+    ties = gold_ranks(np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]), np.array([0, 2]))
+    assert ties.tolist() == [2, 3]  # the right one stands behind
 
 
 DOCUMENTS = [
@@ -72,9 +71,6 @@ def brute_force(query: str, document: str) -> float:
 def test_bm25_is_its_formula():
     expected = [[brute_force(query, document) for document in DOCUMENTS] for query in QUERIES]
     np.testing.assert_allclose(bm25(QUERIES, DOCUMENTS), expected, rtol=1e-12)
-
-
-def test_terms_are_pairs_of_characters():
     assert terms("서울은 A 1988년") == ["서울", "울은", "a", "19", "98", "88", "8년"]
 
 
@@ -119,6 +115,10 @@ def sets(*options: str) -> list[str]:
     return [word for option in options for word in ("--set", option)]
 
 
+def scores_in(output: Path) -> list[Score]:
+    return read_csv(output / "retrieval" / TABLE, Score)
+
+
 CPU = sets('evaluate.device="cpu"', 'evaluate.precision="fp32"')
 
 
@@ -127,7 +127,7 @@ def score(model, data, output, *words: str) -> dict[tuple[str, str, str], float]
     assert (
         main(["evaluate", "--suite", "retrieval", "--model", str(model), *where, *CPU, *words]) == 0
     )
-    return {(s.encoder, s.task, s.metric): s.value for s in read_scores(output / "retrieval")}
+    return {(s.encoder, s.task, s.metric): s.value for s in scores_in(output)}
 
 
 def test_the_suite_from_the_command_to_the_page(model_folder, data, tmp_path):
@@ -145,20 +145,13 @@ def test_the_suite_from_the_command_to_the_page(model_folder, data, tmp_path):
     gold = [row["labels"]["real-label"] for row in rows]
     expected = stats.spearmanr(gold, (first * second).sum(axis=1).round(6)).statistic
     assert values[name, "klue-sts", "spearman"] == pytest.approx(expected, abs=1e-6)
-    (one, *_) = [s for s in read_scores(output / "retrieval") if s.encoder == name]
+    (one, *_) = [s for s in scores_in(output) if s.encoder == name]
     assert (one.num_examples, one.num_paragraphs) == (6, 7)  # one question has no answer
     place = output / "retrieval" / "predictions" / "klue-mrc"
     _, lines = read_predictions(place / "BM25.jsonl")
     assert [line["rank"] for line in lines] == [1] * 6
     page = text_of(report([output]).read_text(encoding="utf-8"))
     assert "| klue-mrc | BM25 | 6 | 7 | 100.0 (100.0 to 100.0) |" in page
-
-
-def test_other_tasks_are_refused(model_folder, data, tmp_path, capsys):
-    where = ["--data-dir", str(data), *sets(f'output_dir="{tmp_path}/out"')]
-    words = ["--suite", "retrieval", "--task", "klue-ynat"]
-    assert main(["evaluate", "--model", str(model_folder), *words, *where]) == 1
-    assert "retrieval cannot look at klue-ynat" in capsys.readouterr().err
 
 
 def test_a_sentence_encoder_from_the_command_to_its_scores(model_folder, data, tmp_path, capsys):
@@ -200,21 +193,26 @@ def test_a_sentence_encoder_from_the_command_to_its_scores(model_folder, data, t
     assert after["run/embed", *key] > 0.9
 
 
+LONGER = ["--pairs", "two.csv", "--set", "embed.max_sequence_length=99"]
+TASK = ["--suite", "retrieval", "--task", "klue-ynat", "--data-dir", "."]
+
+
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("verb", "words", "message"),
     [
-        ([], "nothing to learn from: give --pairs"),
-        (["--pairs", "one.csv"], "one pair has no other"),
-        (["--pairs", "two.csv", "--set", "embed.max_sequence_length=99"],
-         "embed.max_sequence_length = 99 is more than the 32 positions"),
+        ("embed", [], "nothing to learn from: give --pairs"),
+        ("embed", ["--pairs", "one.csv"], "one pair has no other"),
+        ("embed", LONGER, "embed.max_sequence_length = 99 is more than the 32 positions"),
+        ("evaluate", TASK, "retrieval cannot look at klue-ynat"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_trained_is_refused(
-    words, message, model_folder, tmp_path, monkeypatch, capsys
+)
+def test_what_cannot_be_done_is_refused(
+    verb, words, message, model_folder, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "one.csv", "anchor,positive\n하나,둘\n")
     write(tmp_path / "two.csv", "anchor,positive\n하나,둘\n셋,넷\n")
-    assert main(["embed", str(model_folder), *words, *sets(f'output_dir="{tmp_path}/out"')]) == 1
+    model = ["--model"] * (verb == "evaluate") + [str(model_folder)]
+    assert main([verb, *model, *words, *sets(f'output_dir="{tmp_path}/out"')]) == 1
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out" / "embed").exists()

@@ -107,7 +107,7 @@ def test_labels_keep_their_places_and_unseen_ones_have_no_chance():
     assert one["dev"].tolist() == [[0, 0, 1, 0, 0]]
 
 
-@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("number", [0, 5, 7])
 def test_the_highest_score_is_chosen(number):
     """Three analyzers and two weights, then two further C for the best of them."""
     rows, labels = [("a b",), ("c d",)] * 20, np.array([0, 1] * 20)

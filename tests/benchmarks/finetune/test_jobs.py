@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 import benchmarks.finetune.jobs
 from benchmarks.encoder import open_model
-from benchmarks.evaluate import TRIALS, evaluate
+from benchmarks.evaluate import evaluate
 from benchmarks.finetune.jobs import (
     choose,
     later_rounds,
@@ -17,8 +17,8 @@ from benchmarks.finetune.jobs import (
     trial_data,
 )
 from benchmarks.finetune.search import combinations, rounds
-from benchmarks.results.results import current_results, read_results
-from benchmarks.tasks.data import TaskData, load_data
+from benchmarks.results.results import TRIALS, current_results, read_results
+from benchmarks.tasks.data import load_data
 from electrify.config.evaluate import SearchOptions
 from tests.benchmarks.conftest import folder_of, make_result
 from tests.benchmarks.records import NER, YNAT
@@ -69,12 +69,14 @@ def test_each_encoder_takes_the_best_of_the_same_trials(make_config, model_folde
     assert [seed for _, seed, _ in rates] == [5, 5]
 
 
-def test_halving_keeps_the_best_quarter_and_gives_it_more_steps(make_config, model_folder):
+def test_halving_keeps_the_best_quarter_and_gives_it_more_steps(
+    make_config, model_folder, ynat_folder
+):
     """Equals stay in their order, and failed trainings are the last to."""
     values = {1e-4: 0.5, 2e-4: 0.9, 3e-4: 0.4, 4e-4: 0.4, 5e-4: 0.3}
     search = {"learning_rate": list(values)}
     config = make_config(search=search, min_steps=1000, random_init_control=True).evaluate
-    given = [YNAT], open_model(str(model_folder)), {}, {YNAT.name: TaskData((), (), "dev", {})}
+    given = [YNAT], open_model(str(model_folder)), {}, {YNAT.name: load_data(YNAT, ynat_folder)}
     trials = plan_trials(config, *given)
     ((own, number), _) = later_rounds(trials)
     assert (len(own), number) == (5, 2)

@@ -17,12 +17,6 @@ from electrify.system.progress import Stopped
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def double(number, report):
-    for _ in range(number):
-        report(10)
-    return 2 * number
-
-
 def last_for_ever(report):
     while True:
         report(1)
@@ -36,16 +30,6 @@ def begin(folder, number, report):
 
 def die(report):
     os._exit(1)
-
-
-def test_results_and_steps_come_with_the_index_of_their_call():
-    rows = {0: 0, 1: 0, 2: 0}
-
-    def on_step(index, num_rows):
-        rows[index] += num_rows
-
-    assert dict(run_jobs(double, [(3,), (1,), (2,)], 1, on_step)) == {0: 6, 1: 2, 2: 4}
-    assert rows == {0: 30, 1: 10, 2: 20}
 
 
 def meet(folder, number, report):

@@ -10,7 +10,7 @@ import torch
 import benchmarks.finetune.training
 from benchmarks.encoder import freeze, load_encoder
 from benchmarks.finetune.finetune import Split, TaskFeatures, build_network, finetune
-from benchmarks.finetune.training import Selection, Trainer, _ahead
+from benchmarks.finetune.training import Selection, Trainer
 from benchmarks.tasks.data import load_data, split_by_group
 from benchmarks.tasks.task import GoldExample
 from electrify.system.progress import Stopped
@@ -68,50 +68,36 @@ def test_a_stopped_fine_tuning_ends_as_one_that_never_stopped(
     assert again.lines == whole.lines
 
 
-@pytest.mark.parametrize("in_thread", [True, False])
-def test_batches_made_ahead_are_those_of_the_steps(in_thread):
-    batches = [np.array([number]) for number in range(4)]
-    ahead = _ahead(lambda rows: {"step": torch.tensor(rows)}, batches, in_thread)
-    assert [int(batch()["step"]) for batch in ahead] == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize("micro_batch_size", [1, 3, 4])
-def test_gradients_of_micro_batches_add_up_to_those_of_the_whole(
-    model, tokenizer, make_settings, micro_batch_size
-):
-    """Of tags too, where rows have different numbers of labels."""
-    sentences = ["국회", "오늘 국회 새", "큰 첫 경찰 오늘 내일", "증시"]
-    examples = [
+def sentences():
+    """Rows of tags with different numbers of labels."""
+    texts = ["국회", "오늘 국회 새", "큰 첫 경찰 오늘 내일", "증시"]
+    return NER, [
         GoldExample(str(n), (text,), tuple((n + k) % 13 for k in range(len(text))))
-        for n, text in enumerate(sentences)
+        for n, text in enumerate(texts)
     ]
-    features = NER.featurize(examples, tokenizer, 16, train=True)
-    rows = np.arange(4)
-    options = make_settings()
-    whole = gradients(make_trainer(NER, model, options), features, rows)
-    parts = gradients(make_trainer(NER, model, options, micro_batch_size), features, rows)
-    torch.testing.assert_close(parts, whole, rtol=1e-4, atol=1e-7)
-    assert whole.abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("micro_batch_size", [1, 2])
-def test_gradients_of_dialogues_add_up_although_values_differ_in_length(
-    model, tokenizer, make_settings, monkeypatch, micro_batch_size
-):
+def dialogues():
     """Pieces of values and gates are two means, over different numbers."""
-    monkeypatch.setattr("benchmarks.tasks.heads.dialogue.TEACHER_FORCING", 1.0)
-    task = replace(WOS, labels=("식당-이름", "식당-지역"))
     values = ["국회 증시 경찰 여행 외교", "국회", "축구 축구", "경찰 국회 증시"]
-    examples = [
+    return replace(WOS, labels=("식당-이름", "식당-지역")), [
         GoldExample(str(n), (value,), (f"식당-이름-{value}",)) for n, value in enumerate(values)
     ]
+
+
+@pytest.mark.parametrize("make_rows", [sentences, dialogues])
+@pytest.mark.parametrize("micro_batch_size", [1, 3])
+def test_gradients_of_micro_batches_add_up_to_those_of_the_whole(
+    model, tokenizer, make_settings, monkeypatch, make_rows, micro_batch_size
+):
+    monkeypatch.setattr("benchmarks.tasks.heads.dialogue.TEACHER_FORCING", 1.0)
+    task, examples = make_rows()
     features = task.featurize(examples, tokenizer, 16, train=True)
-    rows, options = np.arange(4), make_settings()
-    trainers = [make_trainer(task, model, options, size) for size in (4, micro_batch_size)]
+    trainers = [make_trainer(task, model, make_settings(), of) for of in (4, micro_batch_size)]
     for trainer in trainers:
         trainer.network.eval()  # no dropout in the head's own layers either
         trainer.network.head.training = True
-    whole, parts = (gradients(trainer, features, rows) for trainer in trainers)
+    whole, parts = (gradients(trainer, features, np.arange(4)) for trainer in trainers)
     torch.testing.assert_close(parts, whole, rtol=1e-4, atol=1e-6)
     assert whole.abs().max() > 1e-3
 
@@ -182,13 +168,10 @@ def test_the_best_evaluated_weights_come_back():
     assert selection.described() == {"step": 4, "value": 0.7, "num_evaluations": 5, "last_step": 10}
     assert run({2: 0.3, 4: 0.7, 6: 0.6, 8: 0.1, 10: 0.2}, higher=False)[0] == 8
     assert run({2: 0.3, 4: 0.7, 6: 0.6, 7: 0.9}, num_steps=7)[0] == 7  # the last step counts
-
-
-def test_a_score_that_is_not_a_number_never_wins_over_one():
+    # nan never wins over a number
     assert run({2: math.nan, 4: 0.1, 6: math.nan, 8: 0.0, 10: math.nan})[0] == 4
     found, selection = run(dict.fromkeys(range(2, 11, 2), math.nan))
-    assert found == 2
-    assert selection.described()["value"] is None
+    assert (found, selection.described()["value"]) == (2, None)
 
 
 def test_reported_rows_choose_nothing(model, features, make_settings):
@@ -208,31 +191,23 @@ def test_reported_rows_choose_nothing(model, features, make_settings):
     assert 0 < first.selected["step"] <= first.hyper_parameters["num_steps"]
 
 
-def changed(model, before, options, features):
-    """Names of the encoder's weights that fine-tuning changed."""
-    kept = {}
-    real = benchmarks.finetune.training.Trainer.train
-
-    def train(self, *arguments):
-        found = real(self, *arguments)
-        kept.update(dict(self.network.encoder.named_parameters()))
-        return found
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(benchmarks.finetune.training.Trainer, "train", train)
-        finetune(features, model, "pretrained", 0, options)
-    return {name for name, p in kept.items() if not torch.equal(p, before[name])}
-
-
 def test_frozen_weights_do_not_move(model, features, make_settings):
     before = dict(load_encoder(model, "pretrained", 0).named_parameters())
-    options = make_settings(num_epochs=1)
-    everything = changed(model, before, options, features)
-    assert everything == set(before)
-    last = changed(model, before, make_settings(num_epochs=1, freeze=1), features)
-    assert last == {name for name in before if name.startswith("encoder.layer.1.")}
-    probe = make_settings(num_epochs=1, freeze="encoder")
-    assert not changed(model, before, probe, features)
+
+    def changed(**options) -> set[str]:
+        kept = {}
+
+        def on_trained(network):
+            kept.update(network.encoder.named_parameters())
+
+        settings = make_settings(num_epochs=1, **options)
+        finetune(features, model, "pretrained", 0, settings, on_trained=on_trained)
+        return {name for name, p in kept.items() if not torch.equal(p, before[name])}
+
+    assert changed() == set(before)
+    last = {name for name in before if name.startswith("encoder.layer.1.")}
+    assert changed(freeze=1) == last
+    assert not changed(freeze="encoder")
     with pytest.raises(ValueError, match=r"evaluate\.freeze = 3: the encoder has 2 layers"):
         freeze(load_encoder(model, "pretrained", 0), 3)
 

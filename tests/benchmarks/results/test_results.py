@@ -47,13 +47,20 @@ def test_a_torn_last_line_is_left_out_and_overwritten(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "line", ["no json", json.dumps(FIELDS | {"role": "x"}), json.dumps(FIELDS | {"new": 1})]
+    ("damage", "what"),
+    [
+        (lambda line: "no json", ""),
+        (lambda line: json.dumps(FIELDS | {"role": "x"}), ""),
+        (lambda line: json.dumps(FIELDS | {"new": 1}), ""),
+        (lambda line: line.replace("0.5", "0.9"), "its checksum differs"),
+    ],
 )
-def test_any_other_damaged_line_is_refused(tmp_path, line):
+def test_any_other_damaged_line_is_refused(tmp_path, damage, what):
     path = tmp_path / "results.jsonl"
     append_result(path, result())
-    path.write_text(path.read_text() + line + "\n")
-    with pytest.raises(ValueError, match="line 2 is no result record"):
+    line = path.read_text()
+    path.write_text(f"{line}{damage(line.rstrip())}\n")
+    with pytest.raises(ValueError, match=rf"line 2 is no result record \({what}"):
         read_results(path)
 
 
@@ -85,11 +92,3 @@ def test_overall_scores_of_glue_are_given_where_all_tasks_are_there():
     assert overall(records)["GLUE, 9 tasks", "pretrained"] == pytest.approx(nine)
     assert overall(records[:-2]) == {}
     assert overall([result()]) == {}
-
-
-def test_a_changed_line_is_refused(tmp_path):
-    path = tmp_path / "results.jsonl"
-    append_result(path, result())
-    path.write_text(path.read_text().replace("0.5", "0.9"))
-    with pytest.raises(ValueError, match="its checksum differs"):
-        read_results(path)
