@@ -148,7 +148,7 @@ class Trainer:
     def _prepare(self, folder: Path) -> int:
         """Open the data and make the model, its optimisers and its log; the first step to train."""
         self.folder, ranks, config = folder, self.ranks, self.run_config
-        shards = open_shards(output_dir(config) / "shards", ["train", "valid"])
+        shards = open_shards(output_dir(config) / "shards")
         self.train_data = StepData(config, shards, ranks.rank, ranks.num_ranks)
         self.valid_data = SequenceData(config, "valid", shards=shards)
         check_batch_sizes(self.train_data.phases, ranks.num_ranks, self.device)

@@ -6,7 +6,8 @@
     {train,valid}/<language>/sentences-00000.npy  int64: sentence starts, then the token count
 
 A document is its WordPiece ids followed by one [SEP]; it never straddles two shards. Every document
-start is a sentence start too. The index holds the SHA-256 of each file.
+start is a sentence start too. The index holds the SHA-256 of each file, so that its own digest is
+that of all shards; before a stage reads them, they are compared with the manifest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from electrify.stage.folder import file_sha256, write_json
 from electrify.storage.files import inner_path, read_json
 from electrify.system.outcome import UserError
-from electrify.system.progress import Progress
 from vocab.segment import SPECIAL_TOKENS
 
 FORMAT_VERSION = 2
@@ -277,21 +277,6 @@ class TokenShards:
             for language, listed in languages.items():
                 opened = [self._open(folder / split / language, s) for s in listed["shards"]]
                 self._shards[split, language] = opened
-
-    def verify(self, splits: Sequence[str] = SPLITS) -> None:
-        """Compare every file of the splits with its checksum: 1 GB/s; `ValueError` naming it."""
-        files = [
-            (self.folder / split / language / shard[kind], shard["sha256"][kind])
-            for split in splits
-            for language, listed in self.index["splits"][split].items()
-            for shard in listed["shards"]
-            for kind in Checksums.model_fields
-        ]
-        with Progress("checking shards", len(files), "files") as progress:
-            for path, expected in files:
-                if file_sha256(path) != expected:
-                    raise UserError(f"{path} has changed since it was written; {AGAIN}")
-                progress.update()
 
     def check_tokenizer(self, sha256: str, path: Path) -> None:
         """`ValueError` unless the tokenizer file with this hash wrote the shards."""
