@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -305,7 +304,6 @@ class Trainer:
 
     def _summarise(self, step: int) -> dict[str, Any]:
         vocab_size = self.valid_data.vocab_size
-        accounting = self.train_data.last.reader.accounting()
         summary = {
             "objective": self.config.objective,
             "parameters": parameter_counts(self.config, vocab_size),
@@ -313,7 +311,6 @@ class Trainer:
             "sequence_length": self.run_config.pretrain.sequence_length,
             "num_steps": step,
             "train_sequences": self.train_data.last.num_sequences,
-            "packing": {language: asdict(packed) for language, packed in accounting.items()},
             "device": describe(self.device),
             "precision": self.config.precision,
             "num_processes": self.ranks.num_ranks,
