@@ -10,7 +10,7 @@ import torch
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
-from electrify.stage.folder import is_whole, status, write_json
+from electrify.stage.folder import is_whole, outdated, write_json
 from electrify.stage.plan import output_dir, pretrain_stage
 from electrify.stage.run import run_stage
 from electrify.system.machine import Precision, describe_precision, keep_freed_memory
@@ -75,7 +75,7 @@ def pretrain(config: RunConfig, overwrite: bool = False) -> None:
     Where the machine has several GPUs, each has a process (`pretrain.num_devices`).
     """
     number = num_launched(config.pretrain)
-    if number > 1 and (overwrite or status(pretrain_stage(config)).state not in ("done", "stale")):
+    if number > 1 and (overwrite or not pretrain_stage(config).folder.exists()):
         log(f"pretrain: starts {number} processes, a device each")
         launch(pretrain, number, config, overwrite)
         return
@@ -86,7 +86,7 @@ def pretrain(config: RunConfig, overwrite: bool = False) -> None:
             fetch_inputs(output_dir(config), config.pretrain.inputs_dir)
         ranks.wait()
         trainer, stage = Trainer(config, ranks), pretrain_stage(config)
-        has_work = ranks.any_of(status(stage).state != "done" and not is_whole(stage))
+        has_work = ranks.any_of(outdated(stage) is not None and not is_whole(stage))
         if ranks.is_first:
             run_stage(stage, trainer.run, overwrite)
         elif has_work:
