@@ -117,7 +117,7 @@ def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime
     They are of the run's last phase and stage, where most of its time goes.
     """
     options = config.pretrain
-    shards = open_shards(output_dir(config) / "shards", ["train"])
+    shards = open_shards(output_dir(config) / "shards")
     data = StepData(config, shards, 0, 1)
     model = place_model(make_model(config, shards, data.last), device)
     optimizers = make_optimizers(model, options)

@@ -50,7 +50,7 @@ def export_checkpoint(checkpoint: Path, folder: Path) -> None:
         expected = str(identity["tokenizer_sha256"])
     except DAMAGES as error:
         raise UserError(f"{checkpoint} is damaged ({error}); name another one") from None
-    shards = open_shards(run / "shards", [])  # compares them with the vocabulary beside
+    shards = open_shards(run / "shards")  # compares them with the vocabulary beside
     if shards.tokenizer_sha256 != expected:
         raise UserError(
             f"{run / 'shards'} was made with another vocabulary than {checkpoint}: put the old one "

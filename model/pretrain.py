@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
-from electrify.stage.folder import is_whole, status, write_json
+from electrify.stage.folder import is_whole, outdated, write_json
 from electrify.stage.plan import output_dir, pretrain_stage
 from electrify.stage.run import run_stage
 from electrify.system.machine import Precision, describe_precision, keep_freed_memory
@@ -76,7 +75,7 @@ def pretrain(config: RunConfig, overwrite: bool = False) -> None:
     Where the machine has several GPUs, each has a process (`pretrain.num_devices`).
     """
     number = num_launched(config.pretrain)
-    if number > 1 and (overwrite or status(pretrain_stage(config)).state not in ("done", "stale")):
+    if number > 1 and (overwrite or not pretrain_stage(config).folder.exists()):
         log(f"pretrain: starts {number} processes, a device each")
         launch(pretrain, number, config, overwrite)
         return
@@ -87,7 +86,7 @@ def pretrain(config: RunConfig, overwrite: bool = False) -> None:
             fetch_inputs(output_dir(config), config.pretrain.inputs_dir)
         ranks.wait()
         trainer, stage = Trainer(config, ranks), pretrain_stage(config)
-        has_work = ranks.any_of(status(stage).state != "done" and not is_whole(stage))
+        has_work = ranks.any_of(outdated(stage) is not None and not is_whole(stage))
         if ranks.is_first:
             run_stage(stage, trainer.run, overwrite)
         elif has_work:
@@ -148,7 +147,7 @@ class Trainer:
     def _prepare(self, folder: Path) -> int:
         """Open the data and make the model, its optimisers and its log; the first step to train."""
         self.folder, ranks, config = folder, self.ranks, self.run_config
-        shards = open_shards(output_dir(config) / "shards", ["train", "valid"])
+        shards = open_shards(output_dir(config) / "shards")
         self.train_data = StepData(config, shards, ranks.rank, ranks.num_ranks)
         self.valid_data = SequenceData(config, "valid", shards=shards)
         check_batch_sizes(self.train_data.phases, ranks.num_ranks, self.device)
@@ -305,7 +304,6 @@ class Trainer:
 
     def _summarise(self, step: int) -> dict[str, Any]:
         vocab_size = self.valid_data.vocab_size
-        accounting = self.train_data.last.reader.accounting()
         summary = {
             "objective": self.config.objective,
             "parameters": parameter_counts(self.config, vocab_size),
@@ -313,7 +311,6 @@ class Trainer:
             "sequence_length": self.run_config.pretrain.sequence_length,
             "num_steps": step,
             "train_sequences": self.train_data.last.num_sequences,
-            "packing": {language: asdict(packed) for language, packed in accounting.items()},
             "device": describe(self.device),
             "precision": self.config.precision,
             "num_processes": self.ranks.num_ranks,

@@ -33,9 +33,6 @@ class Traffic:
 
     requests: Counter[str] = field(default_factory=Counter)  # by method
     faults: Counter[str] = field(default_factory=Counter)
-    asked_again: int = 0  # after a fault, by the library or by us
-    refused: int = 0  # by a precondition
-    megabytes_sent: float = 0.0
 
 
 class FaultyStorage:
@@ -46,7 +43,6 @@ class FaultyStorage:
         self.status: int | None = None  # answer all requests with this one
         self._emulator, self._rng = emulator, random.Random(seed)
         self._one = threading.Lock()  # the emulator answers one at a time
-        self._failed: Counter[tuple[str, str]] = Counter()
         storage = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -63,7 +59,7 @@ class FaultyStorage:
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         key = handler.command, handler.path
         with self._one:
-            fault = self._draw(key, len(body))
+            fault = self._draw(key)
             if fault == DROPPED:
                 return
             if isinstance(fault, int):
@@ -78,20 +74,15 @@ class FaultyStorage:
             content = content[: len(content) // 2]
         _answer(handler, status, headers, content)
 
-    def _draw(self, key: tuple[str, str], size: int) -> int | str | None:
+    def _draw(self, key: tuple[str, str]) -> int | str | None:
         traffic = self.traffic
         traffic.requests[key[0]] += 1
-        traffic.megabytes_sent += size / 1e6
-        if self._failed[key]:
-            self._failed[key] -= 1
-            traffic.asked_again += 1
         if self.status is not None:
             return self.status
         if self._rng.random() >= self.rate:
             return None
         fault = self._rng.choice(FAULTS)
         traffic.faults[str(fault)] += 1
-        self._failed[key] += 1
         return fault
 
     def _ask(
@@ -102,7 +93,6 @@ class FaultyStorage:
         if handler.command == "DELETE" and "upload_id" in query:
             return 499, {}, b""
         if query.get("ifGenerationMatch") == ["0"] and self._exists(path.path, query, body):
-            self.traffic.refused += 1
             return 412, {}, b'{"error": {"code": 412, "message": "conditionNotMet"}}'
         return self._forward(handler.command, handler.path, dict(handler.headers), body)
 

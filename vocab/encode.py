@@ -79,7 +79,7 @@ def encode(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> N
         special = {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
         index = write_index(folder, entries, size, tokenizer_sha256(vocab), special, counts)
         summary = _summary(index, options.valid_fraction)
-        _log_packing(config, folder)
+        _log_sequences(config, folder)
         return summary
 
     run_stage(stage, work, overwrite)
@@ -209,7 +209,7 @@ def join_parts(
     return {key: writer.close() for key, writer in writers.items()}, counts
 
 
-def _log_packing(config: RunConfig, folder: Path) -> None:
+def _log_sequences(config: RunConfig, folder: Path) -> None:
     options, shards = config.pretrain, TokenShards(folder)
     for split in SPLITS:
         try:
@@ -217,8 +217,8 @@ def _log_packing(config: RunConfig, folder: Path) -> None:
         except ValueError as error:  # the shards are whole: another length may do
             log(f"pretraining cannot use these shards with this config: {error}")
             continue
-        for language, accounting in reader.accounting().items():
-            log(f"{split} {language}, packing {options.packing!r}: {accounting.line()}")
+        for language, number in zip(reader.languages, reader.schedule.sizes, strict=True):
+            log(f"{split} {language}: {number:,} sequences of {options.sequence_length} tokens")
 
 
 def _summary(index: Mapping[str, Any], valid_fraction: float) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 from tokenizers import Regex, normalizers, pre_tokenizers
 
@@ -116,16 +116,8 @@ def has_hangul(word: str) -> bool:
     return any("가" <= character <= "힣" for character in word)
 
 
-class Morpheme(Protocol):
-    """A Kiwi token: its part of speech, and code points [start, start + len) of the word."""
-
-    tag: str
-    start: int
-    len: int
-
-
-def word_pieces(word: str, morphemes: Iterable[Morpheme], cuts: Cuts) -> list[str]:
-    """The word cut where `cuts` says; the pieces always join to the word.
+def word_pieces(word: str, morphemes: Iterable[Any], cuts: Cuts) -> list[str]:
+    """The word cut where `cuts` says, of Kiwi's tokens; the pieces always join to the word.
 
     Contraction lets morphemes share a syllable (했다 = 하 + 었 + 다). With "all" a shared syllable
     stays with the morpheme that comes first: the stem is whole and the ending loses its head, as in

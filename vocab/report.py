@@ -10,9 +10,9 @@ import numpy as np
 
 from electrify.page.page import Page
 from vocab.pretokenize import CUT
-from vocab.segment import Segmenter, Segments, surface
+from vocab.segment import Segmenter, surface
 from vocab.tokenizer import is_special, pieces_of
-from vocab.words import Batches, WordBatch
+from vocab.words import Batches, rows_by_language
 
 
 def report_page(report: Mapping[str, Any], title: str) -> Page:
@@ -31,16 +31,6 @@ def report_page(report: Mapping[str, Any], title: str) -> Page:
     if report.get("compared"):
         with page.fold("Beside other vocabularies", is_section=True):
             _table(page, report["compared"])
-    if "borders" in report:
-        with page.fold("Korean particles and endings", is_section=True):
-            figures = dict(report["borders"])
-            crossed = "  ".join(figures.pop("most_frequent_crossed"))
-            page.paragraph(
-                "Over all words of several parts (stem, particle, ending): boundaries where a "
-                "piece starts, and words in which all boundaries are such."
-            )
-            _table(page, [figures])
-            page.text_samples("Crossed most often", [("", crossed)])
     with page.fold("Pieces and segmentations", is_section=True):
         page.text_samples("Longest pieces", [("", "  ".join(report["longest_pieces"]))])
         segmented = [(s["language"], " ".join(s["pieces"])) for s in report["samples"]]
@@ -54,7 +44,6 @@ def _table(page: Page, rows: Sequence[Mapping[str, Any]], caption: str = "") -> 
 
 
 NUM_LONGEST = 40
-NUM_CROSSED = 20  # boundaries named in the report
 
 
 class SampleText(NamedTuple):
@@ -68,101 +57,51 @@ def vocab_report(
 ) -> dict[str, Any]:
     """Measure a tokenizer on counts of words; `sentences` are (language, text) pairs."""
     pieces = pieces_of(tokenizer)
-    words = WordFigures(pieces)
-    for batch in batches():
-        words.add(batch)
-    report: dict[str, Any] = {
+    return {
         "vocab_size": len(pieces),
-        "languages": words.languages(),
+        "languages": word_figures(pieces, batches),
         "longest_pieces": longest(pieces),
         "samples": [
             {"language": language, "text": text, "pieces": tokenizer.encode(text).tokens[1:-1]}
             for language, text in sentences
         ],
     }
-    if boundaries := words.boundaries():
-        report["borders"] = boundaries
-    return report
 
 
-class WordFigures:
-    """Fertility, [UNK] and boundaries over distinct words, each weighted by its count.
+def word_figures(pieces: Sequence[str], batches: Batches) -> dict[str, dict[str, float | int]]:
+    """Fertility and [UNK] of each language over distinct words, each weighted by its count.
 
     A word is what stands between whitespace and punctuation, at most `MAX_WORD_CHARACTERS` of it.
     Marks alone are not counted.
     """
-
-    def __init__(self, pieces: Sequence[str]) -> None:
-        self._segmenter = Segmenter(pieces)
-        self._sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._boundaries: Counter[str] = Counter()
-        self._crossed: Counter[str] = Counter()
-
-    def add(self, batch: WordBatch) -> None:
-        for language in dict.fromkeys(batch.languages):
-            rows = [
-                row
-                for row, word in enumerate(batch.words)
-                if batch.languages[row] == language and any(map(str.isalnum, word))
-            ]
-            if rows:
-                words = [batch.words[row] for row in rows]
-                counts = batch.counts[rows]
-                segments = self._segmenter.segment(words)
-                self._add_words(language, words, counts, segments)
-                self._add_boundaries(words, counts, segments)
-
-    def _add_words(self, language: str, words: list[str], counts: Any, segments: Segments) -> None:
-        unknown = segments.ids == self._segmenter.unknown_id
-        lengths = np.array([len(word) - word.count(CUT) for word in words], np.int64)
-        self._sums[language].update(
-            words=int(counts.sum()),
-            distinct=len(words),
-            pieces=int(counts[segments.word].sum()),
-            characters=int((counts * lengths).sum()),
-            unknown=int(counts[segments.word[unknown]].sum()),  # one for a word
-        )
-
-    def _add_boundaries(self, words: list[str], counts: Any, segments: Segments) -> None:
-        if not len(segments.cut):
-            return
-        _, crossed = segments.crossing()
-        several = np.unique(segments.cut_word)
-        broken = np.unique(segments.cut_word[crossed])
-        self._boundaries["distinct"] += len(several)
-        self._boundaries["words"] += int(counts[several].sum())
-        self._boundaries["broken"] += int(counts[broken].sum())
-        self._boundaries["all"] += int(counts[segments.cut_word].sum())
-        self._boundaries["crossed"] += int(counts[segments.cut_word[crossed]].sum())
-        for row in broken.tolist():
-            self._crossed[words[row].replace(CUT, "|")] += int(counts[row])
-        if len(self._crossed) > 100_000:
-            self._crossed = Counter(dict(self._crossed.most_common(10_000)))
-
-    def languages(self) -> dict[str, dict[str, float | int]]:
-        return {
-            language: {
-                "num_words": of["words"],
-                "num_distinct_words": of["distinct"],
-                "pieces_per_word": _share(of["pieces"], of["words"]),
-                "characters_per_piece": _share(of["characters"], of["pieces"]),
-                "unk_word_fraction": _share(of["unknown"], of["words"]),
-            }
-            for language, of in sorted(self._sums.items())
-        }
-
-    def boundaries(self) -> dict[str, Any] | None:
-        """How far pieces respect the boundaries that training saw; None where it saw none."""
-        of = self._boundaries
-        if not of:
-            return None
-        worst = nsmallest(NUM_CROSSED, self._crossed, key=lambda w: (-self._crossed[w], w))
-        return {
+    segmenter = Segmenter(pieces)
+    sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for batch in batches():
+        is_word = np.array([any(map(str.isalnum, word)) for word in batch.words], bool)
+        for language, every in rows_by_language(batch).items():
+            if not len(rows := every[is_word[every]]):
+                continue
+            words, counts = [batch.words[row] for row in rows], batch.counts[rows]
+            segments = segmenter.segment(words)
+            unknown = segments.ids == segmenter.unknown_id
+            lengths = np.array([len(word) - word.count(CUT) for word in words], np.int64)
+            sums[language].update(
+                words=int(counts.sum()),
+                distinct=len(words),
+                pieces=int(counts[segments.word].sum()),
+                characters=int((counts * lengths).sum()),
+                unknown=int(counts[segments.word[unknown]].sum()),  # one for a word
+            )
+    return {
+        language: {
+            "num_words": of["words"],
             "num_distinct_words": of["distinct"],
-            "boundary_fraction": _share(of["all"] - of["crossed"], of["all"]),
-            "aligned_fraction": _share(of["words"] - of["broken"], of["words"]),
-            "most_frequent_crossed": worst,
+            "pieces_per_word": _share(of["pieces"], of["words"]),
+            "characters_per_piece": _share(of["characters"], of["pieces"]),
+            "unk_word_fraction": _share(of["unknown"], of["words"]),
         }
+        for language, of in sorted(sums.items())
+    }
 
 
 def sample_report(tokenizer: Any, samples: Iterable[SampleText]) -> list[dict[str, Any]]:

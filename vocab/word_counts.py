@@ -183,15 +183,10 @@ def _write_shard(
     if work.exists(_shard_name(shard)):  # by an earlier attempt
         return
     summed = sum_words([unpack(one, work) for one in packed if one is not None])
-    with (
-        work.new_file(_shard_name(shard)) as path,
-        pq.ParquetWriter(path, COUNT_SCHEMA, compression="zstd") as writer,
-    ):
-        for language in sorted(pc.unique(summed["language"]).to_pylist()):
-            table = summed.filter(pc.equal(summed["language"], language))
-            cut = _marked(table["word"], options.cuts_of(language), num_threads)
-            columns = {name: table[name] for name in ("language", "word", "count")} | {"cut": cut}
-            writer.write_table(pa.table(columns).select(COUNT_SCHEMA.names).cast(COUNT_SCHEMA))
+    cut = _marked(summed["word"], options.cuts, num_threads)
+    table = summed.append_column("cut", cut).select(COUNT_SCHEMA.names).cast(COUNT_SCHEMA)
+    with work.new_file(_shard_name(shard)) as path:
+        pq.write_table(table, path, compression="zstd")
 
 
 def _shard_name(shard: int) -> str:

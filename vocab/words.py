@@ -63,7 +63,7 @@ def language_totals(batches: Batches) -> tuple[dict[str, int], dict[str, int]]:
     total: Counter[str] = Counter()
     distinct: Counter[str] = Counter()
     for batch in batches():
-        for language, rows in _rows_by_language(batch).items():
+        for language, rows in rows_by_language(batch).items():
             total[language] += int(batch.counts[rows].sum())
             distinct[language] += len(rows)
     return dict(sorted(total.items())), dict(sorted(distinct.items()))
@@ -88,7 +88,7 @@ def weighted(batches: Batches, fractions: Mapping[str, float], total: Mapping[st
     def read() -> Iterator[WordBatch]:
         for batch in batches():
             counts = batch.counts.copy()
-            for language, rows in _rows_by_language(batch).items():
+            for language, rows in rows_by_language(batch).items():
                 scaled = np.rint(counts[rows] * factors[language]).astype(np.int64)
                 counts[rows] = np.maximum(scaled, 1)
             yield batch._replace(counts=counts)
@@ -96,7 +96,7 @@ def weighted(batches: Batches, fractions: Mapping[str, float], total: Mapping[st
     return read
 
 
-def _rows_by_language(batch: WordBatch) -> dict[str, NDArray[np.intp]]:
+def rows_by_language(batch: WordBatch) -> dict[str, NDArray[np.intp]]:
     names = dict.fromkeys(batch.languages)
     if len(names) == 1:
         return {name: np.arange(len(batch.languages)) for name in names}

@@ -26,7 +26,7 @@ from benchmarks.ablate.report import RunFigures, read_figures, write_report
 from benchmarks.results.table import record_lines
 from benchmarks.tasks.texts import check_benchmarks, dump_benchmarks
 from electrify.config.run import RunConfig
-from electrify.stage.folder import read_manifest, stage_lock, status
+from electrify.stage.folder import outdated, read_manifest, stage_lock
 from electrify.stage.plan import evaluate_stage, export_stage, output_dir, pretrain_stage
 from electrify.system.machine import num_cores
 from electrify.system.outcome import STOPPED, UserError
@@ -217,6 +217,6 @@ def is_done(run: Run) -> bool:
             scored = evaluate_stage(run.config, None, {})
             data = read_manifest(scored.folder)["inputs"]["data"]  # is not read again
             stages.append(replace(scored, inputs={**scored.inputs, "data": data}))
-        return all(status(stage).state == "done" for stage in stages)
+        return all(outdated(stage) is None for stage in stages)
     except ValueError:  # one that is not there, or damaged
         return False

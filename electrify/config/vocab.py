@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from electrify.config.fields import Count, Fraction, LocalPath, Section, check_language
+from electrify.config.fields import Count, Fraction, LocalPath, Section
 from electrify.system.outcome import UserError
 
 Pretokenizer = Literal["kiwi", "whitespace"]
@@ -23,8 +23,6 @@ class VocabConfig(Section):
     """Number of pieces."""
     pretokenizer: Pretokenizer = "kiwi"
     """`kiwi` cuts Korean words at morphemes. `whitespace` cuts at spaces and punctuation."""
-    pretokenizers: dict[str, Pretokenizer] = Field(default_factory=dict)
-    """The pretokenizer of single languages, such as `{ ko = "kiwi" }`."""
     morpheme_cuts: Literal["particles", "nominal", "all"] = "nominal"
     """Where Korean words are cut: before `particles`, after each `nominal`, or between `all`
     morphemes."""
@@ -60,19 +58,10 @@ class VocabConfig(Section):
     references: tuple[LocalPath, ...] = ()
     """Tokenizer folders or `vocab.txt` files that the report compares with."""
 
-    def cuts_of(self, language: str) -> Cuts:
-        """Where the words of a language are cut."""
-        pretokenizer = self.pretokenizers.get(language, self.pretokenizer)
-        return self.morpheme_cuts if pretokenizer == "kiwi" else "none"
-
-    @field_validator("pretokenizers")
-    @classmethod
-    def _check_languages(cls, value: dict[str, Pretokenizer]) -> dict[str, Pretokenizer]:
-        for language, pretokenizer in value.items():
-            check_language(language)
-            if pretokenizer == "kiwi" and language != "ko":
-                raise UserError(f"kiwi analyses Korean only, not {language!r}")
-        return value
+    @property
+    def cuts(self) -> Cuts:
+        """Where words are cut; only Korean ones have such places."""
+        return self.morpheme_cuts if self.pretokenizer == "kiwi" else "none"
 
     @field_validator("additional_special_tokens")
     @classmethod

@@ -7,7 +7,7 @@ matplotlib lays a plot out; the SVG is then stripped of what a page must not hol
 import re
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from io import StringIO
@@ -191,7 +191,7 @@ class Plots:
                     axes.fill_between(xs, lows, highs, color=color, alpha=0.2, linewidth=0)
             _scale_axes(axes, [p for points in drawn.values() for p in points], log_x, log_y)
         label = f"{y_label} over {x_label}: {', '.join(drawn)}"
-        self._add_plot(title, svg, label, _line_keys(drawn))
+        self._add_plot(title, svg, label, _legend(drawn))
 
     def scatter_plot(
         self,
@@ -225,7 +225,8 @@ class Plots:
             _scale_axes(axes, places, log_x, False)
         texts = [f"{text} ({tick_text(x)}, {tick_text(y)})" for x, y, text in every]
         label = f"{y_label} against {x_label}: {', '.join(texts)}"
-        self._add_plot(title, svg, label, _point_keys(list(drawn), list(curves)))
+        keys = _legend(colors, drawn) if len(colors) > 1 else []
+        self._add_plot(title, svg, label, keys)
 
     def bar_plot(
         self,
@@ -261,7 +262,7 @@ class Plots:
                 axes.bar_label(bars, texts, padding=2, fontsize=FONT - 2)
             axes.set_xmargin(0.12)  # room for the values
             _name_places(axes, shown)
-        keys = _line_keys(series if len(series) > 1 else ())
+        keys = _legend(series if len(series) > 1 else ())
         self._add_plot(title, svg, f"{y_label}: {', '.join(labels)}", keys)
 
     def forest_plot(
@@ -289,23 +290,20 @@ class Plots:
                         axes.plot([low, high], [at, at], color=_color(index))
                     texts.append(f"{label}, {name}: {tick_text(value)}")
             _name_places(axes, labels)
-        keys = _point_keys(series, ()) if len(series) > 1 else []
+        keys = _legend(series, series) if len(series) > 1 else []
         self._add_plot(title, svg, f"{x_label}: {'; '.join(texts)}", keys)
 
 
-def _line_keys(names: Iterable[str]) -> list[Key]:
-    return [(series_color(i), "", line_style(i), name) for i, name in enumerate(names)]
-
-
-def _point_keys(points: Sequence[str], lines: Sequence[str]) -> list[Key]:
-    """The sign of each series of points, and a stroke for lines that have no points."""
-    names = list(dict.fromkeys([*points, *lines]))
-    if len(names) < 2:
-        return []
-    signs = {name: MARKER_SIGNS[i % len(MARKER_SIGNS)] for i, name in enumerate(names)}
+def _legend(names: Iterable[str], points: Collection[str] = ()) -> list[Key]:
+    """The style of each line or bar; beside `points`, which have signs, lines are solid."""
     return [
-        (series_color(i), signs[name] if name in points else "", "solid", name)
-        for i, name in enumerate(names)
+        (
+            series_color(index),
+            MARKER_SIGNS[index % len(MARKER_SIGNS)] if name in points else "",
+            "solid" if points else line_style(index),
+            name,
+        )
+        for index, name in enumerate(names)
     ]
 
 

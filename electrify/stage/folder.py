@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
 
 from electrify.config.load import flatten
@@ -69,21 +69,12 @@ class Stage:
         return {"stage": self.name, "config": dict(self.config), "inputs": dict(self.inputs)}
 
 
-@dataclass(frozen=True)
-class Status:
-    """Whether a stage folder is there and made from the present plan."""
-
-    state: Literal["done", "missing", "stale"]
-    reason: str
-
-
-def status(stage: Stage) -> Status:
-    """Compare the folder's manifest with the plan; the reason names the first difference."""
+def outdated(stage: Stage) -> str | None:
+    """Why the folder has to be made: there is none, or the first difference of its manifest from
+    the plan. None if it is done."""
     if not stage.folder.exists():
-        return Status("missing", f"no {stage.folder} yet")
-    if change := difference(read_manifest(stage.folder), stage):
-        return Status("stale", change)
-    return Status("done", "same config and inputs")
+        return f"no {stage.folder} yet"
+    return difference(read_manifest(stage.folder), stage)
 
 
 def difference(made: Mapping[str, Any], stage: Stage) -> str | None:
@@ -105,7 +96,7 @@ def is_whole(stage: Stage) -> bool:
     whole = replace(stage, folder=stage.partial)
     try:
         check_files(stage.partial, stage.name)
-        return status(whole).state == "done"
+        return outdated(whole) is None
     except ValueError:  # a part of it, or damaged
         return False
 

@@ -15,10 +15,10 @@ from electrify.stage.folder import (
     finish_partial,
     is_whole,
     open_partial,
+    outdated,
     put_in_place,
     recover,
     stage_lock,
-    status,
 )
 from electrify.stage.remote import claim, is_sent, push, take_over, withdraw
 from electrify.system.outcome import NO_ROOM, UserError
@@ -53,7 +53,7 @@ def run_stage(
 
 
 def _make(stage: Stage, work: Callable[[Path], Mapping[str, Any]], overwrite: bool) -> None:
-    log(f"{stage.name}: {status(stage).reason}")
+    log(f"{stage.name}: {outdated(stage)}")
     for verb, folder in stage.reads.items():
         check_files(folder, verb)
     if not is_whole(stage):
@@ -89,12 +89,12 @@ def _named_errors(folder: Path) -> Iterator[None]:
 
 
 def _is_done(stage: Stage, overwrite: bool) -> bool:
-    now = status(stage)
-    if now.state == "done":
-        log(f"{stage.name}: done already, {stage.folder} ({now.reason})")
-    elif now.state == "stale" and not (overwrite or stage.keyed):
+    reason = outdated(stage)
+    if reason is None:
+        log(f"{stage.name}: done already, {stage.folder} (same config and inputs)")
+    elif stage.folder.exists() and not (overwrite or stage.keyed):
         raise UserError(
-            f"{stage.folder} was made from another config or other inputs: {now.reason}. Give the "
+            f"{stage.folder} was made from another config or other inputs: {reason}. Give the "
             "run another output_dir, or add --overwrite to make the stage again"
         )
-    return now.state == "done"
+    return reason is None

@@ -17,7 +17,6 @@ from torch import Tensor
 from electrify.config.run import RunConfig
 from electrify.stage.plan import output_dir
 from electrify.system.outcome import UserError
-from electrify.system.progress import is_main_process
 from model.batch import Batch, Noise, SpecialTokens, map_tensors
 from model.devices.device import describe, num_devices
 from model.masking import num_slots
@@ -45,7 +44,7 @@ class SequenceData:
         phase: PhaseReader | None = None,
     ) -> None:
         """Read as the config says, or as a phase of the run does."""
-        shards = shards or open_shards(output_dir(config) / "shards", [split])
+        shards = shards or open_shards(output_dir(config) / "shards")
         self.vocab_size, self.special = shards.vocab_size, special_tokens(shards)
         options = phase.phase.options(config.pretrain) if phase else config.pretrain
         self.reader = phase.reader if phase else SequenceReader(shards, split, options, config.seed)
@@ -128,8 +127,8 @@ def noise_key(seed: int, step: int) -> int:
     return (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + 0x2545F4914F6CDD1D) % 2**63
 
 
-def open_shards(folder: Path, splits: Sequence[Split]) -> TokenShards:
-    """The run's shards, checksums checked by rank 0.
+def open_shards(folder: Path) -> TokenShards:
+    """The run's shards.
 
     Raises `UserError` if the vocabulary beside them, where there is one, did not make them.
     """
@@ -137,8 +136,6 @@ def open_shards(folder: Path, splits: Sequence[Split]) -> TokenShards:
     vocab = folder.parent / "vocab"
     if (vocab / TOKENIZER_FILE).exists():
         shards.check_tokenizer(tokenizer_sha256(vocab), vocab / TOKENIZER_FILE)
-    if is_main_process():
-        shards.verify(splits)
     return shards
 
 

@@ -221,14 +221,8 @@ def _generator(config: PretrainConfig) -> str:
 def _cuts(config: RunConfig) -> str:
     """What guided the training of the vocabulary; `morpheme_cuts` is an option of kiwi's only."""
     options = config.vocab
-    named = {
-        language: f"{of} with {options.morpheme_cuts} morpheme cuts" if of == "kiwi" else of
-        for language in config.clean.languages
-        for of in [options.pretokenizers.get(language, options.pretokenizer)]
-    }
-    if len(set(named.values())) == 1:
-        return next(iter(named.values()))
-    return ", ".join(f"{language}: {how}" for language, how in named.items())
+    is_cut = options.pretokenizer == "kiwi"
+    return f"kiwi with {options.morpheme_cuts} morpheme cuts" if is_cut else options.pretokenizer
 
 
 def _last_validation(metrics: Path) -> str:

@@ -116,32 +116,6 @@ def test_what_a_run_lacks_is_refused_before_work(verb, key, named, tmp_path: Pat
     assert not (tmp_path / "run").exists()
 
 
-def test_run_reads_its_config_once(monkeypatch, tmp_path: Path):
-    """An edit while stages work must not give a run of two configs."""
-    path = tmp_path / "run.toml"
-    text = Path(DEMO).read_text(encoding="utf-8").replace("out/demo", str(tmp_path / "run"))
-    path.write_text(text, encoding="utf-8")
-    seeds = []
-
-    def work(config, *_):
-        path.write_text(text.replace("seed = 0", "seed = 1"), encoding="utf-8")
-        seeds.append(config.seed)
-
-    for stage in (
-        "pipeline.clean.clean",
-        "vocab.train.train_vocab",
-        "vocab.encode.encode",
-        "model.pretrain.pretrain",
-        "model.export.export",
-        "benchmarks.evaluate.evaluate",
-    ):
-        monkeypatch.setattr(stage, work)
-    monkeypatch.setattr("benchmarks.report.report.report", lambda *_: "page")
-    monkeypatch.setattr("benchmarks.analysis.mistakes.marked_lines", lambda *_: [])
-    assert main(["run", str(path)]) == 0
-    assert seeds == [0] * 6
-
-
 def test_a_quick_evaluation_is_small_and_gives_way_to_set(monkeypatch):
     seen = []
     monkeypatch.setattr(

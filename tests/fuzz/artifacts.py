@@ -79,29 +79,11 @@ def _index(folder: Path) -> Reader:
 
     def read(path: Path) -> object:
         shards = TokenShards(path.parent)
-        shards.verify()
         special_tokens(shards)
         return [shards.stream("train", name).num_tokens for name in shards.languages("train")]
 
     path = shard_folder(folder) / "index.json"
     return of_file(path, read, [path.read_bytes()], form="json", named="")
-
-
-def _arrays(name: str) -> Make:
-    """Array files that the index's checksums do not know: opened only."""
-
-    def make(folder: Path) -> Reader:
-        from vocab.shards.files import TokenShards
-
-        (path,) = shard_folder(folder).glob(f"train/ko/{name}-*.npy")
-        words = (b"\x93NUMPY", b"'descr'", b"'|O'", b"'<i8'", b"'shape': (12,)", b"'<u2'")
-
-        def read(path: Path) -> object:
-            return TokenShards(folder).stream("train", "ko").num_tokens
-
-        return of_file(path, read, [path.read_bytes()], words=words, named=".npy")
-
-    return make
 
 
 def _predictions(folder: Path) -> Reader:
@@ -164,8 +146,6 @@ _COLA = b"gj04\t1\t\tOur friends won't buy this.\ngj04\t0\t*\ta b\x0c c\n"
 READERS: dict[str, Make] = {
     "tokenizer.json": _tokenizer_file,
     "shard-index": _index,
-    "shard-tokens": _arrays("tokens"),
-    "shard-offsets": _arrays("offsets"),
     "predictions": _predictions,
     "task-cola": _task("glue-cola", "train.tsv", _COLA),
     "task-ynat": _task("klue-ynat", "ynat.json", _json(_YNAT), "json"),

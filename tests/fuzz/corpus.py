@@ -67,7 +67,7 @@ sources = [
 [clean.language.ko]
 quality = { max_top_4gram = 0.2 }
 [vocab]
-pretokenizers = { ko = "kiwi" }
+size = 900
 [pretrain]
 size = "small"
 curriculum = [{ sequence_length = 32, steps_fraction = 0.5 }]

@@ -18,7 +18,7 @@ PHASES = [
 
 def _read(config, folder):
     """Sequences and tokens of each language in all steps."""
-    shards = open_shards(folder / "shards", ["train"])
+    shards = open_shards(folder / "shards")
     data = StepData(config, shards, 0, 1)
     sequences, tokens = Counter(), Counter()
     for step in range(config.pretrain.num_steps):
@@ -37,7 +37,7 @@ def folder(tmp_path):
 
 
 def test_the_table_and_the_budgets_are_what_the_steps_read(folder):
-    names = phase_readers(make_config(folder, **STEPS), open_shards(folder / "shards", ["train"]))[
+    names = phase_readers(make_config(folder, **STEPS), open_shards(folder / "shards"))[
         0
     ].reader.languages
     small = names[-1]
@@ -68,7 +68,7 @@ def test_the_table_and_the_budgets_are_what_the_steps_read(folder):
 
 
 def test_what_the_shards_lack_or_budgets_do_not_allow_is_named(folder):
-    shards = open_shards(folder / "shards", ["train"])
+    shards = open_shards(folder / "shards")
     unknown = make_config(folder, **STEPS, mixture={"weight": {"xx": 2.0}})
     with pytest.raises(ValueError, match=r"mixture\.weight: the shards have no 'xx'"):
         phase_readers(unknown, shards)

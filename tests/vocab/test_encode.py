@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import AddedToken, pre_tokenizers
+from tokenizers import pre_tokenizers
 
 from vocab.encode import cut_sentences
 from vocab.segment import SPECIAL_TOKENS
@@ -100,12 +100,3 @@ def test_a_tokenizer_with_other_steps_is_refused():
     odd.pre_tokenizer = pre_tokenizers.Split("a b", "removed")
     with pytest.raises(ValueError, match="train-vocab"):
         WordEncoder(odd)
-
-
-def test_a_token_added_to_the_tokenizer_is_found_in_the_middle_of_a_string():
-    plain = build_tokenizer([*SPECIAL_TOKENS, *"ab<>", "##b", "<b>"], lowercase=False)
-    plain.add_tokens([AddedToken("<b>", normalized=False)])
-    texts = ["a<b>ab a<b>, ab", "<b> b"]
-    found = [np.frombuffer(ids, np.uint16).tolist() for ids in WordEncoder(plain).encode(texts)]
-    assert found == [whole(plain, text) for text in texts]
-    assert plain.token_to_id("<b>") in found[0]

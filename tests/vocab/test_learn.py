@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from tests.vocab.conftest import batches_of, count_words, marked, vocab_options
 from vocab.learn import hangul_syllables, train_wordpiece
 from vocab.pretokenize import CUT, is_isolated
-from vocab.segment import SPECIAL_TOKENS
+from vocab.segment import SPECIAL_TOKENS, Segmenter
 from vocab.words import count_characters
 
 
@@ -197,6 +197,15 @@ def test_pieces_that_cross_boundaries_are_pruned_first():
         options = vocab_options(size, surplus=surplus, max_crossing=max_crossing)
         pieces = train_wordpiece(batches_of(words), options).pieces
         assert ("##명의" in pieces) == is_kept
+
+
+def test_morphemes_beat_whitespace_at_the_particles(words):
+    cut, crossed = marked(words, "nominal"), {}
+    for name, trained in (("whitespace", words), ("kiwi", cut)):
+        pieces = train_wordpiece(batches_of(trained), vocab_options(600)).pieces
+        segments = Segmenter(pieces).segment(list(cut))
+        crossed[name] = len(segments.crossing()[1]) / len(segments.cut)
+    assert crossed["kiwi"] < 0.05 < crossed["whitespace"]
 
 
 def test_the_common_syllables_are_those_of_ks_x_1001():

@@ -7,7 +7,7 @@ before it.
 """
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,38 +163,6 @@ def _text_before(shard: Shard, starts: Int64s) -> tuple[Int64s, Int64s]:
 Mode = FullMode | SentenceMode
 MODES: dict[Packing, type[Mode]] = {"full": FullMode, "sentence": SentenceMode}
 
-_CHUNK = 65_536  # sequences counted at once
-
-# why tokens are in no sequence
-SEPARATORS = "document separators"  # the [SEP] after each document, where sequences have their own
-TOO_SHORT = "less than one sequence"
-
-
-@dataclass(frozen=True)
-class Accounting:
-    """Where a language's tokens went: tokens = kept + all dropped.
-
-    Places in all sequences = kept + repeated + special + padding.
-    """
-
-    sequences: int
-    tokens: int  # in the shards, each document's last [SEP] included
-    kept: int  # in at least one sequence
-    repeated: int  # places that hold a token which another sequence holds too
-    special: int  # [CLS] and [SEP] added
-    padding: int
-    dropped: dict[str, int] = field(default_factory=dict)
-
-    def line(self) -> str:
-        places = self.kept + self.repeated + self.special + self.padding
-        parts = [
-            f"{self.sequences:,} sequences, {self.tokens:,} tokens in, {self.kept:,} kept",
-            *(f"{count:,} dropped ({reason})" for reason, count in self.dropped.items()),
-        ]
-        if self.padding:
-            parts.append(f"{100 * self.padding / places:.1f} % padding")
-        return ", ".join(parts)
-
 
 class PackedSequences:
     """`[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` where the second segment is empty, then padding.
@@ -244,25 +212,3 @@ class PackedSequences:
         ids[rows, first + 1] = self._sep
         ids[pairs, end[pairs]] = self._sep
         return ids, types.view(np.uint8)
-
-    def accounting(self) -> Accounting:
-        stream, total = self._stream, self.num_sequences
-        filled = special = 0
-        for start in range(0, total, _CHUNK):
-            spans = self.mode.spans(np.arange(start, min(start + _CHUNK, total)))
-            filled += int(spans.first.sum() + spans.second.sum())
-            special += 2 * len(spans.starts) + int((spans.second > 0).sum())
-        if self.mode.is_full:
-            kept = stream.num_tokens if total else 0
-            dropped = {TOO_SHORT: stream.num_tokens - kept}
-        else:
-            kept, dropped = filled, {SEPARATORS: stream.num_documents}
-        return Accounting(
-            sequences=total,
-            tokens=stream.num_tokens,
-            kept=kept,
-            repeated=filled - kept,
-            special=special,
-            padding=total * self._length - filled - special,
-            dropped={reason: count for reason, count in dropped.items() if count},
-        )

@@ -15,7 +15,7 @@ from electrify.config.pretrain import SequenceConfig
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 from vocab.shards.files import Int64s, Tokens, TokenShards
-from vocab.shards.pack import Accounting, PackedSequences, make_key, permute, uniform
+from vocab.shards.pack import PackedSequences, make_key, permute, uniform
 
 PERIOD = 65_536  # positions after which the schedule of languages repeats
 
@@ -222,10 +222,6 @@ class SequenceReader:
     def language_numbers(self, indices: Int64s) -> Int64s:
         """The place in `languages` of the language of each of these sequences."""
         return self.schedule.locate(indices)[0]
-
-    def accounting(self) -> dict[str, Accounting]:
-        pairs = zip(self.languages, self._packed, strict=True)
-        return {language: packed.accounting() for language, packed in pairs}
 
     def passes(self, num_sequences: int) -> dict[str, float]:
         """How often each language's text is read in so many sequences."""

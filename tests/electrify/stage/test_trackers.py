@@ -2,9 +2,9 @@
 
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from unittest.mock import MagicMock, call
 
 import pytest
 
@@ -14,86 +14,69 @@ from electrify.stage.trackers import Trackers, require_trackers
 EVERY = {"wandb_project": "w", "trackio_project": "t", "mlflow_experiment": "m"}
 
 
-class Fake:
-    """What is used of all three packages; `runs` holds (step, figure, value) by run."""
+@pytest.fixture
+def package_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], MagicMock]:
+    """A stand-in of a package by its name, with a run `r1`."""
 
-    def __init__(self, fails: bool = False) -> None:
-        self.runs: dict[str, list[tuple[int, str, float]]] = {}
-        self.fails = fails
-        self.closed = 0
+    def install(name: str) -> MagicMock:
+        package = MagicMock(__name__=name)
+        client = package.MlflowClient.return_value
+        client.get_experiment_by_name.return_value = None
+        client.create_run.return_value.info.run_id = "r1"
+        monkeypatch.setitem(sys.modules, name, package)
+        return package
 
-    def init(self, **options: Any) -> Any:
-        assert options["resume"] == "allow"
-        run = self.runs.setdefault(options.get("id", options["name"]), [])
+    return install
 
-        def log(figures: dict[str, float], step: int | None = None) -> None:
-            figures = dict(figures)
-            at = int(figures.pop("step")) if step is None else step
-            self._add(run, at, figures)
 
-        def finish() -> None:
-            self.closed += 1
-
-        return SimpleNamespace(log=log, define_metric=lambda *a, **k: None, finish=finish)
-
-    def MlflowClient(self) -> Any:  # noqa: N802
-        def create_run(experiment: str, run_name: str) -> Any:
-            assert experiment == "7"
-            self.runs["r1"] = []
-            return SimpleNamespace(info=SimpleNamespace(run_id="r1"))
-
-        def log_metric(run: str, name: str, value: float, step: int) -> None:
-            self._add(self.runs[run], step, {name: value})
-
-        def set_terminated(run: str) -> None:
-            self.closed += 1
-
-        return SimpleNamespace(
-            get_experiment_by_name=lambda name: None,
-            create_experiment=lambda name: "7",
-            create_run=create_run,
-            log_param=lambda run, name, value: None,
-            log_metric=log_metric,
-            set_terminated=set_terminated,
-        )
-
-    def _add(self, run: list[Any], step: int, figures: dict[str, float]) -> None:
-        if self.fails:
-            raise ConnectionError("no network")
-        run += [(step, name, value) for name, value in figures.items()]
+def log_twice(folder: Path, options: TrackerOptions) -> None:
+    """Two attempts, a step each."""
+    for step in (1, 2):
+        trackers = Trackers(folder, options, "evaluate", {"name": "mine", "seeds": [0, 1]})
+        trackers.log(step, {"klue-nli/accuracy": step / 10, "undefined": math.nan})
+        trackers.close()
 
 
 @pytest.mark.parametrize(
-    ("key", "package"),
-    [("wandb_project", "wandb"), ("trackio_project", "trackio"), ("mlflow_experiment", "mlflow")],
+    ("key", "name", "logged"),
+    [
+        ("wandb_project", "wandb", lambda at, figures: call({"step": at, **figures})),
+        ("trackio_project", "trackio", lambda at, figures: call(figures, step=at)),
+    ],
 )
-def test_a_resumed_run_goes_on_in_the_run_that_it_began(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, package: str
-):
-    fake = Fake()
-    monkeypatch.setitem(sys.modules, package, fake)
-    options = TrackerOptions(**{key: "korean"})
-    for step in (1, 2):
-        trackers = Trackers(tmp_path, options, "evaluate", {"name": "mine", "seeds": [0, 1]})
-        trackers.log(step, {"klue-nli/accuracy": step / 10, "undefined": math.nan})
-        trackers.close()
-    (logged,) = fake.runs.values()
-    assert logged == [(1, "klue-nli/accuracy", 0.1), (2, "klue-nli/accuracy", 0.2)]
-    assert fake.closed == 2
-    assert (tmp_path / f"{package}.json").exists()
+def test_a_resumed_run_goes_on_in_the_run_that_it_began(package_of, tmp_path, key, name, logged):
+    package = package_of(name)
+    log_twice(tmp_path, TrackerOptions(**{key: "korean"}))
+    first, second = package.init.call_args_list
+    assert first == second
+    assert first.kwargs["resume"] == "allow"
+    run = package.init.return_value
+    figures = [{"klue-nli/accuracy": step / 10} for step in (1, 2)]
+    assert run.log.mock_calls == [logged(at, of) for at, of in enumerate(figures, start=1)]
+    assert run.finish.call_count == 2
+    assert (tmp_path / f"{name}.json").exists()
+
+
+def test_a_resumed_run_of_mlflow_is_made_once(package_of, tmp_path: Path):
+    client = package_of("mlflow").MlflowClient.return_value
+    log_twice(tmp_path, TrackerOptions(mlflow_experiment="korean"))
+    client.create_run.assert_called_once()
+    logged = [call("r1", "klue-nli/accuracy", step / 10, step=step) for step in (1, 2)]
+    assert client.log_metric.mock_calls == logged
+    assert client.set_terminated.mock_calls == [call("r1")] * 2
 
 
 def test_one_that_fails_is_dropped_and_the_others_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    package_of, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
-    fakes = {"wandb": Fake(), "trackio": Fake(fails=True), "mlflow": Fake()}
-    for package, fake in fakes.items():
-        monkeypatch.setitem(sys.modules, package, fake)
+    packages = {name: package_of(name) for name in ("wandb", "trackio", "mlflow")}
+    packages["trackio"].init.return_value.log.side_effect = ConnectionError("no network")
     trackers = Trackers(tmp_path, TrackerOptions(**EVERY), "evaluate", {"name": "mine"})
     for step in (1, 2):
         trackers.log(step, {"a": 0.5})
-    trackers.close()
-    assert [len(run) for fake in fakes.values() for run in fake.runs.values()] == [2, 0, 2]
+    assert packages["wandb"].init.return_value.log.call_count == 2
+    assert packages["trackio"].init.return_value.log.call_count == 1
+    assert packages["mlflow"].MlflowClient.return_value.log_metric.call_count == 2
     (told,) = [message for message in caplog.messages if "failed" in message]
     assert "trackio" in told
 

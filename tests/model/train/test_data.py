@@ -67,7 +67,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def step_data(config: RunConfig, rank: int = 0, num_ranks: int = 1) -> StepData:
-    shards = open_shards(Path(config.output_dir) / "shards", ["train"])
+    shards = open_shards(Path(config.output_dir) / "shards")
     return StepData(config, shards, rank, num_ranks)
 
 

@@ -40,7 +40,6 @@ def folder(tmp_path_factory):
 
 def reader(folder, packing="full", temperature=1.0, length=32, seed=0, split="train"):
     shards = TokenShards(folder)
-    shards.verify([split])
     mixture = MixtureConfig(temperature=temperature)
     options = SequenceConfig(sequence_length=length, packing=packing, mixture=mixture)
     return SequenceReader(shards, split, options, seed)
@@ -86,8 +85,6 @@ def test_a_language_shorter_than_a_sequence_is_left_out_and_named(folder, caplog
     found = reader(folder, "full", 0.3, length=510)
     assert "fr is left out of the train split" in caplog.text
     assert set(languages_of(found, 200)) == {"en", "ko"}
-    account = found.accounting()["fr"]
-    assert account.dropped == {"less than one sequence": account.tokens}
     assert found.passes(1000)["fr"] == 0
 
 
@@ -101,16 +98,6 @@ def test_too_little_text_names_numbers_and_what_to_change(folder, tmp_path):
     assert reader(tmp_path, length=63).num_sequences == 2  # 60 tokens, and the last of them again
     ids, _ = batch(reader(tmp_path, "sentence", length=64), 0, 1)
     assert (ids[0, :62] == [2, *[9] * 60, 3]).all()
-
-
-def test_a_changed_byte_is_found_and_the_file_named(folder, tmp_path):
-    write_shards(tmp_path, {("train", "ko"): [[7] * 50 + [3]]}, 400, "0", SPECIAL)
-    path = tmp_path / "train" / "ko" / "tokens-00000.npy"
-    content = bytearray(path.read_bytes())
-    content[-5] ^= 1
-    path.write_bytes(bytes(content))
-    with pytest.raises(ValueError, match=r"tokens-00000\.npy has changed.*electrify encode"):
-        reader(tmp_path)
 
 
 def order(schedule, first, count):

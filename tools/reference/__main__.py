@@ -1,9 +1,9 @@
 """The page docs/config.md: every key of a config, by the JSON schema of the models.
 
-    python -m electrify.config.reference > docs/config.md
+    python -m tools.reference > docs/config.md
 
 A section's text is the docstring of its model, a key's meaning the docstring below the field; the
-rest of the page is in reference.md.jinja.
+rest of the page is in config.md.jinja.
 """
 
 from collections.abc import Iterator
@@ -92,7 +92,7 @@ def reference() -> str:
         keep_trailing_newline=True,
     )
     environment.filters["size_value"] = _size_value
-    return environment.get_template("reference.md.jinja").render(
+    return environment.get_template("config.md.jinja").render(
         parts=parts.values(),
         value=_value,
         default=_default,

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from electrify.config.reference import reference
+from tools.reference.__main__ import reference
 
 
 def test_the_page_is_what_the_models_give():
-    command = "python -m electrify.config.reference > docs/config.md"
+    command = "python -m tools.reference > docs/config.md"
     assert Path("docs/config.md").read_text(encoding="utf-8") == reference(), f"run: {command}"
