@@ -429,7 +429,7 @@ def report(
             raise UsageError("--board takes folders and --output, no other option")
         print(write_board([_run_folder(name) for name in runs], output))
         return
-    from benchmarks.report.report import read_scores, report
+    from benchmarks.report.report import read_runs, report, scores_for_programs
     from electrify.config.load import load_config
     from electrify.stage.remote import push_report
 
@@ -440,11 +440,12 @@ def report(
     data_dirs = api.local_folders([Path(name).expanduser() for name in data_dir])
     for options in [config.evaluate for config in configs.values()]:
         data_dirs = data_dirs or api.local_folders(options.data_dirs, options.own_tasks)
-    page = report(folders, output, data_dirs, not no_texts, baseline)
+    read = read_runs(folders)
+    page = report(read, output, data_dirs, not no_texts, baseline)
     if not output and not folders[1:]:
         push_report(folders[0])
     if json:
-        _print_json(page=str(page), scores=read_scores(folders))
+        _print_json(page=str(page), scores=scores_for_programs(read))
     else:
         print(page)
 
@@ -565,7 +566,9 @@ def inspect(
     json: Annotated[bool, Option("--json", help="print a line of JSON a text")] = False,
 ) -> None:
     """Show which words the discriminator flags, and why."""
-    from benchmarks.analysis.inspect import inspect
+    from json import dumps
+
+    from benchmarks.analysis.inspect import as_record, as_text, findings
 
     if threshold is not None and clean:
         raise UsageError("--threshold and --clean exclude each other: give one")
@@ -575,7 +578,8 @@ def inspect(
         log("a text a line; end with Ctrl-D")
     lines = texts or sys.stdin
     why = not no_attributions
-    inspect(model, lines, generator, threshold, clean, false_alarms, why, json)
+    for found in findings(model, lines, generator, threshold, clean, false_alarms, why):
+        print(dumps(as_record(found), ensure_ascii=False) if json else as_text(found), flush=True)
 
 
 @_verb(f"page {SHIPPED} --output out/page")

@@ -126,7 +126,7 @@ def write_table(
 ) -> None:
     conditions: list[Condition] = []
     for encoder in dict.fromkeys(result.role for result in results):
-        of_encoder: list[tuple[Condition, float]] = []
+        of_encoder: list[Condition] = []
         for task in tasks:
             of_task = [r for r in results if (r.role, r.task) == (encoder, task.name)]
             if of_task:
@@ -143,8 +143,8 @@ def _conditions(
     num_rows: int,
     results: Sequence[Result],
     pieces: Mapping[Key, tuple[float, float]],
-) -> Iterator[tuple[Condition, float]]:
-    """Those of one task and encoder, each with its p before the correction."""
+) -> Iterator[Condition]:
+    """Those of one task and encoder, before the correction."""
     clean = {r.seed: lines_of_result(place, r) or [] for r in results}
     perturbed = {r.seed: _by_key(lines_of_result(place, r, SPLIT) or ()) for r in results}
     values, draws = scored(task, clean)
@@ -160,7 +160,8 @@ def _conditions(
         lost = {seed: values[seed] - now[seed] for seed in clean}
         drop = estimate(lost, replace(draws, scores=scores))
         flips = _flips(task, clean, changed)
-        condition = Condition(
+        yield Condition(
+            p_corrected=drop.p,
             task=task.name,
             metric=results[0].metric,
             encoder=results[0].role,
@@ -180,7 +181,6 @@ def _conditions(
             pieces_factor=pieces_factor,
             kept_pieces=kept_pieces,
         )
-        yield condition, drop.p
 
 
 def _by_key(lines: Sequence[Line]) -> dict[Key, dict[str, Line]]:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import noise
-from benchmarks.embed.retrieval import SUITE, Score, read_scores, score_table
-from benchmarks.noise import fairness, robustness
+from benchmarks.embed.retrieval import Score, score_table
 from benchmarks.noise.fairness import Gap
 from benchmarks.noise.perturb import KINDS
 from benchmarks.noise.robustness import Condition
@@ -51,19 +50,18 @@ class Noise:
 def noise_of(run: RunFolder) -> tuple[Noise, ...]:
     """Of each encoder that a suite was run on."""
 
-    def table(suite: str, label: str, name: str, kind: Any) -> tuple[Any, ...]:
+    def table(suite: str, label: str, kind: Any) -> tuple[Any, ...]:
         place = run.probes.get(f"{suite}-{label}" if label else suite)
-        return tuple(read_csv(place / name, kind)) if place else ()
+        return tuple(read_csv(place / f"{suite}.csv", kind)) if place else ()
 
     return tuple(
         Noise(
             label,
-            table("robustness", label, robustness.TABLE, Condition),
-            table("fairness", label, fairness.TABLE, Gap),
-            tuple(read_scores(place)) if place else (),
+            table("robustness", label, Condition),
+            table("fairness", label, Gap),
+            table("retrieval", label, Score),
         )
         for label in dict.fromkeys(stage.partition("-")[2] for stage in run.probes)
-        for place in [run.probes.get(f"{SUITE}-{label}" if label else SUITE)]
     )
 
 

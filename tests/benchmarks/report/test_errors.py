@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.report.errors import TaskErrors
-from benchmarks.report.report import report
+from benchmarks.report.report import read_runs, report
 from benchmarks.results.results import append_result, percent
 from benchmarks.tasks.data import load_data
 from benchmarks.tasks.errors import failure_of, parts_of
@@ -172,7 +172,7 @@ def test_texts_are_quoted_only_where_asked_for(tmp_path):
         ([tmp_path / "data"], False),
         ([], True),
     ):
-        report([run], tmp_path / "out", data_dirs, with_texts)
+        report(read_runs([run]), tmp_path / "out", data_dirs, with_texts)
         page, short = ((tmp_path / "out" / f"report.{form}").read_text() for form in ("html", "md"))
         assert ("secret 0 text" in page) == (bool(data_dirs) and with_texts)
         assert "dev-1" in page  # the surest wrong row, by its id

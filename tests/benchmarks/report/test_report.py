@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from benchmarks.report.report import Summary, read_scores, report
+from benchmarks.report.report import Summary, read_runs, report, scores_for_programs
 from benchmarks.report.scores import Encoder
 from benchmarks.report.stages import config_toml
 from benchmarks.results.results import BASELINES
@@ -198,7 +198,7 @@ def percents(values: tuple[float, ...]) -> str:
 
 
 def test_scores_are_mean_and_sample_sd_over_seeds(run):
-    assert report([run], None) == run / "report.html"
+    assert report(read_runs([run]), None) == run / "report.html"
     page, short = shown(run), (run / "report.md").read_text(encoding="utf-8")
     mean, control = statistics.mean(PRETRAINED), statistics.mean(UNTRAINED)
     row = cells(page, "klue-ynat | macro_f1 | export/discriminator")
@@ -233,11 +233,11 @@ def test_scores_are_mean_and_sample_sd_over_seeds(run):
 
 def test_the_same_folder_gives_the_same_report(run):
     names = ("report.html", "report.md")
-    report([run], None)
+    report(read_runs([run]), None)
     first = [(run / name).read_bytes() for name in names]
-    report([run], run.parent / "new" / "folder")
+    report(read_runs([run]), run.parent / "new" / "folder")
     assert [(run.parent / "new" / "folder" / name).read_bytes() for name in names] == first
-    report([run], None)  # reports of a folder are no part of it
+    report(read_runs([run]), None)  # reports of a folder are no part of it
     assert [(run / name).read_bytes() for name in names] == first
     assert not list(run.glob("*.tmp"))
 
@@ -247,10 +247,10 @@ def test_several_runs_stand_side_by_side(tmp_path):
     part = make_run(tmp_path / "c", "pretrain")
     better = [row | {"value": row["value"] + 0.05} for row in results()]
     put_results(second, "".join(json.dumps(r) + "\n" for r in better))
-    before = report([first]).read_bytes()
-    assert report([first, second]) == first / "comparison" / "report.html"
+    before = report(read_runs([first])).read_bytes()
+    assert report(read_runs([first, second])) == first / "comparison" / "report.html"
     assert (first / "report.html").read_bytes() == before  # a comparison leaves it
-    report([first, second, part], tmp_path / "compared")
+    report(read_runs([first, second, part]), tmp_path / "compared")
     page = shown(tmp_path / "compared")
     mean = 100 * statistics.mean(PRETRAINED)
     assert cells(page, "a") == ["a", f"{mean:.1f} ± 0.6"]
@@ -267,16 +267,18 @@ def test_several_runs_stand_side_by_side(tmp_path):
     )
     assert gain[-1] == "better"
     assert len(cells(page, "generator loss")) == 4
-    report([first, second, part], tmp_path / "compared", baseline="b")
+    report(read_runs([first, second, part]), tmp_path / "compared", baseline="b")
     short = (tmp_path / "compared" / "report.md").read_text(encoding="utf-8")
     assert cells(short, "klue-ynat")[-1] == "worse"
     with pytest.raises(ValueError, match="no baseline 'd' in these runs"):
-        report([first, second], tmp_path / "compared", baseline="d")
+        report(read_runs([first, second]), tmp_path / "compared", baseline="d")
 
 
 def test_scores_for_programs_are_those_of_the_csv_file(tmp_path):
     first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b")
-    records = json.loads(json.dumps(read_scores([first, second]), allow_nan=False))
+    records = json.loads(
+        json.dumps(scores_for_programs(read_runs([first, second])), allow_nan=False)
+    )
     assert [record["run"] for record in records] == ["a"] * 2 + ["b"] * 2
     by_encoder = {record["encoder"]: record for record in records}
     assert by_encoder["random initialisation"]["mean"] == pytest.approx(statistics.mean(UNTRAINED))
@@ -299,11 +301,11 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path, run):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("x")
     with pytest.raises(ValueError, match=r"empty is no run folder: it has none of clean, vocab"):
-        report([tmp_path / "empty"], None)
+        report(read_runs([tmp_path / "empty"]), None)
     with pytest.raises(ValueError, match=r"no folder .*nowhere; run first: electrify run"):
-        report([tmp_path / "nowhere"], None)
+        report(read_runs([tmp_path / "nowhere"]), None)
     with pytest.raises(ValueError, match="file is a file; give a folder"):
-        report([run], tmp_path / "file")
+        report(read_runs([run]), tmp_path / "file")
     assert not list(tmp_path.rglob("report.md"))
 
 
