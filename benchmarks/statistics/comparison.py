@@ -109,7 +109,7 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
 
 # what others are compared with: a run, of several by default the first, or within a run the
-# evaluation of this stage; without one, each encoder's random initialisation and TF-IDF
+# evaluation of this stage or this role of `BASELINES`; without one, both of each encoder
 Baseline = RunFolder | str | None
 
 
@@ -125,8 +125,9 @@ class Against:
 
 def resolve_baseline(name: str | None, runs: Sequence[RunFolder]) -> Baseline:
     """The baseline of that name: a run, an encoder of one (`evaluate-<name>`, with or without the
-    first word; "export" for its own), or "random-init"; `ValueError` for any other."""
-    known: dict[str, Baseline] = {"random-init": None, **{run.name: run for run in runs}}
+    first word; "export" for its own), or a role; `ValueError` for any other."""
+    known: dict[str, Baseline] = {role: role for role in BASELINES}
+    known |= {run.name: run for run in runs}
     for stage in dict.fromkeys(stage for run in runs for stage in run.evaluations):
         known.setdefault(stage, stage)
         known.setdefault(encoder_name(stage) or OWN, stage)
@@ -155,19 +156,20 @@ def within(run: RunFolder, baseline: Baseline) -> tuple[Against, ...]:
     """Every encoder of a run against the baseline, one family; nothing where it is missing."""
     scores = scores_of(run)
     if not isinstance(baseline, str) or baseline not in run.evaluations:
-        return against_baselines(scores)
+        return against_baselines(scores, baseline)
     name = encoder_name(baseline) or OWN
     bases = {s.first.task: s for s in scores if s.stage == baseline}
     others = [s for s in scores if s.stage != baseline and s.first.task in bases]
     return _corrected(Against(s, "", name, _comparison(s, bases[s.first.task])) for s in others)
 
 
-def against_baselines(scores: Sequence[TaskScore]) -> tuple[Against, ...]:
-    """Every encoder against random initialisation and against TF-IDF, one family; nothing where
-    those are not scored."""
+def against_baselines(scores: Sequence[TaskScore], one: Baseline = None) -> tuple[Against, ...]:
+    """Every encoder against both of its baselines, or against that of the role `one`, one family;
+    nothing where those are not scored."""
     return _corrected(
         Against(s, "", name, compare(s.pretrained, other, s.first.higher_is_better, True))
         for role, name in BASELINES.items()
+        if role == one or one not in BASELINES
         for s in scores
         if (other := s.by_role[role]).values and s.pretrained.values
     )

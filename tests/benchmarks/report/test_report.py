@@ -14,7 +14,7 @@ from benchmarks.report.scores import Encoder
 from benchmarks.report.stages import config_toml
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder, read_run
-from benchmarks.statistics.comparison import Against, Comparison
+from benchmarks.statistics.comparison import Against, Comparison, resolve_baseline, within
 from benchmarks.statistics.scores import TaskScore, task_scores
 from benchmarks.statistics.uncertainty import Estimate
 from electrify.config.load import load_config, parse_config
@@ -331,6 +331,14 @@ def five_tasks(tmp_path) -> RunFolder:
     (tmp_path / "evaluate.partial").mkdir()
     write_text(tmp_path / "evaluate.partial" / "results.jsonl", lines)
     return replace(read_run(tmp_path), unfinished=())
+
+
+@pytest.mark.parametrize(
+    ("name", "roles"), [(None, [*BASELINES]), *((role, [role]) for role in BASELINES)]
+)
+def test_scores_stand_against_both_baselines_or_the_one_named(five_tasks, name, roles):
+    found = within(five_tasks, resolve_baseline(name, [five_tasks]))
+    assert {against.baseline for against in found} == {BASELINES[role] for role in roles}
 
 
 def compared_of(scores: list[TaskScore]) -> list[Against]:
