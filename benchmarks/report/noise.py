@@ -183,7 +183,7 @@ def _plot_drops(own: Sequence[Condition], page: Page) -> None:
 
 def drop_table(encoder: Noise, caption: str = "") -> Table:
     """A row a kind and strength: on each task the drop of the encoder, and of its baselines; the
-    mean fraction of flips, and pieces."""
+    mean fraction of flips."""
     at = {(c.encoder, c.task, c.kind, c.strength): c for c in encoder.conditions}
     roles = {condition.encoder for condition in encoder.conditions}
     baselines = {role: name for role, name in BASELINES.items() if role in roles}
@@ -198,8 +198,6 @@ def drop_table(encoder: Noise, caption: str = "") -> Table:
                 row[f"{task}, {name}"] = of_baseline and f"{100 * of_baseline.drop:+.1f}"
         some = [c for c in own if (c.kind, c.strength) == (kind, strength)]
         row["flips %"] = _mean([100 * c.flips for c in some])
-        row["pieces"] = f"{statistics.fmean(c.pieces_factor for c in some):.2f}"
-        row["kept %"] = _mean([100 * c.kept_pieces for c in some])
         rows.append(row)
     return Table.of(rows, caption)
 

@@ -202,7 +202,7 @@ def _corrected(against: Iterable[Against]) -> tuple[Against, ...]:
 class Tested(BaseModel):
     """A line of a table, with a p that `corrected_lines` corrects over it (Holm)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)  # a table may be of an earlier version
 
     p_corrected: float = 1.0
 
