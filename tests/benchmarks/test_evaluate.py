@@ -298,7 +298,10 @@ def test_a_task_of_ones_own_is_scored_kept_and_reported_as_others(
     ] * 2
     assert rescore(folder) == 0
     report(
-        [Path(config.output_dir)], tmp_path / "page", data_dirs=[tmp_path], baseline="random-init"
+        read_runs([Path(config.output_dir)]),
+        tmp_path / "page",
+        data_dirs=[tmp_path],
+        baseline="random-init",
     )
     page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
     assert "topics" in page

@@ -48,10 +48,7 @@ CLEAN_REPORT = {
             "characters_in": 400_000,
             "characters_kept": 380_002,
         }
-    ],
-    "removed": [{"reason": "too_short", "language": "ko", "source": "위키백과", "documents": 50}],
-    "malformed": [],
-    "altered": {"html": 41},
+    ]
 }
 VOCAB_REPORT = {"vocab_size": 4000, "languages": {"ko": {"pieces_per_word": 1.93}}}
 
