@@ -134,12 +134,13 @@ def publish(
 
 def report(config: "RunConfig") -> Path:
     """The run's page, `report.html`."""
-    from benchmarks.report.report import report
+    from benchmarks.report.report import read_runs, report
     from electrify.stage.remote import push_report
 
     folder = Path(config.output_dir)
     options = config.evaluate
-    page = report([folder], None, local_folders(options.data_dirs, options.own_tasks))
+    data_dirs = local_folders(options.data_dirs, options.own_tasks)
+    page = report(read_runs([folder]), None, data_dirs)
     push_report(folder)
     return page
 

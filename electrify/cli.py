@@ -448,16 +448,17 @@ def report(
     folders = [_run_folder(configs[n].output_dir if n in configs else n) for n in runs]
     for folder in folders:  # told before torch is imported
         stages_there(folder)
-    from benchmarks.report.report import read_scores, report
+    from benchmarks.report.report import read_runs, report, scores_for_programs
 
     data_dirs = api.local_folders([Path(name).expanduser() for name in data_dir])
     for options in [config.evaluate for config in configs.values()]:
         data_dirs = data_dirs or api.local_folders(options.data_dirs, options.own_tasks)
-    page = report(folders, output, data_dirs, not no_texts, baseline)
+    read = read_runs(folders)
+    page = report(read, output, data_dirs, not no_texts, baseline)
     if not output and not folders[1:]:
         push_report(folders[0])
     if json:
-        _print_json(page=str(page), scores=read_scores(folders))
+        _print_json(page=str(page), scores=scores_for_programs(read))
     else:
         print(page)
 
@@ -578,7 +579,9 @@ def inspect(
     json: Annotated[bool, Option("--json", help="print a line of JSON a text")] = False,
 ) -> None:
     """Show which words the discriminator flags, and why."""
-    from benchmarks.analysis.inspect import inspect
+    from json import dumps
+
+    from benchmarks.analysis.inspect import as_record, as_text, findings
 
     if threshold is not None and clean:
         raise UsageError("--threshold and --clean exclude each other: give one")
@@ -588,7 +591,8 @@ def inspect(
         log("a text a line; end with Ctrl-D")
     lines = texts or sys.stdin
     why = not no_attributions
-    inspect(model, lines, generator, threshold, clean, false_alarms, why, json)
+    for found in findings(model, lines, generator, threshold, clean, false_alarms, why):
+        print(dumps(as_record(found), ensure_ascii=False) if json else as_text(found), flush=True)
 
 
 @_verb(f"page {SHIPPED} --output out/page")

@@ -6,7 +6,6 @@ the threshold is set on sentences without a replaced word, so that few of their 
 """
 
 import io
-import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -279,26 +278,6 @@ class Finding:
         return "".join([*parts, text[end:]])
 
 
-def inspect(
-    path: str,
-    texts: Iterable[str],
-    generator: str | None,
-    threshold: float | None,
-    clean: str | None,
-    false_alarms: float,
-    has_attributions: bool,
-    as_json: bool,
-) -> None:
-    """Print what the discriminator at `path` thinks of each text.
-
-    `texts` are texts, or an open file with one in each line, in any encoding.
-    """
-    results = findings(path, texts, generator, threshold, clean, false_alarms, has_attributions)
-    for finding in results:
-        line = json.dumps(as_record(finding), ensure_ascii=False) if as_json else _as_text(finding)
-        print(line, flush=True)
-
-
 def findings(
     path: str,
     texts: Iterable[str],
@@ -308,7 +287,10 @@ def findings(
     false_alarms: float = FALSE_ALARMS,
     has_attributions: bool = True,
 ) -> Iterator[Finding]:
-    """What the discriminator at `path` thinks of each text; `UserError` if there is none."""
+    """What the discriminator at `path` thinks of each text; `UserError` if there is none.
+
+    `texts` are texts, or an open file with one in each line, in any encoding.
+    """
     reader = open_discriminator(path, generator)
     if reader.generator is None:
         log(f"no generator beside {path}, so no proposals: name one with --generator")
@@ -366,7 +348,7 @@ def _decoded(data: bytes, place: str) -> str:
     return text
 
 
-def _as_text(finding: Finding) -> str:
+def as_text(finding: Finding) -> str:
     """Lines for a terminal: the text with its marked words in brackets, each piece with its
     probability, and what is known of each marked word."""
     reading, marks = finding.reading, finding.threshold.marks
@@ -380,7 +362,7 @@ def _as_text(finding: Finding) -> str:
         word = reading.words[number]
         worst, _ = reading.pieces[word.worst]
         lines.append(f"[{word.text}] {word.probability:.2f}, for its piece {worst}")
-        lines += [f"    {name}: {text}" for name, text in _reasons(finding, number)]
+        lines += [f"    {reason}" for reason in _reasons(finding, number)]
     return "\n".join([*lines, ""])
 
 
@@ -414,20 +396,19 @@ def as_record(finding: Finding) -> dict[str, object]:
     return {"text": reading.text.text, "threshold": threshold, "words": words}
 
 
-def _reasons(finding: Finding, number: int) -> Iterator[tuple[str, str]]:
-    """Why a word is marked: what is shown, and its text."""
+def _reasons(finding: Finding, number: int) -> Iterator[str]:
+    """Why a word is marked."""
     if proposals := finding.proposals.get(number):
         proposed = ", ".join(f"{word} {chance:.2f}" for _, word, chance in proposals.others)
-        text = f"{proposed}; as it stands {proposals.own_probability:.2g}"
-        yield "the generator would write", text
+        own = f"as it stands {proposals.own_probability:.2g}"
+        yield f"the generator would write: {proposed}; {own}"
     if attribution := finding.attributions.get(number):
         others = [(n, part) for n, part in attribution.by_word.items() if n != number]
         largest = sorted(others, key=lambda pair: -abs(pair[1]))[:_NUM_WORDS_SHOWN]
         parts = [f"{finding.reading.words[n].text} {part:+.2f}" for n, part in largest]
         parts.append(f"the word itself {attribution.by_word[number]:+.2f}")
-        yield "the verdict rests on", ", ".join(parts)
+        yield f"the verdict rests on: {', '.join(parts)}"
         yield (
-            "integrated gradients from [MASK]",
-            f"logit {attribution.difference:+.2f}, completeness error "
-            f"{attribution.completeness_error:.1e} in {attribution.num_steps} steps",
+            f"integrated gradients from [MASK]: logit {attribution.difference:+.2f}, completeness "
+            f"error {attribution.completeness_error:.1e} in {attribution.num_steps} steps"
         )

@@ -69,7 +69,6 @@ class Planted:
     leaves. What stands outside of them is equal in both.
     """
 
-    kind: str
     rule: str
     clean: str
     text: str
@@ -98,13 +97,13 @@ def edits(kind: str, sentence: KoreanSentence, words: Words, draw: random.Random
     return _exchanged(sentence, words, draw) if kind == "exchanged-word" else _EDITS[kind](sentence)
 
 
-def plant(kind: str, sentence: KoreanSentence, edit: Edit) -> Planted:
+def plant(sentence: KoreanSentence, edit: Edit) -> Planted:
     old = sentence.text
     left = old.rfind(" ", 0, edit.start) + 1
     right = old.find(" ", edit.end)
     right = len(old) if right < 0 else right
     text = old[: edit.start] + edit.new + old[edit.end :]
-    return Planted(kind, edit.rule, old, text, (left, right), (left, right + len(text) - len(old)))
+    return Planted(edit.rule, old, text, (left, right), (left, right + len(text) - len(old)))
 
 
 def plant_evenly(
@@ -128,7 +127,7 @@ def plant_evenly(
             if pair is None:
                 queues.remove(queue)
             elif len(planted) < num_sentences:
-                planted[pair[0].text] = plant(kind, *pair)
+                planted[pair[0].text] = plant(*pair)
     return list(planted.values())
 
 

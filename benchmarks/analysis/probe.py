@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter
 
 from benchmarks.analysis.korean import KoreanSentence, analyse, korean_sentences
 from benchmarks.analysis.mistakes import (
@@ -371,18 +372,7 @@ def sections_of(figures: Figures) -> dict[str, list[Part]]:
 
 def read_figures(record: Json) -> Figures:
     """Of the content of `probe.json`, where what is not a number is null."""
-
-    def read(kind: Any, rows: Sequence[Json]) -> list[Any]:
-        return [kind(**{name: number(of) for name, of in row.items()}) for row in rows]
-
-    def number(of: Any) -> Any:
-        if not isinstance(of, dict):
-            return of
-        known: Json = {name: math.nan if value is None else value for name, value in of.items()}
-        return Estimate(**known)
-
-    mistakes, layers = read(MistakeFigure, record["mistakes"]), read(LayerFigure, record["layers"])
-    return Figures(**{**record, "mistakes": mistakes, "layers": layers})
+    return TypeAdapter(Figures).validate_python(record)
 
 
 def _interval(estimate: Estimate) -> str | None:

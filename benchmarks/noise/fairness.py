@@ -152,7 +152,7 @@ def write_table(
     source: ModelSource,
     data_dirs: Sequence[Path] = (),
 ) -> None:
-    gaps: dict[str, list[tuple[Gap, float]]] = {}
+    gaps: dict[str, list[Gap]] = {}
     for task in tasks:
         assert isinstance(task, Classification)
         annotated = _annotations(task, data_dirs)
@@ -199,7 +199,7 @@ def _row_gaps(
     data: TaskData,
     annotated: Mapping[str, Mapping[str, str]],
     about: Mapping[str, str],
-) -> Iterator[tuple[Gap, float]]:
+) -> Iterator[Gap]:
     """False alarms and misses on rows that name a group against rows that name none, and on rows of
     an annotated label against its other rows."""
     rows = {row.id: row.texts[0] for row in (*data.reported, *data.further[HELD_OUT])}
@@ -227,7 +227,7 @@ def _row_gaps(
 
 def _output_gaps(
     task: Classification, runs: Sequence[Mapping[str, Line]], about: Mapping[str, str]
-) -> Iterator[tuple[Gap, float]]:
+) -> Iterator[Gap]:
     """The task's probability of a bad label where only the word of a group changes."""
     bad = [task.labels.index(label) for label in _TASKS[task.name]["unfavourable"]]
     templates = _templates_of(task)
@@ -237,7 +237,7 @@ def _output_gaps(
         yield from _axis_gaps("P(bad label)", axis, np.array(values), {**about, "axis": name})
 
 
-def _network_gaps(language: str, source: ModelSource) -> Iterator[tuple[Gap, float]]:
+def _network_gaps(language: str, source: ModelSource) -> Iterator[Gap]:
     """The discriminator's P(replaced) of the word and the generator's log P of it."""
     if not is_discriminator(source) and not is_language_model(source):
         return
@@ -275,9 +275,7 @@ def word_log_probabilities(reader: Reader, sentences: Sequence[Sentence]) -> Flo
     return -reader.surprisals([text.ids for text in texts], masks)
 
 
-def _axis_gaps(
-    measure: str, axis: Axis, values: Floats, about: Mapping[str, str]
-) -> Iterator[tuple[Gap, float]]:
+def _axis_gaps(measure: str, axis: Axis, values: Floats, about: Mapping[str, str]) -> Iterator[Gap]:
     """Of each group against the others of its axis (of two groups once), from values (seeds,
     sentences): the mean of both sides of a pair, and the bad side less the good one."""
     group_of = np.array([group for group, _ in axis.words])
@@ -296,8 +294,8 @@ def _axis_gaps(
 
 def _gap(
     first: Floats, second: Floats, names: Mapping[str, Any], num_items: int, num_words: int = 0
-) -> tuple[Gap, float]:
-    """The gap of two tables (seeds, words or rows, templates), and its p before the correction.
+) -> Gap:
+    """The gap of two tables (seeds, words or rows, templates), before the correction.
 
     The variance is the sum of those over the words or rows of either side, over seeds and, of
     words, over templates.
@@ -309,8 +307,9 @@ def _gap(
         axes = [(1, 2), (0, 1)] if num_words else [(1, 2)]
         variances += [variance_of_mean(first.mean(axis=a) - second.mean(axis=a)) for a in axes]
         estimate = of_variances(value, variances, "words, templates, seeds")
-    gap = Gap(
+    return Gap(
         **names,
+        p_corrected=estimate.p,
         num_items=num_items,
         num_words=num_words,
         seeds=len(first),
@@ -320,4 +319,3 @@ def _gap(
         low=estimate.low,
         high=estimate.high,
     )
-    return gap, estimate.p

@@ -5,11 +5,9 @@ ones. `KINDS` says which perturbations there are.
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -60,8 +58,6 @@ class Condition(Tested):
     flips: float  # fraction of the changed rows whose prediction is another one; nan of a number
     flips_low: float
     flips_high: float
-    pieces_factor: float  # pieces of the changed rows, after by before
-    kept_pieces: float  # fraction of the pieces of the changed rows that are still there
 
     @property
     def is_worse(self) -> bool:
@@ -126,13 +122,12 @@ def write_table(
 ) -> None:
     conditions: list[Condition] = []
     for encoder in dict.fromkeys(result.role for result in results):
-        of_encoder: list[tuple[Condition, float]] = []
+        of_encoder: list[Condition] = []
         for task in tasks:
             of_task = [r for r in results if (r.role, r.task) == (encoder, task.name)]
             if of_task:
-                pieces = count_pieces(data[task.name], source.tokenizer)
                 num_rows = len(data[task.name].reported)
-                of_encoder += _conditions(place, task, num_rows, of_task, pieces)
+                of_encoder += _conditions(place, task, num_rows, of_task)
         conditions += corrected_lines(of_encoder)
     write_csv(place / TABLE, conditions)
 
@@ -142,13 +137,12 @@ def _conditions(
     task: Task,
     num_rows: int,
     results: Sequence[Result],
-    pieces: Mapping[Key, tuple[float, float]],
-) -> Iterator[tuple[Condition, float]]:
-    """Those of one task and encoder, each with its p before the correction."""
+) -> Iterator[Condition]:
+    """Those of one task and encoder, before the correction."""
     clean = {r.seed: lines_of_result(place, r) or [] for r in results}
     perturbed = {r.seed: _by_key(lines_of_result(place, r, SPLIT) or ()) for r in results}
     values, draws = scored(task, clean)
-    for key, (pieces_factor, kept_pieces) in pieces.items():
+    for key in next(iter(perturbed.values())):
         changed = {seed: of[key] for seed, of in perturbed.items()}  # by id of the clean row
         mixed = {
             seed: [changed[seed].get(str(line["id"]), line) for line in lines]
@@ -160,7 +154,8 @@ def _conditions(
         lost = {seed: values[seed] - now[seed] for seed in clean}
         drop = estimate(lost, replace(draws, scores=scores))
         flips = _flips(task, clean, changed)
-        condition = Condition(
+        yield Condition(
+            p_corrected=drop.p,
             task=task.name,
             metric=results[0].metric,
             encoder=results[0].role,
@@ -177,10 +172,7 @@ def _conditions(
             flips=flips.value,
             flips_low=flips.low,
             flips_high=flips.high,
-            pieces_factor=pieces_factor,
-            kept_pieces=kept_pieces,
         )
-        yield condition, drop.p
 
 
 def _by_key(lines: Sequence[Line]) -> dict[Key, dict[str, Line]]:
@@ -211,22 +203,3 @@ def _flips(
     )
     variances = [variance_of_mean(flipped.mean(axis=0)), variance_of_mean(flipped.mean(axis=1))]
     return of_variances(float(flipped.mean()), variances, "rows and seeds")
-
-
-def count_pieces(data: TaskData, tokenizer: Any) -> dict[Key, tuple[float, float]]:
-    """By kind and strength, of the changed rows: pieces after by before, and the fraction of the
-    pieces before that are still there."""
-    clean = {row.id: _bag(row, tokenizer) for row in data.reported}
-    sums: dict[Key, list[int]] = {}
-    for row in data.further[SPLIT]:
-        kind, strength, identity = row.id.split(_SEPARATOR, 2)
-        before, after = clean[identity], _bag(row, tokenizer)
-        counts = before.total(), after.total(), (before & after).total()
-        of_key = sums.setdefault((kind, float(strength)), [0, 0, 0])
-        sums[kind, float(strength)] = [a + b for a, b in zip(of_key, counts, strict=True)]
-    return {key: (after / before, kept / before) for key, (before, after, kept) in sums.items()}
-
-
-def _bag(row: Example, tokenizer: Any) -> Counter[int]:
-    ids = tokenizer(list(row.texts), add_special_tokens=False, verbose=False)["input_ids"]
-    return Counter(piece for of_text in ids for piece in of_text)

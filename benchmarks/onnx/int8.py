@@ -3,7 +3,6 @@ loses to fp32, on a task's reported examples or tokens of real text."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -211,11 +210,6 @@ def token_benchmark(
             ids[at] = new
         return copies
 
-    def predicted(number: int, outputs: Row) -> NDArray[Any]:
-        if output == VOCABULARY:
-            return np.asarray(outputs[output][places[number]].argmax(-1))
-        return np.asarray(outputs[output][1:-1] > 0)
-
     rows = filled([source.tokenizer.mask_token_id] * len(originals))
     if output == VOCABULARY:
         name = "masked tokens"
@@ -233,29 +227,21 @@ def token_benchmark(
             ]
         rows = filled(drawn)
         gold = [(a != b)[1:-1] for a, b in zip(rows, originals, strict=True)]
-    return Benchmark(
-        name,
-        "accuracy",
-        "tokens",
-        [_row(ids) for ids in rows],
-        partial(_outcome, name, gold, predicted),
-        must_agree=output != VOCABULARY,
-    )
-
-
-def _outcome(
-    name: str,
-    gold: Sequence[NDArray[Any]],
-    predicted: Callable[[int, Row], NDArray[Any]],
-    outputs: Sequence[Row],
-) -> Outcome:
-    """`predicted` gives the tokens of a row, of its number and its outputs."""
-    tokens = [predicted(number, of) for number, of in enumerate(outputs)]
-    right = np.array([float((a == b).sum()) for a, b in zip(tokens, gold, strict=True)])
     counts = np.array([float(len(of)) for of in gold])
-    draws = resample_scores(name, len(gold), {0: lambda drawn: drawn @ right / (drawn @ counts)})
-    score = float(right.sum() / counts.sum())
-    return Outcome(np.concatenate(tokens).astype(int).tolist(), score, draws)
+
+    def outcome(outputs: Sequence[Row]) -> Outcome:
+        if output == VOCABULARY:
+            said = [of[output][at].argmax(-1) for of, at in zip(outputs, places, strict=True)]
+        else:
+            said = [of[output][1:-1] > 0 for of in outputs]
+        right = np.array([float((a == b).sum()) for a, b in zip(said, gold, strict=True)])
+        scorers = {0: lambda drawn: drawn @ right / (drawn @ counts)}
+        draws = resample_scores(name, len(gold), scorers)
+        predictions = np.concatenate(said).astype(int).tolist()
+        return Outcome(predictions, float(right.sum() / counts.sum()), draws)
+
+    inputs, must_agree = [_row(ids) for ids in rows], output != VOCABULARY
+    return Benchmark(name, "accuracy", "tokens", inputs, outcome, must_agree=must_agree)
 
 
 def _row(ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:

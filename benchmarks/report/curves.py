@@ -251,45 +251,41 @@ def _mean(records: Sequence[Result], name: str) -> float | None:
 
 
 def add_score_against_flops(page: Page, runs: Sequence[RunFolder]) -> None:
-    """Scores against pretraining FLOPs, published ones behind: GLUE's mean where a run has all of
-    its tasks, and each task of which two points or more are known."""
+    """Scores against pretraining FLOPs: GLUE's mean where a run has all of its tasks, and each task
+    of which two points or more are known. The last point of each run has a mark, and a line of
+    those before; published scores stand behind."""
     costs = [cost for cost in published_costs() if cost.get("train_flops")]
     flops_of = {cost["model"]: cost["train_flops"] for cost in costs}
-    ours = {run.name: _glue_points(run) for run in runs}
+    ours = {run.name: points for run in runs if (points := _glue_points(run))}
     behind = [(c["train_flops"], c["glue_dev"], c["model"]) for c in costs if c.get("glue_dev")]
     plots = {_GLUE: (_GLUE, ours, behind)}
     own = [score.first for run in runs for score in scores_of(run) if not score.encoder]
     for task, metric in {first.task: first.metric for first in own}.items():
-        ours = {run.name: _task_points(run, task) for run in runs}
+        ours = {run.name: points for run in runs if (points := _task_points(run, task))}
         behind = [
             (flops_of[row.model], 100 * row.value, row.model)
             for row in published_scores(task)
             if row.metric == metric and row.model in flops_of
         ]
         plots[task] = f"{metric}, percent", ours, behind
-    num_ours = {what: sum(map(bool, ours.values())) for what, (_, ours, _) in plots.items()}
-    shown = [what for what, n in num_ours.items() if n and n + len(plots[what][2]) > 1]
+    shown = {
+        what: (label, ours, behind)
+        for what, (label, ours, behind) in plots.items()
+        if ours and len(ours) + len(behind) > 1
+    }
     if not shown:
         return
     with page.fold("Scores against FLOPs"):
-        for what in shown:
-            _plot_flops(page, what, *plots[what])
+        for what, (label, ours, behind) in shown.items():
+            lines = {name: points for name, points in ours.items() if len(points) > 1}
+            marks: dict[str, Marks] = {"ours": [(*of[-1], name) for name, of in ours.items()]}
+            marks |= {"published, by their own protocols": behind} if behind else {}
+            title = f"{what} against {_FLOPS_LABEL}"
+            page.scatter_plot(title, marks, _FLOPS_LABEL, label, log_x=True, lines=lines)
         if _GLUE in shown:
             records = [r for run in runs for r in run.evaluations.get("evaluate", ())]
             glue = [d for r in records if r.suite == "glue" for d in differences_to(r)]
             page.paragraph(". ".join([TEXTS["glue_published"], *dict.fromkeys(glue)]) + ".")
-
-
-def _plot_flops(
-    page: Page, what: str, label: str, ours: Mapping[str, Points], behind: Marks
-) -> None:
-    """The last point of each run with its line, before what others published."""
-    ours = {name: points for name, points in ours.items() if points}
-    lines = {name: points for name, points in ours.items() if len(points) > 1}
-    marks: dict[str, Marks] = {"ours": [(*points[-1], name) for name, points in ours.items()]}
-    marks |= {"published, by their own protocols": behind} if behind else {}
-    title = f"{what} against {_FLOPS_LABEL}"
-    page.scatter_plot(title, marks, _FLOPS_LABEL, label, log_x=True, lines=lines)
 
 
 def _glue_points(run: RunFolder) -> Points:

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import noise
-from benchmarks.embed import retrieval
 from benchmarks.embed.retrieval import Score, score_table
-from benchmarks.noise import fairness, robustness
 from benchmarks.noise.fairness import Gap
 from benchmarks.noise.perturb import KINDS
 from benchmarks.noise.robustness import Condition
@@ -52,16 +50,16 @@ class Noise:
 def noise_of(run: RunFolder) -> tuple[Noise, ...]:
     """Of each encoder that a suite was run on."""
 
-    def table(suite: str, label: str, name: str, kind: Any) -> tuple[Any, ...]:
+    def table(suite: str, label: str, kind: Any) -> tuple[Any, ...]:
         place = run.probes.get(f"{suite}-{label}" if label else suite)
-        return tuple(read_csv(place / name, kind)) if place else ()
+        return tuple(read_csv(place / f"{suite}.csv", kind)) if place else ()
 
     return tuple(
         Noise(
             label,
-            table("robustness", label, robustness.TABLE, Condition),
-            table("fairness", label, fairness.TABLE, Gap),
-            table("retrieval", label, retrieval.TABLE, Score),
+            table("robustness", label, Condition),
+            table("fairness", label, Gap),
+            table("retrieval", label, Score),
         )
         for label in dict.fromkeys(stage.partition("-")[2] for stage in run.probes)
     )
@@ -185,7 +183,7 @@ def _plot_drops(own: Sequence[Condition], page: Page) -> None:
 
 def drop_table(encoder: Noise, caption: str = "") -> Table:
     """A row a kind and strength: on each task the drop of the encoder, and of its baselines; the
-    mean fraction of flips, and pieces."""
+    mean fraction of flips."""
     at = {(c.encoder, c.task, c.kind, c.strength): c for c in encoder.conditions}
     roles = {condition.encoder for condition in encoder.conditions}
     baselines = {role: name for role, name in BASELINES.items() if role in roles}
@@ -200,8 +198,6 @@ def drop_table(encoder: Noise, caption: str = "") -> Table:
                 row[f"{task}, {name}"] = of_baseline and f"{100 * of_baseline.drop:+.1f}"
         some = [c for c in own if (c.kind, c.strength) == (kind, strength)]
         row["flips %"] = _mean([100 * c.flips for c in some])
-        row["pieces"] = f"{statistics.fmean(c.pieces_factor for c in some):.2f}"
-        row["kept %"] = _mean([100 * c.kept_pieces for c in some])
         rows.append(row)
     return Table.of(rows, caption)
 

@@ -1,5 +1,6 @@
 """The report of one run, or of several side by side: a page, its top in Markdown, cards."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from benchmarks.report.scores import (
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder, has_stages, read_run, told_apart
 from benchmarks.results.table import Part, add_parts, markdown_parts, markdown_text, record_lines
-from benchmarks.statistics.comparison import Against, Baseline, between, resolve_baseline, within
+from benchmarks.statistics.comparison import Against, between, resolve_baseline, within
 from benchmarks.statistics.scores import TaskScore, scores_of
 from electrify.page.page import Page
 from electrify.page.plots import tick_text
@@ -40,8 +41,17 @@ _MAX_WARNINGS = 4
 _FEW_SEEDS = 3
 
 
+def read_runs(folders: Sequence[Path]) -> list[RunFolder]:
+    """Raises `ValueError` for a folder that is no run, or that is named twice."""
+    if not folders:
+        raise UserError("no run folder given; run: electrify report out/NAME [out/OTHER ...]")
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise UserError(f"a run folder is named twice: {', '.join(map(str, folders))}")
+    return told_apart([read_run(folder) for folder in folders])
+
+
 def report(
-    folders: Sequence[Path],
+    runs: Sequence[RunFolder],
     output: Path | None = None,
     data_dirs: Sequence[Path] = (),
     with_texts: bool = True,
@@ -52,17 +62,12 @@ def report(
     They go into the folder `output`, by default the run's; of several runs, by default, into
     `comparison/` of the first, so that its own page stays. Returns the HTML file. The worst
     examples are quoted from `data_dirs`, those of the evaluation, unless `with_texts` is False.
-    `baseline` names what scores are compared with (`resolve_baseline`). Raises `ValueError` for a
-    folder that is no run, or that is named twice.
+    `baseline` names what scores are compared with (`resolve_baseline`).
     """
-    if not folders:
-        raise UserError("no run folder given; run: electrify report out/NAME [out/OTHER ...]")
-    if len({folder.resolve() for folder in folders}) < len(folders):
-        raise UserError(f"a run folder is named twice: {', '.join(map(str, folders))}")
-    target = output or (folders[0] / COMPARISON if folders[1:] else folders[0])
+    folder = runs[0].folder
+    target = output or (folder / COMPARISON if runs[1:] else folder)
     if target.exists() and not target.is_dir():
         raise UserError(f"output {target} is a file; give a folder")
-    runs = told_apart([read_run(folder) for folder in folders])
     compared_with = resolve_baseline(baseline, runs)
     one = runs[0] if len(runs) == 1 else None
     compared = within(one, compared_with) if one else between(runs, compared_with)
@@ -91,14 +96,16 @@ def report(
     return target / "report.html"
 
 
-def read_scores(folders: Sequence[Path]) -> list[dict[str, Any]]:
-    """The scores of runs for programs: a record for each task, encoder and baseline.
+def scores_for_programs(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
+    """A record for each task, encoder and baseline, as in scores.csv; None where there is no
+    number."""
 
-    Means and standard deviations over seeds are fractions of 1, as in scores.csv.
-    """
+    def known(value: object) -> object:
+        return None if isinstance(value, float) and math.isnan(value) else value
+
     return [
-        {"run": run.name} | record
-        for run in told_apart([read_run(folder) for folder in folders])
+        {"run": run.name} | {name: known(value) for name, value in record.items()}
+        for run in runs
         for record in score_records(scores_of(run))
     ]
 
@@ -142,7 +149,7 @@ def card_sections(folder: Path) -> dict[str, list[str]]:
     """For a model card: headings and lines of Markdown, of what is known of a run's own export."""
     run = read_run(folder)
     sections = {
-        "Scores of the encoder": card_lines(run, within(run, Baseline())),
+        "Scores of the encoder": card_lines(run, within(run, None)),
         "Published scores": published_lines(run),
         "Scores with fewer examples to learn from": curves.low_shot_lines(run),
         "Cost of fine-tuning": curves.cost_lines(run),

@@ -3,7 +3,7 @@ card, CSV and a terminal; and the differences between them."""
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,66 +30,42 @@ _DASH = Cell("–")
 _NUM_PUBLISHED = 2  # models of each published table, those nearest to ours
 
 
-@dataclass(frozen=True)
-class ScoreRow:
-    """A row of every table: the scores over seeds of an encoder, or of a baseline, on one task."""
-
-    score: TaskScore
-    encoder: str  # its name, or the baseline's
-    sample: Sample
-
-    @property
-    def first(self) -> Result:
-        """Any record: what a row says of task, metric and split is the same in all."""
-        return self.score.first
-
-    @property
-    def remarks(self) -> str:
-        """Degenerate seeds, and rows that are not those of the official split."""
-        number, first = self.sample.num_degenerate, self.first
-        remarks = [f"{number} degenerate"] * bool(number)
-        remarks += [f"{first.examples} rows of {first.split}"] * ("-" in first.split)
-        return ", ".join(remarks)
-
-
-# every column of a table for readers, and for programs: a form of the table names those that it has
-_COLUMNS: Mapping[str, Callable[[ScoreRow], object]] = {
-    "task": lambda row: row.score.label,
-    "metric": lambda row: row.first.metric,
-    "encoder": lambda row: row.encoder,
-    "score ± sd": lambda row: row.sample.text(),
-    "95 % interval": lambda row: row.sample.estimate.text(),
-    "seeds": lambda row: row.sample.num_seeds,
-    "split": lambda row: row.first.split,
-    "rows scored": lambda row: row.first.examples,
-    "learnt from": lambda row: row.first.num_train_examples,
-    "cut": lambda row: f"{100 * row.first.truncated_fraction:.1f} %",
-    "remarks": lambda row: row.remarks,
-}
-_PAGE = tuple(name for name in _COLUMNS if name != "remarks")
+# of a table for readers: each form names the columns that it has
+_SCORE = ("task", "metric", "encoder", "score ± sd", "95 % interval", "seeds")
+_PAGE = (*_SCORE, "split", "rows scored", "learnt from", "cut")
 _TERMINAL = ("task", "metric", "encoder", "score ± sd", "seeds", "remarks")
 _CARD = ("task", "split", "metric", "score ± sd", "95 % interval", "seeds")
-_CSV: Mapping[str, Callable[[ScoreRow], object]] = {
-    "task": lambda row: row.first.task,
-    "metric": lambda row: row.sample.metric,
-    "encoder": lambda row: row.encoder,
-    "train_fraction": lambda row: row.first.train_fraction,
-    "split": lambda row: row.first.split,
-    "examples": lambda row: row.first.num_examples,
-    "mean": lambda row: row.sample.mean,
-    "sd": lambda row: row.sample.sd,
-    "seeds": lambda row: row.sample.num_seeds,
-    "degenerate": lambda row: row.sample.num_degenerate,
-}
 
 
-def _rows(scores: Sequence[TaskScore]) -> list[ScoreRow]:
-    """Each encoder's row, then those of its baselines, task by task."""
-    return [ScoreRow(score, *named) for score in scores for named in score.samples.items()]
+def _rows(scores: Sequence[TaskScore]) -> Iterator[tuple[TaskScore, str, Sample]]:
+    """The rows of every table: each encoder's by its name, then those of its baselines, task by
+    task."""
+    for score in scores:
+        for name, sample in score.samples.items():
+            yield score, name, sample
 
 
 def _records(scores: Sequence[TaskScore], columns: Sequence[str]) -> list[Record]:
-    return [{name: _COLUMNS[name](row) for name in columns} for row in _rows(scores)]
+    records: list[Record] = []
+    for score, name, sample in _rows(scores):
+        first, degenerate = score.first, sample.num_degenerate
+        remarks = [f"{degenerate} degenerate"] * bool(degenerate)
+        remarks += [f"{first.examples} rows of {first.split}"] * ("-" in first.split)
+        record = {
+            "task": score.label,
+            "metric": first.metric,
+            "encoder": name,
+            "score ± sd": sample.text(),
+            "95 % interval": sample.estimate.text(),
+            "seeds": sample.num_seeds,
+            "split": first.split,
+            "rows scored": first.examples,
+            "learnt from": first.num_train_examples,
+            "cut": f"{100 * first.truncated_fraction:.1f} %",
+            "remarks": ", ".join(remarks),
+        }
+        records.append({column: record[column] for column in columns})
+    return records
 
 
 def score_lines(results: Sequence[Result], place: Path) -> list[str]:
@@ -127,25 +103,30 @@ def _is_weak(score: TaskScore) -> bool:
 
 
 def write_scores(results: Sequence[Result], place: Path) -> None:
-    """scores.csv: a row a task, encoder and part of the training rows; means over seeds in full."""
-    rows = [
-        [of(row) for of in _CSV.values()]
-        for fraction in dict.fromkeys(result.train_fraction for result in results)
-        for row in _rows(
-            task_scores(place.name, [r for r in results if r.train_fraction == fraction])
-        )
-    ]
-    write_text(place / SCORES, Table(list(_CSV), rows).csv())
+    """scores.csv: a row a task, encoder and part of the training rows."""
+    records: list[Record] = []
+    for fraction in dict.fromkeys(result.train_fraction for result in results):
+        part = [result for result in results if result.train_fraction == fraction]
+        records += score_records(task_scores(place.name, part))
+    write_text(place / SCORES, Table.of(records).csv())
 
 
-def score_records(scores: Sequence[TaskScore]) -> list[dict[str, object]]:
-    """What scores.csv has, a dictionary a row; None where there is no number."""
+def score_records(scores: Sequence[TaskScore]) -> list[Record]:
+    """For programs: means over seeds in full, as fractions of 1."""
     return [
         {
-            name: None if isinstance(value := of(row), float) and math.isnan(value) else value
-            for name, of in _CSV.items()
+            "task": score.first.task,
+            "metric": sample.metric,
+            "encoder": name,
+            "train_fraction": score.first.train_fraction,
+            "split": score.first.split,
+            "examples": score.first.num_examples,
+            "mean": sample.mean,
+            "sd": sample.sd,
+            "seeds": sample.num_seeds,
+            "degenerate": sample.num_degenerate,
         }
-        for row in _rows(scores)
+        for score, name, sample in _rows(scores)
     ]
 
 
@@ -159,13 +140,11 @@ def card_lines(run: RunFolder, compared: Sequence[Against]) -> list[str]:
     for score in scores:
         record = dict(_records([score], _CARD)[0])
         for role, name in BASELINES.items():
-            comparison = against.get((score.label, name))
-            difference = (
-                comparison.difference.text() if comparison and comparison.difference else None
-            )
+            found = against.get((score.label, name))
+            gain = found.difference if found else None
             record[name] = score.by_role[role].text()
-            record[f"difference to {name}, 95 %"] = difference
-            record[f"than {name}"] = comparison.outcome if comparison else None
+            record[f"difference to {name}, 95 %"] = gain.text() if gain else None
+            record[f"than {name}"] = found.outcome if found else None
         records.append(record)
     return [*Table.of(records).markdown(), "", TEXTS["card"]]
 
@@ -181,19 +160,17 @@ def difference_table(compared: Sequence[Against], caption: str = "") -> Table:
     has_runs = any(a.run for a in compared)
     records = []
     for a, label in zip(compared, labels_of(compared), strict=True):
-        comparison, gain = a.comparison, a.comparison.gain
-        is_known = gain is not None and not math.isnan(gain)
+        gain = a.comparison.difference
+        is_known = gain is not None and not math.isnan(gain.value)
         records.append(
             {
                 "task": label,
                 **({"run": a.run} if has_runs else {}),
                 "to": a.baseline,
-                "difference": f"{100 * gain:+.2f}" if gain is not None and is_known else "–",
-                "95 % interval, each alone": (
-                    comparison.difference.text() if comparison.difference else "–"
-                ),
-                "p, corrected": p_text(comparison.p_corrected),
-                "outcome": comparison.verdict,
+                "difference": f"{100 * gain.value:+.2f}" if gain and is_known else None,
+                "95 % interval, each alone": gain.text() if gain else None,
+                "p, corrected": p_text(a.comparison.p_corrected),
+                "outcome": a.comparison.verdict,
             }
         )
     return Table.of(records, caption)
@@ -320,25 +297,23 @@ def _decided(encoders: Sequence[Encoder], compared: Sequence[Against]) -> set[tu
 
 
 def _published_cells(first: Mapping[str, TaskScore], tasks: Sequence[str]) -> dict[str, list[Cell]]:
-    """By model: those of each published table whose mean over the shared tasks is nearest to
-    ours."""
-    metrics = {task: score.first.metric for task, score in first.items()}
+    """By model: of each published table those that share most tasks with ours, the nearest first by
+    the mean over these."""
     cells: dict[str, list[Cell]] = {}
     for models in published_tables():
-        shared = {
-            model: {s.task: s for s in scores if metrics.get(s.task) == s.metric}
-            for model, scores in models.items()
-            if model not in cells
-        }
-
-        def distance(
-            model: str, shared: Mapping[str, Mapping[str, PublishedScore]] = shared
-        ) -> tuple[int, float, str]:
-            gaps = [s.value - first[t].pretrained.mean for t, s in shared[model].items()]
-            return -len(gaps), abs(statistics.fmean(gaps)), model
-
-        for model in sorted(filter(shared.get, shared), key=distance)[:_NUM_PUBLISHED]:
-            cells[model] = [_published_cell(first, shared[model].get(task)) for task in tasks]
+        rows: list[tuple[int, float, str, list[Cell]]] = []
+        for model in models.keys() - cells.keys():
+            shared = {
+                score.task: score
+                for score in models[model]
+                if score.task in first and score.metric == first[score.task].first.metric
+            }
+            gaps = [score.value - first[t].pretrained.mean for t, score in shared.items()]
+            if gaps:
+                row = [_published_cell(first, shared.get(task)) for task in tasks]
+                rows.append((-len(gaps), abs(statistics.fmean(gaps)), model, row))
+        nearest = sorted(rows, key=lambda row: row[:3])[:_NUM_PUBLISHED]
+        cells |= {model: row for _, _, model, row in nearest}
     return cells
 
 
@@ -357,8 +332,7 @@ def add_scores(page: Page, run: RunFolder, compared: Sequence[Against]) -> None:
     if not scores:
         return
     score_table(scores).add_to(page)
-    own = [a for a in compared if any(a.score is score for score in scores)]
-    difference_table(own, "Differences in points").add_to(page)
+    difference_table(compared, "Differences in points").add_to(page)
     results = [result for score in scores for result in score.results]
     is_last = {result.selection for result in results} == {"last"}
     has_search = any(result.search for result in results)

@@ -108,13 +108,9 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
     return decided
 
 
-@dataclass(frozen=True)
-class Baseline:
-    """What others are compared with: a run, of several by default the first, or within a run the
-    evaluation of this stage; without one, each encoder's random initialisation and TF-IDF."""
-
-    run: RunFolder | None = None
-    stage: str | None = None
+# what others are compared with: a run, of several by default the first, or within a run the
+# evaluation of this stage or this role of `BASELINES`; without one, both of each encoder
+Baseline = RunFolder | str | None
 
 
 @dataclass(frozen=True)
@@ -129,22 +125,15 @@ class Against:
 
 def resolve_baseline(name: str | None, runs: Sequence[RunFolder]) -> Baseline:
     """The baseline of that name: a run, an encoder of one (`evaluate-<name>`, with or without the
-    first word; "export" for its own), or "random-init"; `ValueError` for any other."""
-    if name is None or name == "random-init":
-        return Baseline()
-    by_name = {run.name: run for run in runs}
-    if name in by_name:
-        return Baseline(run=by_name[name])
-    stages = {
-        known: stage
-        for run in runs
-        for stage in run.evaluations
-        for known in (stage, encoder_name(stage) or OWN)
-    }
-    if name not in stages:
-        known = ", ".join(dict.fromkeys(["random-init", *by_name, *stages]))
-        raise UserError(f"no baseline {name!r} in these runs (known: {known})")
-    return Baseline(stage=stages[name])
+    first word; "export" for its own), or a role; `ValueError` for any other."""
+    known: dict[str, Baseline] = {role: role for role in BASELINES}
+    known |= {run.name: run for run in runs}
+    for stage in dict.fromkeys(stage for run in runs for stage in run.evaluations):
+        known.setdefault(stage, stage)
+        known.setdefault(encoder_name(stage) or OWN, stage)
+    if name is not None and name not in known:
+        raise UserError(f"no baseline {name!r} in these runs (known: {', '.join(known)})")
+    return None if name is None else known[name]
 
 
 def verdict_sentence(against: Against) -> str:
@@ -166,20 +155,21 @@ def verdict_sentence(against: Against) -> str:
 def within(run: RunFolder, baseline: Baseline) -> tuple[Against, ...]:
     """Every encoder of a run against the baseline, one family; nothing where it is missing."""
     scores = scores_of(run)
-    if baseline.stage is None or baseline.stage not in run.evaluations:
-        return against_baselines(scores)
-    name = encoder_name(baseline.stage) or OWN
-    bases = {s.first.task: s for s in scores if s.stage == baseline.stage}
-    others = [s for s in scores if s.stage != baseline.stage and s.first.task in bases]
+    if not isinstance(baseline, str) or baseline not in run.evaluations:
+        return against_baselines(scores, baseline)
+    name = encoder_name(baseline) or OWN
+    bases = {s.first.task: s for s in scores if s.stage == baseline}
+    others = [s for s in scores if s.stage != baseline and s.first.task in bases]
     return _corrected(Against(s, "", name, _comparison(s, bases[s.first.task])) for s in others)
 
 
-def against_baselines(scores: Sequence[TaskScore]) -> tuple[Against, ...]:
-    """Every encoder against random initialisation and against TF-IDF, one family; nothing where
-    those are not scored."""
+def against_baselines(scores: Sequence[TaskScore], one: Baseline = None) -> tuple[Against, ...]:
+    """Every encoder against both of its baselines, or against that of the role `one`, one family;
+    nothing where those are not scored."""
     return _corrected(
         Against(s, "", name, compare(s.pretrained, other, s.first.higher_is_better, True))
         for role, name in BASELINES.items()
+        if role == one or one not in BASELINES
         for s in scores
         if (other := s.by_role[role]).values and s.pretrained.values
     )
@@ -187,7 +177,7 @@ def against_baselines(scores: Sequence[TaskScore]) -> tuple[Against, ...]:
 
 def between(runs: Sequence[RunFolder], baseline: Baseline) -> tuple[Against, ...]:
     """Every other run against the baseline's, task by task and encoder by encoder, one family."""
-    base_run = baseline.run or runs[0]
+    base_run = baseline if isinstance(baseline, RunFolder) else runs[0]
     scores = {run.name: scores_by_task(run) for run in runs}
     return _corrected(
         Against(run[key], name, base_run.name, _comparison(run[key], base))
@@ -210,9 +200,9 @@ def _corrected(against: Iterable[Against]) -> tuple[Against, ...]:
 
 
 class Tested(BaseModel):
-    """A line of a table, with a p that is corrected over it (Holm)."""
+    """A line of a table, with a p that `corrected_lines` corrects over it (Holm)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)  # a table may be of an earlier version
 
     p_corrected: float = 1.0
 
@@ -224,12 +214,11 @@ class Tested(BaseModel):
 _Line = TypeVar("_Line", bound=Tested)
 
 
-def corrected_lines(lines: Sequence[tuple[_Line, float]]) -> list[_Line]:
-    """The lines, given with their own p, as one family; a p that is not known counts as 1."""
-    adjusted = holm([p for _, p in lines])
+def corrected_lines(lines: Sequence[_Line]) -> list[_Line]:
+    """The lines, each with its own p so far, as one family; a p that is not known counts as 1."""
+    adjusted = holm([line.p_corrected for line in lines])
     return [
-        line.model_copy(update={"p_corrected": p})
-        for (line, _), p in zip(lines, adjusted, strict=True)
+        line.model_copy(update={"p_corrected": p}) for line, p in zip(lines, adjusted, strict=True)
     ]
 
 
@@ -295,11 +284,11 @@ def ranks_of(values: Sequence[float], resampled: Floats, over: str) -> list[Rank
     `resampled` is (values, resamples). Resamples without a score of a value that is defined are
     left out; where they are more than a twentieth, no rank has an interval.
     """
-    given = np.array(values)
-    drawn = resampled[:, ~np.isnan(resampled[~np.isnan(given)]).any(axis=0)]
+    given = np.array(values)[:, None]
+    drawn = resampled[:, ~np.isnan(resampled[~np.isnan(given[:, 0])]).any(axis=0)]
     is_enough = drawn.shape[1] >= (1 - MAX_UNDEFINED) * resampled.shape[1]
     ranks = []
-    for value, resamples in zip(_ranks(given[:, None]), _ranks(drawn), strict=True):
+    for value, resamples in zip(_ranks(given), _ranks(drawn), strict=True):
         low, high = 0, 0
         if over and is_enough:
             low, high = (
@@ -311,10 +300,10 @@ def ranks_of(values: Sequence[float], resampled: Floats, over: str) -> list[Rank
 
 def _ranks(scores: Floats) -> Floats:
     """(encoders, resamples) to ranks in each resample."""
-    worst_last = np.where(np.isnan(scores), -math.inf, scores)
-    better = worst_last[None, :, :] > worst_last[:, None, :]
-    ranks: Floats = 1.0 + better.sum(axis=1)
-    return ranks
+    from scipy.stats import rankdata
+
+    descending = -np.where(np.isnan(scores), -math.inf, scores)
+    return np.asarray(rankdata(descending, method="min", axis=0), np.float64)
 
 
 def rank_samples(samples: Sequence[Sample], higher_is_better: bool, name: str) -> list[Rank]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.metrics.weighted import Floats, Weighted
 from benchmarks.results.predictions import score_lines
-from benchmarks.results.results import percent
+from benchmarks.results.results import Score, percent
 from benchmarks.tasks.task import Line, Task
 from electrify.system.outcome import UserError
 
@@ -105,11 +105,11 @@ def _digest(ids: Iterable[str]) -> str:
 class Estimate:
     """A mean over seeds, or a difference of two, with its 95 % interval; nan where unknown."""
 
-    value: float
-    low: float = math.nan
-    high: float = math.nan
+    value: Score
+    low: Score = math.nan
+    high: Score = math.nan
     over: str = ""  # "examples and seeds", "examples", "seeds" or "" for none
-    p: float = math.nan  # two-sided, of as large a value where the true one is 0
+    p: Score = math.nan  # two-sided, of as large a value where the true one is 0
     num_undefined: int = 0  # of the resamples; they are left out
 
     @property

@@ -16,7 +16,7 @@ from benchmarks.encoder import open_model
 from benchmarks.evaluate import evaluate
 from benchmarks.finetune import plan
 from benchmarks.finetune.jobs import plan_jobs
-from benchmarks.report.report import report
+from benchmarks.report.report import read_runs, report
 from benchmarks.results.predictions import read_predictions, rescore
 from benchmarks.results.results import (
     MEASURED,
@@ -237,7 +237,7 @@ def test_records_of_other_options_stay_and_count_for_what_asks_for_them(
     kept = {name: content for name, content in before[0].items() if "/" in name}  # predictions
     assert kept.items() <= files_of(folder).items()
     assert rescore(folder) == 0
-    assert "3 seeds" in report([folder.parent]).with_suffix(".md").read_text()
+    assert "3 seeds" in report(read_runs([folder.parent])).with_suffix(".md").read_text()
     run(seeds=[1])  # of those before
     assert not started
     assert timeless(folder) == before[1][1:]
@@ -316,7 +316,10 @@ def test_a_task_of_ones_own_is_scored_kept_and_reported_as_others(
     ] * 2
     assert rescore(folder) == 0
     report(
-        [Path(config.output_dir)], tmp_path / "page", data_dirs=[tmp_path], baseline="random-init"
+        read_runs([Path(config.output_dir)]),
+        tmp_path / "page",
+        data_dirs=[tmp_path],
+        baseline="random-init",
     )
     page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
     assert "topics" in page

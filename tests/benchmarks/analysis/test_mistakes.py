@@ -38,7 +38,7 @@ def sentences() -> list[KoreanSentence]:
 def planted_in(kind: str, sentences: list[KoreanSentence]):
     words = words_by_form(sentences)
     return [
-        plant(kind, sentence, edit)
+        plant(sentence, edit)
         for sentence in sentences
         for edit in edits(kind, sentence, words, random.Random(0))
     ]
@@ -134,7 +134,7 @@ def make_planted(count: int, draw: np.random.Generator) -> list[Planted]:
         clean, text = " ".join(words), " ".join(wrong)
         rule = "odd" if number % 2 else "even"
         before, after = (start, start + len(words[place])), (start, start + len(wrong[place]))
-        found.append(Planted("keyboard", rule, clean, text, before, after))
+        found.append(Planted(rule, clean, text, before, after))
     return found
 
 
@@ -163,7 +163,7 @@ def test_the_one_that_guesses(figures):
 
 
 def test_a_mistake_has_the_highest_score_of_its_words():
-    mistake = Planted("added-space", "added", "가나 다라", "가 나 다라", (0, 2), (0, 3))
+    mistake = Planted("added", "가나 다라", "가 나 다라", (0, 2), (0, 3))
     for second, wins in ((5.0, 1), (0.5, 0)):  # beside 2
         words = {"가 나 다라": np.array([1.0, second, 2]), "가나 다라": np.array([1.0, 4])}
         figures = figures_of({"added-space": [mistake]}, {"planted": words})

@@ -27,7 +27,7 @@ from benchmarks.analysis.probe import (
     probe_layers,
 )
 from benchmarks.analysis.reader import Reader
-from benchmarks.report.report import report
+from benchmarks.report.report import read_runs, report
 from electrify.cli import main
 from tests.benchmarks.conftest import build_tokenizer, text_of
 
@@ -57,7 +57,7 @@ def test_figures_of_a_run_with_counts(
     (run / "pretrain.partial").mkdir()
     (run / "export" / "discriminator").symlink_to(model_folder)
     (run / "export" / "generator").symlink_to(generator_folder)
-    assert TITLES[0] not in text_of(report([run]).read_text(encoding="utf-8"))
+    assert TITLES[0] not in text_of(report(read_runs([run])).read_text(encoding="utf-8"))
     words = ["probe", str(run), "--text", text, "--corpus", text, *SIZES]
     assert main(words) == 0
     record = json.loads((run / "probe" / "probe.json").read_text(encoding="utf-8"))
@@ -67,7 +67,7 @@ def test_figures_of_a_run_with_counts(
     assert {row["network"] for row in record["layers"]} == {"model", "random-init"}
     assert {row["layer"] for row in record["layers"]} == {0, 1, 2}
     pages = [(run / "probe" / "probe.html").read_text(encoding="utf-8")]
-    pages.append(report([run]).read_text(encoding="utf-8"))
+    pages.append(report(read_runs([run])).read_text(encoding="utf-8"))
     markdown = (run / "probe" / "probe.md").read_text(encoding="utf-8")
     for place in (*map(text_of, pages), markdown):
         assert all(title in place for title in TITLES)
@@ -76,7 +76,7 @@ def test_figures_of_a_run_with_counts(
         assert "The highest measured selectivity: " in place
     (run / "probe" / "probe.json").write_text("[]")
     with pytest.raises(ValueError, match=r"probe\.json holds a list"):
-        report([run])
+        report(read_runs([run]))
 
 
 # Layers.

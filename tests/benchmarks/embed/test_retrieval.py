@@ -23,7 +23,7 @@ from benchmarks.embed.retrieval import (
 )
 from benchmarks.embed.sentences import open_sentence_encoder
 from benchmarks.encoder import open_model
-from benchmarks.report.report import report
+from benchmarks.report.report import read_runs, report
 from benchmarks.results.predictions import read_predictions
 from benchmarks.results.table import read_csv
 from electrify.cli import main
@@ -150,7 +150,7 @@ def test_the_suite_from_the_command_to_the_page(model_folder, data, tmp_path):
     place = output / "retrieval" / "predictions" / "klue-mrc"
     _, lines = read_predictions(place / "BM25.jsonl")
     assert [line["rank"] for line in lines] == [1] * 6
-    page = text_of(report([output]).read_text(encoding="utf-8"))
+    page = text_of(report(read_runs([output])).read_text(encoding="utf-8"))
     assert "| klue-mrc | BM25 | 6 | 7 | 100.0 (100.0 to 100.0) |" in page
 
 

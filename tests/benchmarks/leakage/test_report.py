@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.leakage.examples import write_items
 from benchmarks.leakage.report import leakage_rows, scores_without
-from benchmarks.report.report import report
+from benchmarks.report.report import read_runs, report
 from benchmarks.results.predictions import score_lines
 from benchmarks.results.results import RESULTS, append_result, percent
 from benchmarks.results.run_folder import read_run
@@ -129,7 +129,7 @@ def test_scores_without_touched_rows_are_those_of_the_other_lines(run):
 
 
 def test_the_report_and_the_card_show_them(run):
-    markdown = text_of(report([run]).read_text(encoding="utf-8"))
+    markdown = text_of(report(read_runs([run])).read_text(encoding="utf-8"))
     assert "1,234 documents" in markdown
     assert "| klue-ynat | dev | 60 | 12 | 20 |" in markdown
     assert "12 of 60 rows are touched" in markdown
@@ -139,7 +139,7 @@ def test_the_report_and_the_card_show_them(run):
     assert list(row.values())[:3] == ["klue-ynat", "60", "12"]
     assert row["without the touched ones"] == percent(without.value)
     other = shutil.copytree(run, run.with_name("other"))  # whose scores are equal
-    assert "klue-ynat" in text_of(report([run, other]).read_text(encoding="utf-8"))
+    assert "klue-ynat" in text_of(report(read_runs([run, other])).read_text(encoding="utf-8"))
 
 
 def test_items_are_the_reported_rows_with_the_ids_of_predictions(make_config, tmp_path):

@@ -15,7 +15,7 @@ from benchmarks.noise.fairness import (
     replaced_probabilities,
     word_log_probabilities,
 )
-from benchmarks.report.report import report
+from benchmarks.report.report import read_runs, report
 from electrify.cli import main
 from tests.benchmarks.conftest import build_tokenizer, save_electra, text_of
 
@@ -70,7 +70,7 @@ def test_both_suites_from_the_command_to_the_page(evaluated, ynat_folder, tmp_pa
     table = (folder / "fairness" / "fairness.csv").read_text(encoding="utf-8")
     for measure in ("P(bad label)", "P(replaced)", "log P(word)"):
         assert measure in table
-    page = text_of(report([folder]).read_text(encoding="utf-8"))
+    page = text_of(report(read_runs([folder])).read_text(encoding="utf-8"))
     assert "gaps between groups are shown" in page
     assert "free of bias" in page
     assert "does not show" in page

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from benchmarks.report.report import Summary, read_scores, report
+from benchmarks.report.report import Summary, read_runs, report, scores_for_programs
 from benchmarks.report.scores import Encoder
 from benchmarks.report.stages import config_toml
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder, read_run
-from benchmarks.statistics.comparison import Against, Comparison
+from benchmarks.statistics.comparison import Against, Comparison, resolve_baseline, within
 from benchmarks.statistics.scores import TaskScore, task_scores
 from benchmarks.statistics.uncertainty import Estimate
 from electrify.config.load import load_config, parse_config
@@ -48,10 +48,7 @@ CLEAN_REPORT = {
             "characters_in": 400_000,
             "characters_kept": 380_002,
         }
-    ],
-    "removed": [{"reason": "too_short", "language": "ko", "source": "위키백과", "documents": 50}],
-    "malformed": [],
-    "altered": {"html": 41},
+    ]
 }
 VOCAB_REPORT = {"vocab_size": 4000, "languages": {"ko": {"pieces_per_word": 1.93}}}
 
@@ -198,7 +195,7 @@ def percents(values: tuple[float, ...]) -> str:
 
 
 def test_scores_are_mean_and_sample_sd_over_seeds(run):
-    assert report([run], None) == run / "report.html"
+    assert report(read_runs([run]), None) == run / "report.html"
     page, short = shown(run), (run / "report.md").read_text(encoding="utf-8")
     mean, control = statistics.mean(PRETRAINED), statistics.mean(UNTRAINED)
     row = cells(page, "klue-ynat | macro_f1 | export/discriminator")
@@ -233,11 +230,11 @@ def test_scores_are_mean_and_sample_sd_over_seeds(run):
 
 def test_the_same_folder_gives_the_same_report(run):
     names = ("report.html", "report.md")
-    report([run], None)
+    report(read_runs([run]), None)
     first = [(run / name).read_bytes() for name in names]
-    report([run], run.parent / "new" / "folder")
+    report(read_runs([run]), run.parent / "new" / "folder")
     assert [(run.parent / "new" / "folder" / name).read_bytes() for name in names] == first
-    report([run], None)  # reports of a folder are no part of it
+    report(read_runs([run]), None)  # reports of a folder are no part of it
     assert [(run / name).read_bytes() for name in names] == first
     assert not list(run.glob("*.tmp"))
 
@@ -247,10 +244,10 @@ def test_several_runs_stand_side_by_side(tmp_path):
     part = make_run(tmp_path / "c", "pretrain")
     better = [row | {"value": row["value"] + 0.05} for row in results()]
     put_results(second, "".join(json.dumps(r) + "\n" for r in better))
-    before = report([first]).read_bytes()
-    assert report([first, second]) == first / "comparison" / "report.html"
+    before = report(read_runs([first])).read_bytes()
+    assert report(read_runs([first, second])) == first / "comparison" / "report.html"
     assert (first / "report.html").read_bytes() == before  # a comparison leaves it
-    report([first, second, part], tmp_path / "compared")
+    report(read_runs([first, second, part]), tmp_path / "compared")
     page = shown(tmp_path / "compared")
     mean = 100 * statistics.mean(PRETRAINED)
     assert cells(page, "a") == ["a", f"{mean:.1f} ± 0.6"]
@@ -267,16 +264,18 @@ def test_several_runs_stand_side_by_side(tmp_path):
     )
     assert gain[-1] == "better"
     assert len(cells(page, "generator loss")) == 4
-    report([first, second, part], tmp_path / "compared", baseline="b")
+    report(read_runs([first, second, part]), tmp_path / "compared", baseline="b")
     short = (tmp_path / "compared" / "report.md").read_text(encoding="utf-8")
     assert cells(short, "klue-ynat")[-1] == "worse"
     with pytest.raises(ValueError, match="no baseline 'd' in these runs"):
-        report([first, second], tmp_path / "compared", baseline="d")
+        report(read_runs([first, second]), tmp_path / "compared", baseline="d")
 
 
 def test_scores_for_programs_are_those_of_the_csv_file(tmp_path):
     first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b")
-    records = json.loads(json.dumps(read_scores([first, second]), allow_nan=False))
+    records = json.loads(
+        json.dumps(scores_for_programs(read_runs([first, second])), allow_nan=False)
+    )
     assert [record["run"] for record in records] == ["a"] * 2 + ["b"] * 2
     by_encoder = {record["encoder"]: record for record in records}
     assert by_encoder["random initialisation"]["mean"] == pytest.approx(statistics.mean(UNTRAINED))
@@ -299,11 +298,11 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path, run):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("x")
     with pytest.raises(ValueError, match=r"empty is no run folder: it has none of clean, vocab"):
-        report([tmp_path / "empty"], None)
+        report(read_runs([tmp_path / "empty"]), None)
     with pytest.raises(ValueError, match=r"no folder .*nowhere; run first: electrify run"):
-        report([tmp_path / "nowhere"], None)
+        report(read_runs([tmp_path / "nowhere"]), None)
     with pytest.raises(ValueError, match="file is a file; give a folder"):
-        report([run], tmp_path / "file")
+        report(read_runs([run]), tmp_path / "file")
     assert not list(tmp_path.rglob("report.md"))
 
 
@@ -329,6 +328,14 @@ def five_tasks(tmp_path) -> RunFolder:
     (tmp_path / "evaluate.partial").mkdir()
     write_text(tmp_path / "evaluate.partial" / "results.jsonl", lines)
     return replace(read_run(tmp_path), unfinished=())
+
+
+@pytest.mark.parametrize(
+    ("name", "roles"), [(None, [*BASELINES]), *((role, [role]) for role in BASELINES)]
+)
+def test_scores_stand_against_both_baselines_or_the_one_named(five_tasks, name, roles):
+    found = within(five_tasks, resolve_baseline(name, [five_tasks]))
+    assert {against.baseline for against in found} == {BASELINES[role] for role in roles}
 
 
 def compared_of(scores: list[TaskScore]) -> list[Against]:

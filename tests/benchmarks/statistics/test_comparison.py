@@ -11,7 +11,6 @@ from benchmarks.report.scores import score_lines
 from benchmarks.results.results import append_result, differing, read_results
 from benchmarks.results.run_folder import read_run
 from benchmarks.statistics.comparison import (
-    Baseline,
     between,
     compare,
     holm,
@@ -143,7 +142,7 @@ def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
     *table, sentence = score_lines(read_results(place / "results.jsonl"), place)
     task, _, verdict = sentence.partition(": ")
     assert (task, verdict[: len(start)]) == ("glue-sst2", start)
-    [against] = within(read_run(folder), Baseline())
+    [against] = within(read_run(folder), None)
     assert verdict == verdict_sentence(against)
     found = against.comparison.difference
     assert f"95 % CI {100 * found.low:.2f} to {100 * found.high:.2f}, p " in verdict
@@ -164,7 +163,7 @@ def runs(tmp_path):
 
 
 def test_encoders_of_a_run_against_their_twins_or_one_another(runs):
-    own, other = within(runs[0], Baseline())
+    own, other = within(runs[0], None)
     assert (own.baseline, own.score.stage, own.comparison.outcome) == (
         "random initialisation",
         "evaluate",
@@ -173,18 +172,18 @@ def test_encoders_of_a_run_against_their_twins_or_one_another(runs):
     assert other.score.label == "glue-sst2 (bert)"
     # one family of two
     assert own.comparison.p_corrected == pytest.approx(2 * own.comparison.difference.p)
-    [against] = within(runs[0], Baseline(stage="evaluate-bert"))
+    [against] = within(runs[0], "evaluate-bert")
     assert (against.baseline, against.comparison.gain) == ("bert", pytest.approx(0.1))
-    [bert] = within(runs[0], Baseline(stage="evaluate"))
+    [bert] = within(runs[0], "evaluate")
     assert (bert.score.stage, bert.comparison.gain) == ("evaluate-bert", pytest.approx(-0.1))
     # a run without that encoder has its twins still
-    [twin] = within(runs[1], Baseline(stage="evaluate-bert"))
+    [twin] = within(runs[1], "evaluate-bert")
     assert twin.baseline == "random initialisation"
 
 
 def test_runs_against_the_first_or_the_one_that_is_named(runs):
-    [found] = between(runs, Baseline())
+    [found] = between(runs, None)
     assert (found.run, found.baseline, found.comparison.gain) == ("b", "a", pytest.approx(0.15))
     assert found.comparison.outcome == "better"
-    [back] = between(runs, Baseline(run=runs[1]))
+    [back] = between(runs, runs[1])
     assert (back.run, back.comparison.gain) == ("a", pytest.approx(-0.15))
