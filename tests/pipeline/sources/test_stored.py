@@ -150,8 +150,10 @@ def test_links_devices_and_holes_of_a_tar_are_counted_and_not_read(tmp_path, cap
         info = tarfile.TarInfo("e.json")
         info.pax_headers = {"GNU.sparse.size": "9" * 12, "GNU.sparse.map": "0,1"}
         tar.addfile(info)
-    assert texts_of(source_in(path)) == TEXTS
-    assert "a.tar: links and devices are not read (4)" in caplog.text
+    for _ in range(2):
+        stored._listed.cache_clear()
+        assert texts_of(source_in(path)) == TEXTS
+    assert caplog.text.count("a.tar: links and devices are not read (4)") == 1
 
 
 @pytest.mark.parametrize("ending", TARS)
