@@ -145,6 +145,7 @@ class Runs:
         mixed = keys * np.uint64(0xBF58476D1CE4E5B9)
         self._keys, self._lengths = mixed ^ (mixed >> np.uint64(31)), lengths
         self._size, self._hashes = 0, np.zeros(len(keys), dtype=np.uint64)
+        self._largest = len(keys)  # no run of so many units stands twice
 
     def hashes(self, size: int) -> NDArray[np.uint64]:
         """Of every run of `size` units: sum of key_i * odd^i modulo 2^64, from that of the runs
@@ -163,13 +164,14 @@ class Runs:
 
         Never more for a larger size: a repeated long run is made of repeated short ones.
         """
-        if len(self._keys) <= size:
+        if size >= self._largest:
             return 0.0
         hashes = self.hashes(size)
         chosen = _not_alone(hashes)
         ordered = np.sort(hashes[chosen])  # 5 times faster than argsort
         repeated = ordered[1:][ordered[1:] == ordered[:-1]]
         if not len(repeated):
+            self._largest = size
             return 0.0
         at = np.minimum(np.searchsorted(repeated, hashes[chosen]), len(repeated) - 1)
         places = chosen[repeated[at] == hashes[chosen]]
@@ -257,16 +259,6 @@ class Statistics:
         return self.runs.top_fraction(num_words if self.has_spaces else 2 * num_words)
 
     def duplicate_gram(self, num_words: int) -> float:
-        """A longer run that stands twice is made of runs of five words that do."""
-        if num_words == 5 or not self._duplicate_5gram:
-            return self._duplicate_5gram
-        return self._repeated(num_words)
-
-    @cached_property
-    def _duplicate_5gram(self) -> float:
-        return self._repeated(5)
-
-    def _repeated(self, num_words: int) -> float:
         """Without spaces three characters a word: runs of them begin within words, too, so that
         short ones repeat in any good text."""
         return self.runs.repeated_fraction(num_words if self.has_spaces else 3 * num_words)

@@ -11,7 +11,6 @@ from electrify.stage.folder import digest_of, fingerprint
 from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError, first_line
 from pipeline.sources.input_file import (
-    HEAD_BYTES,
     KNOWN_FIELDS,
     MAX_PART_BYTES,
     Fault,
@@ -85,8 +84,7 @@ def _item(row: int, value: dict[str, Any], source: Source, max_bytes: int) -> Ra
     if isinstance(item, Raw) and len(item.text) * 4 > max_bytes:  # UTF-8 has 4 bytes at most
         data = item.text.encode("utf-8", "surrogatepass")
         if len(data) > max_bytes:
-            line = TooLong(len(data), data[:HEAD_BYTES])
-            return too_long(row, line, max_bytes, source_id=item.source_id)
+            return too_long(row, TooLong(len(data), data), max_bytes, source_id=item.source_id)
     return item
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from electrify.config.clean import Source
 from electrify.config.fields import without_secrets
 from electrify.storage.encodings import is_utf8
 
@@ -195,6 +196,25 @@ class TooLong:
     head: bytes
 
 
+def text_of(
+    row: int,
+    data: bytes | TooLong,
+    source: Source,
+    max_bytes: int,
+    offset: int | None = None,
+    source_id: str | None = None,
+) -> str | Fault:
+    """The text of a row that was made UTF-8, or why it has none."""
+    if isinstance(data, TooLong):
+        return too_long(row, data, max_bytes, offset, source_id)
+    if len(data) > max_bytes:
+        return too_long(row, TooLong(len(data), data), max_bytes, offset, source_id)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return bad_row(row, *encoding_fault(error, source), data, offset, source_id)
+
+
 def bad_row(
     row: int,
     reason: str,
@@ -216,8 +236,8 @@ def too_long(
     return bad_row(row, "line_too_long", detail, line.head, offset, source_id)
 
 
-def encoding_fault(error: UnicodeDecodeError, encoding: str) -> tuple[str, str]:
+def encoding_fault(error: UnicodeDecodeError, source: Source) -> tuple[str, str]:
     """Reason and detail of a row whose bytes are not of the source's encoding."""
-    if is_utf8(encoding):
+    if is_utf8(source.encoding):
         return "invalid_utf8", str(error)
-    return "wrong_encoding", f"bytes that are not {encoding}"
+    return "wrong_encoding", f"bytes that are not {source.encoding}"

@@ -11,14 +11,13 @@ import pyarrow.parquet as pq
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
 from electrify.storage.tables import HEAD_ROWS, guess_delimiter, has_cells, read_rows
 from pipeline.sources.input_file import (
-    HEAD_BYTES,
     KNOWN_FIELDS,
     Fault,
     InputFile,
     Raw,
     TooLong,
     bad_row,
-    encoding_fault,
+    text_of,
     too_long,
 )
 from pipeline.sources.json_file import id_of, take_fields
@@ -213,11 +212,7 @@ def _row(row: int, record: dict[str, bytes | None], source: Source, max_bytes: i
     if data is None:
         detail = f"column {name!r} is null, not a string"
         return Fault(row, "wrong_type", detail, source_id=source_id)
-    if len(data) > max_bytes:
-        line = TooLong(len(data), data[:HEAD_BYTES])
-        return too_long(row, line, max_bytes, source_id=source_id)
-    try:
-        fields[name] = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return bad_row(row, *encoding_fault(error, source.encoding), data, source_id=source_id)
-    return take_fields(row, fields, source)
+    text = text_of(row, data, source, max_bytes, source_id=source_id)
+    if isinstance(text, Fault):
+        return text
+    return take_fields(row, fields | {name: text}, source)
