@@ -16,8 +16,7 @@ from pipeline.sources.input_file import (
     Fault,
     InputFile,
     Raw,
-    TooLong,
-    too_long,
+    length_fault,
 )
 from pipeline.sources.json_file import take_fields
 
@@ -81,11 +80,9 @@ def read_huggingface(file: InputFile, source: Source, max_line_bytes: int) -> It
 
 def _item(row: int, value: dict[str, Any], source: Source, max_bytes: int) -> Raw | Fault:
     item = take_fields(row, value, source)
-    if isinstance(item, Raw) and len(item.text) * 4 > max_bytes:  # UTF-8 has 4 bytes at most
-        data = item.text.encode("utf-8", "surrogatepass")
-        if len(data) > max_bytes:
-            return too_long(row, TooLong(len(data), data), max_bytes, source_id=item.source_id)
-    return item
+    if isinstance(item, Fault):
+        return item
+    return length_fault(row, item.text, max_bytes, item.source_id) or item
 
 
 def _is_saved(path: str) -> bool:

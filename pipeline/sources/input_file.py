@@ -236,6 +236,15 @@ def too_long(
     return bad_row(row, "line_too_long", detail, line.head, offset, source_id)
 
 
+def length_fault(row: int, text: str, max_bytes: int, source_id: str | None) -> Fault | None:
+    """The fault of a text that has more bytes than a row may have."""
+    if len(text) * 4 > max_bytes:  # UTF-8 has 4 bytes at most
+        data = text.encode("utf-8", "surrogatepass")
+        if len(data) > max_bytes:
+            return too_long(row, TooLong(len(data), data), max_bytes, source_id=source_id)
+    return None
+
+
 def encoding_fault(error: UnicodeDecodeError, source: Source) -> tuple[str, str]:
     """Reason and detail of a row whose bytes are not of the source's encoding."""
     if is_utf8(source.encoding):
