@@ -185,18 +185,15 @@ def _pattern(folder: Path, ending: str, paths: Sequence[Path]) -> str:
     """A glob for the files of a folder, or the path of a single one."""
     if len(paths) == 1:
         return str(paths[0])
-    archives = {split_archive(str(path))[0]: None for path in paths}
     if is_member(str(folder)):
         archive, below = map(glob.escape, split_archive(str(folder)))
         return f"{archive}::{below}/*{ending}"
-    if len(archives) == 1 and "" not in archives:
-        return f"{glob.escape(next(iter(archives)))}::*{ending}"
-    if "" not in archives:
-        is_flat = all(Path(archive).parent == folder for archive in archives)
-        archives_here = f"{'' if is_flat else '**/'}*{archive_ending(next(iter(archives)))}"
-        return f"{glob.escape(str(folder))}/{archives_here}::*{ending}"
-    is_flat = all(path.parent == folder for path in paths)
-    return f"{glob.escape(str(folder))}/{'' if is_flat else '**/'}*{ending}"
+    files = [Path(split_archive(str(path))[0] or path) for path in paths]
+    if len({*files}) == 1:  # an archive with several members
+        return f"{glob.escape(str(files[0]))}::*{ending}"
+    is_flat = all(file.parent == folder for file in files)
+    members = f"{archive_ending(str(files[0]))}::*" if is_member(str(paths[0])) else ""
+    return f"{glob.escape(str(folder))}/{'' if is_flat else '**/'}*{members}{ending}"
 
 
 def _spread(items: Sequence[T], most: int) -> list[T]:
@@ -272,10 +269,7 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> F
     """What the head of a file holds, or why it is not read."""
     file = InputFile(str(path), num_bytes, 0, 0, file_bytes=num_bytes)
     try:
-        described = _described(file, is_document)
-        if isinstance(described, str):
-            return described
-        source, fields = described
+        source, fields = _described(file, is_document)
         documents, faults, share = _read_head(file, source)
     except (UserError, *DAMAGES) as error:
         return _reason(error)
@@ -300,12 +294,12 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> F
     )
 
 
-def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, ...]] | str:
-    """A source for a file, and the names of its fields; or why there is none."""
+def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, ...]]:
+    """A source for a file, and the names of its fields; `UserError` says why there is none."""
     kind = KIND_OF_ENDING[text_ending(file.path)]
     raw_head = b"" if kind in ("parquet", *_PAGES) else head_of(file)
     if kind == "wikipedia" and b"<mediawiki" not in raw_head:
-        return "XML, but no dump of Wikipedia: write its text out, one JSON object a line"
+        raise UserError("XML, but no dump of Wikipedia: write its text out, one JSON object a line")
     options: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []  # of kinds that have fields
     if kind == "parquet":
@@ -326,17 +320,17 @@ def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, .
             values, is_one = head_values(head)
             rows = [value for value in values if isinstance(value, dict)]
             if not rows:
-                return describe(raw_head, kind, encoding) or "no JSON objects in it"
+                raise UserError(describe(raw_head, kind, encoding) or "no JSON objects in it")
             options["text_field"] = text_path(rows, is_one)
         elif cells := _cells(text, kind):
             if (is_header := has_header(cells)) is None:
-                return _which_row(file.path, cells)
+                raise UserError(_which_row(file.path, cells))
             columns = [] if is_header else [f"column{n + 1}" for n in range(len(cells[0]))]
             options["columns"] = tuple(columns)
             names = columns or [cell.strip() for cell in cells[0]]
             rows = [dict(zip(names, row, strict=False)) for row in cells[is_header:]]
     if rows and options.setdefault("text_field", text_path(rows, is_file=False)) is None:
-        return f"no field with text (there are: {', '.join(rows[0])})"
+        raise UserError(f"no field with text (there are: {', '.join(rows[0])})")
     source = Source(kind=kind, language="en", path=file.path, **options)
     return source, tuple(dict.fromkeys(field for row in rows for field in row))
 

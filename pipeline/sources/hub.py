@@ -72,17 +72,13 @@ def read_huggingface(file: InputFile, source: Source, max_line_bytes: int) -> It
             wanted = {*source.fields, DEFAULT_ID_FIELD, *KNOWN_FIELDS}
             rows = rows.select_columns([name for name in rows.column_names if name in wanted])
         for row, value in enumerate(rows, start=1):
-            yield _item(row, value, source, max_line_bytes)
+            item = take_fields(row, value, source)
+            if isinstance(item, Raw):
+                item = length_fault(row, item.text, max_line_bytes, item.source_id) or item
+            yield item
     except Exception as error:
         where = f"{file.path} (shard {file.part + 1} of {file.num_parts})"
         raise UserError(f"{where} cannot be read: {_explain(error)}") from error
-
-
-def _item(row: int, value: dict[str, Any], source: Source, max_bytes: int) -> Raw | Fault:
-    item = take_fields(row, value, source)
-    if isinstance(item, Fault):
-        return item
-    return length_fault(row, item.text, max_bytes, item.source_id) or item
 
 
 def _is_saved(path: str) -> bool:
