@@ -267,7 +267,7 @@ def _options(sample: FoundSource) -> tuple[str, ...]:
 
 def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> FoundSource | str:
     """What the head of a file holds, or why it is not read."""
-    file = InputFile(str(path), num_bytes, 0, 0, file_bytes=num_bytes)
+    file = InputFile(str(path), num_bytes, file_bytes=num_bytes)
     try:
         source, fields = _described(file, is_document)
         documents, faults, share = _read_head(file, source)

@@ -48,15 +48,8 @@ def hub_files(source: Source, where: str) -> list[InputFile]:
             raise UserError(f"{where} has no field {field!r} (there are: {', '.join(columns)})")
     num_parts = 1 if source.max_documents or source.thread_field else num_shards
     label = source.path.rstrip("/").rpartition("/")[2]
-    file = InputFile(
-        source.path,
-        num_bytes // num_parts,
-        0,
-        0,
-        num_parts=num_parts,
-        label=label,
-        revision=revision,
-    )
+    num_bytes //= num_parts
+    file = InputFile(source.path, num_bytes, num_parts=num_parts, label=label, revision=revision)
     return [replace(file, part=part) for part in range(num_parts)]
 
 

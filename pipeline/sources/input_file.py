@@ -31,8 +31,8 @@ class InputFile:
     # archive.tar.gz::name for a member of an archive
     path: str
     num_bytes: int  # of the part
-    source_index: int
-    file_index: int
+    source_index: int = 0
+    file_index: int = 0
     part: int = 0
     num_parts: int = 1
     # the part: bytes [start, stop) of a file of lines, row groups of a parquet file; stop 0: to the

@@ -253,13 +253,13 @@ def _digest(archive: str, changed: int | None) -> str:
 
 @lru_cache(maxsize=2)  # members are read one behind the other
 def _zip(archive: str, changed: int | None) -> zipfile.ZipFile:
-    return zipfile.ZipFile(open_source(InputFile(archive, 0, 0, 0)))
+    return zipfile.ZipFile(open_source(InputFile(archive, 0)))
 
 
 def _tar(archive: str) -> tarfile.TarFile:
     key = archive, _changed(archive)
     if getattr(_OPEN, "key", None) != key:
-        file = InputFile(archive, 0, 0, 0)
+        file = InputFile(archive, 0)
         ending = _tar_packing(archive)
         raw = io.BufferedReader(_Unpacked(file, ending)) if ending else open_source(file)
         # a name that is no UTF-8 keeps its bytes, as surrogates

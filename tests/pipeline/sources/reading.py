@@ -54,7 +54,7 @@ def read_path(
     path: Path, kind: Any = "jsonl", max_line_bytes: int = LINE_BYTES, **options: Any
 ) -> list[Raw | Fault]:
     """All rows of one file, read as one part."""
-    file = InputFile(str(path), path.stat().st_size, 0, 0)
+    file = InputFile(str(path), path.stat().st_size)
     return list(read_file(file, source_of(kind, **options), max_line_bytes))
 
 
