@@ -8,9 +8,9 @@ language without spaces; what depends on where lines are wrapped is tuned again 
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -234,6 +234,15 @@ class Statistics:
         self.num_words = len(self.pieces) if self.has_spaces else self.num_characters / 2
         self.lines = [line for line in map(str.strip, text.split("\n")) if line]
 
+    def value(self, name: str) -> float | None:
+        """The statistic of this name; `top_2gram` is `top_gram` of two words."""
+        kind, _, run = name.rpartition("_")
+        if run.endswith("gram"):
+            value: float | None = getattr(self, f"{kind}_gram")(int(run.removesuffix("gram")))
+        else:
+            value = getattr(self, name)()
+        return value
+
     def quality(self) -> float | None:
         return self.model.score(self.text) if self.model else None
 
@@ -407,19 +416,9 @@ RULES = [Rule(**row) for row in _RULES["rules"]]
 Columns = Mapping[str, NDArray[Any]]
 
 
-def _function(name: str) -> Callable[[Statistics], float | None]:
-    kind, _, run = name.rpartition("_")
-    if run.endswith("gram"):
-        num_words = int(run.removesuffix("gram"))
-        return partial(getattr(Statistics, f"{kind}_gram"), num_words=num_words)
-    function: Callable[[Statistics], float | None] = getattr(Statistics, name)
-    return function
-
-
-# by statistic: its function, and the fewest words and lines of which a rule asks it
+# by statistic: the fewest words and lines of which a rule asks it
 _ASKED = {
     name: (
-        _function(name),
         min(rule.num_words for rule in RULES if rule.name == name),
         min(rule.num_lines for rule in RULES if rule.name == name),
     )
@@ -441,10 +440,10 @@ def statistics_of(
     statistics = Statistics(text, language, model)
     num_words, num_lines = statistics.num_words, len(statistics.lines)
     values: dict[str, float | None] = {"lines": num_lines, "words": num_words}
-    for name, (function, words, lines) in _ASKED.items():
+    for name, (words, lines) in _ASKED.items():
         if name in wanted:
             is_asked = num_words >= words and num_lines >= lines
-            values[name] = function(statistics) if is_asked else None
+            values[name] = statistics.value(name) if is_asked else None
     return values
 
 

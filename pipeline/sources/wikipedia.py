@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import cast
 from urllib.parse import quote
 from xml.etree.ElementTree import Element, XMLParser, XMLPullParser
 
@@ -61,7 +62,7 @@ def _elements(chunks: Iterable[bytes], max_bytes: int) -> Iterator[tuple[str, El
             num_bytes += len(chunk)
         elif num_bytes:
             parser.close()
-        for event, element in parser.read_events():
+        for event, element in cast(Iterable[tuple[str, Element]], parser.read_events()):
             name = element.tag.rpartition("}")[2]
             if root is None:
                 root = element
