@@ -206,14 +206,17 @@ def test_a_first_row_that_may_be_data_is_asked_about(tmp_path):
     assert 'columns = ["column1", "column2"]' in question
 
 
-def test_languages_that_stand_beside_the_main_one_are_named(tmp_path):
-    write_jsonl(tmp_path / "a.jsonl", [KOREAN] * 80 + [ENGLISH] * 15 + [RUSSIAN])
-    ((found,), _) = survey(tmp_path)
-    assert (found.source.language, found.source.other_languages) == ("ko", ("en",))
-
-
-def test_of_a_file_in_many_languages_each_document_has_its_own(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("texts", "language", "others"),
+    [
+        ([KOREAN] * 80 + [ENGLISH] * 15 + [RUSSIAN], "ko", ("en",)),
+        ([KOREAN, ENGLISH, RUSSIAN] * 10, "auto", ()),
+    ],
+)
+def test_languages_beside_the_main_one_are_named_or_many_told_by_document(
+    tmp_path, monkeypatch, texts, language, others
+):
     monkeypatch.setattr("pipeline.init.survey._MAX_OTHER_LANGUAGES", 1)
-    write_jsonl(tmp_path / "a.jsonl", [KOREAN, ENGLISH, RUSSIAN] * 10)
+    write_jsonl(tmp_path / "a.jsonl", texts)
     ((found,), _) = survey(tmp_path)
-    assert (found.source.language, found.source.other_languages) == ("auto", ())
+    assert (found.source.language, found.source.other_languages) == (language, others)
