@@ -34,7 +34,8 @@ def read_wikipedia(file: InputFile, source: Source, max_line_bytes: int) -> Iter
             names.add(_text(element).casefold())
         else:
             row += 1
-            text = element.findtext("{*}revision/{*}text", "")
+            revisions = element.findall("{*}revision/{*}text")
+            text = (revisions[-1].text if revisions else "") or ""
             if _text(element.find("{*}ns")) != _ARTICLE or _is_redirect(element, text):
                 continue
             page_id = _text(element.find("{*}id")) or None
