@@ -34,16 +34,18 @@ def read_wikipedia(file: InputFile, source: Source, max_line_bytes: int) -> Iter
             names.add(_text(element).casefold())
         else:
             row += 1
-            revisions = element.findall("{*}revision/{*}text")
-            text = (revisions[-1].text if revisions else "") or ""
-            if _text(element.find("{*}ns")) != _ARTICLE or _is_redirect(element, text):
+            page = _parts(element)
+            revision = _parts(page["revision"]) if "revision" in page else {}
+            text = (revision["text"].text if "text" in revision else "") or ""
+            is_redirect = "redirect" in page or text[:40].lstrip().upper().startswith("#REDIRECT")
+            if is_redirect or _text(page.get("ns")) != _ARTICLE:
                 continue
-            page_id = _text(element.find("{*}id")) or None
+            page_id = _text(page.get("id")) or None
             if fault := length_fault(row, text, max_line_bytes, page_id):
                 yield fault
                 continue
             words = words or WikiWords(frozenset(media), frozenset(category), source.language)
-            title = _text(element.find("{*}title"))
+            title = _text(page.get("title"))
             text = f"{title}\n{plain_text(text, words)}".strip()
             licence = source.licence or LICENCE
             yield Raw(row, text, url=_url(base, title), licence=licence, source_id=page_id)
@@ -77,13 +79,13 @@ def _elements(chunks: Iterable[bytes], max_bytes: int) -> Iterator[tuple[str, El
             raise OSError(f"not a Wikipedia dump: {max_bytes:,} bytes without the end of a page")
 
 
+def _parts(element: Element) -> dict[str, Element]:
+    """What stands right in the element by name, without a namespace; of one name the last."""
+    return {part.tag.rpartition("}")[2]: part for part in element}
+
+
 def _text(element: Element | None) -> str:
     return ((element is not None and element.text) or "").strip()
-
-
-def _is_redirect(page: Element, text: str) -> bool:
-    is_marked = page.find("{*}redirect") is not None
-    return is_marked or text[:40].lstrip().upper().startswith("#REDIRECT")
 
 
 def _url(base: str, title: str) -> str | None:
