@@ -68,63 +68,69 @@ class FoundSource:
 
 
 def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
-    """The sources in a folder, or that a file is, and a line on each kind of file that none reads.
+    """The sources in a folder, or that a file is, and a line on each file or kind of file that is
+    not read.
 
     Files of one ending are one source; where they differ in language, fields or encoding, so is
-    each file and folder right below the root. Raises `ValueError` for a root that is not there or
-    cannot be read.
+    each file and folder right below the root. Raises `ValueError` for a root that is not there.
     """
     if not root.exists():
         raise UserError(f"no file or folder at {root} (relative paths start at {Path.cwd()})")
-    files = {root: root.stat().st_size} if root.is_file() else _files_below(root)
     found_sources: list[FoundSource] = []
-    sizes, unread = _unpacked(files)
+    sizes, unread = _files_of(root)
     # with that of the packing, ".jsonl.gz", and of the archive: its members are another source
     by_ending: dict[tuple[str, str], list[Path]] = {}
     for path in sizes:
         packed = path.suffix if packing(path.name) else ""
-        if fault := fault_of_name(str(path)):
-            unread.append(fault)
-        else:
-            ending = Path(path.name.removesuffix(packed)).suffix + packed
-            archive = archive_ending(split_archive(str(path))[0])
-            by_ending.setdefault((ending, archive), []).append(path)
+        ending = Path(path.name.removesuffix(packed)).suffix + packed
+        archive = archive_ending(split_archive(str(path))[0])
+        by_ending.setdefault((ending, archive), []).append(path)
     for (ending, _), paths in by_ending.items():
-        if text_ending(str(paths[0])) in KIND_OF_ENDING:
+        kind_ending = text_ending(str(paths[0]))
+        if kind_ending in KIND_OF_ENDING:
             sources, reasons = _sources_of(root, ending, {path: sizes[path] for path in paths})
             found_sources += sources
             unread += reasons
         else:
-            advice = (UNREAD | REFUSED).get(
-                text_ending(str(paths[0])), "unknown to every kind of source"
-            )
+            advice = (UNREAD | REFUSED).get(kind_ending, "unknown to every kind of source")
             unread.append(f"{len(paths):,} {ending or 'without an ending'}: {advice}")
     return found_sources, unread
 
 
-def _unpacked(files: Mapping[Path, int]) -> tuple[dict[Path, int], list[str]]:
-    """The files with the members of archives in their place, and why an archive is not read."""
+def _files_of(root: Path) -> tuple[dict[Path, int], list[str]]:
+    """Bytes by path, members in the place of their archives, and why others are not read.
+
+    What is hidden, and files without a byte, are left out.
+    """
     sizes: dict[Path, int] = {}
     unread: list[str] = []
-    for path, num_bytes in files.items():
-        if not split_archive(str(path))[0] or fault_of_name(str(path)):
-            sizes[path] = num_bytes
-            continue
+    for path in [root] if root.is_file() else _paths_below(root, unread):
         try:
-            sizes |= {Path(name): num_bytes for name, num_bytes in list_members(str(path))}
-        except (ValueError, *DAMAGES) as error:
-            unread.append(f"{path}: {error}")
+            if fault := fault_of_name(str(path)):
+                unread.append(fault)
+            elif split_archive(str(path))[0]:
+                sizes |= {Path(name): num_bytes for name, num_bytes in list_members(str(path))}
+            elif path.is_file() and (num_bytes := path.stat().st_size):
+                sizes[path] = num_bytes
+        except (UserError, *DAMAGES) as error:
+            unread.append(f"{path}: {_reason(error)}")
     return sizes, unread
 
 
-def _files_below(folder: Path) -> dict[Path, int]:
-    """Bytes by path, in order; what is hidden, and files without a byte, are left out."""
-    files = {
-        path: path.stat().st_size
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
-    }
-    return {path: num_bytes for path, num_bytes in files.items() if num_bytes}
+def _paths_below(folder: Path, unread: list[str]) -> list[Path]:
+    """In order, without what is hidden; `unread` gets a line on each folder that cannot be read."""
+    paths: list[Path] = []
+    for place, folders, names in os.walk(folder, onerror=lambda error: unread.append(str(error))):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths += [Path(place, name) for name in names if not name.startswith(".")]
+    return sorted(paths)
+
+
+def _reason(error: Exception) -> str:
+    """Why a file is not read; without the advice for a stage, which stops where `init` goes on."""
+    if isinstance(error, UserError | PermissionError):
+        return str(error.__cause__ or error)
+    return f"damaged: {type(error).__name__}: {error}"
 
 
 def _sources_of(
@@ -179,18 +185,15 @@ def _pattern(folder: Path, ending: str, paths: Sequence[Path]) -> str:
     """A glob for the files of a folder, or the path of a single one."""
     if len(paths) == 1:
         return str(paths[0])
-    archives = {split_archive(str(path))[0]: None for path in paths}
     if is_member(str(folder)):
         archive, below = map(glob.escape, split_archive(str(folder)))
         return f"{archive}::{below}/*{ending}"
-    if len(archives) == 1 and "" not in archives:
-        return f"{glob.escape(next(iter(archives)))}::*{ending}"
-    if "" not in archives:
-        is_flat = all(Path(archive).parent == folder for archive in archives)
-        archives_here = f"{'' if is_flat else '**/'}*{archive_ending(next(iter(archives)))}"
-        return f"{glob.escape(str(folder))}/{archives_here}::*{ending}"
-    is_flat = all(path.parent == folder for path in paths)
-    return f"{glob.escape(str(folder))}/{'' if is_flat else '**/'}*{ending}"
+    files = [Path(split_archive(str(path))[0] or path) for path in paths]
+    if len({*files}) == 1:  # an archive with several members
+        return f"{glob.escape(str(files[0]))}::*{ending}"
+    is_flat = all(file.parent == folder for file in files)
+    members = f"{archive_ending(str(files[0]))}::*" if is_member(str(paths[0])) else ""
+    return f"{glob.escape(str(folder))}/{'' if is_flat else '**/'}*{members}{ending}"
 
 
 def _spread(items: Sequence[T], most: int) -> list[T]:
@@ -264,17 +267,12 @@ def _options(sample: FoundSource) -> tuple[str, ...]:
 
 def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> FoundSource | str:
     """What the head of a file holds, or why it is not read."""
-    if not num_bytes:
-        return "the file is empty"
-    file = InputFile(str(path), num_bytes, 0, 0, file_bytes=num_bytes)
+    file = InputFile(str(path), num_bytes, file_bytes=num_bytes)
     try:
-        described = _described(file, is_document)
-        if isinstance(described, str):
-            return described
-        source, fields = described
+        source, fields = _described(file, is_document)
         documents, faults, share = _read_head(file, source)
-    except DAMAGES as error:
-        return f"damaged: {type(error).__name__}: {error}"
+    except (UserError, *DAMAGES) as error:
+        return _reason(error)
     texts = [document.text for document in documents]
     if not any(map(str.strip, texts)):
         return faults[0].detail if faults else "no text in it"
@@ -296,12 +294,12 @@ def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> F
     )
 
 
-def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, ...]] | str:
-    """A source for a file, and the names of its fields; or why there is none."""
+def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, ...]]:
+    """A source for a file, and the names of its fields; `UserError` says why there is none."""
     kind = KIND_OF_ENDING[text_ending(file.path)]
     raw_head = b"" if kind in ("parquet", *_PAGES) else head_of(file)
     if kind == "wikipedia" and b"<mediawiki" not in raw_head:
-        return "XML, but no dump of Wikipedia: write its text out, one JSON object a line"
+        raise UserError("XML, but no dump of Wikipedia: write its text out, one JSON object a line")
     options: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []  # of kinds that have fields
     if kind == "parquet":
@@ -322,17 +320,17 @@ def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, .
             values, is_one = head_values(head)
             rows = [value for value in values if isinstance(value, dict)]
             if not rows:
-                return describe(raw_head, kind, encoding) or "no JSON objects in it"
+                raise UserError(describe(raw_head, kind, encoding) or "no JSON objects in it")
             options["text_field"] = text_path(rows, is_one)
         elif cells := _cells(text, kind):
             if (is_header := has_header(cells)) is None:
-                return _which_row(file.path, cells)
+                raise UserError(_which_row(file.path, cells))
             columns = [] if is_header else [f"column{n + 1}" for n in range(len(cells[0]))]
             options["columns"] = tuple(columns)
             names = columns or [cell.strip() for cell in cells[0]]
             rows = [dict(zip(names, row, strict=False)) for row in cells[is_header:]]
     if rows and options.setdefault("text_field", text_path(rows, is_file=False)) is None:
-        return f"no field with text (there are: {', '.join(rows[0])})"
+        raise UserError(f"no field with text (there are: {', '.join(rows[0])})")
     source = Source(kind=kind, language="en", path=file.path, **options)
     return source, tuple(dict.fromkeys(field for row in rows for field in row))
 

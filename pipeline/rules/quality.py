@@ -8,9 +8,9 @@ language without spaces; what depends on where lines are wrapped is tuned again 
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,6 +145,7 @@ class Runs:
         mixed = keys * np.uint64(0xBF58476D1CE4E5B9)
         self._keys, self._lengths = mixed ^ (mixed >> np.uint64(31)), lengths
         self._size, self._hashes = 0, np.zeros(len(keys), dtype=np.uint64)
+        self._largest = len(keys)  # no run of so many units stands twice
 
     def hashes(self, size: int) -> NDArray[np.uint64]:
         """Of every run of `size` units: sum of key_i * odd^i modulo 2^64, from that of the runs
@@ -163,13 +164,14 @@ class Runs:
 
         Never more for a larger size: a repeated long run is made of repeated short ones.
         """
-        if len(self._keys) <= size:
+        if size >= self._largest:
             return 0.0
         hashes = self.hashes(size)
         chosen = _not_alone(hashes)
         ordered = np.sort(hashes[chosen])  # 5 times faster than argsort
         repeated = ordered[1:][ordered[1:] == ordered[:-1]]
         if not len(repeated):
+            self._largest = size
             return 0.0
         at = np.minimum(np.searchsorted(repeated, hashes[chosen]), len(repeated) - 1)
         places = chosen[repeated[at] == hashes[chosen]]
@@ -232,6 +234,15 @@ class Statistics:
         self.num_words = len(self.pieces) if self.has_spaces else self.num_characters / 2
         self.lines = [line for line in map(str.strip, text.split("\n")) if line]
 
+    def value(self, name: str) -> float | None:
+        """The statistic of this name; `top_2gram` is `top_gram` of two words."""
+        kind, _, run = name.rpartition("_")
+        if run.endswith("gram"):
+            value: float | None = getattr(self, f"{kind}_gram")(int(run.removesuffix("gram")))
+        else:
+            value = getattr(self, name)()
+        return value
+
     def quality(self) -> float | None:
         return self.model.score(self.text) if self.model else None
 
@@ -257,16 +268,6 @@ class Statistics:
         return self.runs.top_fraction(num_words if self.has_spaces else 2 * num_words)
 
     def duplicate_gram(self, num_words: int) -> float:
-        """A longer run that stands twice is made of runs of five words that do."""
-        if num_words == 5 or not self._duplicate_5gram:
-            return self._duplicate_5gram
-        return self._repeated(num_words)
-
-    @cached_property
-    def _duplicate_5gram(self) -> float:
-        return self._repeated(5)
-
-    def _repeated(self, num_words: int) -> float:
         """Without spaces three characters a word: runs of them begin within words, too, so that
         short ones repeat in any good text."""
         return self.runs.repeated_fraction(num_words if self.has_spaces else 3 * num_words)
@@ -415,19 +416,9 @@ RULES = [Rule(**row) for row in _RULES["rules"]]
 Columns = Mapping[str, NDArray[Any]]
 
 
-def _function(name: str) -> Callable[[Statistics], float | None]:
-    kind, _, run = name.rpartition("_")
-    if run.endswith("gram"):
-        num_words = int(run.removesuffix("gram"))
-        return partial(getattr(Statistics, f"{kind}_gram"), num_words=num_words)
-    function: Callable[[Statistics], float | None] = getattr(Statistics, name)
-    return function
-
-
-# by statistic: its function, and the fewest words and lines of which a rule asks it
+# by statistic: the fewest words and lines of which a rule asks it
 _ASKED = {
     name: (
-        _function(name),
         min(rule.num_words for rule in RULES if rule.name == name),
         min(rule.num_lines for rule in RULES if rule.name == name),
     )
@@ -449,10 +440,10 @@ def statistics_of(
     statistics = Statistics(text, language, model)
     num_words, num_lines = statistics.num_words, len(statistics.lines)
     values: dict[str, float | None] = {"lines": num_lines, "words": num_words}
-    for name, (function, words, lines) in _ASKED.items():
+    for name, (words, lines) in _ASKED.items():
         if name in wanted:
             is_asked = num_words >= words and num_lines >= lines
-            values[name] = function(statistics) if is_asked else None
+            values[name] = statistics.value(name) if is_asked else None
     return values
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from electrify.system.outcome import UserError, first_line
+from pipeline.rules.characters import code_points
 
 _FORMAT = "electrify quality model 1"
 _SIZES = (2, 3, 4)
@@ -55,8 +56,7 @@ class QualityModel:
 def run_shares(text: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The classes of the runs of a text, and the root of the share of each in units of 2^-20."""
     text = _DIGITS.sub("0", _BLANKS.sub(" ", text[:_MAX_CHARACTERS].lower()))
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    points = codes.astype(np.uint64)
+    points = code_points(text).astype(np.uint64)
     hashed = []
     for size in _SIZES:
         num_runs = max(0, len(points) - size + 1)

@@ -69,7 +69,7 @@ def expand_sources(sources: Sequence[Source]) -> list[InputFile]:
         if source.kind == "huggingface":
             parts = hub_files(source, where)
         else:
-            whole = [InputFile(p, n, 0, 0, file_bytes=n) for p, n in _readable_files(source, where)]
+            whole = [InputFile(p, n, file_bytes=n) for p, n in _readable_files(source, where)]
             parts = [part for file in whole for part in split_file(file, source)]
         if len(parts) >= 1 << FILE_BITS:
             raise UserError(

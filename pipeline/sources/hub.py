@@ -11,14 +11,12 @@ from electrify.stage.folder import digest_of, fingerprint
 from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError, first_line
 from pipeline.sources.input_file import (
-    HEAD_BYTES,
     KNOWN_FIELDS,
     MAX_PART_BYTES,
     Fault,
     InputFile,
     Raw,
-    TooLong,
-    too_long,
+    length_fault,
 )
 from pipeline.sources.json_file import take_fields
 
@@ -50,15 +48,8 @@ def hub_files(source: Source, where: str) -> list[InputFile]:
             raise UserError(f"{where} has no field {field!r} (there are: {', '.join(columns)})")
     num_parts = 1 if source.max_documents or source.thread_field else num_shards
     label = source.path.rstrip("/").rpartition("/")[2]
-    file = InputFile(
-        source.path,
-        num_bytes // num_parts,
-        0,
-        0,
-        num_parts=num_parts,
-        label=label,
-        revision=revision,
-    )
+    num_bytes //= num_parts
+    file = InputFile(source.path, num_bytes, num_parts=num_parts, label=label, revision=revision)
     return [replace(file, part=part) for part in range(num_parts)]
 
 
@@ -74,20 +65,13 @@ def read_huggingface(file: InputFile, source: Source, max_line_bytes: int) -> It
             wanted = {*source.fields, DEFAULT_ID_FIELD, *KNOWN_FIELDS}
             rows = rows.select_columns([name for name in rows.column_names if name in wanted])
         for row, value in enumerate(rows, start=1):
-            yield _item(row, value, source, max_line_bytes)
+            item = take_fields(row, value, source)
+            if isinstance(item, Raw):
+                item = length_fault(row, item.text, max_line_bytes, item.source_id) or item
+            yield item
     except Exception as error:
         where = f"{file.path} (shard {file.part + 1} of {file.num_parts})"
         raise UserError(f"{where} cannot be read: {_explain(error)}") from error
-
-
-def _item(row: int, value: dict[str, Any], source: Source, max_bytes: int) -> Raw | Fault:
-    item = take_fields(row, value, source)
-    if isinstance(item, Raw) and len(item.text) * 4 > max_bytes:  # UTF-8 has 4 bytes at most
-        data = item.text.encode("utf-8", "surrogatepass")
-        if len(data) > max_bytes:
-            line = TooLong(len(data), data[:HEAD_BYTES])
-            return too_long(row, line, max_bytes, source_id=item.source_id)
-    return item
 
 
 def _is_saved(path: str) -> bool:

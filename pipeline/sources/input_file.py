@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from electrify.config.clean import Source
 from electrify.config.fields import without_secrets
 from electrify.storage.encodings import is_utf8
 
@@ -30,8 +31,8 @@ class InputFile:
     # archive.tar.gz::name for a member of an archive
     path: str
     num_bytes: int  # of the part
-    source_index: int
-    file_index: int
+    source_index: int = 0
+    file_index: int = 0
     part: int = 0
     num_parts: int = 1
     # the part: bytes [start, stop) of a file of lines, row groups of a parquet file; stop 0: to the
@@ -195,6 +196,25 @@ class TooLong:
     head: bytes
 
 
+def text_of(
+    row: int,
+    data: bytes | TooLong,
+    source: Source,
+    max_bytes: int,
+    offset: int | None = None,
+    source_id: str | None = None,
+) -> str | Fault:
+    """The text of a row that was made UTF-8, or why it has none."""
+    if isinstance(data, TooLong):
+        return too_long(row, data, max_bytes, offset, source_id)
+    if len(data) > max_bytes:
+        return too_long(row, TooLong(len(data), data), max_bytes, offset, source_id)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return bad_row(row, *encoding_fault(error, source), data, offset, source_id)
+
+
 def bad_row(
     row: int,
     reason: str,
@@ -216,8 +236,17 @@ def too_long(
     return bad_row(row, "line_too_long", detail, line.head, offset, source_id)
 
 
-def encoding_fault(error: UnicodeDecodeError, encoding: str) -> tuple[str, str]:
+def length_fault(row: int, text: str, max_bytes: int, source_id: str | None) -> Fault | None:
+    """The fault of a text that has more bytes than a row may have."""
+    if len(text) * 4 > max_bytes:  # UTF-8 has 4 bytes at most
+        data = text.encode("utf-8", "surrogatepass")
+        if len(data) > max_bytes:
+            return too_long(row, TooLong(len(data), data), max_bytes, source_id=source_id)
+    return None
+
+
+def encoding_fault(error: UnicodeDecodeError, source: Source) -> tuple[str, str]:
     """Reason and detail of a row whose bytes are not of the source's encoding."""
-    if is_utf8(encoding):
+    if is_utf8(source.encoding):
         return "invalid_utf8", str(error)
-    return "wrong_encoding", f"bytes that are not {encoding}"
+    return "wrong_encoding", f"bytes that are not {source.encoding}"

@@ -107,7 +107,7 @@ def _read_lines(
             try:
                 items = _documents(row, json_value(inner), source, path)
             except UnicodeDecodeError as bad:
-                items = iter([Fault(row, *encoding_fault(bad, source.encoding))])
+                items = iter([Fault(row, *encoding_fault(bad, source))])
             except ValueError as error:
                 items = iter([Fault(row, "malformed_json", str(error))])
             for item in items:

@@ -6,9 +6,8 @@ Plain text, whose documents are lines, blocks or the file, and threads of rows.
 import codecs
 import itertools
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import cast
 
 from electrify.config.clean import Source
@@ -19,10 +18,8 @@ from pipeline.sources.input_file import (
     InputFile,
     Raw,
     TooLong,
-    bad_row,
-    encoding_fault,
     packing,
-    too_long,
+    text_of,
 )
 from pipeline.sources.stored import ZSTD_CHUNK_BYTES, unpacked
 
@@ -207,39 +204,30 @@ def _part_chunks(file: InputFile) -> tuple[Iterator[bytes], int]:
 
 # Plain text
 
-_Lines = Iterable[tuple[int, bytes | TooLong]]  # with the byte at which each begins
-_Documents = Iterator[tuple[int, int, bytes | TooLong]]  # row, that byte, bytes
-
 
 def read_text(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
     """Plain text; `source.document` says what a document is."""
     lines = read_text_lines(file, source.encoding, max_line_bytes)
-    for row, offset, document in _TEXT_DOCUMENTS[source.document](lines, max_line_bytes):
-        if isinstance(document, TooLong):
-            yield too_long(row, document, max_line_bytes, offset)
-            continue
-        try:
-            yield Raw(row, document.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            yield bad_row(row, *encoding_fault(error, source.encoding), document, offset)
+    for row, offset, document in _documents(lines, source.document, max_line_bytes):
+        text = text_of(row, document, source, max_line_bytes, offset)
+        yield Raw(row, text) if isinstance(text, str) else text
 
 
-def _line_documents(lines: _Lines, max_bytes: int) -> _Documents:
-    for row, (offset, line) in enumerate(lines, start=1):
-        if isinstance(line, TooLong) or line.strip():
-            yield row, offset, line
-
-
-def _block_documents(lines: _Lines, max_bytes: int, ends_at_blank: bool = True) -> _Documents:
-    """Lines between blank lines, or all lines; the row is that of the first."""
+def _documents(
+    lines: Iterable[tuple[int, bytes | TooLong]], document: str, max_bytes: int
+) -> Iterator[tuple[int, int, bytes | TooLong]]:
+    """The row and offset of the first line of each document, and its bytes."""
     block: list[bytes | TooLong] = []
     num_bytes = first_offset = 0
     first_row = 1
     for row, (offset, line) in enumerate(lines, start=1):
-        if ends_at_blank and not isinstance(line, TooLong) and not line.strip():
+        if document != "file" and not isinstance(line, TooLong) and not line.strip():
             if block:
                 yield first_row, first_offset, _assembled(block, num_bytes, max_bytes)
                 block, num_bytes = [], 0
+            continue
+        if document == "line":
+            yield row, offset, line
             continue
         if not block:
             first_row, first_offset = row, offset
@@ -253,15 +241,8 @@ def _block_documents(lines: _Lines, max_bytes: int, ends_at_blank: bool = True) 
 def _assembled(document: list[bytes | TooLong], num_bytes: int, max_bytes: int) -> bytes | TooLong:
     if num_bytes > max_bytes + 1:
         first = document[0]
-        return TooLong(num_bytes, first.head if isinstance(first, TooLong) else first[:HEAD_BYTES])
+        return TooLong(num_bytes, first.head if isinstance(first, TooLong) else first)
     return b"\n".join(cast(list[bytes], document))
-
-
-_TEXT_DOCUMENTS: dict[str, Callable[[_Lines, int], _Documents]] = {
-    "line": _line_documents,
-    "block": _block_documents,
-    "file": partial(_block_documents, ends_at_blank=False),
-}
 
 
 # Documents from rows: the rows of one thread, as comments have it, joined by newlines.

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from xml.parsers.expat import ExpatError
+from xml.etree.ElementTree import ParseError
 
 import pyarrow as pa
 
@@ -37,7 +37,7 @@ DAMAGES = (
     lzma.LZMAError,
     *DAMAGED_ARCHIVE,
     pa.ArrowException,
-    ExpatError,
+    ParseError,
     UnicodeDecodeError,
     MemoryError,
 )
@@ -180,22 +180,17 @@ def describe(head: bytes, kind: str = "", encoding: str = "utf-8", language: str
     if guess != encoding and not (is_utf8(guess) and is_utf8(encoding)):
         return f"text in {guess}: write encoding = {guess!r}"
     text = head.decode(guess, "replace")
-    if text.lstrip("\ufeff \r\n\t")[:1] in ("{", "[") and (json := _describe_json(text, kind)):
-        return json
+    if text.lstrip("\ufeff \r\n\t")[:1] in ("{", "["):
+        values, is_one = head_values(text.encode("utf-8", "surrogatepass"))
+        if values and isinstance(values[0], str):
+            return "a list of texts: write jq -c '.[] | {text: .}' FILE > FILE.jsonl"
+        if values and (path := text_path(values, is_one)) is None:
+            return "JSON without text"
+        if values:
+            what = "JSON" if kind == "jsonl" else 'JSON: write kind = "jsonl" and'
+            return f"{what} with text at text_field = {path!r}"
     delimiter = guess_delimiter(text[:_SAMPLE_BYTES])
     if kind not in ("csv", "tsv") and delimiter in text.partition("\n")[0]:
         return f'a table with {delimiter!r} between its cells: write kind = "csv"'
     is_text = all(c.isprintable() or c.isspace() for c in text[:1000])
     return 'text: write kind = "text"' if kind not in ("text", "csv", "tsv") and is_text else ""
-
-
-def _describe_json(text: str, kind: str) -> str:
-    values, is_one = head_values(text.encode("utf-8", "surrogatepass"))
-    if not values:
-        return ""
-    if isinstance(values[0], str):
-        return "a list of texts: write jq -c '.[] | {text: .}' FILE > FILE.jsonl"
-    if (path := text_path(values, is_one)) is None:
-        return "JSON without text"
-    what = "JSON" if kind == "jsonl" else 'JSON: write kind = "jsonl" and'
-    return f"{what} with text at text_field = {path!r}"

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -180,13 +180,18 @@ def list_members(archive: str, pattern: str = "*") -> list[tuple[str, int]]:
     members = []
     by_name, num_skipped = _listed(archive, _changed(archive))
     if num_skipped:
-        warn(f"{without_secrets(archive)}: links and devices are not read ({num_skipped:,})")
+        _warn_of_skipped(archive, num_skipped)
     for name, member in by_name.items():
         if name == pattern or fnmatchcase(name, pattern):  # a name may hold [ or *
             if member.fault:
                 raise UserError(f"{archive}::{name} {member.fault}")
             members.append((f"{archive}::{name}", member.num_bytes))
     return members
+
+
+@cache  # what runs a stage lists an archive several times
+def _warn_of_skipped(archive: str, number: int) -> None:
+    warn(f"{without_secrets(archive)}: links and devices are not read ({number:,})")
 
 
 def member_mark(path: str) -> str:
@@ -248,13 +253,13 @@ def _digest(archive: str, changed: int | None) -> str:
 
 @lru_cache(maxsize=2)  # members are read one behind the other
 def _zip(archive: str, changed: int | None) -> zipfile.ZipFile:
-    return zipfile.ZipFile(open_source(InputFile(archive, 0, 0, 0)))
+    return zipfile.ZipFile(open_source(InputFile(archive, 0)))
 
 
 def _tar(archive: str) -> tarfile.TarFile:
     key = archive, _changed(archive)
     if getattr(_OPEN, "key", None) != key:
-        file = InputFile(archive, 0, 0, 0)
+        file = InputFile(archive, 0)
         ending = _tar_packing(archive)
         raw = io.BufferedReader(_Unpacked(file, ending)) if ending else open_source(file)
         # a name that is no UTF-8 keeps its bytes, as surrogates

@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
@@ -11,14 +12,13 @@ import pyarrow.parquet as pq
 from electrify.config.clean import DEFAULT_ID_FIELD, Source
 from electrify.storage.tables import HEAD_ROWS, guess_delimiter, has_cells, read_rows
 from pipeline.sources.input_file import (
-    HEAD_BYTES,
     KNOWN_FIELDS,
     Fault,
     InputFile,
     Raw,
     TooLong,
     bad_row,
-    encoding_fault,
+    text_of,
     too_long,
 )
 from pipeline.sources.json_file import id_of, take_fields
@@ -148,33 +148,27 @@ def _batch_rows(metadata: pq.FileMetaData) -> int:
 
 def _columns(schema: pa.Schema, source: Source) -> list[str]:
     """The columns that are read; `pa.ArrowInvalid` where no row of the table can be."""
+    counts = Counter(schema.names)
+    kinds = {name: schema.field(name).type for name, count in counts.items() if count == 1}
     for name in source.fields:
-        if name not in schema.names:
+        if name not in counts:
             there = ", ".join(schema.names[:20])
             hint = "; name the columns if the first row does not: columns = [...]"
             raise pa.ArrowInvalid(
                 f"no column {name!r} (there are: {there}); name one of them"
                 f"{hint if source.kind in ('csv', 'tsv') else ''}"
             )
-        if schema.names.count(name) > 1:
-            raise pa.ArrowInvalid(
-                f"{schema.names.count(name)} columns {name!r}; rename all but one"
-            )
-    kind = schema.field(source.text_field).type
-    if not is_string(kind):
-        raise pa.ArrowInvalid(f"column {source.text_field!r} is {kind}, not a string")
+        if name not in kinds:
+            raise pa.ArrowInvalid(f"{counts[name]} columns {name!r}; rename all but one")
+    for name in filter(None, (source.text_field, source.language_field)):
+        if not is_string(kinds[name]):
+            raise pa.ArrowInvalid(f"column {name!r} is {kinds[name]}, not a string")
     for name in filter(None, (source.thread_field, source.id_field)):
-        if not _is_name(kind := schema.field(name).type):
-            raise pa.ArrowInvalid(f"column {name!r} is {kind}, not a string or an integer")
-    extra = [
-        n for n in KNOWN_FIELDS if schema.names.count(n) == 1 and is_string(schema.field(n).type)
-    ]
-    of_language = source.language_field
-    if of_language and not is_string(kind := schema.field(of_language).type):
-        raise pa.ArrowInvalid(f"column {of_language!r} is {kind}, not a string")
-    wanted = [*source.fields, *extra]
+        if not _is_name(kinds[name]):
+            raise pa.ArrowInvalid(f"column {name!r} is {kinds[name]}, not a string or an integer")
+    wanted = [*source.fields, *(n for n in KNOWN_FIELDS if n in kinds and is_string(kinds[n]))]
     name = source.id_field or DEFAULT_ID_FIELD
-    if schema.names.count(name) == 1 and _is_name(schema.field(name).type):
+    if name in kinds and _is_name(kinds[name]):
         wanted.append(name)
     return list(dict.fromkeys(wanted))
 
@@ -213,11 +207,7 @@ def _row(row: int, record: dict[str, bytes | None], source: Source, max_bytes: i
     if data is None:
         detail = f"column {name!r} is null, not a string"
         return Fault(row, "wrong_type", detail, source_id=source_id)
-    if len(data) > max_bytes:
-        line = TooLong(len(data), data[:HEAD_BYTES])
-        return too_long(row, line, max_bytes, source_id=source_id)
-    try:
-        fields[name] = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return bad_row(row, *encoding_fault(error, source.encoding), data, source_id=source_id)
-    return take_fields(row, fields, source)
+    text = text_of(row, data, source, max_bytes, source_id=source_id)
+    if isinstance(text, Fault):
+        return text
+    return take_fields(row, fields | {name: text}, source)

@@ -21,6 +21,7 @@ from pipeline.sources.input_file import (
     Raw,
     TooLong,
     bad_row,
+    text_of,
     too_long,
 )
 from pipeline.sources.stored import unpacked
@@ -63,13 +64,11 @@ def read_wet(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | 
             yield record
             continue
         row, data, url, source_id = record
-        try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            yield bad_row(row, "invalid_utf8", str(error), data, source_id=source_id)
-        else:
-            if text.strip():
-                yield Raw(row, text, url=url, source_id=source_id)
+        text = text_of(row, data, source, max_bytes, source_id=source_id)
+        if isinstance(text, Fault):
+            yield text
+        elif text.strip():
+            yield Raw(row, text, url=url, source_id=source_id)
 
 
 def _main_text(page: bytes) -> tuple[str, str | None, str | None]:

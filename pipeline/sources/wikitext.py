@@ -38,6 +38,8 @@ class WikiWords:
         return name in self.media or name in self.category
 
 
+# markup signs as entities, which are resolved after the scan
+_SHIELD = {ord(sign): f"&#{ord(sign)};" for sign in "{}[]|'<>=*#:;_-"}
 _MAX_OPEN = 16  # links and templates within one another whose words are still looked for
 
 
@@ -53,7 +55,7 @@ def plain_text(wikitext: str, words: WikiWords = WikiWords()) -> str:
     """The text of a page, its sections' headings on lines of their own."""
     text = wikitext.replace(HOLE, "")
     if "<!--" in text:
-        text = _without_comments(text)
+        text = _RE["comment"].sub("", text)  # MediaWiki: an unclosed one hides the rest
     if "<" in text:
         text = _without_raw_tags(text)
     if "-{" in text:
@@ -191,16 +193,6 @@ class _Scan:
         del self._stack[1:]
 
 
-def _without_comments(text: str) -> str:
-    pieces = []
-    at = 0
-    while (start := text.find("<!--", at)) >= 0:
-        pieces.append(text[at:start])
-        end = text.find("-->", start + 4)
-        at = end + 3 if end >= 0 else len(text)  # MediaWiki: an unclosed comment hides the rest
-    return "".join(pieces) + text[at:]
-
-
 def _without_raw_tags(text: str) -> str:
     pieces = []
     at = 0
@@ -215,17 +207,10 @@ def _without_raw_tags(text: str) -> str:
         if end is None:
             never.add(name)
             continue
-        pieces.append(_shielded(text[at : end.start()]) if name == "nowiki" else HOLE)
+        inside = text[at : end.start()]
+        pieces.append(inside.translate(_SHIELD) if name == "nowiki" else HOLE)
         at = end.end()
     return "".join(pieces) + text[at:]
-
-
-_SHIELD = {ord(sign): f"&#{ord(sign)};" for sign in "{}[]|'<>=*#:;_-"}
-
-
-def _shielded(text: str) -> str:
-    """Markup signs as entities, which are resolved after the scan."""
-    return text.translate(_SHIELD)
 
 
 def _variant(match: re.Match[str]) -> str:

@@ -104,7 +104,7 @@ def _source(
         def read(data: bytes) -> None:
             path.write_bytes(data if pack is None or data.startswith(magic) else pack(data))
             last = 0
-            for item in read_file(InputFile(str(path), len(data), 0, 0), source, _MAX_LINE_BYTES):
+            for item in read_file(InputFile(str(path), len(data)), source, _MAX_LINE_BYTES):
                 assert item.row >= last, (item.row, last)
                 last = item.row
                 if isinstance(item, Raw):

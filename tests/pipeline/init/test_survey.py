@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import re
 import zipfile
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 from pipeline.init.survey import survey
 from tests.pipeline.sources.reading import read_source, write_rows
@@ -125,6 +127,32 @@ def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
         survey(Path("none"))
 
 
+def test_what_may_not_be_read_is_named_and_the_rest_is_surveyed(tmp_path, monkeypatch):
+    for name in ("a.txt", "b.txt", "closed/c.txt", "d.zip"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"{KOREAN}\n\n{KOREAN}")
+    opened, listed = LocalFileSystem._open, os.scandir
+
+    def refusing(call, *names):
+        def refuse(*arguments, **options):
+            for argument in arguments:
+                if str(argument).endswith(names):
+                    raise PermissionError(13, "Permission denied", str(argument))
+            return call(*arguments, **options)
+
+        return refuse
+
+    # a root user may read everything
+    monkeypatch.setattr(LocalFileSystem, "_open", refusing(opened, "a.txt", "d.zip"))
+    monkeypatch.setattr(os, "scandir", refusing(listed, "closed"))
+    (found,), unread = survey(tmp_path)
+    assert (found.source.path, found.num_documents) == (f"{tmp_path}/b.txt", 2)
+    for name in ("a.txt", "closed", "d.zip"):
+        (line,) = [line for line in unread if name in line]
+        assert "Permission denied" in line
+        assert "run the stage again" not in line
+
+
 def _written(tmp_path, name, texts, encoding="utf-8", delimiter=",", header=("id", "text", "n")):
     """As spreadsheets write a table."""
     text = io.StringIO(newline="")
@@ -178,14 +206,17 @@ def test_a_first_row_that_may_be_data_is_asked_about(tmp_path):
     assert 'columns = ["column1", "column2"]' in question
 
 
-def test_languages_that_stand_beside_the_main_one_are_named(tmp_path):
-    write_jsonl(tmp_path / "a.jsonl", [KOREAN] * 80 + [ENGLISH] * 15 + [RUSSIAN])
-    ((found,), _) = survey(tmp_path)
-    assert (found.source.language, found.source.other_languages) == ("ko", ("en",))
-
-
-def test_of_a_file_in_many_languages_each_document_has_its_own(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("texts", "language", "others"),
+    [
+        ([KOREAN] * 80 + [ENGLISH] * 15 + [RUSSIAN], "ko", ("en",)),
+        ([KOREAN, ENGLISH, RUSSIAN] * 10, "auto", ()),
+    ],
+)
+def test_languages_beside_the_main_one_are_named_or_many_told_by_document(
+    tmp_path, monkeypatch, texts, language, others
+):
     monkeypatch.setattr("pipeline.init.survey._MAX_OTHER_LANGUAGES", 1)
-    write_jsonl(tmp_path / "a.jsonl", [KOREAN, ENGLISH, RUSSIAN] * 10)
+    write_jsonl(tmp_path / "a.jsonl", texts)
     ((found,), _) = survey(tmp_path)
-    assert (found.source.language, found.source.other_languages) == ("auto", ())
+    assert (found.source.language, found.source.other_languages) == (language, others)

@@ -3,7 +3,7 @@
 import csv
 import json
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,8 +54,27 @@ def read_path(
     path: Path, kind: Any = "jsonl", max_line_bytes: int = LINE_BYTES, **options: Any
 ) -> list[Raw | Fault]:
     """All rows of one file, read as one part."""
-    file = InputFile(str(path), path.stat().st_size, 0, 0)
+    file = InputFile(str(path), path.stat().st_size)
     return list(read_file(file, source_of(kind, **options), max_line_bytes))
+
+
+def read_data(
+    folder: Path,
+    data: str | bytes,
+    kind: Any = "jsonl",
+    max_line_bytes: int = LINE_BYTES,
+    name: str = "a",
+    **options: Any,
+) -> list[Raw | Fault]:
+    """All rows of a file with these bytes."""
+    path = folder / name
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return read_path(path, kind, max_line_bytes, **options)
+
+
+def reasons_of(items: Iterable[Raw | Fault]) -> list[str]:
+    """The texts, and the reasons of faults in their place."""
+    return [item.reason if isinstance(item, Fault) else item.text for item in items]
 
 
 def read_files(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline.sources.input_file import Raw
 from pipeline.sources.lines import to_utf8
-from tests.pipeline.sources.reading import read_path
+from tests.pipeline.sources.reading import read_data
 
 KOREAN = "한국어 문장입니다. 첫째 줄과 둘째 줄이 있습니다."
 JAPANESE = "これは日本語の文です。二つ目の文もあります。"
@@ -29,16 +29,13 @@ JAPANESE = "これは日本語の文です。二つ目の文もあります。"
 )
 def test_rows_are_those_of_the_decoded_text(tmp_path, encoding, line):
     lines = [f"{line} {i}" for i in range(50)]
-    path = tmp_path / "a.txt"
-    path.write_bytes("\n".join(lines).encode(encoding))
+    data = "\n".join(lines).encode(encoding)
     lines[0] = lines[0].removeprefix("\ufeff")
     expected = [Raw(i + 1, text) for i, text in enumerate(lines)]
-    assert read_path(path, "text", encoding=encoding, document="line") == expected
-
-    path = tmp_path / "a.jsonl.bz2"
+    assert read_data(tmp_path, data, "text", encoding=encoding, document="line") == expected
     rows = "".join(json.dumps({"text": t}, ensure_ascii=False) + "\n" for t in lines)
-    path.write_bytes(bz2.compress(rows.encode(encoding)))
-    assert read_path(path, encoding=encoding) == expected
+    packed = bz2.compress(rows.encode(encoding))
+    assert read_data(tmp_path, packed, name="a.jsonl.bz2", encoding=encoding) == expected
 
 
 @given(
@@ -54,9 +51,8 @@ def test_chunks_may_end_within_a_character(text, encoding, chunk_bytes):
 
 
 def test_a_bad_place_is_a_fault_of_its_row_alone(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes("가나\n".encode("cp949") + b"\xff\x81\n" + "다라".encode("cp949"))
-    first, fault, last = read_path(path, "text", encoding="cp949", document="line")
+    data = "가나\n".encode("cp949") + b"\xff\x81\n" + "다라".encode("cp949")
+    first, fault, last = read_data(tmp_path, data, "text", encoding="cp949", document="line")
     assert (first, last) == (Raw(1, "가나"), Raw(3, "다라"))
     assert (fault.row, fault.reason) == (2, "wrong_encoding")
     assert "reads as" not in fault.detail  # most rows are good
@@ -65,9 +61,9 @@ def test_a_bad_place_is_a_fault_of_its_row_alone(tmp_path):
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8-sig"])
 def test_a_byte_order_mark_counts_more_than_the_config(tmp_path, encoding):
     mark = "\ufeff" if encoding == "utf-16-be" else ""
-    (tmp_path / "a.txt").write_bytes(f"{mark}{KOREAN}\n{KOREAN}".encode(encoding))
+    data = f"{mark}{KOREAN}\n{KOREAN}".encode(encoding)
     for named in ("utf-8", "cp949"):
-        items = read_path(tmp_path / "a.txt", "text", encoding=named, document="line")
+        items = read_data(tmp_path, data, "text", encoding=named, document="line")
         assert [item.text for item in items] == [KOREAN, KOREAN]
 
 
@@ -75,12 +71,11 @@ def test_a_byte_order_mark_counts_more_than_the_config(tmp_path, encoding):
 def test_carriage_returns_end_lines_where_nothing_else_does(tmp_path, encoding):
     lines = [f"{i}번째 줄" for i in range(30)]
     rows = [json.dumps({"text": line}, ensure_ascii=False) for line in lines]
-    (tmp_path / "a.jsonl").write_bytes("\r".join(rows).encode(encoding))
-    (tmp_path / "a.txt").write_bytes("\r".join(lines).encode(encoding))
-    (tmp_path / "a.csv").write_bytes(
-        "\r".join(["text,n", *(f"{x},1" for x in lines)]).encode(encoding)
-    )
-    for kind, options in (("jsonl", {}), ("text", {"document": "line"}), ("csv", {})):
-        ending = "txt" if kind == "text" else kind
-        items = read_path(tmp_path / f"a.{ending}", kind, encoding=encoding, **options)
+    for kind, of_kind, options in (
+        ("jsonl", rows, {}),
+        ("text", lines, {"document": "line"}),
+        ("csv", ["text,n", *(f"{line},1" for line in lines)], {}),
+    ):
+        data = "\r".join(of_kind).encode(encoding)
+        items = read_data(tmp_path, data, kind, encoding=encoding, **options)
         assert [item.text for item in items] == lines

@@ -5,8 +5,7 @@ import shutil
 import pytest
 
 from pipeline.sources.files import expand_sources, fingerprints
-from pipeline.sources.input_file import Fault
-from tests.pipeline.sources.reading import read_files, source_of, write_rows
+from tests.pipeline.sources.reading import read_files, reasons_of, source_of, write_rows
 
 datasets = pytest.importorskip("datasets")
 
@@ -26,10 +25,8 @@ TEXTS = [row["text"] for row in ROWS]
 def test_a_data_set_by_its_shards(tmp_path, kind):
     source = write_rows(tmp_path / "korean", kind, ROWS)
     files, items = _read(source)
-    assert [(file.part, file.num_parts, file.file_index) for file in files] == [
-        (0, 2, 0),
-        (1, 2, 1),
-    ]
+    parts = [(file.part, file.num_parts, file.file_index) for file in files]
+    assert parts == [(0, 2, 0), (1, 2, 1)]
     assert [item.text for item in items] == TEXTS
     assert items[1].url == "u1"
     assert files[1].where(3) == f"{tmp_path}/korean: row 3 of part 2 of 2"
@@ -61,11 +58,7 @@ def test_threads_and_long_rows_of_a_saved_data_set(tmp_path):
     rows = [{"text": text, "post": int(text == "라")} for text in texts]
     source = write_rows(tmp_path / "a", "saved", rows)
     _, items = _read(source.model_copy(update={"thread_field": "post"}))
-    assert [i.reason if isinstance(i, Fault) else i.text for i in items] == [
-        "가\n나",
-        "line_too_long",
-        "라",
-    ]
+    assert reasons_of(items) == ["가\n나", "line_too_long", "라"]
 
 
 @pytest.mark.parametrize(

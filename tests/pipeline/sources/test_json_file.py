@@ -6,10 +6,17 @@ import json
 import pytest
 
 from pipeline.sources.files import line_parts, split_file
-from pipeline.sources.input_file import Fault, InputFile, Raw
+from pipeline.sources.input_file import InputFile, Raw
 from pipeline.sources.json_file import text_path
 from pipeline.sources.readers import read_file
-from tests.pipeline.sources.reading import LINE_BYTES, read_path, source_of, with_peak
+from tests.pipeline.sources.reading import (
+    LINE_BYTES,
+    read_data,
+    read_path,
+    reasons_of,
+    source_of,
+    with_peak,
+)
 
 TEXTS = [f'{i}번째 글: "[{{괄호}}], 쉼표"' for i in range(30)]
 ROWS = [{"id": i, "text": text, "tags": ["a", "b"]} for i, text in enumerate(TEXTS)]
@@ -35,9 +42,8 @@ OVER_LINES = {
 @pytest.mark.parametrize("form", [*OBJECT_A_LINE, *OVER_LINES])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp949", "utf-16"])
 def test_every_form_gives_the_same_documents(tmp_path, form, encoding):
-    path = tmp_path / "a.json.gz"
-    path.write_bytes(gzip.compress((OBJECT_A_LINE | OVER_LINES)[form].encode(encoding)))
-    items = read_path(path, encoding=encoding)
+    data = gzip.compress((OBJECT_A_LINE | OVER_LINES)[form].encode(encoding))
+    items = read_data(tmp_path, data, name="a.json.gz", encoding=encoding)
     assert [(item.text, item.source_id) for item in items] == [
         (text, str(number)) for number, text in enumerate(TEXTS)
     ]
@@ -49,7 +55,7 @@ def test_every_form_gives_the_same_documents(tmp_path, form, encoding):
 def test_an_object_a_line_is_read_in_parts_and_others_are_not_divided(tmp_path, form):
     path = tmp_path / "a.json"
     path.write_text((OBJECT_A_LINE | OVER_LINES)[form], encoding="utf-8", newline="")
-    file = InputFile(str(path), path.stat().st_size, 0, 0)
+    file = InputFile(str(path), path.stat().st_size)
     parts = split_file(file, source_of(), part_bytes=100)
     assert parts == (line_parts(file, 100) if form in OBJECT_A_LINE else [file])
     items = [item for part in parts for item in read_file(part, source_of(), LINE_BYTES)]
@@ -57,15 +63,12 @@ def test_an_object_a_line_is_read_in_parts_and_others_are_not_divided(tmp_path, 
 
 
 def test_bad_lines_of_a_list_are_faults_of_their_own(tmp_path):
-    path = tmp_path / "a.json"
     for place in range(6):  # also at the head
         lines, expected = LINES[:5], TEXTS[:5]
         lines.insert(place, '{"text": ')
         expected.insert(place, "malformed_json")
         for text in ("[\n" + ",\n".join(lines) + "\n]", "\n".join(lines)):
-            path.write_text(text)
-            items = read_path(path)
-            assert [getattr(item, "reason", item.text) for item in items] == expected
+            assert reasons_of(read_data(tmp_path, text)) == expected
 
 
 NIKL = {
@@ -91,18 +94,17 @@ AIHUB = {
 @pytest.mark.parametrize("indent", [None, 4])
 def test_documents_of_one_object_a_file(tmp_path, indent):
     """As Korea's National Institute and AI-Hub publish corpora: texts deep within an object."""
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps(NIKL, ensure_ascii=False, indent=indent), encoding="utf-8-sig")
+    data = json.dumps(NIKL, ensure_ascii=False, indent=indent).encode("utf-8-sig")
     expected = [
         Raw(i + 1, f"{text}\n둘째.", url=f"u{i}", source_id=f"N.{i}")
         for i, text in enumerate(TEXTS)
     ]
     for field in ("document[].paragraph.form", "document[].paragraph[].form"):
-        assert read_path(path, text_field=field) == expected
-    (whole,) = read_path(path, text_field="document.paragraph.form")
+        assert read_data(tmp_path, data, text_field=field) == expected
+    (whole,) = read_data(tmp_path, data, text_field="document.paragraph.form")
     assert whole.text == "\n".join(item.text for item in expected)
-    path.write_text(json.dumps(AIHUB, indent=indent))
-    items = read_path(path, text_field="data[].paragraphs[].context")
+    data = json.dumps(AIHUB, indent=indent)
+    items = read_data(tmp_path, data, text_field="data[].paragraphs[].context")
     assert [item.text for item in items] == TEXTS
 
 
@@ -114,23 +116,19 @@ def test_paths_into_rows(tmp_path):
         {"body.parts": "이름에 점이 있다"},
         {"body": None},
     ]
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    items = read_path(path, text_field="body.parts")
+    data = "".join(f"{json.dumps(row)}\n" for row in rows)
+    items = read_data(tmp_path, data, text_field="body.parts")
     assert items[0] == Raw(1, "하나\n둘", source_id="3")
     assert items[3] == Raw(4, "이름에 점이 있다")
-    reasons = [item.reason for item in items if isinstance(item, Fault)]
-    assert reasons == ["missing_field", "wrong_type", "missing_field"]
-    assert [item.text for item in read_path(path, text_field="body.parts[]")][:2] == ["하나", "둘"]
+    faults = ["missing_field", "wrong_type", "missing_field"]
+    assert [reasons_of(items)[place] for place in (1, 2, 4)] == faults
+    assert reasons_of(read_data(tmp_path, data, text_field="body.parts[]"))[:2] == ["하나", "둘"]
 
 
 def test_a_large_object_is_read_document_by_document(tmp_path):
     path = tmp_path / "a.json"
-    with path.open("w") as file:
-        file.write('{"info": {"n": 1}, "data": [')
-        row = json.dumps({"text": "가" * 10_000})  # 60,000 bytes
-        file.write(",".join([row] * 300))
-        file.write("]}")
+    row = json.dumps({"text": "가" * 10_000})  # 60,000 bytes
+    path.write_text('{"info": {"n": 1}, "data": [' + ",".join([row] * 300) + "]}")
     items, peak = with_peak(lambda: read_path(path, text_field="data[].text"))
     assert [len(item.text) for item in items] == [10_000] * 300
     assert peak < 18_000_000
@@ -142,14 +140,12 @@ def test_a_large_object_is_read_document_by_document(tmp_path):
 
 
 def test_what_comes_before_a_fault_between_objects_stands(tmp_path):
-    path = tmp_path / "a.json"
-    path.write_text("\n".join([*PRETTY[:3], "{ broken", *PRETTY[3:]]), encoding="utf-8")
-    *items, fault = read_path(path)
+    *items, fault = read_data(tmp_path, "\n".join([*PRETTY[:3], "{ broken", *PRETTY[3:]]))
     assert [item.text for item in items] == TEXTS[:3]
     assert fault.reason == "unreadable_file"
     assert "no JSON at character" in fault.detail
-    path.write_bytes("\n".join(PRETTY).encode().replace(b"\xea\xb8\x80", b"\xea\xb8", 1))
-    fault, *items = read_path(path)
+    data = "\n".join(PRETTY).encode().replace(b"\xea\xb8\x80", b"\xea\xb8", 1)
+    fault, *items = read_data(tmp_path, data)
     assert (fault.reason, len(items)) == ("invalid_utf8", len(TEXTS) - 1)
 
 

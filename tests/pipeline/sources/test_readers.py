@@ -3,6 +3,7 @@
 import bz2
 import csv
 import gzip
+import io
 import json
 import lzma
 import random
@@ -16,7 +17,14 @@ from hypothesis import strategies as st
 
 from pipeline.sources.input_file import Fault, Raw, TooLong
 from pipeline.sources.lines import join_threads, read_lines
-from tests.pipeline.sources.reading import LINE_BYTES, read_path, read_source, write_rows
+from tests.pipeline.sources.reading import (
+    LINE_BYTES,
+    read_data,
+    read_path,
+    read_source,
+    reasons_of,
+    write_rows,
+)
 
 
 @given(
@@ -53,11 +61,11 @@ _PACKERS = {
 @pytest.mark.parametrize("ending", [*_PACKERS, ".JSONL.GZ"])
 def test_packed_files_of_several_parts(tmp_path, ending):
     rows = [json.dumps({"text": f"글 {i}"}).encode() + b"\n" for i in range(2000)]
-    path = tmp_path / f"a{ending}"
     pack = _PACKERS[ending.lower()]
     # two packed parts one after the other are one file, as `cat a.gz b.gz` makes
-    path.write_bytes(pack(b"\xef\xbb\xbf" + b"".join(rows[:900])) + pack(b"".join(rows[900:])))
-    assert read_path(path) == [Raw(i + 1, f"글 {i}") for i in range(2000)]
+    data = pack(b"\xef\xbb\xbf" + b"".join(rows[:900])) + pack(b"".join(rows[900:]))
+    items = read_data(tmp_path, data, name=f"a{ending}")
+    assert items == [Raw(i + 1, f"글 {i}") for i in range(2000)]
 
 
 @pytest.mark.parametrize("ending", [e for e in _PACKERS if e != ".jsonl"])
@@ -66,28 +74,22 @@ def test_truncated_file_keeps_what_came_before(tmp_path, ending):
     number = random.Random(0)
     rows = [json.dumps({"text": str(number.getrandbits(200))}) for _ in range(30_000)]
     packed = _PACKERS[ending]("\n".join(rows).encode())
-    path = tmp_path / f"a{ending}"
-    path.write_bytes(packed[: len(packed) // 2])
-    *documents, fault = read_path(path)
-    assert [document.text for document in documents] == [
-        json.loads(row)["text"] for row in rows[: len(documents)]
-    ]
+    *documents, fault = read_data(tmp_path, packed[: len(packed) // 2], name=f"a{ending}")
+    texts = [json.loads(row)["text"] for row in rows[: len(documents)]]
+    assert [document.text for document in documents] == texts
     assert len(documents) > 5_000
-    assert isinstance(fault, Fault)
     assert (fault.reason, fault.row) == ("unreadable_file", len(documents) + 1)
 
 
 def test_fields_of_a_row(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text(
+    data = (
         '{"body": "가", "source": "s", "url": "u", "licence": "l", "id": "x"}\r\n'
         "\n"
         '{"body": "나\\ud83d", "source": 3, "url": null, "license": "m", "score": NaN}\n'
         "broken\n"
-        '{"body": "다"}\n{"body": "라"}\n',
-        encoding="utf-8",
+        '{"body": "다"}\n{"body": "라"}\n'
     )
-    first, second, fault, third = read_path(path, text_field="body", max_documents=3)
+    first, second, fault, third = read_data(tmp_path, data, text_field="body", max_documents=3)
     assert first == Raw(1, "가", "s", "u", "l", source_id="x")
     assert second == Raw(3, "나\ud83d", None, None, "m")
     assert (fault.row, third) == (4, Raw(5, "다"))
@@ -106,9 +108,8 @@ def test_fields_of_a_row(tmp_path):
     ],
 )
 def test_a_bad_line_is_a_fault_and_the_rest_is_read(tmp_path, line, reason, detail):
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b'{"text": "first"}\n' + line + b'\n{"text": "last"}\n')
-    first, fault, last = read_path(path)
+    data = b'{"text": "first"}\n' + line + b'\n{"text": "last"}\n'
+    first, fault, last = read_data(tmp_path, data)
     assert (first, last) == (Raw(1, "first"), Raw(3, "last"))
     assert (fault.row, fault.reason) == (2, reason)
     assert detail in fault.detail
@@ -127,9 +128,7 @@ TEXT = "하나\n둘\n\n  \r\n셋\r\n넷\n\n\n다섯"
     ],
 )
 def test_text_documents(tmp_path, document, expected):
-    path = tmp_path / "a.txt"
-    path.write_bytes(TEXT.encode())
-    assert read_path(path, "text", document=document) == [Raw(*e) for e in expected]
+    assert read_data(tmp_path, TEXT, "text", document=document) == [Raw(*e) for e in expected]
 
 
 @pytest.mark.parametrize("document", ["line", "block", "file"])
@@ -137,11 +136,8 @@ def test_text_documents(tmp_path, document, expected):
     ("bad", "reason"), [("나".encode("cp949"), "invalid_utf8"), (b"a" * 60, "line_too_long")]
 )
 def test_text_documents_that_cannot_be_read(tmp_path, document, bad, reason):
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"first\n\n" + bad + b"\n\nlast\n")
-    items = read_path(path, "text", 50, document=document)
-    expected = [reason] if document == "file" else ["first", reason, "last"]
-    assert [i.reason if isinstance(i, Fault) else i.text for i in items] == expected
+    items = read_data(tmp_path, b"first\n\n" + bad + b"\n\nlast\n", "text", 50, document=document)
+    assert reasons_of(items) == ([reason] if document == "file" else ["first", reason, "last"])
     assert [i.row for i in items if isinstance(i, Fault)] == [1 if document == "file" else 3]
 
 
@@ -164,13 +160,13 @@ def test_parquet(tmp_path):
 def test_parquet_faults(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"body": ["가"], "n": [1]}), path)
-    (fault,) = read_path(path, "parquet")
-    assert fault.reason == "unreadable_file"
-    assert "no column 'text' (there are: body, n)" in fault.detail
-    (fault,) = read_path(path, "parquet", text_field="n")
-    assert fault.reason == "unreadable_file"
-    assert "column 'n' is int64, not a string" in fault.detail
-
+    for field, detail in (
+        ("text", "no column 'text' (there are: body, n)"),
+        ("n", "column 'n' is int64, not a string"),
+    ):
+        (fault,) = read_path(path, "parquet", text_field=field)
+        assert fault.reason == "unreadable_file"
+        assert detail in fault.detail
     bad = pa.Array.from_buffers(
         pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xff")]
     )
@@ -288,35 +284,29 @@ def test_comments_of_a_post(tmp_path, kind):
     ],
 )
 def test_a_file_of_another_kind_is_refused_and_named(tmp_path, kind, data, message):
-    path = tmp_path / "a.x"
-    path.write_bytes(data)
-    (fault,) = [i for i in read_path(path, kind) if i.reason == "unreadable_file"]
+    items = read_data(tmp_path, data, kind)
+    (fault,) = [item for item in items if item.reason == "unreadable_file"]
     assert message in fault.detail
 
 
 @pytest.mark.parametrize("num_rows", [9, 150, 1000])
 def test_a_file_is_refused_where_most_rows_are_bad_and_only_there(tmp_path, num_rows):
-    path = tmp_path / "a.jsonl"
     good, bad = '{"text": "글"}\n', "bad\n"
     for num_bad in (num_rows // 2, num_rows // 2 + 1, num_rows - 1):
         rows = [
             bad if (i + 1) * num_bad // num_rows > i * num_bad // num_rows else good
             for i in range(num_rows)
         ]
-        path.write_text("".join(rows), encoding="utf-8")
-        items = read_path(path)
-        refused = [item for item in items if getattr(item, "reason", "") == "unreadable_file"]
-        assert len(refused) == (2 * num_bad > num_rows)
+        items = read_data(tmp_path, "".join(rows))
+        assert reasons_of(items).count("unreadable_file") == (2 * num_bad > num_rows)
         assert sum(isinstance(item, Raw) for item in items) == num_rows - num_bad
 
 
 def test_rows_without_a_text_are_no_other_kind(tmp_path):
     """Fields that are null, or that few rows have, are usual."""
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "글"}\n' + '{"text": null}\n{"title": "제목"}\n' * 50)
-    assert {i.reason for i in read_path(path)[1:]} == {"wrong_type", "missing_field"}
-    path.write_text('{"text": null}\n' * 150)
-    assert {i.reason for i in read_path(path)} == {"wrong_type"}
+    items = read_data(tmp_path, '{"text": "글"}\n' + '{"text": null}\n{"title": "제목"}\n' * 50)
+    assert {*reasons_of(items)} == {"글", "wrong_type", "missing_field"}
+    assert {*reasons_of(read_data(tmp_path, '{"text": null}\n' * 150))} == {"wrong_type"}
 
 
 @pytest.mark.parametrize(("num_bad", "is_refused"), [(4, False), (5, True), (20, True)])
@@ -325,11 +315,10 @@ def test_a_file_of_two_encodings_is_refused_and_both_are_read_where_one_is_named
 ):
     texts = [f"{i}번째 줄이다" for i in range(40)]
     lines = [text.encode("cp949" if i < num_bad else "utf-8") for i, text in enumerate(texts)]
-    (tmp_path / "a.txt").write_bytes(b"\n".join(lines))
-    items = read_path(tmp_path / "a.txt", "text", document="line")
+    items = read_data(tmp_path, b"\n".join(lines), "text", document="line")
     refused = [item for item in items if getattr(item, "reason", "") == "unreadable_file"]
     assert ["write encoding = 'cp949'" in fault.detail for fault in refused] == [True] * is_refused
-    items = read_path(tmp_path / "a.txt", "text", document="line", encoding="cp949")
+    items = read_path(tmp_path / "a", "text", document="line", encoding="cp949")
     assert [item.text for item in items] == texts
 
 
@@ -342,21 +331,20 @@ _CELLS = st.text("가나 a,\t\"\n\r'", max_size=8)
     st.lists(st.tuples(_CELLS, _CELLS), max_size=20), st.sampled_from(("csv", "tsv")), st.booleans()
 )
 def test_cells_are_those_that_were_written(tmp_path_factory, rows, kind, all_quoted):
-    path = tmp_path_factory.mktemp("table") / f"a.{kind}"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(
-            file,
-            delimiter="," if kind == "csv" else "\t",
-            quoting=csv.QUOTE_ALL if all_quoted else csv.QUOTE_MINIMAL,
-        )
-        writer.writerows([("body", "url"), *rows])
-    items = read_path(path, kind, text_field="body", quoted=True)
+    table = io.StringIO(newline="")
+    writer = csv.writer(
+        table,
+        delimiter="," if kind == "csv" else "\t",
+        quoting=csv.QUOTE_ALL if all_quoted else csv.QUOTE_MINIMAL,
+    )
+    writer.writerows([("body", "url"), *rows])
+    folder = tmp_path_factory.mktemp("table")
+    items = read_data(folder, table.getvalue(), kind, text_field="body", quoted=True)
     expected = [(text, url or None) for text, url in rows if text.strip() or url.strip()]
     assert [(item.text, item.url) for item in items] == expected
 
 
 def test_rows_of_a_table_are_numbered_by_line_and_its_faults_are_counted(tmp_path):
-    path = tmp_path / "a.csv.gz"
     lines = [
         "id,text,url",
         '1,"가\n나",u',
@@ -367,8 +355,8 @@ def test_rows_of_a_table_are_numbered_by_line_and_its_faults_are_counted(tmp_pat
         '5," ""라""",',
     ]
     data = b"\r\n".join(line if isinstance(line, bytes) else line.encode() for line in lines)
-    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + data))
-    first, *faults, last = read_path(path, "csv", 50)
+    packed = gzip.compress(b"\xef\xbb\xbf" + data)
+    first, *faults, last = read_data(tmp_path, packed, "csv", 50, name="a.csv.gz")
     assert first == Raw(2, "가\n나", url="u", source_id="1")
     assert last == Raw(8, ' "라"', source_id="5")
     assert [(fault.row, fault.reason, fault.source_id) for fault in faults] == [
@@ -381,29 +369,27 @@ def test_rows_of_a_table_are_numbered_by_line_and_its_faults_are_counted(tmp_pat
 
 
 def test_a_quotation_mark_that_is_not_closed_hides_no_more_than_the_longest_row(tmp_path):
-    path = tmp_path / "a.tsv"
-    path.write_text('text\tlabel\n"열기만\t1\n' + "둘\t0\n" * 20 + "셋\t0\n", encoding="utf-8")
-    fault, *rest = read_path(path, "tsv", 40, quoted=True)
+    data = 'text\tlabel\n"열기만\t1\n' + "둘\t0\n" * 20 + "셋\t0\n"
+    fault, *rest = read_data(tmp_path, data, "tsv", 40, quoted=True)
     assert (fault.row, fault.reason) == (2, "malformed_row")
     assert "quotation mark" in fault.detail
     assert rest[-1] == Raw(23, "셋")
     for quoted in (False, None):  # None: by the head of the file
-        items = read_path(path, "tsv", 40, quoted=quoted)
+        items = read_data(tmp_path, data, "tsv", 40, quoted=quoted)
         assert [item.text for item in items] == ['"열기만', *["둘"] * 20, "셋"]
 
 
 def test_blank_rows_and_cells_of_spreadsheets_are_no_rows(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text(",,\n id , text ,\n1,하나,\n,,\n2,둘,,,\n3,셋,,넷\n,,\n")
-    *items, fault = read_path(path, "csv")
+    data = ",,\n id , text ,\n1,하나,\n,,\n2,둘,,,\n3,셋,,넷\n,,\n"
+    *items, fault = read_data(tmp_path, data, "csv")
     assert items == [Raw(3, "하나", source_id="1"), Raw(5, "둘", source_id="2")]
     assert (fault.row, fault.detail) == (6, "4 cells; the first row names 3 columns")
 
 
 def test_a_table_whose_first_row_is_data(tmp_path):
-    (tmp_path / "a.tsv").write_text("1\t하나\n2\t둘\n3\n")
-    *items, fault = read_path(tmp_path / "a.tsv", "tsv", columns=("id", "text"))
+    data = "1\t하나\n2\t둘\n3\n"
+    *items, fault = read_data(tmp_path, data, "tsv", columns=("id", "text"))
     assert items == [Raw(1, "하나", source_id="1"), Raw(2, "둘", source_id="2")]
     assert fault.detail == "1 cells; there are 2 columns"
-    (fault,) = read_path(tmp_path / "a.tsv", "tsv")
+    (fault,) = read_data(tmp_path, data, "tsv")
     assert "name the columns if the first row does not" in fault.detail

@@ -116,7 +116,7 @@ def test_groups_keep_the_order_and_are_of_bounded_size(monkeypatch):
 
 
 def _file(path):
-    return InputFile(str(path), path.stat().st_size, 0, 0)
+    return InputFile(str(path), path.stat().st_size)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -150,8 +150,10 @@ def test_links_devices_and_holes_of_a_tar_are_counted_and_not_read(tmp_path, cap
         info = tarfile.TarInfo("e.json")
         info.pax_headers = {"GNU.sparse.size": "9" * 12, "GNU.sparse.map": "0,1"}
         tar.addfile(info)
-    assert texts_of(source_in(path)) == TEXTS
-    assert "a.tar: links and devices are not read (4)" in caplog.text
+    for _ in range(2):
+        stored._listed.cache_clear()
+        assert texts_of(source_in(path)) == TEXTS
+    assert caplog.text.count("a.tar: links and devices are not read (4)") == 1
 
 
 @pytest.mark.parametrize("ending", TARS)
@@ -182,24 +184,19 @@ def test_init_takes_zips_and_tars_for_sources(tmp_path):
 
 
 def test_names_of_windows_are_korean(tmp_path):
-    path = tmp_path / "a.zip"
-    name = "라벨링데이터/글.json"
-    with zipfile.ZipFile(path, "w") as made:
-        made.writestr("x" * len(name.encode("cp949")), nikl(TEXTS[:1]))
-    data = path.read_bytes()
-    path.write_bytes(data.replace(b"x" * len(name.encode("cp949")), name.encode("cp949")))
-    assert [of.rpartition("::")[2] for of, _ in list_members(str(path))] == [name]
-    assert texts_of(source_in(path)) == TEXTS[:1]
-
-
-def test_names_in_a_tar_may_be_in_another_encoding(tmp_path):
-    path = tmp_path / "a.tar"
-    with tarfile.open(path, "w", encoding="cp949", format=tarfile.GNU_FORMAT) as tar:
-        info = tarfile.TarInfo("라벨링데이터/글.json")
-        info.size = len(data := nikl(TEXTS[:1]).encode())
+    name, data = "라벨링데이터/글.json", nikl(TEXTS[:1]).encode()
+    zipped, tarred = tmp_path / "a.zip", tmp_path / "a.tar"
+    stand_in = b"x" * len(name.encode("cp949"))
+    with zipfile.ZipFile(zipped, "w") as made:
+        made.writestr(stand_in.decode(), data)
+    zipped.write_bytes(zipped.read_bytes().replace(stand_in, name.encode("cp949")))
+    with tarfile.open(tarred, "w", encoding="cp949", format=tarfile.GNU_FORMAT) as tar:
+        info = tarfile.TarInfo(name)
+        info.size = len(data)
         tar.addfile(info, io.BytesIO(data))
-    assert [of for of, _ in list_members(str(path))] == [f"{path}::라벨링데이터/글.json"]
-    assert texts_of(source_in(path)) == TEXTS[:1]
+    for path in (zipped, tarred):
+        assert [of for of, _ in list_members(str(path))] == [f"{path}::{name}"]
+        assert texts_of(source_in(path)) == TEXTS[:1]
 
 
 def test_a_changed_member_changes_its_digest_alone(archive):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.sources.input_file import Fault, Raw
-from tests.pipeline.sources.reading import read_path
+from tests.pipeline.sources.reading import read_data, reasons_of
 
 TEXT = (
     "국회는 오늘 본회의를 열어 새해 예산안을 처리했다. 의원들은 밤늦게까지 토론을 이어 갔다.",
@@ -37,9 +37,8 @@ def read(tmp_path):
     """Reads records, each packed as a member of its own, as Common Crawl does."""
 
     def read_records(*records, kind="wet", max_line_bytes=1_000_000):
-        path = tmp_path / f"CC-MAIN.{kind}.gz"
-        path.write_bytes(b"".join(gzip.compress(record) for record in records))
-        return read_path(path, kind, max_line_bytes)
+        data = b"".join(gzip.compress(record) for record in records)
+        return read_data(tmp_path, data, kind, max_line_bytes, name=f"CC-MAIN.{kind}.gz")
 
     return read_records
 
@@ -47,19 +46,15 @@ def read(tmp_path):
 @needs_trafilatura
 @pytest.mark.parametrize("encoding", ["utf-8", "cp949"])
 def test_a_page_is_its_main_text_in_any_encoding(tmp_path, encoding):
-    path = tmp_path / "a.html"
-    path.write_bytes(PAGE.encode(encoding))
-    assert [item.text for item in read_path(path, "html")] == ["\n".join(TEXT)]
+    items = read_data(tmp_path, PAGE.encode(encoding), "html")
+    assert [item.text for item in items] == ["\n".join(TEXT)]
 
 
 @needs_trafilatura
 def test_pages_without_text_are_empty_documents_and_long_ones_faults(tmp_path):
-    path = tmp_path / "a.html"
     for page in ("", "\0\1", "<html><body></body></html>"):
-        path.write_text(page, encoding="utf-8")
-        assert read_path(path, "html") == [Raw(1, "")]
-    path.write_text(PAGE, encoding="utf-8")
-    (fault,) = read_path(path, "html", max_line_bytes=100)
+        assert read_data(tmp_path, page, "html") == [Raw(1, "")]
+    (fault,) = read_data(tmp_path, PAGE, "html", max_line_bytes=100)
     assert fault.reason == "line_too_long"
 
 
@@ -111,10 +106,9 @@ def test_conversion_records_with_text(read):
 
 @given(st.lists(st.text(alphabet="a\n\r W글/"), max_size=8))
 def test_texts_come_back_whatever_is_in_them(tmp_path_factory, texts):
-    path = tmp_path_factory.mktemp("wet") / "a.warc.wet"
-    path.write_bytes(b"".join(record(text) for text in texts))
+    data = b"".join(record(text) for text in texts)
     expected = [Raw(i + 1, t, url="https://a.example/1") for i, t in enumerate(texts) if t.strip()]
-    assert read_path(path, "wet") == expected
+    assert read_data(tmp_path_factory.mktemp("wet"), data, "wet") == expected
 
 
 def test_a_broken_record_is_a_fault_and_the_next_is_found(read):
@@ -143,17 +137,10 @@ def test_the_record_id_is_kept_also_of_a_record_that_cannot_be_read(read):
 
 
 def test_a_file_that_ends_within_arecord(tmp_path):
-    data = b"".join(gzip.compress(r) for r in (record("첫"), record("글" * 1000)))
-    path = tmp_path / "a.warc.wet.gz"
-    path.write_bytes(data[:-20])
-    first, *faults = read_path(path, "wet")
-    assert first.text == "첫"
-    assert [fault.reason for fault in faults] == ["unreadable_file"]
-
-    path = tmp_path / "a.warc.wet"
-    path.write_bytes(record("첫") + record("글" * 1000)[:-500])
-    first, fault = read_path(path, "wet")
-    assert (first.text, fault.reason) == ("첫", "unreadable_file")
+    packed = b"".join(gzip.compress(r) for r in (record("첫"), record("글" * 1000)))
+    cut = record("첫") + record("글" * 1000)[:-500]
+    for name, data in (("a.wet.gz", packed[:-20]), ("a.wet", cut)):
+        assert reasons_of(read_data(tmp_path, data, "wet", name=name)) == ["첫", "unreadable_file"]
 
 
 def test_a_warc_in_place_of_a_wet_is_named(read):
