@@ -1,22 +1,21 @@
-"""The corpus stage: raw files to documents. Its Beam graph wires the passes of pipeline/passes.py.
+"""The corpus stage: raw files to documents. Its Beam graph wires what pipeline/passes/ has.
 
 Only hashes are shuffled; texts wait in the work folder. Terms:
 
 - source: an entry of `clean.sources`, which stands for many files;
 - batch: what one worker takes in a pass. A batch of files, or of parts of big ones, is an element
   on the way in. Its documents make batches of about 8 million characters for the later passes. What
-  these leave for each other are files in the work folder (pipeline/pass_files.py);
+  these leave for each other are files in the work folder (pipeline/passes/files.py);
 - shard: all hashes in one range, from all batches. A batch sends each shard one packed array, and a
   shard answers each batch with one;
 - output: a file of documents and one of removed rows, of up to 32 batches that follow one another.
 """
 
-import json
+import pickle
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,14 +31,15 @@ from electrify.stage.run import run_stage
 from electrify.system.machine import keep_little_memory, return_freed_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
-from pipeline.annotate import clean_files, notes_plan
-from pipeline.calibrate import calibration
 from pipeline.decontaminate.index import read_statistics, write_index
 from pipeline.dedup.exact import find_contained, find_duplicates, find_repeated_lines
 from pipeline.dedup.near import Join, find_near_duplicates, pack_members, star_edges
-from pipeline.dedup.records import NumShards, earlier_files, num_shards
+from pipeline.dedup.records import earlier_files, num_shards
 from pipeline.documents import REMOVED_SCHEMA
-from pipeline.pass_files import (
+from pipeline.passes.annotate import clean_files, notes_plan
+from pipeline.passes.calibrate import calibration
+from pipeline.passes.compare import compare_batch, sketch_batch, write_output
+from pipeline.passes.files import (
     BENCHMARK_INDEX,
     BLOCKED_HOSTS,
     HASHED,
@@ -47,8 +47,7 @@ from pipeline.pass_files import (
     nums_of_batches,
     tally_name,
 )
-from pipeline.passes import compare_batch, sketch_batch, write_output
-from pipeline.report.counts import Tally, tally_from_json
+from pipeline.report.counts import Tally
 from pipeline.report.page import write_report
 from pipeline.rules.extra import read_code
 from pipeline.rules.hosts import write_hosts
@@ -57,13 +56,12 @@ from pipeline.runner import make_pipeline, run_pipeline, watch
 from pipeline.sources.files import batch_files, expand_sources, fingerprints
 from pipeline.sources.input_file import (
     FileBatch,
-    InputFile,
     batch_number,
     output_of_batch,
 )
 from pipeline.sources.readers import STRUCTURAL
 from pipeline.sources.stored import reading
-from pipeline.work_folder import WorkFolder, in_shards, once, pack_for_shards, work_folder
+from pipeline.work_folder import WorkFolder, in_shards, work_folder
 
 
 def build(
@@ -76,8 +74,8 @@ def build(
     """
     shards = num_shards(sum(file.text_bytes for batch in batches for file in batch.files))
 
-    def in_pass(run: Callable[..., Iterable[Any]]) -> beam.ParDo:
-        return beam.ParDo(Pass(run, config, work, shards))
+    def in_pass(run: Callable[..., Iterable[Any]]) -> Any:
+        return beam.FlatMap(_in_pass, run, config, work, shards)
 
     cleaned = build_first(pipeline, batches, config, work)
     find_lines = partial(find_repeated_lines, max_documents=config.line_dedup.max_documents)
@@ -92,7 +90,7 @@ def build(
             "contained": contained | "contained by batch" >> beam.FlatMap(iter),
         }
         | "by batch" >> beam.CoGroupByKey()
-        | "compare" >> in_pass(_compare).with_outputs("bands", main="done")
+        | "compare" >> in_pass(compare_batch).with_outputs("bands", main="done")
     )
     find_similar = partial(find_near_duplicates, similarity=config.near_dedup.similarity)
     near_duplicates = (
@@ -102,21 +100,21 @@ def build(
         | "components" >> beam.CombineGlobally(Join())  # type: ignore[no-untyped-call]
         | "members by batch" >> beam.FlatMap(pack_members)
         | "members of a batch" >> beam.GroupByKey()
-        | "sketch" >> in_pass(_sketch)
+        | "sketch" >> in_pass(sketch_batch)
         | "similar texts" >> in_shards(find_similar, work)
         | "to its output" >> beam.FlatMap(_by_output)
     )
     (
         {"done": compared.done, "near_duplicates": near_duplicates}
         | "by output" >> beam.CoGroupByKey()
-        | "write" >> in_pass(_write)
+        | "write" >> in_pass(write_output)
     )
 
 
 def build_first(
     pipeline: beam.Pipeline, batches: Sequence[FileBatch], config: CleanConfig, work: WorkFolder
 ) -> Any:
-    """Wire the first pass; its outputs are those of `_clean`."""
+    """Wire the first pass; its outputs are those of `clean_files`."""
     shards = num_shards(sum(file.text_bytes for batch in batches for file in batch.files))
     return (
         pipeline
@@ -124,7 +122,9 @@ def build_first(
         | "files" >> beam.FlatMap(_read_list, work)
         | "to all workers" >> beam.Reshuffle()
         | "clean"
-        >> beam.ParDo(Pass(_clean, config, work, shards)).with_outputs(*HASHED, main="done")
+        >> beam.FlatMap(_in_pass, clean_files, config, work, shards).with_outputs(
+            *HASHED, main="done"
+        )
     )
 
 
@@ -134,94 +134,34 @@ _FILE_BATCHES_A_LIST = 64
 def _write_lists(batches: Sequence[FileBatch], work: WorkFolder) -> list[str]:
     """Names of lists of batches in the work folder: a service takes a graph of 10 MB at most."""
     lists = {
-        f"files-{start:06d}": [*map(asdict, batches[start : start + _FILE_BATCHES_A_LIST])]
+        f"files-{start:06d}": batches[start : start + _FILE_BATCHES_A_LIST]
         for start in range(0, len(batches), _FILE_BATCHES_A_LIST)
     }
-    for name, rows in lists.items():
-        work.write(name, json.dumps(rows).encode())
+    for name, listed in lists.items():
+        work.write(name, pickle.dumps(listed))
     return [*lists]
 
 
 def _read_list(name: str, work: WorkFolder) -> list[FileBatch]:
-    return [
-        FileBatch(**row | {"files": tuple(InputFile(**file) for file in row["files"])})
-        for row in json.loads(work.read(name))
-    ]
+    batches: list[FileBatch] = pickle.loads(work.read(name))
+    return batches
 
 
-class Pass(beam.DoFn):
-    """A pass over batches or outputs; the memory of one is free before the next begins."""
-
-    def __init__(
-        self,
-        run: Callable[..., Iterable[Any]],
-        config: CleanConfig,
-        work: WorkFolder,
-        shards: NumShards,
-    ) -> None:
-        self.run, self.config, self.work, self.shards = run, config, work, shards
-
-    def setup(self) -> None:
-        keep_little_memory()
-
-    def process(self, element: Any) -> Iterable[Any]:
-        return_freed_memory()
-        return self.run(element, self.config, self.work, self.shards)
-
-
-Answers = tuple[int, Mapping[str, Iterable[bytes]]]  # of shards, to a batch or output
-
-
-def _clean(
-    files: FileBatch, config: CleanConfig, work: WorkFolder, shards: NumShards
-) -> Iterator[Any]:
-    """(batch, b""); of each of `HASHED`: (shard, (batch, packed hashes))."""
-    hashes = once(work, hashes_name(files.index), lambda: clean_files(files, config, work, shards))
-    for index, of_batch in enumerate(zip(*[hashes] * len(HASHED), strict=True)):
-        batch = batch_number(files.index, index)
-        for tag, for_shards in zip(HASHED, of_batch, strict=True):
-            for shard, packed in for_shards:
-                yield beam.pvalue.TaggedOutput(tag, (shard, (batch, packed)))
-        yield batch, b""
-
-
-def _compare(
-    answers: Answers, config: CleanConfig, work: WorkFolder, shards: NumShards
-) -> Iterator[Any]:
-    """(output, b""); "bands": (shard, (batch, packed keys))."""
-    batch, by_kind = answers
-    changes = by_kind["duplicates"], by_kind["quotas"], by_kind["contained"]
-    compare = partial(compare_batch, batch, *changes, config, work, shards)
-    for bands in once(work, f"bands-{batch:010d}", compare):
-        for shard, packed in bands:
-            yield beam.pvalue.TaggedOutput("bands", (shard, (batch, packed)))
-    yield output_of_batch(batch), b""
-
-
-def _sketch(
-    members: tuple[int, Iterable[bytes]], config: CleanConfig, work: WorkFolder, shards: NumShards
-) -> Iterator[Any]:
-    """(shard, (batch, packed sketches)) of the members of components."""
-    batch, packed = members
-    for sketches in sketch_batch(batch, packed, config, work, shards):
-        for shard, array in pack_for_shards(sketches, work):
-            yield shard, (batch, array)
+def _in_pass(element: Any, run: Callable[..., Iterable[Any]], *shared: Any) -> Iterable[Any]:
+    """A pass over a batch or an output; the memory of one is free before the next begins."""
+    keep_little_memory()
+    return_freed_memory()
+    return run(element, *shared)
 
 
 def _by_output(batches: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     return [(output_of_batch(batch), packed) for batch, packed in batches]
 
 
-def _write(answers: Answers, config: CleanConfig, work: WorkFolder, _: NumShards) -> tuple[()]:
-    """The documents and removed rows of an output, on disk."""
-    write_output(answers[0], answers[1]["near_duplicates"], config, work)
-    return ()
-
-
 # of one core, all passes: decides whether more processes are worth their start
 SECONDS_PER_MEGABYTE = 0.25
 _PLAN = "plan"
-_NOTES = re.compile(r"README$|cleaned-\d+\.parquet$|read-\d+\.json$")
+_NOTES = re.compile(r"README$|cleaned-\d+\.parquet$|read-\d+\.tally$")
 _LEFTOVER = re.compile(r"shuffle-|hashes-\d+\.|.*\.tmp$")
 _LABELS = ("clean: reading", "clean: comparing", "clean: writing")
 
@@ -255,7 +195,7 @@ def clean(
 def calibrate(
     config: RunConfig, beam_options: Sequence[str], benchmark_texts: Path | None = None
 ) -> Iterator[str]:
-    """Lines on the statistics of the documents beside the limits, see pipeline/calibrate.py.
+    """Lines on the statistics of the documents beside the limits, see pipeline/passes/calibrate.py.
 
     Texts and statistics stay for `clean`, which then starts from them.
     """
@@ -353,8 +293,8 @@ def _finish(
     tally = Tally()
     read = [tally_name("read", batch.index) for batch in batches]
     _, compared, written = _markers(work, batches)
-    for text in work.read_all([*read, *compared, *written]):
-        tally.add(tally_from_json(text.decode()))
+    for pickled in work.read_all([*read, *compared, *written]):
+        tally.add(pickle.loads(pickled))
     _refuse_empty(tally, config)
     if work.exists(BENCHMARK_INDEX):
         with work.fetch(BENCHMARK_INDEX) as path:

@@ -38,9 +38,6 @@ BATCH_BYTES = 4_000_000  # of text, read at once
 _DOCUMENT_BYTES = 250  # at least, as documents are counted
 _READ_BYTES = 262_144  # of the file, read at once; not a whole column
 _REPEATED = ("language", "source", "licence", "reason")  # a dictionary of texts would be in vain
-# As Python objects a short row takes 1 kB, in Arrow's columns what its characters take.
-_WAITING_ROWS = 2048
-_WAITING_CHARACTERS = 1_000_000
 T = TypeVar("T")
 
 
@@ -68,40 +65,23 @@ class RowWriter:
     def __init__(self, writer: pq.ParquetWriter, row_group_characters: int) -> None:
         self.num_rows = 0
         self._writer, self._row_group_characters = writer, row_group_characters
-        self._rows: list[Mapping[str, Any]] = []
         self._batches: list[pa.RecordBatch] = []
-        self._rows_in_group = self._characters_in_group = 0  # without the waiting rows
-        self._waiting_characters = 0
+        self._rows_in_group = self._characters_in_group = 0
 
-    def write(self, row: Mapping[str, Any]) -> None:
-        self._rows.append(row)
-        self._waiting_characters += len(row["text"] or "")
-        if len(self._rows) >= _WAITING_ROWS or self._waiting_characters >= _WAITING_CHARACTERS:
-            self._pack()
+    def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write some rows: as Python objects a short one takes 1 kB, in columns its characters."""
+        self.write_batch(pa.RecordBatch.from_pylist([*rows], schema=self._writer.schema))
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Write rows that are columns already, in any order, perhaps among others."""
-        self._pack()
+        """Write rows that are columns already, in any order, perhaps among others.
+
+        A row group ends behind the row that fills it.
+        """
         schema = self._writer.schema
         columns = [batch.column(name) for name in schema.names]
-        self._add(pa.RecordBatch.from_arrays(columns, schema=schema))
-
-    def finish(self) -> None:
-        """Write what waits, and the end of the file."""
-        self._pack()
-        self._write_row_group()
-        self._writer.close()
-
-    def _pack(self) -> None:
-        """Waiting rows into columns."""
-        if self._rows:
-            rows, self._rows, self._waiting_characters = self._rows, [], 0
-            self._add(pa.RecordBatch.from_pylist(rows, schema=self._writer.schema))
-
-    def _add(self, batch: pa.RecordBatch) -> None:
-        """A row group ends behind the row that fills it."""
+        batch = pa.RecordBatch.from_arrays(columns, schema=schema)
         self.num_rows += len(batch)
-        lengths = pc.fill_null(pc.utf8_length(batch.column("text")), 0).to_numpy(False)
+        lengths = pc.utf8_length(batch.column("text")).to_numpy(False)
         while len(batch):
             characters = np.cumsum(lengths, dtype=np.int64)
             full = np.searchsorted(
@@ -115,6 +95,11 @@ class RowWriter:
             if is_full or self._rows_in_group >= ROW_GROUP_ROWS:
                 self._write_row_group()
             batch, lengths = batch.slice(num_rows), lengths[num_rows:]
+
+    def finish(self) -> None:
+        """Write what waits, and the end of the file."""
+        self._write_row_group()
+        self._writer.close()
 
     def _write_row_group(self) -> None:
         if self._batches:
@@ -189,7 +174,7 @@ def read_columns(
                 yield batch
                 continue
             # a row group may begin with short documents and end with long ones
-            lengths = pc.fill_null(pc.binary_length(batch.column("text")), 0).to_numpy(False)
+            lengths = pc.binary_length(batch.column("text")).to_numpy(False)
             part_of = np.cumsum(lengths, dtype=np.int64) // batch_bytes
             edges = [0, *(np.flatnonzero(np.diff(part_of)) + 1).tolist(), len(batch)]
             for start, stop in pairwise(edges):

@@ -10,4 +10,4 @@ gc.disable()
 
 from apache_beam.runners.worker import sdk_worker_main  # noqa: E402, F401
 
-import pipeline.passes  # noqa: E402, F401
+import pipeline.passes.compare  # noqa: E402, F401

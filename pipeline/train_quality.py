@@ -98,9 +98,5 @@ def _texts(paths: Sequence[str]) -> Iterator[str]:
 
 def _part(texts: Sequence[str], part: int) -> list[str]:
     """Three fifths, a fifth and a fifth, by a hash of the text."""
-    chosen = []
-    for text in texts:
-        place = hashlib.sha256(text.encode("utf-8", "replace")).digest()[0] % 5
-        if max(0, place - 2) == part:
-            chosen.append(text)
-    return chosen
+    fifths = (hashlib.sha256(of.encode("utf-8", "replace")).digest()[0] % 5 for of in texts)
+    return [text for text, fifth in zip(texts, fifths, strict=True) if max(0, fifth - 2) == part]

@@ -15,9 +15,9 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import apache_beam as beam
@@ -31,6 +31,7 @@ from electrify.system.progress import log, warn
 from pipeline.documents import RowGroup, list_row_groups
 from pipeline.runner import POLL_SECONDS, make_pipeline, run_pipeline, watch
 
+T = TypeVar("T")
 _README = "README"
 _BESIDE = ".work"  # a folder of the run, of what unfinished stages have left
 _REMOTE_POLL_SECONDS = 5.0
@@ -114,6 +115,14 @@ def _remove(work: Folder) -> None:
     if work.local is not None and work.local.parent.name == _BESIDE:
         with suppress(OSError):  # another stage has left something there
             work.local.parent.rmdir()
+
+
+@lru_cache(maxsize=2)
+def load_once(work: WorkFolder, name: str, load: Callable[[Path], T]) -> T:
+    """What `load` makes of a file or folder, once a process: what is mapped stays readable when
+    its file is removed."""
+    with work.fetch(name) as path:
+        return load(path)
 
 
 def share_documents(

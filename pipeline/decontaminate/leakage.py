@@ -6,11 +6,9 @@ batch of documents.
 """
 
 import json
+import pickle
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -44,7 +42,7 @@ from pipeline.decontaminate.match import (
     load_grams,
 )
 from pipeline.documents import RowGroup, document_paths, in_chunks, read_group
-from pipeline.work_folder import WorkFolder, work_folder, write_row_groups
+from pipeline.work_folder import WorkFolder, load_once, work_folder, write_row_groups
 
 SECONDS_PER_MEGABYTE = 0.2  # of documents, one core
 CHARACTERS_AT_ONCE = 500_000  # of documents searched at once; 40 bytes each
@@ -77,8 +75,8 @@ def find_leaks(
         keep_little_memory()
         table = ItemTable()
         for task in tasks:
-            for _, _, texts in task.examples():
-                for text in texts:
+            for example in task.examples:
+                for text in example["texts"]:
                     table.add(text)
         with work_folder("leakage", config.beam.work_dir, folder, stage.plan) as shared:
             with shared.scratch() as scratch:
@@ -107,19 +105,11 @@ def find_leaks(
     run_stage(stage, work, overwrite)
 
 
-@dataclass(frozen=True)
-class TaskItems:
+class TaskItems(NamedTuple):
     """The examples of one task, as `benchmarks.leakage.examples` wrote them."""
 
-    path: Path
     header: Mapping[str, Any]  # task, task_version, data_sha256, text_names
-
-    def examples(self) -> Iterator[tuple[str, str, list[str]]]:
-        """(split, id, texts) in the order of the file."""
-        with self.path.open(encoding="utf-8") as file:
-            for line in islice(file, 1, None):
-                row = json.loads(line)
-                yield row["split"], row["id"], row["texts"]
+    examples: list[Mapping[str, Any]]  # split, id, texts
 
 
 def read_tasks(folder: Path) -> list[TaskItems]:
@@ -127,7 +117,8 @@ def read_tasks(folder: Path) -> list[TaskItems]:
     tasks = []
     for path in sorted(folder.glob("*.jsonl")):
         with path.open(encoding="utf-8") as file:
-            tasks.append(TaskItems(path, json.loads(next(file))["header"]))
+            first, *examples = map(json.loads, file)
+        tasks.append(TaskItems(first["header"], examples))
     if not tasks:
         raise UserError(f"no *.jsonl of benchmark examples in {folder}")
     return tasks
@@ -145,21 +136,14 @@ class Match(NamedTuple):
 
 
 def write_matches(group: RowGroup, path: Path, work: WorkFolder) -> None:
-    """Write the matches in a row group, behind a line with its number of documents."""
-    num_documents, lines = 0, []
+    """Write the number of documents in a row group, and the matches in them."""
+    num_documents, matches = 0, list[Match]()
     documents = read_group(group, ["id", "text", "source"])
     for rows in in_chunks(documents, lambda row: len(row["text"]), CHARACTERS_AT_ONCE):
         num_documents += len(rows)
-        lines += [json.dumps(match, ensure_ascii=False) for match in _matches(rows, _grams(work))]
-    write_text(path, "\n".join([str(num_documents), *lines]))
+        matches += _matches(rows, load_once(work, _INDEX, load_grams))
+    path.write_bytes(pickle.dumps((num_documents, matches)))
     return_freed_memory()
-
-
-@lru_cache(maxsize=1)
-def _grams(work: WorkFolder) -> tuple[GramIndex, ...]:
-    """Once a process. What is mapped stays readable when its file is removed."""
-    with work.fetch(_INDEX) as folder:
-        return load_grams(folder)
 
 
 def _matches(rows: Sequence[dict[str, Any]], grams: Sequence[GramIndex]) -> Iterator[Match]:
@@ -203,10 +187,9 @@ def _read_matches(work: WorkFolder, names: Sequence[str]) -> tuple[Hits, int]:
     hits: dict[ItemKey, tuple[int, list[Match]]] = {}
     num_documents = 0
     for name in names:
-        first, *lines = work.read(name).decode().split("\n")
-        num_documents += int(first)
-        for (width, item), *others in map(json.loads, lines):
-            match = Match((width, item), *others)
+        num_of_group, matches = pickle.loads(work.read(name))
+        num_documents += num_of_group
+        for match in matches:
             count, best = hits.get(match.item, (0, []))
             best = sorted([*best, match], key=lambda match: -match.fraction)[:NUM_SHOWN]
             hits[match.item] = count + 1, best
@@ -218,7 +201,8 @@ def _write_touched(folder: Path, task: TaskItems, table: ItemTable, hits: Hits) 
     names = task.header["text_names"]
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     lines: list[TouchedLine] = []
-    for split, identity, texts in task.examples():
+    for example in task.examples:
+        split, identity, texts = example["split"], example["id"], example["texts"]
         keys = [table.add(text) for text in texts]
         is_touched = any(key in hits for key in keys)
         count = {"examples": 1, "texts": len(texts), "too_short": keys.count(None)}

@@ -37,6 +37,7 @@ import xxhash
 from pipeline.dedup.records import (
     REMOVED,
     are_earlier,
+    first_of_run,
     gather,
     pack_by,
     run_starts,
@@ -75,7 +76,7 @@ def find_duplicates(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, byte
     order = np.lexsort((records["rank"], is_new, records["low"], records["high"]))
     records, owners, is_new = records[order], owners[order], is_new[order]
     is_first = run_starts(records["high"], records["low"])
-    kept = np.repeat(records["rank"][is_first], _run_lengths(is_first))
+    kept = records["rank"][first_of_run(is_first)]
     is_removed = is_new & ~is_first
     removed = np.ones(is_removed.sum(), dtype=REMOVED)  # of similarity 1
     removed["rank"], removed["kept"] = records["rank"][is_removed], kept[is_removed]
@@ -115,7 +116,8 @@ def pack_lines(
     records = np.empty(len(lines), dtype=_STANDING)
     records["line"], records["document"] = lines, documents
     records = np.unique(records)  # by line, then document
-    records = records[_place(records["line"]) <= max_documents]
+    num_before = np.arange(len(records)) - first_of_run(run_starts(records["line"]))
+    records = records[num_before <= max_documents]
     return pack_by(records, shard_of(records["line"], num_shards))
 
 
@@ -130,13 +132,11 @@ def find_repeated_lines(
     is_new = run_starts(lines, documents)  # where a document first stands
     order = np.lexsort((owners, lines))
     lines, owners, is_new = lines[order], owners[order], is_new[order]
-    place = _place(lines)
-    is_first = place == 0
+    firsts = first_of_run(run_starts(lines))
     num_before: npt.NDArray[np.int64] = np.cumsum(is_new) - is_new  # in this shard
-    num_before -= np.repeat(num_before[is_first], _run_lengths(is_first))  # of this line
-    total = np.add.reduceat(is_new, np.flatnonzero(is_first), dtype=np.int64)
-    is_hot = np.repeat(total > max_documents, _run_lengths(is_first))
-    is_sent = is_hot & run_starts(lines, owners)
+    num_before -= num_before[firsts]  # of this line
+    total = np.bincount(firsts, weights=is_new)
+    is_sent = (total[firsts] > max_documents) & run_starts(lines, owners)
     quotas = np.empty(is_sent.sum(), dtype=_QUOTA)
     quotas["line"] = lines[is_sent]
     quotas["quota"] = np.maximum(max_documents - num_before[is_sent], 0)
@@ -170,18 +170,6 @@ def remove_repeated_lines(
         return text, 0
     left = [line for number, line in enumerate(text.split("\n")) if number not in removed]
     return squeeze_whitespace("\n".join(left)), len(removed)
-
-
-def _place(lines: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """How many equal lines stand before each of the sorted lines."""
-    is_first = run_starts(lines)
-    starts = np.flatnonzero(is_first)
-    place: npt.NDArray[np.int64] = np.arange(len(lines)) - np.repeat(starts, _run_lengths(is_first))
-    return place
-
-
-def _run_lengths(is_first: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    return np.diff(np.flatnonzero(is_first), append=len(is_first))
 
 
 # Documents inside longer ones
@@ -230,8 +218,7 @@ def find_contained(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes
     records, owners = gather(packed, _UNIT)
     order = np.lexsort((records["rank"], -records["num_units"].astype(np.int64), records["unit"]))
     records, owners = records[order], owners[order]
-    starts = np.flatnonzero(run_starts(records["unit"]))
-    longest = records[np.repeat(starts, np.diff(starts, append=len(records)))]
+    longest = records[first_of_run(run_starts(records["unit"]))]
     is_covered = records["num_units"] < longest["num_units"]
     covered = np.empty(np.count_nonzero(is_covered), dtype=_COVERED)
     covered["kept"], covered["covered"] = longest["rank"][is_covered], 1

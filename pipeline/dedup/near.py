@@ -27,7 +27,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -38,6 +37,7 @@ from scipy.sparse.csgraph import connected_components
 from pipeline.dedup.minhash import Halves, Keys, Offsets, splitmix64
 from pipeline.dedup.records import (
     REMOVED,
+    first_of_run,
     gather,
     is_earlier,
     pack_by,
@@ -57,21 +57,15 @@ Edges = npt.NDArray[np.uint64]  # (edge, 2)
 NO_EDGES: Edges = np.zeros((0, 2), dtype=np.uint64)
 
 
-def pack_bands(
-    keys: Keys, rows: Offsets, is_small: npt.NDArray[np.bool_], num_shards: int
-) -> dict[int, bytes]:
-    """Packed (key, row) by band and shard; `keys` are (document, band).
+def pack_bands(keys: Keys, num_keys: Offsets, rows: Offsets, num_shards: int) -> dict[int, bytes]:
+    """Packed (key, row) by band and shard.
 
-    A small document (see `is_small`) needs the first band only.
+    `keys` are of the first `num_keys` bands of each document, which stands in one of `rows`.
     """
-    packed: dict[int, bytes] = {}
-    for band in range(keys.shape[1]):
-        takes_part = ~is_small if band else np.ones_like(is_small)
-        records = np.empty(takes_part.sum(), dtype=_KEYED)
-        records["key"], records["row"] = keys[takes_part, band], rows[takes_part]
-        by_shard = pack_by(records, shard_of(records["key"], num_shards))
-        packed |= {band * num_shards + shard: array for shard, array in by_shard.items()}
-    return packed
+    bands = np.arange(len(keys)) - np.repeat(np.cumsum(num_keys) - num_keys, num_keys)
+    records = np.empty(len(keys), dtype=_KEYED)
+    records["key"], records["row"] = keys, np.repeat(rows, num_keys)
+    return pack_by(records, bands.astype(np.uint64) * num_shards + shard_of(keys, num_shards))
 
 
 def is_small(num_shingles: Offsets, similarity: float) -> npt.NDArray[np.bool_]:
@@ -91,8 +85,7 @@ def star_edges(packed: Iterable[tuple[int, bytes]]) -> list[bytes]:
     order = np.lexsort((documents, keys))
     keys, documents = keys[order], documents[order]
     is_first = run_starts(keys)
-    firsts = np.maximum.accumulate(np.where(is_first, np.arange(len(keys)), 0))
-    edges = np.stack((documents[firsts], documents), axis=1)[~is_first]
+    edges = np.stack((documents[first_of_run(is_first)], documents), axis=1)[~is_first]
     return [edges.tobytes()] if len(edges) else []
 
 
@@ -190,7 +183,7 @@ def pack_candidates(candidates: Sequence[Candidate], num_shards: int) -> dict[in
     return {shard: _pack(members) for shard, members in sorted(by_shard.items())}
 
 
-# of a packed candidate: component, rank, length, shingles; bytes of its bands and of its hashes
+# of a packed candidate: component, rank, length, shingles; how many bands and hashes follow
 _HEADER = struct.Struct("<QQQQII")
 
 
@@ -198,35 +191,23 @@ def _pack(candidates: Sequence[Candidate]) -> bytes:
     parts = []
     for c in candidates:
         # a band's key need only tell documents of one component apart
-        bands, hashes = c.bands.astype("<u4").tobytes(), c.hashes.astype("<u8").tobytes()
-        numbers = c.component, c.rank, c.length, c.num_shingles, len(bands), len(hashes)
-        parts += [_HEADER.pack(*numbers), bands, hashes]
+        numbers = c.component, c.rank, c.length, c.num_shingles, len(c.bands), len(c.hashes)
+        bands, hashes = c.bands.astype("<u4"), c.hashes.astype("<u8")
+        parts += [_HEADER.pack(*numbers), bands.tobytes(), hashes.tobytes()]
     return b"".join(parts)
 
 
-class _Packed(NamedTuple):
-    """A candidate of which the bands and hashes are still bytes."""
-
-    component: int
-    rank: int
-    length: int
-    num_shingles: int
-    bands: memoryview
-    hashes: memoryview
-
-    def candidate(self) -> Candidate:
-        arrays = np.frombuffer(self.bands, "<u4"), np.frombuffer(self.hashes, "<u8")
-        return Candidate(*self[:4], *arrays)
-
-
-def _unpack(packed: bytes) -> Iterator[_Packed]:
-    view, place = memoryview(packed), 0
-    while place < len(view):
-        component, rank, length, num, num_bands, num_hashes = _HEADER.unpack_from(view, place)
-        bands = place + _HEADER.size
-        hashes = bands + num_bands
-        place = hashes + num_hashes
-        yield _Packed(component, rank, length, num, view[bands:hashes], view[hashes:place])
+def _unpack(packed: bytes) -> Iterator[Candidate]:
+    """The candidates, whose arrays are views of what is packed."""
+    place = 0
+    while place < len(packed):
+        component, rank, length, num, num_bands, num_hashes = _HEADER.unpack_from(packed, place)
+        place += _HEADER.size
+        bands = np.frombuffer(packed, "<u4", num_bands, place)
+        place += bands.nbytes
+        hashes = np.frombuffer(packed, "<u8", num_hashes, place)
+        place += hashes.nbytes
+        yield Candidate(component, rank, length, num, bands, hashes)
 
 
 def find_near_duplicates(
@@ -237,15 +218,14 @@ def find_near_duplicates(
     owned.sort(key=lambda pair: _order(pair[0]))
     removed, owners = [], []
     for _, of_component in groupby(owned, key=lambda pair: pair[0].component):
-        members, batches = zip(*of_component, strict=True)
-        candidates = [member.candidate() for member in members]  # of one component at a time
+        candidates, batches = zip(*of_component, strict=True)
         for place, representative, similar in choose(candidates, similarity):
             removed.append((candidates[place].rank, candidates[representative].rank, similar))
             owners.append(batches[place])
     return [*pack_by(np.array(removed, REMOVED), np.array(owners, np.int64)).items()]
 
 
-def _order(one: _Packed) -> tuple[int, bool, int, int]:
+def _order(one: Candidate) -> tuple[int, bool, int, int]:
     """Components apart; in each those of an earlier corpus first, then the longest."""
     return one.component, not is_earlier(one.rank), -one.length, one.rank
 

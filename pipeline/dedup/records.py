@@ -9,10 +9,9 @@ them stay, whatever is equal or similar to them. Their ranks tell them from thos
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -74,8 +73,7 @@ REMOVED = np.dtype([("rank", "<u8"), ("kept", "<u8"), ("similarity", "<f4")])
 SHARD_BYTES = 32_000_000  # of records; comparing them takes four to nine times as much memory
 
 
-@dataclass(frozen=True, slots=True)
-class NumShards:
+class NumShards(NamedTuple):
     """How many shards each shuffle deals its records to: the size of elements, not the result."""
 
     texts: int = 1
@@ -85,25 +83,16 @@ class NumShards:
     sketches: int = 1
 
 
+# Taken are documents of 1 kB (24 bytes of hash and rank, 12 of key and row in each band), a long
+# line in 120 bytes (12 bytes), a unit in 64 (20 bytes), and a byte of sketch for one of text.
+# Documents of 100 bytes fill shards of ten times `SHARD_BYTES`, and then most of them send one band
+# only.
+_BYTES_A_BYTE = (0.024, 0.1, 0.31, 0.012, 1.0)
+
+
 def num_shards(num_bytes: int) -> NumShards:
-    """Shards of about `SHARD_BYTES` for so many bytes of text.
-
-    Taken are documents of 1 kB (24 bytes of hash and rank, 12 of key and row in each band), a long
-    line in 120 bytes (12 bytes), a unit in 64 (20 bytes), and a byte of sketch for one of text.
-    Documents of 100 bytes fill shards of ten times `SHARD_BYTES`, and then most of them send one
-    band only.
-    """
-
-    def shards(bytes_a_byte: float) -> int:
-        return max(1, math.ceil(num_bytes * bytes_a_byte / SHARD_BYTES))
-
-    return NumShards(
-        texts=shards(0.024),
-        lines=shards(0.1),
-        units=shards(0.31),
-        bands=shards(0.012),
-        sketches=shards(1.0),
-    )
+    """Shards of about `SHARD_BYTES` for so many bytes of text."""
+    return NumShards(*(max(1, math.ceil(num_bytes * of / SHARD_BYTES)) for of in _BYTES_A_BYTE))
 
 
 def shard_of(hashes: NDArray[np.uint64], num_shards: int) -> NDArray[np.uint64]:
@@ -139,6 +128,12 @@ def run_starts(*columns: NDArray[Any]) -> NDArray[np.bool_]:
     starts = np.ones(len(columns[0]), dtype=bool)
     starts[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return starts
+
+
+def first_of_run(is_first: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """For each row the place of the first row of its run."""
+    places = np.flatnonzero(is_first)
+    return np.repeat(places, np.diff(places, append=len(is_first)))
 
 
 def unpack_removed(packed: Iterable[bytes]) -> dict[int, tuple[int, float]]:

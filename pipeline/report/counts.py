@@ -5,7 +5,6 @@ Counts are rows of tables with names for their columns (`TABLES`). A report grou
 A row may name any source, such as its own URL: `MAX_SOURCES` of them are told apart.
 """
 
-import json
 import re
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
@@ -154,13 +153,19 @@ class Samples:
         if ordered in group:
             return
         insort(group, ordered)
-        places = self._places()
-        for *_, last_group in places[NUM_SAMPLES:]:
-            self.groups[last_group].pop()
-            if not self.groups[last_group]:
-                del self.groups[last_group]
-        if len(places) >= NUM_SAMPLES:
-            self._last = places[NUM_SAMPLES - 1][:3]
+        num = sum(map(len, self.groups.values()))
+        if num > NUM_SAMPLES:
+            fullest = self._fullest()
+            self.groups[fullest].pop()
+            if not self.groups[fullest]:
+                del self.groups[fullest]
+        if num >= NUM_SAMPLES:
+            last = self.groups[self._fullest()]
+            self._last = len(last) - 1, *last[-1][:2]
+
+    def _fullest(self) -> _Group:
+        """The group with the last place."""
+        return max(self.groups, key=lambda of: (len(self.groups[of]), self.groups[of][-1]))
 
     def listed(self) -> list[Sample]:
         """In order of language, source and label."""
@@ -171,13 +176,6 @@ class Samples:
                 for _, label, text in ordered
             ),
             key=lambda sample: (sample.language, sample.source, sample.label, sample.text),
-        )
-
-    def _places(self) -> list[tuple[int, int, str, str, _Group]]:
-        return sorted(
-            (place, *ordered, group)
-            for group, members in self.groups.items()
-            for place, ordered in enumerate(members)
         )
 
 
@@ -215,7 +213,7 @@ class Tally:
         if date and (year := _YEAR.match(date)):
             self.count("years", year=year[1], documents=1)
 
-    def _merge_others(self) -> None:
+    def merge_others(self) -> None:
         """Give the rows of all sources and licences but the chosen ones to the name `OTHER`."""
         for column in _FREE:
             tables = [table for table in self.tables.values() if column in table.keys]
@@ -285,7 +283,7 @@ class Tally:
         for name in TABLES:
             for row in other.rows(name):
                 self.tables[name].add(row)
-        self._merge_others()
+        self.merge_others()
         for file in other.files:
             if self.files and self.files[-1]["path"] == file["path"]:  # another part of it
                 self.files[-1]["documents"] += file["documents"]
@@ -301,7 +299,7 @@ class Tally:
 
     def rows(self, table: str) -> Rows:
         """The rows of a table, sorted by their keys."""
-        self._merge_others()
+        self.merge_others()
         return self.tables[table].rows()
 
     def by_reason(self, table: str) -> dict[str, int]:
@@ -312,28 +310,6 @@ class Tally:
         """The sum of a column of "documents", or all documents of "removed" or "malformed"."""
         table, column = ("documents", name) if name in TOTALS else (name, "documents")
         return sum(row[column] for row in self.rows(table))
-
-    def to_json(self) -> str:
-        value = {
-            "rows": {name: self.rows(name) for name in TABLES},
-            "files": self.files,
-            "examples": self.examples,
-            "samples": {name: chosen.listed() for name, chosen in sorted(self.samples.items())},
-        }
-        return json.dumps(value, ensure_ascii=False)
-
-
-def tally_from_json(text: str) -> Tally:
-    value = json.loads(text)
-    tally = Tally(files=value["files"], examples=value["examples"])
-    for table, rows in value["rows"].items():
-        for row in rows:
-            tally.tables[table].add(row)
-    for name, samples in value["samples"].items():
-        tally.samples[name] = Samples()
-        for sample in samples:
-            tally.samples[name].add(Sample(*sample))
-    return tally
 
 
 def report_json(tally: Tally) -> dict[str, Any]:

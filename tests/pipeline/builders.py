@@ -61,7 +61,7 @@ def write_documents(folder: Path, rows: Iterable[Row], **options: Any) -> list[P
     with row_writer(path, DOCUMENT_SCHEMA, **options) as writer:
         for number, row in enumerate(rows):
             plain = {"id": f"00-{number}", "language": "ko", "source": "test"}
-            writer.write(dict.fromkeys(DOCUMENT_SCHEMA.names) | plain | row)
+            writer.write([dict.fromkeys(DOCUMENT_SCHEMA.names) | plain | row])
     return [path]
 
 

@@ -14,6 +14,7 @@ from electrify.system.outcome import UserError
 from pipeline import clean as clean_module
 from pipeline import work_folder as work_folders
 from pipeline.clean import clean
+from pipeline.passes import annotate, compare
 from pipeline.sources import files as sources
 from pipeline.work_folder import work_folder
 from tests.pipeline.builders import config_of, contents, write_texts
@@ -194,21 +195,19 @@ def test_a_run_that_was_stopped_resumes_and_ends_with_the_same_bytes(
 
         return work
 
-    names = ("clean_files", "compare_batch")
-    functions = {name: getattr(clean_module, name) for name in names}
-    for name, function in functions.items():
-        monkeypatch.setattr(clean_module, name, stopped_at(5, function))
+    functions = [(annotate, annotate._hashes), (compare, compare._compare)]
+    for module, function in functions:
+        monkeypatch.setattr(module, function.__name__, stopped_at(5, function))
     with pytest.raises(Exception, match="stopped here"):
         run(options)
-    done = calls[:4]
-    assert done == ["clean_files"] * 3 + ["compare_batch"]
+    assert calls[:4] == ["_hashes"] * 3 + ["_compare"]
     calls.clear()
-    for name, function in functions.items():
-        monkeypatch.setattr(clean_module, name, stopped_at(0, function))
+    for module, function in functions:
+        monkeypatch.setattr(module, function.__name__, stopped_at(0, function))
     caplog.set_level("INFO", "electrify")
     again = run(options)
     assert again == whole
-    assert calls == ["compare_batch"] * 2
+    assert calls == ["_compare"] * 2
     assert "resumes from what an earlier attempt left" in caplog.text
     assert not (tmp_path / "out" / ".work").exists()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results.results import MEASURED, RESULTS
-from electrify.stage.folder import check_files, read_manifest
+from electrify.stage.folder import MANIFEST, check_files, read_manifest
 from electrify.stage.plan import METRICS, TIMINGS, VERBS
 
 STAGES = tuple(VERBS)
@@ -105,6 +105,16 @@ def leftovers(run: Path) -> list[str]:
         for path in sorted(run.rglob("*"))
         if path.name.endswith((".partial", ".tmp", ".lock"))
     ]
+
+
+def finished(run: Path) -> dict[str, tuple[bytes, int]]:
+    """The manifest of each finished stage, and when it was written."""
+    paths = [run / stage / MANIFEST for stage in STAGES]
+    return {
+        path.parent.name: (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in paths
+        if path.exists()
+    }
 
 
 def unsound(run: Path) -> list[str]:

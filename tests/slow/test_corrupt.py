@@ -46,11 +46,7 @@ SORTS = (
     Sort("export", ("export/discriminator/*", "export/manifest.json"), "evaluate", "evaluate"),
     Sort("results", ("evaluate/results.jsonl", "evaluate/manifest.json"), "report"),
     Sort("predictions", ("evaluate/predictions/*/*",), "rescore"),
-    Sort(
-        "figures",
-        ("clean/report.json", "vocab/report.json", "pretrain/*.json*"),
-        "report",
-    ),
+    Sort("figures", ("clean/report.json", "vocab/report.json", "pretrain/*.json*"), "report"),
 )
 
 
@@ -120,9 +116,7 @@ def _files(run: Path, sort: Sort) -> list[Path]:
 
 
 def _words(verb: str, run: Path) -> list[str]:
-    if verb == "rescore":
-        return ["rescore", str(run)]
-    return [REPORT, str(run)] if verb == REPORT else arguments(verb, run)
+    return [verb, str(run)] if verb in (REPORT, "rescore") else arguments(verb, run)
 
 
 def _run(words: Sequence[str]) -> tuple[int | str, str]:
@@ -142,24 +136,18 @@ def _outcome(sort: Sort, run: Path, sound: Path, path: Path, status: int | str, 
     if status != 0:
         near = (str(path), path.name, str(path.parent))
         return "detected" if any(name in said for name in near) else "refused, file not named"
-    if sort.remade is None:
-        return _outcome_of_reading(sort, run, sound, said)
-    same = _digest(run / sort.remade) == _digest(sound / sort.remade)
-    if not same:
-        return "a wrong result"
-    return "passed over" if sort.unfinished and "is damaged" in said else "harmless"
-
-
-def _outcome_of_reading(sort: Sort, run: Path, sound: Path, said: str) -> str:
-    if sort.verb == REPORT:
+    if sort.remade is not None:
+        digests = [read_manifest(folder / sort.remade)["digest"] for folder in (run, sound)]
+        is_same = digests[0] == digests[1]
+    elif sort.verb == REPORT:
         texts = [(folder / "report.md").read_text(encoding="utf-8") for folder in (run, sound)]
         same = texts[0].replace(run.as_posix(), sound.as_posix()).replace(run.name, sound.name)
-        return "harmless" if same == texts[1] else "a wrong result"
-    return "harmless" if " 0 differ" in said else "a wrong result"
-
-
-def _digest(folder: Path) -> str:
-    return str(read_manifest(folder)["digest"])
+        is_same = same == texts[1]
+    else:
+        is_same = " 0 differ" in said
+    if not is_same:
+        return "a wrong result"
+    return "passed over" if sort.unfinished and "is damaged" in said else "harmless"
 
 
 def _must(words: Sequence[str]) -> None:

@@ -20,6 +20,7 @@ from tests.slow.runs import (
     arguments,
     differences,
     finish,
+    finished,
     printed,
     start,
     unsound,
@@ -59,7 +60,7 @@ def _start_and_signal(
     for_a_file = stage == REPORT or rng.random() < FILE_FRACTION
     pattern = rng.choice(WRITTEN[stage]) if for_a_file else None
     there = set(run.glob(pattern)) if pattern else set()
-    before, log = _finished(run), run.with_name("run.log")
+    before, log = finished(run), run.with_name("run.log")
     process = start(arguments("run", run), log)
     deadline, until = time.monotonic() + limit, None
     while process.poll() is None and not made.exists():
@@ -77,17 +78,9 @@ def _start_and_signal(
     status, said = process.wait(timeout=limit), printed(log)
     where = f"{stage}, {pattern or 'at a time'}, {number.name}"
     print(f"{where}: status {status}")
-    after, faults = _finished(run), unsound(run)
+    after, faults = finished(run), unsound(run)
     faults += [f"{name} was made again" for name in before if after.get(name) != before[name]]
     # 0: the run had just ended; -SIGTERM and no line: it had begun nothing, and has no handler yet
     if status not in (0, -signal.SIGKILL, 143) and (status != -signal.SIGTERM or said):
         faults.append(f"status {status}: {said[-2000:]}")
     return [f"{where}: {fault}" for fault in faults]
-
-
-def _finished(run: Path) -> dict[str, int]:
-    return {
-        stage: (run / stage / MANIFEST).stat().st_mtime_ns
-        for stage in STAGES
-        if (run / stage / MANIFEST).exists()
-    }

@@ -9,15 +9,12 @@ a run on a disk makes, byte for byte, and nothing else.
 
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from electrify.stage.folder import MANIFEST, read_manifest
 from electrify.stage.remote import REPORTS, WORK_DIR
@@ -37,16 +34,6 @@ FAULTS_FRACTION = 0.1  # of the requests
 MAX_SECONDS = 1800.0  # of one start
 _BUCKET, _ADDRESS = "runs", "gs://runs/demo"
 _POLL_SECONDS = 0.02
-_RETRY_LINE = re.compile(r"trying again in \d+ s")
-
-
-@dataclass
-class Figures:
-    num_starts: int = 0
-    kills: list[str] = field(default_factory=list)  # what was unfinished in the bucket
-    own_retries: int = 0  # by us: gcsfs had given up, or does not repeat them
-    megabytes_kept: float = 0.0  # in the bucket at the end
-    faults: list[str] = field(default_factory=list)
 
 
 class _Runs:
@@ -56,51 +43,42 @@ class _Runs:
         import gcsfs
 
         self.storage, self.work = storage, work
-        self.figures = Figures()
+        self.faults: list[str] = []
         self._processes: list[subprocess.Popen[bytes]] = []
         self._files = gcsfs.GCSFileSystem(
             token="anon", endpoint_url=sound_url, use_listings_cache=False
         )
 
     def start(self, machine: str, words: list[str]) -> subprocess.Popen[bytes]:
-        self.figures.num_starts += 1
         environment = {
             "STORAGE_EMULATOR_HOST": self.storage.url,
             "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
             "FSSPEC_GS": '{"token": "anon"}',
             WORK_DIR: str(self.work / machine),
         }
-        process = start(words, self.log_of(self.figures.num_starts), environment=environment)
-        self._processes.append(process)
-        return process
-
-    def kill(self) -> None:
-        """Kill what was started last."""
-        os.killpg(self._processes[-1].pid, signal.SIGKILL)
-        self._processes[-1].wait()
+        self._processes.append(start(words, self.work / "run.log", environment=environment))
+        return self._processes[-1]
 
     def stop(self) -> None:
-        """Leave no process behind."""
+        """Kill what runs."""
         for process in self._processes:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
 
-    def log_of(self, number: int) -> Path:
-        return self.work / f"start-{number}.log"
-
     def finish(self, machine: str, words: list[str]) -> str:
-        """Run a command to its end; what it said. A status other than 0 is a fault."""
-        process = self.start(machine, words)
-        status = process.wait(timeout=MAX_SECONDS)
-        said = printed(self.log_of(self.figures.num_starts))
+        """Run a command to its end; what it said."""
+        return self.end(machine, self.start(machine, words))
+
+    def end(self, machine: str, process: subprocess.Popen[bytes]) -> str:
+        """What a command said in all; a status other than 0 is a fault."""
+        status, said = process.wait(timeout=MAX_SECONDS), printed(self.work / "run.log")
         if status != 0:
-            self.figures.faults.append(f"{machine}: status {status}: {said[-2000:]}")
+            self.faults.append(f"{machine}: status {status}: {said[-2000:]}")
         return said
 
-    def objects(self) -> dict[str, Any]:
-        found = self._files.find(_ADDRESS, detail=True)
-        return {name.partition("/")[2].partition("/")[2]: info for name, info in found.items()}
+    def objects(self) -> list[str]:
+        return [name.split("/", 2)[2] for name in self._files.find(_ADDRESS)]
 
     def manifests(self) -> dict[str, bytes]:
         there = self.objects()
@@ -128,27 +106,25 @@ def test_a_run_on_a_storage_that_fails_is_that_of_a_disk(
             _run_and_kill(runs, rounds, rng, local)
         finally:
             runs.stop()
-        print(runs.figures, storage.traffic)
-        assert runs.figures.faults == []
+        print(storage.traffic)
+        assert runs.faults == []
 
 
 def _run_and_kill(runs: _Runs, kills: int, rng: random.Random, local: Path) -> None:
-    figures, machines = runs.figures, ["machine-1"]
-    while len(figures.kills) < kills:
+    machines = ["machine-1"]
+    while len(machines) <= kills:
         if not _start_and_kill(runs, rng.choice(machines[-2:]), local, rng):
             break  # it was finished before
         machines.append(f"machine-{len(machines) + 1}")
     runs.finish(machines[-1], arguments("run", _ADDRESS))
-    figures.faults += _differences(runs, local)
+    runs.faults += _differences(runs, local)
     _check_verbs(runs)
-    for number in range(figures.num_starts):
-        figures.own_retries += len(_RETRY_LINE.findall(printed(runs.log_of(number + 1))))
 
 
 def _start_and_kill(runs: _Runs, machine: str, local: Path, rng: random.Random) -> bool:
     """Kill a machine at some time after it has begun one of the next three stages, while it works,
     sends or is done with it; False if the run came to its end before."""
-    figures, before = runs.figures, runs.manifests()
+    before = runs.manifests()
     waiting = [stage for stage in STAGES if f"{stage}/{MANIFEST}" not in before]
     stage = rng.choice(waiting[:3]) if waiting else STAGES[-1]
     seconds = rng.uniform(0, 2 * read_manifest(local / stage)["seconds"])
@@ -161,23 +137,19 @@ def _start_and_kill(runs: _Runs, machine: str, local: Path, rng: random.Random) 
             raise AssertionError(f"{machine}: no end after {MAX_SECONDS:.0f} s; it hangs")
         time.sleep(_POLL_SECONDS)
     if process.poll() is not None:
-        if process.returncode != 0:
-            said = printed(runs.log_of(figures.num_starts))
-            figures.faults.append(f"{machine}: status {process.returncode}: {said[-2000:]}")
+        runs.end(machine, process)
         return False
-    runs.kill()
-    after = runs.manifests()
-    unfinished = [stage for stage in STAGES if f"{stage}/{MANIFEST}" not in after]
-    figures.kills.append(f"{machine}, before {unfinished[0] if unfinished else 'the report'}")
+    runs.stop()
+    after, where = runs.manifests(), f"{machine}, in {stage}"
     for name, content in before.items():
         if after.get(name) != content:
-            figures.faults.append(f"kill {len(figures.kills)}: {name} was finished and has changed")
+            runs.faults.append(f"{where}: {name} was finished and has changed")
     whole = {name.partition("/")[0] for name in after}
     there = runs.download()
     for stage in STAGES:
         if stage not in whole:
             shutil.rmtree(there / stage, ignore_errors=True)
-    figures.faults += [f"kill {len(figures.kills)}: {what}" for what in unsound(there)]
+    runs.faults += [f"{where}: {what}" for what in unsound(there)]
     return True
 
 
@@ -190,10 +162,8 @@ def _differences(runs: _Runs, local: Path) -> Iterator[str]:
         expected |= {
             f"{stage}/{name}" for name in (MANIFEST, *read_manifest(there / stage)["files"])
         }
-    objects = runs.objects()
-    for name in sorted({*objects} ^ expected):
-        yield f"{name} is {'left' if name in objects else 'not'} in the bucket"
-    runs.figures.megabytes_kept = sum(info["size"] for info in objects.values()) / 1e6
+    for name in sorted({*runs.objects()} ^ expected):
+        yield f"{name} is {'not' if name in expected else 'left'} in the bucket"
 
 
 def _check_verbs(runs: _Runs) -> None:
@@ -201,9 +171,9 @@ def _check_verbs(runs: _Runs) -> None:
     before = runs.manifests()
     said = runs.finish("reader", arguments("run", _ADDRESS))
     if said.count("done already") != len(STAGES):
-        runs.figures.faults.append(f"a finished run was not found finished: {said[-2000:]}")
+        runs.faults.append(f"a finished run was not found finished: {said[-2000:]}")
     if runs.manifests() != before:
-        runs.figures.faults.append("a finished run has changed")
+        runs.faults.append("a finished run has changed")
     wanted: Mapping[str, list[str]] = {
         "report.html": ["report", _ADDRESS],
         " 0 differ": ["rescore", _ADDRESS],
@@ -211,4 +181,4 @@ def _check_verbs(runs: _Runs) -> None:
     }
     for words, verb in wanted.items():
         if words not in runs.finish("reader", verb):
-            runs.figures.faults.append(f"electrify {' '.join(verb)} does not say {words!r}")
+            runs.faults.append(f"electrify {' '.join(verb)} does not say {words!r}")

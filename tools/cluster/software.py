@@ -68,7 +68,7 @@ def _install_wheel() -> None:
     _run(*pip, "--force-reinstall", "--no-deps", wheel)
     shutil.rmtree(OTHER_CODE, ignore_errors=True)
     shutil.unpack_archive(wheel, OTHER_CODE, "zip")
-    with (OTHER_CODE / "pipeline" / "passes.py").open("a", encoding="utf-8") as file:
+    with (OTHER_CODE / "pipeline" / "clean.py").open("a", encoding="utf-8") as file:
         file.write("# of another day\n")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import numpy as np
+import pydantic.dataclasses
 import torch
 from torch import Tensor, nn
 
@@ -63,7 +64,7 @@ of this run.
 """
 
 
-@dataclass(frozen=True)
+@pydantic.dataclasses.dataclass(frozen=True)
 class Settings:
     """What is measured; None is the device's own choice."""
 

@@ -4,9 +4,10 @@ Every run is a process of its own.
 """
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
+
+import pydantic.dataclasses
 
 from electrify.config.vocab import VocabConfig
 from electrify.stage.folder import write_json
@@ -25,7 +26,7 @@ is the largest sum of proportional set sizes, sampled twice a second. Times as f
 """
 
 
-@dataclass(frozen=True)
+@pydantic.dataclasses.dataclass(frozen=True)
 class Settings:
     """What the command was asked for."""
 

@@ -7,13 +7,14 @@ behind it (`notes_plan`).
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import partial
 from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from apache_beam.pvalue import TaggedOutput
 from numpy.typing import NDArray
 
 from electrify.config.clean import CleanConfig
@@ -32,8 +33,10 @@ from pipeline.dedup.minhash import CHARACTERS_AT_ONCE, band_keys, shingle
 from pipeline.dedup.near import is_small
 from pipeline.dedup.records import NumShards, earlier_texts, is_earlier
 from pipeline.documents import in_chunks
-from pipeline.pass_files import (
+from pipeline.passes.files import (
     BLOCKED_HOSTS,
+    HASHED,
+    hashes_name,
     new_rows,
     num_cleaned,
     read_cleaned,
@@ -60,7 +63,7 @@ from pipeline.sources.input_file import (
     place_of,
 )
 from pipeline.sources.readers import read_file
-from pipeline.work_folder import WorkFolder
+from pipeline.work_folder import WorkFolder, load_once, once
 
 Row = dict[str, Any]
 _BLANK: Row = dict.fromkeys(("reason", "altered"))  # a column that a row lacks is null
@@ -104,13 +107,27 @@ class RulesOf(dict[tuple[int, str], DocumentRules]):
 
 def clean_files(
     files: FileBatch, config: CleanConfig, work: WorkFolder, shards: NumShards
-) -> Iterator[dict[int, bytes]]:
-    """Rows of a batch of files into the work folder, in batches of documents.
+) -> Iterator[Any]:
+    """(batch, b""); of each of `HASHED`: (shard, (batch, packed hashes)) of the rows that no limit
+    removes. The rows of the files go into the work folder, in batches of documents.
 
-    Of each batch come packed hashes of texts by shard, then of lines, then of units, of the rows
-    that no limit removes. Raises `UserError` with file and row for a file or, if the config is
-    strict, a row that cannot be read.
+    Raises `UserError` with file and row for a file or, if the config is strict, a row that cannot
+    be read.
     """
+    make = partial(_hashes, files, config, work, shards)
+    hashes = once(work, hashes_name(files.index), make)
+    for index, of_batch in enumerate(zip(*[hashes] * len(HASHED), strict=True)):
+        batch = batch_number(files.index, index)
+        for tag, for_shards in zip(HASHED, of_batch, strict=True):
+            for shard, packed in for_shards:
+                yield TaggedOutput(tag, (shard, (batch, packed)))
+        yield batch, b""
+
+
+def _hashes(
+    files: FileBatch, config: CleanConfig, work: WorkFolder, shards: NumShards
+) -> Iterator[dict[int, bytes]]:
+    """By shard the packed hashes of texts, then of lines, then of units, of each batch."""
     if not work.exists(tally_name("read", files.index)):
         annotate_files(files, config, work)
     rules_of = RulesOf(config)
@@ -123,7 +140,9 @@ def annotate_files(files: FileBatch, config: CleanConfig, work: WorkFolder) -> N
     """Rows of a batch of files into the work folder, with statistics and hashes of their texts."""
     tally = Tally()
     add = reading_progress(work, files.index, sum(file.num_bytes for file in files.files))
-    hosts = _blocked_hosts(work) if config.blocked_hosts else None
+    hosts: BlockedHosts | None = None
+    if config.blocked_hosts:
+        hosts = load_once(work, BLOCKED_HOSTS, BlockedHosts.load)
     rows = chain.from_iterable(
         _earlier_rows(file)
         if file.is_earlier
@@ -142,8 +161,7 @@ def annotate_files(files: FileBatch, config: CleanConfig, work: WorkFolder) -> N
         with new_rows(work, "cleaned", batch_number(files.index, index)) as parts:
             for numbered in in_texts(enumerate(batch_rows)):
                 _add_hashes([row for _, row in numbered if row["reason"] is None], config)
-                for _, row in numbered:
-                    parts.write(row)
+                parts.write([row for _, row in numbered])
     write_tally(work, "read", files.index, tally)
 
 
@@ -157,9 +175,8 @@ def _add_hashes(rows: Sequence[Row], config: CleanConfig) -> None:
             hashes = line_hashes(row["text"], folded, config.line_dedup.min_characters)
             row["line_hashes"] = [*{line for _, line in hashes}]
     if rows and config.near_dedup.enabled:
-        keys, numbers, is_one = bands_of([*enumerate(row["text"] for row in rows)], config)
-        for number, of_text, first_only in zip(numbers, keys, is_one, strict=True):
-            rows[number]["band_keys"] = of_text[:1] if first_only else of_text
+        for row, keys in zip(rows, bands_of([row["text"] for row in rows], config), strict=True):
+            row["band_keys"] = keys
 
 
 def _packed_hashes(
@@ -172,14 +189,14 @@ def _packed_hashes(
     )
     ranks, hashes = left["rank"].to_numpy(), b"".join(left["text_hash"].to_pylist())
     texts = pack_hashes(hashes, ranks, shards.texts) if config.exact_dedup else {}
-    of_lines, counts = _flat(left["line_hashes"])
+    of_lines, counts = flat(left["line_hashes"])
     documents = np.repeat(_numbers(hashes, ranks, config.exact_dedup), counts)
     lines = pack_lines(of_lines, documents, config.line_dedup.max_documents, shards.lines)
-    of_units, counts = _flat(left["unit_hashes"])
+    of_units, counts = flat(left["unit_hashes"])
     return texts, lines, pack_units(of_units, ranks, counts, shards.units)
 
 
-def _flat(lists: pa.ChunkedArray) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def flat(lists: pa.ChunkedArray) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """The values of a column of lists, and how many each has."""
     joined = lists.combine_chunks()
     counts = pc.fill_null(pc.list_value_length(joined), 0).to_numpy().astype(np.int64)
@@ -368,22 +385,17 @@ def _storable(text: str | None) -> str | None:
     return (text if not text or text.isascii() else remove_lost_characters(text)) or None
 
 
-@lru_cache(maxsize=1)
-def _blocked_hosts(work: WorkFolder) -> BlockedHosts:
-    """Loaded once by each process."""
-    with work.fetch(BLOCKED_HOSTS) as path:
-        return BlockedHosts.load(path)
-
-
-def bands_of(rows: Sequence[tuple[int, str]], config: CleanConfig) -> tuple[Any, Any, Any]:
-    """Of the texts that have a shingle: keys by band, numbers, whether one band will do."""
-    numbers, texts = zip(*rows, strict=True)
+def bands_of(texts: Sequence[str], config: CleanConfig) -> Iterator[NDArray[np.uint64]]:
+    """The keys of each text: of all bands, of the first if one will do, or none."""
     near = config.near_dedup
     shingles = shingle(texts)
-    keys = band_keys(shingles, near.num_bands, near.rows_per_band)
     num_shingles = np.diff(shingles.offsets)
-    has = num_shingles > 0
-    return keys[has], np.array(numbers)[has], is_small(num_shingles, near.similarity)[has]
+    num_keys = np.where(is_small(num_shingles, near.similarity), 1, near.num_bands)
+    num_keys[num_shingles == 0] = 0
+    for keys, num in zip(
+        band_keys(shingles, near.num_bands, near.rows_per_band), num_keys, strict=True
+    ):
+        yield keys[:num]
 
 
 def in_texts(rows: Iterable[tuple[int, Row]]) -> Iterator[list[tuple[int, Row]]]:

@@ -9,13 +9,13 @@ removed. A runner may repeat a pass, or run it twice at once: the second copy ha
 """
 
 import json
+import pickle
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain, count
+from itertools import count
 from typing import Any, Literal
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -50,12 +50,8 @@ CLEANED_SCHEMA = pa.schema(
         *STATISTICS_SCHEMA,
     ]
 )
-# what is null has not changed
 CHANGED_SCHEMA = pa.schema(
-    [
-        CLEANED_SCHEMA.field("rank"),
-        *(pa.field(name, pa.string()) for name in ("text", "reason", "detail", "altered")),
-    ]
+    [CLEANED_SCHEMA.field(name) for name in ("rank", "text", "reason", "detail", "altered")]
 )
 Pass = Literal["read", "compared", "written"]
 Kind = Literal["cleaned", "changed", "documents", "removed"]
@@ -76,7 +72,7 @@ _FILES: dict[Kind, tuple[pa.Schema, dict[str, Any]]] = {
 def tally_name(of_pass: Pass, number: int) -> str:
     """The tally of one pass over a batch of files ("read"), a batch ("compared") or an output
     ("written"); it is there once the pass is done."""
-    return f"{of_pass}-{number:010d}.json"
+    return f"{of_pass}-{number:010d}.tally"
 
 
 def hashes_name(files: int) -> str:
@@ -92,7 +88,8 @@ def nums_of_batches(work: WorkFolder, files: Sequence[int]) -> list[int]:
 
 def write_tally(work: WorkFolder, of_pass: Pass, number: int, tally: Tally) -> None:
     """Say that the pass is done; its other files are there before."""
-    work.write(tally_name(of_pass, number), tally.to_json().encode())
+    tally.merge_others()
+    work.write(tally_name(of_pass, number), pickle.dumps(tally))
 
 
 def reading_progress(work: WorkFolder, files: int, num_bytes: int) -> Callable[[int], None]:
@@ -129,36 +126,22 @@ def num_cleaned(work: WorkFolder, files: int) -> int:
     return next(n for n, batch in enumerate(batches) if not work.exists(_name("cleaned", batch)))
 
 
-def read_cleaned(
-    work: WorkFolder, batch: int, columns: Sequence[str] | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Rows of a batch as the rules left them, in order; `columns` None stands for all."""
+def read_cleaned(work: WorkFolder, batch: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Rows of a batch as the rules left them, in order."""
     return _read(work, "cleaned", batch, columns)
 
 
-def read_current(
-    work: WorkFolder, batch: int, columns: Sequence[str] | None = None
-) -> Iterator[pa.RecordBatch]:
+def read_current(work: WorkFolder, batch: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Rows of a batch as the second pass left them, in order. The columns have the rank."""
-    return _with_changes(read_cleaned(work, batch, columns), _read(work, "changed", batch))
-
-
-def _with_changes(
-    cleaned: Iterable[pa.RecordBatch], changed_rows: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    changes = chain.from_iterable(rows.to_pylist() for rows in changed_rows)
-    change = next(changes, None)
-    for rows in cleaned:
-        ranks = rows.column("rank").to_numpy()
-        changed = []
-        while change is not None and change["rank"] <= ranks[-1]:
-            changed.append(change)
-            change = next(changes, None)
-        places = np.searchsorted(ranks, np.array([row["rank"] for row in changed], dtype="u8"))
-        for name in {*CHANGED_SCHEMA.names} & {*rows.schema.names} - {"rank"}:
-            pairs = zip(places, changed, strict=True)
-            values = {place: row[name] for place, row in pairs if row[name] is not None}
-            rows = replace_values(rows, name, values)
+    schema = pa.schema([field for field in CHANGED_SCHEMA if field.name in columns])
+    changed = pa.Table.from_batches(_read(work, "changed", batch, schema.names), schema)
+    for rows in read_cleaned(work, batch, columns):
+        is_changed = pc.is_in(rows.column("rank"), changed["rank"])
+        of_rows = changed.filter(pc.is_in(changed["rank"], rows.column("rank")))
+        for name in schema.names:
+            values = of_rows[name].combine_chunks()
+            column = pc.replace_with_mask(rows.column(name), is_changed, values)
+            rows = with_column(rows, name, column)
         yield rows
 
 
@@ -175,16 +158,10 @@ def chosen_rows(
         first += len(rows)
 
 
-def replace_values(rows: pa.RecordBatch, name: str, values: Mapping[int, str]) -> pa.RecordBatch:
-    """The rows with other values in a column, by ascending place."""
-    if not values:
-        return rows
-    mask = np.zeros(len(rows), dtype=bool)
-    mask[[*values]] = True
-    strings = pa.array(values.values(), pa.string())
-    column = pc.replace_with_mask(rows.column(name), mask, strings)
+def with_column(rows: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
+    """The rows with other values in a column."""
     place = rows.schema.get_field_index(name)
-    return rows.set_column(place, rows.schema.field(place), column)
+    return rows.set_column(place, rows.schema.field(place), values)
 
 
 def _name(kind: Kind, number: int) -> str:
@@ -192,7 +169,7 @@ def _name(kind: Kind, number: int) -> str:
 
 
 def _read(
-    work: WorkFolder, kind: Kind, batch: int, columns: Sequence[str] | None = None
+    work: WorkFolder, kind: Kind, batch: int, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     with work.fetch(_name(kind, batch)) as path:
         for row_group in list_row_groups([path]):

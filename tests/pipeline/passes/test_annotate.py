@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline import annotate
 from pipeline import clean as clean_module
-from pipeline.calibrate import propose
 from pipeline.clean import calibrate, clean
+from pipeline.passes import annotate
+from pipeline.passes.calibrate import propose
 from pipeline.rules.quality import RULES
 from pipeline.sources import files as sources
 from tests.pipeline.builders import (

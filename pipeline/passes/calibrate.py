@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from electrify.config.clean import CleanConfig
 from electrify.system.progress import aligned
-from pipeline.annotate import RulesOf, groups_of
 from pipeline.dedup.minhash import splitmix64
-from pipeline.pass_files import chosen_rows, num_cleaned, read_cleaned
+from pipeline.passes.annotate import RulesOf, groups_of
+from pipeline.passes.files import chosen_rows, num_cleaned, read_cleaned
 from pipeline.rules.order import STATISTICS_SCHEMA
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import RULES, TUNED_LIMITS, Rule

@@ -1,7 +1,6 @@
 """The passes over batches of the corpus: what a worker does with the texts.
 
-- `clean_files` (pipeline/annotate.py) reads and cleans, and hashes what only all documents together
-  decide;
+- `clean_files` (annotate.py) reads and cleans, and hashes what only all documents together decide;
 - `compare_batch` removes what breaks a limit, exact duplicates, documents inside others, repeated
   lines and benchmark texts, and sends the keys of what is left for near duplicates;
 - `sketch_batch` sends the shingles of documents that may be near duplicates;
@@ -11,26 +10,17 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from apache_beam.pvalue import TaggedOutput
 from numpy.typing import NDArray
 
 from electrify.config.clean import CleanConfig
-from pipeline.annotate import (
-    JUDGED,
-    Row,
-    RulesOf,
-    bands_of,
-    in_texts,
-    limits_of,
-    note,
-    removed_row,
-)
 from pipeline.decontaminate.match import BenchmarkIndex
 from pipeline.dedup.exact import remove_repeated_lines, unpack_contained, unpack_quotas
 from pipeline.dedup.minhash import band_keys, shingle
@@ -50,14 +40,25 @@ from pipeline.dedup.records import (
     unpack_removed,
 )
 from pipeline.documents import DOCUMENT_SCHEMA
-from pipeline.pass_files import (
+from pipeline.passes.annotate import (
+    JUDGED,
+    Row,
+    RulesOf,
+    bands_of,
+    flat,
+    in_texts,
+    limits_of,
+    note,
+    removed_row,
+)
+from pipeline.passes.files import (
     BENCHMARK_INDEX,
     chosen_rows,
     new_rows,
     nums_of_batches,
     read_cleaned,
     read_current,
-    replace_values,
+    with_column,
     write_tally,
 )
 from pipeline.report.counts import (
@@ -73,34 +74,48 @@ from pipeline.report.counts import (
 )
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import Drop, too_short
-from pipeline.sources.input_file import batches_of_output, document_id, file_batch_of_output
-from pipeline.work_folder import WorkFolder
+from pipeline.sources.input_file import (
+    batches_of_output,
+    document_id,
+    file_batch_of_output,
+    output_of_batch,
+)
+from pipeline.work_folder import WorkFolder, load_once, once, pack_for_shards
 
 _WAITING_HASHES = 1 << 22  # of sketches that wait to be sent: 32 MB
 
 
-# columns of the rows that the second pass may change
+# columns of the rows that the second pass may change, and of those that are written
 _COMPARED = ("rank", "text", "raw", "language", "source", "reason", "detail", "altered")
+_WRITTEN = ("rank", "reason", "detail", "altered", *DOCUMENT_SCHEMA.names[1:])
+Answers = tuple[int, Mapping[str, Iterable[bytes]]]  # of shards, to a batch or output
 
 
 def compare_batch(
-    batch: int,
-    packed_duplicates: Iterable[bytes],
-    packed_quotas: Iterable[bytes],
-    packed_contained: Iterable[bytes],
-    config: CleanConfig,
-    work: WorkFolder,
-    shards: NumShards,
+    answers: Answers, config: CleanConfig, work: WorkFolder, shards: NumShards
+) -> Iterator[Any]:
+    """(output, b""); "bands": (shard, (batch, packed keys)). Changes go into the work folder."""
+    batch = answers[0]
+    make = partial(_compare, answers, config, work, shards)
+    for bands in once(work, f"bands-{batch:010d}", make):
+        for shard, packed in bands:
+            yield TaggedOutput("bands", (shard, (batch, packed)))
+    yield output_of_batch(batch), b""
+
+
+def _compare(
+    answers: Answers, config: CleanConfig, work: WorkFolder, shards: NumShards
 ) -> Iterator[dict[int, bytes]]:
-    """Changes into the work folder; packed band keys by band and shard."""
+    """Packed band keys by band and shard."""
+    batch, packed = answers
     tally = Tally()
-    kept_of, quotas = unpack_removed(packed_duplicates), unpack_quotas(packed_quotas)
-    contained = unpack_contained(packed_contained)
+    kept_of, quotas = unpack_removed(packed["duplicates"]), unpack_quotas(packed["quotas"])
+    contained = unpack_contained(packed["contained"])
     removed = {*kept_of, *contained}
     rules_of = RulesOf(config)
     drops, live, touched, keys = _look(batch, removed, quotas, rules_of, config, work)
     wanted = touched | drops.keys()
-    bands = []
+    anew: dict[int, NDArray[np.uint64]] = {}  # by number of a row the keys of its changed text
     with new_rows(work, "changed", batch) as changes:
         cleaned = read_cleaned(work, batch, _COMPARED)
         for numbered in in_texts(chosen_rows(cleaned, wanted) if wanted else ()):
@@ -116,24 +131,25 @@ def compare_batch(
             if quotas:
                 _remove_lines(_kept(rows), quotas, config, tally)
             if config.decontaminate_against:
-                _decontaminate(_kept(rows), _benchmark_index(work), tally)
-            anew = []
-            for (number, row), before in zip(numbered, texts, strict=True):
-                if number in drops:
-                    changes.write(row)
-                elif _settle(row, before, config, tally):
-                    live[number] = False
-                    text = row["text"] if row["text"] != before else None
-                    changes.write(row | {"text": text})
-                    if row["reason"] is None:
-                        anew.append((number, row["text"]))
-            if anew and config.near_dedup.enabled:
-                bands.append(bands_of(anew, config))
+                index = load_once(work, BENCHMARK_INDEX, BenchmarkIndex.load)
+                _decontaminate(_kept(rows), index, tally)
+            changed = [
+                (number, row)
+                for (number, row), before in zip(numbered, texts, strict=True)
+                if number in drops or _settle(row, before, config, tally)
+            ]
+            changes.write([row for _, row in changed])
+            live[[number for number, _ in changed]] = False
+            if left := [(number, row["text"]) for number, row in changed if row["reason"] is None]:
+                numbers, changed_texts = zip(*left, strict=True)
+                anew |= zip(numbers, bands_of(changed_texts, config), strict=True)
     write_tally(work, "compared", batch, tally)
-    if keys is not None:
-        bands.append(_stored_bands(keys, live, config))
-        band_keys_of, numbers, small = map(np.concatenate, zip(*bands, strict=True))
-        yield pack_bands(band_keys_of, numbers, small, shards.bands)
+    if config.near_dedup.enabled:
+        places = np.array([*np.flatnonzero(live).tolist(), *anew])
+        stored, num_stored = flat(keys.filter(pa.array(live)))
+        all_keys = np.concatenate([stored, *anew.values()])
+        num_keys = np.concatenate([num_stored, [*map(len, anew.values())]])
+        yield pack_bands(all_keys, num_keys.astype(np.int64), places, shards.bands)
 
 
 def _look(
@@ -143,7 +159,7 @@ def _look(
     rules_of: RulesOf,
     config: CleanConfig,
     work: WorkFolder,
-) -> tuple[dict[int, Drop], NDArray[np.bool_], set[int], pa.ListArray | None]:
+) -> tuple[dict[int, Drop], NDArray[np.bool_], set[int], pa.ChunkedArray]:
     """The numbers of the rows of a batch that limits remove; which rows are left; the numbers of
     those that may change; and the keys of all bands."""
     drops: dict[int, Drop] = {}
@@ -166,22 +182,7 @@ def _look(
         touched.append(is_touched & is_live & ~are_earlier(ranks))
         keys.append(rows.column("band_keys"))
     numbers = set(np.flatnonzero(np.concatenate(touched)).tolist())
-    near = config.near_dedup.enabled
-    bands = pa.chunked_array(keys).combine_chunks() if near else None
-    return drops, np.concatenate(live), numbers, bands
-
-
-def _stored_bands(
-    keys: pa.ListArray, is_left: NDArray[np.bool_], config: CleanConfig
-) -> tuple[Any, Any, Any]:
-    """As `bands_of`, of keys that were computed with the statistics."""
-    lengths = pc.fill_null(pc.list_value_length(keys), 0).to_numpy()
-    numbers = np.flatnonzero(is_left & (lengths > 0))
-    lengths = lengths[numbers]
-    padded = np.zeros((len(numbers), config.near_dedup.num_bands), np.uint64)
-    filled = np.arange(padded.shape[1]) < lengths[:, None]
-    padded[filled] = keys.take(pa.array(numbers)).flatten().to_numpy()
-    return padded, numbers, lengths < padded.shape[1]
+    return drops, np.concatenate(live), numbers, pa.chunked_array(keys)
 
 
 def _duplicate(reason: str, kept: int, config: CleanConfig) -> Drop:
@@ -219,13 +220,6 @@ def _decontaminate(rows: Sequence[Row], index: BenchmarkIndex, tally: Tally) -> 
             _alter(row, "contamination_removed", result.text, result.num_lines_removed, tally)
 
 
-@lru_cache(maxsize=1)
-def _benchmark_index(work: WorkFolder) -> BenchmarkIndex:
-    """Once a process. What is mapped stays readable when its file is removed."""
-    with work.fetch(BENCHMARK_INDEX) as path:
-        return BenchmarkIndex.load(path)
-
-
 def _settle(row: Row, before: str, config: CleanConfig, tally: Tally) -> bool:
     """Whether the row has changed; one that is removed gets its text back and is counted."""
     if row["reason"] is None:
@@ -261,22 +255,19 @@ def _mark(row: Row, drop: Drop) -> None:
 
 
 def sketch_batch(
-    batch: int,
-    packed_members: Iterable[bytes],
-    config: CleanConfig,
-    work: WorkFolder,
-    shards: NumShards,
-) -> Iterator[dict[int, bytes]]:
-    """The shingles of the documents that share a band with others, by shard, some at a time."""
-    members = unpack_members(packed_members)
+    members: tuple[int, Iterable[bytes]], config: CleanConfig, work: WorkFolder, shards: NumShards
+) -> Iterator[Any]:
+    """(shard, (batch, packed shingles)) of the documents that share a band with others."""
+    batch, packed = members
+    component_of = unpack_members(packed)
     candidates: list[Candidate] = []
     num_hashes = 0
     of_batch = read_current(work, batch, ["rank", "text"])
-    for numbered in in_texts(chosen_rows(of_batch, members)):
+    for numbered in in_texts(chosen_rows(of_batch, component_of)):
         shingles = shingle([row["text"] for _, row in numbered])
         keys = band_keys(shingles, config.near_dedup.num_bands, config.near_dedup.rows_per_band)
         for place, (number, row) in enumerate(numbered):
-            component, component_size = part_of(*members[number], row["rank"])
+            component, component_size = part_of(*component_of[number], row["rank"])
             distinct = shingles.distinct(place)
             hashes = distinct[: sketch_size(component_size)].copy()  # frees the others
             num_hashes += len(hashes)
@@ -285,23 +276,32 @@ def sketch_batch(
                 Candidate(component, row["rank"], length, num_shingles, keys[place], hashes)
             )
         if num_hashes > _WAITING_HASHES:
-            yield pack_candidates(candidates, shards.sketches)
+            yield from _sent(candidates, batch, work, shards)
             candidates, num_hashes = [], 0
-    yield pack_candidates(candidates, shards.sketches)
+    yield from _sent(candidates, batch, work, shards)
+
+
+def _sent(
+    candidates: Sequence[Candidate], batch: int, work: WorkFolder, shards: NumShards
+) -> Iterator[Any]:
+    for shard, packed in pack_for_shards(pack_candidates(candidates, shards.sketches), work):
+        yield shard, (batch, packed)
 
 
 def write_output(
-    output: int, packed_near_duplicates: Iterable[bytes], config: CleanConfig, work: WorkFolder
-) -> None:
+    answers: Answers, config: CleanConfig, work: WorkFolder, _: NumShards
+) -> tuple[()]:
     """The work files of consecutive batches into a file of documents and one of removed rows."""
-    kept_of = unpack_removed(packed_near_duplicates)
+    output, packed = answers
+    kept_of = unpack_removed(packed["near_duplicates"])
     tally, hosts, ngrams = Tally(), Table(*TABLES["hosts"]), NGrams()
     with (
         new_rows(work, "documents", output) as documents,
         new_rows(work, "removed", output) as removed,
     ):
         batches = batches_of_output(output, *nums_of_batches(work, [file_batch_of_output(output)]))
-        for rows in chain.from_iterable(read_current(work, batch) for batch in batches):
+        current = (read_current(work, batch, _WRITTEN) for batch in batches)
+        for rows in chain.from_iterable(current):
             if is_earlier(rows.column("rank")[0].as_py()):
                 break
             rows = _without_near_duplicates(rows, kept_of, config, tally)
@@ -316,6 +316,7 @@ def write_output(
     for language, ngram, count in ngrams.frequent():
         tally.count("ngrams", language=language, ngram=ngram, count=count)
     write_tally(work, "written", output, tally)
+    return ()
 
 
 def _without_near_duplicates(
@@ -325,13 +326,17 @@ def _without_near_duplicates(
     tally: Tally,
 ) -> pa.RecordBatch:
     """The rows with the reason of those that are near duplicates; they are counted."""
-    reasons, details = {}, {}
-    for place, rank in enumerate(rows.column("rank").to_pylist()):
-        if kept := kept_of.get(rank):
-            drop = _duplicate("near_duplicate", kept[0], config)
-            reasons[place], details[place] = drop.reason, f"{drop.detail}, similarity {kept[1]:.2f}"
-    rows = replace_values(replace_values(rows, "reason", reasons), "detail", details)
-    for row in rows.take([*details]).to_pylist() if details else ():
+    ranks, reasons, details = (rows.column(n).to_pylist() for n in ("rank", "reason", "detail"))
+    places = [place for place, rank in enumerate(ranks) if rank in kept_of]
+    if not places:
+        return rows
+    for place in places:
+        kept, similarity = kept_of[ranks[place]]
+        drop = _duplicate("near_duplicate", kept, config)
+        reasons[place], details[place] = drop.reason, f"{drop.detail}, similarity {similarity:.2f}"
+    rows = with_column(rows, "reason", pa.array(reasons, pa.string()))
+    rows = with_column(rows, "detail", pa.array(details, pa.string()))
+    for row in rows.take(places).to_pylist():
         _count_removed(row, tally)
     return rows
 
@@ -345,8 +350,7 @@ def _without_data(removed: pa.RecordBatch, config: CleanConfig) -> pa.RecordBatc
         kept = [mask_pii(*of)[0] for of in zip(texts, languages, strict=True)]
     else:
         kept = [""] * len(texts)
-    place = removed.schema.get_field_index("text")
-    return removed.set_column(place, removed.schema.field(place), pa.array(kept, pa.string()))
+    return with_column(removed, "text", pa.array(kept, pa.string()))
 
 
 def _count_kept(kept: pa.RecordBatch, tally: Tally, hosts: Table, ngrams: NGrams) -> None:
