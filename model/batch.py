@@ -58,6 +58,11 @@ class Batch:
     def rows(self, rows: slice) -> "Batch":
         return map_tensors(self, lambda tensor: tensor[rows])
 
+    def split(self, size: int) -> list["Batch"]:
+        """In parts of so many sequences."""
+        num_rows = len(self.input_ids)
+        return [self.rows(slice(start, start + size)) for start in range(0, num_rows, size)]
+
     def to(self, device: torch.device) -> "Batch":
         """Move; from the CPU to itself is free."""
         return map_tensors(self, lambda tensor: spread(tensor, device))

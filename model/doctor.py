@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count, islice
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from torch.profiler import ProfilerActivity, profile
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.plan import output_dir
+from electrify.storage.files import read_toml
 from electrify.system.machine import Precision, keep_freed_memory, load_warning
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
@@ -51,25 +53,8 @@ _PROFILED_STEPS = 2
 _OPTIMIZER = "optimizer"
 _OPTIMIZER_STEP = "Optimizer.step#"  # torch's region of the profile; in a CUDA graph there is none
 _HOST = "the host: launches and waiting"
-# a kind of work, and the operators of the CPU and kernels of a GPU that do it; the first that fits
-_KINDS = (
-    ("attention", r"attention|flash|fmha|sdp"),
-    ("matrix products", r"gemm|::(add|b|badd)?mm$|linear|matmul|cutlass|nvjet|xmma|splitk"),
-    (_OPTIMIZER, r"_foreach_|multi_tensor|adam"),
-    ("dropout and sampling", r"dropout|bernoulli|uniform|exponential|multinomial|random|philox"),
-    ("embeddings, gathers, sorts", r"embedding|index|gather|scatter|sort|topk"),
-    ("copies", r"copy|memcpy|memset|::cat$|clone|CatArray"),
-    ("normalisation and softmax", r"norm|softmax"),
-)
 _REST = "other operators"
-_ADVICE = {
-    _OPTIMIZER: "a larger pretrain.batch_size makes fewer updates of the same text",
-    "attention": "a curriculum that begins with shorter sequences, or local attention, makes less",
-    "dropout and sampling": "with enough text, hidden_dropout_prob = 0 and "
-    "attention_probs_dropout_prob = 0 leave it out",
-    _REST: 'pretrain.compile = "on" fuses them, where a C++ compiler is at hand',
-    _HOST: 'pretrain.compile and pretrain.cuda_graph = "auto", and larger batches, launch less',
-}
+_TABLES = read_toml(Path(__file__).with_name("doctor.toml"))
 
 
 @dataclass(frozen=True)
@@ -148,7 +133,8 @@ def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime
         waited = loader.waited_seconds() / num_steps
         log(f"profiling {_PROFILED_STEPS} steps")
         os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else it says that it starts, without a GPU
-        with profile(activities=_activities(device)) as profiled:
+        on_gpu = [ProfilerActivity.CUDA] if device.type == "cuda" else []
+        with profile(activities=[ProfilerActivity.CPU, *on_gpu]) as profiled:
             take(_PROFILED_STEPS)
     own = total / num_steps - waited
     one = run_flops(options, data.last.vocab_size, first + 1)
@@ -160,11 +146,6 @@ def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime
         one.matmul - before.matmul,
         _parts(profiled, device, own),
     )
-
-
-def _activities(device: torch.device) -> list[ProfilerActivity]:
-    on_gpu = [ProfilerActivity.CUDA] if device.type == "cuda" else []
-    return [ProfilerActivity.CPU, *on_gpu]
 
 
 def _parts(profiled: profile, device: torch.device, seconds: float) -> dict[str, float]:
@@ -191,8 +172,10 @@ def _kind(event: Any) -> str:
         if above.name.startswith(_OPTIMIZER_STEP):
             return _OPTIMIZER
         above = above.cpu_parent
-    fitting = (kind for kind, names in _KINDS if re.search(names, event.name, re.IGNORECASE))
-    return next(fitting, _REST)
+    for kind, names in _TABLES["kinds"].items():
+        if re.search(names, event.name, re.IGNORECASE):
+            return str(kind)
+    return _REST
 
 
 def product_speed(device: torch.device, precision: Precision) -> float:
@@ -225,7 +208,7 @@ def _advice(step: StepTime, precision: Precision, device: torch.device) -> Itera
             "be fp16 then"
         )
     largest = max(step.parts, key=lambda name: step.parts[name])
-    advice = _ADVICE.get(largest, "which is what a fast step should be spent on")
+    advice = _TABLES["advice"].get(largest, "which is what a fast step should be spent on")
     yield f"bottleneck: {largest}; {advice}"
 
 

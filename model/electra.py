@@ -269,14 +269,6 @@ class ElectraPretrainer(nn.Module):
             matrix = matrix + self.generator_embeddings.word.weight.detach()
         return VocabularyOutput(self.language_head, matrix, _projection(self.discriminator))
 
-    def generator_logits(self, hidden: Tensor) -> Tensor:
-        """Over the vocabulary: (..., H) to (..., V)."""
-        return self.generator_output().logits(hidden)
-
-    def language_logits(self, hidden: Tensor) -> Tensor:
-        """The main network's prediction over the vocabulary: (..., H) to (..., V)."""
-        return self.language_output().logits(hidden)
-
     def detection_logits(self, hidden: Tensor) -> Tensor:
         """(..., H) to (...); high means replaced."""
         assert self.discriminator_head is not None

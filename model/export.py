@@ -164,8 +164,8 @@ def _logits(model: ElectraPretrainer, network: Network, ids: Tensor, types: Tens
     if not network.predicts_tokens:
         return model.detection_logits(model.main_states(ids, types))
     if network.folder == "generator":
-        return model.generator_logits(model.generator_states(ids, types))
-    return model.language_logits(model.main_states(ids, types))
+        return model.generator_output().logits(model.generator_states(ids, types))
+    return model.language_output().logits(model.main_states(ids, types))
 
 
 def _warn_of_limits(config: RunConfig) -> None:

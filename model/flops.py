@@ -15,13 +15,23 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
+from electrify.storage.files import read_toml
 from electrify.system.machine import Precision
 from electrify.system.progress import duration
-from model.plan import EncoderShape, Phase, Stage, discriminator_shape, generator_shape, phases_of
+from model.plan import (
+    EncoderShape,
+    Phase,
+    Stage,
+    discriminator_shape,
+    generator_shape,
+    phases_of,
+    stages_of,
+)
 
 
 def network_shapes(
@@ -119,7 +129,7 @@ def run_flops(config: PretrainConfig, vocab_size: int, num_steps: int | None = N
     total = Cost()
     for phase in phases_of(config):
         options = phase.options(config)
-        for stage, first, end in _stages(config):
+        for stage, first, end in stages_of(config):
             here = min(end, phase.end, steps) - max(first, phase.first_step)
             num_steps = max(0, here)
             per_token = flops_per_token(options, vocab_size, phase.sequence_length, stage)
@@ -148,15 +158,6 @@ def _muon_flops(config: PretrainConfig, vocab_size: int, stage: Stage) -> float:
 def _newton_schulz(rows: int, columns: int) -> float:
     shorter, longer = sorted((rows, columns))
     return 5 * (4 * shorter**2 * longer + 2 * shorter**3)
-
-
-def _stages(config: PretrainConfig) -> list[tuple[Stage, int, int]]:
-    first, total = config.second_stage_step, config.num_steps
-    if not first:
-        return [("joint", 0, total)]
-    if config.mlm_steps:
-        return [("language", 0, first), ("joint", first, total)]
-    return [("generator", 0, first), ("discriminator", first, total)]
 
 
 class _Convention(NamedTuple):
@@ -291,7 +292,7 @@ def _describe_steps(config: PretrainConfig, phases: tuple[Phase, ...]) -> list[s
         "language": "the main network as a masked language model (MLM warm-up)",
         "joint": config.objective,
     }
-    stages = _stages(config)
+    stages = stages_of(config)
     if len(stages) > 1:
         parts = [f"{end - first:,} steps of {names[stage]}" for stage, first, end in stages]
         lines.append(f"stages: {', then '.join(parts)}")
@@ -318,33 +319,7 @@ def _memory_gib(config: RunConfig) -> float:
     return (16 * parameter_counts(pretrain, vocab)["trained"] + width * tokens * kept) / 2**30
 
 
-# Pattern of the name a device gives itself -> TFLOP/s in bf16 and in fp16, both with fp32 sums, and
-# in fp32, which is TF32 where the device has it (model/devices/device.py lets torch use it). nan:
-# it has no units for that.
-# Sources: NVIDIA's data sheets, halved where they print the rate with 2:4 sparsity, and for GeForce
-# the white papers of GA102, AD102 and GB202, fp32 accumulation; Cloud TPU's system architecture
-# pages. H100 of 80 GB HBM3 is the SXM board, of 94 GB "H100 NVL".
-_PEAKS: tuple[tuple[str, float, float, float], ...] = (
-    (r"B200", 2250.0, 2250.0, 1125.0),
-    (r"H[12]00 NVL", 835.5, 835.5, 417.5),
-    (r"H100 PCIe", 756.5, 756.5, 378.0),
-    (r"(GH|H)200|H100", 989.5, 989.5, 494.5),
-    (r"A100", 312.0, 312.0, 156.0),
-    (r"A10", 125.0, 125.0, 62.5),
-    (r"L40S", 362.0, 362.0, 183.0),
-    (r"L4", 121.0, 121.0, 60.0),
-    (r"RTX 5090$", 209.5, 209.5, 104.8),
-    (r"RTX 4090$", 165.2, 165.2, 82.6),
-    (r"RTX 3090$", 71.0, 71.0, 35.6),
-    (r"V100-SXM\d", math.nan, 125.0, 15.7),
-    (r"V100-PCIE", math.nan, 112.0, 14.0),
-    (r"T4", math.nan, 65.0, 8.1),
-    # XLA multiplies fp32 in bf16 by default
-    (r"TPU v4", 275.0, 275.0, 275.0),
-    (r"TPU v5e|TPU v5 lite|TPU v5litepod", 197.0, 197.0, 197.0),
-    (r"TPU v5p", 459.0, 459.0, 459.0),
-    (r"TPU v6e", 918.0, 918.0, 918.0),
-)
+_PEAKS: dict[str, list[float]] = read_toml(Path(__file__).with_name("peaks.toml"))
 
 
 def peak_flops(device: str, precision: Precision) -> float:
@@ -352,7 +327,7 @@ def peak_flops(device: str, precision: Precision) -> float:
 
     Not known are the CPU, a part of a device (MIG), and a precision it has no units for.
     """
-    for pattern, bf16, fp16, fp32 in _PEAKS:
+    for pattern, peaks in _PEAKS.items():
         if re.search(rf"(?<!\w)(?:{pattern})(?!\w)", device) and "MIG" not in device.split():
-            return 1e12 * {"bf16": bf16, "fp16": fp16, "fp32": fp32}[precision]
+            return 1e12 * peaks[("bf16", "fp16", "fp32").index(precision)]
     return math.nan

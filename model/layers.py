@@ -76,7 +76,30 @@ def _summed_rows(
     return F.embedding(words, word) + places + F.embedding(token_types, token_type)
 
 
-class Layer(nn.Module):
+class SelfAttention(nn.Module):
+    """What the layers of both architectures share."""
+
+    def _make_attention(self, shape: EncoderShape) -> None:
+        hidden = shape.hidden_size
+        self.num_heads = shape.num_attention_heads
+        self.attention_dropout = shape.attention_probs_dropout_prob
+        self.query = nn.Linear(hidden, hidden)
+        self.key = nn.Linear(hidden, hidden)
+        self.value = nn.Linear(hidden, hidden)
+        self.attention_output = nn.Linear(hidden, hidden)
+        self.dropout = nn.Dropout(shape.hidden_dropout_prob)
+
+    def _heads(self, projected: Tensor) -> Tensor:
+        """Of query, key and value in one (B, L, 3 H): (3, B, heads, L, head size)."""
+        return torch.unflatten(projected, -1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        """Each (B, heads, L, head size) to (B, L, H)."""
+        dropout = self.attention_dropout if self.training else 0.0
+        return attend(query, key, value, mask, dropout).transpose(1, 2).flatten(2)
+
+
+class Layer(SelfAttention):
     """Self-attention and feed-forward, each followed by residual and LayerNorm."""
 
     is_local = False
@@ -84,17 +107,11 @@ class Layer(nn.Module):
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
         hidden, eps = shape.hidden_size, shape.layer_norm_eps
-        self.num_heads = shape.num_attention_heads
-        self.attention_dropout = shape.attention_probs_dropout_prob
-        self.query = nn.Linear(hidden, hidden)
-        self.key = nn.Linear(hidden, hidden)
-        self.value = nn.Linear(hidden, hidden)
-        self.attention_output = nn.Linear(hidden, hidden)
+        self._make_attention(shape)
         self.attention_norm = nn.LayerNorm(hidden, eps=eps)
         self.intermediate = nn.Linear(hidden, shape.intermediate_size)
         self.output = nn.Linear(shape.intermediate_size, hidden)
         self.output_norm = nn.LayerNorm(hidden, eps=eps)
-        self.dropout = nn.Dropout(shape.hidden_dropout_prob)
 
     def forward(
         self, hidden: Tensor, attention_mask: Tensor | None, rotation: Tensor | None
@@ -108,18 +125,15 @@ class Layer(nn.Module):
             [self.intermediate],
             [self.output],
         )
-        projected = torch.unflatten(F.linear(hidden, *inputs), -1, (3, self.num_heads, -1))
-        query, key, value = projected.permute(2, 0, 3, 1, 4)  # each (B, heads, L, head size)
-        dropout = self.attention_dropout if self.training else 0.0
-        attended = attend(query, key, value, attention_mask, dropout)
-        attended = F.linear(attended.transpose(1, 2).flatten(2), *attention_output)
-        hidden = self.attention_norm(hidden + self.dropout(attended))
+        query, key, value = self._heads(F.linear(hidden, *inputs))
+        attended = self._attend(query, key, value, attention_mask)
+        hidden = self.attention_norm(hidden + self.dropout(F.linear(attended, *attention_output)))
         widened = F.linear(F.gelu(F.linear(hidden, *intermediate)), *output)
         normed: Tensor = self.output_norm(hidden + self.dropout(widened))
         return normed
 
 
-class ModernLayer(nn.Module):
+class ModernLayer(SelfAttention):
     """Self-attention and a gated feed-forward layer (GeGLU), each a sum with its input, of which a
     LayerNorm without bias is taken first (ModernBERT: Warner et al. 2024).
 
@@ -130,19 +144,13 @@ class ModernLayer(nn.Module):
         super().__init__()
         hidden, inner, eps = shape.hidden_size, shape.intermediate_size, shape.layer_norm_eps
         self.number, self.is_local = number, shape.is_local(number)
-        self.num_heads = shape.num_attention_heads
-        self.attention_dropout = shape.attention_probs_dropout_prob
         norm = nn.LayerNorm(hidden, eps=eps, bias=False) if number else nn.Identity()
         self.attention_norm = norm
-        self.query = nn.Linear(hidden, hidden)
-        self.key = nn.Linear(hidden, hidden)
-        self.value = nn.Linear(hidden, hidden)
-        self.attention_output = nn.Linear(hidden, hidden)
+        self._make_attention(shape)
         self.output_norm = nn.LayerNorm(hidden, eps=eps, bias=False)
         self.intermediate = nn.Linear(hidden, inner, bias=False)
         self.gate = nn.Linear(hidden, inner, bias=False)
         self.output = nn.Linear(inner, hidden, bias=False)
-        self.dropout = nn.Dropout(shape.hidden_dropout_prob)
 
     def forward(self, hidden: Tensor, attention_mask: Tensor | None, rotation: Tensor) -> Tensor:
         """(B, L, H) to (B, L, H); `attention_mask` as for `Layer`, `rotation` as for `rotate`."""
@@ -153,14 +161,10 @@ class ModernLayer(nn.Module):
             [self.intermediate, self.gate],
             [self.output],
         )
-        projected = F.linear(self.attention_norm(hidden), *inputs)
-        projected = torch.unflatten(projected, -1, (3, self.num_heads, -1))
-        heads = projected.permute(2, 0, 3, 1, 4)  # of query, key and value (B, heads, L, head size)
+        heads = self._heads(F.linear(self.attention_norm(hidden), *inputs))
         (query, key), value = rotate(heads[:2], rotation), heads[2]
-        dropout = self.attention_dropout if self.training else 0.0
-        attended = attend(query, key, value, attention_mask, dropout)
-        attended = F.linear(attended.transpose(1, 2).flatten(2), *attention_output)
-        hidden = hidden + self.dropout(attended)
+        attended = self._attend(query, key, value, attention_mask)
+        hidden = hidden + self.dropout(F.linear(attended, *attention_output))
         activated, gate = F.linear(self.output_norm(hidden), *gated).chunk(2, -1)
         summed: Tensor = hidden + self.dropout(F.linear(F.gelu(activated) * gate, *output))
         return summed
@@ -320,18 +324,15 @@ class Encoder(nn.Module):
             self.register_buffer(f"{name}_frequencies", frequencies, persistent=False)
 
     def forward(self, embedded: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """(B, L, E) to the last hidden states (B, L, H).
-
-        `attention_mask` is (B, L), nonzero where there is a token, or bool, True where attended,
-        and broadcasts to (B, heads, L, L).
-        """
+        """(B, L, E) to the last hidden states (B, L, H). `attention_mask` is bool, True where
+        attended, and broadcasts to (B, heads, L, L)."""
         hidden = embedded
         if self.project is not None:
             # autocast makes the product bf16; what the layers add to stays in fp32 all the same
             hidden = self.project(embedded).to(embedded.dtype)
         if self.shape.is_modern:
             hidden = self.dropout(self.norm(hidden))
-        of_global, of_local = self._contexts(embedded.shape[1], broadcast_mask(attention_mask))
+        of_global, of_local = self._contexts(embedded.shape[1], attention_mask)
         for layer in self.layers:
             hidden = layer(hidden, *(of_local if layer.is_local else of_global))
         return self.final_norm(hidden) if self.shape.is_modern else hidden
@@ -348,11 +349,6 @@ class Encoder(nn.Module):
             (mask, rotation_at(places, self.global_frequencies)),
             (local, rotation_at(places, self.local_frequencies)),
         )
-
-
-def broadcast_mask(mask: Tensor | None) -> Tensor | None:
-    """A mask of tokens (B, L) as one of keys (B, 1, 1, L) bool; others, and None, as they are."""
-    return mask.bool()[:, None, None, :] if mask is not None and mask.dim() == 2 else mask
 
 
 class TwoTowers(nn.Module):
@@ -375,7 +371,6 @@ class TwoTowers(nn.Module):
         before = torch.ones(square, dtype=torch.bool, device=embedded.device).tril()
         # a token always attends to itself: a row without any key would be nan
         itself = torch.eye(length, dtype=torch.bool, device=embedded.device)
-        attention_mask = broadcast_mask(attention_mask)
         allowed = torch.ones_like(before) if attention_mask is None else attention_mask
         left = self.left(embedded, (before & allowed) | itself)
         right = self.right(embedded, (before.mT & allowed) | itself)

@@ -87,7 +87,7 @@ class AllTokensMLM(ElectraPretrainer):
         corrupted = corrupt(masked, samples)
         hidden = self.main_states(corrupted.ids, *masked.context)
         raw = self.detection_logits(hidden).float()
-        predicted, hits = gathered_log_probs(self.language_logits, hidden, originals)
+        predicted, hits = gathered_log_probs(self.language_output().logits, hidden, originals)
         copied = F.logsigmoid(-raw).masked_fill(corrupted.ids != originals, float("-inf"))
         log_probs = torch.stack([copied, F.logsigmoid(raw) + predicted]).logsumexp(dim=0)
         term = Term(-(log_probs * masked.tokens).sum(), "tokens", self.config.main_weight)
@@ -125,7 +125,7 @@ class AdversarialElectra(ElectraPretrainer):
         config = self.config
         hidden = self.generator_states(masked.masked_ids, *masked.context)
         hidden = at_positions(hidden, masked.positions)
-        logits = self.generator_logits(hidden)
+        logits = self.generator_output().logits(hidden)
         losses = token_losses(logits.detach(), masked.originals)
         hits = is_most_likely(logits.detach(), masked.originals)
         allowed = forbid_tokens(logits, masked.originals) if config.disallow_correct else logits

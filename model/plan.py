@@ -186,17 +186,27 @@ def sequences_until(phases: Sequence[Phase], step: int) -> int:
     )
 
 
-def stage_at(config: PretrainConfig, step: int) -> Stage:
-    """What the update that follows `step` finished ones trains.
+def stages_of(config: PretrainConfig) -> list[tuple[Stage, int, int]]:
+    """What a run trains one after the other, each with its first step and its end.
 
-    "joint" but for electra-two-stage (paper, Appendix F) and for the first steps of a run whose
-    main network begins as a masked language model ("language").
+    All networks ("joint"), but for electra-two-stage (paper, Appendix F) and for the first steps of
+    a run whose main network begins as a masked language model ("language").
     """
-    if step < config.mlm_steps:
-        return "language"
-    if config.objective != "electra-two-stage":
-        return "joint"
-    return "generator" if step < config.generator_steps else "discriminator"
+    second, end = config.second_stage_step, config.num_steps
+    if config.mlm_steps:
+        return [("language", 0, second), ("joint", second, end)]
+    if second:
+        return [("generator", 0, second), ("discriminator", second, end)]
+    return [("joint", 0, end)]
+
+
+def _place(config: PretrainConfig, step: int) -> tuple[Stage, int, int]:
+    return [place for place in stages_of(config) if place[1] <= step][-1]
+
+
+def stage_at(config: PretrainConfig, step: int) -> Stage:
+    """What the update that follows `step` finished ones trains."""
+    return _place(config, step)[0]
 
 
 def learning_rate(step: int, config: PretrainConfig) -> float:
@@ -211,21 +221,18 @@ def learning_rate(step: int, config: PretrainConfig) -> float:
     `mlm_steps` the rate warms up again, to another peak.
     """
     assert 0 <= step <= config.num_steps, step
-    done, num_steps = step, config.num_steps
+    stage, first, end = _place(config, step)
+    done, num_steps = step - first, end - first
     if config.objective == "electra-two-stage":
-        if stage_at(config, step) == "generator":
-            num_steps = config.generator_steps
-        else:
-            done, num_steps = step - config.generator_steps, num_steps - config.generator_steps
-    decay = min(1.0, (1 - done / num_steps) / config.decay_fraction)
-    peak = config.learning_rate
-    if stage_at(config, step) == "language":
-        num_steps, peak = config.mlm_steps, config.mlm_learning_rate or peak
+        left = 1 - done / num_steps
     else:
-        done, num_steps = done - config.mlm_steps, num_steps - config.mlm_steps
+        left = 1 - step / config.num_steps
+    peak = config.learning_rate
+    if stage == "language":
+        peak = config.mlm_learning_rate or peak
     warmup_steps = min(config.warmup_steps, num_steps)
     warmup = min(1.0, done / warmup_steps) if warmup_steps else 1.0
-    return peak * decay * warmup
+    return peak * min(1.0, left / config.decay_fraction) * warmup
 
 
 class PhaseReader(NamedTuple):

@@ -21,23 +21,22 @@ from model.batch import Batch, Outputs
 from model.devices.device import (
     autocast,
     describe,
-    end_step,
     place_model,
     precision_of,
     resolve_device,
     seed_dropout,
 )
-from model.devices.xla import check_options
+from model.devices.xla import check_options, end_step
 from model.electra import ElectraPretrainer
 from model.flops import parameter_counts
 from model.masking import document_blocks
 from model.objectives import make_pretrainer
 from model.plan import Stage, mixture_table, stage_at
+from model.train.alarms import broken_state
 from model.train.checkpoint import (
     PRECISION,
-    kept_precision,
     load_latest,
-    newest_sound,
+    newest_state,
     run_identity,
     save_checkpoint,
 )
@@ -57,7 +56,6 @@ from model.train.mirror import fetch_checkpoint, fetch_inputs, upload_checkpoint
 from model.train.optim import make_optimizers
 from model.train.processes import ALONE, Ranks, bare, processes, wrap
 from model.train.step import FastStep, Step
-from model.train.trackers import broken_state
 from model.weights.initial import load_initial
 from vocab.shards.files import TokenShards
 
@@ -159,7 +157,7 @@ class Trainer:
         self.config = config.pretrain.model_copy(update={"precision": precision})
         self.run_config = config = config.model_copy(update={"pretrain": self.config})
         model = place_model(make_model(config, shards, self.train_data.last), self.device)
-        if self.config.initial_model and not newest_sound(folder):
+        if self.config.initial_model and not newest_state(folder):
             load_initial(model, config)
         self.model = wrap(model, self.config, ranks, self.device)
         self.optimizers = make_optimizers(self.model, self.config)
@@ -174,8 +172,9 @@ class Trainer:
 
     def _precision(self, config: PretrainConfig) -> Precision:
         """What the whole run is computed in: "auto" is settled at its start, and kept."""
-        asked, kept = config.precision, kept_precision(self.folder)
-        taken = kept if asked == "auto" and kept else precision_of(config, self.device)
+        taken: Precision = precision_of(config, self.device)
+        if config.precision == "auto":
+            taken = newest_state(self.folder).get("identity", {}).get(PRECISION, taken)
         if self.ranks.any_of(taken == "fp32"):  # of processes on different CPUs
             taken = "fp32"
         if self.device.type == "cpu":

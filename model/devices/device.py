@@ -135,11 +135,6 @@ def spread(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.to(device, non_blocking=True)
 
 
-def readable(tensor: Tensor) -> Tensor:
-    """A result that the host will read."""
-    return xla.readable(tensor) if tensor.device.type == "xla" else tensor
-
-
 @torch.no_grad()
 def overwrite(tensor: Tensor, value: Tensor | float) -> None:
     """Put a value in place of what a tensor holds between two steps.
@@ -157,14 +152,7 @@ def overwrite(tensor: Tensor, value: Tensor | float) -> None:
         tensor.fill_(value)
 
 
-def end_step(device: torch.device, model: nn.Module | None = None) -> None:
-    """Start on what was asked of XLA since the last time. Other devices have begun already."""
-    if device.type == "xla":
-        xla.end_step(model)
-
-
 def synchronize(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    if device.type == "xla":
-        xla.synchronize()
+    xla.synchronize(device)

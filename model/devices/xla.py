@@ -178,16 +178,21 @@ def send_rows(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def readable(tensor: Tensor) -> Tensor:
-    """A result that the host will read: whole on every device, as fp32. To put together what lies
-    in parts XLA would compile a program for each reading."""
+    """A result that the host will read: whole on every XLA device, as fp32. To put together what
+    lies in parts XLA would compile a program for each reading."""
+    if tensor.device.type != "xla":
+        return tensor
     tensor = tensor.int() if tensor.dtype == torch.int64 else tensor
     tensor = tensor.float() * 1  # another one: what uses the first needs only its part
     return runtime().mark(tensor, None)
 
 
-def end_step(model: nn.Module | None = None) -> None:
+def end_step(device: torch.device, model: nn.Module | None = None) -> None:
     """Start on what was noted since the last time; waits for nothing. Whatever tensors are there by
-    then are results, so the model's gradients are dropped before."""
+    then are results, so the model's gradients are dropped before. Other devices have begun already.
+    """
+    if device.type != "xla":
+        return
     import torch_xla
 
     for parameter in () if model is None else model.parameters():
@@ -195,10 +200,12 @@ def end_step(model: nn.Module | None = None) -> None:
     torch_xla.sync()
 
 
-def synchronize() -> None:
+def synchronize(device: torch.device) -> None:
+    if device.type != "xla":
+        return
     from torch_xla.core import xla_model
 
-    end_step()
+    end_step(device)
     xla_model.wait_device_ops()
 
 

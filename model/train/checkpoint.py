@@ -10,9 +10,8 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -32,7 +31,6 @@ from electrify.stage.plan import (
     pretrain_options,
 )
 from electrify.storage.files import read_json
-from electrify.system.machine import Precision
 from electrify.system.outcome import UserError
 from electrify.system.progress import is_main_process, warn
 from model.devices.device import overwrite, place
@@ -41,20 +39,10 @@ from vocab.shards.files import TokenShards
 
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 FILES = (MODEL, OPTIMIZER)
-LOSS_SCALE = "loss_scale"  # among the kinds of moments
 PRECISION = "precision"  # beside what a checkpoint is of: that which "auto" came to
 # what is raised where a file is cut off, changed or not there
 DAMAGES = (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError)
 Tensors = dict[str, Tensor]
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    step: int  # finished ones
-    identity: Mapping[str, Any]
-    model: Tensors
-    # "<optimizer's number>/<kind of moment>/<parameter>"; in fp16 ".../loss_scale/<name>", too
-    optimizer: Tensors
 
 
 def run_identity(config: RunConfig) -> dict[str, Any]:
@@ -128,23 +116,25 @@ def load_latest(
     """
     for path in reversed(checkpoints(folder)):
         try:
-            checkpoint = read_checkpoint(path)
+            state, weights, moments = read_checkpoint(path)
         except DAMAGES as error:
             warn(f"{path} is damaged ({error}); trying the one before")
             continue
         if identity is not None:
-            check_identity(checkpoint.identity, identity, str(path))
-        restore_model(model, checkpoint.model, path)
-        restore_optimizers(model, optimizers, checkpoint.optimizer)
-        return checkpoint.step
+            check_identity(state["identity"], identity, str(path))
+        restore_model(model, weights, path)
+        restore_optimizers(model, optimizers, moments)
+        step: int = state["step"]
+        return step
     return 0
 
 
-def read_checkpoint(path: Path) -> Checkpoint:
-    """One checkpoint folder, compared with its checksums; one of `DAMAGES` if it is not whole."""
+def read_checkpoint(path: Path) -> tuple[dict[str, Any], Tensors, Tensors]:
+    """State, weights and `optimizer_tensors` of one folder, compared with its checksums; one of
+    `DAMAGES` if it is not whole."""
     state = read_state(path)
-    tensors = [load_file(path / name) for name in FILES]
-    return Checkpoint(int(state["step"]), state["identity"], *tensors)
+    weights, moments = (load_file(path / name) for name in FILES)
+    return state, weights, moments
 
 
 def read_state(path: Path) -> dict[str, Any]:
@@ -195,23 +185,12 @@ def load_model(path: Path, model: nn.Module) -> None:
     restore_model(model, tensors, path)
 
 
-def _newest_state(folder: Path) -> dict[str, Any]:
+def newest_state(folder: Path) -> dict[str, Any]:
     """`state.json` of the newest checkpoint that can be read; {} if there is none."""
     for path in reversed(checkpoints(folder)):
         with suppress(*DAMAGES):
             return read_state(path)
     return {}
-
-
-def newest_sound(folder: Path) -> int:
-    """The step of the newest checkpoint that can be read, 0 if there is none."""
-    return int(_newest_state(folder).get("step", 0))
-
-
-def kept_precision(folder: Path) -> Precision | None:
-    """What the run in `folder` is computed in; None without a checkpoint that says so."""
-    precision = _newest_state(folder).get("identity", {}).get(PRECISION)
-    return precision if precision in get_args(Precision) else None
 
 
 def newest(folder: Path) -> Path:
@@ -224,23 +203,10 @@ def newest(folder: Path) -> Path:
 
 def optimizer_tensors(model: nn.Module, optimizers: Sequence[AdamW]) -> Tensors:
     """Moments by optimiser and parameter name, so that they survive another parameter order."""
-    moments = {
-        f"{number}/{kind}/{name}": value.detach().cpu().contiguous()
-        for number, optimizer in enumerate(optimizers)
-        for name, parameter in model.named_parameters()
-        for kind, value in optimizer.moments(parameter).items()
-    }
-    scales = {key: value.cpu() for key, value in _loss_scales(optimizers).items()}
-    return moments | scales
-
-
-def _loss_scales(optimizers: Sequence[AdamW]) -> Tensors:
-    """The tensors of all loss scales, none but in fp16."""
     return {
-        f"{number}/{LOSS_SCALE}/{name}": value
+        f"{number}/{name}": tensor.detach().cpu().contiguous()
         for number, optimizer in enumerate(optimizers)
-        if optimizer.loss_scale is not None
-        for name, value in optimizer.loss_scale.state().items()
+        for name, tensor in optimizer.tensors(dict(model.named_parameters())).items()
     }
 
 
@@ -268,12 +234,9 @@ def restore_optimizers(
     model: nn.Module, optimizers: Sequence[AdamW], moments: Mapping[str, Tensor]
 ) -> None:
     """Put `optimizer_tensors` in place of what the optimisers hold."""
-    parameters, scales = dict(model.named_parameters()), _loss_scales(optimizers)
+    parameters = dict(model.named_parameters())
     for optimizer in optimizers:
         optimizer.state.clear()
     for key, value in moments.items():
-        number, kind, name = key.split("/", 2)
-        if kind == LOSS_SCALE:
-            overwrite(scales[key], value)
-        else:
-            optimizers[int(number)].restore(parameters[name], kind, value)
+        number, name = key.split("/", 1)
+        optimizers[int(number)].restore(parameters, name, value)

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import Literal, Self
 
@@ -118,9 +119,7 @@ class StepData:
             self._rank,
             self._num_ranks,
         )
-        num_rows = len(batch.input_ids)
-        size = min(phase.micro_batch_size, num_rows)
-        return [batch.rows(slice(start, start + size)) for start in range(0, num_rows, size)]
+        return batch.split(phase.micro_batch_size)
 
 
 def noise_key(seed: int, step: int) -> int:
@@ -205,15 +204,15 @@ class Loader:
     def __init__(
         self, read: Callable[[int], list[Batch]], device: torch.device, first: int, end: int
     ) -> None:
-        self._micro_batches, self._device, self._end = read, device, end
-        self._next = self._asked = first
+        self._micro_batches, self._device, self._next = read, device, first
+        self._to_ask = iter(range(first, end))
         self._read: deque[Future[list[Batch]]] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
         self._waited = 0.0
         self._sends_ahead = device.type == "xla"
 
     def __enter__(self) -> Self:
-        self._ask()
+        self._ask(_AHEAD)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -224,12 +223,13 @@ class Loader:
 
         What went wrong in the thread is raised here.
         """
-        assert step == self._next < self._end, (step, self._next, self._end)
+        assert step == self._next
+        assert self._read, "there is no step left"
         start = time.perf_counter()
         batches = self._read.popleft().result()
         self._waited += time.perf_counter() - start
         self._next += 1
-        self._ask()
+        self._ask(1)
         return batches if self._sends_ahead else [batch.to(self._device) for batch in batches]
 
     def waited_seconds(self) -> float:
@@ -237,10 +237,9 @@ class Loader:
         seconds, self._waited = self._waited, 0.0
         return seconds
 
-    def _ask(self) -> None:
-        while self._asked < min(self._next + _AHEAD, self._end):
-            self._read.append(self._thread.submit(self._read_step, self._asked))
-            self._asked += 1
+    def _ask(self, num_steps: int) -> None:
+        for step in islice(self._to_ask, num_steps):
+            self._read.append(self._thread.submit(self._read_step, step))
 
     def _read_step(self, step: int) -> list[Batch]:
         """In the thread."""

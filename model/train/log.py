@@ -1,8 +1,14 @@
-"""What a run says about itself: figures, speed and cost."""
+"""What a run says about itself: figures, speed and cost.
 
+They go into `metrics.jsonl` and to boards: TensorBoard where it is installed, and the trackers that
+`[pretrain]` names (`electrify.stage.trackers`).
+"""
+
+import json
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,65 +16,30 @@ import torch
 from torch import Tensor
 
 from electrify.config.run import RunConfig
-from electrify.stage.trackers import require_trackers
+from electrify.stage.folder import write_text
+from electrify.stage.plan import METRICS
+from electrify.stage.trackers import Trackers, require_trackers
+from electrify.storage.files import parse_json
 from electrify.system.machine import load_warning
 from electrify.system.progress import log, warn
 from model.batch import Outputs
 from model.devices.device import describe, num_devices, precision_of, synchronize
 from model.flops import Cost, peak_flops, run_flops
 from model.plan import learning_rate
+from model.train.alarms import Alarms, unigram_entropy
 from model.train.data import StepData
 from model.train.metrics import MetricsWindow
 from model.train.processes import Ranks
-from model.train.trackers import RunFacts, RunTrackers, unigram_entropy
 
 _ENTROPY_SEQUENCES = 1000  # read to know how hard the text is for one who knows frequencies only
 
 
-class Speed:
-    """The seconds of training, validation and saving left out, and the work done in them."""
-
-    def __init__(
-        self,
-        device: torch.device,
-        done: Cost,
-        seconds: float = 0.0,
-        peak_flops: float = math.nan,
-    ) -> None:
-        """`done` in `seconds` before this process; `peak_flops` a second, of all devices."""
-        self.seconds, self.done = seconds, done
-        self._device, self._peak = device, peak_flops
-        self._lap = (self.seconds, self.done)
-        self.start()
-
-    def start(self) -> None:
-        self._since = time.monotonic()
-
-    def pause(self, done: Cost) -> None:
-        """Count the time since `start`, in which the run came to `done`; waits for the device."""
-        synchronize(self._device)
-        self.seconds += time.monotonic() - self._since
-        self.done = done
-        self.start()
-
-    def lap(self, num_tokens: float, waited_seconds: float) -> dict[str, float]:
-        """Figures since the last `lap`, in which `num_tokens` were real and the loop waited
-        `waited_seconds` for data, and the FLOPs so far."""
-        seconds, before = self._lap
-        self._lap = (self.seconds, self.done)
-        elapsed = max(self.seconds - seconds, 1e-9)
-        flops = self.done.matmul - before.matmul
-        return {
-            "tokens_per_second": num_tokens / elapsed,
-            "positions_per_second": (self.done.positions - before.positions) / elapsed,
-            "mfu": flops / elapsed / self._peak,
-            "data_wait_fraction": waited_seconds / elapsed,
-            **self.done.figures(),
-        }
-
-
 class RunLog:
-    """The records of one run; continues after those of the steps before it was stopped."""
+    """The records of one run, which the first process writes.
+
+    A run that resumes after `step` writes later records again. They raise and end alarms, which go
+    to the file, to all boards and into the log. Time of validation and saving does not count.
+    """
 
     def __init__(
         self,
@@ -79,51 +50,71 @@ class RunLog:
         device: torch.device,
         ranks: Ranks,
     ) -> None:
-        self._config, self._ranks, self._device = config, ranks, device
+        self._config, self._ranks, self._device = config.pretrain, ranks, device
         self._vocab_size = data.last.vocab_size
-        options = config.pretrain
-        require_trackers(options, "pretrain")  # every process refuses, or the others would wait
-        self._trackers: RunTrackers | None = None
+        # every process refuses, or the others would wait
+        require_trackers(self._config, "pretrain")
+        self._path, self._seconds = folder / METRICS, 0.0
         if ranks.is_first:
-            facts = RunFacts(options, _entropy(data), data.num_epochs())
-            self._trackers = RunTrackers(folder, step, facts, config)
+            records = _cut_off(self._path, step)
+            self._seconds = max((float(r["seconds"]) for r in records), default=0.0)
+            self._alarms = Alarms(self._config, _entropy(data), data.num_epochs(), records)
+            self._boards = Trackers(
+                folder, self._config, "pretrain", config.model_dump(mode="json")
+            )
+            with suppress(ImportError):
+                self._boards.add("TensorBoard", TensorBoard(folder, step))
         self.window = MetricsWindow(data.last.languages, device)  # steps count their figures in it
         number = ranks.num_ranks * num_devices(device)
-        peak = number * peak_flops(describe(device), precision_of(options, device))
+        self._peak = number * peak_flops(describe(device), precision_of(self._config, device))
         self._warned_of_load = False
-        before = self._trackers.seconds_before if self._trackers else 0.0
-        self._speed = Speed(device, self._work(step), before, peak)
+        self._done = self._work(step)
+        self._lap = self._seconds, self._done
+        self._since = time.monotonic()
 
     def _work(self, step: int) -> Cost:
-        return run_flops(self._config.pretrain, self._vocab_size, step)
+        return run_flops(self._config, self._vocab_size, step)
 
     def start(self) -> None:
         """Count the time from here on as training."""
         self._warn_of_load()
-        self._speed.start()
+        self._since = time.monotonic()
 
     def pause(self, step: int) -> None:
-        """Count no time until `start`."""
-        self._speed.pause(self._work(step))
+        """Count no time until `start`; waits for the device."""
+        synchronize(self._device)
+        now = time.monotonic()
+        self._seconds += now - self._since
+        self._since, self._done = now, self._work(step)
 
     def train(self, step: int, norm: Tensor, waited_seconds: float) -> str:
         """Write the figures since the last record, in which the loop waited `waited_seconds` for
         data; what to show beside the progress bar.
 
-        All processes must call it; the first one writes.
+        All processes must call it.
         """
         self.pause(step)
         self._warn_of_load()
-        window = self.window
-        record = self._read(window)
-        record |= self._speed.lap(window.num_tokens, waited_seconds)
-        record |= {
-            "learning_rate": learning_rate(step - 1, self._config.pretrain),
-            "gradient_norm": float(norm),
-        }
-        window.reset()
-        self._write("train", step, record)
+        record = self._read(self.window) | self._speed(waited_seconds)
+        record["learning_rate"] = learning_rate(step - 1, self._config)
+        record["gradient_norm"] = float(norm)
+        self.window.reset()
+        self.write("train", step, record)
         return ", ".join(_in_words(record)[:2])
+
+    def _speed(self, waited_seconds: float) -> dict[str, float]:
+        """Figures since they were last asked for, and the FLOPs so far."""
+        seconds, before = self._lap
+        self._lap = self._seconds, self._done
+        elapsed = max(self._seconds - seconds, 1e-9)
+        flops = self._done.matmul - before.matmul
+        return {
+            "tokens_per_second": self.window.num_tokens / elapsed,
+            "positions_per_second": (self._done.positions - before.positions) / elapsed,
+            "mfu": flops / elapsed / self._peak,
+            "data_wait_fraction": waited_seconds / elapsed,
+            **self._done.figures(),
+        }
 
     def valid(
         self,
@@ -136,22 +127,44 @@ class RunLog:
         window = MetricsWindow(languages, self._device)
         window.add(outputs)
         record = {**self._read(window), **others}
-        self._write("valid", step, record)
+        self.write("valid", step, record)
         log(f"step {step:,}: valid {', '.join(_in_words(record))}")
 
     def close(self) -> None:
-        if self._trackers:
-            self._trackers.close()
+        if self._ranks.is_first:
+            self._boards.close()
 
     def cost(self) -> dict[str, Any]:
         """Positions read, time and FLOPs so far, for the summary."""
-        seconds, done = self._speed.seconds, self._speed.done
+        seconds, done = self._seconds, self._done
         return {
             "tokens": done.positions,
             "seconds": round(seconds, 1),
             "tokens_per_second": round(done.positions / seconds if seconds else 0.0, 1),
             **done.figures(),
         }
+
+    def write(self, kind: str, step: int, figures: Mapping[str, float]) -> None:
+        """Append a record, undefined figures as null, and the alarms that it sets off. A figure
+        named `ko/rtd_auc` is of one language."""
+        if not self._ranks.is_first:
+            return
+        seconds = round(self._seconds, 3)
+        place = {"step": step, "tokens": self._work(step).positions, "seconds": seconds}
+        record = {"kind": kind, **place, **nested(figures)}
+        self._append(record)
+        self._boards.log(step, {f"{kind}/{name}": value for name, value in figures.items()})
+        for name, text in self._alarms.add(record):
+            alarm = {"alarm": name, "state": "over"}
+            if text:
+                alarm = {"alarm": name, "state": "raised", "text": text}
+                self._boards.alert(step, name, f"{name}: {text}")
+            (warn if text else log)(f"step {step:,}: {name}: {text or 'over'}")
+            self._append({"kind": "alarm", **place, **alarm})
+
+    def _append(self, record: Mapping[str, Any]) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
     def _warn_of_load(self) -> None:
         if not self._warned_of_load and (loaded := load_warning()):
@@ -161,17 +174,10 @@ class RunLog:
     def _read(self, window: MetricsWindow) -> dict[str, float]:
         """The figures of all processes together, in the first one."""
         self._ranks.collect(window.tensors())
-        if not self._config.pretrain.has_detection_head:
+        if not self._config.has_detection_head:
             return window.read()
         own = window.detections()  # a process may have none
         return window.read(self._ranks.gather(torch.empty(4, 0) if own is None else own, dim=1))
-
-    def _write(self, kind: str, step: int, record: Mapping[str, float]) -> None:
-        if self._trackers is None:
-            return
-        seconds = round(self._speed.seconds, 3)
-        place = {"step": step, "tokens": self._work(step).positions, "seconds": seconds}
-        self._trackers.write(kind, place, record)
 
 
 def _entropy(data: StepData) -> float:
@@ -179,6 +185,54 @@ def _entropy(data: StepData) -> float:
     ids = data.last.batch(0, min(_ENTROPY_SEQUENCES, data.last.num_sequences)).input_ids
     special = data.last.special
     return unigram_entropy(ids.numpy(), [special.pad, special.cls, special.sep, special.mask])
+
+
+def _cut_off(path: Path, step: int) -> list[dict[str, Any]]:
+    """Leave the records up to a step in a file, which are returned; not one cut off by a kill."""
+    lines, records = [], []
+    # as bytes: text would also be cut at U+2028 inside of a string
+    for line in path.read_bytes().splitlines() if path.exists() else []:
+        with suppress(ValueError, KeyError, TypeError, OverflowError):
+            record = parse_json(line, path)
+            float(record["seconds"])
+            if float(record["step"]) <= step:
+                lines.append(f"{line.decode()}\n")
+                records.append(record)
+    write_text(path, "".join(lines))
+    return records
+
+
+def nested(figures: Mapping[str, float]) -> dict[str, Any]:
+    """Figures as they are written: eight digits, null for what is undefined, languages apart."""
+    record: dict[str, Any] = {}
+    languages: dict[str, dict[str, Any]] = {}
+    for name, value in figures.items():
+        language, _, own = name.rpartition("/")
+        target = languages.setdefault(language, {}) if language else record
+        if isinstance(value, int):
+            target[own] = value
+        else:
+            target[own] = float(f"{value:.8g}") if math.isfinite(value) else None
+    return record | ({"languages": languages} if languages else {})
+
+
+class TensorBoard:
+    """TensorBoard's events in `folder/tensorboard`; a resumed run hides those after `step`."""
+
+    def __init__(self, folder: Path, step: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        for name, value in figures.items():
+            self._writer.add_scalar(name, value, step)
+
+    def alert(self, step: int, title: str, text: str) -> None:
+        self._writer.add_text(f"alarm/{title}", text, step)
+
+    def close(self) -> None:
+        self._writer.close()
 
 
 _SHOWN = (

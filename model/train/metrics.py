@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.batch import UNITS, Outputs
-from model.devices.device import overwrite, place, readable
-from model.devices.xla import add_rows
+from model.devices.device import overwrite, place
+from model.devices.xla import add_rows, readable
 
 # means over chosen positions
 SLOTS = (

@@ -16,7 +16,7 @@ from electrify.stage.remote import copy_stage
 from electrify.storage.folder import Folder, explained
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
-from model.train.checkpoint import check_identity, newest_sound, read_state
+from model.train.checkpoint import check_identity, newest_state, read_state
 
 INPUTS = ("vocab", "shards")  # stage folders that pretraining reads
 _FILE = re.compile(r"checkpoint-(\d+)/([^/]+)$")
@@ -67,7 +67,7 @@ def fetch_checkpoint(folder: Path, url: str, identity: Mapping[str, Any]) -> Non
         )
     with explained(f"pretrain.checkpoint_dir = {url!r}", "read"):
         steps = mirrored_steps(place)
-    newest = newest_sound(folder)
+    newest = newest_state(folder).get("step", 0)
     for step in reversed([step for step, is_whole in steps.items() if is_whole]):
         if step <= newest:
             return

@@ -55,7 +55,7 @@ class LossScale:
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint holds of it."""
-        return {"scale": self.scale, "num_good_steps": self.num_good}
+        return {"loss_scale/scale": self.scale, "loss_scale/num_good_steps": self.num_good}
 
 
 class AdamW(torch.optim.AdamW):
@@ -83,16 +83,12 @@ class AdamW(torch.optim.AdamW):
         self._is_fused = fused
         for group in self.param_groups:
             group["lr"] = torch.tensor(group["lr"], dtype=torch.float32, device=self._device)
+        self.all_groups = self.param_groups
 
     def scale_loss(self) -> None:
         """Train with a loss scale from now on."""
         self.loss_scale = LossScale(self._device)
         self.found_inf = self.loss_scale.skips  # torch's kernel reads it
-
-    @property
-    def all_groups(self) -> list[dict[str, Any]]:
-        """Every group of parameters with its rate."""
-        return self.param_groups
 
     @torch.no_grad()
     def step(self, divisors: Sequence[Tensor | None] = ()) -> None:  # type: ignore[override]
@@ -145,18 +141,26 @@ class AdamW(torch.optim.AdamW):
             state["exp_avg"] = torch.zeros_like(parameter)
             state["exp_avg_sq"] = torch.zeros_like(parameter)
 
-    def moments(self, parameter: Tensor) -> dict[str, Tensor]:
-        """What a checkpoint holds of a parameter, by kind."""
-        state = self.state.get(parameter, {})
-        kept = [name for name in state if name != "step" or self.bias_correction]
-        return {KINDS[name]: state[name] for name in kept}
+    def tensors(self, parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
+        """What a checkpoint holds: "<kind of moment>/<parameter>", in fp16 "loss_scale/<name>"."""
+        moments = {
+            f"{KINDS[kind]}/{name}": value
+            for name, parameter in parameters.items()
+            for kind, value in self.state.get(parameter, {}).items()
+            if kind != "step" or self.bias_correction
+        }
+        return moments | (self.loss_scale.state() if self.loss_scale else {})
 
-    def restore(self, parameter: Tensor, kind: str, value: Tensor) -> None:
-        """Resume from one of `moments`; older checkpoints have a count also where none is used."""
-        self._make_state(parameter)
-        name = next(name for name in KINDS if KINDS[name] == kind)
-        if name != "step" or self.bias_correction:
-            overwrite(self.state[parameter][name], value)
+    def restore(self, parameters: Mapping[str, nn.Parameter], key: str, value: Tensor) -> None:
+        """Resume from one of `tensors`; older checkpoints have a count also where none is used."""
+        if self.loss_scale is not None and key in (scale := self.loss_scale.state()):
+            overwrite(scale[key], value)
+            return
+        kind, name = key.split("/", 1)
+        kind = next(own for own in KINDS if KINDS[own] == kind)
+        self._make_state(parameters[name])
+        if kind != "step" or self.bias_correction:
+            overwrite(self.state[parameters[name]][kind], value)
 
 
 class Muon(AdamW):
@@ -180,11 +184,8 @@ class Muon(AdamW):
         self.matrix_groups: list[dict[str, Any]] = [
             group | {"lr": torch.zeros((), device=self._device)} for group in matrix_groups
         ]
+        self.all_groups = [*self.param_groups, *self.matrix_groups]
         self._matrices = {id(p) for group in self.matrix_groups for p in group["params"]}
-
-    @property
-    def all_groups(self) -> list[dict[str, Any]]:
-        return [*self.param_groups, *self.matrix_groups]
 
     @torch.no_grad()
     def step(self, divisors: Sequence[Tensor | None] = ()) -> None:  # type: ignore[override]

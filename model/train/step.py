@@ -1,7 +1,7 @@
 """One update: mask, forward (generate, sample, discriminate), weigh, backward, clip, update.
 
-`prepare` and `update` are the step as it is written. `FastStep` is what a run calls: the same as
-fast as device and options allow, compiled, and recorded as one CUDA graph.
+`Update` is the step as it is written. `FastStep` is what a run calls: the same as fast as device
+and options allow, compiled, and recorded as one CUDA graph.
 """
 
 import warnings
@@ -35,14 +35,7 @@ class Step:
     ranks: Ranks = ALONE
 
 
-def prepare(optimizers: Sequence[AdamW], config: PretrainConfig, step: Step) -> None:
-    """What the host decides anew for each step: the draws of dropout and the learning rate."""
-    seed_dropout(step.seed, step.number, 0, step.ranks.rank)
-    for optimizer in optimizers:
-        set_learning_rate(optimizer, learning_rate(step.number, config))
-
-
-def stages_of(config: PretrainConfig, number: int) -> tuple[Stage, ...]:
+def trained_stages(config: PretrainConfig, number: int) -> tuple[Stage, ...]:
     """What is trained in the update that follows `number` finished ones: one stage an optimiser."""
     if config.updates == "decoupled":
         return "generator", "discriminator"
@@ -54,96 +47,88 @@ def mask(model: ElectraPretrainer, batch: Batch) -> Masked:
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What the compiler can make faster beside the network, as it is written here or compiled."""
+class Update:
+    """The updates of a run as they are written. `mask` and `add_sums` may be compiled."""
 
+    model: nn.Module
+    optimizers: Sequence[AdamW]
+    config: PretrainConfig
+    ranks: Ranks = ALONE
+    window: MetricsWindow | None = None  # in which figures are counted
     mask: Callable[[ElectraPretrainer, Batch], Masked] = mask
     add_sums: AddSums = add_sums_of
 
+    def prepare(self, step: Step) -> None:
+        """What the host decides anew for each step: draws of dropout and the learning rate."""
+        seed_dropout(step.seed, step.number, 0, step.ranks.rank)
+        for optimizer in self.optimizers:
+            set_learning_rate(optimizer, learning_rate(step.number, self.config))
 
-AS_WRITTEN = Parts()
+    def __call__(self, batches: Sequence[Batch], stages: Sequence[Stage]) -> Result:
+        """One update from this process's micro-batches of a step.
 
+        It reads tensors alone, waits for none of them, and does the same whatever they hold: so a
+        recording of it can be replayed for later steps.
+        """
+        norms = []
+        for optimizer, last in self.passes(batches, stages):
+            outputs = last
+            norm, divisors = clip(optimizer, self.config)
+            if optimizer.loss_scale is not None:
+                norm = optimizer.loss_scale.judge(norm)
+            optimizer.step(divisors)
+            norms.append(norm)
+        if self.window is not None:
+            self.window.count(outputs, self.add_sums)
+        return outputs, torch.stack(norms).square().sum().sqrt()
 
-def update(
-    model: nn.Module,
-    optimizers: Sequence[AdamW],
-    batches: Sequence[Batch],
-    config: PretrainConfig,
-    stages: Sequence[Stage],
-    ranks: Ranks,
-    parts: Parts = AS_WRITTEN,
-    window: MetricsWindow | None = None,
-) -> Result:
-    """One update from this process's micro-batches of a step; its figures are counted in `window`.
+    def passes(
+        self, batches: Sequence[Batch], stages: Sequence[Stage]
+    ) -> Iterator[tuple[AdamW, list[Outputs]]]:
+        """All passes of each optimiser's stage, after which the model has its gradients alone.
 
-    Every loss is a mean over the whole step, over micro-batches and processes, so neither their
-    number nor uneven padding changes the gradient. With decoupled updates the generator is updated
-    first, and the discriminator then trained on its samples (DeBERTaV3, section 3.1).
+        Every loss is a mean over the whole step, over micro-batches and processes, so neither their
+        number nor uneven padding changes the gradient. With decoupled updates the generator is
+        updated first, and the discriminator then trained on its samples (DeBERTaV3, section 3.1).
+        """
+        masked = [self.mask(bare(self.model), batch) for batch in batches]
+        counts = self.ranks.sum(total_counts(masked))
+        outputs: list[Outputs] = []
+        for optimizer, stage in zip(self.optimizers, stages, strict=True):
+            outputs = self.backward(masked, counts, stage, outputs, optimizer.loss_scale)
+            yield optimizer, outputs
 
-    It reads tensors alone, waits for none of them, and does the same whatever they hold: so a
-    recording of it can be replayed for later steps.
-    """
-    masked = [parts.mask(bare(model), batch) for batch in batches]
-    counts = ranks.sum(total_counts(masked))
-    outputs: list[Outputs] = []
-    norms = []
-    for optimizer, stage in zip(optimizers, stages, strict=True):
-        scale = optimizer.loss_scale
-        outputs = backward(model, masked, counts, stage, outputs, config, ranks, scale)
-        norm, divisors = clip(optimizer, config)
+    def backward(
+        self,
+        masked: Sequence[Masked],
+        counts: Tensor,
+        stage: Stage,
+        earlier: Sequence[Outputs],
+        scale: LossScale | None,
+    ) -> list[Outputs]:
+        """Forward and backward passes of one stage. `earlier` are the outputs of the stage before,
+        none in the first one. The loss, not its gradients in the end, is multiplied by `scale`."""
+        for parameter in self.model.parameters():
+            parameter.grad = None
+        outputs = []
+        for number, batch in enumerate(masked):
+            samples = earlier[number].samples if earlier else None
+            with synchronised(self.model, number == len(masked) - 1):
+                with autocast(self.config, batch.tokens.device):
+                    output: Outputs = self.model(batch, stage, samples)
+                    loss = output.loss(counts)
+                if scale is not None:
+                    loss = loss * scale.scale
+                # processes average their gradients, and the loss is a sum over them
+                torch.autograd.backward(loss * self.ranks.num_ranks)
+            output = output.without_gradient()
+            if earlier:
+                output = replace(output, terms=earlier[number].terms | output.terms)
+            outputs.append(output)
         if scale is not None:
-            norm = scale.judge(norm)
-        optimizer.step(divisors)
-        norms.append(norm)
-    if window is not None:
-        window.count(outputs, parts.add_sums)
-    return outputs, torch.stack(norms).square().sum().sqrt()
-
-
-def backward(
-    model: nn.Module,
-    masked: Sequence[Masked],
-    counts: Tensor,
-    stage: Stage,
-    earlier: Sequence[Outputs],
-    config: PretrainConfig,
-    ranks: Ranks,
-    scale: LossScale | None = None,
-) -> list[Outputs]:
-    """Forward and backward passes of one stage, after which the model has its gradients alone.
-
-    `earlier` are the outputs of the stage before, none in the first one. The loss, not its
-    gradients in the end, is multiplied by `scale`.
-    """
-    for parameter in model.parameters():
-        parameter.grad = None
-    outputs = []
-    for number, batch in enumerate(masked):
-        samples = earlier[number].samples if earlier else None
-        with synchronised(model, number == len(masked) - 1):
-            with autocast(config, batch.tokens.device):
-                output: Outputs = model(batch, stage, samples)
-                loss = output.loss(counts)
-            if scale is not None:
-                loss = loss * scale.scale
-            # processes average their gradients, and the loss is a sum over them
-            torch.autograd.backward(loss * ranks.num_ranks)
-        output = output.without_gradient()
-        if earlier:
-            output = replace(output, terms=earlier[number].terms | output.terms)
-        outputs.append(output)
-    if scale is not None:
-        gradients = [of.grad for of in model.parameters() if of.grad is not None]
-        torch._foreach_div_(gradients, scale.scale)
-    return outputs
-
-
-def split(batch: Batch, number: int) -> list[Batch]:
-    """A batch in so many parts of equal size."""
-    if number == 1:
-        return [batch]
-    size = len(batch.input_ids) // number
-    return [batch.rows(slice(n * size, (n + 1) * size)) for n in range(number)]
+            gradients = [of.grad for of in self.model.parameters() if of.grad is not None]
+            torch._foreach_div_(gradients, scale.scale)
+        return outputs
 
 
 def total_counts(masked: Sequence[Masked]) -> Tensor:
@@ -179,8 +164,9 @@ def is_recorded(config: PretrainConfig, device: torch.device, ranks: Ranks) -> b
 _RECOMPILE_LIMIT = 64
 
 
-def compile_parts(model: nn.Module, backend: str = "inductor") -> Parts:
-    """Compile the network and the other parts without a graph break, anew for each shape and stage.
+def compiled(update: Update, backend: str = "inductor") -> Update:
+    """With the network and the other parts compiled, without a graph break, anew for each shape and
+    stage.
 
     Compilation happens at the first call and in the first backward pass. With several processes the
     network inside DDP is compiled, since DDP's own forward is Python that cannot be.
@@ -190,11 +176,11 @@ def compile_parts(model: nn.Module, backend: str = "inductor") -> Parts:
     limit = torch._dynamo.config.recompile_limit
     torch._dynamo.config.recompile_limit = max(limit, _RECOMPILE_LIMIT)
     options: dict[str, Any] = {"fullgraph": True, "dynamic": False, "backend": backend}
-    bare(model).compile(**options)
+    bare(update.model).compile(**options)
     add_sums = torch.compile(add_sums_of, **options)
     if backend == "inductor":  # else Triton takes a minute to compile a sort of its own
         options["options"] = {"triton.persistent_reductions": False}
-    return Parts(torch.compile(mask, **options), add_sums)
+    return replace(update, mask=torch.compile(mask, **options), add_sums=add_sums)
 
 
 WARM_UPS = 3  # steps of a form before it is recorded: real ones, so no weight has to go back
@@ -220,10 +206,12 @@ class FastStep:
         window: MetricsWindow,
         ranks: Ranks = ALONE,
     ) -> None:
-        self._model, self._optimizers, self._config = model, optimizers, config
-        self._device, self._window, self._ranks = device, window, ranks
+        self._config, self._device, self._ranks = config, device, ranks
+        self._as_written = self._update = Update(model, optimizers, config, ranks, window)
         self.is_compiled = is_compiled(config, device)
-        self._parts = compile_parts(model) if self.is_compiled else AS_WRITTEN
+        if self.is_compiled:
+            self._update = compiled(self._as_written)
+        self._window = window
         self._recorder = CudaRecorder(device) if is_recorded(config, device, ranks) else None
         self._failures: list[str] = []  # as the log has them
         self._num_splits = 1  # of each micro-batch, where memory ran out
@@ -239,17 +227,17 @@ class FastStep:
 
     def __call__(self, batches: Sequence[Batch], step: Step) -> Result:
         """An update from batches on the device, from smaller ones where memory runs out."""
-        versions = self._versions()
+        versions, num_rows = self._versions(), len(batches[0].input_ids)
         while True:
             try:
-                parts = [part for batch in batches for part in split(batch, self._num_splits)]
-                return self._call(parts, step)
+                size = num_rows // self._num_splits
+                return self._call([part for batch in batches for part in batch.split(size)], step)
             except torch.OutOfMemoryError as error:
-                self._split(len(batches[0].input_ids), self._versions() == versions, error)
+                self._split(num_rows, self._versions() == versions, error)
 
     def _versions(self) -> list[int]:
         """Numbers that change where weights do."""
-        return [parameter._version for parameter in self._model.parameters()]
+        return [parameter._version for parameter in self._update.model.parameters()]
 
     def _split(self, num_rows: int, is_unchanged: bool, error: torch.OutOfMemoryError) -> None:
         """Halve the passes; `UserError` where the step cannot be repeated."""
@@ -261,7 +249,7 @@ class FastStep:
             ) from None
         self._num_splits *= 2
         self._form, self._inputs, self._replay, self._result = (), [], None, None
-        for parameter in self._model.parameters():
+        for parameter in self._update.model.parameters():
             parameter.grad = None
         torch.cuda.empty_cache()
         warn(
@@ -270,7 +258,7 @@ class FastStep:
         )
 
     def _call(self, batches: Sequence[Batch], step: Step) -> Result:
-        stages = stages_of(self._config, step.number)
+        stages = trained_stages(self._config, step.number)
         form = (
             stages,
             *((batch.input_ids.shape, batch.packed, batch.mask_fraction) for batch in batches),
@@ -281,20 +269,10 @@ class FastStep:
             batches = self._copied(batches)
         if self.is_compiled and self._num_done == 0:
             self._compile(batches, stages)
-        work = partial(
-            update,
-            self._model,
-            self._optimizers,
-            batches,
-            self._config,
-            stages,
-            self._ranks,
-            self._parts,
-            self._window,
-        )
+        work = partial(self._update, batches, stages)
         if self._recorder is not None and self._num_done == WARM_UPS:
             self._record(self._recorder, work)
-        prepare(self._optimizers, self._config, step)
+        self._update.prepare(step)
         if self._replay is not None:
             self._replay()
         else:
@@ -342,23 +320,18 @@ class FastStep:
         It runs all passes once. That changes gradients, which the next update drops, and the state
         of the random generator, which each step sets.
         """
-        model, parts, ranks, config = self._model, self._parts, self._ranks, self._config
         log("compiling the step, which may take minutes")
         try:
             with self._warming():
-                masked = [parts.mask(bare(model), batch) for batch in batches]
-                counts, outputs = ranks.sum(total_counts(masked)), list[Outputs]()
-                for of, stage in zip(self._optimizers, stages, strict=True):
-                    scale = of.loss_scale
-                    outputs = backward(model, masked, counts, stage, outputs, config, ranks, scale)
+                *_, (_, outputs) = self._update.passes(batches, stages)
                 window = MetricsWindow(self._window.languages, self._device)
-                window.count(outputs, parts.add_sums)
+                window.count(outputs, self._update.add_sums)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # whatever a compiler raises; what is not its own comes again
             self._go_on_without("torch.compile", "compile", error)
-            bare(model)._compiled_call_impl = None
-            self._parts, self.is_compiled = AS_WRITTEN, False
+            bare(self._update.model)._compiled_call_impl = None
+            self._update, self.is_compiled = self._as_written, False
 
     def _record(self, recorder: "CudaRecorder", work: Callable[[], Result]) -> None:
         try:

@@ -19,7 +19,6 @@ from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest, write_json, write_text
 from electrify.stage.plan import CARD, FINETUNING, METRICS, output_dir
 from electrify.storage.files import read_json
-from electrify.system.bundled import bundled_name
 from electrify.system.progress import warn
 from model.plan import phases_of
 from model.weights.names import (
@@ -57,23 +56,32 @@ def write_cards(
     removed: Counter[str] = Counter()
     for row in corpus.get("removed", []):
         removed[row["reason"]] += row["documents"]
-    facts = _facts(config, read_manifest(run / "pretrain")["counts"])
+    summary, options = read_manifest(run / "pretrain")["counts"], config.pretrain
     texts = tomllib.loads((_HERE / "card.toml").read_text(encoding="utf-8"))
     layout = card_layout("card.md")
     classes = {
-        name: transformers_class(network, config.pretrain).__name__
+        name: transformers_class(network, options).__name__
         for name, network in (("detector", DETECTOR), ("predictor", PREDICTOR))
     }
-    for network in exported_networks(config.pretrain):
+    for network in exported_networks(options):
         card = layout.render(
-            facts=facts | {"difference": f"{differences[network.folder]:.1e}"},
-            parameters=facts["parameters"].get(network.folder),
+            **summary | {"parameters": summary["parameters"].get(network.folder)},
+            name=config.name,
+            dtype=config.export.dtype,
+            difference=differences[network.folder],
+            options=options,
+            phases=phases_of(options),
+            length=trained_length(config),
+            has_plain_generator=has_plain_generator(options),
+            cuts=_cuts(config),
+            validation=_last_validation(run / "pretrain" / METRICS),
+            initial=", ".join(f"`{name}`" for name in origin.initial),
             folder=network.folder,
-            objective=texts["objectives"][config.pretrain.objective],
-            use=texts["uses"][_use(config.pretrain, network)].format(**classes),
+            about=texts["objectives"][options.objective],
+            use=texts["uses"][_use(options, network)].format(**classes),
             metadata=_metadata(config, network, origin),
             licence=_licence_words(texts["licences"], origin),
-            origins=_origin_rows(origin),
+            origin=origin,
             sections=sections,
             sources=corpus["sources"],
             removed=removed.most_common(),
@@ -137,85 +145,12 @@ def _licence_words(texts: Mapping[str, str], origin: Origin) -> str:
     return " ".join([*parts, texts["reason"]])
 
 
-def _origin_rows(origin: Origin) -> list[tuple[str, str]]:
-    text = [
-        (f"text, {count:,} documents" if count else "text", name)
-        for name, count in sorted(origin.text.items())
-    ]
-    earlier = origin.initial.items()
-    return text + [(f"`{path}`, trained on from", name) for path, of in earlier for name in of]
-
-
-def _untrained(config: RunConfig) -> str:
-    """What stands at the positions that this run did not train."""
-    length, positions = trained_length(config), config.pretrain.max_position_embeddings
-    if length >= positions:
-        return ""
-    if config.pretrain.architecture == "modern":  # rotary: no position has weights of its own
-        return f" It saw no longer ones here, of at most {positions}."
-    why = "as at the start"
-    if config.pretrain.initial_model:
-        why = "those of the earlier model, as far as it has them"
-    return f" Positions {length} to {positions - 1} were not trained here: they are {why}."
-
-
 def _use(config: PretrainConfig, network: Network) -> str:
     if network.folder != "discriminator":
         return network.folder
     if network.predicts_tokens:
         return "predictor"
     return {"electric": "energy", "all-tokens-mlm": "gate"}.get(config.objective, "detector")
-
-
-def _facts(config: RunConfig, summary: Json) -> dict[str, Any]:
-    """What the cards of a run have in common, from the counts of its pretraining."""
-    options = config.pretrain
-    initial = (options.initial_model, options.initial_generator)
-    return {
-        **summary,
-        "name": config.name,
-        "dtype": config.export.dtype,
-        "generator": _generator(options),
-        "cuts": _cuts(config),
-        "steps": _steps(config),
-        "hours": summary["seconds"] / 3600,
-        "validation": _last_validation(output_dir(config) / "pretrain" / METRICS),
-        "initial": ", ".join(f"`{bundled_name(path)}`" for path in initial if path),
-        "length": trained_length(config),
-        "untrained": _untrained(config),
-        "attention": options.attention,
-        "packing": config.pretrain.packing,
-    }
-
-
-def _steps(config: RunConfig) -> str:
-    """`10 steps of 4 sequences`; of each phase where there are several, and of a first stage."""
-    phases = phases_of(config.pretrain)
-    steps = f"{phases[0].num_steps:,} steps of {phases[0].batch_size} sequences"
-    if len(phases) > 1:
-        steps = ", then ".join(
-            f"{p.num_steps:,} steps of {p.batch_size} sequences of {p.sequence_length}"
-            for p in phases
-        )
-    if config.pretrain.mlm_steps:
-        steps += f" (the first {config.pretrain.mlm_steps:,} as a masked language model)"
-    return steps
-
-
-def _generator(config: PretrainConfig) -> str:
-    if config.objective == "mlm":
-        return "none"
-    if config.generator != "learned":
-        return f"none that is trained: {config.generator} noise"
-    if not has_plain_generator(config):
-        return (
-            "two towers, which `transformers` has no class for: not exported, its weights are in "
-            "the run's checkpoint"
-        )
-    return (
-        f"{config.generator_num_hidden_layers} layers, hidden {config.generator_hidden_size}; "
-        f"weight sharing: {config.weight_sharing}"
-    )
 
 
 def _cuts(config: RunConfig) -> str:

@@ -7,6 +7,7 @@ takes that back.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -22,6 +23,7 @@ from transformers import (
 )
 
 from electrify.config.pretrain import PretrainConfig
+from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
@@ -30,44 +32,8 @@ from model.plan import EncoderShape
 _TABLES = ("word.weight", "position.weight", "token_type.weight")
 _GENERATORS = ("generator_embeddings.", "generator.")
 Pairs = Sequence[tuple[str, str]]  # of prefixes: ours, theirs
-# of a network's parts; # is the number of a layer
-_ELECTRA: Pairs = (
-    ("embeddings.word.", "electra.embeddings.word_embeddings."),
-    ("embeddings.position.", "electra.embeddings.position_embeddings."),
-    ("embeddings.token_type.", "electra.embeddings.token_type_embeddings."),
-    ("embeddings.norm.", "electra.embeddings.LayerNorm."),
-    ("body.project.", "electra.embeddings_project."),
-    ("body.layers.#.query.", "electra.encoder.layer.#.attention.self.query."),
-    ("body.layers.#.key.", "electra.encoder.layer.#.attention.self.key."),
-    ("body.layers.#.value.", "electra.encoder.layer.#.attention.self.value."),
-    ("body.layers.#.attention_output.", "electra.encoder.layer.#.attention.output.dense."),
-    ("body.layers.#.attention_norm.", "electra.encoder.layer.#.attention.output.LayerNorm."),
-    ("body.layers.#.intermediate.", "electra.encoder.layer.#.intermediate.dense."),
-    ("body.layers.#.output.", "electra.encoder.layer.#.output.dense."),
-    ("body.layers.#.output_norm.", "electra.encoder.layer.#.output.LayerNorm."),
-    ("predictor.dense.", "generator_predictions.dense."),
-    ("predictor.norm.", "generator_predictions.LayerNorm."),
-    ("predictor.bias", "generator_lm_head.bias"),
-    ("detector.dense.", "discriminator_predictions.dense."),
-    ("detector.prediction.", "discriminator_predictions.dense_prediction."),
-)
-_MODERN: Pairs = (
-    ("embeddings.word.", "model.embeddings.tok_embeddings."),
-    ("body.norm.", "model.embeddings.norm."),
-    ("body.layers.#.attention_norm.", "model.layers.#.attn_norm."),
-    ("body.layers.#.inputs.", "model.layers.#.attn.Wqkv."),
-    ("body.layers.#.attention_output.", "model.layers.#.attn.Wo."),
-    ("body.layers.#.output_norm.", "model.layers.#.mlp_norm."),
-    ("body.layers.#.gated.", "model.layers.#.mlp.Wi."),
-    ("body.layers.#.output.", "model.layers.#.mlp.Wo."),
-    ("body.final_norm.", "model.final_norm."),
-    ("predictor.dense.", "head.dense."),
-    ("predictor.norm.", "head.norm."),
-    ("predictor.bias", "decoder.bias"),
-    ("detector.dense.", "head.dense."),
-    ("detector.norm.", "head.norm."),
-    ("detector.prediction.", "classifier."),
-)
+# by architecture: the prefixes of a network's parts
+_NAMES: dict[str, dict[str, str]] = read_toml(Path(__file__).with_name("names.toml"))
 # the output of a language head, which is the word table again
 _OUTPUT = {"electra": "generator_lm_head.weight", "modern": "decoder.weight"}
 # matrices of a modern layer that ModernBERT has as one
@@ -169,7 +135,7 @@ def _pairs(network: Network, shape: EncoderShape) -> list[tuple[str, str]]:
     head = "predictor" if network.predicts_tokens else "detector"
     parts = {"embeddings": network.embeddings, "body": network.body, head: network.head}
     pairs = []
-    for ours, theirs in _MODERN if shape.is_modern else _ELECTRA:
+    for ours, theirs in _NAMES[shape.architecture].items():
         part, _, name = ours.partition(".")
         for number in map(str, range(shape.num_hidden_layers if "#" in ours else 1)):
             if part in parts:

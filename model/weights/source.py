@@ -11,12 +11,9 @@ from tokenizers import models
 from torch import Tensor
 from transformers import (
     AutoTokenizer,
-    BertConfig,
     BertForMaskedLM,
-    ElectraConfig,
     ElectraForMaskedLM,
     ElectraForPreTraining,
-    ModernBertConfig,
     ModernBertForMaskedLM,
     ModernBertForTokenClassification,
 )
@@ -93,10 +90,10 @@ def read_source(config: PretrainConfig) -> Source:
 
 def _from_checkpoint(place: str, path: Path) -> Source:
     try:
-        checkpoint = read_checkpoint(path)
-        config = trained_options(checkpoint.identity)
-        vocab_size = int(checkpoint.identity["vocab_size"])
-        sha256 = str(checkpoint.identity["tokenizer_sha256"])
+        state, weights, _ = read_checkpoint(path)
+        identity = state["identity"]
+        config, sha256 = trained_options(identity), str(identity["tokenizer_sha256"])
+        vocab_size = int(identity["vocab_size"])
     except DAMAGES as error:
         raise UserError(
             f"pretrain.initial_model = {place!r}: {path} is damaged ({error}); name another "
@@ -111,7 +108,7 @@ def _from_checkpoint(place: str, path: Path) -> Source:
         spell = wordpiece(read_pieces(vocab))
     return Source(
         place,
-        untie(checkpoint.model, config),
+        untie(weights, config),
         discriminator_shape(config, vocab_size),
         generator_shape(config, vocab_size) if config.has_generator else None,
         sha256,
@@ -234,7 +231,7 @@ class Given:
     predicts_tokens: bool  # whether it is a masked language model
 
 
-# of `transformers`, whose networks can be trained on here: the class of a config, what it must say
+# what the config of a network of `transformers` must say, for it to be trained on here
 _COMMON: Mapping[str, object] = {
     "hidden_act": "gelu",
     "type_vocab_size": 2,
@@ -251,16 +248,11 @@ _MODERN: Mapping[str, object] = {
     "decoder_bias": True,
     "tie_word_embeddings": True,
 }
-_KINDS: Mapping[str, tuple[Any, Mapping[str, object]]] = {
-    "electra": (ElectraConfig, _COMMON),
-    "bert": (BertConfig, _COMMON),
-    "modernbert": (ModernBertConfig, _MODERN),
-}
-# that predict tokens, and that detect replaced ones
-_CLASSES: Mapping[str, tuple[Any, Any]] = {
-    "electra": (ElectraForMaskedLM, ElectraForPreTraining),
-    "bert": (BertForMaskedLM, BertForMaskedLM),
-    "modernbert": (ModernBertForMaskedLM, ModernBertForTokenClassification),
+# by model_type: the classes that predict tokens, and that detect replaced ones
+_KINDS: Mapping[str, tuple[Any, Any, Mapping[str, object]]] = {
+    "electra": (ElectraForMaskedLM, ElectraForPreTraining, _COMMON),
+    "bert": (BertForMaskedLM, BertForMaskedLM, _COMMON),
+    "modernbert": (ModernBertForMaskedLM, ModernBertForTokenClassification, _MODERN),
 }
 # an ELECTRA whose embeddings are as wide as its hidden states is a BERT: theirs, ELECTRA's
 _BERT_NAMES = (
@@ -285,9 +277,9 @@ def read_given(folder: Path) -> Given:
         raise UserError(
             f"{path}: model_type = {kind!r}; only {', '.join(map(repr, _KINDS))} can be trained on"
         )
-    of_config, wanted = _KINDS[kind]
+    predictor, _, wanted = _KINDS[kind]
     try:
-        config = of_config.from_pretrained(folder)
+        config = predictor.config_class.from_pretrained(folder)
     except Exception as error:  # transformers has sorts of its own for a value of another type
         raise UserError(f"{path} is no config of {kind}: {error}") from None
     for name, value in wanted.items():
@@ -306,16 +298,10 @@ def read_given(folder: Path) -> Given:
 
 def _modern_shape(config: Any, path: Path) -> EncoderShape:
     is_local = [kind == "sliding_attention" for kind in config.layer_types]
-    every = next(
-        (
-            n
-            for n in range(1, len(is_local) + 1)
-            if is_local == [i % n > 0 for i, _ in enumerate(is_local)]
-        ),
-        None,
-    )
+    every = [*is_local[1:], False].index(False) + 1
+    is_periodic = is_local == [layer % every > 0 for layer in range(len(is_local))]
     rope = config.rope_parameters
-    if every is None or any(of["rope_type"] != "default" for of in rope.values()):
+    if not is_periodic or any(of["rope_type"] != "default" for of in rope.values()):
         raise UserError(
             f"{path}: layer_types or rope_parameters are none that can be trained on: every nth "
             "layer must be global, and positions of the type default"
@@ -335,7 +321,8 @@ def _modern_shape(config: Any, path: Path) -> EncoderShape:
 
 def _read_weights(given: Given, network: Network) -> Weights:
     """Under our names; a head that is not there is left out."""
-    folder, kind = given.folder, _CLASSES[given.kind][0 if network.predicts_tokens else 1]
+    predictor, detector, _ = _KINDS[given.kind]
+    folder, kind = given.folder, predictor if network.predicts_tokens else detector
     quiet: Any = transformers_logging  # the log names missing heads in our words; files are small
     quiet.set_verbosity_error()
     quiet.disable_progress_bar()

@@ -15,8 +15,7 @@ from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from model.batch import SpecialTokens
 from model.devices.device import precision_of, resolve_device
 from model.objectives import make_pretrainer
-from model.train import step as steps
-from model.train.step import WARM_UPS, Result, Step
+from model.train.step import WARM_UPS, Result, Step, Update
 from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, make_step, packed_batch
 from tests.cuda.nullgpu.card import counts, is_null_gpu, reset_counts, waits
 from tests.model.conftest import random_batch, random_model
@@ -80,15 +79,15 @@ def _forbidden(result: Result) -> dict[str, Callable[[], object]]:
 def test_what_cuda_forbids_in_a_recording_is_found_and_training_continues(
     name: str, device: torch.device, monkeypatch: pytest.MonkeyPatch
 ):
-    real = steps.update
+    real = Update.__call__
 
-    def update(*arguments: object, **named: object) -> Result:
-        result: Result = real(*arguments, **named)
+    def update(*arguments: object) -> Result:
+        result: Result = real(*arguments)
         if torch.cuda.is_current_stream_capturing():
             _forbidden(result)[name]()
         return result
 
-    monkeypatch.setattr(steps, "update", update)
+    monkeypatch.setattr(Update, "__call__", update)
     model = random_model().to(device)
     step, _ = make_step(model, **BF16)
     batch = random_batch(model, rows=8, length=32).to(device)

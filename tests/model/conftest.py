@@ -22,7 +22,7 @@ from model.masking import num_slots
 from model.objectives import make_pretrainer
 from model.train.data import SequenceData, noise_probabilities
 from model.train.optim import AdamW
-from model.train.step import Result, Step, prepare, stages_of, update
+from model.train.step import Result, Step, Update, trained_stages
 from tests.vocab.shard_files import write_shards
 from vocab.shards.files import TokenShards
 from vocab.tokenizer import build_tokenizer, save_tokenizer, tokenizer_sha256
@@ -255,7 +255,7 @@ def generate(
 ) -> torch.Tensor:
     """Generator logits (B, N, V) at `positions` (B, N)."""
     hidden = model.generator_states(ids, types, *context)
-    return model.generator_logits(at_positions(hidden, positions))
+    return model.generator_output().logits(at_positions(hidden, positions))
 
 
 def predict(
@@ -267,7 +267,7 @@ def predict(
 ) -> torch.Tensor:
     """The main network's logits (B, N, V) over the vocabulary at `positions` (B, N)."""
     hidden = model.main_states(ids, types, *context)
-    return model.language_logits(at_positions(hidden, positions))
+    return model.language_output().logits(at_positions(hidden, positions))
 
 
 def discriminate(
@@ -285,5 +285,6 @@ def train_step(
     step: Step,
 ) -> Result:
     """An update as it is written: nothing is compiled or recorded."""
-    prepare(optimizers, config, step)
-    return update(model, optimizers, batches, config, stages_of(config, step.number), step.ranks)
+    update = Update(model, optimizers, config, step.ranks)
+    update.prepare(step)
+    return update(batches, trained_stages(config, step.number))

@@ -69,7 +69,7 @@ def corrupted_by_hand(masked: Masked, sampled: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def mask_of(batch: Batch) -> Tensor | None:
-    return None if batch.packed else (batch.input_ids != PAD).long()
+    return None if batch.packed else (batch.input_ids != PAD)[:, None, None]
 
 
 def generator_logits(model: ElectraPretrainer, masked: Masked) -> Doubles:

@@ -39,7 +39,7 @@ def noise_loss(energy: float, log_q: float, is_noise: bool, k: float, n: int) ->
 def cloze_log_probs(model: ElectraPretrainer, batch: Batch) -> Doubles:
     """log q of every piece at every position, (B, L, V)."""
     states = model.generator_states(batch.input_ids, batch.token_type_ids, mask_of(batch))
-    logits = doubles(model.generator_logits(states))
+    logits = doubles(model.generator_output().logits(states))
     return np.log(np.apply_along_axis(softmax, -1, logits))
 
 

@@ -209,6 +209,7 @@ def test_heads_of_a_modern_network_begin_at_one_neighbour_each():
         )
         nearest = (query @ key.mT)[:, 10].argmax(dim=-1) - 10
         assert nearest.tolist() == list(offsets)
+        assert not torch.equal(layer.key.weight, layer.query.weight)  # drawn by themselves
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

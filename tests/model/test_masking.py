@@ -18,7 +18,6 @@ from model.masking import (
     forbid_tokens,
     mask_tokens,
     num_slots,
-    replace_tokens,
     sample_tokens,
 )
 from tests.model.conftest import (
@@ -183,22 +182,6 @@ def test_a_forbidden_token_is_never_sampled_and_the_others_keep_their_odds():
     others = torch.arange(40) != 7
     expected = logits[others].double().softmax(0) * num_draws
     assert chisquare(counts[others].numpy(), expected.numpy()).pvalue > 1e-3
-
-
-# --- what the discriminator sees ------------------------------------------------------------------
-
-
-def test_chosen_positions_take_their_samples():
-    ids, positions, weights = random_slots(200, 12, 9, seed=12)
-    sampled = torch.randint(5, 50, positions.shape, generator=rng(13))
-    corrupted, labels = replace_tokens(ids, positions, weights, sampled)
-    for row in range(200):
-        expected = ids[row].tolist()
-        for slot in range(9):
-            if weights[row, slot]:
-                expected[positions[row, slot]] = sampled[row, slot].item()
-        assert corrupted[row].tolist() == expected
-    assert torch.equal(labels, (corrupted != ids).float())
 
 
 # --- generators without weights -------------------------------------------------------------------

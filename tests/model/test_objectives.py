@@ -17,6 +17,7 @@ from tests.model.formulas import (
     detection_logits,
     doubles,
     generator_logits,
+    mask_of,
     mean_of,
     mlm_by_hand,
     model_of,
@@ -144,7 +145,7 @@ def test_electra_adversarial(options: dict[str, object], padded: bool):
     corrupted, labels = corrupted_by_hand(masked, out.samples.ids)
     logits = detection_logits(model, masked, corrupted)
     proposals = generator_logits(model, masked) / float(options.get("sampling_temperature", 1))
-    mask = None if masked.batch.packed else masked.tokens.long()
+    mask = mask_of(masked.batch)
     states = doubles(model.generator_states(masked.masked_ids, masked.batch.token_type_ids, mask))
     weight, bias = doubles(model.baseline.weight)[0], model.baseline.bias.item()
     gain, misses, chosen = 0.0, 0.0, chosen_of(masked)

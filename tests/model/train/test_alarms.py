@@ -1,32 +1,25 @@
 """Alarms are raised by runs that go wrong, once, and by healthy ones never.
 
-That a resumed run raises the same is in test_trackers.py.
+That a resumed run raises the same is in test_log.py.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from model.train.trackers import (
-    GRACE_STEPS,
-    RECENT,
-    Alarms,
-    RunFacts,
-    unigram_entropy,
-)
+from model.train.alarms import GRACE_STEPS, RECENT, Alarms, unigram_entropy
 from tests.model.conftest import tiny
 
 LOG_EVERY = 50
 
 
-def facts_of(unigram_entropy: float = 7.3, **options: object) -> RunFacts:
-    return RunFacts(tiny(**({"num_steps": 10**9, "warmup_steps": 400} | options)), unigram_entropy)
+def alarms_of(**options: object) -> Alarms:
+    config = tiny(**({"num_steps": 10**9, "warmup_steps": 400} | options))
+    return Alarms(config, unigram_entropy=7.3, num_epochs=14.5)
 
 
-FACTS = facts_of()
 # a run of 9,600 steps on Korean: step, generator loss, discriminator loss, AUC, replaced fraction
 KO_TINY = np.array(
     [
@@ -68,9 +61,9 @@ def changed(records, change: Callable[[Record], Record], first: int, end: int = 
     return [r | change(r) if first < r["step"] <= end else r for r in records]
 
 
-def raised(records, facts: RunFacts = FACTS) -> list[tuple[int, str, str]]:
+def raised(records, **options: object) -> list[tuple[int, str, str]]:
     """Step, name and text of each alarm; of its end the text is empty."""
-    alarms = Alarms(facts)
+    alarms = alarms_of(**options)
     return [(record["step"], *alarm) for record in records for alarm in alarms.add(record)]
 
 
@@ -83,8 +76,8 @@ def entropy(share: float) -> float:
     [(600, 5, 0.05, 60), (9600, 50, 0.03, 400), (100_000, 100, 0.03, 10_000)],
 )
 def test_a_healthy_run_raises_none(num_steps, log_every, noise, warmup_steps):
-    facts = facts_of(warmup_steps=warmup_steps, num_steps=num_steps)
-    assert raised(curve(num_steps, log_every, noise), facts) == []
+    records = curve(num_steps, log_every, noise)
+    assert raised(records, warmup_steps=warmup_steps, num_steps=num_steps) == []
 
 
 def short(num_steps, log_every, step_tokens, area, information, seed):
@@ -119,8 +112,8 @@ DEAD = {
 @pytest.mark.parametrize("name", [*HEALTHY_TINY, *DEAD])
 def test_a_discriminator_that_hardly_tells_is_named_in_runs_of_any_length(name):
     num_steps, *figures = (HEALTHY_TINY | DEAD)[name]
-    facts = replace(facts_of(math.inf, warmup_steps=60, num_steps=num_steps), num_epochs=14.5)
-    found = raised(short(num_steps, *figures, seed=0), facts)
+    records = short(num_steps, *figures, seed=0)
+    found = raised(records, warmup_steps=60, num_steps=num_steps)
     if name in HEALTHY_TINY:
         assert found == []
         return
@@ -152,7 +145,7 @@ def test_a_new_phase_is_not_set_against_the_one_before():
     change = changed(curve(9600), lambda r: STUCK | {"generator_loss": 7.3}, 6000)
     assert {name for _, name, _ in raised(change)} == {"majority-class", "not-learning"}
     phases = ({"sequence_length": 16, "steps_fraction": 6000 / 10**9},)
-    assert raised(change, facts_of(curriculum=phases)) == []
+    assert raised(change, curriculum=phases) == []
 
 
 def test_the_entropy_of_the_pieces():

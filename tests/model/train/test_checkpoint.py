@@ -15,7 +15,7 @@ from model.train.checkpoint import (
     checkpoints,
     load_latest,
     load_model,
-    newest_sound,
+    newest_state,
     optimizer_tensors,
     run_identity,
     save_checkpoint,
@@ -201,7 +201,7 @@ def test_a_state_of_another_form_is_damaged(tmp_path, text):
     change = json.loads(text)
     content = json.loads(path.read_text()) | change if change else change
     path.write_text(json.dumps(content))
-    assert newest_sound(tmp_path) == 0
+    assert newest_state(tmp_path) == {}
     assert load_latest(tmp_path, model, [], identity={}) == 0
     with pytest.raises(ValueError, match="checkpoint-7 is damaged"):
         load_model(tmp_path / "checkpoint-7", model)

@@ -24,13 +24,11 @@ from model.train.processes import ALONE, Ranks
 from model.train.step import (
     WARM_UPS,
     FastStep,
-    Parts,
     Step,
-    compile_parts,
+    Update,
+    compiled,
     is_compiled,
     is_recorded,
-    prepare,
-    update,
 )
 from tests.model.conftest import (
     MODERN,
@@ -128,7 +126,7 @@ def compiles(monkeypatch) -> Iterator[Callable[[str], Counters]]:
     import torch._dynamo
 
     def choose(backend: str) -> Counters:
-        monkeypatch.setattr(step_module, "compile_parts", partial(compile_parts, backend=backend))
+        monkeypatch.setattr(step_module, "compiled", partial(compiled, backend=backend))
         return torch._dynamo.utils.counters
 
     torch._dynamo.reset()
@@ -192,16 +190,16 @@ def test_with_several_processes_the_compiled_network_is_cut_where_buckets_of_gra
     monkeypatch.setattr(DDPOptimizer, "compile_fn", noting)
     monkeypatch.setattr(dist, "_DEFAULT_FIRST_BUCKET_BYTES", 2000)
     counters, weights = compiles("aot_eager"), []
-    for compiled in (False, True):
+    for is_fast in (False, True):
         bare = random_model(num_hidden_layers=1, **NO_DROPOUT)
         model = DistributedDataParallel(bare, gradient_as_bucket_view=True)
         model.bucket_bytes_cap = 8000
-        parts = step_module.compile_parts(model) if compiled else Parts()
-        optimizers = make_optimizers(model, bare.config)
+        update = Update(model, make_optimizers(model, bare.config), bare.config)
+        update = step_module.compiled(update) if is_fast else update
         for number in (1, 2):
             batches = [batch_of(bare, number, padded=True)]
-            prepare(optimizers, bare.config, Step(number, 0))
-            update(model, optimizers, batches, bare.config, ["joint"], ALONE, parts)
+            update.prepare(Step(number, 0))
+            update(batches, ["joint"])
         weights.append(list(bare.parameters()))
     assert len(cuts) == 1  # compiled once
     assert cuts[0] > 3
@@ -216,7 +214,9 @@ def break_after(monkeypatch, after: int) -> None:
     """The compiled network fails in a forward pass, those before it being done."""
     calls: list[int] = []
 
-    def compile_parts(model: ElectraPretrainer) -> Parts:
+    def compiled(update: Update) -> Update:
+        model = update.model
+
         def call(*arguments: Any) -> Any:
             calls.append(1)
             if len(calls) > after:
@@ -224,16 +224,17 @@ def break_after(monkeypatch, after: int) -> None:
             return model.forward(*arguments)
 
         model._compiled_call_impl = call
-        return Parts()
+        return update
 
-    monkeypatch.setattr(step_module, "compile_parts", compile_parts)
+    monkeypatch.setattr(step_module, "compiled", compiled)
 
 
 def test_what_cannot_be_compiled_goes_on_from_the_same_state(monkeypatch, caplog):
     """Though the generator's pass was done before the discriminator's failed."""
     break_after(monkeypatch, 1)
     twins = Twins(compile="auto", updates="decoupled", optimizer="bias-corrected")
-    twins.step.is_compiled, twins.step._parts = True, step_module.compile_parts(twins.fast)
+    twins.step.is_compiled = True
+    step_module.compiled(twins.step._update)
     for number in range(1, 6):
         twins.run(number, [batch_of(twins.plain, number)])
         twins.assert_equal()
@@ -288,7 +289,7 @@ def test_a_step_that_cannot_have_smaller_passes_says_what_to_set():
 
 def test_on_a_gpu_steps_are_compiled_and_recorded_and_elsewhere_they_are_not():
     two, xla = Ranks(0, 2), torch.device("xla")
-    for options, device, ranks, compiled, recorded in (
+    for options, device, ranks, is_fast, recorded in (
         ({}, CUDA, ALONE, True, True),
         ({}, CUDA, two, True, False),
         ({}, CPU, ALONE, False, False),
@@ -298,7 +299,7 @@ def test_on_a_gpu_steps_are_compiled_and_recorded_and_elsewhere_they_are_not():
         ({"compile": "off"}, CUDA, ALONE, False, True),
         ({"compile": "on"}, CPU, ALONE, True, False),
     ):
-        assert is_compiled(tiny(**options), device) == compiled
+        assert is_compiled(tiny(**options), device) == is_fast
         assert is_recorded(tiny(**options), device, ranks) == recorded
     for device, ranks, words in ((CPU, ALONE, "on cpu"), (CUDA, two, "2 process")):
         with pytest.raises(ValueError, match=rf'cuda_graph = "on" .*{words}'):

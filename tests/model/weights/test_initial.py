@@ -181,7 +181,7 @@ def test_an_export_of_a_modern_network_comes_back_as_the_same_functions(tmp_path
         found = []
         for of in (earlier.eval(), model.eval()):
             hidden = getattr(of, f"{network}_states")(ids, types)
-            logits = of.generator_logits(hidden) if network == "generator" else hidden
+            logits = of.generator_output().logits(hidden) if network == "generator" else hidden
             found.append((hidden, logits))
         torch.testing.assert_close(found[0], found[1], rtol=1e-3, atol=1e-3)
 
@@ -238,7 +238,7 @@ def test_a_modernbert_of_another_tokenizer_is_trained_on(tmp_path):
     hidden = model.main_states(tensor, torch.zeros_like(tensor))
     expected = theirs(torch.tensor([ids]), output_hidden_states=True)
     torch.testing.assert_close(hidden, expected.hidden_states[-1], rtol=1e-4, atol=1e-4)
-    logits = model.language_logits(hidden)[..., pieces]
+    logits = model.language_output().logits(hidden)[..., pieces]
     torch.testing.assert_close(logits, expected.logits[..., ids], rtol=1e-4, atol=1e-4)
 
 

@@ -3,17 +3,17 @@
 import json
 import math
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
 from model.flops import Cost
 from model.train import log as watch
-from model.train.log import Speed
-from model.train.trackers import RunFacts, RunTrackers
-from tests.model.conftest import make_config, tiny
-
-FACTS = RunFacts(tiny(num_steps=60, warmup_steps=10))
+from model.train.data import StepData, open_shards
+from model.train.log import RunLog
+from model.train.processes import ALONE
+from tests.model.conftest import make_config, write_tiny_shards
 
 
 @pytest.fixture(autouse=True)
@@ -22,26 +22,27 @@ def no_tensorboard(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
 
 
-def trackers(folder, step: int, **options: object) -> RunTrackers:
-    return RunTrackers(folder, step, FACTS, make_config(folder, **options))
-
-
-def place(step: int) -> dict[str, float]:
-    return {"step": step, "tokens": 100 * step, "seconds": 30.0 * step}
+def log_of(folder: Path, step: int) -> RunLog:
+    config = make_config(folder, num_steps=60, warmup_steps=10)
+    if not (folder / "shards").exists():
+        write_tiny_shards(folder / "shards")
+    data = StepData(config, open_shards(folder / "shards", ["train"]), 0, 1)
+    return RunLog(config, folder, step, data, torch.device("cpu"), ALONE)
 
 
 def records(folder) -> list[dict[str, object]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-def write_steps(metrics: RunTrackers, first: int, last: int) -> None:
+def write_steps(log: RunLog, first: int, last: int) -> None:
     """The discriminator guesses up to step 50, which a run of 60 steps is told at step 45."""
     for step in range(first, last + 1):
         guess = {"rtd_auc": 0.5 if step <= 50 else 0.9, "rtd_loss": 0.5, "replaced_fraction": 0.14}
         figures = {"loss": 1 / step, "ko/rtd_auc": step / 100, **guess}
-        metrics.write("train", place(step), figures)
+        log._seconds = 30.0 * step
+        log.write("train", step, figures)
         if step % 10 == 0:
-            metrics.write("valid", place(step), {"loss": 2 / step})
+            log.write("valid", step, {"loss": 2 / step})
 
 
 @pytest.mark.parametrize("stopped", [5, 40, 43, 45, 62])
@@ -50,12 +51,12 @@ def test_a_resumed_file_is_that_of_one_run(tmp_path, stopped):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder in (whole, parts):
         folder.mkdir()
-    write_steps(trackers(whole, 0), 1, 70)
-    write_steps(trackers(parts, 0), 1, stopped + 6)
+    write_steps(log_of(whole, 0), 1, 70)
+    write_steps(log_of(parts, 0), 1, stopped + 6)
     with (parts / "metrics.jsonl").open("a") as file:
         file.write('{"kind": "train", "st')  # killed while writing
-    resumed = trackers(parts, stopped)
-    assert resumed.seconds_before == 30 * stopped
+    resumed = log_of(parts, stopped)
+    assert resumed.cost()["seconds"] == 30 * stopped
     assert all(record["step"] <= stopped for record in records(parts))
     write_steps(resumed, stopped + 1, 70)
     assert (parts / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
@@ -76,13 +77,13 @@ def test_figures_are_written_for_programs(tmp_path):
         "ko/rtd_auc": 0.75,
         "zh-Hant/rtd_auc": math.inf,
     }
-    trackers(tmp_path, 0).write("valid", place(4), figures)
+    log_of(tmp_path, 0).write("valid", 4, figures)
     assert records(tmp_path) == [
         {
             "kind": "valid",
             "step": 4,
-            "tokens": 400,
-            "seconds": 120.0,
+            "tokens": 4 * 4 * 32,
+            "seconds": 0.0,
             "loss": 1.2345679,
             "rtd_auc": None,
             "learning_rate": 1.5e-7,
@@ -105,9 +106,9 @@ class Board:
 
 
 def test_boards_get_what_the_file_gets(tmp_path):
-    metrics, board = trackers(tmp_path, 0), Board()
-    metrics._boards.add("a board", board)
-    write_steps(metrics, 1, 60)
+    log, board = log_of(tmp_path, 0), Board()
+    log._boards.add("a board", board)
+    write_steps(log, 1, 60)
     assert [step for step, of in board.logged if "train/loss" in of] == list(range(1, 61))
     assert board.logged[0][1] == {
         "train/loss": 1,
@@ -119,32 +120,29 @@ def test_boards_get_what_the_file_gets(tmp_path):
     assert board.alerts == ["majority-class"]
 
 
-def test_speed_counts_training_alone(monkeypatch):
+def test_speed_counts_training_alone(tmp_path, monkeypatch):
     """Between `pause` and `start` the clock runs for nobody."""
     clock = [100.0]
     monkeypatch.setattr(watch.time, "monotonic", lambda: clock[0])
-
-    def work(positions: int) -> Cost:
-        return Cost(1, 1e9, 2e9) * positions
-
-    speed = Speed(torch.device("cpu"), work(5000), seconds=20.0, peak_flops=1e12)
+    log = log_of(tmp_path, 0)
+    monkeypatch.setattr(log, "_work", lambda step: Cost(1, 1e9, 2e9) * 1000 * step)
+    log._peak = 1e12
+    log.window._totals[-1] = 900.0  # tokens
     clock[0] += 2
-    speed.pause(work(6000))
-    found = speed.lap(900.0, waited_seconds=0.5)
-    assert found == pytest.approx(
+    log.pause(1)
+    assert log._speed(waited_seconds=0.5) == pytest.approx(
         {
             "tokens_per_second": 450,
             "positions_per_second": 500,
             "mfu": 0.5,
             "data_wait_fraction": 0.25,
-            "flops_matmul": 6e12,
-            "flops_paper": 1.2e13,
+            "flops_matmul": 1e12,
+            "flops_paper": 2e12,
         }
     )
     clock[0] += 60  # validation
-    speed.start()
+    log.start()
     clock[0] += 4
-    speed.pause(work(7000))
-    assert speed.lap(1000.0, 0.0)["positions_per_second"] == pytest.approx(250)
-    assert speed.seconds == pytest.approx(26)
-    assert math.isnan(Speed(torch.device("cpu"), work(0)).lap(0.0, 0.0)["mfu"])
+    log.pause(2)
+    assert log._speed(0.0)["positions_per_second"] == pytest.approx(250)
+    assert log.cost()["seconds"] == pytest.approx(6)
