@@ -29,7 +29,6 @@ from model.devices.device import (
 from model.devices.xla import check_options, end_step
 from model.electra import ElectraPretrainer
 from model.flops import parameter_counts
-from model.masking import document_blocks
 from model.objectives import make_pretrainer
 from model.plan import Stage, mixture_table, stage_at
 from model.train.alarms import broken_state
@@ -51,7 +50,6 @@ from model.train.data import (
 )
 from model.train.launch import launch, num_launched
 from model.train.log import RunLog
-from model.train.metrics import state_figures
 from model.train.mirror import fetch_checkpoint, fetch_inputs, upload_checkpoint
 from model.train.optim import make_optimizers
 from model.train.processes import ALONE, Ranks, bare, processes, wrap
@@ -64,7 +62,6 @@ SUMMARY = "summary.json"
 # Below 2**32, as torch's generator on the CPU knows no more of its seed
 _VALID_KEY_STEP = 2**31
 _INITIAL_STEP = 2**31 + 2**30
-_STATE_SEQUENCES = 512  # of the validation split, whose hidden states are looked at
 
 
 def pretrain(config: RunConfig, overwrite: bool = False) -> None:
@@ -208,7 +205,7 @@ class Trainer:
         self.model.eval()
         stage = stage_at(self.config, step - 1)  # that of the update before
         outputs, languages = self._valid_outputs(stage), self.valid_data.languages
-        self.log.valid(step, outputs, languages, self._state_figures())
+        self.log.valid(step, outputs, languages)
         self.model.train()
         self.log.start()
 
@@ -235,27 +232,6 @@ class Trainer:
                 num_rows = micro if self.device.type == "xla" else min(micro, share - first)
                 batch = own.rows(slice(first, first + num_rows))
                 yield batch.filled_up(num_rows, data.special.pad).to(self.device)
-
-    def _state_figures(self) -> dict[str, float]:
-        """What the hidden states of the main network show the first process, on text as it is;
-        nothing on XLA, where fetching them takes programs that a TPU lacks."""
-        if not self.ranks.is_first or self.device.type == "xla":
-            return {}
-        with self.train_step.uncompiled(), autocast(self.config, self.device):
-            return state_figures(self._valid_states())
-
-    def _valid_states(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """The last hidden states (B, L, H) of validation text, and each token's document (B, L)."""
-        model, num_sequences = bare(self.model), 0
-        for batch in self._valid_batches():
-            masked = model.mask(batch)  # for who attends to whom
-            hidden = model.main_states(batch.input_ids, *masked.context)
-            sep = self.valid_data.special.sep
-            documents = document_blocks(batch.input_ids, batch.token_type_ids, masked.tokens, sep)
-            yield hidden, torch.where(masked.tokens, documents, -1)
-            num_sequences += len(hidden)
-            if num_sequences >= _STATE_SEQUENCES:
-                break
 
     def _save(self, step: int) -> None:
         self.log.pause(step)

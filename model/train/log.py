@@ -116,17 +116,11 @@ class RunLog:
             **self._done.figures(),
         }
 
-    def valid(
-        self,
-        step: int,
-        outputs: Iterable[Outputs],
-        languages: Sequence[str],
-        others: Mapping[str, float],
-    ) -> None:
-        """Write the figures of a validation on text in these languages, and other figures."""
+    def valid(self, step: int, outputs: Iterable[Outputs], languages: Sequence[str]) -> None:
+        """Write the figures of a validation on text in these languages."""
         window = MetricsWindow(languages, self._device)
         window.add(outputs)
-        record = {**self._read(window), **others}
+        record = self._read(window)
         self.write("valid", step, record)
         log(f"step {step:,}: valid {', '.join(_in_words(record))}")
 
@@ -244,8 +238,6 @@ _SHOWN = (
     ("rtd_accuracy", "RTD accuracy {:.3f}"),
     ("rtd_auc", "AUC {:.3f}"),
     ("replaced_fraction", "replaced {:.3f}"),
-    ("mean_state_share", "mean state {:.2f}"),
-    ("participation_ratio", "participation {:.1f}"),
 )
 
 

@@ -232,37 +232,3 @@ def area_under_roc(scores: NDArray[np.float32], positive: NDArray[np.bool_]) -> 
     ranks = (counts.cumsum() - (counts - 1) / 2)[inverse]  # mean rank of each tie group, from 1
     pairs = ranks[positive].sum() - num_positive * (num_positive + 1) / 2
     return float(pairs / (num_positive * num_negative))
-
-
-def state_figures(batches: Iterable[tuple[Tensor, Tensor]]) -> dict[str, float]:
-    """What the main network's states tell apart. One whose states hardly differ from text to text
-    has nothing to give to a task on sentences, whatever its loss.
-
-    Of states (B, L, H) and the number (B, L) of the text that each belongs to, -1 for none:
-
-    * `mean_state_share`: the energy of the mean state, as a share of the states' mean energy. At 1
-      all tokens have the same state;
-    * `pooled_variance`: how far the mean states of texts are from each other, as a share of their
-      energy;
-    * `participation_ratio`: (sum of eigenvalues)^2 / sum of their squares of the covariance of the
-      mean states of texts: in how many directions they differ (Gao et al. 2017). At most H.
-    """
-    total: NDArray[np.float64] = np.zeros(1)
-    energy, num_tokens, pooled = 0.0, 0, []
-    for states, texts in batches:
-        for row, of in zip(states.double().cpu().numpy(), texts.cpu().numpy(), strict=True):
-            row, of = row[of >= 0], of[of >= 0]
-            total = total + row.sum(0)
-            energy += float((row**2).sum())
-            num_tokens += len(row)
-            pooled += [row[of == number].mean(0) for number in np.unique(of)]
-    if not energy:
-        return {}
-    means = np.array(pooled)
-    centred = means - means.mean(0)
-    eigenvalues = np.linalg.eigvalsh(centred.T @ centred).clip(min=0)
-    return {
-        "mean_state_share": float(((total / num_tokens) ** 2).sum() / (energy / num_tokens)),
-        "pooled_variance": float((centred**2).sum() / (means**2).sum()),
-        "participation_ratio": float(eigenvalues.sum() ** 2 / max((eigenvalues**2).sum(), 1e-30)),
-    }

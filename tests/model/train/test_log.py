@@ -26,7 +26,7 @@ def log_of(folder: Path, step: int) -> RunLog:
     config = make_config(folder, num_steps=60, warmup_steps=10)
     if not (folder / "shards").exists():
         write_tiny_shards(folder / "shards")
-    data = StepData(config, open_shards(folder / "shards", ["train"]), 0, 1)
+    data = StepData(config, open_shards(folder / "shards"), 0, 1)
     return RunLog(config, folder, step, data, torch.device("cpu"), ALONE)
 
 

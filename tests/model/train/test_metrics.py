@@ -21,7 +21,7 @@ from model.batch import (
     Samples,
     Term,
 )
-from model.train.metrics import MetricsWindow, area_under_roc, state_figures
+from model.train.metrics import MetricsWindow, area_under_roc
 
 LANGUAGES = ("ko", "en", "ja")
 WEIGHTS = {"generator": 1.0, "discriminator": 50.0}
@@ -203,34 +203,3 @@ def test_undefined_figures_are_nan_not_zero():
         "rtd_recall",
     }
     assert np.isnan(area_under_roc(np.array([-1.0, -2.0], np.float32), np.array([True, True])))
-
-
-# --- hidden states -------------------------------------------------------------------------------
-
-
-def figures(states, texts):
-    return state_figures([(torch.as_tensor(states), torch.as_tensor(texts))])
-
-
-def test_texts_that_differ_alike_in_all_directions_have_the_ratio_of_their_number():
-    states = np.concatenate([np.eye(6), -np.eye(6)])[None]  # twelve texts of one token each
-    found = figures(states, np.arange(12)[None])
-    assert found["participation_ratio"] == pytest.approx(6)
-    assert found["mean_state_share"] == pytest.approx(0)
-    assert found["pooled_variance"] == pytest.approx(1)
-    states[..., 1:] = 0
-    assert figures(states, np.arange(12)[None])["participation_ratio"] == pytest.approx(1)
-
-
-def test_padding_and_the_cut_into_batches_change_nothing():
-    rng = np.random.default_rng(0)
-    states = rng.normal(size=(5, 7, 3)) + 1
-    texts = np.sort(rng.integers(0, 3, size=(5, 7)), axis=1)
-    texts[2, 4:] = -1
-    whole = figures(states, texts)
-    states[2, 4:] = 1e6
-    parts = state_figures(
-        (torch.as_tensor(s)[None], torch.as_tensor(t)[None])
-        for s, t in zip(states, texts, strict=True)
-    )
-    assert parts == pytest.approx(whole)
