@@ -11,11 +11,12 @@ Only hashes are shuffled; texts wait in the work folder. Terms:
 - output: a file of documents and one of removed rows, of up to 32 batches that follow one another.
 """
 
-import pickle
+import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,7 +48,7 @@ from pipeline.passes.files import (
     nums_of_batches,
     tally_name,
 )
-from pipeline.report.counts import Tally
+from pipeline.report.counts import Tally, tally_from_json
 from pipeline.report.page import write_report
 from pipeline.rules.extra import read_code
 from pipeline.rules.hosts import write_hosts
@@ -56,6 +57,7 @@ from pipeline.runner import make_pipeline, run_pipeline, watch
 from pipeline.sources.files import batch_files, expand_sources, fingerprints
 from pipeline.sources.input_file import (
     FileBatch,
+    InputFile,
     batch_number,
     output_of_batch,
 )
@@ -134,17 +136,19 @@ _FILE_BATCHES_A_LIST = 64
 def _write_lists(batches: Sequence[FileBatch], work: WorkFolder) -> list[str]:
     """Names of lists of batches in the work folder: a service takes a graph of 10 MB at most."""
     lists = {
-        f"files-{start:06d}": batches[start : start + _FILE_BATCHES_A_LIST]
+        f"files-{start:06d}": [*map(asdict, batches[start : start + _FILE_BATCHES_A_LIST])]
         for start in range(0, len(batches), _FILE_BATCHES_A_LIST)
     }
-    for name, listed in lists.items():
-        work.write(name, pickle.dumps(listed))
+    for name, rows in lists.items():
+        work.write(name, json.dumps(rows).encode())
     return [*lists]
 
 
 def _read_list(name: str, work: WorkFolder) -> list[FileBatch]:
-    batches: list[FileBatch] = pickle.loads(work.read(name))
-    return batches
+    return [
+        FileBatch(**row | {"files": tuple(InputFile(**file) for file in row["files"])})
+        for row in json.loads(work.read(name))
+    ]
 
 
 def _in_pass(element: Any, run: Callable[..., Iterable[Any]], *shared: Any) -> Iterable[Any]:
@@ -293,8 +297,8 @@ def _finish(
     tally = Tally()
     read = [tally_name("read", batch.index) for batch in batches]
     _, compared, written = _markers(work, batches)
-    for pickled in work.read_all([*read, *compared, *written]):
-        tally.add(pickle.loads(pickled))
+    for text in work.read_all([*read, *compared, *written]):
+        tally.add(tally_from_json(text.decode()))
     _refuse_empty(tally, config)
     if work.exists(BENCHMARK_INDEX):
         with work.fetch(BENCHMARK_INDEX) as path:

@@ -6,7 +6,6 @@ batch of documents.
 """
 
 import json
-import pickle
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -142,7 +141,7 @@ def write_matches(group: RowGroup, path: Path, work: WorkFolder) -> None:
     for rows in in_chunks(documents, lambda row: len(row["text"]), CHARACTERS_AT_ONCE):
         num_documents += len(rows)
         matches += _matches(rows, load_once(work, _INDEX, load_grams))
-    path.write_bytes(pickle.dumps((num_documents, matches)))
+    write_text(path, json.dumps([num_documents, matches], ensure_ascii=False))
     return_freed_memory()
 
 
@@ -187,9 +186,10 @@ def _read_matches(work: WorkFolder, names: Sequence[str]) -> tuple[Hits, int]:
     hits: dict[ItemKey, tuple[int, list[Match]]] = {}
     num_documents = 0
     for name in names:
-        num_of_group, matches = pickle.loads(work.read(name))
+        num_of_group, rows = json.loads(work.read(name))
         num_documents += num_of_group
-        for match in matches:
+        for (width, item), *others in rows:
+            match = Match((width, item), *others)
             count, best = hits.get(match.item, (0, []))
             best = sorted([*best, match], key=lambda match: -match.fraction)[:NUM_SHOWN]
             hits[match.item] = count + 1, best

@@ -9,7 +9,6 @@ removed. A runner may repeat a pass, or run it twice at once: the second copy ha
 """
 
 import json
-import pickle
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -88,8 +87,7 @@ def nums_of_batches(work: WorkFolder, files: Sequence[int]) -> list[int]:
 
 def write_tally(work: WorkFolder, of_pass: Pass, number: int, tally: Tally) -> None:
     """Say that the pass is done; its other files are there before."""
-    tally.merge_others()
-    work.write(tally_name(of_pass, number), pickle.dumps(tally))
+    work.write(tally_name(of_pass, number), tally.to_json().encode())
 
 
 def reading_progress(work: WorkFolder, files: int, num_bytes: int) -> Callable[[int], None]:

@@ -5,6 +5,7 @@ Counts are rows of tables with names for their columns (`TABLES`). A report grou
 A row may name any source, such as its own URL: `MAX_SOURCES` of them are told apart.
 """
 
+import json
 import re
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
@@ -213,7 +214,7 @@ class Tally:
         if date and (year := _YEAR.match(date)):
             self.count("years", year=year[1], documents=1)
 
-    def merge_others(self) -> None:
+    def _merge_others(self) -> None:
         """Give the rows of all sources and licences but the chosen ones to the name `OTHER`."""
         for column in _FREE:
             tables = [table for table in self.tables.values() if column in table.keys]
@@ -283,7 +284,7 @@ class Tally:
         for name in TABLES:
             for row in other.rows(name):
                 self.tables[name].add(row)
-        self.merge_others()
+        self._merge_others()
         for file in other.files:
             if self.files and self.files[-1]["path"] == file["path"]:  # another part of it
                 self.files[-1]["documents"] += file["documents"]
@@ -299,7 +300,7 @@ class Tally:
 
     def rows(self, table: str) -> Rows:
         """The rows of a table, sorted by their keys."""
-        self.merge_others()
+        self._merge_others()
         return self.tables[table].rows()
 
     def by_reason(self, table: str) -> dict[str, int]:
@@ -310,6 +311,28 @@ class Tally:
         """The sum of a column of "documents", or all documents of "removed" or "malformed"."""
         table, column = ("documents", name) if name in TOTALS else (name, "documents")
         return sum(row[column] for row in self.rows(table))
+
+    def to_json(self) -> str:
+        value = {
+            "rows": {name: self.rows(name) for name in TABLES},
+            "files": self.files,
+            "examples": self.examples,
+            "samples": {name: chosen.listed() for name, chosen in sorted(self.samples.items())},
+        }
+        return json.dumps(value, ensure_ascii=False)
+
+
+def tally_from_json(text: str) -> Tally:
+    value = json.loads(text)
+    tally = Tally(files=value["files"], examples=value["examples"])
+    for table, rows in value["rows"].items():
+        for row in rows:
+            tally.tables[table].add(row)
+    for name, samples in value["samples"].items():
+        tally.samples[name] = Samples()
+        for sample in samples:
+            tally.samples[name].add(Sample(*sample))
+    return tally
 
 
 def report_json(tally: Tally) -> dict[str, Any]:
