@@ -54,18 +54,9 @@ def _word(name: str, meaning: str) -> Any:
     return Argument(metavar=name, help=meaning)
 
 
-def _bundled(name: str, meaning: str, find: Callable[[str], str] = find_bundled) -> Any:
+def _bundled(name: str, meaning: str) -> Any:
     """A word that may name what comes with electrify."""
-    return Argument(metavar=name, help=meaning, callback=find)
-
-
-def _model(name: str) -> str:
-    """What `find_bundled` finds, once it is known to be a run, an export or a model."""
-    from benchmarks.model_name import check_model, encoder_path
-
-    path = find_bundled(name)
-    check_model(encoder_path(path))
-    return path
+    return Argument(metavar=name, help=meaning, callback=find_bundled)
 
 
 def _value(name: str, meaning: str) -> Any:
@@ -101,7 +92,7 @@ Generator = Annotated[
         callback=lambda name: name and find_bundled(name),
     ),
 ]
-Discriminator = Annotated[str, _bundled("MODEL", "a discriminator's folder or hub name", _model)]
+Discriminator = Annotated[str, _bundled("MODEL", "a discriminator's folder or hub name")]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -581,14 +572,15 @@ def inspect(
     """Show which words the discriminator flags, and why."""
     from json import dumps
 
-    from benchmarks.analysis.inspect import as_record, as_text, findings
-
     if threshold is not None and clean:
         raise UsageError("--threshold and --clean exclude each other: give one")
     if files := list(filter(os.path.isfile, texts)):
         raise UsageError(f"TEXT is {files[0]!r}, a file: give its lines with < {files[0]}")
+    _check_model(model)
     if not texts and sys.stdin.isatty():
         log("a text a line; end with Ctrl-D")
+    from benchmarks.analysis.inspect import as_record, as_text, findings
+
     lines = texts or sys.stdin
     why = not no_attributions
     for found in findings(model, lines, generator, threshold, clean, false_alarms, why):
@@ -602,6 +594,7 @@ def page(
     generator: Generator = None,
 ) -> None:
     """Make a web page around a discriminator, for any static host."""
+    _check_model(model)
     from benchmarks.analysis.page import build_page
 
     build_page(model, generator, Path(output))
@@ -609,7 +602,7 @@ def page(
 
 @_verb(f"probe {SHIPPED} --text sentences.txt --output out/probe")
 def probe(
-    model: Annotated[str, _bundled("MODEL", "a run, an export or a model", _model)],
+    model: Annotated[str, _bundled("MODEL", "a run, an export or a model")],
     text: Annotated[list[str], _value("NAME", "unseen Korean text: a task or a file; repeatable")],
     generator: Generator = None,
     data_dir: DataDirs = [],
@@ -621,6 +614,7 @@ def probe(
     output: Annotated[Path | None, _value("FOLDER", "default: probe/ of the run")] = None,
 ) -> None:
     """Measure which planted mistakes a network finds, and what its layers know."""
+    _check_model(model)
     from benchmarks.analysis.probe import probe
 
     folders = [Path(folder) for folder in data_dir or ["."]]
@@ -715,6 +709,13 @@ def doctor(
 
 
 # --- what verbs share -----------------------------------------------------------------------------
+
+
+def _check_model(name: str) -> None:
+    """Refuse what is no run, export or model, before torch is imported."""
+    from benchmarks.model_name import check_model, encoder_path
+
+    check_model(encoder_path(name))
 
 
 def _print_json(**values: object) -> None:
