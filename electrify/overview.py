@@ -31,11 +31,8 @@ from electrify.system.progress import duration
 if TYPE_CHECKING:
     from benchmarks.tasks.data import TaskData
 
-# of a run, in their order; scores of other encoders are in `evaluate-<name>`
-_FOLDERS = (
-    *("clean", "vocab", "shards", "pretrain", "export", "embed", "onnx"),
-    *("evaluate", *PROBE_SUITES, "leakage"),
-)
+_SCORES = ("evaluate", *PROBE_SUITES)  # of other encoders in `evaluate-<name>`
+_FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "embed", "onnx", *_SCORES, "leakage")
 # docs/results.md: MB of raw text a CPU second for cleaning, learning pieces at morphemes, encoding
 _CLEAN_RATE, _VOCAB_RATE, _ENCODE_RATE = 3.7, 1.9, 8.0
 _TOKEN_CHARACTERS = 1.8  # characters a token, of Korean; other scripts have more
@@ -194,7 +191,8 @@ def stages_of_runs(runs: Path, address: str | None = None) -> dict[str, dict[str
     for place in sorted(places):
         kind = "begun" if place.endswith(".partial") else "done"
         run, _, stage = place.removesuffix(f"/{MANIFEST}").removesuffix(".partial").rpartition("/")
-        if stage.partition("-")[0] in _FOLDERS:
+        suite, dash, _ = stage.partition("-")
+        if suite in (_SCORES if dash else _FOLDERS):
             found.setdefault(run, {"done": [], "begun": []})[kind].append(stage)
     return {run: {k: sorted(v, key=_place) for k, v in of.items()} for run, of in found.items()}
 

@@ -202,9 +202,12 @@ def _marked(words: pa.ChunkedArray, cuts: Cuts, num_threads: int) -> pa.Array:
     """The words with their parts marked; null where a word is one part."""
     if cuts == "none":
         return pa.nulls(len(words), pa.string())
-    parts = morphemes_of(words.to_pylist(), cuts, num_threads)
+    is_korean = pc.match_substring_regex(words, r"\p{Hangul}").combine_chunks()
+    parts = morphemes_of(words.filter(is_korean).to_pylist(), cuts, num_threads)
     marked = [CUT.join(cut) if len(cut) > 1 else None for cut in parts]
-    return pa.array(marked, pa.string())
+    # of all others nothing becomes an object of Python
+    nothing = pa.nulls(len(words), pa.string())
+    return pc.replace_with_mask(nothing, is_korean, pa.array(marked, pa.string()))
 
 
 class WordCounter:

@@ -8,6 +8,8 @@ batch of documents.
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -74,8 +76,8 @@ def find_leaks(
         keep_little_memory()
         table = ItemTable()
         for task in tasks:
-            for example in task.examples:
-                for text in example["texts"]:
+            for _, _, texts in task.examples():
+                for text in texts:
                     table.add(text)
         with work_folder("leakage", config.beam.work_dir, folder, stage.plan) as shared:
             with shared.scratch() as scratch:
@@ -104,11 +106,19 @@ def find_leaks(
     run_stage(stage, work, overwrite)
 
 
-class TaskItems(NamedTuple):
+@dataclass(frozen=True)
+class TaskItems:
     """The examples of one task, as `benchmarks.leakage.examples` wrote them."""
 
+    path: Path
     header: Mapping[str, Any]  # task, task_version, data_sha256, text_names
-    examples: list[Mapping[str, Any]]  # split, id, texts
+
+    def examples(self) -> Iterator[tuple[str, str, list[str]]]:
+        """(split, id, texts) in the order of the file."""
+        with self.path.open(encoding="utf-8") as file:
+            for line in islice(file, 1, None):
+                row = json.loads(line)
+                yield row["split"], row["id"], row["texts"]
 
 
 def read_tasks(folder: Path) -> list[TaskItems]:
@@ -116,8 +126,7 @@ def read_tasks(folder: Path) -> list[TaskItems]:
     tasks = []
     for path in sorted(folder.glob("*.jsonl")):
         with path.open(encoding="utf-8") as file:
-            first, *examples = map(json.loads, file)
-        tasks.append(TaskItems(first["header"], examples))
+            tasks.append(TaskItems(path, json.loads(next(file))["header"]))
     if not tasks:
         raise UserError(f"no *.jsonl of benchmark examples in {folder}")
     return tasks
@@ -201,8 +210,7 @@ def _write_touched(folder: Path, task: TaskItems, table: ItemTable, hits: Hits) 
     names = task.header["text_names"]
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     lines: list[TouchedLine] = []
-    for example in task.examples:
-        split, identity, texts = example["split"], example["id"], example["texts"]
+    for split, identity, texts in task.examples():
         keys = [table.add(text) for text in texts]
         is_touched = any(key in hits for key in keys)
         count = {"examples": 1, "texts": len(texts), "too_short": keys.count(None)}

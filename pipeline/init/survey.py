@@ -108,9 +108,11 @@ def _files_of(root: Path) -> tuple[dict[Path, int], list[str]]:
         try:
             if fault := fault_of_name(str(path)):
                 unread.append(fault)
+            elif not path.is_file() or not (num_bytes := path.stat().st_size):
+                continue
             elif split_archive(str(path))[0]:
-                sizes |= {Path(name): num_bytes for name, num_bytes in list_members(str(path))}
-            elif path.is_file() and (num_bytes := path.stat().st_size):
+                sizes |= {Path(name): size for name, size in list_members(str(path))}
+            else:
                 sizes[path] = num_bytes
         except (UserError, *DAMAGES) as error:
             unread.append(f"{path}: {_reason(error)}")

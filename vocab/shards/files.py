@@ -13,6 +13,7 @@ that of all shards; before a stage reads them, they are compared with the manife
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Annotated, Any, Self, TypeAlias
 
 import numpy as np
@@ -304,6 +305,6 @@ class TokenShards:
 def _open_array(path: Path) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, TypeError, SyntaxError, TokenError) as error:
         raise UserError(f"{path} cannot be read ({error}); {AGAIN}") from None
     return array

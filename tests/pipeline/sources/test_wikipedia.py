@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.sources.input_file import Fault, Raw
 from tests.pipeline.cases import read_cases
-from tests.pipeline.sources.reading import read_data, read_path
+from tests.pipeline.sources.reading import read_path, with_peak
 
 CASES = read_cases(__file__)
 
@@ -79,27 +79,37 @@ def test_articles_alone_are_read(tmp_path, ending, pack):
 
 
 def test_what_was_read_before_broken_xml_stands(tmp_path):
-    data = _dump(PAGES).replace("이야기".encode(), b"a < b & c")
-    first, fault = read_data(tmp_path, data, "wikipedia")
+    path = tmp_path / "a.xml"
+    path.write_bytes(_dump(PAGES).replace("이야기".encode(), b"a < b & c"))
+    first, fault = read_path(path, "wikipedia")
     assert first == ARTICLES[0]
     assert (fault.row, fault.reason) == (2, "unreadable_file")
-    assert "ParseError: not well-formed" in fault.detail
+    assert "ExpatError: not well-formed" in fault.detail
 
-    *articles, fault = read_data(tmp_path, _dump(PAGES)[:-8], "wikipedia")  # cut off
+    path.write_bytes(_dump(PAGES)[:-8])  # cut off
+    *articles, fault = read_path(path, "wikipedia")
     assert articles == ARTICLES
-    assert "ParseError" in fault.detail
+    assert "ExpatError" in fault.detail
 
-    packed = _multistream(_dump(PAGES * 2))[:-40]
-    *articles, fault = read_data(tmp_path, packed, "wikipedia", name="a.xml.bz2")
+    packed = tmp_path / "a.xml.bz2"
+    packed.write_bytes(_multistream(_dump(PAGES * 2))[:-40])
+    *articles, fault = read_path(packed, "wikipedia")
     assert [article.text for article in articles[:2]] == [a.text for a in ARTICLES]
     assert fault.reason == "unreadable_file"
 
 
-def test_a_page_that_is_too_long_is_a_fault_and_the_next_is_read(tmp_path):
-    data = _dump([_page("긴 글", "word " * 600_000), PAGES[4]])
-    fault, article = read_data(tmp_path, data, "wikipedia")
+def test_a_page_that_is_too_long_is_not_held(tmp_path):
+    path = tmp_path / "a.xml"
+    with path.open("wb") as file:
+        file.write((HEAD + _page("긴 글", "@@")).split("@@")[0].encode())
+        for _ in range(40):
+            file.write(b"word " * 200_000)
+        file.write(_page("긴 글", "@@").split("@@")[1].encode())
+        file.write((PAGES[4] + "</mediawiki>").encode())
+    (fault, article), peak = with_peak(lambda: read_path(path, "wikipedia"))
     assert isinstance(fault, Fault)
-    assert (fault.row, fault.reason, fault.source_id) == (1, "line_too_long", "1")
+    assert (fault.row, fault.reason) == (1, "line_too_long")
     assert fault.text.startswith("word word")
-    assert "3,000,000 bytes" in fault.detail
+    assert "40,000,000 bytes" in fault.detail
     assert article.text == ARTICLES[1].text
+    assert peak < 8_000_000
