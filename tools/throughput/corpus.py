@@ -6,10 +6,9 @@ Every run of `electrify clean` is a process of its own; datatrove is in an envir
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
-
-import pydantic.dataclasses
 
 from electrify.config.clean import NearDedupConfig
 from electrify.system.outcome import UserError
@@ -34,7 +33,7 @@ second. Times as fast: CPU seconds.
 """
 
 
-@pydantic.dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Settings:
     """What the command was asked for."""
 

@@ -5,11 +5,10 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import pydantic.dataclasses
 import torch
 from tokenizers import BertWordPieceTokenizer
 from torch import Tensor, nn
@@ -64,7 +63,7 @@ _RANDOM_WEIGHTS_LEARNING_RATE = 2e-3
 _UNTIMED_FRACTION = 0.1  # of the steps, which allocate, choose kernels and find their caches cold
 
 
-@pydantic.dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Settings:
     """What is measured; None is the default of the data or the recipe."""
 

@@ -4,12 +4,12 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import pydantic.dataclasses
 import torch
 from transformers import AutoModel
 
@@ -33,7 +33,7 @@ that `transformers` chooses, in inference mode. Sizes are of the file, of torch 
 """
 
 
-@pydantic.dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Settings:
     """What is measured."""
 

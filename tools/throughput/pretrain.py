@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import numpy as np
-import pydantic.dataclasses
 import torch
 from torch import Tensor, nn
 
@@ -64,7 +63,7 @@ of this run.
 """
 
 
-@pydantic.dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Settings:
     """What is measured; None is the device's own choice."""
 

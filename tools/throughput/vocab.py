@@ -4,10 +4,9 @@ Every run is a process of its own.
 """
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
-
-import pydantic.dataclasses
 
 from electrify.config.vocab import VocabConfig
 from electrify.stage.folder import write_json
@@ -26,7 +25,7 @@ is the largest sum of proportional set sizes, sampled twice a second. Times as f
 """
 
 
-@pydantic.dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Settings:
     """What the command was asked for."""
 
