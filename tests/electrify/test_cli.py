@@ -221,3 +221,30 @@ def test_a_host_that_exports_the_world_size_loses_no_verb(monkeypatch, capsys):
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert main(["ls"]) == 2
     assert "torchrun is for pretrain alone" in capsys.readouterr().err
+
+
+def test_run_reads_its_config_once(monkeypatch, tmp_path: Path):
+    """An edit while stages work must not give a run of two configs."""
+    path = tmp_path / "run.toml"
+    text = Path(DEMO).read_text(encoding="utf-8").replace("out/demo", str(tmp_path / "run"))
+    path.write_text(text, encoding="utf-8")
+    seeds = []
+
+    def work(config, *_):
+        path.write_text(text.replace("seed = 0", "seed = 1"), encoding="utf-8")
+        seeds.append(config.seed)
+
+    for stage in (
+        "pipeline.clean.clean",
+        "vocab.train.train_vocab",
+        "vocab.encode.encode",
+        "model.pretrain.pretrain",
+        "model.export.export",
+        "benchmarks.evaluate.evaluate",
+    ):
+        monkeypatch.setattr(stage, work)
+    monkeypatch.setattr("benchmarks.report.report.read_runs", lambda *_: [])
+    monkeypatch.setattr("benchmarks.report.report.report", lambda *_: "page")
+    monkeypatch.setattr("benchmarks.analysis.mistakes.marked_lines", lambda *_: [])
+    assert main(["run", str(path)]) == 0
+    assert seeds == [0] * 6

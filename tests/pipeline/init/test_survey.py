@@ -153,6 +153,16 @@ def test_what_may_not_be_read_is_named_and_the_rest_is_surveyed(tmp_path, monkey
         assert "run the stage again" not in line
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name here")
+def test_pipes_broken_links_and_what_is_empty_are_passed_over(tmp_path):
+    os.mkfifo(tmp_path / "pipe.zip")
+    (tmp_path / "link.zip").symlink_to(tmp_path / "nowhere.zip")
+    (tmp_path / "empty.zip").touch()
+    (tmp_path / "b.txt").write_text(f"{KOREAN}\n\n{KOREAN}")
+    (found,), unread = survey(tmp_path)
+    assert (found.source.path, unread) == (f"{tmp_path}/b.txt", [])
+
+
 def _written(tmp_path, name, texts, encoding="utf-8", delimiter=",", header=("id", "text", "n")):
     """As spreadsheets write a table."""
     text = io.StringIO(newline="")

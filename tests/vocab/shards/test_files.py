@@ -73,11 +73,17 @@ def edit_index(folder, **changes):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
+def break_header(path):
+    array = path.read_bytes()
+    path.write_bytes(array[:10] + b"{(((" + array[14:])
+
+
 TOKENS, OFFSETS = "train/ko/tokens-00000.npy", "train/ko/offsets-00000.npy"
 DAMAGE = {
     "truncated": (lambda f: (f / TOKENS).write_bytes((f / TOKENS).read_bytes()[:-2]), TOKENS),
     "emptied": (lambda f: (f / TOKENS).write_bytes(b""), TOKENS),
     "not an array": (lambda f: (f / TOKENS).write_bytes(b"x" * 300), TOKENS),
+    "header": (lambda f: break_header(f / TOKENS), TOKENS),
     "missing": (lambda f: (f / OFFSETS).unlink(), OFFSETS),
     "index gone": (lambda f: (f / "index.json").unlink(), "index.json"),
     "index cut": (lambda f: (f / "index.json").write_text('{"dty'), "index.json"),
