@@ -61,6 +61,8 @@ class Batch:
     def split(self, size: int) -> list["Batch"]:
         """In parts of so many sequences."""
         num_rows = len(self.input_ids)
+        if size >= num_rows:
+            return [self]
         return [self.rows(slice(start, start + size)) for start in range(0, num_rows, size)]
 
     def to(self, device: torch.device) -> "Batch":

@@ -35,9 +35,9 @@ class Claim:
         return f"{self.better} {'=' if self.is_equality else '>'} {self.worse}"
 
 
-def read_claim(text: str) -> Claim:
+def read_claim(text: object) -> Claim:
     """A claim of a file: 'A > B' or 'A = B'."""
-    if match := re.fullmatch(r"(.+) ([>=]) (.+)", text):
+    if isinstance(text, str) and (match := re.fullmatch(r"(.+) ([>=]) (.+)", text)):
         return Claim(match[1], match[3], match[2] == "=")
     raise UserError(f"claim {text!r}: write 'A > B' or 'A = B' of two variants")
 

@@ -74,7 +74,7 @@ class Plan:
 
     def cost(self, jobs: Sequence[Job], trials: Sequence[Job]) -> Iterator[str]:
         """Lines on what these jobs take, the trials before them, and a first look in their place.
-        Steps of each kind of rows are timed. Nothing is said of a few examples."""
+        Steps of each task are timed. Nothing is said of a few examples."""
         total = sum(num_rows(job, self.features(job)) for job in (*jobs, *trials))
         if total < FEW_EXAMPLES:
             return

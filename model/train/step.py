@@ -230,7 +230,7 @@ class FastStep:
         versions, num_rows = self._versions(), len(batches[0].input_ids)
         while True:
             try:
-                size = num_rows // self._num_splits
+                size = max(1, num_rows // self._num_splits)
                 return self._call([part for batch in batches for part in batch.split(size)], step)
             except torch.OutOfMemoryError as error:
                 self._split(num_rows, self._versions() == versions, error)

@@ -209,8 +209,9 @@ class OwnWordTagging(WordTagging):
 
     def gold_names(self, row: Row, place: str) -> Sequence[Any]:
         self._words(row, place)
+        tags = list_field(row, self.label_field, place)
         try:
-            return iob2(list_field(row, self.label_field, place))
+            return iob2(tags)
         except ValueError as error:
             raise UserError(
                 f"{place}, column {self.label_field!r}: {error} of an entity; write B-TYPE, I-TYPE "
