@@ -165,7 +165,7 @@ def _by_output(batches: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
 # of one core, all passes: decides whether more processes are worth their start
 SECONDS_PER_MEGABYTE = 0.25
 _PLAN = "plan"
-_NOTES = re.compile(r"README$|cleaned-\d+\.parquet$|read-\d+\.tally$")
+_NOTES = re.compile(r"README$|cleaned-\d+\.parquet$|read-\d+\.json$")
 _LEFTOVER = re.compile(r"shuffle-|hashes-\d+\.|.*\.tmp$")
 _LABELS = ("clean: reading", "clean: comparing", "clean: writing")
 

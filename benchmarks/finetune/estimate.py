@@ -4,8 +4,10 @@ The steps are those of a real training, on the longest rows of each task and on 
 for the shorter and for the longer half of them.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,6 +32,11 @@ from electrify.system.machine import num_cores, return_freed_memory
 from electrify.system.progress import duration
 
 _STEPS = 2  # on a batch: the last one is timed, and finds the moments of Adam in memory
+_SLOW_SECONDS = 1.0  # of a step, where one is enough once the longest rows told the memory
+
+
+class _EnoughError(Exception):
+    """Ends a timed training."""
 
 
 @dataclass(frozen=True)
@@ -123,16 +130,15 @@ def measure(
         timed = replace(settings, num_epochs=1e-9, min_steps=_STEPS, learning_rate=0.0)
         pad_id, label = source.tokenizer.pad_token_id, f"a timed step of {features.task.name}"
         trainer = Trainer(network, features.task, pad_id, timed, label)
-        steps = [
-            _step_seconds(trainer, train.features, rows)
-            for rows in batches_by_length(train.features.lengths, settings.batch_size)
-        ]
+        longest, *others = batches_by_length(train.features.lengths, settings.batch_size)
+        _step_seconds(trainer, train.features, longest, math.inf)
+        steps = [_step_seconds(trainer, train.features, rows, _SLOW_SECONDS) for rows in others]
         predictions = [
             _prediction_seconds(trainer, reported.features, rows)
             for rows in batches_by_length(reported.features.lengths, trainer.prediction_batch_size)
         ]
         memory = peak_memory(device)
-    return Pace(float(np.mean(steps[1:])), float(np.mean(predictions[1:])), started, memory)
+    return Pace(float(np.mean(steps)), float(np.mean(predictions[1:])), started, memory)
 
 
 def batches_by_length(lengths: NDArray[np.int64], batch_size: int) -> list[NDArray[np.int64]]:
@@ -144,15 +150,21 @@ def batches_by_length(lengths: NDArray[np.int64], batch_size: int) -> list[NDArr
     return [order[first : first + batch_size] for first in firsts]
 
 
-def _step_seconds(trainer: Trainer, features: Features, rows: NDArray[np.int64]) -> float:
-    """Of the last step on these rows; 0 where a loss that is not a number ended the first one."""
+def _step_seconds(
+    trainer: Trainer, features: Features, rows: NDArray[np.int64], slow_seconds: float
+) -> float:
+    """Of the last step on these rows, the first where it is slow; 0 where a loss that is not a
+    number ended the first one."""
     ends = [time.monotonic()]
 
     def on_step(_: int) -> None:
         _synchronize(trainer.network.device)
         ends.append(time.monotonic())
+        if ends[-1] - ends[0] > slow_seconds:
+            raise _EnoughError
 
-    trainer.train(features, rows, 0, on_step)
+    with suppress(_EnoughError):
+        trainer.train(features, rows, 0, on_step)
     return ends[-1] - ends[-2] if len(ends) > 1 else 0.0
 
 

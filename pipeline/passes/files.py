@@ -71,7 +71,7 @@ _FILES: dict[Kind, tuple[pa.Schema, dict[str, Any]]] = {
 def tally_name(of_pass: Pass, number: int) -> str:
     """The tally of one pass over a batch of files ("read"), a batch ("compared") or an output
     ("written"); it is there once the pass is done."""
-    return f"{of_pass}-{number:010d}.tally"
+    return f"{of_pass}-{number:010d}.json"
 
 
 def hashes_name(files: int) -> str:

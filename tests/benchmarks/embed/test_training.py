@@ -37,6 +37,19 @@ def test_the_loss_is_the_formula():
     assert loss == pytest.approx(sum(losses) / 3, rel=1e-12)
 
 
+def test_the_loss_is_that_of_sentence_transformers():
+    pytest.importorskip("sentence_transformers")
+    from sentence_transformers.sentence_transformer import losses
+
+    torch.manual_seed(1)
+    parts = [torch.nn.functional.normalize(torch.randn(6, 8)) for _ in range(3)]
+    theirs = losses.MultipleNegativesRankingLoss(model=None, scale=20.0)
+    masked = torch.zeros(6, 12, dtype=torch.bool)
+    ours = contrastive_loss(parts[0], torch.cat(parts[1:]), masked, 0.05)
+    expected = theirs.compute_loss_from_embeddings(parts, None)
+    assert float(ours) == pytest.approx(float(expected), rel=1e-5)
+
+
 def test_what_belongs_to_an_anchor_is_no_negative_of_it():
     batch = [Pair("q1", "p"), Pair("q2", "p", "n"), Pair("q1", "r"), Pair("p", "s")]
     positives = {"q1": {"p", "r"}, "q2": {"p"}, "p": {"s"}}
