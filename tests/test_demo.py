@@ -19,6 +19,7 @@ from tests.test_docs import COMMANDS
 
 SHORT = (
     "pretrain.num_steps=6",
+    "pretrain.batch_size=4",
     "pretrain.warmup_steps=2",
     "pretrain.valid_every_steps=6",
     "pretrain.num_valid_batches=2",
@@ -103,7 +104,7 @@ def test_model_cards_and_report_name_the_run(demo: Path):
     path = demo / "export" / "discriminator" / "README.md"
     card = path.read_text(encoding="utf-8")
     assert "sample-life" in card
-    assert "6 steps of 16 sequences, 12,288 tokens" in card
+    assert "6 steps of 4 sequences, 3,072 tokens" in card
     report = (demo / "report.md").read_text(encoding="utf-8")
     assert "random" in report
     # the share-alike licence of the shipped weights, which the sample's does not hinder

@@ -37,14 +37,11 @@ def passes(library: Path, card: str, *arguments: str) -> None:
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
 
 
-def test_the_host_asks_for_what_a_gpu_allows(library: Path):
-    passes(library, "H100", str(HERE / "test_host.py"))
-
-
-def test_numbers_are_those_of_the_cpu_and_of_the_step_as_written(library: Path):
-    """Those of a fine-tuning, too, which waits for nothing."""
-    few = "finetune or [electra] or (modern and document) or doctor_finds_no"
-    passes(library, "H100", str(HERE / "test_cuda.py"), FINETUNE, "-k", few)
+def test_an_h100_is_asked_for_what_it_allows_and_its_numbers_are_those_of_the_cpu(library: Path):
+    """And those of the step as written; and of a fine-tuning, which waits for nothing."""
+    few = "test_host or finetune or [electra] or (modern and document) or doctor_finds_no"
+    files = str(HERE / "test_host.py"), str(HERE / "test_cuda.py"), FINETUNE
+    passes(library, "H100", *files, "-k", few)
 
 
 @pytest.mark.slow
