@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.finetune.recipe import recommended_settings
 from benchmarks.model_name import pinned
-from benchmarks.report.scores import score_lines, write_scores
+from benchmarks.report.scores import terminal_lines, write_scores
 from benchmarks.results.predictions import PREDICTIONS, prediction_path
 from benchmarks.results.results import (
     JOBS,
@@ -122,7 +122,7 @@ def evaluate(
 
     run_stage(stage, work, overwrite)
     results = current_results(stage.folder)
-    for line in score_lines(results, stage.folder):
+    for line in terminal_lines(results, stage.folder):
         log(line)
     lacking = {
         f"{result.task} {split}": None

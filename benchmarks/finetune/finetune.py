@@ -77,7 +77,7 @@ class Finetuned:
 
 
 def finetune(
-    data: TaskFeatures,
+    features: TaskFeatures,
     source: ModelSource,
     role: Role,
     seed: int,
@@ -88,36 +88,36 @@ def finetune(
     unfinished: Path | None = None,
     on_trained: Callable[[EncoderWithHead], None] = lambda network: None,
 ) -> Finetuned:
-    """Train encoder and head on `data.train`, predict the other splits.
+    """Train encoder and head on `features.train`, predict the other splits.
 
     The seed decides sample, order, head, dropout and (`random-init`) the encoder; the pretrained
     encoder and random initialisation share all but the last. Global random state is as before
     afterwards. A training is resumed from the file `unfinished`. `on_trained` gets the network
     unless training failed.
     """
-    device, task = choose_device(device_name), data.task
+    device, task = choose_device(device_name), features.task
     settings = replace(settings, precision=choose_precision(settings.precision, device))
-    rows = training_rows(task, data.train, settings.max_train_examples, seed, train_fraction)
-    selection = _selection(data, settings, len(rows) / settings.batch_size)
+    rows = training_rows(task, features.train, settings.max_train_examples, seed, train_fraction)
+    selection = _selection(features, settings, len(rows) / settings.batch_size)
     label = f"{task.name}, {encoder_label(role, source.name)}, seed {seed}"
     start_memory(device)
     with seeded(seed, device):
         network = build_network(task, source, role, seed, settings, device)
         trainer = Trainer(network, task, source.tokenizer.pad_token_id, settings, label)
         start = time.monotonic()
-        failure = trainer.train(data.train.features, rows, seed, on_step, selection, unfinished)
+        failure = trainer.train(features.train.features, rows, seed, on_step, selection, unfinished)
         train_seconds = time.monotonic() - start
         if failure is None:
             on_trained(network)
-        lines, problem = _lines(data, lambda _, split: trainer.predict(split.features), failure)
+        lines, problem = _lines(features, lambda _, split: trainer.predict(split.features), failure)
         memory = peak_memory(device)
-        reported = next(iter(data.predicted.values())).features
-        train_flops, inference_flops = count_flops(trainer, data.train.features, rows, reported)
+        reported = next(iter(features.predicted.values())).features
+        train_flops, inference_flops = count_flops(trainer, features.train.features, rows, reported)
     return Finetuned(
         lines,
         problem,
         settings.record(len(rows)) | {"micro_batch_size": trainer.micro_batch_size},
-        len(np.unique(data.train.features.example_of[rows])),
+        len(np.unique(features.train.features.example_of[rows])),
         round(train_seconds, 3),
         selection.described() if selection else {},
         train_flops,
@@ -129,18 +129,20 @@ def finetune(
 
 
 def score_bag_of_words(
-    data: TaskFeatures,
+    features: TaskFeatures,
     seed: int,
     settings: HyperParameters,
     on_step: OnStep = lambda rows: None,
     train_fraction: float = 1.0,
 ) -> Finetuned:
     """The TF-IDF baseline, learnt from the same examples as an encoder of that seed."""
-    task = data.task
+    task = features.task
     assert isinstance(task, Classification)
     start = time.monotonic()
-    rows = training_rows(task, data.train, settings.max_train_examples, seed, train_fraction)
-    learnt = [data.train.examples[i] for i in np.unique(data.train.features.example_of[rows])]
+    rows = training_rows(task, features.train, settings.max_train_examples, seed, train_fraction)
+    learnt = [
+        features.train.examples[i] for i in np.unique(features.train.features.example_of[rows])
+    ]
 
     def logits(probabilities: NDArray[np.float64]) -> list[Outputs]:
         with np.errstate(divide="ignore"):  # a label without training rows
@@ -148,7 +150,7 @@ def score_bag_of_words(
 
     def score(positions: NDArray[np.int64], probabilities: NDArray[np.float64]) -> float:
         examples = [learnt[i] for i in positions.tolist()]
-        lines = task.lines(examples, data.train.features, logits(probabilities))
+        lines = task.lines(examples, features.train.features, logits(probabilities))
         value = score_lines(task, lines)[task.headline]
         return value if task.higher_is_better else -value
 
@@ -157,14 +159,14 @@ def score_bag_of_words(
         np.array([example.gold for example in learnt]),
         {
             name: [task.plain_texts(example) for example in split.examples]
-            for name, split in data.predicted.items()
+            for name, split in features.predicted.items()
         },
         len(task.labels),
         seed,
         score,
     )
     on_step(len(rows))
-    lines, problem = _lines(data, lambda name, _: logits(probabilities[name]))
+    lines, problem = _lines(features, lambda name, _: logits(probabilities[name]))
     seconds = round(time.monotonic() - start, 3)
     return Finetuned(lines, problem, choice._asdict(), len(learnt), seconds, device="cpu")
 
@@ -188,9 +190,9 @@ def build_network(
 
 
 def _selection(
-    data: TaskFeatures, settings: HyperParameters, steps_per_epoch: float
+    features: TaskFeatures, settings: HyperParameters, steps_per_epoch: float
 ) -> Selection | None:
-    task, split = data.task, data.selection
+    task, split = features.task, features.selection
     if split is None or settings.evaluations_per_epoch is None:
         return None
 
@@ -203,7 +205,7 @@ def _selection(
 
 
 def _lines(
-    data: TaskFeatures,
+    features: TaskFeatures,
     predict: Callable[[str, Split], list[Outputs]],
     failure: str | None = None,
 ) -> tuple[dict[str, list[Line]], str | None]:
@@ -211,8 +213,8 @@ def _lines(
     which is the first."""
     lines: dict[str, list[Line]] = {}
     problems: list[str | None] = [failure] if failure else []
-    for name, split in data.predicted.items():
-        lines[name], problem = _lines_of_split(data.task, split, predict(name, split))
+    for name, split in features.predicted.items():
+        lines[name], problem = _lines_of_split(features.task, split, predict(name, split))
         problems.append(problem)
         if failure:
             lines[name] = undefined(lines[name])

@@ -68,7 +68,7 @@ def _records(scores: Sequence[TaskScore], columns: Sequence[str]) -> list[Record
     return records
 
 
-def score_lines(results: Sequence[Result], place: Path) -> list[str]:
+def terminal_lines(results: Sequence[Result], place: Path) -> list[str]:
     """For a terminal: the table, what looks wrong, and a sentence for each difference.
 
     Scores are those that learnt from the largest part of the training split. `place` holds their

@@ -152,7 +152,7 @@ def _scores(folder: Path, result: Result) -> dict[str, float]:
     if result.split not in lines:
         path = prediction_path(folder, result)
         raise UserError(f"no {path}: the predictions of a result are missing; {AGAIN}")
-    return scores_of(task, result.split, lines, folder)
+    return checked_scores(task, result.split, lines, folder)
 
 
 def check_value(folder: Path, result: Result) -> None:
@@ -160,7 +160,7 @@ def check_value(folder: Path, result: Result) -> None:
     task, lines = task_of(result), lines_of_result(folder, result)
     if task is None or lines is None:
         return
-    computed = scores_of(task, result.split, {result.split: lines}, folder).get(result.metric)
+    computed = checked_scores(task, result.split, {result.split: lines}, folder).get(result.metric)
     if not _equal(result.value, computed):
         raise UserError(
             f"{folder / RESULTS}: {result.task}, {result.encoder}, seed {result.seed}: "
@@ -169,7 +169,7 @@ def check_value(folder: Path, result: Result) -> None:
         )
 
 
-def scores_of(
+def checked_scores(
     task: Task, reported: str, lines: Mapping[str, Sequence[Line]], where: Path
 ) -> dict[str, float]:
     """`score_splits` of lines as a file has them; `ValueError` if they are none of the task's."""

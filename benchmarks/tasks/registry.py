@@ -1,6 +1,6 @@
 """Every suite and task by name: records of `suites/*.toml`, and the user's own.
 
-`electrify.config.fields` says which tasks make a suite.
+`electrify/config/tables.toml` names the tasks and which of them make a suite.
 """
 
 import dataclasses
@@ -10,8 +10,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from benchmarks.metrics import classification, structured, tagging
-from benchmarks.tasks.kinds.classification import Classification, MultipleChoice, Regression
+from benchmarks.metrics import classification, structured, tagging, weighted
+from benchmarks.tasks.kinds.classification import (
+    Classification,
+    MultipleChoice,
+    Regression,
+    SingleLabel,
+)
 from benchmarks.tasks.kinds.dialogue import DialogueStateTracking
 from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.relations import RelationExtraction
@@ -57,7 +62,19 @@ def _task(name: str, kind: str, hub: Mapping[str, Any], **fields: Any) -> Task:
     record = {**fields, "name": name, "hub": hub or None, "metrics": metrics}
     for key in record.keys() - {field.name for field in dataclasses.fields(KINDS[kind])}:
         raise UserError(f"task {name}: no field {key!r} in {KINDS[kind].__name__}")
-    return _RECORDS[kind].validate_python(record)
+    task = _RECORDS[kind].validate_python(record)
+    if both := {*task.reported_splits} & {*task.unlabelled}:
+        raise UserError(
+            f"task {name}: {', '.join(both)} is reported, and unlabelled; if it has labels, "
+            "write unlabelled = []"
+        )
+    by_name = KINDS[kind].weighted_score is SingleLabel.weighted_score
+    if by_name and task.headline not in weighted.OF_LABELS:
+        raise UserError(
+            f"task {name}: the headline {task.headline} has no form for weighted rows: add one to "
+            "OF_LABELS in benchmarks/metrics/weighted.py"
+        )
+    return task
 
 
 TASKS: Mapping[str, Task] = {

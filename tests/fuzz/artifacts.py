@@ -88,7 +88,7 @@ def _index(folder: Path) -> Reader:
 
 def _predictions(folder: Path) -> Reader:
     """Written by us, changed, and scored again."""
-    from benchmarks.results.predictions import read_predictions, scores_of, write_predictions
+    from benchmarks.results.predictions import checked_scores, read_predictions, write_predictions
     from benchmarks.tasks.registry import TASKS
 
     seeds, path = [], folder / "a.jsonl"
@@ -99,7 +99,7 @@ def _predictions(folder: Path) -> Reader:
     def read(path: Path) -> object:
         header, lines = read_predictions(path)
         task = TASKS.get(str(header.get("task")))
-        return scores_of(task, "dev", {"dev": lines}, path) if task and lines else lines
+        return checked_scores(task, "dev", {"dev": lines}, path) if task and lines else lines
 
     words = (b'{"header": ', b'"gold": ', b'"prediction": ', b"null", b'"PER-B"', b"[]")
     return of_file(path, read, seeds, words=words, form="lines")

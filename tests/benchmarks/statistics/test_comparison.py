@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from benchmarks.report.scores import score_lines
+from benchmarks.report.scores import terminal_lines
 from benchmarks.results.results import append_result, differing, read_results
 from benchmarks.results.run_folder import read_run
 from benchmarks.statistics.comparison import (
@@ -139,7 +139,7 @@ def test_the_last_table_says_what_its_numbers_mean(tmp_path, num_right, start):
     """In the words and by the interval of the report."""
     folder = write_evaluation(tmp_path, num_right=num_right, model_path="/models/drawn-at-random")
     place = folder / "evaluate"
-    *table, sentence = score_lines(read_results(place / "results.jsonl"), place)
+    *table, sentence = terminal_lines(read_results(place / "results.jsonl"), place)
     task, _, verdict = sentence.partition(": ")
     assert (task, verdict[: len(start)]) == ("glue-sst2", start)
     [against] = within(read_run(folder), None)
