@@ -318,8 +318,8 @@ def _markers(work: WorkFolder, batches: Sequence[FileBatch]) -> Iterator[dict[st
     compared: dict[str, float] = {}
     written: dict[str, float] = defaultdict(float)
     nums = nums_of_batches(work, [*megabytes])
-    for (files, mb), num in zip(megabytes.items(), nums, strict=True):
-        for batch in (batch_number(files, index) for index in range(num)):
+    for (file_batch, mb), num in zip(megabytes.items(), nums, strict=True):
+        for batch in (batch_number(file_batch, index) for index in range(num)):
             compared[tally_name("compared", batch)] = mb / num
             written[tally_name("written", output_of_batch(batch))] += mb / num
     yield compared
@@ -364,7 +364,7 @@ def _refuse_empty(tally: Tally, config: CleanConfig) -> None:
     raise UserError(
         f"{what} of {num_read:,} in "
         f"{len(tally.files):,} file(s); removed: {reasons}. Check clean.sources (kind, text_field, "
-        f"document) and clean.min_characters{examples}"
+        f"document, profile), clean.min_characters and clean.quality{examples}"
     )
 
 

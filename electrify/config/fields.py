@@ -111,7 +111,7 @@ def check_language(code: str) -> str:
         language = None
     if language is None or language.language is None or not language.is_valid():
         given = code.strip().lower()
-        meant = TABLES["languages"].get(given)
+        meant = TABLES["language_hints"].get(given)
         if meant is None and len(given) == 2 and given.isascii():
             # a country's, such as jp: what is spoken there
             spoken = Language.make(territory=given.upper()).maximize().language

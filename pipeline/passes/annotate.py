@@ -114,7 +114,7 @@ def clean_files(
     Raises `UserError` with file and row for a file or, if the config is strict, a row that cannot
     be read.
     """
-    make = partial(_hashes, files, config, work, shards)
+    make = partial(_annotate_and_hash, files, config, work, shards)
     hashes = once(work, hashes_name(files.index), make)
     for index, of_batch in enumerate(zip(*[hashes] * len(HASHED), strict=True)):
         batch = batch_number(files.index, index)
@@ -124,7 +124,7 @@ def clean_files(
         yield batch, b""
 
 
-def _hashes(
+def _annotate_and_hash(
     files: FileBatch, config: CleanConfig, work: WorkFolder, shards: NumShards
 ) -> Iterator[dict[int, bytes]]:
     """By shard the packed hashes of texts, then of lines, then of units, of each batch."""
@@ -184,7 +184,7 @@ def _packed_hashes(
 ) -> tuple[dict[int, bytes], dict[int, bytes], dict[int, bytes]]:
     columns = (*JUDGED, "text_hash", "line_hashes", "unit_hashes")
     left = pa.Table.from_batches(
-        rows.filter(pa.array(limits_of(rows, rules_of)[1]))
+        rows.filter(pa.array(drops_of(rows, rules_of)[1]))
         for rows in read_cleaned(work, batch, columns)
     )
     ranks, hashes = left["rank"].to_numpy(), b"".join(left["text_hash"].to_pylist())
@@ -206,7 +206,7 @@ def flat(lists: pa.ChunkedArray) -> tuple[NDArray[np.uint64], NDArray[np.int64]]
 JUDGED = ("rank", "reason", "language", *STATISTICS_SCHEMA.names)  # columns that limits need
 
 
-def limits_of(rows: pa.RecordBatch, rules_of: RulesOf) -> tuple[dict[int, Drop], NDArray[np.bool_]]:
+def drops_of(rows: pa.RecordBatch, rules_of: RulesOf) -> tuple[dict[int, Drop], NDArray[np.bool_]]:
     """By ascending place the first limit that a row breaks, of its source and language; and which
     rows are left."""
     drops: dict[int, Drop] = {}

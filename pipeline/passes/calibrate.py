@@ -20,7 +20,7 @@ from pipeline.passes.annotate import RulesOf, groups_of
 from pipeline.passes.files import chosen_rows, num_cleaned, read_cleaned
 from pipeline.rules.order import STATISTICS_SCHEMA
 from pipeline.rules.pii import mask_pii
-from pipeline.rules.quality import RULES, TUNED_LIMITS, Rule
+from pipeline.rules.quality import RULES, TUNED_LIMITS, LimitRule
 from pipeline.sources.input_file import batch_number
 from pipeline.work_folder import WorkFolder
 
@@ -28,15 +28,17 @@ MAX_DOCUMENTS = 500_000  # of each batch of files the same part; 120 MB
 NUM_EXAMPLES = 5
 _PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 _TAIL = 0.1
-_CHARACTERS = Rule("min_characters", "too_short", "characters")
-_LANGUAGE = Rule("min_language_fraction", "foreign_language", "language_fraction")
+_CHARACTERS = LimitRule("min_characters", "too_short", "characters")
+_LANGUAGE = LimitRule("min_language_fraction", "foreign_language", "language_fraction")
 _SHOWN_CHARACTERS = 90
 
 
-def calibration(work: WorkFolder, files: Sequence[int], config: CleanConfig) -> Iterator[str]:
+def calibration(
+    work: WorkFolder, file_batches: Sequence[int], config: CleanConfig
+) -> Iterator[str]:
     """Lines for a reader: of each source entry and language a row a limit, then examples."""
     rules_of = RulesOf(config)
-    for (source, language), sample in sorted(_samples(work, files).items()):
+    for (source, language), sample in sorted(_samples(work, file_batches).items()):
         entry, num = config.sources[source], len(sample)
         yield f"{language}, {entry.name or entry.path}, profile {entry.profile}: {num:,} documents"
         limits = rules_of[source, language].limits()
@@ -56,7 +58,7 @@ def calibration(work: WorkFolder, files: Sequence[int], config: CleanConfig) -> 
     )
 
 
-def _samples(work: WorkFolder, files: Sequence[int]) -> Mapping[tuple[int, str], pa.Table]:
+def _samples(work: WorkFolder, file_batches: Sequence[int]) -> Mapping[tuple[int, str], pa.Table]:
     """By index of the source and language: statistics of documents, and the batch and row in it
     where each stands."""
     names = [name for name in STATISTICS_SCHEMA.names if name != "language_detail"]
@@ -64,7 +66,7 @@ def _samples(work: WorkFolder, files: Sequence[int]) -> Mapping[tuple[int, str],
     parts: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
     batches = [
         batch_number(number, index)
-        for number in files
+        for number in file_batches
         for index in range(num_cleaned(work, number))
     ]
     most = MAX_DOCUMENTS // max(1, len(batches))
@@ -83,7 +85,7 @@ def _samples(work: WorkFolder, files: Sequence[int]) -> Mapping[tuple[int, str],
     return {key: pa.Table.from_batches(of) for key, of in parts.items()}
 
 
-def _asked(rule: Rule, sample: pa.Table) -> NDArray[np.float64]:
+def _asked(rule: LimitRule, sample: pa.Table) -> NDArray[np.float64]:
     """The statistic; not a number where the rule does not ask."""
     values: NDArray[np.float64] = sample[rule.name].to_numpy().astype(np.float64)
     if rule == _LANGUAGE:
@@ -94,7 +96,7 @@ def _asked(rule: Rule, sample: pa.Table) -> NDArray[np.float64]:
     return values
 
 
-def _row(rule: Rule, limit: float | None, sample: pa.Table) -> tuple[str, ...] | None:
+def _row(rule: LimitRule, limit: float | None, sample: pa.Table) -> tuple[str, ...] | None:
     values = _asked(rule, sample)
     known = values[~np.isnan(values)]
     if not len(known):
@@ -111,7 +113,7 @@ def _row(rule: Rule, limit: float | None, sample: pa.Table) -> tuple[str, ...] |
     )
 
 
-def propose(rule: Rule, values: NDArray[np.float64]) -> float | None:
+def propose(rule: LimitRule, values: NDArray[np.float64]) -> float | None:
     """A limit from the statistic of documents, by FineWeb-2's rules; None for one that it left as
     it was."""
     if rule == _LANGUAGE:
@@ -122,7 +124,7 @@ def propose(rule: Rule, values: NDArray[np.float64]) -> float | None:
     return float(np.quantile(values, _TAIL if is_min else 1 - _TAIL))
 
 
-def _examples(rule: Rule, limit: float, sample: pa.Table, work: WorkFolder) -> Iterator[str]:
+def _examples(rule: LimitRule, limit: float, sample: pa.Table, work: WorkFolder) -> Iterator[str]:
     """The documents next to a limit on each side, if it drops any."""
     values = _asked(rule, sample)
     is_bad = rule.breaks(values, limit)

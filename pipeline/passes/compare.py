@@ -1,6 +1,5 @@
-"""The passes over batches of the corpus: what a worker does with the texts.
+"""The passes over batches of documents, behind the first one (`clean_files` in annotate.py).
 
-- `clean_files` (annotate.py) reads and cleans, and hashes what only all documents together decide;
 - `compare_batch` removes what breaks a limit, exact duplicates, documents inside others, repeated
   lines and benchmark texts, and sends the keys of what is left for near duplicates;
 - `sketch_batch` sends the shingles of documents that may be near duplicates;
@@ -45,9 +44,9 @@ from pipeline.passes.annotate import (
     Row,
     RulesOf,
     bands_of,
+    drops_of,
     flat,
     in_texts,
-    limits_of,
     note,
     removed_row,
 )
@@ -106,14 +105,15 @@ def compare_batch(
 def _compare(
     answers: Answers, config: CleanConfig, work: WorkFolder, shards: NumShards
 ) -> Iterator[dict[int, bytes]]:
-    """Packed band keys by band and shard."""
+    """Apply limits, remove duplicates, repeated lines and benchmark texts, and write the rows that
+    change; by shard the packed band keys of the rows that are left."""
     batch, packed = answers
     tally = Tally()
     kept_of, quotas = unpack_removed(packed["duplicates"]), unpack_quotas(packed["quotas"])
     contained = unpack_contained(packed["contained"])
     removed = {*kept_of, *contained}
     rules_of = RulesOf(config)
-    drops, live, touched, keys = _look(batch, removed, quotas, rules_of, config, work)
+    drops, live, touched, keys = _find_affected(batch, removed, quotas, rules_of, config, work)
     wanted = touched | drops.keys()
     anew: dict[int, NDArray[np.uint64]] = {}  # by number of a row the keys of its changed text
     with new_rows(work, "changed", batch) as changes:
@@ -136,7 +136,7 @@ def _compare(
             changed = [
                 (number, row)
                 for (number, row), before in zip(numbered, texts, strict=True)
-                if number in drops or _settle(row, before, config, tally)
+                if number in drops or _finish_row(row, before, config, tally)
             ]
             changes.write([row for _, row in changed])
             live[[number for number, _ in changed]] = False
@@ -152,7 +152,7 @@ def _compare(
         yield pack_bands(all_keys, num_keys.astype(np.int64), places, shards.bands)
 
 
-def _look(
+def _find_affected(
     batch: int,
     ranks_removed: Collection[int],
     quotas: Mapping[int, int],
@@ -169,7 +169,7 @@ def _look(
     first = 0
     for rows in read_cleaned(work, batch, [*JUDGED, "line_hashes", "band_keys"]):
         ranks, lines = rows.column("rank").to_numpy(), rows.column("line_hashes")
-        of_rows, is_live = limits_of(rows, rules_of)
+        of_rows, is_live = drops_of(rows, rules_of)
         drops |= {first + place: drop for place, drop in of_rows.items()}
         first += len(rows)
         is_touched = np.isin(ranks, removed)
@@ -220,7 +220,7 @@ def _decontaminate(rows: Sequence[Row], index: BenchmarkIndex, tally: Tally) -> 
             _alter(row, "contamination_removed", result.text, result.num_lines_removed, tally)
 
 
-def _settle(row: Row, before: str, config: CleanConfig, tally: Tally) -> bool:
+def _finish_row(row: Row, before: str, config: CleanConfig, tally: Tally) -> bool:
     """Whether the row has changed; one that is removed gets its text back and is counted."""
     if row["reason"] is None:
         if row["text"] == before:

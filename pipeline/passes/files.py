@@ -74,14 +74,14 @@ def tally_name(of_pass: Pass, number: int) -> str:
     return f"{of_pass}-{number:010d}.json"
 
 
-def hashes_name(files: int) -> str:
-    """What a batch of files sends to the shards of "texts" and "lines", for each of its batches."""
-    return f"hashes-{files:06d}"
+def hashes_name(file_batch: int) -> str:
+    """What a batch of files sends to the shards of `HASHED`, for each of its batches."""
+    return f"hashes-{file_batch:06d}"
 
 
-def nums_of_batches(work: WorkFolder, files: Sequence[int]) -> list[int]:
+def nums_of_batches(work: WorkFolder, file_batches: Sequence[int]) -> list[int]:
     """The number of batches of each of these batches of files, which have been read."""
-    markers = work.read_all([*map(hashes_name, files)])
+    markers = work.read_all([*map(hashes_name, file_batches)])
     return [len(json.loads(marker)) // len(HASHED) for marker in markers]
 
 
@@ -90,7 +90,7 @@ def write_tally(work: WorkFolder, of_pass: Pass, number: int, tally: Tally) -> N
     work.write(tally_name(of_pass, number), tally.to_json().encode())
 
 
-def reading_progress(work: WorkFolder, files: int, num_bytes: int) -> Callable[[int], None]:
+def reading_progress(work: WorkFolder, file_batch: int, num_bytes: int) -> Callable[[int], None]:
     """A function to call with bytes that are read; it says in the work folder how far a batch of
     files is, which may be one big file."""
     done, next_seconds = 0, time.monotonic() + _PROGRESS_SECONDS
@@ -102,7 +102,7 @@ def reading_progress(work: WorkFolder, files: int, num_bytes: int) -> Callable[[
             next_seconds = now + _PROGRESS_SECONDS
             fraction = min(1.0, done / max(num_bytes, 1))
             with suppress(Exception):  # of any file system: a bar that stands is no reason to stop
-                work.write(progress_name(hashes_name(files), fraction), b"")
+                work.write(progress_name(hashes_name(file_batch), fraction), b"")
 
     return add
 
@@ -118,9 +118,9 @@ def new_rows(work: WorkFolder, kind: Kind, number: int) -> Iterator[RowWriter]:
         work.remove(name)
 
 
-def num_cleaned(work: WorkFolder, files: int) -> int:
+def num_cleaned(work: WorkFolder, file_batch: int) -> int:
     """How many batches the rows of a batch of files have made."""
-    batches = (batch_number(files, index) for index in count())
+    batches = (batch_number(file_batch, index) for index in count())
     return next(n for n, batch in enumerate(batches) if not work.exists(_name("cleaned", batch)))
 
 

@@ -107,8 +107,8 @@ HAS_FORM = f"(?:{'|'.join(_CASES)})"
 # whole text up in a table costs a tenth of that, and is shared.
 
 # in data/characters.toml
-_NAMED = ("lost", "control", "joiner", "hanja", "misread", "drawn", "rule")
-LOST, CONTROL, JOINER, HANJA, MISREAD, DRAWN, RULE = (1 << bit for bit in range(len(_NAMED)))
+_NAMED = ("lost", "control", "joiner", "hanja", "misread", "drawn", "line")
+LOST, CONTROL, JOINER, HANJA, MISREAD, DRAWN, LINE_MARK = (1 << bit for bit in range(len(_NAMED)))
 ODD_SPACE = 128  # white space other than the space and the newline, and blank letters
 VARIANT = 256  # that has another form, and fillers of jamo
 COMBINING = 512  # marks that stand over or under the letter before

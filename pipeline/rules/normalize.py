@@ -21,9 +21,9 @@ from pipeline.rules.characters import (
     HANJA,
     HAS_FORM,
     JOINER,
+    LINE_MARK,
     LOST,
     ODD_SPACE,
-    RULE,
     TABLE,
     VARIANT,
     VARIANT_PATTERN,
@@ -48,7 +48,7 @@ _RE = compile_all(_TABLE["patterns"], {"open_syllables": _OPEN_SYLLABLES} | _TAB
 MAX_ROUNDS = 50  # each takes off a layer of markup; of ordinary texts none asks for five
 
 
-def rules_for(rules: CleanRules, source: Source) -> tuple[Rule, ...]:
+def text_rules_for(rules: CleanRules, source: Source) -> tuple[Rule, ...]:
     """The rules that `rules` asks for, in their order; the name says what happened to a text.
 
     Misread bytes come first, for later rules take them apart; then white space, for Markdown is
@@ -234,7 +234,7 @@ def squeeze_whitespace(text: str) -> str:
 # Runs of one character, or of a unit of two, cut to a number of repeats.
 
 HIDDEN_STARS = 4  # by which pipeline/rules/markup/markdown.py knows a hidden name
-MIN_RULE = 3  # of what rules are drawn with: "...", "---" and "===" mean something
+MIN_LINE_MARKS = 3  # of what rules are drawn with: "...", "---" and "===" mean something
 
 
 def squeeze_repeats(max_repeats: int) -> Callable[[str], str]:
@@ -244,7 +244,7 @@ def squeeze_repeats(max_repeats: int) -> Callable[[str], str]:
     ("ㅋㅎㅋㅎ"). ASCII letters and digits stay ("www", "0000"). Dots and lines are cut to three,
     dots to fewer where fewer repeats are asked for.
     """
-    num_dots = min(MIN_RULE, max_repeats)
+    num_dots = min(MIN_LINE_MARKS, max_repeats)
     single = re.compile(rf"([^A-Za-z0-9\s])\1{{{num_dots},}}")
     unit = re.compile(rf"([ㄱ-ㅣ가-힣]{{2}})\1{{{max_repeats},}}")
 
@@ -255,8 +255,8 @@ def squeeze_repeats(max_repeats: int) -> Callable[[str], str]:
             limit = num_dots
         elif character == "*":
             limit = HIDDEN_STARS
-        elif kind & RULE:
-            limit = max(MIN_RULE, max_repeats) if character == "~" else MIN_RULE
+        elif kind & LINE_MARK:
+            limit = max(MIN_LINE_MARKS, max_repeats) if character == "~" else MIN_LINE_MARKS
         elif kind & DRAWN:
             limit = max_repeats
         else:

@@ -21,7 +21,7 @@ from pipeline.rules.language import (
     language_share,
     remove_foreign_lines,
 )
-from pipeline.rules.normalize import MAX_ROUNDS, Changes, clean_text, rules_for
+from pipeline.rules.normalize import MAX_ROUNDS, Changes, clean_text, text_rules_for
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import (
     STATISTICS,
@@ -70,7 +70,7 @@ class DocumentRules:
 
     def __init__(self, source: Source, config: CleanConfig) -> None:
         self._source, self._rules = source, (rules := config.rules_for(source.language))
-        self._text_rules = rules_for(rules, source)
+        self._text_rules = text_rules_for(rules, source)
         line_rules: list[tuple[bool, str, Callable[[str, str], tuple[str, int]]]] = [
             (rules.remove_boilerplate, "boilerplate_removed", remove_boilerplate),
             (rules.remove_foreign_lines, "foreign_lines_removed", remove_foreign_lines),

@@ -393,7 +393,7 @@ def _duplicates(pieces: Sequence[str]) -> float:
     return 1.0 - len(set(pieces)) / (len(pieces) or 1)
 
 
-class Rule(NamedTuple):
+class LimitRule(NamedTuple):
     """A statistic against one limit; not asked of a text with less than so many words and lines."""
 
     limit: str  # field of QualityLimits; its first letters say which side is bad
@@ -412,7 +412,7 @@ class Rule(NamedTuple):
         return is_bad
 
 
-RULES = [Rule(**row) for row in _RULES["rules"]]
+RULES = [LimitRule(**row) for row in _RULES["rules"]]
 Columns = Mapping[str, NDArray[Any]]
 
 
@@ -449,7 +449,7 @@ def statistics_of(
 
 # those that differ by language, as FineWeb-2 tuned them
 TUNED_LIMITS = frozenset(_web("ko")) - frozenset(_PROFILES["web"]) - {"min_particles"}
-Bounds = Sequence[tuple[Rule, float]]
+Bounds = Sequence[tuple[LimitRule, float]]
 
 
 def bounds_of(limits: QualityLimits) -> Bounds:

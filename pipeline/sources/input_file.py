@@ -100,10 +100,10 @@ BATCH_BITS = 16
 BATCHES_PER_OUTPUT = 32  # consecutive ones, of one batch of files, that make one file of documents
 
 
-def batch_number(files: int, index: int) -> int:
+def batch_number(file_batch: int, index: int) -> int:
     """The number of a batch; `index` counts those of its batch of files."""
-    assert index < 1 << BATCH_BITS, f"batch of files {files} makes {index} batches"
-    return files << BATCH_BITS | index
+    assert index < 1 << BATCH_BITS, f"batch of files {file_batch} makes {index} batches"
+    return file_batch << BATCH_BITS | index
 
 
 def output_of_batch(batch: int) -> int:

@@ -19,9 +19,9 @@ from pipeline.rules.normalize import (
     remove_csv_quotes,
     remove_lost_characters,
     remove_urls,
-    rules_for,
     squeeze_repeats,
     squeeze_whitespace,
+    text_rules_for,
 )
 from pipeline.rules.quality import undecodable
 from tests.pipeline.cases import read_cases
@@ -30,7 +30,7 @@ CASES = read_cases(__file__)
 _PLAIN_RULES = (clean_comment, drop_hanja, normalise_hangul, remove_csv_quotes, remove_urls)
 _RULES = {rule.__name__: rule for rule in _PLAIN_RULES} | {"squeeze_repeats": squeeze_repeats(4)}
 
-ALL_RULES = rules_for(CleanRules(), Source(kind="jsonl", language="ko", path="x"))
+ALL_RULES = text_rules_for(CleanRules(), Source(kind="jsonl", language="ko", path="x"))
 
 
 def test_names_of_the_rules_that_changed_a_text():

@@ -96,9 +96,9 @@ def test_every_change_is_counted():
 
 def test_a_rule_that_makes_markup_of_plain_words_has_the_others_asked_again(monkeypatch):
     text = "영화가 참 좋았습니다 굿"
-    known = order.rules_for
+    known = order.text_rules_for
     new = ("slang_replaced", lambda text: text.replace("굿", "<b>추천</b>"))
-    monkeypatch.setattr(order, "rules_for", lambda *source: (*known(*source), new))
+    monkeypatch.setattr(order, "text_rules_for", lambda *source: (*known(*source), new))
     outcome = _rules(min_characters=1).clean(text)
     assert outcome.text == text.replace("굿", "추천")
     assert [*outcome.changes] == ["slang_replaced", "html_removed"]
