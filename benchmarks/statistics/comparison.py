@@ -176,7 +176,13 @@ def against_baselines(scores: Sequence[TaskScore], one: Baseline = None) -> tupl
 
 
 def between(runs: Sequence[RunFolder], baseline: Baseline) -> tuple[Against, ...]:
-    """Every other run against the baseline's, task by task and encoder by encoder, one family."""
+    """Every other run against the baseline's, task by task and encoder by encoder, one family; or
+    every run against the encoder or role of that name in it."""
+    if isinstance(baseline, str):
+        having = [run for run in runs if baseline in (*BASELINES, *run.evaluations)]
+        return _corrected(
+            replace(against, run=run.name) for run in having for against in within(run, baseline)
+        )
     base_run = baseline if isinstance(baseline, RunFolder) else runs[0]
     scores = {run.name: scores_by_task(run) for run in runs}
     return _corrected(

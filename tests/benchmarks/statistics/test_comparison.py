@@ -187,3 +187,11 @@ def test_runs_against_the_first_or_the_one_that_is_named(runs):
     assert found.comparison.outcome == "better"
     [back] = between(runs, runs[1])
     assert (back.run, back.comparison.gain) == ("a", pytest.approx(-0.15))
+
+
+def test_a_role_or_an_encoder_is_looked_for_within_each_run(runs):
+    found = between(runs, "random-init")
+    assert [against.run for against in found if against.score.stage == "evaluate"] == ["a", "b"]
+    assert {against.baseline for against in found} == {"random initialisation"}
+    assert {against.comparison.family_size for against in found} == {len(found)}
+    assert {against.run for against in between(runs, "evaluate-bert")} == {"a"}
