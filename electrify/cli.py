@@ -112,8 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("error: torchrun is for pretrain alone; start this verb without it", file=sys.stderr)
         return 2
     if words == ["--version"]:
-        return status_of(_print_version, debug)
-    return status_of(lambda: _run_verb(words, verb, beam), debug)
+        return status_of(_print_version, debug=debug)
+    return status_of(_run_verb, words, verb, beam, debug=debug)
 
 
 def _run_verb(words: list[str], verb: str, beam: list[str]) -> int:

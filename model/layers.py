@@ -93,10 +93,10 @@ class SelfAttention(nn.Module):
         """Of query, key and value in one (B, L, 3 H): (3, B, heads, L, head size)."""
         return torch.unflatten(projected, -1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
 
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """Each (B, heads, L, head size) to (B, L, H)."""
-        dropout = self.attention_dropout if self.training else 0.0
-        return attend(query, key, value, mask, dropout).transpose(1, 2).flatten(2)
+    @property
+    def _attention_dropout(self) -> float:
+        """The fraction of attention weights that are dropped now."""
+        return self.attention_dropout if self.training else 0.0
 
 
 class Layer(SelfAttention):
@@ -126,7 +126,8 @@ class Layer(SelfAttention):
             [self.output],
         )
         query, key, value = self._heads(F.linear(hidden, *inputs))
-        attended = self._attend(query, key, value, attention_mask)
+        heads = attend(query, key, value, attention_mask, self._attention_dropout)
+        attended = heads.transpose(1, 2).flatten(2)
         hidden = self.attention_norm(hidden + self.dropout(F.linear(attended, *attention_output)))
         widened = F.linear(F.gelu(F.linear(hidden, *intermediate)), *output)
         normed: Tensor = self.output_norm(hidden + self.dropout(widened))
@@ -163,7 +164,8 @@ class ModernLayer(SelfAttention):
         )
         heads = self._heads(F.linear(self.attention_norm(hidden), *inputs))
         (query, key), value = rotate(heads[:2], rotation), heads[2]
-        attended = self._attend(query, key, value, attention_mask)
+        heads = attend(query, key, value, attention_mask, self._attention_dropout)
+        attended = heads.transpose(1, 2).flatten(2)
         hidden = hidden + self.dropout(F.linear(attended, *attention_output))
         activated, gate = F.linear(self.output_norm(hidden), *gated).chunk(2, -1)
         summed: Tensor = hidden + self.dropout(F.linear(F.gelu(activated) * gate, *output))

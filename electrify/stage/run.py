@@ -47,25 +47,21 @@ def run_stage(
         take_over(stage.folder)
         is_done = _is_done(stage, overwrite)  # another has made it, or an upload was cut off
         if not is_done:
-            _make(stage, work, overwrite)
+            log(f"{stage.name}: {outdated(stage)}")
+            for verb, folder in stage.reads.items():
+                check_files(folder, verb)
+            if not is_whole(stage):
+                open_partial(stage, overwrite)
+                claim(stage, overwrite)
+                start = time.monotonic()
+                with _named_errors(stage.partial):
+                    counts = work(stage.partial)
+                finish_partial(stage, counts, time.monotonic() - start)
+            withdraw(stage.folder)
+            put_in_place(stage)
+            log(f"{stage.name}: finished {stage.folder}")
         push(stage.folder)
     return not is_done
-
-
-def _make(stage: Stage, work: Callable[[Path], Mapping[str, Any]], overwrite: bool) -> None:
-    log(f"{stage.name}: {outdated(stage)}")
-    for verb, folder in stage.reads.items():
-        check_files(folder, verb)
-    if not is_whole(stage):
-        open_partial(stage, overwrite)
-        claim(stage, overwrite)
-        start = time.monotonic()
-        with _named_errors(stage.partial):
-            counts = work(stage.partial)
-        finish_partial(stage, counts, time.monotonic() - start)
-    withdraw(stage.folder)
-    put_in_place(stage)
-    log(f"{stage.name}: finished {stage.folder}")
 
 
 @contextmanager

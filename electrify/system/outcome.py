@@ -56,8 +56,8 @@ class _Interrupted(KeyboardInterrupt):
     """A signal in a stage that has no step to finish first; no `except Exception` swallows it."""
 
 
-def status_of(verb: Callable[[], int], debug: bool = False) -> int:
-    """Run a verb and return the exit status.
+def status_of(verb: Callable[..., int], *arguments: object, debug: bool = False) -> int:
+    """Run a verb with its arguments and return the exit status.
 
     0: done. 1: failed, with a line on stderr. 2: wrong options. 143, 130, 129: stopped by SIGTERM,
     Ctrl-C or SIGHUP, with a line that says how to resume. The trace of an error that the user
@@ -71,7 +71,7 @@ def status_of(verb: Callable[[], int], debug: bool = False) -> int:
 
     try:
         with handle_stop_signals(interrupt):  # a stage that saves first has a handler of its own
-            status = verb()
+            status = verb(*arguments)
             sys.stdout.flush()
             return (
                 _stopped(came) if came else status

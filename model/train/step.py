@@ -71,8 +71,10 @@ class Update:
         recording of it can be replayed for later steps.
         """
         norms = []
-        for optimizer, last in self.passes(batches, stages):
-            outputs = last
+        outputs: list[Outputs] = []
+        masked, counts = self.masked(batches)
+        for optimizer, stage in zip(self.optimizers, stages, strict=True):
+            outputs = self.backward(masked, counts, stage, outputs, optimizer.loss_scale)
             norm, divisors = clip(optimizer, self.config)
             if optimizer.loss_scale is not None:
                 norm = optimizer.loss_scale.judge(norm)
@@ -82,21 +84,11 @@ class Update:
             self.window.count(outputs, self.add_sums)
         return outputs, torch.stack(norms).square().sum().sqrt()
 
-    def passes(
-        self, batches: Sequence[Batch], stages: Sequence[Stage]
-    ) -> Iterator[tuple[AdamW, list[Outputs]]]:
-        """All passes of each optimiser's stage, after which the model has its gradients alone.
-
-        Every loss is a mean over the whole step, over micro-batches and processes, so neither their
-        number nor uneven padding changes the gradient. With decoupled updates the generator is
-        updated first, and the discriminator then trained on its samples (DeBERTaV3, section 3.1).
-        """
+    def masked(self, batches: Sequence[Batch]) -> tuple[list[Masked], Tensor]:
+        """The masked batches, and what the losses are means over: all micro-batches and processes
+        of the step, so neither their number nor uneven padding changes the gradient."""
         masked = [self.mask(bare(self.model), batch) for batch in batches]
-        counts = self.ranks.sum(total_counts(masked))
-        outputs: list[Outputs] = []
-        for optimizer, stage in zip(self.optimizers, stages, strict=True):
-            outputs = self.backward(masked, counts, stage, outputs, optimizer.loss_scale)
-            yield optimizer, outputs
+        return masked, self.ranks.sum(total_counts(masked))
 
     def backward(
         self,
@@ -106,8 +98,12 @@ class Update:
         earlier: Sequence[Outputs],
         scale: LossScale | None,
     ) -> list[Outputs]:
-        """Forward and backward passes of one stage. `earlier` are the outputs of the stage before,
-        none in the first one. The loss, not its gradients in the end, is multiplied by `scale`."""
+        """Forward and backward passes of one stage, after which the model has its gradients alone.
+
+        `earlier` are the outputs of the stage before, none in the first one: with decoupled updates
+        the generator is updated first, and the discriminator then trained on its samples
+        (DeBERTaV3, section 3.1). The loss, not its gradients in the end, is multiplied by `scale`.
+        """
         for parameter in self.model.parameters():
             parameter.grad = None
         outputs = []
@@ -323,7 +319,11 @@ class FastStep:
         log("compiling the step, which may take minutes")
         try:
             with self._warming():
-                *_, (_, outputs) = self._update.passes(batches, stages)
+                outputs: list[Outputs] = []
+                masked, counts = self._update.masked(batches)
+                for optimizer, stage in zip(self._update.optimizers, stages, strict=True):
+                    scale = optimizer.loss_scale
+                    outputs = self._update.backward(masked, counts, stage, outputs, scale)
                 window = MetricsWindow(self._window.languages, self._device)
                 window.count(outputs, self._update.add_sums)
         except torch.OutOfMemoryError:

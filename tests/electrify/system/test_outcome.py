@@ -45,7 +45,7 @@ def test_a_fault_of_the_program_keeps_its_trace(
     error: Exception, debug: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch
 ):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert status_of(lambda: fail(error), debug) == 1
+    assert status_of(fail, error, debug=debug) == 1
     said = capsys.readouterr().err
     (traces := list(tmp_path.iterdir())) and said.index(str(traces[0]))
     shown = said if debug else traces[0].read_text()
