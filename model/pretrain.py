@@ -54,7 +54,6 @@ from model.train.mirror import fetch_checkpoint, fetch_inputs, upload_checkpoint
 from model.train.optim import make_optimizers
 from model.train.processes import ALONE, Ranks, bare, processes, wrap
 from model.train.step import FastStep, Step
-from model.weights.initial import load_initial
 from vocab.shards.files import TokenShards
 
 SUMMARY = "summary.json"
@@ -155,6 +154,9 @@ class Trainer:
         self.run_config = config = config.model_copy(update={"pretrain": self.config})
         model = place_model(make_model(config, shards, self.train_data.last), self.device)
         if self.config.initial_model and not newest_state(folder):
+            # it needs transformers, which take seconds
+            from model.weights.initial import load_initial
+
             load_initial(model, config)
         self.model = wrap(model, self.config, ranks, self.device)
         self.optimizers = make_optimizers(self.model, self.config)

@@ -46,7 +46,7 @@ from pipeline.passes.files import (
 )
 from pipeline.report.counts import RULE_PREFIX, Tally, excerpt, mask_excerpt
 from pipeline.rules.hosts import BlockedHosts
-from pipeline.rules.language import PLAIN_FRACTION, main_language
+from pipeline.rules.language import PLAIN_FRACTION, main_language, only_language
 from pipeline.rules.normalize import remove_lost_characters
 from pipeline.rules.order import STATISTICS_SCHEMA, DocumentRules, Outcome
 from pipeline.rules.pii import mask_pii
@@ -299,8 +299,14 @@ class _FileCleaner:
         return outcome
 
     def _language_of(self, text: str, otherwise: str) -> str:
-        main = main_language(text) if self._has_others else None
-        return main if main and self._may_be(main) else otherwise
+        if not self._has_others:
+            return otherwise
+        if (main := main_language(text)) and self._may_be(main):
+            return main
+        if self.own == UNDETERMINED:
+            return otherwise
+        # none of them by the models, which may not know; the limit on the language decides
+        return only_language(text, (self.own, *self.source.other_languages)) or otherwise
 
     @property
     def _has_others(self) -> bool:

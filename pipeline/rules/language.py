@@ -221,6 +221,12 @@ def main_language(text: str) -> str | None:
     return first[0] if is_most and is_language(first[0]) else None
 
 
+def only_language(text: str, languages: Sequence[str]) -> str | None:
+    """The one of the languages in whose scripts the text has letters; None of none or several."""
+    found = [name for name in languages if (own := scripts_of(name)) and letter_of(own).search(text)]
+    return found[0] if len(found) == 1 else None
+
+
 def judge(
     text: str, language: str, num_sampled: int | None, min_letters: int = MIN_LETTERS
 ) -> Lines:

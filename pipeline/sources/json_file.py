@@ -297,8 +297,8 @@ def take_fields(
         return Fault(row, reason, detail, source_id=source_id)
 
     values = list(_values_at(value, keys or (name,)))
-    for field in source.fields:
-        if field != name and field not in value:
+    for field in source.fields:  # a row that names no language has that of its text
+        if field not in (name, source.language_field) and field not in value:
             return fault("missing_field", _missing(field, value))
     if not values:
         return fault("missing_field", _missing(name, value))

@@ -439,12 +439,19 @@ def test_a_row_may_name_its_language(tmp_path):
     english, korean = "The house met today and passed the budget.", "네, 아주 잘 알겠습니다."
     named = [(english, "en-US"), (english, "kor_Hang"), (korean, "kor"), (english, "fr")]
     rows = [json.dumps({"text": text, "lang": name}) for text, name in [*named, (korean, "")]]
+    rows.append(json.dumps({"text": korean}))
     (tmp_path / "a.jsonl").write_text("\n".join(rows))
     source = {"other_languages": ["en"], "language_field": "lang"}
     options = {"exact_dedup": False, "near_dedup": {"enabled": False}, "min_characters": 1}
     folder = clean_afresh(config_of(tmp_path, [tmp_path / "a.jsonl"], source, **options))
     found = [(row["text"], row["language"]) for row in documents(folder)]
-    assert found == [(english, "en"), (korean, "ko"), (english, "en"), (korean, "ko")]
+    assert found == [
+        (english, "en"),
+        (korean, "ko"),
+        (english, "en"),
+        (korean, "ko"),
+        (korean, "ko"),
+    ]
     assert [(row["language"], row["reason"]) for row in removed(folder)] == [
         ("ko", "foreign_language")
     ]

@@ -9,6 +9,7 @@ from pipeline.rules.language import (
     PLAIN_FRACTION,
     language_share,
     main_language,
+    only_language,
     remove_foreign_lines,
 )
 from tests.pipeline.cases import read_cases
@@ -114,3 +115,17 @@ def test_removing_foreign_lines_twice_is_removing_them_once(lines, language):
 )
 def test_the_main_language_of_a_text_of_which_nothing_is_known(text, language):
     assert main_language(text) == language
+
+
+@pytest.mark.parametrize(
+    ("text", "languages", "language"),
+    [
+        ("Super Film", ("ru", "de"), "de"),
+        ("Super Film", ("ru", "de", "en"), None),
+        ("iPhone 15 팝니다", ("ko", "en"), None),
+        ("12 + 34", ("ru", "de"), None),
+        ("ありがとう", ("ja", "ko"), "ja"),
+    ],
+)
+def test_a_script_tells_where_one_language_alone_is_written_in_it(text, languages, language):
+    assert only_language(text, languages) == language

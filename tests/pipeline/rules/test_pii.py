@@ -27,6 +27,12 @@ def test_masked(text, expected):
     assert mask_pii(masked, "ko") == (masked, {})
 
 
+@pytest.mark.parametrize(("language", "text", "expected"), CASES["nationally_written"])
+def test_national_forms_are_those_of_the_language(language, text, expected):
+    assert mask_pii(text, language)[0] == expected
+    assert mask_pii(expected, language) == (expected, {})
+
+
 @pytest.mark.parametrize("text", CASES["a_number_of_nobody_stays"])
 def test_a_number_of_nobody_stays(text):
     assert mask_pii(text, "ko") == (text, {})
