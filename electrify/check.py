@@ -59,6 +59,8 @@ def check_corpus(config: RunConfig) -> None:
     read_code(config.clean.extra_rules)
     if config.clean.quality_model:
         read_text(config.clean.quality_model)
+    if (hosts := config.clean.blocked_hosts) and not Path(hosts).is_file():
+        raise UserError(f"clean.blocked_hosts: no file {hosts}; give one that is there")
     earlier_corpora(config)
     num_bytes, folder = check_inputs(config.clean), Path(config.output_dir)
     if config.clean.decontaminate_against:

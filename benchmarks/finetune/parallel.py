@@ -7,6 +7,7 @@ row that have two threads each.
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -23,6 +24,7 @@ _POLL_SECONDS = 0.2
 # of a worker process, set as it starts
 _steps: Any = None  # queue of (index of a call, its rows that are finished)
 _stop: Any = None  # event: leave at the next step
+_at_work = threading.Lock()  # held during a call
 
 
 def run_jobs(
@@ -106,6 +108,17 @@ def _start(steps: Any, stop: Any, gpus: Any, num_threads: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     torch.set_num_threads(num_threads)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process once its parent is gone, killed perhaps, and a call that runs has saved:
+    nothing else would end it, as its pool holds the pipe that it waits at."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    with _at_work:
+        os._exit(1)
 
 
 def _work(function: Callable[..., Any], index: int, call: tuple[Any, ...]) -> tuple[Any, int]:
@@ -123,7 +136,8 @@ def _work(function: Callable[..., Any], index: int, call: tuple[Any, ...]) -> tu
         _steps.put((index, done))
         leave_if_asked()
 
-    leave_if_asked()  # a few calls wait in a queue that nothing cancels
-    result = function(*call, report)
-    return_freed_memory()
-    return result, done
+    with _at_work:
+        leave_if_asked()  # a few calls wait in a queue that nothing cancels
+        result = function(*call, report)
+        return_freed_memory()
+        return result, done

@@ -155,8 +155,12 @@ def _of_label_sets(gold: LabelSets, predicted: LabelSets, average: str) -> float
     occur = np.flatnonzero((gold | predicted).any(axis=0))
     if not len(gold) or (average == "macro" and not len(occur)):
         return math.nan
+    if not len(occur):
+        return 0.0
     sides = gold[:, occur], predicted[:, occur]
-    return float(f1_score(*sides, average=average, zero_division=0.0)) if len(occur) else 0.0
+    if len(occur) == 1:  # scikit-learn takes one column for two classes, the label and its absence
+        sides, average = (gold[:, occur[0]], predicted[:, occur[0]]), "binary"
+    return float(f1_score(*sides, average=average, zero_division=0.0))
 
 
 def pearson(gold: Values, predicted: Values) -> float:

@@ -82,8 +82,8 @@ def terminal_lines(results: Sequence[Result], place: Path) -> list[str]:
     lines += [f"{a.score.first.title}: {verdict_sentence(a)}" for a in compared]
     if weak := [score.first.title for score in scores if _is_weak(score)]:
         lines.append(
-            f"{', '.join(weak)}: degenerate, or below TF-IDF. Another learning rate may suit this "
-            "encoder: the same command with --search tries four on held-out training rows"
+            f"{', '.join(weak)}: degenerate, or below a baseline. Another learning rate may suit "
+            "this encoder: the same command with --search tries four on held-out training rows"
         )
     if not compared:
         lines.append("nothing to compare with: random initialisation is not scored")

@@ -127,6 +127,7 @@ def resolve_baseline(name: str | None, runs: Sequence[RunFolder]) -> Baseline:
     """The baseline of that name: a run, an encoder of one (`evaluate-<name>`, with or without the
     first word; "export" for its own), or a role; `ValueError` for any other."""
     known: dict[str, Baseline] = {role: role for role in BASELINES}
+    known |= {title: role for role, title in BASELINES.items()}
     known |= {run.name: run for run in runs}
     for stage in dict.fromkeys(stage for run in runs for stage in run.evaluations):
         known.setdefault(stage, stage)

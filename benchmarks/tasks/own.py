@@ -216,8 +216,9 @@ def describe(
     text += f"; {len(train):,} rows to learn from, {len(reported):,} of {task.reported} reported"
     if num_dropped:
         text += f"; {num_dropped:,} training rows are left out: their texts are reported too"
-    file = bundled_name(task.files[next(iter(task.files))][0])
-    said = {"train": file, "text": "COLUMN", "label": "COLUMN"}
+    said = {split: bundled_name(file) for split, (file,) in task.files.items()}
+    said |= {"kind": kind} if kind == "word-labels" else {}
+    said |= {"text": "COLUMN", "label": "COLUMN"}
     return f"{text}\nfor other columns: --set 'evaluate.own_tasks=[{toml_value(said)}]'"
 
 
@@ -382,7 +383,9 @@ def _range(options: OwnTask, label: str, values: Values) -> tuple[float, float]:
         raise UserError(f"{place}: {odd[0][1]!r:.80} in column {label!r} is no number")
     numbers = [number_of(value) for _, value in values]
     if min(numbers) == max(numbers):
-        raise UserError(f"column {label!r} is {numbers[0]:g} in every row: nothing to learn")
+        raise UserError(
+            f"{options.train}: column {label!r} is {numbers[0]:g} in every row: nothing to learn"
+        )
     return options.bounds or (min(numbers), max(numbers))
 
 
@@ -401,18 +404,21 @@ def _labels(task: Task, kind: OwnKind, rows: Placed) -> tuple[str, ...]:
     names = {name for _, name in values}
     if kind in ("tagging", "entities"):
         if names <= {OUTSIDE}:
-            raise UserError(f"column {column!r} has no entity in any row: nothing to learn")
+            raise UserError(
+                f"{task.name}: column {column!r} has no entity in any row: nothing to learn"
+            )
         types = sorted({name[2:] for name in names - {OUTSIDE}})
         if kind == "entities":
             return (*(f"{mark}-{of}" for of in types for mark in "BI"), OUTSIDE)
         return (OUTSIDE, *sorted(names - {OUTSIDE}))
     if len(names) < 2 and (not names or len(values) >= len(rows)):  # a set may be without the label
-        only = min(names, default="")
-        raise UserError(f"column {column!r} is {only!r} in every row: nothing to learn")
+        only = f"is {min(names)!r} in every row" if names else "has no label in any row"
+        raise UserError(f"{task.name}: column {column!r} {only}: nothing to learn")
     if len(names) > max(_MAX_CLASSES, len(values) / 2):
         raise UserError(
-            f"column {column!r} has {len(names):,} different values in {len(values):,} rows: it is "
-            'no label; name the column (label = "..."), or say kind = "regression"'
+            f"{task.name}: column {column!r} has {len(names):,} different values in "
+            f'{len(values):,} rows: it is no label; name the column (label = "..."), or say '
+            'kind = "regression"'
         )
     are_numbers = not any(math.isnan(number_of(name)) for name in names)
     return tuple(sorted(names, key=lambda name: (number_of(name) if are_numbers else 0.0, name)))

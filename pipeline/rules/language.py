@@ -223,7 +223,8 @@ def main_language(text: str) -> str | None:
 
 def only_language(text: str, languages: Sequence[str]) -> str | None:
     """The one of the languages in whose scripts the text has letters; None of none or several."""
-    found = [name for name in languages if (own := scripts_of(name)) and letter_of(own).search(text)]
+    scripts = {name: own for name in languages if (own := scripts_of(name))}
+    found = [name for name, own in scripts.items() if letter_of(own).search(text)]
     return found[0] if len(found) == 1 else None
 
 

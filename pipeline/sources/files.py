@@ -156,7 +156,9 @@ def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:
         or KIND_OF_ENDING.get(text_ending(name)) == source.kind
     ]
     if not files:
-        endings = ", ".join(sorted({text_ending(name) for name, _ in named})) or "nothing"
+        endings = ", ".join(sorted({text_ending(name) for name, _ in named})) or (
+            f"nothing like {pattern}" if pattern else "nothing"
+        )
         raise UserError(f"{where} holds no file of kind = {source.kind!r}; it holds {endings}")
     for path, _ in files:
         ending = text_ending(path)

@@ -66,7 +66,8 @@ class InputFile:
 
     @property
     def stem(self) -> str:
-        """The file's name without folders and endings: "news.2020" of "a/news.2020.jsonl.gz"."""
+        """The file's name without archive, folders and endings: "news.2020" of
+        "a/news.2020.jsonl.gz", and of "a.zip::news.2020.jsonl"."""
         if self.label:
             return self.label
         return _unpacked(self.path).stem
@@ -139,7 +140,7 @@ def packing(path: str) -> str:
 
 
 def _unpacked(path: str) -> PurePosixPath:
-    name = PurePosixPath(without_secrets(path))
+    name = PurePosixPath(without_secrets(path).rpartition("::")[2])  # of a member its own
     return name.with_suffix("") if packing(path) else name
 
 

@@ -3,8 +3,12 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
+import psutil
 import pytest
 import torch
 
@@ -67,6 +71,43 @@ def test_a_stop_ends_every_process_and_begins_no_call_that_waits(tmp_path):
     while multiprocessing.active_children():
         time.sleep(0.05)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from benchmarks.finetune.parallel import run_jobs
+from tests.benchmarks.finetune.test_parallel import begin, leave
+
+if __name__ == "__main__":
+    calls = [(Path(sys.argv[1]), 0), (Path(sys.argv[1]), 1)]
+    list(run_jobs(leave if sys.argv[2] == "idle" else begin, calls, 2, lambda *of: None))
+"""
+
+
+def leave(folder, number, report):
+    """One process has nothing to do any more, the other goes on."""
+    (folder / str(number)).touch()
+    if number:
+        last_for_ever(report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("work", ["idle", "busy"])
+def test_no_process_outlives_a_parent_that_is_killed(work, tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "at"), work]
+    (tmp_path / "at").mkdir()
+    environment = os.environ | {"PYTHONPATH": str(Path.cwd())}
+    parent = subprocess.Popen(command, env=environment, start_new_session=True)
+    while len(list((tmp_path / "at").iterdir())) < 2:
+        assert parent.poll() is None
+        time.sleep(0.05)
+    workers = psutil.Process(parent.pid).children(recursive=True)
+    parent.kill()
+    parent.wait()
+    _, alive = psutil.wait_procs(workers, timeout=60)
+    assert not alive
 
 
 @pytest.mark.slow

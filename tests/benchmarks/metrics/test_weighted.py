@@ -60,8 +60,9 @@ def test_correlations(name, offset, rng, counts):
 
 
 @pytest.mark.parametrize("name", weighted.OF_LABEL_SETS)
-def test_metrics_of_label_sets(name, rng, counts):
-    gold, predicted = rng.random((2, NUM_EXAMPLES, 5)) < 0.3
+@pytest.mark.parametrize("num_labels", [1, 5])
+def test_metrics_of_label_sets(name, num_labels, rng, counts):
+    gold, predicted = rng.random((2, NUM_EXAMPLES, num_labels)) < 0.3
     found = weighted.OF_LABEL_SETS[name](gold, predicted)(counts)
     metric = getattr(classification, name)
     expected = [metric(*(repeated(side, row) for side in (gold, predicted))) for row in counts]

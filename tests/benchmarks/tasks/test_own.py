@@ -172,7 +172,7 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
         (REVIEWS, {"kind": "tagging"}, "row 1: .* is no list of words, which tags need"),
         (REVIEWS[:1], {}, "is '0' in every row: nothing to learn"),
         ([{"text": "a", "labels": ["x"]}] * 9, {}, "is 'x' in every row: nothing to learn"),
-        ([{"text": "a", "labels": []}] * 9, {}, "is '' in every row: nothing to learn"),
+        ([{"text": "a", "labels": []}] * 9, {}, "has no label in any row: nothing to learn"),
         ([*REVIEWS, {"id": "", "document": "a", "label": ""}], {}, "row 61: no value in column"),
         ([{"document": "a"}, {"document": "b"}], {}, "no column is left for the label"),
         ([{"words": ["a"], "tags": ["NOUN"]}], {}, "row 1, column 'tags': 'NOUN' is no tag"),

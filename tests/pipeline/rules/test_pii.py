@@ -28,7 +28,7 @@ def test_masked(text, expected):
 
 
 @pytest.mark.parametrize(("language", "text", "expected"), CASES["nationally_written"])
-def test_national_forms_are_those_of_the_language(language, text, expected):
+def test_a_number_is_masked_as_its_language_writes_it(language, text, expected):
     assert mask_pii(text, language)[0] == expected
     assert mask_pii(expected, language) == (expected, {})
 

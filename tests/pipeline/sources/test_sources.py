@@ -94,6 +94,7 @@ def test_ids_name_source_file_and_row_and_sort_as_ranks():
     assert document_id(file.first_rank + 7) == "03-00012-000000007"
     assert file.stem == "ko.news"
     assert InputFile("gs://b/ko.txt", 5, 0, 0).stem == "ko"
+    assert InputFile("a.zip::ko.news.jsonl", 5, 0, 0).stem == "ko.news"
     places = [(0, 0, 1), (0, 0, 2), (0, 1, 1), (1, 0, 1), (2, 30, 400)]
     ranks = [InputFile("", 0, s, f).first_rank + row for s, f, row in places]
     assert ranks == sorted(ranks)
