@@ -128,7 +128,8 @@ class Plan:
         num_saved = len(jobs) - len(waiting)
         if num_saved:
             log(f"evaluate: {num_saved} of {len(jobs)} {what} are done already")
-        total = sum(num_rows(job, self.features(job)) for job in waiting)
+        left = [num_rows(job, self.features(job)) for job in waiting]
+        total = sum(left)
         if waiting:
             log(f"{verb}: {len(waiting)} {what} to do, {total:,} examples to train on and predict")
         unfinished = partial / UNFINISHED
@@ -140,6 +141,7 @@ class Plan:
 
             def on_step(index: int, num_rows: int) -> None:
                 label = waiting[index].label
+                left[index] -= num_rows
                 progress.update(num_rows, note=label)
                 if stop:
                     raise Stopped(
@@ -150,6 +152,7 @@ class Plan:
 
             for index, (result, fitted) in run_jobs(run_job, calls, self.workers, on_step):
                 job = waiting[index]
+                progress.update(max(0, left[index]))  # what an early end has spared
                 if trackers:
                     if result.slot in taken:  # by a job with other settings, data or weights
                         name = f"{result.slot}-{job.key}"
