@@ -67,3 +67,12 @@ class RunConfig(EvaluationRun):
     vocab: VocabConfig = VocabConfig()
     encode: EncodeConfig = EncodeConfig()
     pretrain: PretrainConfig
+
+    @model_validator(mode="after")
+    def _streams_are_no_languages(self) -> Self:
+        if taken := {*self.encode.streams} & {*self.clean.languages}:
+            raise UserError(
+                f"encode.streams: {min(taken)!r} is a language of the sources, of which its texts "
+                f"would be a part; give it a name of its own, such as {min(taken)}-more"
+            )
+        return self
