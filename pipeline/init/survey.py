@@ -22,10 +22,11 @@ from electrify.system.outcome import UserError
 from pipeline.rules.language import main_language
 from pipeline.sources.files import fault_of_name
 from pipeline.sources.input_file import Fault, InputFile, Raw, packing, text_ending
-from pipeline.sources.json_file import head_values, text_path
+from pipeline.sources.json_file import filter_of_texts_by_id, head_values, text_path
 from pipeline.sources.lines import head_of, read_text_chunks
 from pipeline.sources.readers import DAMAGES, KIND_OF_ENDING, REFUSED, UNREAD, describe, read_file
 from pipeline.sources.stored import (
+    ARCHIVES_WITHIN,
     archive_ending,
     is_member,
     list_members,
@@ -93,6 +94,8 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
             unread += reasons
         else:
             advice = (UNREAD | REFUSED).get(kind_ending, "unknown to every kind of source")
+            if archive and archive_ending(str(paths[0])):
+                advice = ARCHIVES_WITHIN
             unread.append(f"{len(paths):,} {ending or 'without an ending'}: {advice}")
     return found_sources, unread
 
@@ -321,7 +324,7 @@ def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, .
         elif kind == "jsonl":
             values, is_one = head_values(head)
             rows = [value for value in values if isinstance(value, dict)]
-            if not rows:
+            if not rows or (is_one and filter_of_texts_by_id(rows[0])):
                 raise UserError(describe(raw_head, kind, encoding) or "no JSON objects in it")
             options["text_field"] = text_path(rows, is_one)
         elif cells := _cells(text, kind):
