@@ -68,7 +68,7 @@ def decode_line(line: bytes, encoding: str, errors: str = "strict") -> str:
         pass
     else:
         # two bytes of CP949 may be UTF-8 by chance; three in its order hardly are
-        if line.isascii() or max(text) >= "\u0800" or not _is_east_asian(encoding):
+        if line.isascii() or max(text) >= "\u0800" or not is_east_asian(encoding):
             return text
     wider = _WIDER.get(codecs.lookup(encoding).name, encoding)
     try:
@@ -78,7 +78,8 @@ def decode_line(line: bytes, encoding: str, errors: str = "strict") -> str:
 
 
 @cache
-def _is_east_asian(encoding: str) -> bool:
+def is_east_asian(encoding: str) -> bool:
+    """Whether the codec has Han characters."""
     return "一".encode(encoding, "ignore") != b""
 
 
