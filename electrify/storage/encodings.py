@@ -30,6 +30,8 @@ _IN_TURN = (
 _LATIN = ((0x00C0, 0x024F), (0x0300, 0x036F), (0x2010, 0x201E))
 # a sign beyond ASCII, with the ASCII letters beside it
 _BEYOND_ASCII = re.compile(r"(?:(?<=([A-Za-z])))?([^\x00-\x7f])(?=([A-Za-z])?)")
+# the second has half-width katakana and rarer characters, too
+_ESCAPED = ("iso2022_jp", "iso2022_jp_ext", "iso2022_kr")
 # files that are said to be in the first are often in the second, which has more characters
 _WIDER = {"euc_kr": "cp949", "shift_jis": "cp932", "gb2312": "gb18030", "gbk": "gb18030"}
 _MIXED_FRACTION = 0.05  # of the lines beyond ASCII, from which another encoding is looked for
@@ -66,7 +68,7 @@ def decode_line(line: bytes, encoding: str, errors: str = "strict") -> str:
         pass
     else:
         # two bytes of CP949 may be UTF-8 by chance; three in its order hardly are
-        if line.isascii() or max(text) >= "\u0800" or not _is_east_asian(encoding):
+        if line.isascii() or max(text) >= "\u0800" or not is_east_asian(encoding):
             return text
     wider = _WIDER.get(codecs.lookup(encoding).name, encoding)
     try:
@@ -76,7 +78,8 @@ def decode_line(line: bytes, encoding: str, errors: str = "strict") -> str:
 
 
 @cache
-def _is_east_asian(encoding: str) -> bool:
+def is_east_asian(encoding: str) -> bool:
+    """Whether the codec has Han characters."""
     return "一".encode(encoding, "ignore") != b""
 
 
@@ -104,8 +107,8 @@ def _with_newlines(text: str) -> str:
 def guess_encoding(data: bytes, *languages: str) -> str | None:
     """The codec in which the head of a file reads best as text of a language; None if in none."""
     sample = data[:_SAMPLE_BYTES]
-    if wide := marked_encoding(sample) or _guess_wide(sample):
-        return wide
+    if sure := marked_encoding(sample) or _guess_wide(sample) or _guess_escaped(data):
+        return sure
     if not sample.isascii() and _decoded(sample, "utf-8") is not None:
         return "utf-8"
     best, chosen = 0.0, None
@@ -122,8 +125,8 @@ def guess_any_encoding(data: bytes) -> str:
 
     Where some lines are UTF-8, the codec of the others.
     """
-    if wide := marked_encoding(data) or _guess_wide(data[:_SAMPLE_BYTES]):
-        return wide
+    if sure := marked_encoding(data) or _guess_wide(data[:_SAMPLE_BYTES]) or _guess_escaped(data):
+        return sure
     if _decoded(data, "utf-8") is not None:
         return "utf-8"
     lines = [line for line in data.split(b"\n") if not line.isascii()]
@@ -155,6 +158,16 @@ def _guess_wide(sample: bytes) -> str | None:
 
     best = max(("utf-16-le", "utf-16-be"), key=num_ascii)
     return best if num_ascii(best) else None
+
+
+def _guess_escaped(data: bytes) -> str | None:
+    """A codec of ASCII bytes in which escape sequences switch the character set (ISO 2022)."""
+    if b"\x1b$" not in data or not data.isascii():
+        return None
+    for encoding in _ESCAPED:
+        if not (_decoded(data, encoding) or "").isascii():
+            return encoding
+    return None
 
 
 def _decoded(sample: bytes, encoding: str) -> str | None:

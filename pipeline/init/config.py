@@ -19,6 +19,7 @@ _BYTES_A_TOKEN = 4  # of UTF-8: 3.8 to 4.7 in Korean, 4 in languages with Latin 
 # Data-Constrained Language Models")
 _NUM_PASSES = 4
 _FEW_DOCUMENTS = 100
+_MANY_SOURCES = 20
 
 
 _TABLES = tomllib.loads(Path(__file__).with_name("networks.toml").read_text(encoding="utf-8"))
@@ -58,6 +59,11 @@ def init(path: str, output: str | None) -> list[str]:
         file.write(text)
     lines = [line for source in sources for line in _describe(source)]
     lines += [f"not read: {reason}" for reason in unread]
+    if len(sources) > _MANY_SOURCES:
+        lines.append(
+            f"{len(sources)} sources: files that differ in kind, fields, encoding or language "
+            "cannot share one. Sort files that agree into folders of their own, and there are fewer"
+        )
     if _num_documents(sources) < _FEW_DOCUMENTS:
         lines.append(
             "few documents: a fifth of them is held out for validation. Check that the sources cut "
@@ -170,6 +176,10 @@ def _describe(estimate: FoundSource) -> list[str]:
     shares = Counter(estimate.language_bytes).most_common(5)
     shown = ", ".join(f"{code} {size / known:.0%}" for code, size in shares if 200 * size > known)
     lines.append(f"languages: {shown or 'not recognised; write the ISO 639 code of yours'}")
+    if estimate.differences:
+        lines.append(
+            f"its files differ in {' and '.join(estimate.differences)}: too many to name one by one"
+        )
     if estimate.fault:
         lines.append(f"a fault: {estimate.fault}")
     return lines

@@ -3,7 +3,6 @@
 Heads of some files are read, evenly spread over the folder. What they hold stands for the rest.
 """
 
-import glob
 import itertools
 import os
 import re
@@ -16,18 +15,24 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 
 from electrify.config.clean import Kind, Source
-from electrify.storage.encodings import guess_any_encoding, marked_encoding, reads_lines_alone
+from electrify.storage.encodings import (
+    guess_any_encoding,
+    is_east_asian,
+    marked_encoding,
+    reads_lines_alone,
+)
 from electrify.storage.tables import guess_delimiter, has_cells, has_header, read_rows
 from electrify.system.outcome import UserError
+from pipeline.init.parts import MAX_SPLIT, Part, split
 from pipeline.rules.language import main_language
 from pipeline.sources.files import fault_of_name
 from pipeline.sources.input_file import Fault, InputFile, Raw, packing, text_ending
-from pipeline.sources.json_file import head_values, text_path
+from pipeline.sources.json_file import filter_of_texts_by_id, head_values, text_path
 from pipeline.sources.lines import head_of, read_text_chunks
 from pipeline.sources.readers import DAMAGES, KIND_OF_ENDING, REFUSED, UNREAD, describe, read_file
 from pipeline.sources.stored import (
+    ARCHIVES_WITHIN,
     archive_ending,
-    is_member,
     list_members,
     open_source,
     split_archive,
@@ -35,7 +40,7 @@ from pipeline.sources.stored import (
 from pipeline.sources.tables import is_string
 
 _MAX_SAMPLED = 50  # files of one ending
-_MAX_SPLIT = 32  # sources that one ending becomes where its files differ
+_MAX_EXAMINED = 200  # where those differ: at most so many sources come of it
 _SAMPLE_BYTES = 1_000_000  # of a file as it is stored
 _MAX_LINE_BYTES = 20_000_000
 _FIELD_ROWS = 100  # that tell which field holds the text
@@ -44,6 +49,8 @@ _JUDGED_CHARACTERS = 4000
 _MANY_FILES, _SMALL_FILE_BYTES = 20, 256_000  # of which each is a document
 _PAGES = ("wet", "html", "warc")  # whose encoding is not the config's
 _MAX_OTHER_LANGUAGES, _OTHER_FRACTION = 8, 0.02  # of the text, from which one is no accident
+# UTF-8 in which every line has a letter of three bytes or is ASCII, see `decode_line`
+_READ_AS_UTF8 = ("en", "ja", "ko", "zh")
 _LINES_A_BLOCK = 50  # at most, where blank lines are taken for boundaries of documents
 
 T = TypeVar("T")
@@ -61,6 +68,7 @@ class FoundSource:
     language_bytes: Mapping[str, int]  # of the documents whose language is known, among those read
     fields: tuple[str, ...]
     fault: str = ""  # the first that was met
+    differences: tuple[str, ...] = ()  # options in which its files differ
 
     @property
     def other_fields(self) -> tuple[str, ...]:
@@ -71,8 +79,10 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
     """The sources in a folder, or that a file is, and a line on each file or kind of file that is
     not read.
 
-    Files of one ending are one source; where they differ in language, fields or encoding, so is
-    each file and folder right below the root. Raises `ValueError` for a root that is not there.
+    Files of one ending are one source. Where they differ in kind, fields, encoding, language or
+    what a document is, each group of files that agree is one, see `split`.
+
+    Raises `ValueError` for a root that is not there.
     """
     if not root.exists():
         raise UserError(f"no file or folder at {root} (relative paths start at {Path.cwd()})")
@@ -93,6 +103,8 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
             unread += reasons
         else:
             advice = (UNREAD | REFUSED).get(kind_ending, "unknown to every kind of source")
+            if archive and archive_ending(str(paths[0])):
+                advice = ARCHIVES_WITHIN
             unread.append(f"{len(paths):,} {ending or 'without an ending'}: {advice}")
     return found_sources, unread
 
@@ -140,31 +152,70 @@ def _sources_of(
 ) -> tuple[list[FoundSource], list[str]]:
     paths = list(sizes)
     is_many = len(paths) >= _MANY_FILES and sum(sizes.values()) <= _SMALL_FILE_BYTES * len(paths)
-    num_judged = max(2, _MAX_JUDGED // len(paths))
-    samples = {
-        path: _sample(path, sizes[path], is_many, num_judged)
-        for path in _spread(paths, _MAX_SAMPLED)
-    }
-    parts = {_pattern(root, ending, paths): paths}
-    if not _agree(samples.values()) and len(paths) > 1:
-        # by the file or folder right below the root in which they stand
-        by_name = itertools.groupby(paths, key=lambda path: _child(root, path))
-        children = [(child, list(below)) for child, below in by_name]
-        if len(children) <= _MAX_SPLIT:
-            parts = {_pattern(child, ending, below): below for child, below in children}
+    heads = _Heads(sizes, is_many)
+    heads.options(paths, True, _MAX_SAMPLED)
+    parts: list[Part] = []
+    for is_strict in (True, False):
+        parts = split(root, ending, paths, heads.options, is_strict)
+        if sum(bool(heads.good(part.files)) for part in parts) <= MAX_SPLIT:
+            break
     sources: list[FoundSource] = []
     unread: list[str] = []
-    for pattern, members in parts.items():
-        heads = [samples[path] for path in members if path in samples] or [
-            _sample(path, sizes[path], is_many, num_judged) for path in _spread(members, 5)
-        ]
-        if reasons := [head for head in heads if isinstance(head, str)]:
-            unread.append(f"{pattern}: {reasons[0]}")
-        if good := [head for head in heads if isinstance(head, FoundSource)]:
-            num_bytes = sum(sizes[path] for path in members)
-            name = _name_of(members) if is_many else None
-            sources.append(_joined(good, pattern, len(members), num_bytes, name))
+    unknown: list[Path] = []  # nothing is known about these files, and files beside them differ
+    for part in parts:
+        unread += heads.reasons(part.files)
+        if good := heads.good(part.files):
+            num_bytes = sum(sizes[path] for path in part.files)
+            name = _name_of(part.files) if is_many else None
+            sources.append(_joined(good, part.path, len(part.files), num_bytes, name))
+        else:
+            unknown += [path for path in part.files if path not in heads.samples]
+    if unknown:
+        unread.append(
+            f"{len(unknown):,} {ending}, such as {unknown[0]}: not examined, and files beside them "
+            "differ: sort files of one kind, encoding and set of fields into folders of their own"
+        )
     return sources, unread
+
+
+class _Heads:
+    """What the heads of files of one ending hold, as far as they were examined."""
+
+    def __init__(self, sizes: Mapping[Path, int], is_document: bool) -> None:
+        self._sizes, self._is_document = sizes, is_document
+        self._num_judged = max(2, _MAX_JUDGED // len(sizes))
+        self.samples: dict[Path, FoundSource | str] = {}
+
+    def options(
+        self, paths: Sequence[Path], is_strict: bool, num_examined: int
+    ) -> dict[Path, tuple[Any, ...]]:
+        """The options of the source that reads a file, by path, as `split` asks for them.
+
+        Strict ones have the language and what a document is, and files that are not read.
+        """
+        for path in _spread(paths, num_examined):
+            if path not in self.samples and len(self.samples) < _MAX_EXAMINED:
+                size = self._sizes[path]
+                self.samples[path] = _sample(path, size, self._is_document, self._num_judged)
+        good = self.good(paths)
+        options: dict[Path, tuple[Any, ...]] = {}
+        for path in paths:
+            sample = self.samples.get(path)
+            if isinstance(sample, FoundSource):
+                options[path] = _options(sample, good, is_strict)
+            elif sample is not None and is_strict:
+                options[path] = ()
+        return options
+
+    def good(self, paths: Iterable[Path]) -> list[FoundSource]:
+        samples = map(self.samples.get, paths)
+        return [sample for sample in samples if isinstance(sample, FoundSource)]
+
+    def reasons(self, paths: Iterable[Path]) -> list[str]:
+        """A line on the files that are not read."""
+        bad = [path for path in paths if isinstance(self.samples.get(path), str)]
+        others = f" and {len(bad) - 1:,} others" if len(bad) > 1 else ""
+        return [f"{path}{others}: {self.samples[path]}" for path in bad[:1]]
 
 
 def _name_of(paths: Sequence[Path]) -> str:
@@ -174,30 +225,6 @@ def _name_of(paths: Sequence[Path]) -> str:
     return name.removesuffix(archive_ending(name))
 
 
-def _child(root: Path, path: Path) -> Path:
-    """The file, archive or folder right below the root, which may be an archive, in which a file
-    stands."""
-    archive, member = split_archive(str(path))
-    if Path(archive) == root:
-        return Path(f"{archive}::{member.partition('/')[0]}")
-    return root / Path(archive or path).relative_to(root).parts[0]
-
-
-def _pattern(folder: Path, ending: str, paths: Sequence[Path]) -> str:
-    """A glob for the files of a folder, or the path of a single one."""
-    if len(paths) == 1:
-        return str(paths[0])
-    if is_member(str(folder)):
-        archive, below = map(glob.escape, split_archive(str(folder)))
-        return f"{archive}::{below}/*{ending}"
-    files = [Path(split_archive(str(path))[0] or path) for path in paths]
-    if len({*files}) == 1:  # an archive with several members
-        return f"{glob.escape(str(files[0]))}::*{ending}"
-    is_flat = all(file.parent == folder for file in files)
-    members = f"{archive_ending(str(files[0]))}::*" if is_member(str(paths[0])) else ""
-    return f"{glob.escape(str(folder))}/{'' if is_flat else '**/'}*{members}{ending}"
-
-
 def _spread(items: Sequence[T], most: int) -> list[T]:
     """At most so many of the items, evenly spaced."""
     if len(items) <= most:
@@ -205,45 +232,60 @@ def _spread(items: Sequence[T], most: int) -> list[T]:
     return [items[index * len(items) // most] for index in range(most)]
 
 
-def _agree(samples: Iterable[FoundSource | str]) -> bool:
-    """Whether one source may stand for all."""
-    good = [sample for sample in samples if isinstance(sample, FoundSource)]
-    options = {(s.source.kind, s.source.text_field, s.source.columns) for s in good}
-    languages = {s.source.language for s in good if s.language_bytes}
-    same = len(options) < 2 and len(languages) < 2 and len(_encodings(good)) < 2
-    return same and len(good) == len(list(samples))
+def _options(
+    sample: FoundSource, samples: Sequence[FoundSource], is_strict: bool
+) -> tuple[Any, ...]:
+    """Two of the samples may share a source if these are equal."""
+    source = sample.source
+    form = source.kind, source.text_field, source.columns
+    alike = [s for s in samples if (s.source.kind, s.source.text_field, s.source.columns) == form]
+    hard = *form, _encoding(sample, alike)
+    if not is_strict:
+        return hard
+    languages = Counter(s.source.language for s in alike if s.language_bytes)
+    (language, _), *_ = languages.most_common(1) or [(source.language, 0)]
+    language = source.language if sample.language_bytes else language
+    return *hard, language, source.document
 
 
-def _encodings(samples: Iterable[FoundSource]) -> set[str]:
-    """Without UTF-8 where lines in it are read though another encoding is named."""
-    encodings = {sample.source.encoding for sample in samples}
-    others = encodings - {"utf-8"}
-    return others if others and all(map(reads_lines_alone, others)) else encodings
+def _encoding(sample: FoundSource, samples: Sequence[FoundSource]) -> str:
+    """That of the sample, or for UTF-8 another one in which its lines are read as UTF-8, too."""
+    own, language = sample.source.encoding, sample.source.language
+    if own != "utf-8":
+        return own
+    is_safe = not sample.language_bytes or language in _READ_AS_UTF8
+    others: dict[bool, set[str]] = {True: set(), False: set()}
+    for other in (one.source for one in samples if reads_lines_alone(one.source.encoding)):
+        is_same = other.language == language
+        if is_same or is_safe or not is_east_asian(other.encoding):
+            others[is_same] |= {other.encoding} - {own}
+    found = others[True] or others[False]
+    return found.pop() if len(found) == 1 else own
 
 
 def _joined(
     samples: Sequence[FoundSource], pattern: str, num_files: int, num_bytes: int, name: str | None
 ) -> FoundSource:
-    """One source for all samples, with the options of most of their text where they differ."""
-    weights: Counter[tuple[str, ...]] = Counter()
+    """One source for all samples, which may share one (`_options`). A document is what it is in
+    most of their text."""
+    documents: Counter[Any] = Counter()
     languages: Counter[str] = Counter()
     for sample in samples:
-        weights[_options(sample)] += round(sample.text_bytes) + 1
+        documents[sample.source.document] += round(sample.text_bytes) + 1
         languages.update(sample.language_bytes)
-    most = weights.most_common(1)[0][0]
-    chosen = next(sample.source for sample in samples if _options(sample) == most)
-    samples = [sample for sample in samples if sample.source.kind == chosen.kind]
-    encodings = _encodings(samples)
+    encodings = {sample.source.encoding for sample in samples} - {"utf-8"}
+    first = samples[0].source
     ordered = languages.most_common()
-    language = ordered[0][0] if ordered else chosen.language
+    language = ordered[0][0] if ordered else first.language
     others = tuple(
         code for code, size in ordered[1:] if size >= _OTHER_FRACTION * languages.total()
     )
-    source = chosen.model_copy(
+    source = first.model_copy(
         update={
             "path": pattern,
             "name": name,
-            "encoding": chosen.encoding if chosen.encoding in encodings else min(encodings),
+            "encoding": min(encodings, default="utf-8"),  # one at most; UTF-8 is read beside it
+            "document": documents.most_common(1)[0][0],
             "language": "auto" if len(others) > _MAX_OTHER_LANGUAGES else language,
             "other_languages": others if len(others) <= _MAX_OTHER_LANGUAGES else (),
         }
@@ -259,12 +301,15 @@ def _joined(
         languages,
         tuple(dict.fromkeys(field for sample in samples for field in sample.fields)),
         next((sample.fault for sample in samples if sample.fault), ""),
+        _differences(samples),
     )
 
 
-def _options(sample: FoundSource) -> tuple[str, ...]:
-    source = sample.source
-    return (source.kind, source.text_field, *source.columns, source.document)
+def _differences(samples: Sequence[FoundSource]) -> tuple[str, ...]:
+    """The options in which the samples differ, though they share a source."""
+    strict = [_options(sample, samples, is_strict=True)[-2:] for sample in samples]
+    columns = zip(("language", "document"), zip(*strict, strict=True), strict=True)
+    return tuple(name for name, values in columns if len({*values}) > 1)
 
 
 def _sample(path: Path, num_bytes: int, is_document: bool, num_judged: int) -> FoundSource | str:
@@ -321,7 +366,7 @@ def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, .
         elif kind == "jsonl":
             values, is_one = head_values(head)
             rows = [value for value in values if isinstance(value, dict)]
-            if not rows:
+            if not rows or (is_one and filter_of_texts_by_id(rows[0])):
                 raise UserError(describe(raw_head, kind, encoding) or "no JSON objects in it")
             options["text_field"] = text_path(rows, is_one)
         elif cells := _cells(text, kind):

@@ -21,7 +21,7 @@ from electrify.storage.encodings import guess_any_encoding, guess_encoding, is_u
 from electrify.storage.tables import guess_delimiter
 from pipeline.sources.hub import read_huggingface
 from pipeline.sources.input_file import Fault, InputFile, Raw
-from pipeline.sources.json_file import head_values, read_json, text_path
+from pipeline.sources.json_file import filter_of_texts_by_id, head_values, read_json, text_path
 from pipeline.sources.lines import head_of, join_threads, read_text
 from pipeline.sources.stored import DAMAGED_ARCHIVE
 from pipeline.sources.tables import read_csv, read_parquet
@@ -184,6 +184,8 @@ def describe(head: bytes, kind: str = "", encoding: str = "utf-8", language: str
         values, is_one = head_values(text.encode("utf-8", "surrogatepass"))
         if values and isinstance(values[0], str):
             return "a list of texts: write jq -c '.[] | {text: .}' FILE > FILE.jsonl"
+        if values and is_one and (by_id := filter_of_texts_by_id(values[0])):
+            return f"one object of documents by id: write jq -c '{by_id}' FILE > FILE.jsonl"
         if values and (path := text_path(values, is_one)) is None:
             return "JSON without text"
         if values:

@@ -142,6 +142,7 @@ def _unpack(packed: io.BufferedReader, ending: str) -> Any:
 _ENDING = r"\.(?:zip|tar|t(?:ar\.)?(?:gz|bz2|xz|zst))"
 _ARCHIVE = re.compile(rf".*({_ENDING})", re.IGNORECASE | re.DOTALL)
 _MEMBER = re.compile(rf"(.*{_ENDING})::(.*)", re.IGNORECASE | re.DOTALL)
+ARCHIVES_WITHIN = "archives within archives are not read: unpack the outer one"
 _UTF8_NAME, _ENCRYPTED = 0x800, 0x1  # flags of a member of a zip
 # text is packed to a tenth of its size, rarely to less than a hundredth
 _MAX_RATIO, _SMALL_BYTES = 500, 100_000_000
@@ -175,12 +176,14 @@ def list_members(archive: str, pattern: str = "*") -> list[tuple[str, int]]:
 
     Those of a zip come by name, of a tar as they stand in it. Hidden files are left out, and those
     of macOS. `UserError` for members that are encrypted, or of a size that no text has. A warning
-    counts links, devices and files with holes of a tar: none is read.
+    counts links, devices and files with holes of a tar, and another archives: none is read.
     """
     members = []
     by_name, num_skipped = _listed(archive, _changed(archive))
     if num_skipped:
-        _warn_of_skipped(archive, num_skipped)
+        _warn_of_skipped(archive, f"links and devices are not read ({num_skipped:,})")
+    if num_archives := sum(bool(archive_ending(name)) for name in by_name):
+        _warn_of_skipped(archive, f"{ARCHIVES_WITHIN} ({num_archives:,})")
     for name, member in by_name.items():
         if name == pattern or fnmatchcase(name, pattern):  # a name may hold [ or *
             if member.fault:
@@ -190,8 +193,8 @@ def list_members(archive: str, pattern: str = "*") -> list[tuple[str, int]]:
 
 
 @cache  # what runs a stage lists an archive several times
-def _warn_of_skipped(archive: str, number: int) -> None:
-    warn(f"{without_secrets(archive)}: links and devices are not read ({number:,})")
+def _warn_of_skipped(archive: str, what: str) -> None:
+    warn(f"{without_secrets(archive)}: {what}")
 
 
 def member_mark(path: str) -> str:

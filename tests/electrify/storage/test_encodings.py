@@ -40,6 +40,9 @@ GERMAN = "Grüße aus Köln, schöne Straßen und fröhliche Gäste."
         ("utf-16-le", GERMAN),
         ("utf-16-be", RUSSIAN),
         ("utf-16-le", f"{JAPANESE} 2024"),
+        ("iso2022_jp", f"{JAPANESE} 2024"),
+        ("iso2022_jp_ext", f"{JAPANESE} ｶﾀｶﾅ"),
+        ("iso2022_kr", KOREAN),
     ],
 )
 def test_the_encoding_is_guessed_though_the_language_is_not_known(encoding, text):
@@ -53,6 +56,11 @@ def test_the_encoding_is_guessed_though_the_language_is_not_known(encoding, text
 )
 def test_a_known_language_is_looked_for_alone(encoding, language, text):
     assert guess_encoding((text + "\n").encode(encoding) * 20, language) == encoding
+
+
+@pytest.mark.parametrize("data", [b"costs 5\x1b$ today", b"\x1b[1mbold\x1b[0m \x1b$B", b"a\x1b$B"])
+def test_an_escape_sequence_without_text_behind_it_is_no_encoding(data):
+    assert guess_any_encoding(data * 20) == "utf-8"
 
 
 @pytest.mark.parametrize("data", [b"", b"plain", bytes(range(128, 256)) * 8, b"\0\1\2" * 50])

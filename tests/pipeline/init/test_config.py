@@ -52,6 +52,16 @@ def test_sizes_and_steps_follow_the_amount_of_text(
     assert config.pretrain.num_steps == pytest.approx(num_steps, rel=0.05)
 
 
+def test_many_sources_of_files_that_differ_are_pointed_out(tmp_path):
+    for number in range(40):
+        (tmp_path / "in/sub").mkdir(parents=True, exist_ok=True)
+        row = {f"field{number}": f"{KOREAN} {number}"}
+        (tmp_path / f"in/sub/{number}.jsonl").write_text(json.dumps(row))
+    lines = init(str(tmp_path / "in"), str(tmp_path / "my.toml"))
+    assert len(load_config(tmp_path / "my.toml").clean.sources) == 40
+    assert any(line.startswith("40 sources") and "folders of their own" in line for line in lines)
+
+
 def test_a_file_that_is_there_stays_and_a_folder_without_text_names_what_is_read(tmp_path, capsys):
     (tmp_path / "texts").mkdir()
     target = tmp_path / "my.toml"

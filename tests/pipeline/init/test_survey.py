@@ -19,6 +19,8 @@ from tests.pipeline.sources.reading import read_source, write_rows
 
 KOREAN = "국회는 오늘 본회의를 열어 새해 예산안을 처리했다고 밝혔다."
 ENGLISH = "The house met today and passed the budget of the coming year after a long debate."
+GERMAN = "Größe, Qualität und Straßen waren schön, aber die Gäste kamen über die Brücke."
+JAPANESE = "昨日は友達と公園へ行きました。とても楽しかったです。"
 RUSSIAN = "Сегодня парламент принял бюджет на следующий год после долгого обсуждения."
 
 
@@ -61,9 +63,85 @@ def test_files_of_one_kind_are_one_source_and_those_that_differ_are_several(tmp_
     assert [(s.language, s.path.removeprefix(f"{tmp_path}/")) for s in found] == [
         ("ko", "a.jsonl"),
         ("ru", "b.jsonl"),
-        ("en", "sub/*.jsonl"),  # what most of its text is
+        ("ko", "sub/c.jsonl"),
+        ("en", "sub/d.jsonl"),
         ("ko", "a.txt"),
     ]
+
+
+def _written_text(text, encoding):
+    return "\n\n".join(f"{text} {n}" for n in range(9)).encode(encoding)
+
+
+def _rows(field, text):
+    return "".join(f"{json.dumps({field: f'{text} {n}'})}\n" for n in range(9)).encode()
+
+
+def _table(column, text):
+    return "".join([f"id,{column}\n", *(f"{n},{text} {n}\n" for n in range(9))]).encode()
+
+
+@pytest.mark.parametrize("form", ["folder", "zip"])
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"ru.txt": _written_text(RUSSIAN, "cp1251"), "de.txt": _written_text(GERMAN, "cp1252")},
+        {"ko.txt": _written_text(KOREAN, "cp949"), "ja.txt": _written_text(JAPANESE, "cp932")},
+        {"x.jsonl": _rows("text", KOREAN), "y.jsonl": _rows("body", KOREAN)},
+        {"a.csv": _table("text", KOREAN), "b.csv": _table("본문", KOREAN)},
+        {"a.txt": b"\n".join([KOREAN.encode()] * 9), "b.txt": _written_text(KOREAN, "utf-8")},
+    ],
+    ids=["cyrillic-latin", "korean-japanese", "fields", "columns", "lines-blocks"],
+)
+def test_each_file_far_below_the_root_is_read_as_if_it_were_alone(tmp_path, form, files):
+    alone = []
+    for name, data in files.items():
+        (tmp_path / "alone").mkdir(exist_ok=True)
+        (tmp_path / "alone" / name).write_bytes(data)
+        ((found,), _) = survey(tmp_path / "alone" / name)
+        alone += [item.text for item in read_source(found.source)]
+    root = tmp_path / "in"
+    (root / "sub/sub").mkdir(parents=True)
+    for name, data in files.items():
+        if form == "folder":
+            (root / "sub/sub" / name).write_bytes(data)
+        else:
+            with zipfile.ZipFile(root / "sub/a.zip", "a") as archive:
+                archive.writestr(f"sub/{name}", data)
+    found, unread = survey(root)
+    texts = [item.text for one in found for item in read_source(one.source)]
+    assert (sorted(texts), unread) == (sorted(alone), [])
+
+
+def test_names_that_tell_groups_apart_become_globs(tmp_path):
+    (tmp_path / "sub").mkdir()
+    for number in range(60):
+        for name, data in {
+            "ru": _written_text(RUSSIAN, "cp1251"),
+            "de": _written_text(GERMAN, "cp1252"),
+        }.items():
+            (tmp_path / "sub" / f"{name}_{number}.txt").write_bytes(data)
+    found, unread = survey(tmp_path)
+    shown = {Path(one.source.path).name: (one.source.encoding, one.num_files) for one in found}
+    assert (shown, unread) == ({"ru_*.txt": ("cp1251", 60), "de_*.txt": ("cp1252", 60)}, [])
+
+
+def test_many_documents_of_other_languages_share_a_source_that_names_them(tmp_path):
+    for number in range(90):
+        text = ENGLISH if number % 3 == 1 else KOREAN
+        (tmp_path / f"{number}.txt").write_text(f"{text} {number}")
+    (found,), unread = survey(tmp_path)
+    assert (found.source.language, found.source.other_languages, unread) == ("ko", ("en",), [])
+    assert found.differences == ("language",)
+
+
+def test_files_that_are_not_examined_beside_others_that_differ_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.init.survey._MAX_EXAMINED", 60)
+    for number in range(80):
+        write_jsonl(tmp_path / "sub" / f"{number}.jsonl", [KOREAN], f"field{number}")
+    found, (line,) = survey(tmp_path)
+    assert len({one.source.text_field for one in found}) == len(found) == 60
+    assert line.startswith("20 .jsonl")
 
 
 def test_many_small_files_are_documents_and_a_large_one_is_blocks_or_lines(tmp_path):
@@ -125,6 +203,33 @@ def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
     assert len(unread) == len(expected)
     with pytest.raises(ValueError, match="no file or folder at none"):
         survey(Path("none"))
+
+
+@pytest.mark.parametrize("of_text", [str, lambda text: {"text": text}], ids=["text", "object"])
+def test_an_object_of_documents_by_id_is_not_read_as_one_of_them(tmp_path, of_text):
+    documents = {f"k{n}": of_text(f"{KOREAN} {n}") for n in range(30)}
+    (tmp_path / "a.json").write_text(json.dumps(documents))
+    found, (line,) = survey(tmp_path)
+    assert found == []
+    assert "a.json" in line
+    assert "jq -c 'to_entries[]" in line
+
+
+def test_an_archive_within_an_archive_is_named_with_what_to_do(tmp_path):
+    for name, member in (("in.zip", "a.txt"), ("out.zip", "in.zip")):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr(member, KOREAN if member == "a.txt" else b"PK")
+            archive.writestr("b.txt", KOREAN)
+    found, (line,) = survey(tmp_path / "out.zip")
+    assert [source.source.path for source in found] == [f"{tmp_path}/out.zip::b.txt"]
+    assert "unpack" in line
+
+
+def test_text_with_escape_sequences_is_of_the_language_that_they_write(tmp_path):
+    (tmp_path / "a.txt").write_bytes("\n\n".join(JAPANESE_TEXTS).encode("iso2022_jp"))
+    (found,), _ = survey(tmp_path)
+    assert (found.source.encoding, found.source.language) == ("iso2022_jp", "ja")
+    assert [item.text for item in read_source(found.source)] == JAPANESE_TEXTS
 
 
 def test_what_may_not_be_read_is_named_and_the_rest_is_surveyed(tmp_path, monkeypatch):

@@ -156,6 +156,20 @@ def test_links_devices_and_holes_of_a_tar_are_counted_and_not_read(tmp_path, cap
     assert caplog.text.count("a.tar: links and devices are not read (4)") == 1
 
 
+def test_archives_within_an_archive_are_counted_and_not_read(tmp_path, caplog):
+    for ending in ("zip", "tar.gz"):
+        pack(tmp_path / f"in.{ending}", {"a.json": nikl(TEXTS)})
+    members = {f"{n}/in.zip": (tmp_path / "in.zip").read_bytes() for n in range(2)}
+    members |= {"in.tar.gz": (tmp_path / "in.tar.gz").read_bytes(), "b.json": nikl(TEXTS)}
+    pack(tmp_path / "out.zip", members)
+    for _ in range(2):
+        stored._listed.cache_clear()
+        assert texts_of(source_in(tmp_path / "out.zip")) == TEXTS
+    (message,) = [line for line in caplog.messages if "archives within archives" in line]
+    assert "out.zip" in message
+    assert "(3)" in message
+
+
 @pytest.mark.parametrize("ending", TARS)
 def test_a_damaged_tar_is_refused(ending, tmp_path):
     path = pack(tmp_path / f"a{ending}", FILES | {"c.txt": os.urandom(40_000).hex()})
