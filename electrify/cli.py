@@ -355,7 +355,9 @@ def evaluate(
             export_checkpoint(checkpoint, weights)
         for probe in suites:
             evaluate(run, model, overwrite, weights, name=name, probe=probe)
-    log(f"for a page of these scores: electrify report {config or run.output_dir}")
+    is_elsewhere = any(word.startswith("output_dir") for word in overrides)
+    place = config if config and not is_elsewhere else run.output_dir
+    log(f"for a page of these scores: electrify report {place}")
     if model is None:
         api.update_cards(run)
 

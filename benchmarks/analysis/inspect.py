@@ -19,6 +19,7 @@ import torch
 from scipy.special import expit
 
 from benchmarks.analysis.reader import Reader, TokenizedText, open_reader
+from electrify.page.plots import printable
 from electrify.storage.encodings import decode_file, is_utf8
 from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
@@ -289,8 +290,11 @@ def findings(
 ) -> Iterator[Finding]:
     """What the discriminator at `path` thinks of each text; `UserError` if there is none.
 
-    `texts` are texts, or an open file with one in each line, in any encoding.
+    `texts` are texts, or an open file with one in each line, in any encoding. Blank ones are left
+    out.
     """
+    if isinstance(texts, str):
+        raise UserError("texts is one string; give a list of texts")
     reader = open_discriminator(path, generator)
     if reader.generator is None:
         log(f"no generator beside {path}, so no proposals: name one with --generator")
@@ -363,7 +367,7 @@ def as_text(finding: Finding) -> str:
         worst, _ = reading.pieces[word.worst]
         lines.append(f"[{word.text}] {word.probability:.2f}, for its piece {worst}")
         lines += [f"    {reason}" for reason in _reasons(finding, number)]
-    return "\n".join([*lines, ""])
+    return printable("\n".join([*lines, ""]))  # a text may hold what steers a terminal
 
 
 def as_record(finding: Finding) -> dict[str, object]:

@@ -16,6 +16,7 @@ from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.rows import Row, text_field
 from benchmarks.tasks.task import Example, GoldExample, Task
 from electrify.system.outcome import UserError, nearest
+from electrify.system.progress import log
 
 _ENTAILMENT, _CONTRADICTION = "entailment", "contradiction"
 _TITLE_CHARACTERS = 100  # the longest first line that is taken for a title
@@ -44,10 +45,12 @@ def read_pairs(name: str, data_dirs: Sequence[Path]) -> list[Pair]:
         raise UserError(
             f"embed.pairs: {name!r} is no file, no folder of a run, no task{nearest(name, TASKS)}"
         )
-    pairs = [p for p in dict.fromkeys(pairs) if p.anchor.strip() and p.positive.strip()]
-    if not pairs:
+    kept = [p for p in dict.fromkeys(pairs) if p.anchor.strip() and p.positive.strip()]
+    if not kept:
         raise UserError(f"embed.pairs: {name} has no pair of two texts; give another source")
-    return pairs
+    if num_dropped := len(pairs) - len(kept):
+        log(f"{num_dropped:,} pairs of {name} are left out: without a text, or there before")
+    return kept
 
 
 def _own_pair(row: Row, place: str) -> Pair:

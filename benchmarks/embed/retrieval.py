@@ -44,7 +44,7 @@ from electrify.stage.plan import DEFAULT_MODEL, evaluate_stage, output_dir
 from electrify.stage.run import run_stage
 from electrify.storage.hub import try_hub
 from electrify.system.outcome import UserError
-from electrify.system.progress import Progress, log
+from electrify.system.progress import Progress, log, warn
 
 DEFAULT_TASKS = ("klue-mrc", "korean-korquad", "klue-sts", "korean-korsts")
 SUITE, TABLE = "retrieval", "retrieval.csv"
@@ -111,6 +111,8 @@ def score_retrieval(
     at, commit = pinned(model) if model is not None and weights is None else (model, None)
     if commit:
         name = name or model
+    if options.limit is not None:
+        warn(f"evaluate.limit = {options.limit} does not hold for {SUITE}: it scores all rows")
     data = list(_read(options))
     digests = {task.name: {task.reported: rows_digest(of)} for task, of in data}
     stage = evaluate_stage(config, at, digests, None, name, SUITE)

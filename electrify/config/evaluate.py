@@ -193,7 +193,8 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
     """Folder with the official files, or `hub`. Of several, the first that has a task."""
     limit: Count | None = None
     """Number of rows of each split at most, to learn from and to score, for a trial. Records call
-    such a split a part, and no score on it is compared with one on all rows."""
+    such a split a part, and no score on it is compared with one on all rows. The suite `retrieval`
+    scores all rows."""
     seeds: Annotated[tuple[_Seed, ...], Field(min_length=1)] = (0, 1, 2, 3, 4)
     """Seeds, each a fine-tuning of its own."""
     train_fractions: Annotated[tuple[_Fraction, ...], Field(min_length=1)] = (1.0,)

@@ -195,12 +195,12 @@ def test_a_run_that_was_stopped_resumes_and_ends_with_the_same_bytes(
 
         return work
 
-    functions = [(annotate, annotate._hashes), (compare, compare._compare)]
+    functions = [(annotate, annotate._annotate_and_hash), (compare, compare._compare)]
     for module, function in functions:
         monkeypatch.setattr(module, function.__name__, stopped_at(5, function))
     with pytest.raises(Exception, match="stopped here"):
         run(options)
-    assert calls[:4] == ["_hashes"] * 3 + ["_compare"]
+    assert calls[:4] == ["_annotate_and_hash"] * 3 + ["_compare"]
     calls.clear()
     for module, function in functions:
         monkeypatch.setattr(module, function.__name__, stopped_at(0, function))
