@@ -2,15 +2,15 @@
 
 import glob
 import itertools
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from pipeline.sources.stored import archive_ending, is_member, split_archive
 
-MAX_SPLIT = 32  # parts that may differ in what one source can also mix
 _MIN_HEADS = 5  # files of a folder that are examined
+_FILES_A_BEGINNING = 10  # on average, else each file is a source
 _DIGITS = "0123456789"
 
 # The options of files by path. It examines at most so many of the files, evenly spread, and leaves
@@ -38,7 +38,9 @@ def split(
     for path in paths:
         below.setdefault(_child(folder, path), []).append(path)
     files = [child for child, inner in below.items() if inner == [child]]
-    parts = _split_files(folder, ending, files, paths, options, is_strict) if files else []
+    parts: list[Part] = []
+    if files:
+        parts = _split_files(folder, ending, files, paths, options(files, is_strict, len(files)))
     for child, inner in below.items():
         if inner != [child]:
             parts += split(child, ending, inner, options, is_strict)
@@ -50,49 +52,75 @@ def _split_files(
     ending: str,
     files: Sequence[Path],
     paths: Sequence[Path],
-    options: Options,
-    is_strict: bool,
+    of_path: Mapping[Path, Hashable],
 ) -> list[Part]:
     """The files right in a folder. `paths` are all files below it."""
+    groups: dict[Hashable, list[Path]] = {}
+    for path, of in of_path.items():
+        groups.setdefault(of, []).append(path)
+    # a star matches slashes in an archive, so a glob may reach into its folders
+    candidates = paths if is_member(str(files[0])) else files
+    others = {*candidates} - ({*files} - {*of_path})
     parts: list[Part] = []
-    for strict in (True, False) if is_strict else (False,):
-        of_path = options(files, strict, len(files))
-        groups: dict[Hashable, list[Path]] = {}
-        for path, of in of_path.items():
-            groups.setdefault(of, []).append(path)
-        # a star matches slashes in an archive, so a glob may reach into its folders
-        candidates = paths if is_member(str(files[0])) else files
-        others = {*candidates} - ({*files} - {*of_path})
-        parts = []
-        for group in groups.values():
-            matched = {path for part in parts for path in part.files}
-            part = _part(folder, ending, group, candidates, (others | matched) - {*group})
-            parts += [part] if part else [Part(_single(path), [path]) for path in group]
-        if len(parts) <= MAX_SPLIT:
-            break
+    # the largest first: its globs take the files about which nothing is known
+    for group in sorted(groups.values(), key=len, reverse=True):
+        matched = {path for part in parts for path in part.files}
+        parts += _parts(folder, ending, group, candidates, (others | matched) - {*group})
     matched = {path for part in parts for path in part.files}
     return parts + [Part(_single(path), [path]) for path in files if path not in matched]
 
 
-def _part(
+def _parts(
     folder: Path,
     ending: str,
     group: Sequence[Path],
     candidates: Sequence[Path],
     others: set[Path],
-) -> Part | None:
-    """A part with a whole group, by the beginning and the end of the names; None where each glob
-    matches one of the others."""
+) -> list[Part]:
+    """A whole group, by the beginning and the end of the names; where each such glob matches one of
+    the others, by several beginnings, if they are few, or file by file."""
     if len(group) == 1:
-        return Part(_single(group[0]), group)
+        return [Part(_single(group[0]), group)]
+    archive, _ = split_archive(str(group[0]))
+    place = f"{glob.escape(archive)}::" if archive else f"{glob.escape(str(folder))}/"
+
+    def part(pattern: str) -> Part:
+        files = [path for path in candidates if fnmatchcase(_name(path), pattern)]
+        return Part(place + pattern if len(files) > 1 else _single(files[0]), files)
+
     for head, tail in _globs([_name(path) for path in group], ending):
-        pattern = f"{glob.escape(head)}*{glob.escape(tail)}"
-        matched = [path for path in candidates if fnmatchcase(_name(path), pattern)]
-        if others.isdisjoint(matched):
-            archive, _ = split_archive(str(group[0]))
-            place = f"{glob.escape(archive)}::" if archive else f"{glob.escape(str(folder))}/"
-            return Part(place + pattern, matched)
-    return None
+        one = part(f"{glob.escape(head)}*{glob.escape(tail)}")
+        if others.isdisjoint(one.files):
+            return [one]
+    stems = {_name(path).removesuffix(ending): path in others for path in candidates}
+    wanted = {_name(path).removesuffix(ending) for path in group}
+    patterns = list(_beginnings(stems, wanted, ""))
+    if len(patterns) * _FILES_A_BEGINNING > len(group):
+        return [Part(_single(path), [path]) for path in group]
+    return [part(pattern + glob.escape(ending)) for pattern in patterns]
+
+
+def _beginnings(is_other: Mapping[str, bool], wanted: Set[str], head: str) -> Iterator[str]:
+    """Globs of beginnings that match all wanted names among those that begin with `head`, and none
+    of the others: `part-[02-9]*`."""
+    clean: list[str] = []
+    for letter in sorted({name[len(head) : len(head) + 1] for name in is_other}):
+        below = {n: is_other[n] for n in is_other if n.startswith(head + letter)}
+        if not letter:
+            below = {head: is_other[head]}
+        if wanted.isdisjoint(below):
+            continue
+        if not letter:
+            yield glob.escape(head)
+        elif any(below.values()):
+            yield from _beginnings(below, wanted, head + letter)
+        elif letter.isalnum():
+            clean.append(letter)
+        else:
+            yield f"{glob.escape(head + letter)}*"
+    if clean:
+        letters = "".join(clean)
+        yield f"{glob.escape(head)}{f'[{letters}]' if clean[1:] else letters}*"
 
 
 def _name(path: Path) -> str:

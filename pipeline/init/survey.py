@@ -23,7 +23,7 @@ from electrify.storage.encodings import (
 )
 from electrify.storage.tables import guess_delimiter, has_cells, has_header, read_rows
 from electrify.system.outcome import UserError
-from pipeline.init.parts import MAX_SPLIT, Part, split
+from pipeline.init.parts import Part, split
 from pipeline.rules.language import main_language
 from pipeline.sources.files import fault_of_name
 from pipeline.sources.input_file import Fault, InputFile, Raw, packing, text_ending
@@ -41,6 +41,7 @@ from pipeline.sources.tables import is_string
 
 _MAX_SAMPLED = 50  # files of one ending
 _MAX_EXAMINED = 200  # where those differ: at most so many sources come of it
+_MAX_SPLIT = 32  # parts that may differ in what one source can also mix
 _SAMPLE_BYTES = 1_000_000  # of a file as it is stored
 _MAX_LINE_BYTES = 20_000_000
 _FIELD_ROWS = 100  # that tell which field holds the text
@@ -157,7 +158,7 @@ def _sources_of(
     parts: list[Part] = []
     for is_strict in (True, False):
         parts = split(root, ending, paths, heads.options, is_strict)
-        if sum(bool(heads.good(part.files)) for part in parts) <= MAX_SPLIT:
+        if sum(bool(heads.good(part.files)) for part in parts) <= _MAX_SPLIT:
             break
     sources: list[FoundSource] = []
     unread: list[str] = []
