@@ -301,5 +301,5 @@ class Trainer:
 def make_model(config: RunConfig, shards: TokenShards, data: SequenceData) -> ElectraPretrainer:
     """The run's networks as they are initialised."""
     noise = noise_probabilities(config.pretrain.generator, shards, data)
-    seed_dropout(config.seed, _INITIAL_STEP, 0)
+    seed_dropout(config.seed, _INITIAL_STEP)
     return make_pretrainer(config.pretrain, data.vocab_size, data.special, noise)

@@ -74,22 +74,15 @@ def build(
     Keys are numbers of batches, shards or outputs. What goes to a shard is (batch, packed arrays),
     so that the shard can answer each batch.
     """
-    shards = num_shards(sum(file.text_bytes for batch in batches for file in batch.files))
-
-    def in_pass(run: Callable[..., Iterable[Any]]) -> Any:
-        return beam.FlatMap(_in_pass, run, config, work, shards)
-
+    in_pass = _runner(batches, config, work)
     cleaned = build_first(pipeline, batches, config, work)
     find_lines = partial(find_repeated_lines, max_documents=config.line_dedup.max_documents)
-    duplicates = cleaned.texts | "equal texts" >> in_shards(find_duplicates, work)
-    quotas = cleaned.lines | "equal lines" >> in_shards(find_lines, work)
-    contained = cleaned.units | "equal units" >> in_shards(find_contained, work)
     compared = (
         {
             "done": cleaned.done,
-            "duplicates": duplicates | "duplicates by batch" >> beam.FlatMap(iter),
-            "quotas": quotas | "quotas by batch" >> beam.FlatMap(iter),
-            "contained": contained | "contained by batch" >> beam.FlatMap(iter),
+            "duplicates": cleaned.texts | "equal texts" >> in_shards(find_duplicates, work),
+            "quotas": cleaned.lines | "equal lines" >> in_shards(find_lines, work),
+            "contained": cleaned.units | "equal units" >> in_shards(find_contained, work),
         }
         | "by batch" >> beam.CoGroupByKey()
         | "compare" >> in_pass(compare_batch).with_outputs("bands", main="done")
@@ -98,13 +91,12 @@ def build(
     near_duplicates = (
         compared.bands
         | "equal bands" >> in_shards(star_edges, work)
-        | "edges" >> beam.FlatMap(iter)
         | "components" >> beam.CombineGlobally(Join())  # type: ignore[no-untyped-call]
         | "members by batch" >> beam.FlatMap(pack_members)
         | "members of a batch" >> beam.GroupByKey()
         | "sketch" >> in_pass(sketch_batch)
         | "similar texts" >> in_shards(find_similar, work)
-        | "to its output" >> beam.FlatMap(_by_output)
+        | "to its output" >> beam.MapTuple(_to_output)
     )
     (
         {"done": compared.done, "near_duplicates": near_duplicates}
@@ -117,16 +109,13 @@ def build_first(
     pipeline: beam.Pipeline, batches: Sequence[FileBatch], config: CleanConfig, work: WorkFolder
 ) -> Any:
     """Wire the first pass; its outputs are those of `clean_files`."""
-    shards = num_shards(sum(file.text_bytes for batch in batches for file in batch.files))
+    clean = _runner(batches, config, work)(clean_files)
     return (
         pipeline
         | "lists" >> beam.Create(_write_lists(batches, work))
         | "files" >> beam.FlatMap(_read_list, work)
         | "to all workers" >> beam.Reshuffle()
-        | "clean"
-        >> beam.FlatMap(_in_pass, clean_files, config, work, shards).with_outputs(
-            *HASHED, main="done"
-        )
+        | "clean" >> clean.with_outputs(*HASHED, main="done")
     )
 
 
@@ -151,15 +140,23 @@ def _read_list(name: str, work: WorkFolder) -> list[FileBatch]:
     ]
 
 
-def _in_pass(element: Any, run: Callable[..., Iterable[Any]], *shared: Any) -> Iterable[Any]:
+def _runner(
+    batches: Sequence[FileBatch], config: CleanConfig, work: WorkFolder
+) -> Callable[[Callable[..., Iterable[Any]]], Any]:
+    """Makes a transform of a pass."""
+    shards = num_shards(sum(file.text_bytes for batch in batches for file in batch.files))
+    return lambda run: beam.FlatMap(_run_pass, run, config, work, shards)
+
+
+def _run_pass(element: Any, run: Callable[..., Iterable[Any]], *shared: Any) -> Iterable[Any]:
     """A pass over a batch or an output; the memory of one is free before the next begins."""
     keep_little_memory()
     return_freed_memory()
     return run(element, *shared)
 
 
-def _by_output(batches: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    return [(output_of_batch(batch), packed) for batch, packed in batches]
+def _to_output(batch: int, packed: bytes) -> tuple[int, bytes]:
+    return output_of_batch(batch), packed
 
 
 # of one core, all passes: decides whether more processes are worth their start

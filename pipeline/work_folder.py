@@ -223,15 +223,17 @@ def once(
     work.write(name, json.dumps(sizes_of_parts).encode())
 
 
-Find = Callable[[Iterable[tuple[int, bytes]]], Any]
+Find = Callable[[Iterable[tuple[int, bytes]]], Iterable[Any]]
 
 
 def in_shards(find: Find, work: Folder) -> Any:
     """A transform: (shard, (batch, packed array)) -> what `find` makes of all pairs of a shard."""
-    return "gather" >> beam.GroupByKey() | "find" >> beam.Map(_find, find, work)
+    return "gather" >> beam.GroupByKey() | "find" >> beam.FlatMap(_find, find, work)
 
 
-def _find(shard: tuple[int, Iterable[tuple[int, Packed]]], find: Find, work: Folder) -> Any:
+def _find(
+    shard: tuple[int, Iterable[tuple[int, Packed]]], find: Find, work: Folder
+) -> Iterable[Any]:
     return find([(batch, unpack(packed, work)) for batch, packed in shard[1]])
 
 

@@ -27,7 +27,7 @@ _stop: Any = None  # event: leave at the next step
 _at_work = threading.Lock()  # held during a call
 
 
-def run_jobs(
+def in_processes(
     function: Callable[..., Any],
     calls: list[tuple[Any, ...]],
     num_processes: int,

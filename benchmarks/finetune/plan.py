@@ -25,7 +25,7 @@ from benchmarks.finetune.jobs import (
     run_job,
 )
 from benchmarks.finetune.kept import kept_folder
-from benchmarks.finetune.parallel import num_workers, run_jobs
+from benchmarks.finetune.parallel import in_processes, num_workers
 from benchmarks.finetune.recipe import seeds_for
 from benchmarks.results.predictions import write_lines
 from benchmarks.results.results import (
@@ -139,10 +139,10 @@ class Plan:
             self._features.clear()  # each goes with the last job of its task
         with Progress(verb, total, "examples") as progress:
 
-            def on_step(index: int, num_rows: int) -> None:
+            def on_step(index: int, num_examples: int) -> None:
                 label = waiting[index].label
-                left[index] -= num_rows
-                progress.update(num_rows, note=label)
+                left[index] -= num_examples
+                progress.update(num_examples, note=label)
                 if stop:
                     raise Stopped(
                         f"{num_saved} of {len(jobs)} {what} are saved; {label} is resumed where it "
@@ -150,7 +150,7 @@ class Plan:
                         stop.signal,
                     )
 
-            for index, (result, fitted) in run_jobs(run_job, calls, self.workers, on_step):
+            for index, (result, fitted) in in_processes(run_job, calls, self.workers, on_step):
                 job = waiting[index]
                 progress.update(max(0, left[index]))  # what an early end has spared
                 if trackers:

@@ -94,16 +94,15 @@ def autocast(config: PretrainConfig, device: torch.device) -> AbstractContextMan
     return nullcontext() if dtype == torch.float32 else torch.autocast(device.type, dtype)
 
 
-def seed_dropout(seed: int, step: int, micro_step: int, rank: int = 0) -> None:
-    """Seed torch's default generators, of which dropout draws, from a forward pass's place in the
-    run alone, so that a resumed run replays the same draws without any stored state.
+def seed_dropout(seed: int, step: int, rank: int = 0) -> None:
+    """Seed torch's default generators, of which dropout draws, from a step's place in the run
+    alone, so that a resumed run replays the same draws without any stored state.
 
     On the CPU torch uses the lowest 32 bits of a seed: all that it is made of must reach them.
     """
     mixed = seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB
-    mixed = (mixed + micro_step) % 2**63
-    torch.manual_seed(mixed)
-    xla.seed(mixed)
+    torch.manual_seed(mixed % 2**63)
+    xla.seed(mixed % 2**63)
 
 
 def place_model(model: Module, device: torch.device) -> Module:

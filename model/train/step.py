@@ -60,7 +60,7 @@ class Update:
 
     def prepare(self, step: Step) -> None:
         """What the host decides anew for each step: draws of dropout and the learning rate."""
-        seed_dropout(step.seed, step.number, 0, step.ranks.rank)
+        seed_dropout(step.seed, step.number, step.ranks.rank)
         for optimizer in self.optimizers:
             set_learning_rate(optimizer, learning_rate(step.number, self.config))
 
@@ -88,7 +88,7 @@ class Update:
         """The masked batches, and what the losses are means over: all micro-batches and processes
         of the step, so neither their number nor uneven padding changes the gradient."""
         masked = [self.mask(bare(self.model), batch) for batch in batches]
-        return masked, self.ranks.sum(total_counts(masked))
+        return masked, self.ranks.sum(sum(map(counts_of, masked[1:]), counts_of(masked[0])))
 
     def backward(
         self,
@@ -127,13 +127,7 @@ class Update:
         return outputs
 
 
-def total_counts(masked: Sequence[Masked]) -> Tensor:
-    """Over the micro-batches of this process."""
-    first, *others = (counts_of(batch) for batch in masked)
-    return sum(others, first)
-
-
-def is_compiled(config: PretrainConfig, device: torch.device) -> bool:
+def should_compile(config: PretrainConfig, device: torch.device) -> bool:
     """Whether a run's steps are compiled; "auto": on CUDA.
 
     On the CPU it pays in long runs with bf16, where other operators take most of a step, and needs
@@ -142,7 +136,7 @@ def is_compiled(config: PretrainConfig, device: torch.device) -> bool:
     return config.compile == "on" or (config.compile == "auto" and device.type == "cuda")
 
 
-def is_recorded(config: PretrainConfig, device: torch.device, ranks: Ranks) -> bool:
+def should_record(config: PretrainConfig, device: torch.device, ranks: Ranks) -> bool:
     """Whether a run's steps become CUDA graphs; "auto": on CUDA, in one process.
 
     Several processes exchange gradients and counts inside a step, which nobody has recorded yet.
@@ -204,11 +198,11 @@ class FastStep:
     ) -> None:
         self._config, self._device, self._ranks = config, device, ranks
         self._as_written = self._update = Update(model, optimizers, config, ranks, window)
-        self.is_compiled = is_compiled(config, device)
+        self.is_compiled = should_compile(config, device)
         if self.is_compiled:
             self._update = compiled(self._as_written)
         self._window = window
-        self._recorder = CudaRecorder(device) if is_recorded(config, device, ranks) else None
+        self._recorder = CudaRecorder(device) if should_record(config, device, ranks) else None
         self._failures: list[str] = []  # as the log has them
         self._num_splits = 1  # of each micro-batch, where memory ran out
         self._form: tuple[object, ...] = ()

@@ -263,7 +263,7 @@ class _FileCleaner:
         self.source = source = config.sources[file.source_index]
         self.own = UNDETERMINED if source.language == "auto" else source.language
         self.language = self.own  # of the row at hand
-        self.stem = file.stem
+        self.name = source.name or file.stem
         self.rules_of = RulesOf(config)
 
     def rows(self) -> Iterator[Row]:
@@ -344,7 +344,7 @@ class _FileCleaner:
             raise UserError(
                 f"{where}: {fault.reason}: {detail} (clean.strict = false counts it and continues)"
             )
-        name = self.source.name or self.stem
+        name = self.name
         self.tally.add_removed("malformed", fault.reason, where, fault.text, self.language, name)
         self.tally.add_example(f"{where}: {fault.reason}: {detail}")
         return self._row(fault, name) | {"reason": fault.reason, "detail": f"{where}: {detail}"}
@@ -356,7 +356,7 @@ class _FileCleaner:
         else:
             outcome = self._outcome(raw)
         tally, rules = self.tally, self._rules
-        row = self._row(raw, _storable(raw.source) or self.source.name or self.stem)
+        row = self._row(raw, _storable(raw.source) or self.name)
         row["url"] = _storable(raw.url)
         row["licence"] = _storable(raw.licence or self.source.licence)
         label, where = document_id(row["rank"]), (row["language"], row["source"])

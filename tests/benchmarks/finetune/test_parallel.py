@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from benchmarks.evaluate import evaluate
-from benchmarks.finetune.parallel import run_jobs
+from benchmarks.finetune.parallel import in_processes
 from benchmarks.results.predictions import read_predictions
 from benchmarks.results.results import read_results
 from electrify.system.progress import Stopped
@@ -53,7 +53,7 @@ def test_each_process_has_a_gpu_and_its_share_of_the_cores(tmp_path, monkeypatch
     monkeypatch.setattr("benchmarks.finetune.parallel.num_cores", lambda: 7)
     rows = {}
     calls = [(tmp_path, number) for number in range(2)]
-    found = dict(run_jobs(meet, calls, 2, rows.__setitem__))
+    found = dict(in_processes(meet, calls, 2, rows.__setitem__))
     assert {index: number for index, (number, *_) in found.items()} == {0: 0, 1: 1}
     assert rows == {0: 10, 1: 11}
     assert sorted(of for _, *of in found.values()) == [["2", 3], ["5", 3]]
@@ -67,7 +67,7 @@ def test_a_stop_ends_every_process_and_begins_no_call_that_waits(tmp_path):
 
     calls = [(tmp_path, number) for number in range(6)]
     with pytest.raises(Stopped):
-        list(run_jobs(begin, calls, 2, stop_when_both_run))
+        list(in_processes(begin, calls, 2, stop_when_both_run))
     while multiprocessing.active_children():
         time.sleep(0.05)
     assert len(list(tmp_path.iterdir())) == 2
@@ -76,12 +76,12 @@ def test_a_stop_ends_every_process_and_begins_no_call_that_waits(tmp_path):
 PROGRAM = """
 import sys
 from pathlib import Path
-from benchmarks.finetune.parallel import run_jobs
+from benchmarks.finetune.parallel import in_processes
 from tests.benchmarks.finetune.test_parallel import begin, leave
 
 if __name__ == "__main__":
     calls = [(Path(sys.argv[1]), 0), (Path(sys.argv[1]), 1)]
-    list(run_jobs(leave if sys.argv[2] == "idle" else begin, calls, 2, lambda *of: None))
+    list(in_processes(leave if sys.argv[2] == "idle" else begin, calls, 2, lambda *of: None))
 """
 
 
@@ -113,7 +113,7 @@ def test_no_process_outlives_a_parent_that_is_killed(work, tmp_path):
 @pytest.mark.slow
 def test_a_process_killed_by_the_system_is_reported():
     with pytest.raises(ValueError, match=r"lower evaluate\.num_processes \(now 2\)"):
-        list(run_jobs(die, [(), ()], 2, lambda index, num_rows: None))
+        list(in_processes(die, [(), ()], 2, lambda index, num_rows: None))
 
 
 @pytest.mark.slow

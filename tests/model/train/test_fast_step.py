@@ -27,8 +27,8 @@ from model.train.step import (
     Step,
     Update,
     compiled,
-    is_compiled,
-    is_recorded,
+    should_compile,
+    should_record,
 )
 from tests.model.conftest import (
     MODERN,
@@ -299,8 +299,8 @@ def test_on_a_gpu_steps_are_compiled_and_recorded_and_elsewhere_they_are_not():
         ({"compile": "off"}, CUDA, ALONE, False, True),
         ({"compile": "on"}, CPU, ALONE, True, False),
     ):
-        assert is_compiled(tiny(**options), device) == is_fast
-        assert is_recorded(tiny(**options), device, ranks) == recorded
+        assert should_compile(tiny(**options), device) == is_fast
+        assert should_record(tiny(**options), device, ranks) == recorded
     for device, ranks, words in ((CPU, ALONE, "on cpu"), (CUDA, two, "2 process")):
         with pytest.raises(ValueError, match=rf'cuda_graph = "on" .*{words}'):
-            is_recorded(tiny(cuda_graph="on"), device, ranks)
+            should_record(tiny(cuda_graph="on"), device, ranks)
