@@ -39,11 +39,16 @@ from pipeline.dedup.records import earlier_files, num_shards
 from pipeline.documents import REMOVED_SCHEMA
 from pipeline.passes.annotate import clean_files, notes_plan
 from pipeline.passes.calibrate import calibration
-from pipeline.passes.compare import compare_batch, sketch_batch, write_output
+from pipeline.passes.compare import (
+    compare_batch,
+    send_lines,
+    send_units,
+    sketch_batch,
+    write_output,
+)
 from pipeline.passes.files import (
     BENCHMARK_INDEX,
     BLOCKED_HOSTS,
-    HASHED,
     hashes_name,
     nums_of_batches,
     tally_name,
@@ -76,14 +81,9 @@ def build(
     """
     in_pass = _runner(batches, config, work)
     cleaned = build_first(pipeline, batches, config, work)
-    find_lines = partial(find_repeated_lines, max_documents=config.line_dedup.max_documents)
+    duplicates = cleaned.texts | "equal texts" >> in_shards(find_duplicates, work)
     compared = (
-        {
-            "done": cleaned.done,
-            "duplicates": cleaned.texts | "equal texts" >> in_shards(find_duplicates, work),
-            "quotas": cleaned.lines | "equal lines" >> in_shards(find_lines, work),
-            "contained": cleaned.units | "equal units" >> in_shards(find_contained, work),
-        }
+        {"done": cleaned.done, "duplicates": duplicates}
         | "by batch" >> beam.CoGroupByKey()
         | "compare" >> in_pass(compare_batch).with_outputs("bands", main="done")
     )
@@ -96,10 +96,27 @@ def build(
         | "members of a batch" >> beam.GroupByKey()
         | "sketch" >> in_pass(sketch_batch)
         | "similar texts" >> in_shards(find_similar, work)
-        | "to its output" >> beam.MapTuple(_to_output)
+    )
+    answers = {"done": compared.done, "near_duplicates": near_duplicates}
+    answers["contained"] = (
+        answers
+        | "left by batch" >> beam.CoGroupByKey()
+        | "units" >> in_pass(send_units)
+        | "equal units" >> in_shards(find_contained, work)
+    )
+    find_lines = partial(find_repeated_lines, max_documents=config.line_dedup.max_documents)
+    quotas = (
+        answers
+        | "whole by batch" >> beam.CoGroupByKey()
+        | "lines" >> in_pass(send_lines)
+        | "equal lines" >> in_shards(find_lines, work)
+        | "with its batch" >> beam.MapTuple(lambda batch, of: (batch, (batch, of)))
     )
     (
-        {"done": compared.done, "near_duplicates": near_duplicates}
+        {
+            name: of | f"{name} to its output" >> beam.MapTuple(_to_output)
+            for name, of in (answers | {"quotas": quotas}).items()
+        }
         | "by output" >> beam.CoGroupByKey()
         | "write" >> in_pass(write_output)
     )
@@ -115,7 +132,7 @@ def build_first(
         | "lists" >> beam.Create(_write_lists(batches, work))
         | "files" >> beam.FlatMap(_read_list, work)
         | "to all workers" >> beam.Reshuffle()
-        | "clean" >> clean.with_outputs(*HASHED, main="done")
+        | "clean" >> clean.with_outputs("texts", main="done")
     )
 
 
@@ -155,8 +172,8 @@ def _run_pass(element: Any, run: Callable[..., Iterable[Any]], *shared: Any) -> 
     return run(element, *shared)
 
 
-def _to_output(batch: int, packed: bytes) -> tuple[int, bytes]:
-    return output_of_batch(batch), packed
+def _to_output(batch: int, of: Any) -> tuple[int, Any]:
+    return output_of_batch(batch), of
 
 
 # of one core, all passes: decides whether more processes are worth their start

@@ -23,8 +23,6 @@ from electrify.system.outcome import UserError
 from pipeline.dedup.exact import (
     line_hashes,
     pack_hashes,
-    pack_lines,
-    pack_units,
     text_hash,
     unit_hashes,
     without_case,
@@ -35,7 +33,6 @@ from pipeline.dedup.records import NumShards, earlier_texts, is_earlier
 from pipeline.documents import in_chunks
 from pipeline.passes.files import (
     BLOCKED_HOSTS,
-    HASHED,
     hashes_name,
     new_rows,
     num_cleaned,
@@ -108,32 +105,31 @@ class RulesOf(dict[tuple[int, str], DocumentRules]):
 def clean_files(
     files: FileBatch, config: CleanConfig, work: WorkFolder, shards: NumShards
 ) -> Iterator[Any]:
-    """(batch, b""); of each of `HASHED`: (shard, (batch, packed hashes)) of the rows that no limit
-    removes. The rows of the files go into the work folder, in batches of documents.
+    """(batch, b""); "texts": (shard, (batch, packed hashes)) of the rows that no limit removes. The
+    rows of the files go into the work folder, in batches of documents.
 
     Raises `UserError` with file and row for a file or, if the config is strict, a row that cannot
     be read.
     """
     make = partial(_annotate_and_hash, files, config, work, shards)
     hashes = once(work, hashes_name(files.index), make)
-    for index, of_batch in enumerate(zip(*[hashes] * len(HASHED), strict=True)):
+    for index, for_shards in enumerate(hashes):
         batch = batch_number(files.index, index)
-        for tag, for_shards in zip(HASHED, of_batch, strict=True):
-            for shard, packed in for_shards:
-                yield TaggedOutput(tag, (shard, (batch, packed)))
+        for shard, packed in for_shards:
+            yield TaggedOutput("texts", (shard, (batch, packed)))
         yield batch, b""
 
 
 def _annotate_and_hash(
     files: FileBatch, config: CleanConfig, work: WorkFolder, shards: NumShards
 ) -> Iterator[dict[int, bytes]]:
-    """By shard the packed hashes of texts, then of lines, then of units, of each batch."""
+    """By shard the packed hashes of the texts of each batch."""
     if not work.exists(tally_name("read", files.index)):
         annotate_files(files, config, work)
     rules_of = RulesOf(config)
     for index in range(num_cleaned(work, files.index)):
         batch = batch_number(files.index, index)
-        yield from _packed_hashes(batch, rules_of, config, work, shards)
+        yield _packed_hashes(batch, rules_of, work, shards) if config.exact_dedup else {}
 
 
 def annotate_files(files: FileBatch, config: CleanConfig, work: WorkFolder) -> None:
@@ -169,31 +165,33 @@ def _add_hashes(rows: Sequence[Row], config: CleanConfig) -> None:
     for row in rows:
         folded = without_case(row["text"])
         row["text_hash"] = text_hash(folded)
-        if config.contained_dedup:
-            row["unit_hashes"] = unit_hashes(folded)
-        if config.line_dedup.enabled and not is_earlier(row["rank"]):
-            hashes = line_hashes(row["text"], folded, config.line_dedup.min_characters)
-            row["line_hashes"] = [*{line for _, line in hashes}]
+        row |= parts_of(row["rank"], row["text"], folded, config)
     if rows and config.near_dedup.enabled:
         for row, keys in zip(rows, bands_of([row["text"] for row in rows], config), strict=True):
             row["band_keys"] = keys
 
 
+def parts_of(rank: int, text: str, folded: bytes, config: CleanConfig) -> Row:
+    """The hashes of the units and of the lines of a text, without what the config does not ask for;
+    `folded` is the text without case."""
+    parts: Row = {}
+    if config.contained_dedup:
+        parts["unit_hashes"] = unit_hashes(folded)
+    if config.line_dedup.enabled and not is_earlier(rank):
+        hashes = line_hashes(text, folded, config.line_dedup.min_characters)
+        parts["line_hashes"] = [*{line for _, line in hashes}]
+    return parts
+
+
 def _packed_hashes(
-    batch: int, rules_of: RulesOf, config: CleanConfig, work: WorkFolder, shards: NumShards
-) -> tuple[dict[int, bytes], dict[int, bytes], dict[int, bytes]]:
-    columns = (*JUDGED, "text_hash", "line_hashes", "unit_hashes")
+    batch: int, rules_of: RulesOf, work: WorkFolder, shards: NumShards
+) -> dict[int, bytes]:
     left = pa.Table.from_batches(
         rows.filter(pa.array(drops_of(rows, rules_of)[1]))
-        for rows in read_cleaned(work, batch, columns)
+        for rows in read_cleaned(work, batch, (*JUDGED, "text_hash"))
     )
-    ranks, hashes = left["rank"].to_numpy(), b"".join(left["text_hash"].to_pylist())
-    texts = pack_hashes(hashes, ranks, shards.texts) if config.exact_dedup else {}
-    of_lines, counts = flat(left["line_hashes"])
-    documents = np.repeat(_numbers(hashes, ranks, config.exact_dedup), counts)
-    lines = pack_lines(of_lines, documents, config.line_dedup.max_documents, shards.lines)
-    of_units, counts = flat(left["unit_hashes"])
-    return texts, lines, pack_units(of_units, ranks, counts, shards.units)
+    hashes = b"".join(left["text_hash"].to_pylist())
+    return pack_hashes(hashes, left["rank"].to_numpy(), shards.texts)
 
 
 def flat(lists: pa.ChunkedArray) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -238,14 +236,6 @@ def removed_row(row: Row, drop: Drop, rules_of: RulesOf, config: CleanConfig, ta
     tally.add_removed("removed", drop.reason, document_id(row["rank"]), shown, *where, len(raw))
     text = shown if config.keep_removed == "masked" and is_hidden else raw
     return row | {"text": text, "raw": None, "reason": drop.reason, "detail": drop.detail}
-
-
-def _numbers(hashes: bytes, ranks: NDArray[np.uint64], exact_dedup: bool) -> NDArray[np.uint32]:
-    """32 bits that tell documents apart, but not those of which only one is kept."""
-    if exact_dedup:
-        return np.frombuffer(hashes, ">u4")[::4].astype(np.uint32)
-    mixed = ranks + (ranks >> np.uint64(ROW_BITS)) * np.uint64(0x9E3779B1)
-    return mixed.astype(np.uint32)
 
 
 def _earlier_rows(file: InputFile) -> Iterator[Row]:

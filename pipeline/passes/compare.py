@@ -1,16 +1,20 @@
 """The passes over batches of documents, behind the first one (`clean_files` in annotate.py).
 
-- `compare_batch` removes what breaks a limit, exact duplicates, documents inside others, repeated
-  lines and benchmark texts, and sends the keys of what is left for near duplicates;
+- `compare_batch` removes what breaks a limit, exact duplicates and benchmark texts, and sends the
+  keys of what is left for near duplicates;
 - `sketch_batch` sends the shingles of documents that may be near duplicates;
-- `write_output` writes documents and removed rows of some batches into files of the corpus.
+- `send_units` sends the units of what is then left, for documents inside others;
+- `send_lines` sends the lines of what is left after that;
+- `write_output` removes near duplicates, documents inside others and repeated lines, and writes
+  documents and removed rows of some batches into files of the corpus.
+
+So what a removed document says is in a document that stays, or is one of the lines that do.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,7 +25,14 @@ from numpy.typing import NDArray
 
 from electrify.config.clean import CleanConfig
 from pipeline.decontaminate.match import BenchmarkIndex
-from pipeline.dedup.exact import remove_repeated_lines, unpack_contained, unpack_quotas
+from pipeline.dedup.exact import (
+    pack_lines,
+    pack_units,
+    remove_repeated_lines,
+    unpack_contained,
+    unpack_quotas,
+    without_case,
+)
 from pipeline.dedup.minhash import band_keys, shingle
 from pipeline.dedup.near import (
     Candidate,
@@ -48,6 +59,7 @@ from pipeline.passes.annotate import (
     flat,
     in_texts,
     note,
+    parts_of,
     removed_row,
 )
 from pipeline.passes.files import (
@@ -55,6 +67,7 @@ from pipeline.passes.files import (
     chosen_rows,
     new_rows,
     nums_of_batches,
+    read_changed_texts,
     read_cleaned,
     read_current,
     with_column,
@@ -74,10 +87,10 @@ from pipeline.report.counts import (
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.quality import Drop, too_short
 from pipeline.sources.input_file import (
+    ROW_BITS,
     batches_of_output,
     document_id,
     file_batch_of_output,
-    output_of_batch,
 )
 from pipeline.work_folder import WorkFolder, load_once, once, pack_for_shards
 
@@ -87,33 +100,30 @@ _WAITING_HASHES = 1 << 22  # of sketches that wait to be sent: 32 MB
 # columns of the rows that the second pass may change, and of those that are written
 _COMPARED = ("rank", "text", "raw", "language", "source", "reason", "detail", "altered")
 _WRITTEN = ("rank", "reason", "detail", "altered", *DOCUMENT_SCHEMA.names[1:])
-Answers = tuple[int, Mapping[str, Iterable[bytes]]]  # of shards, to a batch or output
+Answers = tuple[int, Mapping[str, Iterable[Any]]]  # of shards, to a batch or output
 
 
 def compare_batch(
     answers: Answers, config: CleanConfig, work: WorkFolder, shards: NumShards
 ) -> Iterator[Any]:
-    """(output, b""); "bands": (shard, (batch, packed keys)). Changes go into the work folder."""
+    """(batch, b""); "bands": (shard, (batch, packed keys)). Changes go into the work folder."""
     batch = answers[0]
     make = partial(_compare, answers, config, work, shards)
     for bands in once(work, f"bands-{batch:010d}", make):
         for shard, packed in bands:
             yield TaggedOutput("bands", (shard, (batch, packed)))
-    yield output_of_batch(batch), b""
+    yield batch, b""
 
 
 def _compare(
     answers: Answers, config: CleanConfig, work: WorkFolder, shards: NumShards
 ) -> Iterator[dict[int, bytes]]:
-    """Apply limits, remove duplicates, repeated lines and benchmark texts, and write the rows that
-    change; by shard the packed band keys of the rows that are left."""
+    """Apply limits, remove duplicates and benchmark texts, and write the rows that change; by shard
+    the packed band keys of the rows that are left."""
     batch, packed = answers
     tally = Tally()
-    kept_of, quotas = unpack_removed(packed["duplicates"]), unpack_quotas(packed["quotas"])
-    contained = unpack_contained(packed["contained"])
-    removed = {*kept_of, *contained}
-    rules_of = RulesOf(config)
-    drops, live, touched, keys = _find_affected(batch, removed, quotas, rules_of, config, work)
+    kept_of, rules_of = unpack_removed(packed["duplicates"]), RulesOf(config)
+    drops, live, touched, keys = _find_affected(batch, kept_of, rules_of, config, work)
     wanted = touched | drops.keys()
     anew: dict[int, NDArray[np.uint64]] = {}  # by number of a row the keys of its changed text
     with new_rows(work, "changed", batch) as changes:
@@ -126,10 +136,6 @@ def _compare(
                     row |= removed_row(row, drop, rules_of, config, tally)
                 elif kept := kept_of.get(row["rank"]):
                     _mark(row, _duplicate("duplicate", kept[0], config))
-                elif longer := contained.get(row["rank"]):
-                    _mark(row, _duplicate("contained", longer, config))
-            if quotas:
-                _remove_lines(_kept(rows), quotas, config, tally)
             if config.decontaminate_against:
                 index = load_once(work, BENCHMARK_INDEX, BenchmarkIndex.load)
                 _decontaminate(_kept(rows), index, tally)
@@ -155,7 +161,6 @@ def _compare(
 def _find_affected(
     batch: int,
     ranks_removed: Collection[int],
-    quotas: Mapping[int, int],
     rules_of: RulesOf,
     config: CleanConfig,
     work: WorkFolder,
@@ -164,20 +169,16 @@ def _find_affected(
     those that may change; and the keys of all bands."""
     drops: dict[int, Drop] = {}
     removed = np.array([*ranks_removed], np.uint64)
-    repeated = np.array([*quotas], np.uint64)
     live, touched, keys = [], [], []
     first = 0
-    for rows in read_cleaned(work, batch, [*JUDGED, "line_hashes", "band_keys"]):
-        ranks, lines = rows.column("rank").to_numpy(), rows.column("line_hashes")
+    for rows in read_cleaned(work, batch, [*JUDGED, "band_keys"]):
+        ranks = rows.column("rank").to_numpy()
         of_rows, is_live = drops_of(rows, rules_of)
         drops |= {first + place: drop for place, drop in of_rows.items()}
         first += len(rows)
         is_touched = np.isin(ranks, removed)
         if config.decontaminate_against:
             is_touched[:] = True
-        elif len(repeated):
-            owners = pc.list_parent_indices(lines).to_numpy()
-            is_touched[owners[np.isin(lines.flatten().to_numpy(), repeated)]] = True
         live.append(is_live)
         touched.append(is_touched & is_live & ~are_earlier(ranks))
         keys.append(rows.column("band_keys"))
@@ -193,19 +194,6 @@ def _duplicate(reason: str, kept: int, config: CleanConfig) -> Drop:
 
 def _kept(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["reason"] is None]
-
-
-def _remove_lines(
-    rows: Sequence[Row], quotas: dict[int, int], config: CleanConfig, tally: Tally
-) -> None:
-    """Remove repeated lines from documents in order; each uses up the quotas of its lines."""
-    for row in rows:
-        min_characters = config.line_dedup.min_characters
-        text, count = remove_repeated_lines(row["text"], min_characters, quotas)
-        if not text:
-            _mark(row, Drop("repeated_lines", f"{count} lines, each in many documents"))
-        elif count:
-            _alter(row, "repeated_lines_removed", text, count, tally)
 
 
 def _decontaminate(rows: Sequence[Row], index: BenchmarkIndex, tally: Tally) -> None:
@@ -288,29 +276,89 @@ def _sent(
         yield shard, (batch, packed)
 
 
+def send_units(
+    answers: Answers, config: CleanConfig, work: WorkFolder, shards: NumShards
+) -> Iterator[Any]:
+    """(shard, (batch, packed units)) of the documents that are no near duplicates."""
+    batch, packed = answers
+    gone = unpack_removed(packed["near_duplicates"])
+    ranks, units, counts = _parts_left(work, batch, "unit_hashes", gone, config)
+    for shard, of in pack_for_shards(pack_units(units, ranks, counts, shards.units), work):
+        yield shard, (batch, of)
+
+
+def send_lines(
+    answers: Answers, config: CleanConfig, work: WorkFolder, shards: NumShards
+) -> Iterator[Any]:
+    """(shard, (batch, packed lines)) of the documents that are in no other."""
+    batch, packed = answers
+    gone = unpack_removed(packed["near_duplicates"]) | unpack_contained(packed["contained"])
+    ranks, lines, counts = _parts_left(work, batch, "line_hashes", gone, config)
+    # 32 bits that tell documents apart
+    numbers = (ranks + (ranks >> np.uint64(ROW_BITS)) * np.uint64(0x9E3779B1)).astype(np.uint32)
+    max_documents = config.line_dedup.max_documents
+    by_shard = pack_lines(lines, np.repeat(numbers, counts), max_documents, shards.lines)
+    for shard, of in pack_for_shards(by_shard, work):
+        yield shard, (batch, of)
+
+
+def _parts_left(
+    work: WorkFolder, batch: int, column: str, gone: Collection[int], config: CleanConfig
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
+    """Ranks of the rows of a batch that are left, and the hashes of their parts with how many each
+    has."""
+    changed = read_changed_texts(work, batch)
+    removed = np.array([*gone, *changed], np.uint64)  # the hashes of a changed text are others now
+    left = pa.Table.from_batches(
+        rows.filter(
+            pc.and_(
+                pc.is_null(rows.column("reason")),
+                pa.array(~np.isin(rows.column("rank").to_numpy(), removed)),
+            )
+        )
+        for rows in read_current(work, batch, ["rank", "reason", column])
+    )
+    hashes, counts = flat(left[column])
+    anew = {
+        rank: parts_of(rank, text, without_case(text), config).get(column, [])
+        for rank, text in changed.items()
+        if rank not in gone
+    }
+    return (
+        np.concatenate([left["rank"].to_numpy(), np.array([*anew], np.uint64)]),
+        np.concatenate([hashes, *(np.array(of, np.uint64) for of in anew.values())]),
+        np.concatenate([counts, np.array([*map(len, anew.values())], np.int64)]),
+    )
+
+
 def write_output(
     answers: Answers, config: CleanConfig, work: WorkFolder, _: NumShards
 ) -> tuple[()]:
     """The work files of consecutive batches into a file of documents and one of removed rows."""
     output, packed = answers
-    kept_of = unpack_removed(packed["near_duplicates"])
+    drops = _similar(packed, config)
+    quotas_of: dict[int, list[bytes]] = defaultdict(list)
+    for batch, of in packed["quotas"]:
+        quotas_of[batch].append(of)
     tally, hosts, ngrams = Tally(), Table(*TABLES["hosts"]), NGrams()
     with (
         new_rows(work, "documents", output) as documents,
         new_rows(work, "removed", output) as removed,
     ):
-        batches = batches_of_output(output, *nums_of_batches(work, [file_batch_of_output(output)]))
-        current = (read_current(work, batch, _WRITTEN) for batch in batches)
-        for rows in chain.from_iterable(current):
-            if is_earlier(rows.column("rank")[0].as_py()):
-                break
-            rows = _without_near_duplicates(rows, kept_of, config, tally)
-            ids = pa.array(map(document_id, rows.column("rank").to_pylist()))
-            rows = rows.append_column(DOCUMENT_SCHEMA.field("id"), ids)
-            is_kept = pc.is_null(rows.column("reason"))
-            _count_kept(kept := rows.filter(is_kept), tally, hosts, ngrams)
-            documents.write_batch(kept)
-            removed.write_batch(_without_data(rows.filter(pc.invert(is_kept)), config))
+        for batch in batches_of_output(
+            output, *nums_of_batches(work, [file_batch_of_output(output)])
+        ):
+            quotas = unpack_quotas(quotas_of[batch])
+            for rows in read_current(work, batch, (*_WRITTEN, "line_hashes")):
+                if is_earlier(rows.column("rank")[0].as_py()):
+                    break
+                rows = _rewritten(rows, drops, quotas, config, tally)
+                ids = pa.array(map(document_id, rows.column("rank").to_pylist()))
+                rows = rows.append_column(DOCUMENT_SCHEMA.field("id"), ids)
+                is_kept = pc.is_null(rows.column("reason"))
+                _count_kept(kept := rows.filter(is_kept), tally, hosts, ngrams)
+                documents.write_batch(kept)
+                removed.write_batch(_without_data(rows.filter(pc.invert(is_kept)), config))
     for row in largest(hosts.rows(), "documents", 4 * NUM_HOSTS):  # what is frequent in all is here
         tally.count("hosts", **row)
     for language, ngram, count in ngrams.frequent():
@@ -319,26 +367,54 @@ def write_output(
     return ()
 
 
-def _without_near_duplicates(
+def _similar(packed: Mapping[str, Iterable[Any]], config: CleanConfig) -> dict[int, Drop]:
+    """By rank why near duplicates and documents inside others are removed."""
+    drops: dict[int, Drop] = {}
+    for rank, (kept, similarity) in unpack_removed(packed["near_duplicates"]).items():
+        drop = _duplicate("near_duplicate", kept, config)
+        drops[rank] = replace(drop, detail=f"{drop.detail}, similarity {similarity:.2f}")
+    for rank, longer in unpack_contained(packed["contained"]).items():
+        drops[rank] = _duplicate("contained", longer, config)
+    return drops
+
+
+def _rewritten(
     rows: pa.RecordBatch,
-    kept_of: Mapping[int, tuple[int, float]],
+    drops: Mapping[int, Drop],
+    quotas: dict[int, int],
     config: CleanConfig,
     tally: Tally,
 ) -> pa.RecordBatch:
-    """The rows with the reason of those that are near duplicates; they are counted."""
-    ranks, reasons, details = (rows.column(n).to_pylist() for n in ("rank", "reason", "detail"))
-    places = [place for place, rank in enumerate(ranks) if rank in kept_of]
-    if not places:
-        return rows
-    for place in places:
-        kept, similarity = kept_of[ranks[place]]
-        drop = _duplicate("near_duplicate", kept, config)
-        reasons[place], details[place] = drop.reason, f"{drop.detail}, similarity {similarity:.2f}"
-    rows = with_column(rows, "reason", pa.array(reasons, pa.string()))
-    rows = with_column(rows, "detail", pa.array(details, pa.string()))
-    for row in rows.take(places).to_pylist():
-        _count_removed(row, tally)
+    """The rows without repeated lines, and with the reasons of those that are removed; both are
+    counted. Call it for the rows of a batch in order: a line that stays uses up its quota."""
+    lines = rows.column("line_hashes")
+    owners = pc.list_parent_indices(lines).to_numpy()
+    repeated = np.isin(lines.flatten().to_numpy(), np.array([*quotas], np.uint64))
+    is_removed = np.isin(rows.column("rank").to_numpy(), np.array([*drops], np.uint64))
+    is_affected = is_removed.copy()
+    is_affected[owners[repeated]] = True
+    is_affected &= rows.column("reason").is_null().to_numpy(zero_copy_only=False)
+    changed: list[Row] = rows.take(pa.array(np.flatnonzero(is_affected))).to_pylist()
+    for row in changed:
+        before = row["text"]
+        if drop := drops.get(row["rank"]):
+            _mark(row, drop)
+        else:
+            _remove_lines(row, quotas, config, tally)
+        _finish_row(row, before, config, tally)
+    for name in ("text", "reason", "detail", "altered") if changed else ():
+        values = pa.array([row[name] for row in changed], pa.string())
+        column = pc.replace_with_mask(rows.column(name), pa.array(is_affected), values)
+        rows = with_column(rows, name, column)
     return rows
+
+
+def _remove_lines(row: Row, quotas: dict[int, int], config: CleanConfig, tally: Tally) -> None:
+    text, count = remove_repeated_lines(row["text"], config.line_dedup.min_characters, quotas)
+    if not text:
+        _mark(row, Drop("repeated_lines", f"{count} lines, each in many documents"))
+    elif count:
+        _alter(row, "repeated_lines_removed", text, count, tally)
 
 
 def _without_data(removed: pa.RecordBatch, config: CleanConfig) -> pa.RecordBatch:

@@ -54,7 +54,6 @@ CHANGED_SCHEMA = pa.schema(
 )
 Pass = Literal["read", "compared", "written"]
 Kind = Literal["cleaned", "changed", "documents", "removed"]
-HASHED = ("texts", "lines", "units")  # of each batch the first pass sends their hashes to shards
 BENCHMARK_INDEX = "benchmark-index"  # the index of benchmark texts, where there are any
 BLOCKED_HOSTS = "blocked-hosts"  # hashes of names, where hosts are blocked
 _PROGRESS_SECONDS = 5.0  # between two files that say how far a batch of files is read
@@ -75,14 +74,14 @@ def tally_name(of_pass: Pass, number: int) -> str:
 
 
 def hashes_name(file_batch: int) -> str:
-    """What a batch of files sends to the shards of `HASHED`, for each of its batches."""
+    """What a batch of files sends to the shards of texts, for each of its batches."""
     return f"hashes-{file_batch:06d}"
 
 
 def nums_of_batches(work: WorkFolder, file_batches: Sequence[int]) -> list[int]:
     """The number of batches of each of these batches of files, which have been read."""
     markers = work.read_all([*map(hashes_name, file_batches)])
-    return [len(json.loads(marker)) // len(HASHED) for marker in markers]
+    return [len(json.loads(marker)) for marker in markers]
 
 
 def write_tally(work: WorkFolder, of_pass: Pass, number: int, tally: Tally) -> None:
@@ -127,6 +126,15 @@ def num_cleaned(work: WorkFolder, file_batch: int) -> int:
 def read_cleaned(work: WorkFolder, batch: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Rows of a batch as the rules left them, in order."""
     return _read(work, "cleaned", batch, columns)
+
+
+def read_changed_texts(work: WorkFolder, batch: int) -> dict[int, str]:
+    """The texts, by rank, that the second pass changed and did not remove."""
+    return {
+        row["rank"]: row["text"]
+        for rows in _read(work, "changed", batch, ["rank", "text", "reason"])
+        for row in rows.filter(pc.is_null(rows.column("reason"))).to_pylist()
+    }
 
 
 def read_current(work: WorkFolder, batch: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -249,16 +250,16 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
     folder = clean_afresh(config_of(tmp_path, [tmp_path / "*.jsonl"]))
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     assert [(r["id"], r["reason"], r["detail"]) for r in removed(folder)] == [
-        ("00-00000-000000004", "near_duplicate", "of 00-00002-000000001, similarity 0.82"),
+        ("00-00000-000000004", "near_duplicate", "of 00-00002-000000001, similarity 0.83"),
         ("00-00001-000000021", "duplicate", "of 00-00000-000000006"),
         ("00-00002-000000002", "repeated_lines", "2 lines, each in many documents"),
     ]
     kept = [document["text"] for document in documents(folder)]
     without = [text.removeprefix(f"{notice}\n") for text in [*texts[:3], *texts[4:], near]]
-    assert kept == [*[f"{notice}\n{text}" for text in without[:19]], *without[19:]]
-    assert report["altered"]["repeated_lines_removed"] == 11
+    assert kept == [*[f"{notice}\n{text}" for text in without[:20]], *without[20:]]
+    assert report["altered"]["repeated_lines_removed"] == 10
     shown = [row[3] for row in report["samples"]["rule: repeated_lines_removed"]]
-    assert len(shown) == 11
+    assert len(shown) == 10
     assert all(text.startswith(f"{notice}⏎") for text in shown)
     assert report["totals"]["documents_in"] == 33 == len(kept) + report["totals"]["removed"]
 
@@ -267,6 +268,49 @@ def test_lines_and_documents_that_stand_elsewhere(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "SHARD_BYTES", 2_000)
     alone = contents(folder)
     assert contents(clean_afresh(config_of(tmp_path, [tmp_path / "*.jsonl"]))) == alone
+
+
+def _cleaned_apart(tmp_path, monkeypatch, files, benchmark_texts=None, **options):
+    """The texts kept of files of which each is a batch."""
+    for number, texts in enumerate(files):
+        write_texts(tmp_path / "raw" / f"{number:02}.jsonl", texts)
+    monkeypatch.setattr(sources, "FILE_BATCH_BYTES", 1)
+    config = config_of(tmp_path, [tmp_path / "raw" / "*.jsonl"], **options)
+    clean(config, [], overwrite=False, benchmark_texts=benchmark_texts)
+    return [document["text"] for document in documents(tmp_path / "out" / "clean")]
+
+
+def _prose(seed, num_lines):
+    """Lines of words that no other seed has."""
+    rng = random.Random(seed)
+    words = ["".join(chr(rng.randrange(0xAC00, 0xD7A4)) for _ in range(3)) for _ in range(12)]
+    return [f"{' '.join(rng.sample(words, 9))} 문장이다." for _ in range(num_lines)]
+
+
+def test_lines_of_removed_documents_use_up_no_quota(tmp_path, monkeypatch):
+    """Excerpts of a page, and near copies of another of which the longest is the last."""
+    page = _prose(0, 40)
+    excerpts = ["\n".join(page[start : start + 24]) for start in range(5)]
+    copies = ["\n".join([*_prose(1, 40), *_prose(2 + n, 1)]) for n in range(4)]
+    copies.append("\n".join([copies[0], *_prose(9, 1)]))
+    files = [excerpts[:3], [*excerpts[3:], "\n".join(page)], copies[:2], copies[2:]]
+    texts = _cleaned_apart(tmp_path, monkeypatch, files, line_dedup={"max_documents": 1})
+    assert texts == ["\n".join(page), copies[-1]]
+
+
+def test_a_document_stays_if_the_one_that_holds_it_goes(tmp_path, monkeypatch):
+    """As a near duplicate of another one, or for its benchmark texts."""
+    common, tail, rest, plain, benchmark = (_prose(seed, 90) for seed in range(5))
+    longest = "\n".join([*common, *rest[:18]])
+    held = "\n".join(tail[:12])
+    files = [
+        [held, "\n".join([*common, *tail[:12]])],
+        [longest],
+        ["\n".join(plain), "\n".join([*plain, *benchmark])],
+    ]
+    folder = write_texts(tmp_path / "texts" / "a.jsonl", benchmark, task="문답").parent
+    texts = _cleaned_apart(tmp_path, monkeypatch, files, folder, decontaminate_against=["klue"])
+    assert texts == [held, longest, "\n".join(plain)]
 
 
 def test_benchmark_texts_are_removed(tmp_path):
