@@ -78,13 +78,20 @@ def corpus_cost(config: RunConfig) -> list[str]:
     """CPU time of the stages that read text; the sources on this machine are measured."""
     from pipeline.sources.files import expand_sources
 
-    sources = config.clean.sources
-    if any(source.kind == "huggingface" or is_address(source.path) for source in sources):
+    sources = [
+        source
+        for source in config.clean.sources
+        if not is_address(source.path)
+        and (source.kind != "huggingface" or Path(source.path).is_dir())
+    ]
+    num_elsewhere = len(config.clean.sources) - len(sources)
+    if not sources:
         return ["clean, train-vocab, encode: not estimated, the sources are not on this machine"]
     megabytes = sum(file.text_bytes for file in expand_sources(sources)) / 1e6
+    elsewhere = f", without {num_elsewhere} source(s) elsewhere" if num_elsewhere else ""
     stages = {"clean": _CLEAN_RATE, "train-vocab": _VOCAB_RATE, "encode": _ENCODE_RATE}
     parts = [f"{name} {duration(megabytes / rate)}" for name, rate in stages.items()]
-    return [f"CPU time for {megabytes:,.1f} MB of text: {', '.join(parts)} (estimated)"]
+    return [f"CPU time for {megabytes:,.1f} MB of text: {', '.join(parts)} (estimated{elsewhere})"]
 
 
 def mixture(config: RunConfig) -> list[str]:

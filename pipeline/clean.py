@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pyarrow.parquet as pq
 
-from electrify.config.clean import CleanConfig
+from electrify.config.clean import CleanConfig, Source
 from electrify.config.run import RunConfig
 from electrify.stage.folder import Stage, digest_of, fingerprint, stage_lock
 from electrify.stage.plan import clean_stage, earlier_corpora
@@ -179,6 +179,7 @@ def _to_output(batch: int, of: Any) -> tuple[int, Any]:
 # of one core, all passes: decides whether more processes are worth their start
 SECONDS_PER_MEGABYTE = 0.25
 _PLAN = "plan"
+_COPIES = ("duplicate", "near_duplicate", "contained")
 _NOTES = re.compile(r"README$|cleaned-\d+\.parquet$|read-\d+\.json$")
 _LEFTOVER = re.compile(r"shuffle-|hashes-\d+\.|.*\.tmp$")
 _LABELS = ("clean: reading", "clean: comparing", "clean: writing")
@@ -248,6 +249,7 @@ def _job(config: RunConfig, benchmark_texts: Path | None) -> _Job:
         )
     earlier_corpora(config)
     files = expand_sources(config.clean.sources)
+    _warn_of_files_read_twice(files, config.clean.sources)
     batches = batch_files(files)
     batches += batch_files(earlier_files(config.clean.dedup_against), first_index=len(batches))
     code = read_code(config.clean.extra_rules)
@@ -260,6 +262,20 @@ def _job(config: RunConfig, benchmark_texts: Path | None) -> _Job:
             marks[hosts] = fingerprint(hosts)
     stage = clean_stage(config, marks, benchmark_texts)
     return _Job(stage, batches, config.clean.with_files(code, quality_text), benchmark_texts)
+
+
+def _warn_of_files_read_twice(files: Sequence[InputFile], sources: Sequence[Source]) -> None:
+    seen: dict[tuple[object, ...], int] = {}
+    for file in files:
+        index = file.source_index
+        place = file.path, file.start, file.part, sources[index].text_field
+        first = seen.setdefault(place, index)
+        if first != index:
+            warn(
+                f"{file.shown_path} is read twice, by clean.sources number {first + 1} and "
+                f"{index + 1}: make their paths match different files"
+            )
+            return
 
 
 @contextmanager
@@ -375,10 +391,14 @@ def _refuse_empty(tally: Tally, config: CleanConfig) -> None:
     reasons = ", ".join(f"{reason} {n:,}" for reason, n in counts.items()) or "the files are empty"
     examples = "".join(f"\n  {example}" for example in tally.examples[:5])
     num_read = tally.total("documents_in") + tally.total("malformed")
+    advice = (
+        "Check clean.sources (kind, text_field, document, profile), clean.min_characters and "
+        f"clean.quality{examples}"
+    )
+    if counts and all(reason.removeprefix("earlier_") in _COPIES for reason in counts):
+        advice = "Nothing in them is new beside clean.dedup_against"
     raise UserError(
-        f"{what} of {num_read:,} in "
-        f"{len(tally.files):,} file(s); removed: {reasons}. Check clean.sources (kind, text_field, "
-        f"document, profile), clean.min_characters and clean.quality{examples}"
+        f"{what} of {num_read:,} in {len(tally.files):,} file(s); removed: {reasons}. {advice}"
     )
 
 

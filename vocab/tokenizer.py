@@ -31,8 +31,8 @@ def build_tokenizer(
 ) -> Any:
     """A `tokenizers.Tokenizer` over the pieces, whose ids are their positions.
 
-    Those of them that are `MASK_WORDS` are never split. A character that no piece has is [UNK] by
-    itself; in BERT it makes its whole word [UNK]. A long word is cut; in BERT it is [UNK].
+    Those of them that are `MASK_WORDS` are never split. A run of characters that no piece has is
+    [UNK]; in BERT one of them makes its whole word [UNK]. A long word is cut; in BERT it is [UNK].
     """
     assert set(pieces) >= {*SPECIAL_TOKENS, *additional_special_tokens}
     vocabulary = {piece: index for index, piece in enumerate(pieces)}

@@ -87,7 +87,8 @@ def _named_errors(folder: Path) -> Iterator[None]:
 def _is_done(stage: Stage, overwrite: bool) -> bool:
     reason = outdated(stage)
     if reason is None:
-        log(f"{stage.name}: done already, {stage.folder} (same config and inputs)")
+        again = "; remove it to make it again" if overwrite else ""
+        log(f"{stage.name}: done already, {stage.folder} (same config and inputs){again}")
     elif stage.folder.exists() and not (overwrite or stage.keyed):
         raise UserError(
             f"{stage.folder} was made from another config or other inputs: {reason}. Give the "

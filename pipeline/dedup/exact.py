@@ -10,8 +10,8 @@ rank, the first in config order, is kept, or those of an earlier corpus: 24 byte
 way, 20 a duplicate the other.
 
 Lines are menus, notices, licences: they stay in the first N documents. A line is known by a hash of
-its text without case and spaces. Documents that are exact duplicates of each other count once, and
-a document of a single line counts never: as a whole it is the business of `exact_dedup`. A batch
+its text without case and spaces. Documents that are removed for others do not count, and a
+document of a single line counts never: as a whole it is the business of `exact_dedup`. A batch
 sends at most N + 1 records of one line, 12 bytes each, so a line that stands in every document
 costs no more than another. Back comes, for each line that stands in more than N documents, how many
 documents of the batch may keep it: batches are in the order of ranks, so the first N documents of
@@ -111,7 +111,7 @@ def pack_lines(
 ) -> dict[int, bytes]:
     """Packed records of the lines of a batch by shard, at most `max_documents` + 1 of each line.
 
-    `documents` are numbers below 2^32 of the documents of the lines, equal for duplicates.
+    `documents` are numbers below 2^32 of the documents of the lines.
     """
     records = np.empty(len(lines), dtype=_STANDING)
     records["line"], records["document"] = lines, documents

@@ -102,11 +102,12 @@ def _is_personal(address: re.Match[str]) -> bool:
 
 
 def _beginning(digit: str) -> re.Pattern[str]:
-    """The first digit of seven near to each other, of a plate, an IPv6 address or an IBAN."""
+    """The first digit of seven near to each other, of a plate, an IP address or an IBAN."""
     between = re.escape(" ()./~_·-（）．／～－") + "".join(_MARKS.values())
     return re.compile(
         rf"{digit}(?<!{digit}.)(?=(?:[{between}]{{0,4}}{digit}){{6}}"
         rf"|{digit}{{1,2}} ?[{_WORDS['plate_syllables']}][{between}]?{digit}{{4}}"
+        r"|[0-9]{0,2}(?:\.[0-9]{1,3}){3}"
         r"|(?<=[23])[0-9A-Fa-f]{3}:[0-9A-Fa-f]{0,4}:"
         r"|(?<=[A-Z][A-Z][0-9])[0-9](?:[ \-]?[0-9A-Z]){11})"
     )
@@ -324,7 +325,8 @@ _IP_PART = 32  # versions have small numbers: two parts must reach this
 
 def _is_ipv4(number: _Number) -> bool:
     parts = [int(part) for part in number.match[0].split(".")]
-    is_version = sum(part >= _IP_PART for part in parts) < 2 or _RE["version"].search(number.before)
+    is_large = sum(part >= _IP_PART for part in parts) > 1 or _RE["ip"].search(number.before)
+    is_version = not is_large or _RE["version"].search(number.before)
     return not is_version and parts[0] < 224 and _is_public(number)
 
 

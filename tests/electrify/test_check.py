@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from electrify.check import check_run
+from electrify.config.clean import Source
 from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
 from electrify.overview import corpus_cost, evaluation_cost
@@ -83,6 +84,9 @@ def test_every_stage_has_a_cost(config, tmp_path: Path):
     own = {"own_tasks": [{"train": str(tmp_path / "own.csv")}], "seeds": [0, 1]}
     run = config(evaluate=own)
     assert all(stage in corpus_cost(run)[0] for stage in ("clean", "train-vocab", "encode"))
+    sources = [*run.clean.sources, Source(kind="jsonl", language="en", path="gs://b/*.jsonl")]
+    partly = run.model_copy(update={"clean": run.clean.model_copy(update={"sources": sources})})
+    assert "without 1 source(s) elsewhere" in corpus_cost(partly)[0]
     assert "4 fine-tunings" in evaluation_cost(run)[0]  # two seeds, two encoders
     searched = config(evaluate=own | {"search": {"learning_rate": [1e-4, 3e-4, 1e-3]}})
     assert "10 fine-tunings" in evaluation_cost(searched)[0]  # three trials of each encoder

@@ -89,6 +89,13 @@ def test_what_stays_equals_a_search_of_all_pairs(tmp_path, old, monkeypatch):
     assert sum(row["documents"] for row in report["removed"]) == len(expected)
 
 
+def test_a_crawl_without_anything_new_is_an_error_that_says_so(tmp_path, old):
+    path = write_texts(tmp_path / "new" / "a.jsonl", [*OLD[:9], OLD[0]])
+    config = config_of(tmp_path / "new", [path], dedup_against=[str(old)])
+    with pytest.raises(ValueError, match="Nothing in them is new beside"):
+        clean_afresh(config)
+
+
 def test_a_folder_that_is_no_other_finished_corpus_is_refused(tmp_path, old):
     config, folder = _new_run(tmp_path, old)
     with pytest.raises(ValueError, match="which this run makes"):
