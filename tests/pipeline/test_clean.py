@@ -133,10 +133,10 @@ def test_workers_do_not_change_a_byte_nor_groups_a_document(tmp_path, corpus, mo
     assert documents(clean_afresh(config)) == kept
 
 
-def test_a_file_that_two_sources_name_is_pointed_out(tmp_path, capsys):
+def test_a_file_that_two_sources_name_is_pointed_out(tmp_path, caplog):
     path = write_texts(tmp_path / "a.jsonl", map(sentence, range(3)))
     clean_afresh(config_of(tmp_path, [tmp_path / "*.jsonl", path]))
-    assert f"{path} is read twice, by clean.sources number 1 and 2" in capsys.readouterr().err
+    assert f"{path} is read twice, by clean.sources number 1 and 2" in caplog.text
 
 
 def test_the_id_that_the_source_gives_stays_with_kept_and_removed_rows(tmp_path):
