@@ -100,7 +100,7 @@ def evaluate(config: "RunConfig", *, overwrite: bool = False) -> Path:
     """Fine-tune and score the run's encoder on what the config names: `evaluate/`."""
     from benchmarks.evaluate import evaluate
 
-    if config.evaluate.has_tasks:
+    if config.evaluate.has_tasks or not config.evaluate.probe_suites:
         evaluate(config, None, overwrite)
     for suite in config.evaluate.probe_suites:
         evaluate(config, None, overwrite, probe=suite)
@@ -124,6 +124,7 @@ def publish(
     """
     from model.weights.publish import plan_uploads, publish
 
+    parts = [parts] if isinstance(parts, str) else parts
     uploads = plan_uploads(config, to, parts, licence)
     if dry_run:
         return list(map(str, uploads))

@@ -247,18 +247,24 @@ def unpack(packed: Packed, work: Folder) -> bytes:
         return file.read(size)
 
 
+def code_digest(root: Path) -> str:
+    """Of the files that workers run; a checkout and its wheel, which has the configs, have one."""
+    digest = hashlib.sha256()
+    for path in sorted(path for name in _CODE for path in (root / name).rglob("*")):
+        name = path.relative_to(root).as_posix()
+        if path.suffix in (".py", ".toml") and not name.startswith("electrify/configs/"):
+            digest.update(name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
 @cache
 def code_versions() -> dict[str, str]:
     """Versions of what shapes a worker's results, and a digest of our own code."""
-    root = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for path in sorted(path for name in _CODE for path in (root / name).rglob("*")):
-        if path.suffix in (".py", ".toml"):
-            digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    digest = code_digest(Path(__file__).parents[1])
     # workers need no torch; what one minor version of Python pickles, its others read
     named = {name: of for name, of in versions().items() if name not in ("torch", "scikit-learn")}
     python = ".".join(named.pop("python").split(".")[:2])
-    code = {"electrify": f"{named.pop('electrify', '?')} (code {digest.hexdigest()[:8]})"}
+    code = {"electrify": f"{named.pop('electrify', '?')} (code {digest[:8]})"}
     return code | {"python": python} | named
 
 

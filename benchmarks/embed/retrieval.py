@@ -28,6 +28,7 @@ from benchmarks.tasks.data import (
     HUB,
     data_dirs,
     dir_of,
+    named_split,
     probed_tasks,
     read_splits,
     rows_digest,
@@ -128,7 +129,8 @@ def score_retrieval(
                     continue  # it says how well a text answers, not how near two are
                 score = _score_search if isinstance(task, Spans) else _score_pairs
                 of_task, lines = score(task, examples, search, encoder)
-                scores += of_task
+                split = named_split(task, examples)
+                scores += [one.model_copy(update={"split": split}) for one in of_task]
                 header = {"task": task.name, "task_version": task.version, "encoder": encoder}
                 file = re.sub("[ /]", "-", encoder) + ".jsonl"
                 write_predictions(partial / PREDICTIONS / task.name / file, header, lines)

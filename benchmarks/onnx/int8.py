@@ -15,6 +15,7 @@ from benchmarks.onnx.export import VOCABULARY, Row, errors_alone, predict
 from benchmarks.results.predictions import plain, score_lines
 from benchmarks.results.results import percent
 from benchmarks.statistics.uncertainty import Draws, Estimate, difference, resample, resample_scores
+from benchmarks.tasks.kinds.classification import MultiLabelClassification, Regression
 from benchmarks.tasks.task import Example
 
 # Processors with AVX2 or AVX512 but without VNNI add two products of 8 bits in 16, which overflow:
@@ -157,7 +158,8 @@ class Benchmark:
 def task_benchmark(kept: Kept, examples: Sequence[Example]) -> Benchmark:
     """Examples of a fine-tuned network's task.
 
-    Agreement is by example; where a prediction is a sequence (tags), by element.
+    Agreement is by example; where a prediction is a sequence (tags), by element. Of numbers none is
+    asked for: their last digits differ.
     """
     task = kept.task
     length = kept.settings.max_sequence_length
@@ -168,7 +170,10 @@ def task_benchmark(kept: Kept, examples: Sequence[Example]) -> Benchmark:
         predictions: list[Any] = []
         for line in lines:
             one = line["prediction"]
-            predictions += one if isinstance(one, list) else [one]
+            if isinstance(task, MultiLabelClassification):
+                predictions.append(tuple(one))
+            else:
+                predictions += one if isinstance(one, list) else [one]
         score = score_lines(task, lines)[task.headline]
         return Outcome(predictions, score, resample(task, {0: lines}))
 
@@ -177,7 +182,8 @@ def task_benchmark(kept: Kept, examples: Sequence[Example]) -> Benchmark:
         for ids, types in zip(features.input_ids, features.token_type_ids, strict=True)
     ]
     metric, rises = task.headline, task.higher_is_better
-    return Benchmark(task.name, metric, "predictions", rows, outcome, rises)
+    must_agree = not isinstance(task, Regression)
+    return Benchmark(task.name, metric, "predictions", rows, outcome, rises, must_agree)
 
 
 def token_benchmark(

@@ -161,7 +161,7 @@ def read_results(path: Path) -> list[Result]:
             what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             raise UserError(
                 f"{path} line {number} is no result record ({what}); "
-                "remove the line to have its job done again"
+                "give the line as `evaluate` wrote it, or remove it to have its job done again"
             ) from None
     return results
 

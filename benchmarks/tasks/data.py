@@ -209,10 +209,7 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
         if count != task.num_rows.get(name, count)
     }
     if "train" in rows and split != "train":
-        train = rows["train"]
-        if split in parts:
-            here, officially = parts[split]
-            split += PART if here < officially else ENLARGED
+        train, split = rows["train"], named_split(task, reported)
     else:
         train, reported = split_by_group(task, reported)
         split += SPLIT_EVAL
@@ -220,9 +217,9 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
     if task.suite == OWN:
         hashed += task.also_reported  # they decide which training rows are left
         # training rows whose texts are those of a row to predict, in either order, are left out
-        seen = {frozenset(e.texts) for rows_of in (reported, *further.values()) for e in rows_of}
-        kept = tuple(example for example in train if frozenset(example.texts) not in seen)
-        log(describe(task, kept, reported, len(train) - len(kept)))
+        seen = {_texts_of(e) for rows_of in (reported, *further.values()) for e in rows_of}
+        kept = tuple(example for example in train if _texts_of(example) not in seen)
+        log(describe(task, kept, reported, further, len(train) - len(kept)))
         train = kept
     if not train or not reported:
         raise UserError(
@@ -231,6 +228,20 @@ def load_data(task: Task, data_dir: Path) -> TaskData:
         )
     sha256 = {name: rows_digest(rows[name]) for name in hashed if name in rows}
     return TaskData(train, reported, split, sha256, further, parts, commits)
+
+
+def named_split(task: Task, examples: Sequence[Example]) -> str:
+    """The reported split; its name says where it has other rows than the official one."""
+    count = task.count_rows(examples)
+    officially = task.num_rows.get(task.reported, count)
+    if count == officially:
+        return task.reported
+    return task.reported + (PART if count < officially else ENLARGED)
+
+
+def _texts_of(example: Example) -> frozenset[str]:
+    """Texts that differ in blanks alone have the same tokens."""
+    return frozenset(" ".join(text.split()) for text in example.texts)
 
 
 def limited(task: Task, data: TaskData, limit: int | None) -> TaskData:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
@@ -192,10 +193,14 @@ def own_task(options: OwnTask) -> Task:
 
 
 def describe(
-    task: Task, train: Sequence[Example], reported: Sequence[Example], num_dropped: int
+    task: Task,
+    train: Sequence[Example],
+    reported: Sequence[Example],
+    further: Mapping[str, Sequence[Example]],
+    num_dropped: int,
 ) -> str:
     """What was guessed, and how many rows there are on each side."""
-    kind, rows = _kind_of(task), (*train, *reported)
+    kind, rows = _kind_of(task), (*train, *reported, *chain.from_iterable(further.values()))
     match kind:
         case "regression":
             what = "{:g} to {:g}".format(*task.value_range)
@@ -214,6 +219,7 @@ def describe(
     if task.reported == "train":
         text += f"; no dev file: {100 * (1 - _TRAIN_FRACTION):.0f} % of the texts are held out"
     text += f"; {len(train):,} rows to learn from, {len(reported):,} of {task.reported} reported"
+    text += "".join(f", {len(of):,} of {name} beside them" for name, of in further.items())
     if num_dropped:
         text += f"; {num_dropped:,} training rows are left out: their texts are reported too"
     said = {split: bundled_name(file) for split, (file,) in task.files.items()}

@@ -136,6 +136,9 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool | None:
         return True
     if any(_is_value(cell) and _are_values(column) for cell, column in below):
         return False
+    recurring = [cell for cell, column in below if cell and column.count(cell) > 1]
+    if 0 < len(recurring) < len(named):  # all of them: files with headers, joined
+        return False
     if len({*named}) < len(named) or any(not cell and any(column) for cell, column in below[1:]):
         return None
     if any(cell.lower() in _NAMES or (cell and _are_values(column)) for cell, column in below):

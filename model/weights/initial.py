@@ -68,7 +68,8 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
         for name, tensor in untie(state, pretrain).items()
     }
     restore_model(model, tie(filled, pretrain), source.place)
-    _report(source, rows, filled, given)
+    _report(source, rows, filled, given, len(state.get("embeddings.position.weight", ())))
+    _warn_of_lost(source, filled, given, pretrain.weight_sharing)
     lowercase = config.vocab.lowercase
     if source.is_lowercase not in (None, lowercase):
         warn(
@@ -247,11 +248,43 @@ def _fitted(name: str, given: Tensor, initial: Tensor, rows: PieceRows) -> Tenso
     return given
 
 
-def _report(source: Source, rows: PieceRows, filled: Weights, given: Mapping[str, Tensor]) -> None:
+_TWINS = {  # prefixes of the generator's weights, and of those that serve it too
+    "embeddings": [("generator_embeddings.", "embeddings.")],
+    "all": [("generator_embeddings.", "embeddings."), ("generator.", "discriminator.")],
+}
+
+
+def _warn_of_lost(source: Source, filled: Weights, given: Weights, sharing: str) -> None:
+    """Of an earlier generator that shared less than this run's."""
+    lost = [
+        name
+        for own, shared in _TWINS.get(sharing, ())
+        for name in filled
+        if name.startswith(own) and name in given
+        if not torch.equal(filled[name], filled[shared + name.removeprefix(own)])
+    ]
+    if lost:
+        warn(
+            f"{source.place}: the generator has weights of its own, {_parts(lost)}; with "
+            f'pretrain.weight_sharing = "{sharing}" the discriminator\'s replace them, with "none" '
+            "they stay"
+        )
+
+
+def _report(
+    source: Source,
+    rows: PieceRows,
+    filled: Weights,
+    given: Mapping[str, Tensor],
+    num_positions: int,
+) -> None:
     taken = _parts(name for name in filled if name in given)
     log(f"initial weights from {source.place}: {taken}")
     if new := [name for name in filled if name not in given]:
         log(f"start at random, because the old model lacks them: {_parts(new)}")
+    num_old = len(given.get("embeddings.position.weight", ()))
+    if num_old < num_positions:
+        log(f"positions {num_old:,} to {num_positions - 1:,} start at random, too")
     num_pieces = len(rows.sources)
     log(
         f"{num_pieces:,} pieces: {rows.num_kept:,} keep their vector, "

@@ -234,3 +234,15 @@ def test_what_another_plan_has_left_is_removed(tmp_path, work_dir):
         assert not first.exists("a")
         assert not second.exists("a")
     assert not (tmp_path / ".work").exists()
+
+
+def test_a_checkout_and_its_wheel_are_the_same_code(tmp_path):
+    for name in ("electrify/a.py", "pipeline/rules/b.toml", "vocab/c.py"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(name)
+    before = work_folders.code_digest(tmp_path)
+    (tmp_path / "electrify" / "configs").mkdir()  # where the wheel has them
+    (tmp_path / "electrify" / "configs" / "demo.toml").write_text("name = 'demo'")
+    assert work_folders.code_digest(tmp_path) == before
+    (tmp_path / "pipeline" / "rules" / "b.toml").write_text("other")
+    assert work_folders.code_digest(tmp_path) != before

@@ -206,7 +206,10 @@ class MultiLabelClassification(TextTask):
     def gold_names(self, row: Row, place: str) -> Sequence[Any]:
         given = nested(row, self.label_field)
         if not isinstance(given, list):
-            raise UserError(f"{place}: {given!r:.80} in {self.label_field!r} is no list of labels")
+            raise UserError(
+                f"{place}: {given!r:.80} in {self.label_field!r} is no list of labels; JSON, JSONL "
+                "and Parquet can hold one, a table of text cannot"
+            )
         return [class_name(value) for value in given]
 
     def gold(self, row: Row, texts: tuple[str, ...], place: str) -> tuple[int, ...]:

@@ -12,12 +12,17 @@ import pytest
 from onnx import numpy_helper
 
 from benchmarks.encoder import open_model
+from benchmarks.finetune.kept import Kept
+from benchmarks.finetune.recipe import hyper_parameters
 from benchmarks.onnx import convert, int8
 from benchmarks.onnx.convert import Family, write_card
 from benchmarks.onnx.export import REPLACED, VOCABULARY
-from benchmarks.onnx.int8 import Loss, problems, token_benchmark
+from benchmarks.onnx.int8 import Loss, problems, task_benchmark, token_benchmark
 from benchmarks.statistics.uncertainty import Estimate
+from benchmarks.tasks.data import load_data
+from benchmarks.tasks.own import own_task
 from electrify.cli import main
+from electrify.config.evaluate import EvaluateConfig, OwnTask
 
 TEXTS = ["오늘 국회 새 증시 큰 경찰", "첫 여행 다시 외교", "반도체 축구 내일 새 국회"] * 4
 
@@ -81,6 +86,25 @@ def test_the_gate_counts_points_and_agreement() -> None:
     assert len(problems([loss(lost=float("nan"), agreement=float("nan"))])) == 2
     (constant,) = problems([loss(is_constant=True)])
     assert constant == "klue-ynat says nothing: fp32 predicts the same everywhere"
+
+
+@pytest.mark.parametrize("kind", ["multi-label", "regression"])
+def test_label_sets_agree_as_sets_and_numbers_by_their_score(
+    model_folder: Path, tmp_path: Path, kind: str
+) -> None:
+    golds: list[Any] = [["a"], ["a", "b"], ["b"], ["b"]] if kind == "multi-label" else [0, 1, 2, 3]
+    rows = [{"text": text, "gold": of} for text, of in zip(TEXTS, golds * 3, strict=True)]
+    path = tmp_path / "own.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    task = own_task(OwnTask(train=str(path), label="gold", kind=kind))
+    examples, source = load_data(task, tmp_path).reported, open_model(str(model_folder))
+    settings = hyper_parameters(task, EvaluateConfig(), 32)
+    benchmark = task_benchmark(Kept(source, task, None, settings), examples)  # type: ignore[arg-type]
+    size = 2 if kind == "multi-label" else 1
+    outputs = np.linspace(-3, 3, size * len(examples)).reshape(len(examples), size)
+    outcome = benchmark.outcome([{"logits": of} for of in outputs])
+    assert len(outcome.predictions) == len(examples)
+    assert benchmark.must_agree == (kind == "multi-label")
 
 
 def test_tokens_of_text_are_scored_by_token(model_folder: Path) -> None:

@@ -147,7 +147,7 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
     """Of pairs in either order; the data of every scored split are in the digests."""
     caplog.set_level("INFO", "electrify")
     pairs = [{"sentence1": f"a{n}", "sentence2": f"b{n}", "label": str(n % 2)} for n in range(10)]
-    turned = {"sentence1": "b3", "sentence2": "a3", "label": "1"}
+    turned = {"sentence1": " b3", "sentence2": "a3\n", "label": "1"}
     options = OwnTask(
         train=write(tmp_path / "train.csv", pairs),
         dev=write(tmp_path / "dev.csv", [turned, pairs[0]]),
@@ -160,6 +160,7 @@ def test_training_rows_of_reported_texts_are_left_out(tmp_path, caplog):
     assert task.reported_splits == ("test", "dev")
     assert set(data.sha256) == {"train", "dev", "test"}
     assert "3 training rows are left out" in caplog.text
+    assert "1 of test reported, 2 of dev beside them" in caplog.text
 
 
 @pytest.mark.parametrize(

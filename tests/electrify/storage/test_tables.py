@@ -114,6 +114,14 @@ def test_what_cannot_be_known_is_not_guessed():
     assert has_header([("보고서", "", ""), *ROWS[1:]]) is None
 
 
+def test_a_first_row_with_a_label_that_recurs_is_data():
+    rows = [(f"{text} {n}", "나쁨" if n % 2 else "좋음") for n in range(3) for text in TEXTS[:4]]
+    assert has_header(rows) is False
+    header = ("평", "라벨")
+    assert has_header([header, *rows]) is True
+    assert has_header([header, *rows, header, *rows, header]) is True  # joined files
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp949", "utf-16", "utf-16-le"])
 @pytest.mark.parametrize(("name", "delimiter"), [("a.CSV", ";"), ("a.csv", ","), ("a.tsv", "\t")])
 def test_a_table_as_spreadsheets_write_it(tmp_path, encoding, name, delimiter):

@@ -157,6 +157,18 @@ def test_an_export_comes_back_without_loss(tmp_path, name, caplog):
     assert "but the initial generator" not in caplog.text
 
 
+def test_a_generator_that_shared_less_is_said_to_lose_what_the_discriminator_replaces(
+    tmp_path, caplog
+):
+    own = VARIANTS["none"]
+    config = make_run(tmp_path / "run", **own)
+    export = save_export(make_model(config, 1), config, tmp_path / "export")
+    start(tmp_path / "same", export, **own)
+    assert "weights of its own" not in caplog.text
+    start(tmp_path / "shared", export, **own | {"weight_sharing": "embeddings"})
+    assert "weights of its own, generator_embeddings (" in caplog.text
+
+
 @torch.no_grad()
 @pytest.mark.parametrize(
     "options",
@@ -340,12 +352,14 @@ def test_the_new_vocabulary_reads_as_the_old_one_did(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("num_positions", [36, 48])
-def test_positions_are_copied_as_far_as_they_go(tmp_path, earlier, saved, num_positions):
+def test_positions_are_copied_as_far_as_they_go(tmp_path, earlier, saved, num_positions, caplog):
+    caplog.set_level("INFO", "electrify")
     model, fresh = start(tmp_path / "run", saved, max_position_embeddings=num_positions)
     name, both = "embeddings.position.weight", min(40, num_positions)
     after = weights_of(model)[name]
     assert torch.equal(after[:both], weights_of(earlier)[name][:both])
     assert torch.equal(after[both:], fresh[name][both:])
+    assert ("positions 40 to 47 start at random, too" in caplog.text) == (num_positions == 48)
 
 
 @pytest.mark.parametrize(
