@@ -129,8 +129,7 @@ def score_retrieval(
                     continue  # it says how well a text answers, not how near two are
                 score = _score_search if isinstance(task, Spans) else _score_pairs
                 of_task, lines = score(task, examples, search, encoder)
-                split = named_split(task, examples)
-                scores += [one.model_copy(update={"split": split}) for one in of_task]
+                scores += of_task
                 header = {"task": task.name, "task_version": task.version, "encoder": encoder}
                 file = re.sub("[ /]", "-", encoder) + ".jsonl"
                 write_predictions(partial / PREDICTIONS / task.name / file, header, lines)
@@ -250,9 +249,10 @@ def _score_search(
     gold = np.array([paragraphs[question.context] for question in questions])
     ranks = gold_ranks(search([q.question for q in questions], list(paragraphs)), gold)
     lines = [{"id": q.id, "rank": r} for q, r in zip(questions, ranks.tolist(), strict=True)]
+    split = named_split(task, examples)
     values = {f.__name__: f(ranks) for f in (ndcg_at_10, recall_at_10)}
     scores = [
-        _score(task, encoder, name, lines, weighted.mean_of(of), len(paragraphs))
+        _score(task, split, encoder, name, lines, weighted.mean_of(of), len(paragraphs))
         for name, of in values.items()
     ]
     return scores, lines
@@ -268,11 +268,12 @@ def _score_pairs(
         for example, cosine in zip(examples, cosines, strict=True)
     ]
     score = weighted.spearman([example.gold for example in examples], cosines)
-    return [_score(task, encoder, "spearman", lines, score, 0)], lines
+    return [_score(task, named_split(task, examples), encoder, "spearman", lines, score, 0)], lines
 
 
 def _score(
     task: Task,
+    split: str,
     encoder: str,
     metric: str,
     lines: Sequence[Line],
@@ -287,7 +288,7 @@ def _score(
         encoder=encoder,
         task=task.name,
         task_version=task.version,
-        split=task.reported,
+        split=split,
         metric=metric,
         value=value,
         low=mean.low,

@@ -390,8 +390,7 @@ def _rewritten(
     lines = rows.column("line_hashes")
     owners = pc.list_parent_indices(lines).to_numpy()
     repeated = np.isin(lines.flatten().to_numpy(), np.array([*quotas], np.uint64))
-    is_removed = np.isin(rows.column("rank").to_numpy(), np.array([*drops], np.uint64))
-    is_affected = is_removed.copy()
+    is_affected = np.array([rank in drops for rank in rows.column("rank").to_pylist()], np.bool_)
     is_affected[owners[repeated]] = True
     is_affected &= rows.column("reason").is_null().to_numpy(zero_copy_only=False)
     changed: list[Row] = rows.take(pa.array(np.flatnonzero(is_affected))).to_pylist()
