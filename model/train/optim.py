@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from electrify.config.pretrain import PretrainConfig
-from model.devices.device import overwrite
+from model.devices.device import DTYPES, native_precision, overwrite
 
 # of a group of parameters: whose they are, and their learning rate as a multiple of the step's
 _ONE_NETWORK = {"network": "main", "rate_scale": 1.0}
@@ -169,8 +169,9 @@ class Muon(AdamW):
     A matrix moves by its momentum (Nesterov's) with all singular values brought near 1, times
     0.2 sqrt(max(rows, columns)), which is about the size of an update of AdamW. As
     `torch.optim.Muon` with `adjust_lr_fn="match_rms_adamw"`, but for matrices of one shape at once,
-    and without reading the rate back from the device, so that a step can be recorded. Gradients of
-    matrices are not clipped: the update does not depend on their norm.
+    in fp32 where the device has no units for bf16, and without reading the rate back from the
+    device, so that a step can be recorded. Gradients of matrices are not clipped: the update does
+    not depend on their norm.
     """
 
     def __init__(
@@ -186,6 +187,8 @@ class Muon(AdamW):
         ]
         self.all_groups = [*self.param_groups, *self.matrix_groups]
         self._matrices = {id(p) for group in self.matrix_groups for p in group["params"]}
+        # a CPU without units for bf16 takes thirty times as long for products in it
+        self._products = DTYPES[native_precision(self._device)]
 
     @torch.no_grad()
     def step(self, divisors: Sequence[Tensor | None] = ()) -> None:  # type: ignore[override]
@@ -215,7 +218,7 @@ class Muon(AdamW):
             rate = rate * (1 - skips)
         torch._foreach_lerp_(buffers, gradients, 1 - _MOMENTUM)
         updates = torch._foreach_lerp(gradients, buffers, _MOMENTUM)
-        moved = orthogonal(torch.stack([_wide(of) for of in updates])).float()
+        moved = orthogonal(torch.stack([_wide(of) for of in updates]), self._products).float()
         moved *= rate * size
         num_wide = sum(_is_wide(p) for p in parameters)
         moves = [*moved[:num_wide], *moved[num_wide:].mT.contiguous()]
@@ -242,11 +245,11 @@ def _wide(matrix: Tensor) -> Tensor:
     return matrix if _is_wide(matrix) else matrix.mT
 
 
-def orthogonal(matrices: Tensor, num_steps: int = 5) -> Tensor:
+def orthogonal(matrices: Tensor, dtype: torch.dtype, num_steps: int = 5) -> Tensor:
     """Matrices (N, rows, columns), not more rows than columns, with all singular values near 1, by
-    Newton-Schulz steps in bf16."""
+    Newton-Schulz steps in the dtype."""
     a, b, c = _NEWTON_SCHULZ
-    made = matrices.bfloat16()
+    made = matrices.to(dtype)
     made = made / made.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
     for _ in range(num_steps):
         gram = made @ made.mT

@@ -153,7 +153,9 @@ def test_every_parameter_is_in_one_group_of_an_optimizer_that_moves_it(name: str
     assert {n.split(".")[0] for n in generator & main} == shared
 
 
-def test_muon_moves_matrices_as_torchs_does_and_the_rest_by_adamw():
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+def test_muon_moves_matrices_as_torchs_does_and_the_rest_by_adamw(precision: str, monkeypatch):
+    monkeypatch.setattr(optim, "native_precision", lambda device: precision)
     torch.manual_seed(0)
     shapes = [(16, 32), (32, 16), (16, 16), (16, 16)]
     matrices = [nn.Parameter(torch.randn(shape)) for shape in shapes]
@@ -174,6 +176,19 @@ def test_muon_moves_matrices_as_torchs_does_and_the_rest_by_adamw():
             optimizer.step()
     for one, same in zip([*matrices, vector], [*copies, other], strict=True):
         torch.testing.assert_close(one, same, rtol=1e-3, atol=1e-3)  # in bf16
+
+
+def test_without_units_for_bf16_matrices_are_multiplied_in_fp32(monkeypatch):
+    monkeypatch.setattr(optim, "native_precision", lambda device: "fp32")
+    torch.manual_seed(0)
+    matrix = nn.Parameter(torch.zeros(24, 32))
+    matrix.grad = torch.randn(24, 32)
+    matrices = {"params": [matrix], "rate_scale": 1.0, "weight_decay": 0.0}
+    muon = Muon([matrices], [group([nn.Parameter(torch.zeros(4))])], (0.0, 0.0), 1e-6)
+    set_learning_rate(muon, 1.0)
+    muon.step()
+    exact = optim.orthogonal(matrix.grad[None], torch.float64)[0].float()
+    torch.testing.assert_close(matrix.detach(), -0.2 * 32**0.5 * exact, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["electra", "modern", "decoupled"])
