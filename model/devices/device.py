@@ -79,11 +79,8 @@ def describe(device: torch.device) -> str:
 
 def precision_of(config: PretrainConfig, device: torch.device) -> Precision:
     """That of matrix products: `auto` is bf16 where the device has units for it."""
-    return native_precision(device) if config.precision == "auto" else config.precision
-
-
-def native_precision(device: torch.device) -> Precision:
-    """The fastest of matrix products on the device: bf16 where it has units for it."""
+    if config.precision != "auto":
+        return config.precision
     if device.type == "cpu":
         return cpu_precision()
     if device.type == "cuda":

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from electrify.config.pretrain import PretrainConfig
-from model.devices.device import DTYPES, native_precision, overwrite
+from model.devices.device import overwrite, precision_of
 
 # of a group of parameters: whose they are, and their learning rate as a multiple of the step's
 _ONE_NETWORK = {"network": "main", "rate_scale": 1.0}
@@ -169,9 +169,9 @@ class Muon(AdamW):
     A matrix moves by its momentum (Nesterov's) with all singular values brought near 1, times
     0.2 sqrt(max(rows, columns)), which is about the size of an update of AdamW. As
     `torch.optim.Muon` with `adjust_lr_fn="match_rms_adamw"`, but for matrices of one shape at once,
-    in fp32 where the device has no units for bf16, and without reading the rate back from the
-    device, so that a step can be recorded. Gradients of matrices are not clipped: the update does
-    not depend on their norm.
+    with a chosen dtype of its products, and without reading the rate back from the device, so that
+    a step can be recorded. Gradients of matrices are not clipped: the update does not depend on
+    their norm.
     """
 
     def __init__(
@@ -180,6 +180,7 @@ class Muon(AdamW):
         groups: Iterable[dict[str, object]],
         betas: tuple[float, float],
         eps: float,
+        products: torch.dtype,
     ) -> None:
         super().__init__(groups, betas, eps, bias_correction=True)
         self.matrix_groups: list[dict[str, Any]] = [
@@ -187,8 +188,7 @@ class Muon(AdamW):
         ]
         self.all_groups = [*self.param_groups, *self.matrix_groups]
         self._matrices = {id(p) for group in self.matrix_groups for p in group["params"]}
-        # a CPU without units for bf16 takes thirty times as long for products in it
-        self._products = DTYPES[native_precision(self._device)]
+        self._products = products
 
     @torch.no_grad()
     def step(self, divisors: Sequence[Tensor | None] = ()) -> None:  # type: ignore[override]
@@ -275,6 +275,10 @@ def make_optimizers(model: nn.Module, config: PretrainConfig) -> list[AdamW]:
     """
     bare = model.module if isinstance(model, DistributedDataParallel) else model
     betas, eps = (config.adam_beta1, config.adam_beta2), config.adam_epsilon
+    # Muon's own: a CPU without units for bf16 would take thirty times as long in bf16, and fp16 has
+    # too small a range
+    device = next(bare.parameters()).device
+    products = torch.bfloat16 if precision_of(config, device) == "bf16" else torch.float32
     optimizers: list[AdamW] = []
     for names in _trained_together(bare, config):
         if config.optimizer != "muon":
@@ -286,7 +290,7 @@ def make_optimizers(model: nn.Module, config: PretrainConfig) -> list[AdamW]:
         groups = _groups(bare, matrices, config)
         scaled = [group | {"rate_scale": scale * group["rate_scale"]} for group in groups]
         others = [n for n in names if n not in set(matrices)]
-        optimizers.append(Muon(scaled, _groups(bare, others, config), betas, eps))
+        optimizers.append(Muon(scaled, _groups(bare, others, config), betas, eps, products))
     if config.precision == "fp16":
         for optimizer in optimizers:
             optimizer.scale_loss()

@@ -153,16 +153,14 @@ def test_every_parameter_is_in_one_group_of_an_optimizer_that_moves_it(name: str
     assert {n.split(".")[0] for n in generator & main} == shared
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp32"])
-def test_muon_moves_matrices_as_torchs_does_and_the_rest_by_adamw(precision: str, monkeypatch):
-    monkeypatch.setattr(optim, "native_precision", lambda device: precision)
+def test_muon_moves_matrices_as_torchs_does_and_the_rest_by_adamw():
     torch.manual_seed(0)
     shapes = [(16, 32), (32, 16), (16, 16), (16, 16)]
     matrices = [nn.Parameter(torch.randn(shape)) for shape in shapes]
     copies = [nn.Parameter(p.detach().clone()) for p in matrices]
     vector, other = (nn.Parameter(torch.ones(5)) for _ in range(2))
     group = {"params": matrices, "rate_scale": 1.0, "weight_decay": 0.01}
-    ours = Muon([group], [{"params": [vector]}], (0.9, 0.999), 1e-6)
+    ours = Muon([group], [{"params": [vector]}], (0.9, 0.999), 1e-6, torch.bfloat16)
     set_learning_rate(ours, 1e-2)
     references = [
         torch.optim.Muon(copies, 1e-2, 0.01, adjust_lr_fn="match_rms_adamw"),
@@ -178,17 +176,21 @@ def test_muon_moves_matrices_as_torchs_does_and_the_rest_by_adamw(precision: str
         torch.testing.assert_close(one, same, rtol=1e-3, atol=1e-3)  # in bf16
 
 
-def test_without_units_for_bf16_matrices_are_multiplied_in_fp32(monkeypatch):
-    monkeypatch.setattr(optim, "native_precision", lambda device: "fp32")
-    torch.manual_seed(0)
-    matrix = nn.Parameter(torch.zeros(24, 32))
-    matrix.grad = torch.randn(24, 32)
-    matrices = {"params": [matrix], "rate_scale": 1.0, "weight_decay": 0.0}
-    muon = Muon([matrices], [group([nn.Parameter(torch.zeros(4))])], (0.0, 0.0), 1e-6)
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_matrices_of_a_run_without_bf16_are_multiplied_in_fp32(precision: str):
+    model, config = pretrainer("modern", optimizer="muon", precision=precision)
+    (muon,) = make_optimizers(model, config.model_copy(update={"weight_decay": 0.0}))
     set_learning_rate(muon, 1.0)
+    before = {p: p.detach().clone() for group in muon.matrix_groups for p in group["params"]}
+    for matrix in before:
+        matrix.grad = torch.randn_like(matrix)
     muon.step()
-    exact = optim.orthogonal(matrix.grad[None], torch.float64)[0].float()
-    torch.testing.assert_close(matrix.detach(), -0.2 * 32**0.5 * exact, rtol=1e-4, atol=1e-4)
+    for matrix, was in before.items():
+        assert matrix.grad is not None
+        wide = matrix.grad if matrix.shape[0] <= matrix.shape[1] else matrix.grad.mT
+        exact = optim.orthogonal(wide[None], torch.float64)[0].float()
+        moved = 0.2 * wide.shape[1] ** 0.5 * (exact if wide is matrix.grad else exact.mT)
+        torch.testing.assert_close(was - matrix, moved, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["electra", "modern", "decoupled"])
