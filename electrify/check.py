@@ -118,8 +118,13 @@ def _check_vocabulary(config: RunConfig) -> None:
 
 def _check_pretraining(config: RunConfig) -> None:
     options = config.pretrain
-    for option, name in check_initial(options).items():
+    missing = check_initial(options)
+    for option, name in missing.items():
         _check_hub("model", name, f"pretrain.{option}")
+    if options.initial_model and not missing:
+        from model.weights.initial import check_initial_shapes
+
+        check_initial_shapes(config)
     require_trackers(options, "pretrain")
 
 

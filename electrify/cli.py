@@ -297,7 +297,10 @@ def evaluate(
     own_task: Annotated[list[str], _value("FILE", "your own table of texts and labels")] = [],
     search: Annotated[bool, Option("--search", help="choose each task's learning rate")] = False,
     quick: Annotated[
-        bool, Option("--quick", help="a first look: one seed, 1,000 training rows, two epochs")
+        bool,
+        Option(
+            "--quick", help="a first look: one seed, 1,000 rows, two epochs (own tables 200 steps)"
+        ),
     ] = False,
     limit: Annotated[
         int | None, _value("N", "learn from N rows at most, and score on N: for a trial")
@@ -641,12 +644,13 @@ def validate(
 
     run = load_config(config, overrides)
     left_out = check_run(run)
+    lines = describe_run(run)
     if json:
-        _print_json(config=run.model_dump(mode="json"), notes=[*describe_run(run), *left_out])
+        _print_json(config=run.model_dump(mode="json"), notes=[*lines, *left_out])
         return
     print(f"{config} can be run: electrify run {config}")
     every_key = ["", *describe_config(run)] if keys else ["all keys: --keys"]
-    print("\n".join([*describe_run(run), *every_key, *left_out]))
+    print("\n".join([*lines, *every_key, *left_out]))
 
 
 @_verb("ls")
@@ -687,12 +691,21 @@ def doctor(
     from electrify.system.machine import versions
 
     if train is not None:
+        if gpu:
+            raise UsageError("--gpu and --train: give one of them")
         from electrify.config.load import load_config
         from model.doctor import describe_step_time
 
+        lines = []
         for line in describe_step_time(load_config(train, overrides)):
-            print(line, flush=True)
+            lines.append(line)
+            if not json:
+                print(line, flush=True)
+        if json:
+            _print_json(lines=lines, versions=versions())
         return 0
+    if overrides:
+        raise UsageError(f"--set {overrides[0]} changes a config: give one with --train CONFIG")
 
     lines, is_sound = check_machine()
     if not json:

@@ -83,7 +83,7 @@ def describe_step_time(config: RunConfig) -> Iterator[str]:
     step = measure(config, device, SECONDS)
     yield (
         f"a step: {1000 * step.total:,.1f} ms, {step.num_tokens / step.total:,.0f} tokens/s, "
-        f"{step.flops / step.total / 1e12:.2f} TFLOP/s in {precision} on {describe(device)}"
+        f"{step.flops / step.total / 1e12:.3g} TFLOP/s in {precision} on {describe(device)}"
     )
     reached = step.flops / step.total / product_speed(device, precision)
     line = f"  {reached:.0%} of what one large matrix product reaches here"

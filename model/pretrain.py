@@ -11,7 +11,7 @@ import torch
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import is_whole, outdated, write_json
-from electrify.stage.plan import output_dir, pretrain_stage
+from electrify.stage.plan import checkpoints, output_dir, pretrain_stage
 from electrify.stage.run import run_stage
 from electrify.system.machine import Precision, describe_precision, keep_freed_memory
 from electrify.system.outcome import UserError
@@ -111,6 +111,7 @@ class Trainer:
             Progress("pretrain", config.num_steps, "steps", step) as progress,
         ):
             self.log.start()
+            save_due = False
             while step < config.num_steps:
                 batches = loader.take(step)
                 self._begin_stage(step)
@@ -120,11 +121,14 @@ class Trainer:
                 last = step == config.num_steps
                 progress.update()
                 stopped = self.ranks.any_of(bool(stop))
-                save_now = step % config.checkpoint_every_steps == 0 or last or stopped
+                save_due |= step % config.checkpoint_every_steps == 0
+                # an update that fp16 skipped may be one of many, of a run that has diverged
+                save_now = last or stopped or (save_due and not self._has_skipped())
                 log_now = step % config.log_every_steps == 0 or save_now
                 valid_now = step % config.valid_every_steps == 0 or last
                 if (log_now or valid_now) and not math.isfinite(float(norm)):
-                    raise UserError(broken_state(float(norm), step, config))
+                    newest = checkpoints(self.folder)[-1:]
+                    raise UserError(broken_state(float(norm), step, config, *newest))
                 if log_now:
                     note = self.log.train(step, norm, loader.waited_seconds())
                     progress.update(0, note)
@@ -132,6 +136,7 @@ class Trainer:
                     self._validate(step)
                 if save_now:
                     self._save(step)
+                    save_due = False
                 if stopped and not last:
                     raise Stopped(f"saved step {step:,} of {config.num_steps:,}", stop.signal)
         summary = self._summarise(step)
@@ -234,6 +239,10 @@ class Trainer:
                 num_rows = micro if self.device.type == "xla" else min(micro, share - first)
                 batch = own.rows(slice(first, first + num_rows))
                 yield batch.filled_up(num_rows, data.special.pad).to(self.device)
+
+    def _has_skipped(self) -> bool:
+        scales = [optimizer.loss_scale for optimizer in self.optimizers]
+        return any(bool(scale.skips) for scale in scales if scale is not None)
 
     def _save(self, step: int) -> None:
         self.log.pause(step)

@@ -109,6 +109,12 @@ def load_grid(path: Path) -> Grid:
     changes = {"base": path.parent / grid.base, "experiments": grid.experiments or everything}
     grid = grid.model_copy(update=changes)
     for label, changed in grid.variants.items():
+        for key in ("seed", "output_dir"):
+            if key in changed:
+                raise UserError(
+                    f"{path}, variant {label!r}: {key} is not a variant's: seeds = [...] of the "
+                    "grid gives the seeds, and each run has a folder of its own"
+                )
         try:
             grid.config(overrides_of({**grid.common, **changed}))
         except (ValueError, OSError, RecursionError) as error:  # a base that cannot be read

@@ -195,7 +195,12 @@ def write_report(
         table = Table.of([_run_row(run, scores) for run in runs])
         sections["Runs"] = [table, *grid.notes]
     title = f"Ablation: {grid.name}"
-    about = f"{len(runs)} of {len(planned)} runs, all of the same training FLOPs in matrix products"
+    flops = [cost for run in runs if (cost := run.summary["flops_matmul"])]
+    apart = max(flops) / min(flops) - 1 if flops else 0.0  # steps are whole
+    about = (
+        f"{len(runs)} of {len(planned)} runs, all of the same training FLOPs in matrix products"
+        f"{f', but for {apart:.0%}' * (apart >= 0.01)}"
+    )
     page, blocks = Page(title, about), [f"# {markdown_text(title)}", markdown_text(about)]
     for text in said:
         page.verdict(text)

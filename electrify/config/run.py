@@ -9,7 +9,7 @@ from electrify.config.evaluate import EmbedConfig, EvaluateConfig
 from electrify.config.fields import LocalPath, Section, runner_name
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.vocab import EncodeConfig, VocabConfig
-from electrify.system.outcome import UserError
+from electrify.system.outcome import UserError, nearest
 
 
 class BeamConfig(Section):
@@ -75,4 +75,20 @@ class RunConfig(EvaluationRun):
                 f"encode.streams: {min(taken)!r} is a language of the sources, of which its texts "
                 f"would be a part; give it a name of its own, such as {min(taken)}-more"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _mixed_languages_are_there(self) -> Self:
+        sources = self.clean.sources
+        if any(source.language == "auto" or source.language_field for source in sources):
+            return self  # the shards will say which there are
+        known = sorted({*self.clean.languages, *self.encode.streams})
+        mixtures = [self.pretrain.mixture, *(of.mixture for of in self.pretrain.curriculum)]
+        for mixture in filter(None, mixtures):
+            for option in ("weight", "max_tokens", "max_epochs"):
+                if unknown := sorted({*getattr(mixture, option)} - {*known}):
+                    raise UserError(
+                        f"pretrain.mixture.{option}: no source has {unknown[0]!r}"
+                        f"{nearest(unknown[0], known)} (there are {', '.join(known)})"
+                    )
         return self

@@ -176,9 +176,11 @@ def check_files(folder: Path, verb: str) -> None:
         sound = threads.map(lambda name: _is_sound(folder / name, files[name]), files)
         for name, is_sound in zip(files, sound, strict=True):
             if not is_sound:
+                older = ", or train on from an older checkpoint there (pretrain.initial_model)"
                 raise UserError(
                     f"{folder / name} has changed since it was made: put the old file back, or "
                     f"remove {folder} and run again: electrify {verb} CONFIG"
+                    f"{older * (verb == 'pretrain')}"
                 )
 
 

@@ -119,7 +119,7 @@ def _save_trace() -> str:
 
 
 def _stopped(came: Sequence[int]) -> int:
-    log("stopped: what is finished is kept; the same command goes on from there")
+    log("stopped: finished stages and saved work are kept; the same command goes on from there")
     return 128 + (came[0] if came else signal.SIGINT)
 
 

@@ -8,6 +8,7 @@ of a phase, and lie far outside what healthy runs show.
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -135,18 +136,23 @@ def _median(records: Sequence[Record], name: str, fewest: int = RECENT // 2 + 1)
     return median(values) if len(values) >= fewest else None
 
 
-def broken_state(gradient_norm: float, step: int, config: PretrainConfig) -> str:
-    """What to say of a run that is to stop before a state with nan or inf is saved."""
+def broken_state(
+    gradient_norm: float, step: int, config: PretrainConfig, newest: Path | None = None
+) -> str:
+    """What to say of a run that is to stop before a state with nan or inf is saved; `newest` is its
+    last checkpoint. The same command would come to the same end."""
     what = ": the weights are, or are about to be, no numbers any more, and nothing of it is saved"
-    if config.precision == "fp16":  # which skips updates, so the weights are sound
+    if config.precision == "fp16":
         what = (
             f" at a loss scale below {LEAST_SCALE:g}, and its update is skipped like those before"
         )
+    precision = f", or take precision = 'fp32' (now {config.precision!r})"
+    start = f" or from {newest} (pretrain.initial_model)" if newest else ""
     return (
         f"the gradient norm became {gradient_norm} by step {step:,}{what}. Lower "
         f"pretrain.learning_rate (now {config.learning_rate:g}) or lengthen warmup_steps (now "
-        f"{config.warmup_steps:,}), or try precision = 'fp32' (now {config.precision!r}); the same "
-        "command resumes from the last good checkpoint"
+        f"{config.warmup_steps:,}){precision * (config.precision != 'fp32')}, and train in another "
+        f"output_dir from the start{start}"
     )
 
 

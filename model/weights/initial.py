@@ -19,10 +19,10 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
-from model.plan import EncoderShape
+from model.plan import EncoderShape, discriminator_shape, generator_shape
 from model.train.checkpoint import restore_model
 from model.weights.names import tie, untie
-from model.weights.source import Source, Weights, read_source
+from model.weights.source import Source, Weights, read_shapes, read_source
 from vocab.shards.files import TokenShards
 from vocab.tokenizer import CLS, MASK, PAD, SEP, read_pieces
 
@@ -56,8 +56,10 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
     """
     pretrain = config.pretrain
     source = read_source(pretrain)
-    uses_generator = _uses_generator(source, model)
-    _check_sizes(source, model, uses_generator)
+    theirs = source.shape, source.generator_shape
+    uses_generator = _check_shapes(pretrain, theirs, (model.shape, model.generator_shape))
+    if pretrain.objective == "electra-two-stage":
+        warn("after the first stage the generator's weights replace the initial discriminator's")
     rows = _rows_between(source, config, model.special)
     given = _given(source, pretrain, uses_generator)
     if model.shape.is_modern and not any(".project." in name for name in given):
@@ -130,44 +132,50 @@ def _rows_between(source: Source, config: RunConfig, special: SpecialTokens) -> 
     return PieceRows([source.spell(piece) for piece in pieces], source.num_pieces)
 
 
-def _uses_generator(source: Source, model: ElectraPretrainer) -> bool:
-    """Whether the earlier generator is one of the new run's kind."""
-    config, there, ours = model.config, source.generator_shape, model.generator_shape
-    uses = there is not None and config.has_generator and there.num_towers == ours.num_towers
-    if config.objective == "electra-two-stage":
-        if not uses:
-            raise UserError(
-                f"pretrain.initial_model = {source.place!r} has no generator, and with objective = "
-                "'electra-two-stage' the discriminator is replaced by the trained generator: give "
-                "initial_generator too, or take the objective electra"
-            )
-        warn("after the first stage the generator's weights replace the initial discriminator's")
-    return uses
+_Shapes = tuple[EncoderShape, EncoderShape | None]  # of the main network and of the generator
 
 
-def _check_sizes(source: Source, model: ElectraPretrainer, uses_generator: bool) -> None:
-    """`UserError` naming every size that differs, and the options to set."""
-    if problems := _differences(source.shape, model.shape):
+def check_initial_shapes(config: RunConfig) -> None:
+    """`UserError` if the initial weights do not fit the config; reads their sizes alone."""
+    options, vocab_size = config.pretrain, config.vocab.size
+    ours = discriminator_shape(options, vocab_size), generator_shape(options, vocab_size)
+    _check_shapes(options, read_shapes(options), ours)
+
+
+def _check_shapes(config: PretrainConfig, source: _Shapes, model: _Shapes) -> bool:
+    """Whether the earlier generator is one of the new run's kind; `UserError` naming every size
+    that differs, and the options to set."""
+    (theirs, their_generator), (ours, our_generator) = source, model
+    assert our_generator is not None
+    is_one = their_generator is not None and their_generator.num_towers == our_generator.num_towers
+    uses_generator = is_one and config.has_generator
+    if config.objective == "electra-two-stage" and not uses_generator:
         raise UserError(
-            f"pretrain.initial_model = {source.place!r} does not fit the config: "
-            + ", ".join(f"{name} is {theirs} there, {ours} here" for name, theirs, ours in problems)
-            + ". Set "
-            + ", ".join(f"pretrain.{name} = {toml_value(theirs)}" for name, theirs, _ in problems)
+            f"pretrain.initial_model = {config.initial_model!r} has no generator, and with "
+            "objective = 'electra-two-stage' the discriminator is replaced by the trained "
+            "generator: give initial_generator too, or take the objective electra"
         )
-    theirs = source.generator_shape
-    if not uses_generator or theirs is None:
-        return
-    if problems := _differences(theirs, model.generator_shape):
-        width = theirs.hidden_size / model.shape.hidden_size
-        depth = theirs.num_hidden_layers / model.shape.num_hidden_layers
+    if problems := _differences(theirs, ours):
         raise UserError(
-            f"the generator of {source.place!r} does not fit the config: "
+            f"pretrain.initial_model = {config.initial_model!r} does not fit the config: "
+            + ", ".join(f"{name} is {a} there, {b} here" for name, a, b in problems)
+            + ". Set "
+            + ", ".join(f"pretrain.{name} = {toml_value(a)}" for name, a, _ in problems)
+        )
+    if not uses_generator or their_generator is None:
+        return uses_generator
+    if problems := _differences(their_generator, our_generator):
+        width = their_generator.hidden_size / ours.hidden_size
+        depth = their_generator.num_hidden_layers / ours.num_hidden_layers
+        raise UserError(
+            f"the generator of {config.initial_model!r} does not fit the config: "
             + ", ".join(f"{name} is {a} there, {b} here" for name, a, b in problems)
             + f". Set pretrain.generator_hidden_fraction = {width:.10g}, "
             f"pretrain.generator_layers_fraction = {depth:.10g} and a pretrain.weight_sharing with "
-            f"generator embeddings {theirs.embedding_size} wide; or give the discriminator alone "
-            "(of a run its export/discriminator), and the generator is a new one"
+            f"generator embeddings {their_generator.embedding_size} wide; or give the "
+            "discriminator alone (of a run its export/discriminator), and the generator is new"
         )
+    return uses_generator
 
 
 def _differences(theirs: EncoderShape, ours: EncoderShape) -> list[tuple[str, object, object]]:

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from huggingface_hub import DatasetCardData, HfApi, ModelCardData
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils._validators import validate_repo_id
 
 from electrify.config.run import RunConfig
 from electrify.stage.folder import check_files, input_digest, write_text
 from electrify.stage.plan import CARD, NETWORKS, TOKENIZER_FILES, VERBS, output_dir
 from electrify.storage.files import read_json
 from electrify.storage.hub import hub_failure
-from electrify.system.outcome import UserError
+from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import log
 from model.weights.card import card_layout
 from model.weights.origin import UNKNOWN, Origin, read_origin
@@ -78,6 +80,10 @@ def plan_uploads(
             card = _dataset_card(config, licence)
         else:
             files = sorted((folder / name).glob("*"))
+        try:
+            validate_repo_id(f"{to}-{name}")
+        except HFValidationError as error:
+            raise UserError(f"--to {to!r}: {first_line(error)}") from None
         if files:
             uploads.append(Upload(part, f"{to}-{name}", files, card))
         elif parts:  # else it is of an objective without a generator

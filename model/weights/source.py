@@ -1,6 +1,7 @@
 """The weights of an earlier model: a run's checkpoint, or folders of `transformers`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from electrify.storage.files import read_json
 from electrify.storage.hub import hub_failure, try_hub
 from electrify.system.outcome import UserError
 from model.plan import EncoderShape, discriminator_shape, generator_shape
-from model.train.checkpoint import DAMAGES, read_checkpoint, trained_options
+from model.train.checkpoint import DAMAGES, read_checkpoint, read_state, trained_options
 from model.weights.names import (
     DETECTOR,
     GENERATOR,
@@ -73,32 +74,62 @@ Spell = Callable[[str], list[int]]  # a piece of ours by the ids of its own; non
 
 def read_source(config: PretrainConfig) -> Source:
     """What `initial_model` and `initial_generator` name; `UserError` if it cannot be read."""
+    place, checkpoint = _place(config)
+    if checkpoint is None:
+        return _from_transformers(place, config.initial_generator)
+    return _from_checkpoint(place, checkpoint)
+
+
+def read_shapes(config: PretrainConfig) -> tuple[EncoderShape, EncoderShape | None]:
+    """Those of `read_source`, without its weights and its vocabulary."""
+    place, checkpoint = _place(config)
+    if checkpoint is not None:
+        with _named_damage(place, checkpoint):
+            return _shapes(read_state(checkpoint)["identity"])
+    main, extra = _folders(place, config.initial_generator)
+    generators = [read_given(folder).shape for folder, network in extra if network is GENERATOR]
+    return read_given(main).shape, generators[-1] if generators else None
+
+
+def _place(config: PretrainConfig) -> tuple[str, Path | None]:
+    """What `initial_model` names, and its checkpoint if it is a run."""
     check_initial(config)
     place, generator = config.initial_model, config.initial_generator
     assert place is not None
     checkpoint = initial_checkpoint(place)
-    if checkpoint is None:
-        return _from_transformers(place, generator)
-    if generator is not None:
+    if checkpoint is not None and generator is not None:
         raise UserError(
             f"pretrain.initial_generator = {generator!r} beside the run {place!r}, which has a "
             f"generator of its own: leave it out, or give initial_model = {place}/export/"
             "discriminator"
         )
-    return _from_checkpoint(place, checkpoint)
+    return place, checkpoint
 
 
-def _from_checkpoint(place: str, path: Path) -> Source:
+@contextmanager
+def _named_damage(place: str, path: Path) -> Iterator[None]:
     try:
-        state, weights, _ = read_checkpoint(path)
-        identity = state["identity"]
-        config, sha256 = trained_options(identity), str(identity["tokenizer_sha256"])
-        vocab_size = int(identity["vocab_size"])
+        yield
     except DAMAGES as error:
         raise UserError(
             f"pretrain.initial_model = {place!r}: {path} is damaged ({error}); name another "
             "checkpoint folder of that run"
         ) from None
+
+
+def _shapes(identity: Mapping[str, Any]) -> tuple[EncoderShape, EncoderShape | None]:
+    """Of the networks of a checkpoint."""
+    config, vocab_size = trained_options(identity), int(identity["vocab_size"])
+    generator = generator_shape(config, vocab_size) if config.has_generator else None
+    return discriminator_shape(config, vocab_size), generator
+
+
+def _from_checkpoint(place: str, path: Path) -> Source:
+    with _named_damage(place, path):
+        state, weights, _ = read_checkpoint(path)
+        identity = state["identity"]
+        config, sha256 = trained_options(identity), str(identity["tokenizer_sha256"])
+        shape, shape_of_generator = _shapes(identity)
     vocab, spell = run_folder(path) / "vocab", None
     if (vocab / TOKENIZER_FILE).is_file():
         if tokenizer_sha256(vocab) != sha256:
@@ -109,16 +140,17 @@ def _from_checkpoint(place: str, path: Path) -> Source:
     return Source(
         place,
         untie(weights, config),
-        discriminator_shape(config, vocab_size),
-        generator_shape(config, vocab_size) if config.has_generator else None,
+        shape,
+        shape_of_generator,
         sha256,
-        vocab_size,
+        shape.vocab_size,
         spell,
         is_lowercase(vocab),
     )
 
 
-def _from_transformers(place: str, generator: str | None) -> Source:
+def _folders(place: str, generator: str | None) -> tuple[Path, list[tuple[Path, Network]]]:
+    """The folder of the main network, and those of others of an export or beside it."""
     main = _folder(place, "initial_model")
     extra: list[tuple[Path, Network]] = []
     if not (main / "config.json").is_file() and (main / "discriminator").is_dir():
@@ -128,6 +160,11 @@ def _from_transformers(place: str, generator: str | None) -> Source:
         main = main / "discriminator"
     if generator is not None:
         extra.append((_folder(generator, "initial_generator"), GENERATOR))
+    return main, extra
+
+
+def _from_transformers(place: str, generator: str | None) -> Source:
+    main, extra = _folders(place, generator)
     given = read_given(main)
     weights = _read_weights(given, PREDICTOR if given.predicts_tokens else DETECTOR)
     shape_of_generator = None

@@ -43,6 +43,10 @@ def config(tmp_path: Path):
         ({"pretrain": {"device": "cuda"}}, r'pretrain\.device = "cuda"'),
         ({"evaluate": {"device": "cuda"}}, r'evaluate\.device = "cuda"'),
         ({"pretrain": {"initial_model": "./no-such"}}, "no such folder"),
+        (
+            {"pretrain": {"initial_model": "model/shipped/ko-modern"}},
+            r"does not fit the config: .*Set pretrain\.architecture = \"modern\"",
+        ),
         ({"pretrain": {"initial_model": "none/such"}}, "none/such.*HF_HUB_OFFLINE"),
         ({"output_dir": "nosuch://bucket/run"}, "output_dir = 'nosuch://bucket/run'"),
         ({"evaluate": {"tasks": ["klue-ynat"], "data_dir": "hub"}}, "klue-ynat.*HF_HUB_OFFLINE"),

@@ -54,10 +54,11 @@ def stand_in(config: RunConfig) -> None:
         places.append(given)
     for place in places:
         write_tasks(place, [*evaluate.suites, *evaluate.tasks, *config.clean.decontaminate_against])
-    for name in (config.vocab.extend, config.pretrain.initial_model):
-        if name and not Path(name).exists():
-            Path(name).parent.mkdir(parents=True, exist_ok=True)
-            Path(name).symlink_to(ROOT / SHIPPED)
+    if (tokenizer := config.vocab.extend) and not Path(tokenizer).exists():
+        Path(tokenizer).parent.mkdir(parents=True, exist_ok=True)
+        Path(tokenizer).symlink_to(ROOT / SHIPPED)
+    if (initial := config.pretrain.initial_model) and not Path(initial, "config.json").exists():
+        Path(initial, "discriminator").symlink_to(ROOT / SHIPPED)  # of the same sizes
 
 
 @pytest.fixture

@@ -209,3 +209,12 @@ def test_in_fp16_a_skipped_update_is_no_end_but_one_at_the_least_scale_is(
     with pytest.raises(ValueError, match=r"norm became (nan|inf) by step 2 at a loss scale below"):
         train(config, tmp_path / "stops")
     assert checkpoints(tmp_path / "stops") == []
+
+
+def test_in_fp16_no_checkpoint_is_written_behind_a_skipped_update(config, tmp_path, monkeypatch):
+    """So a run whose every update is skipped, as of one that has diverged, has none."""
+    options = {"precision": "fp16", "log_every_steps": 1, "checkpoint_every_steps": 1}
+    monkeypatch.setattr("model.train.optim.LEAST_SCALE", 2.0**15)
+    with pytest.raises(ValueError, match="at a loss scale below"):
+        train(with_pretrain(config, **options), tmp_path)
+    assert checkpoints(tmp_path) == []

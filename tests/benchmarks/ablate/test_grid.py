@@ -111,6 +111,10 @@ def test_the_columns_of_scores_are_all_tasks_each_language_and_each_task():
             r"variant 'half': .*hiden_size = 3; did you mean hidden_size",
         ),
         (
+            TWO.replace("pretrain.generator_hidden_fraction' = 0.5", "seed' = 3"),
+            "seed is not a var",
+        ),
+        (
             TWO + "[experiments.a]\nvariants = ['half']\nclaims = ['half > full']",
             "names 'full', which is not among",
         ),
