@@ -28,7 +28,7 @@ def imported(program: str) -> set[str]:
 
 def test_the_tasks_are_listed_and_a_config_checked_without_what_learns():
     program = "import benchmarks.tasks.registry\nfrom electrify.cli import main"
-    for words in (["ls"], ["validate", "configs/demo.toml", "--set=output_dir='out/none'"]):
+    for words in (["ls"], ["validate", "configs/scratch.toml", "--set=output_dir='out/none'"]):
         program += f"\nassert main({words}) == 0"
     assert imported(program) == set()
 

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from electrify.config.pretrain import MixtureConfig
 from model.plan import mixture_table, phase_readers
 from model.train.data import StepData, open_shards
 from tests.model.conftest import make_config
@@ -69,14 +70,19 @@ def test_the_table_and_the_budgets_are_what_the_steps_read(folder):
 
 def test_what_the_shards_lack_or_budgets_do_not_allow_is_named(folder):
     shards = open_shards(folder / "shards")
-    unknown = make_config(folder, **STEPS, mixture={"weight": {"xx": 2.0}})
+    config = make_config(folder, **STEPS)
+
+    def mixed(**options):  # as where a source finds out its languages
+        pretrain = config.pretrain.model_copy(update={"mixture": MixtureConfig(**options)})
+        return config.model_copy(update={"pretrain": pretrain})
+
+    with pytest.raises(ValueError, match=r"mixture\.weight: no source has 'xx'"):
+        make_config(folder, **STEPS, mixture={"weight": {"xx": 2.0}})
     with pytest.raises(ValueError, match=r"mixture\.weight: the shards have no 'xx'"):
-        phase_readers(unknown, shards)
-    budgets = dict.fromkeys(
-        phase_readers(make_config(folder, **STEPS), shards)[0].reader.languages, 1
-    )
+        phase_readers(mixed(weight={"xx": 2.0}), shards)
+    budgets = dict.fromkeys(phase_readers(config, shards)[0].reader.languages, 1)
     with pytest.raises(ValueError, match="take fewer steps"):
-        phase_readers(make_config(folder, **STEPS, mixture={"max_tokens": budgets}), shards)
+        phase_readers(mixed(max_tokens=budgets), shards)
     phase = {"steps_fraction": 0.5, "mixture": {"max_tokens": budgets}}
     with pytest.raises(ValueError, match="of the whole run"):
         make_config(folder, **STEPS, curriculum=[phase])
