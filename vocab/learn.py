@@ -145,10 +145,11 @@ def _alphabet(
         counts = [len(new_pieces([character])) for character in wanted]
         num_fitting = bisect_right([*accumulate(counts)], room // 2)
         if num_left := sum(map(bool, counts[num_fitting:])):
+            taken = f"of the {room:,} pieces added to vocab.extend, characters take at most half"
             warn(
-                f"{num_left:,} characters lack a piece, so words with them may be [UNK]: of the "
-                f"{room:,} pieces added to vocab.extend, characters take at most half; raise "
-                "vocab.size to cover more"
+                f"{num_left:,} characters lack a piece, so words with them may be [UNK]: "
+                f"{taken if room else 'vocab.extend fills vocab.size'}; raise vocab.size to cover "
+                "more"
             )
         return new_pieces(wanted[:num_fitting])
     alphabet = new_pieces(wanted)
