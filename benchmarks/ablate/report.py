@@ -199,7 +199,7 @@ def write_report(
     apart = max(flops) / min(flops) - 1 if flops else 0.0  # steps are whole
     about = (
         f"{len(runs)} of {len(planned)} runs, all of the same training FLOPs in matrix products"
-        f"{f', but for {apart:.0%}' * (apart >= 0.01)}"
+        f"{f', but for {100 * apart:.0f} %' * (apart >= 0.01)}"
     )
     page, blocks = Page(title, about), [f"# {markdown_text(title)}", markdown_text(about)]
     for text in said:

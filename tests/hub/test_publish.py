@@ -138,6 +138,9 @@ def test_a_dry_run_uploads_nothing(hub: Hub, electrify: Electrify, config: str):
     assert len(hub.requests) == before
     listed = re.findall(r"^(\w+): \d+ files, [\d.]+ MB to the model mine-", ended.text, re.M)
     assert listed == ["encoder", "generator", "tokenizer"]
+    ended = electrify("publish", config, "--to", "a b/c", "--dry-run")
+    assert ended.status == 1
+    assert "--to 'a b/c': " in ended.text
 
 
 def test_documents_of_unknown_licence_are_refused(

@@ -1,6 +1,7 @@
 """The report of a grid: which runs count, intervals equal to scipy's, cautious verdicts."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,16 @@ def test_claims_are_judged_by_every_column_asked_for_and_corrected_over_all(grid
     # of six, four of which have not been run: a grid under way is judged as the whole one
     assert claims[0].p_corrected == pytest.approx(6 * p, rel=1e-6)
     assert "By all tasks, of 2 claims: 1 cannot be told apart, 1 not run." in page
+
+
+@pytest.mark.parametrize(
+    ("flops", "said"), [(2.002e9, "products"), (3e9, "products, but for 50 %")]
+)
+def test_a_report_says_how_far_apart_the_flops_are(grid, tmp_path, flops: float, said: str):
+    other = replace(RUNS[0], summary=RUNS[0].summary | {"flops_matmul": flops})
+    write_report(grid, plan_runs(grid, []), by_label([other, *RUNS[1:]]), tmp_path / "out")
+    lines = (tmp_path / "out" / "report.md").read_text(encoding="utf-8").splitlines()
+    assert any(line.endswith(f"of the same training FLOPs in matrix {said}") for line in lines)
 
 
 Table = dict[str, dict[int, float]]
