@@ -177,8 +177,13 @@ def task_benchmark(kept: Kept, examples: Sequence[Example]) -> Benchmark:
         score = score_lines(task, lines)[task.headline]
         return Outcome(predictions, score, resample(task, {0: lines}))
 
+    padding = kept.source.tokenizer.pad_token_id  # the last piece of a row of KLUE-NER
     rows = [
-        _row(ids.astype(np.int64)) | {"token_type_ids": types.astype(np.int64)}
+        {
+            "input_ids": ids.astype(np.int64),
+            "attention_mask": (ids != padding).astype(np.int64),
+            "token_type_ids": types.astype(np.int64),
+        }
         for ids, types in zip(features.input_ids, features.token_type_ids, strict=True)
     ]
     metric, rises = task.headline, task.higher_is_better

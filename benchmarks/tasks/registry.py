@@ -21,7 +21,7 @@ from benchmarks.tasks.kinds.dialogue import DialogueStateTracking
 from benchmarks.tasks.kinds.parsing import DependencyParsing
 from benchmarks.tasks.kinds.relations import RelationExtraction
 from benchmarks.tasks.kinds.spans import Spans
-from benchmarks.tasks.kinds.tagging import CharacterTagging, OwnWordTagging, WordTagging
+from benchmarks.tasks.kinds.tagging import FramedTagging, OwnWordTagging, WordTagging
 from benchmarks.tasks.own import own_task
 from benchmarks.tasks.task import Task
 from electrify.config.evaluate import EvaluateConfig
@@ -37,7 +37,7 @@ KINDS: Mapping[str, type[Task]] = {
     "regression": Regression,
     "relations": RelationExtraction,
     "spans": Spans,
-    "tagging-characters": CharacterTagging,
+    "tagging-characters": FramedTagging,
     "tagging-tokens": OwnWordTagging,
     "tagging-words": WordTagging,
 }

@@ -50,7 +50,7 @@ def lines_of(task, rng: np.random.Generator, count: int):
         "MultipleChoice": _labels,
         "OwnWordTagging": _words,
         "Regression": _numbers,
-        "CharacterTagging": _characters,
+        "FramedTagging": _characters,
         "WordTagging": _words,
         "DependencyParsing": _arcs,
         "DialogueStateTracking": _states,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.tasks.task import Features
+from electrify.system.outcome import UserError
 
 IGNORED_LABEL = -100  # of padding, which has no part in the loss
 
@@ -18,6 +19,8 @@ def encode_texts(
     """[CLS] a [SEP] or [CLS] a [SEP] b [SEP] of each row, the longer text cut first; further texts
     follow b as [SEP] c. With spans the detail `spans` has the characters of each piece, (T, 2): the
     first, and behind the last."""
+    if with_spans:
+        require_offsets(tokenizer)
     if not texts:
         return Features.of_rows([], details={"spans": []})
     separator = f" {tokenizer.sep_token or tokenizer.eos_token or ''} "
@@ -33,12 +36,28 @@ def encode_texts(
     )
     ids = encoded["input_ids"]
     spans = [
-        whole_characters(text, np.array(row, dtype=np.int64))
+        behind_blanks(text, whole_characters(text, np.array(row, dtype=np.int64).reshape(-1, 2)))
         for text, row in zip(columns[0], encoded.get("offset_mapping", []), strict=with_spans)
     ]
     num_cut = num_truncated(columns, ids, tokenizer, max_length)
-    details = {"spans": spans}
-    return Features.of_rows(ids, encoded["token_type_ids"], num_truncated=num_cut, details=details)
+    types = encoded["token_type_ids"]
+    if len(columns) == 2 and tokenizer.is_fast and not any(map(any, types)):  # as of RoBERTa
+        types = [_sides(encoded.sequence_ids(row)) for row in range(len(ids))]
+    return Features.of_rows(ids, types, num_truncated=num_cut, details={"spans": spans})
+
+
+def require_offsets(tokenizer: Any) -> None:
+    """`UserError` for a tokenizer that does not say which characters or words its pieces are of."""
+    if not tokenizer.is_fast:
+        raise UserError(
+            f"{type(tokenizer).__name__} does not say where its pieces stand, which tags and trees "
+            "need; use a model with a fast tokenizer (tokenizer.json)"
+        )
+
+
+def _sides(sequences: Sequence[int | None]) -> NDArray[np.int64]:
+    """0 up to the first piece of the second text, 1 from there on."""
+    return np.maximum.accumulate([int(number == 1) for number in sequences])
 
 
 def num_truncated(
@@ -65,6 +84,15 @@ def whole_characters(text: str, offsets: NDArray[np.int64]) -> NDArray[np.int64]
     whole = offsets.copy()
     whole[is_piece, 1] = ends[offsets[is_piece, 1]]
     return whole
+
+
+def behind_blanks(text: str, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Offsets (n, 2) of pieces from their first character that is no blank: byte-level pieces and
+    those of SentencePiece begin with the blank before a word. One of blanks alone holds nothing."""
+    places = [len(text) if letter.isspace() else at for at, letter in enumerate(text)]
+    following = np.minimum.accumulate([*places, len(text)][::-1])[::-1]
+    starts, ends = offsets.T
+    return np.stack([np.minimum(np.maximum(following[starts], starts), ends), ends], axis=1)
 
 
 def _continues(character: str) -> bool:

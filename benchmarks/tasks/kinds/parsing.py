@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.metrics import weighted
 from benchmarks.metrics.structured import Arcs
 from benchmarks.tasks.files import sentence_blocks
-from benchmarks.tasks.kinds import padded
+from benchmarks.tasks.kinds import padded, require_offsets
 from benchmarks.tasks.rows import Row, label_ids, list_field
 from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
 from electrify.system.outcome import UserError
@@ -108,6 +108,7 @@ class DependencyParsing(Task):
         self, examples: Sequence[SentenceExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
         """One row a sentence; words of which a piece is cut off are not learnt or predicted."""
+        require_offsets(tokenizer)
         encoded = tokenizer(
             [example.texts[0] for example in examples],
             return_offsets_mapping=True,

@@ -38,7 +38,13 @@ from benchmarks.metrics.tagging import (
     weighted_entity_f1,
 )
 from benchmarks.tasks.files import TAGS, TOKENS, read_text, sentence_blocks
-from benchmarks.tasks.kinds import IGNORED_LABEL, continuation_prefix, encode_texts, padded
+from benchmarks.tasks.kinds import (
+    IGNORED_LABEL,
+    continuation_prefix,
+    encode_texts,
+    padded,
+    require_offsets,
+)
 from benchmarks.tasks.rows import Row, class_name, entity_spans, iob2, label_ids, list_field, nested
 from benchmarks.tasks.task import (
     Arrays,
@@ -129,8 +135,9 @@ class WordTagging(Tagging):
         self, examples: Sequence[WordsExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
         """One row a sentence; pieces that are not the first of a word have no label."""
+        require_offsets(tokenizer)
         encoded = tokenizer(
-            [list(example.words) for example in examples],
+            _as_in_text([example.words for example in examples], tokenizer),
             is_split_into_words=True,
             truncation=True,
             max_length=max_length,
@@ -175,6 +182,15 @@ class WordTagging(Tagging):
     def text_between(self, line: Line, example: WordsExample | None, start: int, end: int) -> str:
         words = example.words[start:end] if example else ()
         return " ".join(words) or f"words {start + 1} to {end}"
+
+
+def _as_in_text(sentences: Sequence[Sequence[str]], tokenizer: Any) -> list[list[str]]:
+    """Words by sentence, with the blank before each but the first where its pieces mark it: given
+    words, byte-level tokenizers drop it."""
+    as_words = tokenizer([["a", "a"]], is_split_into_words=True)["input_ids"]
+    if as_words == tokenizer(["a a"])["input_ids"]:
+        return [list(words) for words in sentences]
+    return [[*words[:1], *(f" {word}" for word in words[1:])] for words in sentences]
 
 
 def _first_pieces(word_ids: Sequence[int | None]) -> dict[int, int]:
@@ -250,8 +266,73 @@ class WordLabels(OwnWordTagging):
 class CharacterTagging(Tagging):
     """A piece learns the label of its first character; O stands last among the task's labels."""
 
+    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> tuple[int, ...]:
+        """The position of each character's label in the task's labels."""
+        return self._tags(row, len(texts[0]), place)
+
+    def featurize(
+        self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
+    ) -> Features:
+        """One row a text; a piece learns the label of its first character."""
+        texts = [example.texts for example in examples]
+        encoded = encode_texts(texts, tokenizer, max_length, with_spans=True)
+        labels = [
+            piece_tags(example.gold, of_row.tolist(), len(self.labels) - 1)
+            for example, of_row in zip(examples, encoded.details["spans"], strict=True)
+        ]
+        return replace(encoded, labels={"labels": labels})
+
+    def line(self, example: GoldExample, output: Outputs, features: Features, row: int) -> Line:
+        spans = features.details["spans"][row].tolist()
+        pieces = output["logits"][: len(spans)].argmax(axis=-1).tolist()
+        tags = character_tags(pieces, spans, len(example.gold), inside_labels(self.labels))
+        return {
+            "text": example.texts[0],
+            "gold": self._labelled(example.gold),
+            "prediction": self._labelled(tags),
+        }
+
+    def _labelled(self, ids: Sequence[int] | Positions) -> list[str]:
+        return [self.labels[number] for number in ids]
+
+    def sides(self, lines: Sequence[Line]) -> tuple[Any, ...]:
+        """Gold and predicted label ids as they are scored, all texts behind one another; the
+        names."""
+        gold, predicted = (
+            np.concatenate([self.ids_of([]), *(self._scored(line, side) for line in lines)])
+            for side in ("gold", "prediction")
+        )
+        return gold, predicted, self.labels
+
+    def _scored(
+        self, line: Line, side: str, frame: Sequence[str] = (OUTSIDE, OUTSIDE)
+    ) -> Positions:
+        """The label ids of a text, between two that part it from others."""
+        return framed(self.ids_of(line[side]), line["text"], *self.ids_of(frame).tolist())
+
+    def entities_of(self, line: Line, side: str) -> set[Entity]:
+        return text_entities(line[side], line["text"])
+
+    def text_between(self, line: Line, example: GoldExample | None, start: int, end: int) -> str:
+        return str(line["text"][start:end])
+
+
+class OwnEntityTagging(CharacterTagging):
+    def gold_names(self, row: Row, place: str) -> Sequence[Any]:
+        (text,) = self.texts(row, place)
+        tags = [OUTSIDE] * len(text)
+        for start, end, kind in sorted(entity_spans(row, self.label_field, text, place)):
+            if end > len(text) or any(tag != OUTSIDE for tag in tags[start:end]):
+                what = "ends behind the text" if end > len(text) else "overlaps another one"
+                raise UserError(f"{place}: the span {start} to {end} ({kind}) {what}")
+            tags[start:end] = [f"B-{kind}", *[f"I-{kind}"] * (end - start - 1)]
+        return tags
+
+
+class FramedTagging(CharacterTagging):
+    """With the official alignment and frame of KLUE-NER."""
+
     row_name = "line"
-    is_aligned_officially: ClassVar[bool] = True  # else the offsets of pieces alone count
 
     def rows(self, split: str, path: Path) -> Iterator[tuple[int, Row]]:
         """Sentences of lines of a character, a tab and a label."""
@@ -274,31 +355,21 @@ class CharacterTagging(Tagging):
     def examples(self, row: Row, identity: str, place: str, is_labelled: bool) -> Iterable[Example]:
         return super().examples(row, identity, place, is_labelled=True)  # every file has labels
 
-    def gold(self, row: Row, texts: tuple[str, ...], place: str) -> tuple[int, ...]:
-        """The position of each character's label in the task's labels."""
-        return self._tags(row, len(texts[0]), place)
-
     def featurize(
         self, examples: Sequence[GoldExample], tokenizer: Any, max_length: int, train: bool
     ) -> Features:
-        """One row a sentence; a piece learns the label of its first character. For predicting, a
-        row that is not full has one [PAD] more."""
-        texts = [example.texts for example in examples]
-        encoded = encode_texts(texts, tokenizer, max_length, with_spans=True)
-        outside, spans = len(self.labels) - 1, encoded.details["spans"]
-        labels = [
-            piece_tags(example.gold, of_row.tolist(), outside)
-            for example, of_row in zip(examples, spans, strict=True)
-        ]
+        """For predicting, a row that is not full has one [PAD] more."""
+        encoded = super().featurize(examples, tokenizer, max_length, train)
         last = [0] * len(examples) if train else _append_padding(encoded, tokenizer, max_length)
         # of the words between blanks, by sentence; only WordPiece has an official alignment
-        has_pieces = self.is_aligned_officially and continuation_prefix(tokenizer) is not None
+        has_pieces = not train and continuation_prefix(tokenizer) is not None
         pieces = [
-            {word: tokenizer.tokenize(word) for word in text.split(" ")} if has_pieces else None
-            for (text,) in ([] if train else texts)
+            {word: tokenizer.tokenize(word) for word in example.texts[0].split(" ")}
+            if has_pieces
+            else None
+            for example in examples
         ]
-        details = {"spans": spans, "last": last, "pieces": pieces}
-        return replace(encoded, labels={"labels": labels}, details=details)
+        return replace(encoded, details={**encoded.details, "last": last, "pieces": pieces})
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """And `attention_mask` and `position_ids` where a row has a [PAD] of its own."""
@@ -315,23 +386,12 @@ class CharacterTagging(Tagging):
         return arrays
 
     def line(self, example: GoldExample, output: Outputs, features: Features, row: int) -> Line:
-        spans, words = features.details["spans"][row], features.details["pieces"][row]
-        pieces = output["logits"][: len(spans)].argmax(axis=-1)
-        inside = inside_labels(self.labels)
-        tags = character_tags(pieces.tolist(), spans.tolist(), len(example.gold), inside)
-        frame = pieces[[0, -1]] if self.is_aligned_officially else [len(self.labels) - 1] * 2
-        line: Line = {
-            "text": example.texts[0],
-            "gold": self._labelled(example.gold),
-            "prediction": self._labelled(tags),
-            "frame": self._labelled(frame),
-        }
-        if words is not None:
+        line = super().line(example, output, features, row)
+        pieces = output["logits"][: len(features.details["spans"][row])].argmax(axis=-1)
+        line["frame"] = self._labelled(pieces[[0, -1]])
+        if (words := features.details["pieces"][row]) is not None:
             line |= self._official(line, example, pieces, words)
         return line
-
-    def _labelled(self, ids: Sequence[int] | Positions) -> list[str]:
-        return [self.labels[number] for number in ids]
 
     def _official(
         self, line: Line, example: GoldExample, pieces: Positions, words: Mapping[str, list[str]]
@@ -348,20 +408,12 @@ class CharacterTagging(Tagging):
             return {}
         return {"official": {"gold": self._labelled(gold), "prediction": self._labelled(predicted)}}
 
-    def sides(self, lines: Sequence[Line]) -> tuple[Any, ...]:
-        """Gold and predicted label ids as they are scored, all sentences behind one another; the
-        names."""
-        chains: dict[str, list[Positions]] = {"gold": [], "prediction": []}
-        for line in lines:
-            for side, chain in chains.items():
-                if official := line.get("official"):
-                    chain.append(self.ids_of(official[side]))
-                    continue
-                frame = [OUTSIDE, OUTSIDE] if side == "gold" else line["frame"]
-                first, last = self.ids_of(frame)
-                chain.append(framed(self.ids_of(line[side]), line["text"], first, last))
-        gold, predicted = (np.concatenate([self.ids_of([]), *c]) for c in chains.values())
-        return gold, predicted, self.labels
+    def _scored(
+        self, line: Line, side: str, frame: Sequence[str] = (OUTSIDE, OUTSIDE)
+    ) -> Positions:
+        if official := line.get("official"):
+            return self.ids_of(official[side])
+        return super()._scored(line, side, frame if side == "gold" else line["frame"])
 
     def score(self, lines: Sequence[Line]) -> dict[str, float]:
         """The task's metrics by the official alignment, and corrected ones by the offsets, where
@@ -371,28 +423,6 @@ class CharacterTagging(Tagging):
         scores |= {f"{m.__name__}_by_offsets": m(*plain) for m in self.metrics}
         scores |= {m.__name__: m(*plain) for m in _CORRECTED}
         return scores if lines else dict.fromkeys(scores, math.nan)
-
-    def entities_of(self, line: Line, side: str) -> set[Entity]:
-        return text_entities(line[side], line["text"])
-
-    def text_between(self, line: Line, example: GoldExample | None, start: int, end: int) -> str:
-        return str(line["text"][start:end])
-
-
-class OwnEntityTagging(CharacterTagging):
-    row_name = "row"
-    rows, texts, score = Task.rows, Task.texts, Task.score
-    is_aligned_officially = False
-
-    def gold_names(self, row: Row, place: str) -> Sequence[Any]:
-        (text,) = self.texts(row, place)
-        tags = [OUTSIDE] * len(text)
-        for start, end, kind in sorted(entity_spans(row, self.label_field, text, place)):
-            if end > len(text) or any(tag != OUTSIDE for tag in tags[start:end]):
-                what = "ends behind the text" if end > len(text) else "overlaps another one"
-                raise UserError(f"{place}: the span {start} to {end} ({kind}) {what}")
-            tags[start:end] = [f"B-{kind}", *[f"I-{kind}"] * (end - start - 1)]
-        return tags
 
 
 def _append_padding(encoded: Features, tokenizer: Any, max_length: int) -> list[int]:

@@ -335,7 +335,7 @@ def test_spans_become_labels_of_characters(tmp_path, tokenizer):
     task, data = load(tmp_path, OwnTask(train=write(tmp_path / "mine.jsonl", SPANS[:3])))
     example = next(e for e in (*data.train, *data.reported) if e.texts[0].startswith("Ann"))
     gold = {("PER", 0, 3), ("LOC", 10, 18)}
-    line = {"text": example.texts[0], "frame": ["O", "O"]}
+    line = {"text": example.texts[0]}
     line |= {side: [task.labels[t] for t in example.gold] for side in ("gold", "prediction")}
     assert task.entities_of(line, "gold") == gold  # the blank within a name is of it
     assert task.score([line])["entity_micro_f1"] == 1.0

@@ -5,16 +5,20 @@ import json
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import CanineTokenizer, PreTrainedTokenizerFast
 
 from benchmarks.encoder import load_encoder, open_model
 from benchmarks.metrics.tagging import NER_LABELS
 from benchmarks.tasks.errors import parts_of
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
+from benchmarks.tasks.kinds import encode_texts
 from benchmarks.tasks.own import own_task
 from benchmarks.tasks.task import GoldExample
 from electrify.config.evaluate import OwnTask
-from tests.benchmarks.records import NAVER_NER, NER, write
+from tests.benchmarks.conftest import SPECIAL
+from tests.benchmarks.records import DP, NAVER_NER, NER, write
 
 O = NER_LABELS.index("O")  # noqa: E741
 B_PS, I_PS, B_LC, I_LC = (NER_LABELS.index(name) for name in ("B-PS", "I-PS", "B-LC", "I-LC"))
@@ -144,3 +148,71 @@ def test_entities_do_not_go_on_into_the_next_sentence():
     ]
     # 1 of 2 gold entities, the second begun by an I-, and 1 of 1 predicted one
     assert NAVER_NER.score(lines)["seqeval_micro_f1"] == pytest.approx(2 / 3)
+
+
+# Tokenizers of which a piece begins with the blank before a word.
+
+SENTENCE = "Ann met Bob  in Seoul"
+
+
+def marked(pre_tokenizer) -> PreTrainedTokenizerFast:
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizer
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=330, special_tokens=SPECIAL, show_progress=False, initial_alphabet=alphabet
+    )
+    backend.train_from_iterator([SENTENCE] * 2, trainer)
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B [SEP]",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    backend.decoder = decoders.ByteLevel()
+    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, **dict(zip(names, SPECIAL, strict=True))
+    )
+
+
+@pytest.fixture(params=["byte level", "metaspace"])
+def marking(request):
+    if request.param == "metaspace":
+        return marked(pre_tokenizers.Metaspace())
+    return marked(pre_tokenizers.ByteLevel(add_prefix_space=False))
+
+
+def test_entities_that_are_learnt_right_are_found_whatever_the_pieces_begin_with(marking, tmp_path):
+    rows = [{"text": SENTENCE, "entities": [[0, 3, "PER"], [8, 11, "PER"], [16, 21, "LOC"]]}] * 4
+    path = tmp_path / "mine.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    task = own_task(OwnTask(train=str(path)))
+    (example,) = task.from_rows("train", enumerate(rows[:1]), "mine")
+    features = task.featurize([example], marking, 32, train=True)
+    learnt = features.labels["labels"][0]
+    (line,) = task.lines([example], features, [{"logits": np.eye(len(task.labels))[learnt]}])
+    assert line["prediction"] == line["gold"]
+
+
+def test_words_have_the_pieces_that_they_have_in_text(marking):
+    words = SENTENCE.split()
+    row = {"sentence": SENTENCE, "tokens": words, "ner_tags": ["O"] * 5}
+    (example,) = NAVER_NER.examples(row, "x", "here", True)
+    features = NAVER_NER.featurize([example], marking, 64, train=True)
+    assert features.input_ids[0].tolist() == marking(" ".join(words))["input_ids"]
+    assert sorted(features.details["firsts"][0]) == [0, 1, 2, 3, 4]
+
+
+def test_the_second_text_of_a_pair_is_told_apart_where_the_tokenizer_has_one_type(marking):
+    features = encode_texts([("Ann met", "Bob"), ("in", "Seoul in")], marking, 32)
+    for first, row in (("Ann met", 0), ("in", 1)):
+        num_first = len(marking(first)["input_ids"])  # with [CLS] and [SEP]
+        num_pieces = len(features.input_ids[row])
+        types = [0] * num_first + [1] * (num_pieces - num_first)
+        assert features.token_type_ids[row].tolist() == types
+
+
+@pytest.mark.parametrize("task", [NER, NAVER_NER, DP], ids=lambda task: task.name)
+def test_a_tokenizer_without_places_is_refused(task):
+    with pytest.raises(ValueError, match="fast tokenizer"):
+        task.featurize([], CanineTokenizer(), 16, train=True)
