@@ -16,6 +16,8 @@ from benchmarks.encoder import (
     open_model,
     quiet_transformers,
 )
+from benchmarks.finetune.finetune import sampled_examples
+from benchmarks.finetune.training import is_out_of_memory
 from benchmarks.model_name import encoder_path, pinned
 from benchmarks.results.table import Table
 from electrify.config.run import EvaluationRun
@@ -54,7 +56,8 @@ def embed(config: EvaluationRun, model: str, overwrite: bool = False) -> Path:
     at, commit = pinned(path)
     sources = {}
     for name in options.pairs:
-        pairs = _sampled(read_pairs(name, config.evaluate.data_dirs), options.max_pairs, config)
+        pairs = read_pairs(name, config.evaluate.data_dirs)
+        pairs = [pairs[n] for n in sampled_examples(len(pairs), options.max_pairs, config.seed)]
         log(f"embed: {len(pairs):,} pairs of {name}")
         sources[name] = pairs
     if sum(map(len, sources.values())) < 2:
@@ -70,10 +73,17 @@ def embed(config: EvaluationRun, model: str, overwrite: bool = False) -> Path:
             source, options.device, options.precision, length, options.pooling
         )
         unfinished = partial / _UNFINISHED
-        with stop_on_signal("the training is resumed where it is") as stop:
-            num_steps, loss = train(
-                encoder, list(sources.values()), options, config.seed, unfinished, stop
-            )
+        parts = list(sources.values())
+        try:
+            with stop_on_signal("the training is resumed where it is") as stop:
+                num_steps, loss = train(encoder, parts, options, config.seed, unfinished, stop)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise UserError(
+                f"embed: out of memory with batches of {options.batch_size} pairs of up to "
+                f"{length} pieces; lower embed.batch_size or embed.max_sequence_length"
+            ) from None
         with quiet_transformers():
             write_folder(encoder, partial)
         counts = {
@@ -88,13 +98,6 @@ def embed(config: EvaluationRun, model: str, overwrite: bool = False) -> Path:
 
     run_stage(stage, work, overwrite)
     return stage.folder
-
-
-def _sampled(pairs: Sequence[Pair], most: int | None, config: EvaluationRun) -> list[Pair]:
-    if most is None or most >= len(pairs):
-        return list(pairs)
-    drawn = np.random.default_rng([config.seed, 1]).choice(len(pairs), most, replace=False)
-    return [pairs[number] for number in np.sort(drawn)]
 
 
 def _verify(encoder: SentenceEncoder, folder: Path, pairs: Sequence[Pair]) -> float:

@@ -8,6 +8,7 @@ is. Beside the encoder stand BM25 and TF-IDF, and the network at random initiali
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def score_retrieval(
         warn(f"evaluate.limit = {options.limit} does not hold for {SUITE}: it scores all rows")
     data = list(_read(options))
     digests = {task.name: {task.reported: rows_digest(of)} for task, of in data}
-    stage = evaluate_stage(config, at, digests, None, name, SUITE)
+    stage = replace(evaluate_stage(config, at, digests, None, name, SUITE), keyed=False)
     path = model if model is not None else str(output_dir(config) / DEFAULT_MODEL)
 
     def work(partial: Path) -> dict[str, int]:

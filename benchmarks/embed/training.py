@@ -104,7 +104,7 @@ def train(
     rng = np.random.default_rng([seed, 2])
     sizes = [len(source) for source in sources]
     batches = batches_of(sizes, options.batch_size, options.num_epochs, rng)
-    network, losses = encoder.network, list[Tensor]()
+    network = encoder.network
     recipe = recipe_of(options, network.config.hidden_size)
     optimizer = build_optimizer(network, nn.Identity(), recipe)
 
@@ -113,7 +113,8 @@ def train(
 
     with seeded(seed, encoder.device):
         file = Unfinished(unfinished, network, optimizer, "embed")
-        first = int(file.load().get("step", 0))
+        state = file.load()
+        first, losses = int(state.get("step", 0)), list(state.get("losses", []))
         num_done = sum(map(len, batches[:first]))
         network.train()
         with Progress("embed", sum(map(len, batches)), "pairs", num_done) as progress:
@@ -133,22 +134,24 @@ def train(
                 nn.utils.clip_grad_norm_(network.parameters(), recipe.max_gradient_norm)
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
-                losses = [*losses[1 - _LOSSES :], loss.detach()]
+                losses.append(loss.detach())
+                del losses[:-_LOSSES]
                 is_last = step + 1 == len(batches)
                 if is_last or (step + 1) % _LOSSES == 0:
-                    _check(mean := float(torch.stack(losses).mean()), step)
-                    progress.update(0, f"loss {mean:.3f}")
+                    progress.update(0, f"loss {_mean(losses, step):.3f}")
                 has_to_stop = bool(stop)
-                file.save(step + 1, has_to_stop)
+                file.save(step + 1, has_to_stop, lambda: {"losses": losses})
                 if has_to_stop and not is_last:
                     raise Stopped(f"step {step + 1} of {len(batches)} is saved", stop.signal)
                 progress.update(len(batch))
-    return len(batches), mean
+    return len(batches), _mean(losses, len(batches) - 1)
 
 
-def _check(loss: float, step: int) -> None:
+def _mean(losses: Sequence[Tensor], step: int) -> float:
+    loss = float(torch.stack([*losses]).mean())
     if not math.isfinite(loss):
         raise UserError(
             f"the loss is {loss} at step {step}: lower embed.learning_rate, or raise "
             "embed.temperature"
         )
+    return loss

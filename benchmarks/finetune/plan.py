@@ -158,11 +158,11 @@ class Plan:
                         name = f"{result.slot}-{job.key}"
                         result = result.model_copy(update={"predictions": name})
                     write_lines(partial, result, fitted.lines)
-                    if job.is_kept:
+                    if (made := unfinished / job.key).is_dir():  # none where training failed
                         kept = kept_folder(partial, result)
                         shutil.rmtree(kept, ignore_errors=True)
                         kept.parent.mkdir(parents=True, exist_ok=True)
-                        (unfinished / job.key).rename(kept)
+                        made.rename(kept)
                 if result.device == "cpu" and result.peak_memory_mb:
                     remember_peak(result.peak_memory_mb)
                 append_result(partial / file, result)  # last: such a job is whole

@@ -43,6 +43,11 @@ _MESSAGES = (
 )
 
 
+def is_out_of_memory(error: Exception) -> bool:
+    is_of_torch = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return is_of_torch or any(message in str(error) for message in _MESSAGES)
+
+
 def in_fitting_parts(
     work: Callable[[int], _Result], num_rows: int, what: str
 ) -> tuple[_Result, int]:
@@ -51,8 +56,7 @@ def in_fitting_parts(
         try:
             return work(num_rows), num_rows
         except (RuntimeError, MemoryError) as error:
-            is_of_torch = isinstance(error, torch.OutOfMemoryError | MemoryError)
-            if not is_of_torch and not any(message in str(error) for message in _MESSAGES):
+            if not is_out_of_memory(error):
                 raise
         # here, for the traceback kept alive what should be freed
         if num_rows == 1:

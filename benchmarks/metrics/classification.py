@@ -11,7 +11,7 @@ for tasks are listed and read where there are none.
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ Labels = Sequence[int] | NDArray[np.integer[Any]]
 Probabilities = NDArray[np.floating[Any]] | Sequence[Sequence[float]]
 LabelSets = NDArray[np.bool_]
 Values = Sequence[float] | NDArray[np.floating[Any]]
-MetricFunction = Callable[[Any, Any], float]  # gold and predicted values of one length
 
 PARAPHRASE_THRESHOLD = 3.0  # KLUE-STS: a pair of this value or more is one of the same meaning
 

@@ -23,7 +23,7 @@ from benchmarks.encoder import (
     open_model,
 )
 from benchmarks.finetune.kept import ABOUT, Kept, read_kept
-from benchmarks.tasks.heads.linear import LinearHead
+from benchmarks.tasks.heads.linear import ChoiceHead, LinearHead
 from benchmarks.tasks.heads.spans import SpanHead
 from electrify.system.outcome import UserError
 
@@ -94,7 +94,8 @@ def open_network(folder: Path) -> Network:
 
 def task_network(kept: Kept) -> Network:
     """A fine-tuned network; `ValueError` for a head that reads more than its row of pieces."""
-    if not isinstance(kept.network.head, LinearHead | SpanHead):
+    head = kept.network.head
+    if isinstance(head, ChoiceHead) or not isinstance(head, LinearHead | SpanHead):
         raise UserError(f"{kept.task.name}: only labels, numbers, tags and spans go to ONNX")
     encoder: Any = kept.network.encoder
     encoder.set_attn_implementation("eager")
@@ -110,7 +111,7 @@ def export_onnx(folder: Path, file: Path, texts: Sequence[str]) -> dict[int, flo
 def require_onnx() -> None:
     """`ValueError` that names the extra, where a package is missing."""
     if missing := [name for name in _PACKAGES if find_spec(name) is None]:
-        raise UserError(f"{', '.join(missing)} not installed: pip install -e '.[onnx]'")
+        raise UserError(f"{', '.join(missing)} not installed: pip install 'electrify[onnx]'")
 
 
 def export_network(network: Network, file: Path, texts: Sequence[str]) -> dict[int, float]:
@@ -212,14 +213,16 @@ def open_session(file: Path | bytes, num_threads: int = 1) -> Any:
     return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
 
-def predict(file: Path, rows: Iterable[Row]) -> list[dict[str, NDArray[Any]]]:
-    """The outputs of each row, one row a run: a batch would share the scales of its activations."""
+def predict(file: Path, rows: Iterable[Row]) -> Iterator[dict[str, NDArray[Any]]]:
+    """The outputs of each row, one row a run: a batch would share the scales of its activations.
+    Those of a vocabulary are large: one row's are there at a time."""
     session = open_session(file)
     inputs, outputs = (
         [each.name for each in names] for names in (session.get_inputs(), session.get_outputs())
     )
-    runs = (session.run(None, {name: row[name][None] for name in inputs}) for row in rows)
-    return [{name: of[0] for name, of in zip(outputs, run, strict=True)} for run in runs]
+    for row in rows:
+        run = session.run(None, {name: row[name][None] for name in inputs})
+        yield {name: of[0] for name, of in zip(outputs, run, strict=True)}
 
 
 def documents(run: Path) -> list[str]:

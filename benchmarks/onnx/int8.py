@@ -1,7 +1,7 @@
 """int8: matrix products by the dynamic quantisation of onnxruntime, embeddings by row; and what it
 loses to fp32, on a task's reported examples or tokens of real text."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -150,7 +150,7 @@ class Benchmark:
     metric: str
     unit: str  # what agreement counts
     rows: Sequence[Row]
-    outcome: Callable[[Sequence[Row]], Outcome]  # of the outputs of all rows
+    outcome: Callable[[Iterable[Row]], Outcome]  # of the outputs of all rows
     higher_is_better: bool = True
     must_agree: bool = True  # False: the score alone decides
 
@@ -165,8 +165,8 @@ def task_benchmark(kept: Kept, examples: Sequence[Example]) -> Benchmark:
     length = kept.settings.max_sequence_length
     features = task.featurize(examples, kept.source.tokenizer, length, train=False)
 
-    def outcome(outputs: Sequence[Row]) -> Outcome:
-        lines = plain(task.lines(examples, features, outputs))
+    def outcome(outputs: Iterable[Row]) -> Outcome:
+        lines = plain(task.lines(examples, features, list(outputs)))
         predictions: list[Any] = []
         for line in lines:
             one = line["prediction"]
@@ -195,7 +195,7 @@ def token_benchmark(
     source: ModelSource,
     texts: Sequence[str],
     output: str,
-    generate: Callable[[Sequence[Row]], Sequence[Row]] | None = None,
+    generate: Callable[[Sequence[Row]], Iterable[Row]] | None = None,
 ) -> Benchmark:
     """Real text with `MASKED_FRACTION` of its pieces hidden, of a generator's `VOCABULARY` or a
     discriminator's `REPLACED`: the fraction of tokens rightly predicted.
@@ -231,16 +231,16 @@ def token_benchmark(
             pieces = np.concatenate([ids[1:-1] for ids in originals])
             drawn = [rng.choice(pieces, len(of)) for of in places]
         else:
-            logits = [of[VOCABULARY] for of in generate([_row(ids) for ids in rows])]
+            logits = (of[VOCABULARY] for of in generate([_row(ids) for ids in rows]))
+            hidden = (of[at] for of, at in zip(logits, places, strict=True))
             drawn = [  # samples of softmax
-                (of[at] + rng.gumbel(size=of[at].shape)).argmax(axis=-1)
-                for of, at in zip(logits, places, strict=True)
+                (of + rng.gumbel(size=of.shape)).argmax(axis=-1) for of in hidden
             ]
         rows = filled(drawn)
         gold = [(a != b)[1:-1] for a, b in zip(rows, originals, strict=True)]
     counts = np.array([float(len(of)) for of in gold])
 
-    def outcome(outputs: Sequence[Row]) -> Outcome:
+    def outcome(outputs: Iterable[Row]) -> Outcome:
         if output == VOCABULARY:
             said = [of[output][at].argmax(-1) for of, at in zip(outputs, places, strict=True)]
         else:

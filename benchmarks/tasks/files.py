@@ -149,13 +149,13 @@ def read_own(path: Path) -> tuple[Numbered, list[str]]:
     notes = [] if is_utf8(encoding) else [f"read as {encoding}"]
     if kind in JSON_SUFFIXES:
         return _json_rows(text, path, are_lines=kind in _LINES), notes
-    if tagged := None if kind == ".csv" else _tagged_rows(text, path):
+    if tagged := None if kind == ".csv" else _tagged_rows(text, path, kind in _TAGGED):
         rows, columns = tagged
         return rows, [*notes, f"{len(rows):,} sentences, {columns}"]
     if kind in _TAGGED:
         raise UserError(
-            f"{path}: not every line is words and a tag such as B-PER, the same number of columns "
-            "in each, sentences parted by an empty line"
+            f"{path}: not every line is a word and a tag, the same number of columns in each, "
+            "sentences parted by an empty line"
         )
     return _table_rows(text, path, "," if kind == ".csv" else "\t"), notes
 
@@ -273,10 +273,13 @@ def _check_names(names: Sequence[str], path: Path) -> None:
             raise UserError(f"{path}: {count} columns {name!r}; rename all but one")
 
 
-def _tagged_rows(text: str, path: Path) -> tuple[Numbered, str] | None:
+def _tagged_rows(text: str, path: Path, is_conll: bool) -> tuple[Numbered, str] | None:
     """A row a sentence of CoNLL, numbered by its first line, and which columns were read; None for
-    a text of another form."""
-    if (table := tagged_sentences(text)) is None:
+    a text of another form. A file that is none by its name has several sentences at least."""
+    table = tagged_sentences(text)
+    if is_conll:
+        table = table or tagged_sentences(text, any_tag=True)
+    if table is None or not (is_conll or len(table[0]) > 1):
         return None
     sentences, columns = table
     for number, word, _ in chain.from_iterable(sentences):
@@ -294,11 +297,14 @@ def _tagged_rows(text: str, path: Path) -> tuple[Numbered, str] | None:
     return rows, columns
 
 
-def tagged_sentences(text: str) -> tuple[list[list[tuple[int, str, str]]], str] | None:
+def tagged_sentences(
+    text: str, any_tag: bool = False
+) -> tuple[list[list[tuple[int, str, str]]], str] | None:
     """Line number, word and tag of each word by sentence, and which columns these are; None for a
     text of another form.
 
-    Lines of columns between tabs or blanks, the last one a tag, sentences parted by an empty line.
+    Lines of columns between tabs or blanks, the last one a tag of IOB or its kin, or any (of parts
+    of speech), sentences parted by an empty line.
     The word stands first; or behind its number, and then the tag right behind it. A header, lines
     of "-DOCSTART-" and comments are left out.
     """
@@ -308,7 +314,7 @@ def tagged_sentences(text: str) -> tuple[list[list[tuple[int, str, str]]], str] 
         cells = line.rstrip().split(separator)
         if not line.strip() or cells[0] == "-DOCSTART-":
             blocks.append([])
-        elif mark_and_type(cells[-1]) and len(cells) > 1:
+        elif len(cells) > 1 and (any_tag or mark_and_type(cells[-1])):
             blocks[-1].append((number, cells))
         elif number > 1 and not line.startswith("#"):
             return None

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tasks.files import SUFFIXES
 from electrify.storage.hub import hub_failure, load_splits
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
@@ -17,13 +18,14 @@ _SPLITS = {"train": "train", "validation": "dev", "valid": "dev", "dev": "dev", 
 def is_on_hub(name: str) -> bool:
     """Whether this is `ORG/NAME` or `ORG/NAME:CONFIG` of the hub, and no file here."""
     path = Path(name)
-    return bool(_NAME.fullmatch(name)) and not path.suffix[1:].isalpha() and not path.exists()
+    is_file = path.exists() or path.suffix in SUFFIXES or path.suffix[1:].isalpha()
+    return bool(_NAME.fullmatch(name)) and not is_file
 
 
 @cache  # of one commit in all of a run
 def files_on_hub(name: str) -> dict[str, Path]:
-    """The file of each split that has gold values, at the commit that is there now; where the hub
-    does not answer, those that were read last.
+    """The file of each split, at the commit that is there now; where the hub does not answer, those
+    that were read last.
 
     `UserError` where the data set cannot be read, or has no split to learn from.
     """
@@ -51,9 +53,6 @@ def files_on_hub(name: str) -> dict[str, Path]:
         )
     folder, files = cache / f"{label}@{commit[:12]}", {}
     for split, rows in ours.items():
-        if split != "train" and _lacks_labels(rows):
-            log(f"own task {name}: its {split} split has no labels and is left out")
-            continue
         files[split] = folder / f"{split}.parquet"
         if not files[split].exists():
             folder.mkdir(parents=True, exist_ok=True)
@@ -61,9 +60,3 @@ def files_on_hub(name: str) -> dict[str, Path]:
             rows.to_parquet(str(torn))
             torn.replace(files[split])
     return files
-
-
-def _lacks_labels(rows: Any) -> bool:
-    """Whether a column of class labels has -1 in every row, as that of a hidden test split."""
-    named = [column for column, of in rows.features.items() if hasattr(of, "int2str")]
-    return any({*rows.unique(column)} <= {-1, None} for column in named)

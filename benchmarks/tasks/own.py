@@ -134,12 +134,18 @@ def own_task(options: OwnTask) -> Task:
     cannot be guessed, and gold values that are none of the kind.
     """
     paths = files_of(options)
-    placed = _read(options, paths)
-    rows = [row for _, row in placed]
+    splits = {split: _read(options, path) for split, path in paths.items()}
+    rows = [row for placed in splits.values() for _, row in placed]
     columns = list(dict.fromkeys(str(column) for row in rows for column in row))
     choices = _choice_columns(options, columns, rows)
     free = [column for column in columns if column not in choices]
     label = _label_column(options, free, rows)
+    for split in ("dev", "test"):  # of the hub: a hidden one has null or -1 in every row
+        is_of_hub = split in splits and not getattr(options, split)
+        if is_of_hub and all(_is_hidden(value) for _, value in _values(label, splits[split])):
+            log(f"own task {options.train}: its {split} split has no labels and is left out")
+            del splits[split], paths[split]
+    placed = [*chain.from_iterable(splits.values())]
     has_words = any(isinstance(row.get(c), list) for row in rows for c in columns if c != label)
     kind = options.kind or (
         "choices" if choices else _kind(label, _values(label, placed), has_words)
@@ -228,18 +234,19 @@ def describe(
     return f"{text}\nfor other columns: --set 'evaluate.own_tasks=[{toml_value(said)}]'"
 
 
-def _read(options: OwnTask, paths: Mapping[str, Path]) -> Placed:
-    placed = []
-    for path in paths.values():
-        if not path.is_file():
-            raise UserError(f"{options.task_name}: no file {path}; give one that is there")
-        rows, notes = read_own(path)
-        if not rows:
-            raise UserError(f"{path} has no rows")
-        for note in notes:
-            log(f"{path}: {note}")
-        placed += [(f"{path} row {number}", row) for number, row in rows]
-    return placed
+def _read(options: OwnTask, path: Path) -> Placed:
+    if not path.is_file():
+        raise UserError(f"{options.task_name}: no file {path}; give one that is there")
+    rows, notes = read_own(path)
+    if not rows:
+        raise UserError(f"{path} has no rows")
+    for note in notes:
+        log(f"{path}: {note}")
+    return [(f"{path} row {number}", row) for number, row in rows]
+
+
+def _is_hidden(value: Any) -> bool:
+    return is_missing(value) or number_of(value) == -1
 
 
 def _values(column: str, rows: Placed) -> Values:

@@ -280,7 +280,9 @@ def test_a_kill_while_records_are_carried_over_loses_none(
 
 
 def test_a_degenerate_job_stays_in_the_results(make_config, model_folder):
-    config = make_config(learning_rate=1e30, warmup_fraction=0.0, num_epochs=1)
+    config = make_config(
+        learning_rate=1e30, warmup_fraction=0.0, num_epochs=1, keep_models=True
+    )  # there is no network to keep
     evaluate(config, str(model_folder), overwrite=False)
     folder = folder_of(config)
     assert rescore(folder) == 0

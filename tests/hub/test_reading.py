@@ -168,6 +168,16 @@ dataset_info:
     assert (result["task"], result["split"], result["num_examples"]) == ("boolq-boolq", "dev", 12)
     assert result["own_task"]["labels"] == ["no", "yes"]
     assert result["own_task"]["text_fields"] == ["paragraph", "question"]
+    nulls = [{"q": t, "label": None} for t in SENTENCES]
+    given = [row | {"label": "yn"[n % 2]} for n, row in enumerate(nulls)]
+    strings = {"q": Value("string"), "label": Value("string")}
+    made = {
+        f"{split}.parquet": parquet(of, strings)
+        for split, of in (("train", given), ("test", nulls))
+    }
+    hub.add("datasets", "made/hidden", made)
+    hidden = _evaluate(electrify, "--own-task=made/hidden", name="hidden")
+    assert "its test split has no labels and is left out" in hidden.text
     gone = _evaluate(electrify, "--own-task=made/gone:x", name="gone")
     assert "nothing of this name" in gone.error
 

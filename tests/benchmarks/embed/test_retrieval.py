@@ -152,6 +152,12 @@ def test_the_suite_from_the_command_to_the_page(model_folder, data, tmp_path):
     assert [line["rank"] for line in lines] == [1] * 6
     page = text_of(report(read_runs([output])).read_text(encoding="utf-8"))
     assert "| klue-mrc | BM25 | 6 | 7 | 100.0 (100.0 to 100.0) |" in page
+    # of other tasks it would replace what is there
+    before = (output / "retrieval" / TABLE).read_bytes()
+    words = ["--suite", "retrieval", "--task", "klue-sts", "--model", str(model_folder)]
+    where = ["--data-dir", str(data), *sets(f'output_dir="{output}"')]
+    assert main(["evaluate", *words, *where, *CPU]) == 1
+    assert (output / "retrieval" / TABLE).read_bytes() == before
 
 
 def test_a_sentence_encoder_from_the_command_to_its_scores(model_folder, data, tmp_path, capsys):

@@ -97,9 +97,12 @@ def test_a_resumed_training_ends_with_the_same_weights(model, tmp_path):
     with pytest.raises(Stopped, match="is saved"):
         train(resumed, [PAIRS], options, 3, state, _StopAt(7))
     again = open_sentence_encoder(model, "cpu")
-    assert train(again, [PAIRS], options, 3, state, StopRequest())[0] == steps[0]
+    assert train(again, [PAIRS], options, 3, state, StopRequest()) == steps
     for name, tensor in whole.network.state_dict().items():
         assert torch.equal(tensor, again.network.state_dict()[name]), name
+    for stop in (_StopAt(steps[0] - 1), StopRequest()):  # saved at the last step, and resumed there
+        last = open_sentence_encoder(model, "cpu")
+        assert train(last, [PAIRS], options, 3, tmp_path / "last.pt", stop) == steps
 
 
 def test_a_loss_that_is_no_number_ends_the_training(model, tmp_path):

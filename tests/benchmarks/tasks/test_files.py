@@ -81,8 +81,8 @@ EVEN = "본문,라벨\n" + "가나,1\n" * 9
         ("a.xlsx", "", r"a task is read from \.csv, .*\.parquet; save it as one"),
         ("a.jsonl", '{"a": 1}\n{"a": 1, "a": 3}', "line 2 is not valid JSON: 'a' stands twice"),
         ("a.json", '{"a": 1}', "holds one dict, not a list of rows"),
-        ("a.bio", "홍길동\tB-PER\n은\n", "not every line is words and a tag such as B-PER"),
-        ("a.tsv", "홍\tB-PS\n \tO\n길\tO\n", "line 2: a tag without a word; .* spans"),
+        ("a.bio", "홍길동\tB-PER\n은\n", "not every line is a word and a tag"),
+        ("a.bio", "홍\tB-PS\n \tO\n길\tO\n", "line 2: a tag without a word; .* spans"),
     ],
 )
 def test_what_cannot_be_read_is_named(tmp_path, name, text, message):
@@ -140,6 +140,14 @@ def test_words_and_tags_of_conll(tmp_path, name, line):
         rows = [row for _, row in read(tmp_path, name, text)]
         assert rows == [{"tokens": words, "ner_tags": tags} for words, tags in SENTENCES]
     assert "2 sentences, words of column" in read_own(tmp_path / name)[1][0]
+
+
+def test_any_column_is_that_of_the_tags_where_the_name_says_conll(tmp_path):
+    rows = [row for _, row in read(tmp_path, "a.conll", "나\tPRON\n간다\tVERB\n\n비\tNOUN\n")]
+    expected = [(["나", "간다"], ["PRON", "VERB"]), (["비"], ["NOUN"])]
+    assert rows == [{"tokens": words, "ner_tags": tags} for words, tags in expected]
+    sizes = [row for _, row in read(tmp_path, "a.tsv", "item\tsize\nshirt\tXL-S\nhat\tXL-M\n")]
+    assert sizes == [{"item": "shirt", "size": "XL-S"}, {"item": "hat", "size": "XL-M"}]
 
 
 def test_blank_last_lines_and_cells_as_long_as_documents_are_no_fault(tmp_path):
