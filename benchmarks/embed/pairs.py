@@ -11,7 +11,8 @@ from typing import NamedTuple
 from benchmarks.tasks.data import dir_of, read_splits
 from benchmarks.tasks.files import parquet_table, read_own
 from benchmarks.tasks.kinds.classification import Classification
-from benchmarks.tasks.kinds.spans import QuestionExample, Spans
+from benchmarks.tasks.kinds.spans import Spans
+from benchmarks.tasks.kinds.windows import QuestionExample
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.rows import Row, text_field
 from benchmarks.tasks.task import Example, GoldExample, Task

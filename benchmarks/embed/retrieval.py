@@ -36,7 +36,8 @@ from benchmarks.tasks.data import (
     versioned,
 )
 from benchmarks.tasks.kinds.classification import Regression
-from benchmarks.tasks.kinds.spans import QuestionExample, Spans
+from benchmarks.tasks.kinds.spans import Spans
+from benchmarks.tasks.kinds.windows import QuestionExample
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import OWN, Example, Line, Task
 from electrify.config.evaluate import EvaluateConfig

@@ -26,7 +26,7 @@ from benchmarks.results.results import encoder_label
 from benchmarks.tasks.heads import make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.kinds.classification import Classification
-from benchmarks.tasks.kinds.spans import QuestionExample
+from benchmarks.tasks.kinds.windows import QuestionExample
 from benchmarks.tasks.task import Example, Features, GoldExample, Line, Outputs, Task
 from electrify.config.evaluate import Role
 from electrify.system.machine import cpu_precision, gpu_precision

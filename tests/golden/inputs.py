@@ -1,6 +1,6 @@
 """Golden files of what stands around a model: inputs made of examples, and answers out of outputs.
 
-The harness takes answers by character offsets (`benchmarks.tasks.kinds.spans`). The official
+The harness takes answers by character offsets (`benchmarks.tasks.kinds.windows`). The official
 code had no offsets and compares texts, as BERT's does; `project` follows google-research/electra
 finetune/qa/qa_metrics.py `get_final_text` and the same of transformers 3.5.1.
 """
@@ -24,22 +24,19 @@ from benchmarks.metrics.tagging import (
     piece_width,
     without_blanks,
 )
-from benchmarks.tasks.kinds.dialogue import recovered_state
-from benchmarks.tasks.kinds.relations import MARKERS, entity_inputs, entity_span, marked
-from benchmarks.tasks.kinds.spans import (
+from benchmarks.tasks.kinds.answers import (
     Best,
-    Lengths,
-    QuestionExample,
     SpanTable,
     TextOf,
-    Window,
     best_text,
     electra_answer,
     klue_answer,
     spans_of_beam,
     spans_of_logits,
-    window_rows,
 )
+from benchmarks.tasks.kinds.dialogue import recovered_state
+from benchmarks.tasks.kinds.relations import MARKERS, entity_inputs, entity_span, marked
+from benchmarks.tasks.kinds.windows import Lengths, QuestionExample, Window, window_rows
 from tests.benchmarks.records import DP
 from tests.golden.compare import (
     Adapter,

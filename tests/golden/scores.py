@@ -10,7 +10,6 @@ from scipy import stats
 
 from benchmarks.metrics import reading, structured, tagging, weighted
 from benchmarks.metrics.classification import (
-    MetricFunction,
     accuracy,
     auprc,
     auprc_absent_as_half,
@@ -31,6 +30,7 @@ from benchmarks.metrics.glue import (
     task_scores,
 )
 from benchmarks.metrics.reading import korquad, squad_v1, squad_v2
+from benchmarks.tasks.task import MetricFunction
 from tests.golden.compare import (
     WORDS_OF_NUMBERS,
     Adapter,

@@ -10,19 +10,21 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from benchmarks.tasks.kinds.spans import (
+from benchmarks.tasks.kinds.answers import (
     NO_SPAN,
+    best_positions,
+    electra_answer,
+    klue_answer,
+    spans_of_logits,
+)
+from benchmarks.tasks.kinds.windows import (
     Lengths,
     QuestionExample,
     Window,
     answer_pieces,
-    best_positions,
-    electra_answer,
     find_answer,
-    klue_answer,
     max_context,
     pair_template,
-    spans_of_logits,
     split_texts,
     window_bounds,
     window_rows,
