@@ -211,10 +211,13 @@ def start(grid: Grid, run: Run, slot: int, overwrite: bool) -> subprocess.Popen[
 
 def is_done(run: Run) -> bool:
     """Whether every stage stands there, made by this config from the present shards."""
+    options = run.config.evaluate
+    options = options.model_copy(update={"suites": options.task_suites})  # as `evaluate` has them
+    config = run.config.model_copy(update={"evaluate": options})
     try:
-        stages = [pretrain_stage(run.config), export_stage(run.config)]
-        if run.config.evaluate.has_tasks:
-            scored = evaluate_stage(run.config, None, {})
+        stages = [pretrain_stage(config), export_stage(config)]
+        if options.has_tasks:
+            scored = evaluate_stage(config, None, {})
             data = read_manifest(scored.folder)["inputs"]["data"]  # is not read again
             stages.append(replace(scored, inputs={**scored.inputs, "data": data}))
         return all(outdated(stage) is None for stage in stages)
