@@ -215,7 +215,7 @@ class Summary:
             if random is not None:
                 gain = 100 * (mean.mean - random.mean)
                 text += f", {gain:+.1f} over {BASELINES['random-init']}"
-        own, parts = encoder.of(self.compared), []
+        own, parts = [a for a in encoder.of(self.compared) if a.comparison.difference], []
         for baseline in dict.fromkeys(a.baseline for a in own):
             better, undecided, worse = _outcomes([a for a in own if a.baseline == baseline])
             rest = [f"worse on {worse}"] * bool(worse)
