@@ -300,9 +300,8 @@ def config_toml(run: RunFolder) -> str:
         lines.append(f"seed = {sections['pretrain'].pop('seed')}")
     place = address_of(run.folder) or run.folder.as_posix()
     lines.append(f"output_dir = {json.dumps(place, ensure_ascii=False)}")
-    names = {"clean": "clean", "vocab": "vocab", "shards": "encode", "pretrain": "pretrain"}
-    for stage, name in (names | {"evaluate": "evaluate"}).items():
-        options = {k: v for k, v in sections[stage].items() if v is not None}
-        if options:
+    for stage, section in sections.items():
+        if options := {k: v for k, v in section.items() if v is not None}:
+            name = "encode" if stage == "shards" else stage
             lines += ["", f"[{name}]", *(f"{k} = {toml_value(v)}" for k, v in options.items())]
     return "\n".join(lines) + "\n"

@@ -81,6 +81,7 @@ def run_config(folder: Path, **changes: object) -> RunConfig:
                 "warmup_steps": 60,
                 **changes,
             },
+            "export": {"dtype": "float16"},
             "evaluate": {
                 "tasks": ["klue-ynat"],
                 "seeds": [0, 1, 2],
