@@ -307,6 +307,21 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path, run):
     assert not list(tmp_path.rglob("report.md"))
 
 
+def test_a_next_step_is_a_verb_of_a_run_only_where_that_resumes_it():
+    def lines(unfinished: tuple[str, ...], *probes: str) -> list[str]:
+        places = {stage: Path(stage) for stage in probes}
+        run = RunFolder(Path("ko"), {}, unfinished, {}, {}, {}, (), {}, probes=places)
+        summary = Summary([run], [], [])
+        return [text.rpartition(": ")[2] for text in (*summary.verdicts(), *summary.warnings())]
+
+    assert lines((), "retrieval") == []  # of an encoder without a run
+    first, alone = lines(("evaluate",))
+    verdict, own, other = lines(("pretrain", "evaluate-bert"))
+    assert (verdict, own) == ("electrify pretrain CONFIG",) * 2
+    for text in (first, alone, other):
+        assert text.rstrip(".").endswith("he command that began it resumes it")
+
+
 OUTCOMES = {
     "a": "better",
     "b": "better",
