@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,30 +24,35 @@ from benchmarks.ablate.grid import (
 )
 from benchmarks.ablate.report import RunFigures, read_figures, write_report
 from benchmarks.results.table import record_lines
-from benchmarks.tasks.texts import check_benchmarks, dump_benchmarks
+from benchmarks.tasks.texts import dump_benchmarks
 from electrify.config.run import RunConfig
 from electrify.stage.folder import outdated, read_manifest, stage_lock
 from electrify.stage.plan import evaluate_stage, export_stage, output_dir, pretrain_stage
 from electrify.system.machine import num_cores
 from electrify.system.outcome import STOPPED, UserError
 from electrify.system.progress import Stopped, log, stop_on_signal, warn
-from pipeline.sources.files import check_inputs
 
 _POLL_SECONDS = 0.2
 
 
 def ablate(
-    path: Path, overrides: Sequence[str], beam_options: Sequence[str], overwrite: bool
+    path: Path,
+    overrides: Sequence[str],
+    beam_options: Sequence[str],
+    overwrite: bool,
+    check: Callable[[RunConfig], object],
 ) -> str:
     """Do every run that is not done; the report's table and where the report stands.
 
-    A run that fails stops no other.
+    A run that fails stops no other. What `check` raises of a variant is raised before any work.
     """
     grid = load_grid(path)
     base = base_config(grid, overrides)
     runs, folder = plan_runs(grid, overrides), grid_folder(grid, base)
     folder.mkdir(parents=True, exist_ok=True)
     with stage_lock(folder / "runs"):
+        for run in {run.variant: run for run in runs if not is_done(run)}.values():
+            check(run.config)
         make_corpora(base, runs, folder, beam_options, overwrite)
         figures = finished(runs)
         log(f"{grid.name}: {len(runs)} runs, {len(figures)} done already")
@@ -130,9 +135,6 @@ def make_corpora(
     first: dict[str, Run] = {}  # that reads a corpus, by its key
     for run in runs:
         first.setdefault(corpus_keys(run.config)["shards"], run)
-    for run in first.values():
-        check_inputs(run.config.clean)
-        check_benchmarks(run.config)
     of_base = corpus_keys(base)["shards"]
     made: dict[str, Path] = {}  # folder of a stage by its key
     for corpus in sorted(first, key=lambda key: key != of_base):  # the others take from it
