@@ -129,13 +129,15 @@ def test_tf_idf_has_one_row_where_it_is_the_same_and_else_one_for_each_encoder(p
 
 def test_encoders_of_one_name_are_told_apart(put: Put):
     for run, right in (("x", 30), ("y", 40)):
-        put(f"{run}/evaluate", right - 5)
-        put(f"{run}/evaluate-roberta", right)
+        put(f"{run}/evaluate", right - 5, num_parameters=9_000_000)
+        put(f"{run}/evaluate-roberta", right, num_parameters=68_000_000)
     out = put("z", 20).parent
     text = shown(out / "x", out / "y", out / "z")
     for run, rank in (("x", "3"), ("y", "1")):
         assert cells(text, f"{run}, roberta")[1].startswith(rank)
     assert cells(text, "y")[1].startswith("2")
+    page = (out / "board.html").read_text(encoding="utf-8")
+    assert page.count('<tr data-group="20 M to 80 M">') == 2
 
 
 def test_a_run_has_what_its_pretraining_took(tmp_path: Path):
