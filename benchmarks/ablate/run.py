@@ -23,7 +23,7 @@ from benchmarks.ablate.grid import (
     slug,
 )
 from benchmarks.ablate.report import RunFigures, read_figures, write_report
-from benchmarks.results.table import record_lines
+from benchmarks.results.table import Table
 from benchmarks.tasks.texts import dump_benchmarks
 from electrify.config.run import RunConfig
 from electrify.stage.folder import outdated, read_manifest, stage_lock
@@ -106,7 +106,7 @@ def plan_of(path: Path, overrides: Sequence[str]) -> str:
         )
     text = f"{len(figures)} of {len(runs)} runs are finished and took "
     text += f"{sum(of.hours for of in figures.values()):.1f} hours"
-    return "\n".join([*record_lines(rows), text])
+    return "\n".join([*Table.of(rows).terminal(), text])
 
 
 def finished(runs: Sequence[Run]) -> dict[str, RunFigures]:
