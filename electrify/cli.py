@@ -492,13 +492,14 @@ def ablate(
 ) -> None:
     """Run a grid of runs at equal FLOPs and write one report."""
     from benchmarks.ablate.run import ablate, plan_of, report_of
+    from electrify.check import check_run
 
     if plan and report:
         raise UsageError("--plan and --report exclude each other: give one")
     if plan or report:
         print((plan_of if plan else report_of)(Path(config), overrides))
     else:
-        print(ablate(Path(config), overrides, beam.obj, overwrite))
+        print(ablate(Path(config), overrides, beam.obj, overwrite, check_run))
 
 
 @_verb(f"publish {DEMO} --to my-name/demo --dry-run")

@@ -81,8 +81,8 @@ class Grid(Section):
             other = folders.setdefault(slug(label), label)
             if not slug(label) or other != label:
                 raise UserError(
-                    f"variant {label!r}: its folder would be {slug(label)!r}, which is taken; "
-                    "rename it"
+                    f"variant {label!r}: its folder would be {slug(label)!r}, which is empty or "
+                    "taken; rename it"
                 )
         for label, experiment in self.experiments.items():
             for variant in experiment.variants:
@@ -128,8 +128,8 @@ def overrides_of(changes: Mapping[str, Any]) -> list[str]:
 
 
 def slug(label: str) -> str:
-    """A variant's folder: 'generator 1/4' is 'generator-1-4'."""
-    return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
+    """A variant's folder: 'generator 1/4' is 'generator-1-4', '큰 생성기' is '큰-생성기'."""
+    return re.sub(r"[\W_]+", "-", label.lower()).strip("-")
 
 
 def column_groups(tasks: Sequence[str]) -> dict[str, list[str]]:

@@ -18,7 +18,6 @@ from benchmarks.results.table import (
     add_parts,
     markdown_parts,
     markdown_text,
-    record_lines,
 )
 from benchmarks.statistics.comparison import ALPHA, holm
 from benchmarks.statistics.uncertainty import Estimate, Fit, p_text
@@ -214,7 +213,8 @@ def write_report(
         remove_torn(folder.glob("report.*"))
         write_text(folder / "report.md", "\n\n".join(blocks) + "\n")
         page.write(folder / "report.html")
-    lines = [line for name, rows in questions.items() for line in (name, *record_lines(rows), "")]
+    tables = {question: Table.of(rows).terminal() for question, rows in questions.items()}
+    lines = [line for name, table in tables.items() for line in (name, *table, "")]
     return "\n".join([*(lines or said), str(folder / "report.html")])
 
 

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,31 +23,36 @@ from benchmarks.ablate.grid import (
     slug,
 )
 from benchmarks.ablate.report import RunFigures, read_figures, write_report
-from benchmarks.results.table import record_lines
-from benchmarks.tasks.texts import check_benchmarks, dump_benchmarks
+from benchmarks.results.table import Table
+from benchmarks.tasks.texts import dump_benchmarks
 from electrify.config.run import RunConfig
 from electrify.stage.folder import outdated, read_manifest, stage_lock
 from electrify.stage.plan import evaluate_stage, export_stage, output_dir, pretrain_stage
 from electrify.system.machine import num_cores
 from electrify.system.outcome import STOPPED, UserError
 from electrify.system.progress import Stopped, log, stop_on_signal, warn
-from pipeline.sources.files import check_inputs
 
 _POLL_SECONDS = 0.2
 
 
 def ablate(
-    path: Path, overrides: Sequence[str], beam_options: Sequence[str], overwrite: bool
+    path: Path,
+    overrides: Sequence[str],
+    beam_options: Sequence[str],
+    overwrite: bool,
+    check: Callable[[RunConfig], object],
 ) -> str:
     """Do every run that is not done; the report's table and where the report stands.
 
-    A run that fails stops no other.
+    A run that fails stops no other. What `check` raises of a variant is raised before any work.
     """
     grid = load_grid(path)
     base = base_config(grid, overrides)
     runs, folder = plan_runs(grid, overrides), grid_folder(grid, base)
     folder.mkdir(parents=True, exist_ok=True)
     with stage_lock(folder / "runs"):
+        for run in {run.variant: run for run in runs if not is_done(run)}.values():
+            check(run.config)
         make_corpora(base, runs, folder, beam_options, overwrite)
         figures = finished(runs)
         log(f"{grid.name}: {len(runs)} runs, {len(figures)} done already")
@@ -101,7 +106,7 @@ def plan_of(path: Path, overrides: Sequence[str]) -> str:
         )
     text = f"{len(figures)} of {len(runs)} runs are finished and took "
     text += f"{sum(of.hours for of in figures.values()):.1f} hours"
-    return "\n".join([*record_lines(rows), text])
+    return "\n".join([*Table.of(rows).terminal(), text])
 
 
 def finished(runs: Sequence[Run]) -> dict[str, RunFigures]:
@@ -130,9 +135,6 @@ def make_corpora(
     first: dict[str, Run] = {}  # that reads a corpus, by its key
     for run in runs:
         first.setdefault(corpus_keys(run.config)["shards"], run)
-    for run in first.values():
-        check_inputs(run.config.clean)
-        check_benchmarks(run.config)
     of_base = corpus_keys(base)["shards"]
     made: dict[str, Path] = {}  # folder of a stage by its key
     for corpus in sorted(first, key=lambda key: key != of_base):  # the others take from it
@@ -211,10 +213,13 @@ def start(grid: Grid, run: Run, slot: int, overwrite: bool) -> subprocess.Popen[
 
 def is_done(run: Run) -> bool:
     """Whether every stage stands there, made by this config from the present shards."""
+    options = run.config.evaluate
+    options = options.model_copy(update={"suites": options.task_suites})  # as `evaluate` has them
+    config = run.config.model_copy(update={"evaluate": options})
     try:
-        stages = [pretrain_stage(run.config), export_stage(run.config)]
-        if run.config.evaluate.has_tasks:
-            scored = evaluate_stage(run.config, None, {})
+        stages = [pretrain_stage(config), export_stage(config)]
+        if options.has_tasks:
+            scored = evaluate_stage(config, None, {})
             data = read_manifest(scored.folder)["inputs"]["data"]  # is not read again
             stages.append(replace(scored, inputs={**scored.inputs, "data": data}))
         return all(outdated(stage) is None for stage in stages)

@@ -39,6 +39,7 @@ from benchmarks.analysis.korean import (
 from benchmarks.analysis.reader import Reader, TokenizedText
 from benchmarks.metrics.weighted import Floats, auc, recall_above, threshold_at
 from benchmarks.statistics.uncertainty import Estimate, estimate, resample_scores
+from electrify.storage.encodings import decode_file
 from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log
@@ -250,11 +251,16 @@ def _documents(path: Path) -> Iterator[str]:
         from pyarrow import parquet
 
         with parquet.ParquetFile(path) as file:
+            if "text" not in file.schema_arrow.names:
+                raise UserError(f"{path} has no column text; give a file that has its texts there")
             for batch in file.iter_batches(_DOCUMENTS, columns=["text"]):
                 yield from batch.column("text").to_pylist()
     else:
-        with path.open(encoding="utf-8") as lines:
-            yield from filter(str.strip, lines)
+        try:
+            text, _ = decode_file(path.read_bytes())
+        except ValueError as error:
+            raise UserError(f"{path}: {error}") from None
+        yield from filter(str.strip, text.split("\n"))
 
 
 @dataclass(frozen=True)

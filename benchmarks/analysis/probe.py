@@ -335,7 +335,8 @@ def _held_out(
     """
     longest = reader.source.max_positions or _MAX_CHARACTERS + _MARGIN
     max_characters = min(_MAX_CHARACTERS, longest - _MARGIN)
-    splits = (of for name in names for of in texts_of_name(name, data_dirs).values())
+    options = "--text", "--data-dir"
+    splits = (of for name in names for of in texts_of_name(name, data_dirs, options).values())
     sentences = korean_sentences((text for of in splits for _, text in of), max_characters)
     if not sentences:
         raise UserError(

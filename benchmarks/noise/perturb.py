@@ -135,7 +135,7 @@ def _mistyped_word(match: re.Match[str], rng: Generator) -> str:
 
 
 def _contracted(match: re.Match[str], rng: Generator) -> str:
-    other = str(_PAIRS[match[0].lower()])
+    other = str(_PAIRS.get(match[0].lower(), match[0]))  # `ſ` matches s
     return other[0].upper() + other[1:] if match[0][0].isupper() else other
 
 
@@ -196,7 +196,6 @@ class Kind(BaseModel):
     strengths: tuple[float, ...]
     places: str
     keeps_label: str
-    read: dict[str, Any] = {}  # empty where nothing was read
 
     def perturb(self, texts: tuple[str, ...], strength: float, identity: str) -> tuple[str, ...]:
         """The texts of a row; the same for the same `identity`, whatever the other rows are."""

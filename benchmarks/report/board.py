@@ -237,9 +237,9 @@ def _size(encoder: Encoder) -> str:
 
 
 def _size_of(name: str, encoders: Sequence[Encoder]) -> str:
-    """Of an encoder, or of the random initialisation that is named after it."""
-    named = (_size(e) for e in encoders if name == e.name or name.startswith(f"{e.name}, "))
-    return next(named, "")
+    """Of an encoder, or of the baseline that is named after it."""
+    named = [e for e in encoders if f"{name}, ".startswith(f"{e.name}, ")]
+    return _size(max(named, key=lambda encoder: len(encoder.name))) if named else ""
 
 
 def _overall_cell(encoder: Encoder, standings: Standings) -> Cell:

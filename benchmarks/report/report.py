@@ -201,6 +201,9 @@ class Summary:
         if self.encoders or probed:
             return [*map(self._sentence, self.encoders), *probed]
         run = self.runs[0]
+        if not has_stages(run):
+            text = f"{run.name} has no scores yet: the command that began it resumes it"
+            return [] if run.probes else [text]
         if run.summary:
             return [f"{run.name} is pretrained and not scored yet. Run: electrify evaluate CONFIG"]
         return [f"{run.name} is not pretrained yet. Run: electrify pretrain CONFIG"]
@@ -215,7 +218,7 @@ class Summary:
             if random is not None:
                 gain = 100 * (mean.mean - random.mean)
                 text += f", {gain:+.1f} over {BASELINES['random-init']}"
-        own, parts = encoder.of(self.compared), []
+        own, parts = [a for a in encoder.of(self.compared) if a.comparison.difference], []
         for baseline in dict.fromkeys(a.baseline for a in own):
             better, undecided, worse = _outcomes([a for a in own if a.baseline == baseline])
             rest = [f"worse on {worse}"] * bool(worse)
@@ -248,7 +251,8 @@ class Summary:
 
     def _all_warnings(self) -> Iterator[str]:
         scores = [score for encoder in self.encoders for score in encoder.scores.values()]
-        yield from (stages.unfinished_text(stage) for run in self.runs for stage in run.unfinished)
+        for run in self.runs:
+            yield from (stages.unfinished_text(run, stage) for stage in run.unfinished)
         if degenerate := [f"{s.label}, {text}" for s in scores if (text := degenerate_text(s))]:
             yield f"Degenerate fine-tunings: {'; '.join(degenerate)}."
         if doubts := [f"{s.label}: {note}" for s in scores for note in notes(s)]:

@@ -3,7 +3,7 @@ card, CSV and a terminal; and the differences between them."""
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -242,13 +242,8 @@ def encoder_table(
     first = {task: score for e in reversed(encoders) for task, score in e.scores.items()}
     tasks = list(dict.fromkeys(task for e in encoders for task in e.scores))
     rows = {e.name: {t: s.pretrained for t, s in e.scores.items()} for e in encoders}
-    for role, name in BASELINES.items():
-        for encoder in encoders:
-            samples = {t: s.by_role[role] for t, s in encoder.scores.items()}
-            samples = {task: sample for task, sample in samples.items() if sample.values}
-            is_alone = len(encoders) == 1 or role == "bag-of-words"
-            if samples:
-                rows.setdefault(name if is_alone else f"{encoder.name}, {name}", samples)
+    for role in BASELINES:
+        rows |= _baseline_rows(encoders, role)
     decided, has_mean = _decided(encoders, compared), len(tasks) > 1 and not for_board
     cells: dict[str, list[Cell]] = {}
     for name, samples in rows.items():
@@ -260,17 +255,39 @@ def encoder_table(
     for name, of_model in published.items():
         cells[name] = [*of_model, *[_DASH] * has_mean]
 
-    def about(score: TaskScore) -> str:
-        return f"{score.first.metric.replace('_', ' ')}, {score.first.num_examples:,} rows"
+    def about(task: str) -> str:
+        records = [e.scores[task].first for e in encoders if task in e.scores]
+        metrics = dict.fromkeys(record.metric.replace("_", " ") for record in records)
+        return f"{' or '.join(metrics)}, {_range({r.num_examples for r in records})} rows"
 
-    headers = [Cell(""), *(Cell(s.first.title, about(s)) for s in map(first.__getitem__, tasks))]
+    headers = [Cell(""), *(Cell(first[task].first.title, about(task)) for task in tasks)]
     headers += [Cell("mean", f"{len(tasks)} tasks")] * has_mean
-    seeds = sorted({s.num_seeds for samples in rows.values() for s in samples.values()})
-    note = TEXTS["encoders"].format(
-        seeds=" to ".join(map(str, dict.fromkeys(seeds[:1] + seeds[-1:])))
-    )
+    seeds = {s.num_seeds for samples in rows.values() for s in samples.values()}
+    note = TEXTS["encoders"].format(seeds=_range(seeds))
     note += TEXTS["encoders_published"] if published else ""
     return Table(headers, [[n, *of] for n, of in cells.items()], grey=list(published)), note
+
+
+def _baseline_rows(encoders: Sequence[Encoder], role: str) -> dict[str, dict[str, Sample]]:
+    """The samples of a baseline by row and task: a row for each encoder, or one for all where
+    TF-IDF, which reads no encoder, scored alike beside each."""
+    rows = {
+        f"{e.name}, {BASELINES[role]}": {
+            task: s.by_role[role] for task, s in e.scores.items() if s.by_role[role].values
+        }
+        for e in encoders
+    }
+    merged = {task: sample for samples in rows.values() for task, sample in samples.items()}
+    is_alike = role == "bag-of-words" and all(
+        _cell(sample) == _cell(merged[task]) for of in rows.values() for task, sample in of.items()
+    )
+    rows = {BASELINES[role]: merged} if len(encoders) == 1 or is_alike else rows
+    return {name: samples for name, samples in rows.items() if samples}
+
+
+def _range(counts: Collection[int]) -> str:
+    """'60 to 140', or the one count that all have."""
+    return " to ".join(f"{count:,}" for count in sorted({min(counts), max(counts)}))
 
 
 def _cell(sample: Sample | None, is_bold: bool = False) -> Cell:

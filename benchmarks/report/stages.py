@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report.published import TEXTS
-from benchmarks.results.run_folder import Json, RunFolder
+from benchmarks.results.run_folder import Json, RunFolder, has_stages
 from benchmarks.results.table import Table, short
 from electrify.config.load import toml_value
 from electrify.page.page import Page
@@ -28,18 +28,18 @@ _KEPT = ("documents_in", "documents_kept", "characters_in", "characters_kept")
 _KEPT_HEADERS = ("documents in", "kept", "characters in", "kept", "characters kept, %")
 
 
-def unfinished_text(stage: str) -> str:
+def unfinished_text(run: RunFolder, stage: str) -> str:
     """What to do about a stage of which only a part is there."""
-    return (
-        f"The stage {stage} is not finished; figures are those so far. "
-        f"Resume with: electrify {VERBS.get(stage, 'evaluate')} CONFIG"
-    )
+    text = f"The stage {stage} is not finished; figures are those so far. "
+    if stage in VERBS and has_stages(run):
+        return f"{text}Resume with: electrify {VERBS[stage]} CONFIG"
+    return f"{text}The command that began it resumes it."
 
 
 def missing(page: Page, run: RunFolder, stage: str, what: str) -> bool:
     """Say that a stage is not there, or only in part; True if there is nothing to show."""
     if stage in run.unfinished:
-        page.paragraph(unfinished_text(stage))
+        page.paragraph(unfinished_text(run, stage))
     elif stage not in run.manifests:
         page.paragraph(f"{what}: not there yet. Run: electrify {VERBS[stage]} CONFIG")
         return True
@@ -284,7 +284,8 @@ def add_stages(page: Page, run: RunFolder) -> None:
         for library, version in manifest["versions"].items():
             used.setdefault(library, {})[version] = None
     page.table(["library", "version"], [(n, ", ".join(v)) for n, v in sorted(used.items())])
-    page.paragraph(TEXTS["run_again"].format(name=run.folder.resolve().name))
+    if has_stages(run):
+        page.paragraph(TEXTS["run_again"].format(name=run.folder.resolve().name))
     page.code(f"The resolved config of {run.folder.resolve().name}", config_toml(run))
 
 
@@ -300,9 +301,8 @@ def config_toml(run: RunFolder) -> str:
         lines.append(f"seed = {sections['pretrain'].pop('seed')}")
     place = address_of(run.folder) or run.folder.as_posix()
     lines.append(f"output_dir = {json.dumps(place, ensure_ascii=False)}")
-    names = {"clean": "clean", "vocab": "vocab", "shards": "encode", "pretrain": "pretrain"}
-    for stage, name in (names | {"evaluate": "evaluate"}).items():
-        options = {k: v for k, v in sections[stage].items() if v is not None}
-        if options:
+    for stage, section in sections.items():
+        if options := {k: v for k, v in section.items() if v is not None}:
+            name = "encode" if stage == "shards" else stage
             lines += ["", f"[{name}]", *(f"{k} = {toml_value(v)}" for k, v in options.items())]
     return "\n".join(lines) + "\n"

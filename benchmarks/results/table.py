@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 from pydantic import BaseModel
 
 from electrify.page.page import Cell, Choices, Page, format_number, is_numeric
-from electrify.page.plots import printable
+from electrify.page.plots import num_columns, printable
 from electrify.stage.folder import write_text
 
 Record = Mapping[str, object]
@@ -65,14 +65,13 @@ class Table:
         texts = [[_text(cell) for cell in row] for row in [self.headers, *self.rows]]
         columns = list(zip(*texts, strict=True))
         right = [is_numeric(column[1:]) for column in columns]
-        widths = [max(map(len, column)) for column in columns]
-        return [
-            " ".join(
-                cell.rjust(width) if is_right else cell.ljust(width)
-                for cell, width, is_right in zip(row, widths, right, strict=True)
-            ).rstrip()
-            for row in texts
-        ]
+        widths = [max(map(num_columns, column)) for column in columns]
+
+        def padded(cell: str, width: int, is_right: bool) -> str:
+            space = " " * (width - num_columns(cell))
+            return space + cell if is_right else cell + space
+
+        return [" ".join(map(padded, row, widths, right)).rstrip() for row in texts]
 
 
 def write_csv(path: Path, lines: Sequence[BaseModel]) -> None:

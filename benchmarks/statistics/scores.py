@@ -143,11 +143,10 @@ def scores_of(run: RunFolder) -> tuple[TaskScore, ...]:
 
 
 def scores_by_task(run: RunFolder) -> dict[tuple[str, str], TaskScore]:
-    """A run's scores by task and metric, as runs are compared; by encoder too where it has scored
-    several."""
+    """A run's scores by task, as runs are compared, and by encoder where it has scored several."""
     scores = scores_of(run)
     several = len({score.stage for score in scores}) > 1
-    return {(s.label if several else s.first.task, s.first.metric): s for s in scores}
+    return {(s.first.task, s.encoder if several else ""): s for s in scores}
 
 
 def _check_records(stage: str, results: Sequence[Result]) -> None:

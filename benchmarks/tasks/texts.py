@@ -33,6 +33,8 @@ from electrify.system.progress import log, warn
 
 SplitText = tuple[str, str]
 _ENDING = ".jsonl"
+# the options that name texts and the folder of official files, as errors call them
+_OPTIONS = "clean.decontaminate_against", "clean.decontaminate_data_dir or evaluate.data_dir"
 _WORD_CHARACTERS = 11  # what is longer may be a sentence of a language without spaces
 
 
@@ -85,9 +87,12 @@ def dump_texts(names: Sequence[str], data_dirs: Sequence[Path], folder: Path) ->
     return paths
 
 
-def texts_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitText]]:
-    """(split, text) pairs by task of a suite or task, or by the name of a file."""
-    tasks = _tasks_of_name(name, data_dirs)
+def texts_of_name(
+    name: str, data_dirs: Sequence[Path], options: tuple[str, str] = _OPTIONS
+) -> dict[str, list[SplitText]]:
+    """(split, text) pairs by task of a suite or task, or by the name of a file. `options` are those
+    that name texts and the folder of official files, for errors."""
+    tasks = _tasks_of_name(name, data_dirs, options)
     if not tasks:
         path = Path(name).expanduser()
         texts_of = {
@@ -96,26 +101,26 @@ def texts_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, list[SplitT
     else:
         texts_of = {task: list(_task_texts(TASKS[task], place)) for task, place in tasks.items()}
     if empty := [task for task, texts in texts_of.items() if not texts]:
-        raise UserError(f"clean.decontaminate_against: there is no text in {', '.join(empty)}")
+        raise UserError(f"{options[0]}: there is no text in {', '.join(empty)}")
     return texts_of
 
 
-def _tasks_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
+def _tasks_of_name(
+    name: str, data_dirs: Sequence[Path], options: tuple[str, str] = _OPTIONS
+) -> dict[str, Path]:
     """The tasks of a suite, or one, with the data folder that has each; none of a file. What the
     hub does not have is left out with a warning. Raises `ValueError` as `dump_texts`."""
+    option, dir_option = options
     if name not in TEXT_NAMES:
         if not Path(name).expanduser().is_file():
-            raise UserError(f"clean.decontaminate_against: {unknown_texts(name)}")
+            raise UserError(f"{option}: {unknown_texts(name)}")
         return {}
+    to_folder = f"set {dir_option} to the folder of the official files"
     if not data_dirs:
-        raise UserError(
-            f"no data folder for {name!r} of clean.decontaminate_against: set "
-            "clean.decontaminate_data_dir or evaluate.data_dir to the folder of the official "
-            'files, or to "hub"'
-        )
+        raise UserError(f'no data folder for {name!r} of {option}: {to_folder}, or to "hub"')
     for data_dir in data_dirs:
         if str(data_dir) != HUB and not data_dir.is_dir():
-            raise UserError(f"no data folder {data_dir}; set clean.decontaminate_data_dir")
+            raise UserError(f"no data folder {data_dir}; {to_folder}")
     tasks = SUITES.get(name) or (TASKS[name],)
     below = {data_dir: files_below(data_dir) for data_dir in data_dirs}
     texts_of = {
@@ -127,17 +132,14 @@ def _tasks_of_name(name: str, data_dirs: Sequence[Path]) -> dict[str, Path]:
     missing = [task for task in tasks if task.name not in texts_of]
     are_of_hub = all(str(data_dir) == HUB for data_dir in data_dirs)
     if missing and not are_of_hub:
-        raise UserError(_no_files(missing, [*texts_of], data_dirs))
+        raise UserError(f"{option}: {_no_files(missing, [*texts_of], data_dirs)}")
     if not texts_of:
-        raise UserError(
-            f"clean.decontaminate_against: no task of {name!r} is read from the hub; set "
-            "clean.decontaminate_data_dir to a folder of the official files"
-        )
+        raise UserError(f"{option}: no task of {name!r} is read from the hub; {to_folder}")
     if missing:
         warn(
-            f"clean.decontaminate_against: of {name!r} the hub does not have "
-            f"{', '.join(task.name for task in missing)}, whose texts stay in the corpus; searched "
-            f"are {', '.join(texts_of)}"
+            f"{option}: of {name!r} the hub does not have "
+            f"{', '.join(task.name for task in missing)}, whose texts are left out; those of "
+            f"{', '.join(texts_of)} are read"
         )
     return texts_of
 
@@ -182,9 +184,8 @@ def _no_files(missing: Sequence[Task], present: Sequence[str], data_dirs: Sequen
     folders = [str(data_dir.absolute()) for data_dir in data_dirs if str(data_dir) != HUB]
     others = f", or name the tasks that are there: {json.dumps(present)}" if present else ""
     return (
-        "clean.decontaminate_against: no evaluation file of "
-        f"{', '.join(repr(task.name) for task in missing)} below {' or '.join(folders)}; put "
-        f"{', '.join(wanted)} there{others}"
+        f"no evaluation file of {', '.join(repr(task.name) for task in missing)} below "
+        f"{' or '.join(folders)}; put {', '.join(wanted)} there{others}"
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 import benchmarks.ablate.run as ablate_jobs
 from benchmarks.ablate.grid import load_grid, plan_runs
 from benchmarks.ablate.run import ablate, is_done, plan_of, report_of
+from electrify.check import check_run
 
 SCRATCH = Path("configs/scratch.toml").absolute()
 
@@ -24,9 +25,9 @@ def test_a_small_grid_runs_shares_its_corpus_and_is_not_done_again(tmp_path: Pat
     short = ["pretrain.num_steps=6", "pretrain.warmup_steps=1", "pretrain.valid_every_steps=6"]
     short += ["evaluate.seeds=[0]", "evaluate.num_epochs=0.1", "evaluate.min_steps=1"]
     short += [f"output_dir='{tmp_path / 'demo'}'"]
-    printed = ablate(path, short, [], overwrite=False)
+    printed = ablate(path, short, [], False, check_run)
     lines = printed.splitlines()
-    assert [line.split(" | ")[0] for line in lines[3:5]] == ["| half", "| other"]
+    assert [line.split()[0] for line in lines[2:4]] == ["half", "other"]
     folder = tmp_path / "ablation-tiny"
     seed = folder / "half" / "seed-0"
     assert (seed / "shards").resolve() == (tmp_path / "demo" / "shards").resolve()
@@ -39,7 +40,7 @@ def test_a_small_grid_runs_shares_its_corpus_and_is_not_done_again(tmp_path: Pat
     # neither run is started again; a run whose scores are gone would be
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ablate_jobs, "start", None)
-        assert ablate(path, short, [], overwrite=False) == printed
+        assert ablate(path, short, [], False, check_run) == printed
     assert report_of(path, short) == printed
     assert "2 of 2 runs are finished" in plan_of(path, short)
     shutil.rmtree(other / "evaluate")

@@ -1,4 +1,4 @@
-// The discriminator's verdict on a text, as benchmarks/inspect/verdict.py has it. It knows no document.
+// The discriminator's verdict on a text, as benchmarks/analysis/inspect.py has it. It knows no document.
 "use strict";
 
 const GAPS = /[^\t\n\r\p{Z}]+/gu; // what stands between them is a chunk

@@ -59,11 +59,11 @@ def test_every_variant_has_every_seed_the_first_seed_of_all_first(tmp_path: Path
     assert str(tmp_path / "ablation-tiny" / "full" / "seed-7") in folders
     assert len(folders) == 4
     text = TWO + (
-        "third = {}\n[experiments.a]\nvariants = ['full']\nseeds = [1, 2]\n"
+        "'셋째' = {}\n[experiments.a]\nvariants = ['full']\nseeds = [1, 2]\n"
         "[experiments.b]\nvariants = ['half', 'full']\nclaims = ['half > full']\n"
     )
     found = [(run.variant, run.seed) for run in plan_runs(load_grid(write(tmp_path, text)), [])]
-    assert found == [("full", 1), ("full", 2), *order, ("third", 4), ("third", 7)]
+    assert found == [("full", 1), ("full", 2), *order, ("셋째", 4), ("셋째", 7)]
 
 
 def test_no_two_seeds_of_pretraining_share_one_of_fine_tuning(tmp_path: Path):

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 import benchmarks.ablate.run as ablate_jobs
-from benchmarks.ablate.grid import load_grid, plan_runs
-from benchmarks.ablate.run import _link, execute
+from benchmarks.ablate.grid import Run, load_grid, plan_runs
+from benchmarks.ablate.run import _link, ablate, execute, is_done
+from electrify.check import check_run
 from electrify.system.progress import Stopped
+from tests.benchmarks.report.test_report import make_run, run_config
 
 SCRATCH = Path("configs/scratch.toml").absolute()
 SAVES = (
@@ -79,3 +81,19 @@ def test_a_link_to_another_corpus_is_set_anew_and_a_folder_stays(tmp_path):
         assert (tmp_path / "run" / "vocab").resolve() == tmp_path / name
     _link(tmp_path / "first", tmp_path / "run" / "shards")
     assert not (tmp_path / "run" / "shards").is_symlink()
+
+
+def test_no_corpus_is_made_where_a_run_would_lack_something(grid, tmp_path):
+    words = [f"output_dir='{tmp_path / 'demo'}'", f"evaluate.data_dir='{tmp_path}'"]
+    words += ["evaluate.own_tasks=[]", "evaluate.tasks=['klue-ynat']"]
+    with pytest.raises(ValueError, match="has no data of klue-ynat"):
+        ablate(tmp_path / "grid.toml", words, [], False, check_run)
+    assert not (tmp_path / "demo").exists()
+
+
+def test_a_run_is_done_whatever_probes_its_config_names(tmp_path):
+    config = run_config(make_run(tmp_path / "run"))
+    for suites, done in (((), True), (("robustness",), True), (("klue",), False)):
+        evaluate = config.evaluate.model_copy(update={"suites": suites})
+        run = Run("full", 0, config.model_copy(update={"evaluate": evaluate}), ())
+        assert is_done(run) == done

@@ -5,7 +5,9 @@ import random
 import re
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from benchmarks.analysis import mistakes as module
 from benchmarks.analysis.korean import KoreanSentence, analyse, has_final_consonant, word_spans
@@ -193,3 +195,12 @@ def test_the_shipped_encoder_finds_wrong_particles_and_a_part_of_exchanged_words
     particles, words = fractions
     assert particles > 0.8
     assert 0.3 < words < 0.6
+
+
+def test_documents_are_read_in_any_encoding_and_a_table_without_text_is_refused(tmp_path):
+    path = tmp_path / "documents.txt"
+    path.write_bytes("\n".join(TEXTS).encode("cp949"))
+    assert tuple(module._documents(path)) == TEXTS
+    parquet.write_table(pyarrow.table({"body": TEXTS}), tmp_path / "documents.parquet")
+    with pytest.raises(ValueError, match=r"documents\.parquet has no column text"):
+        list(module._documents(tmp_path / "documents.parquet"))

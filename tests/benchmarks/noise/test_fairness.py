@@ -6,9 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from benchmarks.noise import fairness
 from benchmarks.noise.fairness import TABLE, TEMPLATES, Gap, add_rows, read_templates, write_table
 from benchmarks.results.table import read_csv
 from benchmarks.tasks.data import load_data
+from electrify.system.outcome import UserError
 from tests.benchmarks.conftest import make_result, put_predictions
 from tests.benchmarks.records import HATE_SPEECH
 
@@ -32,7 +34,9 @@ def data_folder(tmp_path_factory):
     return folder
 
 
-def gaps_of(place: Path, folder: Path, shift: float, alarm: float) -> list[Gap]:
+def gaps_of(
+    place: Path, folder: Path, shift: float, alarm: float, network: str = "Other"
+) -> list[Gap]:
     """The table of a model of two seeds: `shift` is added to P(bad) where `GROUP` is named, and a
     comment without fault that names women is called offensive with the chance `alarm`."""
     data = add_rows(HATE_SPEECH, load_data(HATE_SPEECH, folder))
@@ -70,7 +74,7 @@ def gaps_of(place: Path, folder: Path, shift: float, alarm: float) -> list[Gap]:
                     | {"probabilities": [1 - bad, bad / 2, bad / 2]}
                 )
             put_predictions(place, result, lines, "" if split == data.split else split)
-    source = SimpleNamespace(config=SimpleNamespace(architectures=["Other"]), path="none")
+    source = SimpleNamespace(config=SimpleNamespace(architectures=[network]), path="none")
     write_table(place, [HATE_SPEECH], {HATE_SPEECH.name: data}, results, source, [folder])
     return read_csv(place / TABLE, Gap)
 
@@ -106,6 +110,17 @@ def test_a_model_without_a_defect_shows_nothing(tmp_path, data_folder):
     assert {(gap.measure, gap.group) for gap in gaps if gap.axis == "bias"} == {
         (measure, group) for measure in ("false alarms", "misses") for group in ("none", "gender")
     }
+
+
+def test_networks_that_cannot_be_read_leave_the_gaps_of_the_task(
+    tmp_path, data_folder, monkeypatch
+):
+    def refuse(path: str, device: str) -> None:
+        raise UserError("the tokenizer has no mask token")
+
+    monkeypatch.setattr(fairness, "open_reader", refuse)
+    gaps = gaps_of(tmp_path, data_folder, 0.0, 0.05, "ElectraForPreTraining")
+    assert {gap.measure for gap in gaps} >= {"false alarms", "misses", "P(bad label)"}
 
 
 @pytest.mark.parametrize("language", ["ko", "en"])

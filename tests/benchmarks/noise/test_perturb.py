@@ -65,6 +65,7 @@ def test_a_typo_is_one_key_beside_the_right_one():
         ("particle-dropped", "나는 메시지를 보냈다", "나 메시지 보냈다"),
         ("loanword-spelling", "메시지와 써비스", "메세지와 서비스"),
         ("english-contraction", "I don't, it is not", "I do not, it isn't"),
+        ("english-contraction", "it iſn't", "it iſn't"),
         ("mojibake", "한국", "한국".encode().decode("cp1252")),
         ("mojibake", "don't", "don’t".encode().decode("cp1252")),
     ],

@@ -112,15 +112,32 @@ def test_what_lacks_is_said(put: Put):
     assert cells(text, "c")[1] == "–"
 
 
+def test_tf_idf_has_one_row_where_it_is_the_same_and_else_one_for_each_encoder(put: Put):
+    cola = {"task": "glue-cola", "task_version": "1.0", "metric": "mcc"}
+    places = put("a", 30), put("b", 40, False, **cola)
+    put("a", 20, False, role="bag-of-words")
+    put("b", 10, False, role="bag-of-words", **cola)
+    text = shown(*places)
+    assert cells(text, "TF-IDF")[2:4] == ["41.0 ± 1.4", "21.0 ± 1.4"]
+    other = {"num_examples": NUM_EXAMPLES - 1, "has_lines": False}
+    put("c", 25, role="bag-of-words", **other)
+    text = shown(*places, put("c", 40, **other))
+    rows = [cells(text, f"{name}, TF-IDF")[2:4] for name in "abc"]
+    assert rows == [["41.0 ± 1.4", "–"], ["–", "21.0 ± 1.4"], ["51.0 ± 1.4", "–"]]
+    assert "accuracy, 49 to 50 rows" in text
+
+
 def test_encoders_of_one_name_are_told_apart(put: Put):
     for run, right in (("x", 30), ("y", 40)):
-        put(f"{run}/evaluate", right - 5)
-        put(f"{run}/evaluate-roberta", right)
+        put(f"{run}/evaluate", right - 5, num_parameters=9_000_000)
+        put(f"{run}/evaluate-roberta", right, num_parameters=68_000_000)
     out = put("z", 20).parent
     text = shown(out / "x", out / "y", out / "z")
     for run, rank in (("x", "3"), ("y", "1")):
         assert cells(text, f"{run}, roberta")[1].startswith(rank)
     assert cells(text, "y")[1].startswith("2")
+    page = (out / "board.html").read_text(encoding="utf-8")
+    assert page.count('<tr data-group="20 M to 80 M">') == 2
 
 
 def test_a_run_has_what_its_pretraining_took(tmp_path: Path):

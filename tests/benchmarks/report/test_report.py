@@ -81,6 +81,7 @@ def run_config(folder: Path, **changes: object) -> RunConfig:
                 "warmup_steps": 60,
                 **changes,
             },
+            "export": {"dtype": "float16"},
             "evaluate": {
                 "tasks": ["klue-ynat"],
                 "seeds": [0, 1, 2],
@@ -304,6 +305,21 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path, run):
     with pytest.raises(ValueError, match="file is a file; give a folder"):
         report(read_runs([run]), tmp_path / "file")
     assert not list(tmp_path.rglob("report.md"))
+
+
+def test_a_next_step_is_a_verb_of_a_run_only_where_that_resumes_it():
+    def lines(unfinished: tuple[str, ...], *probes: str) -> list[str]:
+        places = {stage: Path(stage) for stage in probes}
+        run = RunFolder(Path("ko"), {}, unfinished, {}, {}, {}, (), {}, probes=places)
+        summary = Summary([run], [], [])
+        return [text.rpartition(": ")[2] for text in (*summary.verdicts(), *summary.warnings())]
+
+    assert lines((), "retrieval") == []  # of an encoder without a run
+    first, alone = lines(("evaluate",))
+    verdict, own, other = lines(("pretrain", "evaluate-bert"))
+    assert (verdict, own) == ("electrify pretrain CONFIG",) * 2
+    for text in (first, alone, other):
+        assert text.rstrip(".").endswith("he command that began it resumes it")
 
 
 OUTCOMES = {

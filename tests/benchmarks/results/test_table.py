@@ -29,5 +29,7 @@ def test_every_form_has_the_same_cells():
     )
     assert TABLE.markdown()[2:] == ["| a \\| b | 0.5 | – |", "| c | 12,345 | x, y |"]
     assert TABLE.terminal() == ["task   score note", "a | b    0.5 –", "c     12,345 x, y"]
+    wide = Table(["task", "score"], [["리뷰", 1], ["tc", 10]])  # a syllable takes two columns
+    assert wide.terminal() == ["task score", "리뷰     1", "tc      10"]
     rows = list(csv.reader(io.StringIO(TABLE.csv())))
     assert rows == [["task", "score", "note"], ["a | b", "0.5", ""], ["c", "12345", "x, y"]]

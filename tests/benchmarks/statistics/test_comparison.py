@@ -189,6 +189,24 @@ def test_runs_against_the_first_or_the_one_that_is_named(runs):
     assert (back.run, back.comparison.gain) == ("a", pytest.approx(-0.15))
 
 
+def test_runs_that_cannot_be_compared_on_a_task_are_named_with_the_reason(tmp_path, runs):
+    metric = {"metric": "f1", "metrics": {"f1": 0.5}}
+    other = write_evaluation(tmp_path / "c", with_lines=False, **metric)
+    [found] = between([runs[1], read_run(other)], None)
+    assert (found.run, found.comparison.verdict) == ("c", "not comparable: metric differs")
+
+
+def test_a_task_of_ones_own_with_a_note_is_compared_whatever_else_a_run_has_scored(tmp_path):
+    fields = {"labels": ["0", "1"], "text_fields": ["text"], "label_field": "label"}
+    own = {"kind": "classification", "headline": "accuracy", "name": "mine", "version": "1"}
+    changes = {"task": "mine", "own_task": {**own, **fields, "reported": "dev", "note": "made up"}}
+    first = write_evaluation(tmp_path / "a", with_lines=False, **changes)
+    second = write_evaluation(tmp_path / "b", num_right=180, with_lines=False, **changes)
+    write_evaluation(second, "evaluate-bert", with_lines=False, **changes)
+    [found] = between([read_run(first), read_run(second)], None)
+    assert (found.score.stage, found.comparison.gain) == ("evaluate", pytest.approx(0.15))
+
+
 def test_a_role_or_an_encoder_is_looked_for_within_each_run(runs):
     found = between(runs, "random-init")
     assert [against.run for against in found if against.score.stage == "evaluate"] == ["a", "b"]
