@@ -94,11 +94,12 @@ _OF_ANY_ENCODER = {
 def evaluation_of(model: str, overrides: Sequence[str]) -> EvaluationRun:
     """What `electrify evaluate --model` does without a config: results go to `out/<model>/`.
 
-    `model` is a folder or hub name; of a path the last two parts name the results. `overrides` are
-    as in `load_config`.
+    `model` is a folder or hub name; of a path the last two parts name the results, of an export its
+    run, too. `overrides` are as in `load_config`.
     """
     parts = [part for part in model.lower().split("/") if part.strip(".~")]
-    name = re.sub(r"[^a-z0-9._-]+", "-", "-".join(parts[-2:])).strip("._-") or "model"
+    parts = parts[-3 if parts[-2:-1] == ["export"] else -2 :]
+    name = re.sub(r"[^a-z0-9._-]+", "-", "-".join(parts)).strip("._-") or "model"
     raw: dict[str, Any] = {
         "name": name,
         "output_dir": f"out/{name}",

@@ -7,7 +7,7 @@ import pytest
 
 from electrify.config.clean import Source
 from electrify.config.fields import check_language
-from electrify.config.load import load_config
+from electrify.config.load import evaluation_of, load_config
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -110,6 +110,20 @@ def test_a_config_of_windows_and_a_home_are_read(tmp_path: Path, monkeypatch):
 def test_errors_name_key_value_and_what_would_be_right(tmp_path: Path, override, message):
     with pytest.raises(ValueError, match=message):
         load_config(write(tmp_path, MINIMAL_TOML), [override])
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("klue/roberta-small", "klue-roberta-small"),
+        ("../runs/b/export/discriminator/", "b-export-discriminator"),
+        ("~/models/Ours", "models-ours"),
+        ("export/discriminator", "export-discriminator"),
+    ],
+)
+def test_the_scores_of_a_model_are_named_after_it(model: str, name: str):
+    config = evaluation_of(model, [])
+    assert (config.name, config.output_dir) == (name, f"out/{name}")
 
 
 @pytest.mark.parametrize(
