@@ -693,11 +693,10 @@ def doctor(
     if train is not None:
         if gpu:
             raise UsageError("--gpu and --train: give one of them")
-        from electrify.config.load import load_config
         from model.doctor import describe_step_time
 
         lines = []
-        for line in describe_step_time(load_config(train, overrides)):
+        for line in describe_step_time(api.load_config(train, overrides)):
             lines.append(line)
             if not json:
                 print(line, flush=True)

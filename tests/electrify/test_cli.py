@@ -179,8 +179,9 @@ def test_json_says_what_the_lines_say(tmp_path, monkeypatch, capsys):
         assert main([*words, "--json"]) == 0
         return cast("dict[str, Any]", json.loads(capsys.readouterr().out))
 
-    config = load_config(DEMO)
-    checked = printed("validate", DEMO)
+    override = "output_dir=memory://runs/demo"  # which nobody opens
+    config = load_config(DEMO, [override])
+    checked = printed("validate", DEMO, "--set", override)
     assert checked["config"] == config.model_dump(mode="json")
     assert f"output: {config.output_dir}" in checked["notes"]
     assert printed("doctor")["is_sound"] is True
