@@ -69,7 +69,7 @@ def pretrain(config: RunConfig, overwrite: bool = False) -> None:
     Where the machine has several GPUs, each has a process (`pretrain.num_devices`).
     """
     number = num_launched(config.pretrain)
-    if number > 1 and (overwrite or not pretrain_stage(config).folder.exists()):
+    if number > 1 and (overwrite or not (output_dir(config) / "pretrain").exists()):
         log(f"pretrain: starts {number} processes, a device each")
         launch(pretrain, number, config, overwrite)
         return
