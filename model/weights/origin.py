@@ -21,7 +21,7 @@ from electrify.stage.plan import (
     run_folder,
 )
 from electrify.storage.files import read_json, read_toml
-from electrify.system.bundled import bundled_name
+from electrify.system.bundled import bundled_name, find_bundled
 from model.train.checkpoint import DAMAGES, trained_options
 
 UNKNOWN = ""  # the licence of what names none
@@ -107,7 +107,8 @@ def _licences_of_model(name: str) -> set[str]:
     if checkpoint := initial_checkpoint(name):
         licences = set(_licences_of_text(run_folder(checkpoint))) or {UNKNOWN}
         if earlier := _options_of(checkpoint):
-            return licences.union(*map(_licences_of_model, _initial(earlier)))
+            before = map(find_bundled, _initial(earlier))
+            return licences.union(*map(_licences_of_model, before))
         return {*licences, UNKNOWN}
     card = _card(name)
     try:
