@@ -136,6 +136,11 @@ class Phase:
             }
         )
 
+    def is_shared_by(self, num_processes: int) -> bool:
+        """Whether processes have batches of one size, and micro-batches, too."""
+        own, left = divmod(self.batch_size, num_processes)
+        return own > 0 == left and own % min(self.micro_batch_size, own) == 0
+
     @property
     def tokens_per_step(self) -> int:
         """Positions a step, padding included."""

@@ -96,6 +96,7 @@ def test_the_error_of_one_ends_all(capfd):
         (4, {"batch_size": 8}, 4),
         (3, {"batch_size": 8}, 2),
         (8, {"batch_size": 12, "curriculum": ({"steps_fraction": 0.5, "batch_size": 8},)}, 4),
+        (2, {"batch_size": 12, "micro_batch_size": 4}, 1),  # each has 6
         (8, {"batch_size": 8, "num_devices": 1}, 1),
         (1, {"batch_size": 8}, 1),
     ],
