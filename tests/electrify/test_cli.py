@@ -38,7 +38,7 @@ SMALL = "configs/ko-small.toml"
             ["evaluate", "--model", "out/none/a/b", "--task", "klue-ynat"],
             "no model folder out/none",
         ),
-        (["evaluate", "--model", "a/b", "--set", "pretrain.num_steps=4"], "unknown key pretrain"),
+        (["evaluate", "--model", "a/b", "--set", "pretrain.num_steps=4"], "= {'num_steps': 4}\n"),
         (["evaluate", "--model", "none/here/at/all", "--task", "klue-yna"], "klue-ynat"),
         (["run", "configs"], "configs is a folder"),
         (["inspect", "my/model", "가" * 400, "README.md"], "'README.md', a file"),

@@ -93,6 +93,14 @@ def test_a_config_of_windows_and_a_home_are_read(tmp_path: Path, monkeypatch):
             "clean.sources=[{kind='jsonl', language='kr', path='a.jsonl'}]",
             r": 1 problem\(s\)\n  clean\.sources\.0\.language: 'kr' is a country",
         ),
+        (
+            "evaluate.freeze=foo",
+            r"\n  evaluate\.freeze = .foo.: .* 'encoder'\n  evaluate\.freeze = .foo.: .* integer",
+        ),
+        (
+            "evaluate.tasks_options.seeds.num_epoch=3",
+            r"evaluate\.tasks_options\.seeds\.num_epoch = 3; did you mean num_epochs\?",
+        ),
         ("clean.sources=[]", r"clean\.sources = \[\]: it should have at least 1 item"),
         ("name=2024-01-01", r"no value of type date; write text in quotes"),
         ("pretrain.device=gpu", r"pretrain\.device = .gpu.: .*'auto', 'cpu', 'cuda' or 'xla'"),
