@@ -39,10 +39,6 @@ VERBS = {
     "evaluate": "evaluate",
 }
 METRICS = "metrics.jsonl"  # of pretraining: a line a record
-# figures in it that depend on the machine, not on the run
-TIMINGS = frozenset(
-    {"seconds", "tokens_per_second", "positions_per_second", "mfu", "data_wait_fraction"}
-)
 CHECKPOINT_STATE = "state.json"  # written last into a checkpoint
 NETWORKS = ("discriminator", "generator", "language_model")  # folders of an export
 DEFAULT_MODEL = f"export/{NETWORKS[0]}"  # of a run: what is scored where nothing is named
