@@ -70,7 +70,7 @@ def read_origin(config: RunConfig) -> Origin:
     """The origin of a run's weights, as far as its text and its initial model are at hand."""
     options = config.pretrain
     text = _licences_of_text(output_dir(config))
-    if not text:  # an older version made the corpus
+    if not text:  # as where the shards came from `pretrain.inputs_dir`
         text = dict.fromkeys((source.licence or UNKNOWN for source in config.clean.sources), 0)
     initial = {bundled_name(name): sorted(_licences_of_model(name)) for name in _initial(options)}
     return Origin(text, initial)
