@@ -29,7 +29,7 @@ from benchmarks.results.results import (
 from benchmarks.results.submission import write_submissions
 from benchmarks.tasks.data import load_tasks
 from electrify.config.run import EvaluationRun, RunConfig
-from electrify.stage.folder import MANIFEST, check_files, read_manifest, write_json
+from electrify.stage.folder import MANIFEST, Stage, check_files, read_manifest, write_json
 from electrify.stage.plan import (
     DEFAULT_MODEL,
     checkpoint_step,
@@ -86,6 +86,8 @@ def evaluate(
     stage = evaluate_stage(config, at, rows, step, name, probe or "evaluate")
     digests = {name: digest for name, digest in stage.inputs.items() if name != "data"}
     path = model if model is not None else str(output_dir(config) / DEFAULT_MODEL)
+    if model is not None and not overwrite:
+        _check_encoder(stage, model)
 
     def work(partial: Path) -> dict[str, int]:
         # what imports torch, which takes seconds, once names, folders and rows are checked
@@ -135,6 +137,18 @@ def evaluate(
             f"no predictions of {', '.join(lacking)}, whose rows came later: to have them, remove "
             f"{stage.folder} and evaluate again"
         )
+
+
+def _check_encoder(stage: Stage, model: str) -> None:
+    """`UserError` where a finished evaluation is of another path and of other weights."""
+    if (stage.folder / MANIFEST).exists():
+        is_same = read_manifest(stage.folder)["inputs"].get("model") == stage.inputs.get("model")
+        paths = {result.model_path for result in current_results(stage.folder)}
+        if paths and model not in paths and not is_same:
+            raise UserError(
+                f"{stage.folder} has the scores of {min(paths)}, not of {model}: give this one "
+                "another name (--name) and output_dir, or --overwrite those scores"
+            )
 
 
 def _carry_over(finished: Path, partial: Path) -> None:

@@ -158,7 +158,7 @@ def inspect(
     """Which words of each text a discriminator (folder or hub name) flags as replaced, and why."""
     from benchmarks.analysis.inspect import as_record, findings
 
-    path = find_bundled(model)
+    path, generator = find_bundled(model), generator and find_bundled(generator)
     results = findings(path, texts, generator, threshold, None, false_alarms, attributions)
     return [as_record(finding) for finding in results]
 

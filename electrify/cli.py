@@ -4,6 +4,7 @@ A verb imports its stage when it runs: help needs no library, and each stage its
 """
 
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -145,7 +146,8 @@ def _print_version() -> int:
     from electrify.system.machine import git_commit, versions
 
     commit = git_commit()
-    print(f"electrify {versions()['electrify']}{f', commit {commit}' if commit else ''}")
+    number = versions().get("electrify", "of a checkout")
+    print(f"electrify {number}{f', commit {commit}' if commit else ''}")
     return 0
 
 
@@ -649,7 +651,8 @@ def validate(
     if json:
         _print_json(config=run.model_dump(mode="json"), notes=[*lines, *left_out])
         return
-    print(f"{config} can be run: electrify run {config}")
+    changes = [word for override in overrides for word in ("--set", override)]
+    print(f"{config} can be run: {shlex.join(['electrify', 'run', config, *changes])}")
     every_key = ["", *describe_config(run)] if keys else ["all keys: --keys"]
     print("\n".join([*lines, *every_key, *left_out]))
 
@@ -694,11 +697,10 @@ def doctor(
     if train is not None:
         if gpu:
             raise UsageError("--gpu and --train: give one of them")
-        from electrify.config.load import load_config
         from model.doctor import describe_step_time
 
         lines = []
-        for line in describe_step_time(load_config(train, overrides)):
+        for line in describe_step_time(api.load_config(train, overrides)):
             lines.append(line)
             if not json:
                 print(line, flush=True)
@@ -749,7 +751,7 @@ def _set(key: str, value: object) -> list[str]:
 
 
 def _run_folder(name: str) -> Path:
-    """A run's folder as the user names it; of an address the local one, with what is small."""
+    """A run's folder as the user names it; of an address the local one, with what is finished."""
     from electrify.stage.remote import is_address, open_address
 
     return open_address(name.rstrip("/")) if is_address(name) else Path(name)

@@ -13,7 +13,7 @@ from electrify.config.fields import PROBE_SUITES
 from electrify.config.load import flatten, load_config, toml_value
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST
-from electrify.stage.plan import DEFAULT_MODEL, output_dir
+from electrify.stage.plan import DEFAULT_MODEL
 from electrify.stage.remote import is_address
 from electrify.storage.folder import Folder, explained
 from electrify.system.bundled import config_names
@@ -120,7 +120,7 @@ def evaluation_cost(config: RunConfig) -> list[str]:
     from benchmarks.tasks.data import check_data, hub_paths, load_tasks
     from model.flops import body_parameters
 
-    export = output_dir(config) / DEFAULT_MODEL
+    export = Path(config.output_dir) / DEFAULT_MODEL
     data: dict[str, TaskData] = {}
     tasks = check_data(options)
     if not hub_paths(options):

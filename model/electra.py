@@ -188,9 +188,14 @@ class ElectraPretrainer(nn.Module):
         hidden = self.main_states(corrupted.ids, *masked.context)
         logits = self.detection_logits(hidden).float()
         losses = F.binary_cross_entropy_with_logits(logits, corrupted.labels, reduction="none")
-        term = Term((losses * masked.tokens).sum(), "tokens", self.config.main_weight)
-        detected = Detected(logits.detach(), losses.detach(), masked.tokens)
+        term, counted = self.detection_term(masked, losses)
+        detected = Detected(logits.detach(), losses.detach(), counted)
         return Outputs(masked, terms | {"discriminator": term}, samples, corrupted, detected)
+
+    def detection_term(self, masked: Masked, losses: Tensor) -> tuple[Term, Tensor]:
+        """The loss of the discriminator, and the positions (B, L) that it is of."""
+        total = (losses * masked.tokens).sum()
+        return Term(total, "tokens", self.config.main_weight), masked.tokens
 
     def predict_masked(self, masked: Masked) -> Outputs:
         """BERT's objective on the main network: [MASK] is in its input, and there is no generator.

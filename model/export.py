@@ -17,7 +17,7 @@ from transformers.utils.logging import disable_progress_bar
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import write_json
-from electrify.stage.plan import export_stage, output_dir, run_folder
+from electrify.stage.plan import TOKENIZER_FILES, export_stage, output_dir, run_folder
 from electrify.stage.run import run_stage
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
@@ -33,8 +33,6 @@ from model.weights.names import (
     transformers_class,
 )
 from model.weights.origin import read_origin
-
-_TOKENIZER_FILES, _TOKENIZER_CONFIG = ("tokenizer.json", "vocab.txt"), "tokenizer_config.json"
 
 
 def export_checkpoint(checkpoint: Path, folder: Path) -> None:
@@ -65,10 +63,10 @@ def export_checkpoint(checkpoint: Path, folder: Path) -> None:
 def save_tokenizer(vocab: Path, max_length: int, folder: Path) -> None:
     """The files that encoded the corpus, with the model's length. `save_pretrained` of transformers
     5 would name a class that transformers 4 does not know."""
-    for name in _TOKENIZER_FILES:
+    for name in TOKENIZER_FILES:
         shutil.copyfile(vocab / name, folder / name)
-    options = read_json(vocab / _TOKENIZER_CONFIG)
-    write_json(folder / _TOKENIZER_CONFIG, options | {"model_max_length": max_length})
+    path = folder / "tokenizer_config.json"
+    write_json(path, read_json(path) | {"model_max_length": max_length})
 
 
 MAX_LOGIT_DIFFERENCE = 1e-5

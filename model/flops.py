@@ -265,7 +265,7 @@ def estimate(config: RunConfig) -> list[str]:
     }
     generator = f", {counts['generator']:,} in the generator" if counts["generator"] else ""
     masked = [
-        f"{phase.options(pretrain).num_masked(phase.sequence_length)} of {phase.sequence_length}"
+        f"{phase.options(pretrain).num_chosen(phase.sequence_length)} of {phase.sequence_length}"
         for phase in phases
     ]
     return [

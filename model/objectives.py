@@ -47,20 +47,10 @@ class MaskedLanguageModel(ElectraPretrainer):
 class ChosenTokens(ElectraPretrainer):
     """ELECTRA 15 % (section 3.4): the loss is over the chosen positions only."""
 
-    def main_loss(self, masked: Masked, samples: Samples, terms: Terms) -> Outputs:
-        corrupted = corrupt(masked, samples)
-        logits = self.detection_logits(self.main_states(corrupted.ids, *masked.context)).float()
-        losses = F.binary_cross_entropy_with_logits(logits, corrupted.labels, reduction="none")
+    def detection_term(self, masked: Masked, losses: Tensor) -> tuple[Term, Tensor]:
         total = (losses.gather(1, masked.positions) * masked.weights).sum()
-        term = Term(total, "chosen", self.config.main_weight)
         chosen = torch.zeros_like(losses).scatter_add(1, masked.positions, masked.weights) > 0
-        return Outputs(
-            masked,
-            terms | {"discriminator": term},
-            samples,
-            corrupted,
-            Detected(logits.detach(), losses.detach(), chosen),
-        )
+        return Term(total, "chosen", self.config.main_weight), chosen
 
 
 class ReplaceMLM(ElectraPretrainer):

@@ -136,6 +136,11 @@ class Phase:
             }
         )
 
+    def is_shared_by(self, num_processes: int) -> bool:
+        """Whether processes have batches of one size, and micro-batches, too."""
+        own, left = divmod(self.batch_size, num_processes)
+        return own > 0 == left and own % min(self.micro_batch_size, own) == 0
+
     @property
     def tokens_per_step(self) -> int:
         """Positions a step, padding included."""
@@ -304,6 +309,12 @@ def _check_names(phase: Phase, languages: Sequence[str]) -> None:
                 )
 
 
+def passes_of(readers: Sequence[PhaseReader]) -> dict[str, float]:
+    """How often a run reads each language's text."""
+    languages = readers[0].reader.languages
+    return {language: sum(one.passes()[language] for one in readers) for language in languages}
+
+
 def mixture_table(readers: Sequence[PhaseReader]) -> Iterator[str]:
     """A line for each language: its sequences, its part of each phase, and what the run reads."""
     columns: list[Sequence[str]] = [("", *readers[0].reader.languages)]
@@ -315,9 +326,8 @@ def mixture_table(readers: Sequence[PhaseReader]) -> Iterator[str]:
         columns.append((head, *(f"{fraction:.2%}" for fraction in schedule.fractions)))
     languages = readers[0].reader.languages
     tokens = [sum(one.tokens()[language] for one in readers) for language in languages]
-    passes = [sum(one.passes()[language] for one in readers) for language in languages]
     sizes = readers[-1].reader.schedule.sizes
     columns.append(("sequences", *(f"{size:,}" for size in sizes)))
     columns.append(("tokens read", *(f"{of:,.0f}" for of in tokens)))
-    columns.append(("epochs", *(f"{of:.2f}" for of in passes)))
+    columns.append(("epochs", *(f"{of:.2f}" for of in passes_of(readers).values())))
     yield from aligned([*zip(*columns, strict=True)])

@@ -30,7 +30,7 @@ from model.devices.xla import check_options, end_step
 from model.electra import ElectraPretrainer
 from model.flops import parameter_counts
 from model.objectives import make_pretrainer
-from model.plan import Stage, mixture_table, stage_at
+from model.plan import Stage, mixture_table, passes_of, stage_at
 from model.train.alarms import broken_state
 from model.train.checkpoint import (
     PRECISION,
@@ -69,7 +69,7 @@ def pretrain(config: RunConfig, overwrite: bool = False) -> None:
     Where the machine has several GPUs, each has a process (`pretrain.num_devices`).
     """
     number = num_launched(config.pretrain)
-    if number > 1 and (overwrite or not pretrain_stage(config).folder.exists()):
+    if number > 1 and (overwrite or not (output_dir(config) / "pretrain").exists()):
         log(f"pretrain: starts {number} processes, a device each")
         launch(pretrain, number, config, overwrite)
         return
@@ -281,7 +281,7 @@ class Trainer:
                 f"the run's vocabulary does not fit its text in {language}",
                 advice="Without vocab.extend, or with a larger vocab.size, characters get pieces",
             )
-        for language, passes in data.passes().items():
+        for language, passes in passes_of(data.readers).items():
             if passes > 40:
                 warn(
                     f"the run passes {passes:.0f} times over the text in {language}: use more "

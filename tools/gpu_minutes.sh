@@ -3,9 +3,10 @@
 #
 #   bash tools/gpu_minutes.sh FOLDER [SECONDS]
 #
-# In a checkout, with Python packages as PERFORMANCE.md says (PYTHON names another python3). FOLDER gets a log and a JSON
-# file of each step; a step that fails or takes too long stops no other, and the last lines say how each ended. Nothing
-# is started that the SECONDS, 540 if not given, have no room for.
+# In a checkout, with Python packages as PERFORMANCE.md says (PYTHON names another python3) and the files of KLUE in
+# data/ (DATA names another folder). FOLDER gets a log and a JSON file of each step; a step that fails or takes too long
+# stops no other, and the last lines say how each ended. Nothing is started that the SECONDS, 540 if not given, have no
+# room for.
 set -u
 cd "$(dirname "$0")/.."
 folder=${1:?give a folder for what is measured} seconds=${2:-540} python=${PYTHON:-python3}
@@ -27,7 +28,7 @@ step() {  # NAME LIMIT COMMAND...
 step speed-small 200 "$python" -m tools.throughput pretrain --device cuda --peer --json "$folder/speed-small.json"
 step tests 150 "$python" -m pytest -q -p no:cacheprovider tests/cuda/test_host.py tests/cuda/test_cuda.py tests/benchmarks/finetune/test_finetune_cuda.py
 step speed-modern 90 "$python" -m tools.throughput pretrain --device cuda --size modern-small --json "$folder/speed-modern.json"
-step finetune 90 "$python" -m tools.throughput finetune --device cuda --peer --json "$folder/finetune.json"
+step finetune 90 "$python" -m tools.throughput finetune --device cuda --peer --data-dir "${DATA:-data}" --json "$folder/finetune.json"
 step doctor 60 "$python" -m electrify doctor --gpu
 step speed-fp16 60 "$python" -m tools.throughput pretrain --device cuda --precision fp16 --json "$folder/speed-fp16.json"
 step speed-base 120 "$python" -m tools.throughput pretrain --device cuda --size base --json "$folder/speed-base.json"

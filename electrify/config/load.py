@@ -94,11 +94,12 @@ _OF_ANY_ENCODER = {
 def evaluation_of(model: str, overrides: Sequence[str]) -> EvaluationRun:
     """What `electrify evaluate --model` does without a config: results go to `out/<model>/`.
 
-    `model` is a folder or hub name; of a path the last two parts name the results. `overrides` are
-    as in `load_config`.
+    `model` is a folder or hub name; of a path the last two parts name the results, of an export its
+    run, too. `overrides` are as in `load_config`.
     """
     parts = [part for part in model.lower().split("/") if part.strip(".~")]
-    name = re.sub(r"[^a-z0-9._-]+", "-", "-".join(parts[-2:])).strip("._-") or "model"
+    parts = parts[-3 if parts[-2:-1] == ["export"] else -2 :]
+    name = re.sub(r"[^a-z0-9._-]+", "-", "-".join(parts)).strip("._-") or "model"
     raw: dict[str, Any] = {
         "name": name,
         "output_dir": f"out/{name}",
@@ -119,7 +120,7 @@ def parse_part(raw: Any, where: str, kind: type[_Part]) -> _Part:
         raise UserError(f"{where}: its tables are nested too deeply") from None
     except ValidationError as error:
         errors = error.errors()
-        problems = [f"  {_explain(e)}" for e in errors if not _is_of_another(e, errors)]
+        problems = [f"  {_explain(e, kind)}" for e in errors if not _is_of_another(e, errors)]
         raise UserError("\n".join([f"{where}: {len(problems)} problem(s)", *problems])) from None
     except ValueError as error:  # of `_refuse`
         raise UserError(f"{where}: {error}") from None
@@ -187,15 +188,16 @@ def _is_of_another(error: Any, errors: Sequence[Any]) -> bool:
     return lacks_entries or error["type"] == "default_factory_not_called"
 
 
-def _explain(error: Any) -> str:
-    """One pydantic error as a line: key, value, what is allowed, nearest name."""
+def _explain(error: Any, kind: type[BaseModel]) -> str:
+    """One pydantic error of a model as a line: key, value, what is allowed, nearest name."""
     location = list(error["loc"])
     key, value = ".".join(str(part) for part in location), error.get("input")
     if error["type"] == "extra_forbidden":
         name = str(location[-1])
-        elsewhere = " or ".join(_keys_named(name))
+        elsewhere = " or ".join(_keys_named(name, kind))
         hint = f"; did you mean {elsewhere}?" if elsewhere else ""
-        return f"unknown key {key} = {value!r}{hint or nearest(name, _known_keys(location[:-1]))}"
+        hint = hint or nearest(name, _known_keys(location[:-1], kind))
+        return f"unknown key {key} = {value!r}{hint}"
     if error["type"] == "missing":
         return f"{key} is missing"
     key = ".".join(str(part) for part in location if not _is_of_pydantic(part))
@@ -211,10 +213,11 @@ def _explain(error: Any) -> str:
 
 def _is_of_pydantic(part: str | int) -> bool:
     """Whether a part of an error's place is no key: which kind of a union, or that it is a name."""
-    return part in ("str", "[key]") or str(part).startswith("tuple[")
+    kinds = "tuple[", "literal[", "constrained-"
+    return part in ("str", "bool", "[key]") or str(part).startswith(kinds)
 
 
-def _keys_named(name: str, model: type[BaseModel] = RunConfig, prefix: str = "") -> list[str]:
+def _keys_named(name: str, model: type[BaseModel], prefix: str = "") -> list[str]:
     """The keys of this name, outside any section and in each, as `--set` takes them."""
     keys = [f"{prefix}{name}"] if name in model.model_fields else []
     for section, field in model.model_fields.items():
@@ -224,14 +227,13 @@ def _keys_named(name: str, model: type[BaseModel] = RunConfig, prefix: str = "")
     return keys
 
 
-def _known_keys(location: Sequence[str | int]) -> list[str]:
-    model: type[BaseModel] = RunConfig
+def _known_keys(location: Sequence[str | int], model: type[BaseModel]) -> list[str]:
     for part in location:
         if part not in model.model_fields:  # a place in a list, or a name that the user chose
             continue
         annotation = model.model_fields[part].annotation
         nested = [a for a in (annotation, *get_args(annotation)) if isinstance(a, type)]
-        model = next(a for a in nested if issubclass(a, BaseModel))
+        model = next((a for a in nested if issubclass(a, BaseModel)), model)
     return sorted(model.model_fields)
 
 

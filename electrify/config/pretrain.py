@@ -328,6 +328,11 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
         """Slots for masked positions: int((p + .005) L), as the original has it."""
         return min(max(1, int((self.mask_fraction + 0.005) * sequence_length)), sequence_length)
 
+    def num_chosen(self, sequence_length: int) -> int:
+        """Masked positions of a full sequence, with `bernoulli` in the mean: 77 in 79 slots."""
+        chosen = max(1, round(self.mask_fraction * sequence_length))
+        return min(chosen, self.num_masked(sequence_length))
+
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
         of_generator = self.generator_hidden_size, self.generator_num_attention_heads
@@ -448,7 +453,12 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
         if self.initial_generator is not None and self.initial_model is None:
             raise UserError(f"initial_generator = {self.initial_generator!r} needs initial_model")
         reads_masked = self.has_generator and self.objective != "electric"  # not so its towers
+        is_modern = self.architecture == "modern"
         for name, is_used in (
+            ("local_attention", is_modern),
+            ("global_rope_theta", is_modern),
+            ("local_rope_theta", is_modern),
+            ("generator_steps_fraction", self.generator_steps > 0),
             ("generator_weight", self.has_generator),
             ("sampling_temperature", self.has_generator),
             ("generator_learning_rate", self.has_generator),
@@ -463,7 +473,8 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
             given, default = getattr(self, name), type(self).model_fields[name].default
             if given != default and not is_used:
                 raise UserError(
-                    f"{name} = {given!r} with objective = {self.objective!r} and generator = "
-                    f"{self.generator!r}: nothing would use it; leave it out"
+                    f"{name} = {given!r} with objective = {self.objective!r}, architecture = "
+                    f"{self.architecture!r} and generator = {self.generator!r}: nothing would use "
+                    "it; leave it out"
                 )
         return self

@@ -9,6 +9,7 @@ from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import Stage, digest_of, fingerprint, input_digest
 from electrify.stage.trackers import TRACKER_FILES
+from electrify.system.bundled import bundled_name, with_bundled
 from electrify.system.outcome import UserError
 
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json")
@@ -38,10 +39,6 @@ VERBS = {
     "evaluate": "evaluate",
 }
 METRICS = "metrics.jsonl"  # of pretraining: a line a record
-# figures in it that depend on the machine, not on the run
-TIMINGS = frozenset(
-    {"seconds", "tokens_per_second", "positions_per_second", "mfu", "data_wait_fraction"}
-)
 CHECKPOINT_STATE = "state.json"  # written last into a checkpoint
 NETWORKS = ("discriminator", "generator", "language_model")  # folders of an export
 DEFAULT_MODEL = f"export/{NETWORKS[0]}"  # of a run: what is scored where nothing is named
@@ -63,7 +60,7 @@ def clean_stage(
     """
     digests: dict[str, list[str]] = {}
     for path, digest in dict(files).items():
-        digests.setdefault(without_secrets(path), []).append(digest)
+        digests.setdefault(bundled_name(without_secrets(path)), []).append(digest)
     inputs = {p: digest_of(of) if len(of) > 1 else of[0] for p, of in digests.items()}
     if benchmark_texts is not None:
         inputs["benchmark texts"] = _files_digest(benchmark_texts)
@@ -108,7 +105,7 @@ def vocab_stage(config: RunConfig) -> Stage:
     if options.extend:
         inputs["vocab.extend"] = _vocabulary_digest(options.extend)
     for path in options.references:
-        inputs[f"vocab.references {path}"] = _vocabulary_digest(path)
+        inputs[f"vocab.references {bundled_name(path)}"] = _vocabulary_digest(path)
     return Stage("train-vocab", folder / "vocab", _options(options), inputs, reads=reads)
 
 
@@ -347,5 +344,6 @@ def _initial_digest(path: str) -> str:
 
 
 def _options(section: Any, leave_out: set[str] | None = None) -> dict[str, Any]:
-    options: dict[str, Any] = section.model_dump(mode="json", exclude=leave_out)
-    return options
+    """What is bundled has the same name on every machine, wherever electrify is installed."""
+    options = section.model_dump(mode="json", exclude=leave_out)
+    return dict(with_bundled(options, bundled_name))

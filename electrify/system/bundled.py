@@ -1,5 +1,6 @@
 """Files that come with electrify: the configs, the sample of text and the shipped encoder."""
 
+from collections.abc import Callable
 from glob import iglob
 from pathlib import Path
 from typing import Any
@@ -46,11 +47,13 @@ def _is_there(root: Path, name: str) -> bool:
     return any(iglob(name, root_dir=root, recursive=True))
 
 
-def with_bundled(value: Any, max_depth: int = 8) -> Any:
-    """A value of TOML in which each text is a path that `find_bundled` finds, or stays as it is.
-    No path of a config lies deeper than `max_depth`."""
+def with_bundled(
+    value: Any, change: Callable[[str], str] = find_bundled, max_depth: int = 8
+) -> Any:
+    """A value of TOML in which each text is changed: by default to the path of what is bundled, or
+    back by `bundled_name`. No path of a config lies deeper than `max_depth`."""
     if isinstance(value, dict) and max_depth:
-        return {key: with_bundled(inner, max_depth - 1) for key, inner in value.items()}
+        return {key: with_bundled(inner, change, max_depth - 1) for key, inner in value.items()}
     if isinstance(value, list) and max_depth:
-        return [with_bundled(inner, max_depth - 1) for inner in value]
-    return find_bundled(value) if isinstance(value, str) else value
+        return [with_bundled(inner, change, max_depth - 1) for inner in value]
+    return change(value) if isinstance(value, str) else value

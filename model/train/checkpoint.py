@@ -116,7 +116,8 @@ def load_latest(
     """
     for path in reversed(checkpoints(folder)):
         try:
-            state, weights, moments = read_checkpoint(path)
+            state, weights = read_weights(path)
+            moments = load_file(path / OPTIMIZER)
         except DAMAGES as error:
             warn(f"{path} is damaged ({error}); trying the one before")
             continue
@@ -129,12 +130,10 @@ def load_latest(
     return 0
 
 
-def read_checkpoint(path: Path) -> tuple[dict[str, Any], Tensors, Tensors]:
-    """State, weights and `optimizer_tensors` of one folder, compared with its checksums; one of
-    `DAMAGES` if it is not whole."""
-    state = read_state(path)
-    weights, moments = (load_file(path / name) for name in FILES)
-    return state, weights, moments
+def read_weights(path: Path) -> tuple[dict[str, Any], Tensors]:
+    """State and weights of one folder, compared with its checksums; one of `DAMAGES` if it is not
+    whole."""
+    return read_state(path), load_file(path / MODEL)
 
 
 def read_state(path: Path) -> dict[str, Any]:
@@ -175,8 +174,7 @@ def check_identity(theirs: Mapping[str, Any], wanted: Mapping[str, Any], where: 
 def load_model(path: Path, model: nn.Module) -> None:
     """Load a checkpoint's weights into a model of its form; `UserError` if it is damaged."""
     try:
-        read_state(path)
-        tensors = load_file(path / MODEL)
+        _, tensors = read_weights(path)
     except DAMAGES as error:
         raise UserError(
             f"{path} is damaged ({error}): put its files back from a copy, or remove {path.parent} "

@@ -98,13 +98,6 @@ class StepData:
             for phase in self.phases
         )
 
-    def passes(self) -> dict[str, float]:
-        """How often the whole run reads each language's text."""
-        return {
-            language: sum(one.passes()[language] for one in self.readers)
-            for language in self.last.languages
-        }
-
     def micro_batches(self, step: int) -> list[Batch]:
         """This rank's forward passes of the step that follows `step` finished ones, on the CPU.
 

@@ -19,6 +19,7 @@ from electrify.system.machine import num_cores
 from electrify.system.outcome import STOPPED, UserError, status_of
 from electrify.system.progress import Stopped, setup_logging, stop_on_signal
 from model.devices.device import resolve_device
+from model.plan import phases_of
 
 _POLL_SECONDS = 0.5
 _GRACE_SECONDS = 30.0  # that processes have to leave once one of them failed
@@ -33,9 +34,8 @@ def num_launched(config: PretrainConfig) -> int:
         return config.num_devices
     if resolve_device(config.device).type != "cuda":
         return 1
-    sizes = {config.batch_size, *(phase.batch_size for phase in config.curriculum)} - {None}
-    numbers = range(torch.cuda.device_count(), 1, -1)
-    return next((n for n in numbers if not any(size % n for size in sizes if size)), 1)
+    phases, numbers = phases_of(config), range(torch.cuda.device_count(), 1, -1)
+    return next((n for n in numbers if all(phase.is_shared_by(n) for phase in phases)), 1)
 
 
 def launch(work: Callable[..., object], num_processes: int, *arguments: Any) -> None:

@@ -152,15 +152,14 @@ class AdamW(torch.optim.AdamW):
         return moments | (self.loss_scale.state() if self.loss_scale else {})
 
     def restore(self, parameters: Mapping[str, nn.Parameter], key: str, value: Tensor) -> None:
-        """Resume from one of `tensors`; older checkpoints have a count also where none is used."""
+        """Resume from one of `tensors`."""
         if self.loss_scale is not None and key in (scale := self.loss_scale.state()):
             overwrite(scale[key], value)
             return
         kind, name = key.split("/", 1)
         kind = next(own for own in KINDS if KINDS[own] == kind)
         self._make_state(parameters[name])
-        if kind != "step" or self.bias_correction:
-            overwrite(self.state[parameters[name]][kind], value)
+        overwrite(self.state[parameters[name]][kind], value)
 
 
 class Muon(AdamW):

@@ -4,7 +4,6 @@
 """
 
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import MANIFEST, read_manifest, write_json, write_text
 from electrify.stage.plan import CARD, FINETUNING, METRICS, output_dir
-from electrify.storage.files import read_json
+from electrify.storage.files import read_json, read_toml
 from electrify.system.progress import warn
 from model.plan import phases_of
 from model.weights.names import (
@@ -29,7 +28,7 @@ from model.weights.names import (
     has_plain_generator,
     transformers_class,
 )
-from model.weights.origin import Origin, base_model, read_origin
+from model.weights.origin import Origin, base_model
 
 Json = Mapping[str, Any]
 Sections = Mapping[str, Sequence[str]]  # lines of Markdown by title
@@ -57,7 +56,7 @@ def write_cards(
     for row in corpus.get("removed", []):
         removed[row["reason"]] += row["documents"]
     summary, options = read_manifest(run / "pretrain")["counts"], config.pretrain
-    texts = tomllib.loads((_HERE / "card.toml").read_text(encoding="utf-8"))
+    texts = read_toml(_HERE / "card.toml")
     layout = card_layout("card.md")
     classes = {
         name: transformers_class(network, options).__name__
@@ -113,8 +112,7 @@ def add_sections(config: RunConfig, sections: Sections) -> None:
     ):
         sections = {}
     counts = manifest["counts"]
-    of = counts.get("origin")  # an older version's export does not say it
-    origin = Origin(of["text"], of["initial"]) if of else read_origin(config)
+    origin = Origin(**counts["origin"])
     write_cards(config, folder, counts["max_logit_difference"], origin, sections)
 
 

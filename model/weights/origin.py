@@ -21,7 +21,7 @@ from electrify.stage.plan import (
     run_folder,
 )
 from electrify.storage.files import read_json, read_toml
-from electrify.system.bundled import bundled_name
+from electrify.system.bundled import bundled_name, find_bundled
 from model.train.checkpoint import DAMAGES, trained_options
 
 UNKNOWN = ""  # the licence of what names none
@@ -70,7 +70,7 @@ def read_origin(config: RunConfig) -> Origin:
     """The origin of a run's weights, as far as its text and its initial model are at hand."""
     options = config.pretrain
     text = _licences_of_text(output_dir(config))
-    if not text:  # an older version made the corpus
+    if not text:  # as where the shards came from `pretrain.inputs_dir`
         text = dict.fromkeys((source.licence or UNKNOWN for source in config.clean.sources), 0)
     initial = {bundled_name(name): sorted(_licences_of_model(name)) for name in _initial(options)}
     return Origin(text, initial)
@@ -107,7 +107,8 @@ def _licences_of_model(name: str) -> set[str]:
     if checkpoint := initial_checkpoint(name):
         licences = set(_licences_of_text(run_folder(checkpoint))) or {UNKNOWN}
         if earlier := _options_of(checkpoint):
-            return licences.union(*map(_licences_of_model, _initial(earlier)))
+            before = map(find_bundled, _initial(earlier))
+            return licences.union(*map(_licences_of_model, before))
         return {*licences, UNKNOWN}
     card = _card(name)
     try:

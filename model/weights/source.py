@@ -26,7 +26,7 @@ from electrify.storage.files import read_json
 from electrify.storage.hub import hub_failure, try_hub
 from electrify.system.outcome import UserError
 from model.plan import EncoderShape, discriminator_shape, generator_shape
-from model.train.checkpoint import DAMAGES, read_checkpoint, read_state, trained_options
+from model.train.checkpoint import DAMAGES, read_state, read_weights, trained_options
 from model.weights.names import (
     DETECTOR,
     GENERATOR,
@@ -126,7 +126,7 @@ def _shapes(identity: Mapping[str, Any]) -> tuple[EncoderShape, EncoderShape | N
 
 def _from_checkpoint(place: str, path: Path) -> Source:
     with _named_damage(place, path):
-        state, weights, _ = read_checkpoint(path)
+        state, weights = read_weights(path)
         identity = state["identity"]
         config, sha256 = trained_options(identity), str(identity["tokenizer_sha256"])
         shape, shape_of_generator = _shapes(identity)

@@ -81,9 +81,11 @@ def files_of(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_writes_a_record_and_predictions_for_every_job(make_config, model_folder, started):
+def test_writes_a_record_and_predictions_for_every_job(
+    make_config, model_folder, started, tmp_path
+):
     config = make_config(seeds=[0, 1], random_init_control=True, num_epochs=2)
-    evaluate(config, str(model_folder), overwrite=False)
+    evaluate(config, str(model_folder), overwrite=False, name="mine")
     jobs = [("pretrained", 0), ("pretrained", 1), ("random-init", 0), ("random-init", 1)]
     assert [job[1:] for job in started] == jobs
     folder = folder_of(config)
@@ -100,8 +102,13 @@ def test_writes_a_record_and_predictions_for_every_job(make_config, model_folder
         right = sum(row["gold"] == row["prediction"] for row in rows) / 42
         assert right == pytest.approx(record.metrics["accuracy"])
         assert all(len(row["probabilities"]) == 7 for row in rows)
-    evaluate(config, str(model_folder), overwrite=False)
+    other = tmp_path / "moved"
+    for path in (model_folder, shutil.copytree(model_folder, other)):
+        evaluate(config, str(path), overwrite=False, name="mine")
     assert len(started) == 4  # done already
+    (other / "more.json").write_text("{}")
+    with pytest.raises(ValueError, match=f"has the scores of {model_folder}, not of {other}"):
+        evaluate(config, str(other), overwrite=False, name="mine")
 
 
 def test_a_bag_of_words_learns_from_the_rows_of_the_encoder(make_config, model_folder):

@@ -38,7 +38,7 @@ SMALL = "configs/ko-small.toml"
             ["evaluate", "--model", "out/none/a/b", "--task", "klue-ynat"],
             "no model folder out/none",
         ),
-        (["evaluate", "--model", "a/b", "--set", "pretrain.num_steps=4"], "unknown key pretrain"),
+        (["evaluate", "--model", "a/b", "--set", "pretrain.num_steps=4"], "= {'num_steps': 4}\n"),
         (["evaluate", "--model", "none/here/at/all", "--task", "klue-yna"], "klue-ynat"),
         (["run", "configs"], "configs is a folder"),
         (["inspect", "my/model", "가" * 400, "README.md"], "'README.md', a file"),
@@ -179,8 +179,9 @@ def test_json_says_what_the_lines_say(tmp_path, monkeypatch, capsys):
         assert main([*words, "--json"]) == 0
         return cast("dict[str, Any]", json.loads(capsys.readouterr().out))
 
-    config = load_config(DEMO)
-    checked = printed("validate", DEMO)
+    override = "output_dir=memory://runs/demo"  # which nobody opens
+    config = load_config(DEMO, [override])
+    checked = printed("validate", DEMO, "--set", override)
     assert checked["config"] == config.model_dump(mode="json")
     assert f"output: {config.output_dir}" in checked["notes"]
     assert printed("doctor")["is_sound"] is True

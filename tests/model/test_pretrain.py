@@ -10,13 +10,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from electrify.stage.plan import TIMINGS
 from electrify.system.progress import Stopped
 from model.electra import ElectraPretrainer
 from model.pretrain import Trainer, make_model
 from model.train.checkpoint import checkpoints
 from model.train.step import FastStep
 from tests.model.conftest import MODERN, make_config, with_pretrain
+from tests.model.trained import TIMINGS
 
 
 def metrics_of(folder: Path) -> list[dict[str, object]]:

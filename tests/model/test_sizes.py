@@ -66,7 +66,9 @@ def test_a_size_is_the_papers_in_every_field(column: int):
     run = parse_config(raw | {"pretrain": {"size": SIZES[column]}})
     found = {name: getattr(run.pretrain, name) for name in TABLE_6}
     assert found == {name: values[column] for name, values in TABLE_6.items()}
-    assert run.pretrain.num_masked(run.pretrain.sequence_length) == MASKED[column]
+    length = run.pretrain.sequence_length
+    assert run.pretrain.num_masked(length) == MASKED[column]
+    assert run.pretrain.num_chosen(length) == (19, 77, 77, 128)[column]
     assert set(SIZE_PRESETS[SIZES[column]]) <= set(TABLE_6)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from benchmarks.results.results import MEASURED, RESULTS
 from electrify.stage.folder import MANIFEST, check_files, read_manifest
-from electrify.stage.plan import METRICS, TIMINGS, VERBS
+from electrify.stage.plan import METRICS, VERBS
+from tests.model.trained import TIMINGS
 
 STAGES = tuple(VERBS)
 REPORT = "report"

@@ -289,7 +289,7 @@ def report_of(run: Run, parsed: argparse.Namespace) -> str:
     report.add("checks", "Kills and refusals", _CHECKS_MEANING, run.checks)
     command = ["python -m tools.cluster.run --engines", *parsed.engines, "--only", *parsed.only]
     if parsed.corpora:
-        command.append(f"--corpora ../shared/data/corpora --megabytes {parsed.megabytes:g}")
+        command.append(f"--corpora {parsed.corpora} --megabytes {parsed.megabytes:g}")
     return f"{report.markdown()}\n## Command\n\n```\n{' '.join(command)}\n```\n"
 
 

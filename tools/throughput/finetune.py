@@ -40,6 +40,7 @@ from electrify.system.machine import git_commit
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from tools.throughput.report import Report, Row
+from tools.throughput.texts import DATA
 
 OURS, PEER = "electrify", "Trainer"
 _PACKAGES = ("torch", "transformers", "tokenizers", "numpy")
@@ -70,7 +71,7 @@ class Settings:
     peer: Annotated[bool, "measure the Trainer, too"] = False
     model: Annotated[str | None, "a folder or hub name; without, random weights"] = None
     size: Annotated[Literal["tiny", "small", "base", "large"], "of random weights"] = "tiny"
-    data_dir: Annotated[Path, "folder with the tasks' files"] = Path("../shared/data")
+    data_dir: Annotated[Path, "folder with the tasks' files"] = DATA
     tasks: Annotated[tuple[str, ...], "of that folder"] = ("klue-ynat", "klue-nli")
     seeds: Annotated[tuple[int, ...], "one fine-tuning of each system a seed"] = (0, 1, 2, 3, 4)
     rows: Annotated[int, "training rows, rounded down to whole batches"] = 2_048

@@ -75,17 +75,17 @@ class Settings:
     micro_batches: Annotated[int, "time ours in so many parts, too"] = 1
     rounds: Annotated[int | None, "of all systems in turn"] = None
     steps: Annotated[int | None, "of each system in a round"] = None
-    dropout: Annotated[float, "of both networks"] = 0.1
+    dropout: Annotated[float | None, "of both networks"] = None
     vocab_size: Annotated[int, "pieces"] = BERT_VOCAB_SIZE
 
     def config(self) -> PretrainConfig:
         """The paper's values of the size."""
         preset = _TINY if self.size == "tiny" else SIZE_PRESETS[self.size] | {"size": self.size}
-        dropout = dict.fromkeys(
-            ("hidden_dropout_prob", "attention_probs_dropout_prob"), self.dropout
-        )
-        chosen = {"device": self.device, "precision": self.precision}
-        return PretrainConfig.model_validate(preset | chosen | dropout)
+        chosen: dict[str, object] = {"device": self.device, "precision": self.precision}
+        if self.dropout is not None:
+            names = "hidden_dropout_prob", "attention_probs_dropout_prob"
+            chosen |= dict.fromkeys(names, self.dropout)
+        return PretrainConfig.model_validate(preset | chosen)
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ def measure(settings: Settings) -> Report:
         "batch_size": batch_size,
         "sequence_length": length,
         "vocab_size": settings.vocab_size,
-        "dropout": settings.dropout,
+        "dropout": config.hidden_dropout_prob,
         "device": describe(device),
         "precision": precision_of(config, device),
         "rounds": rounds,

@@ -17,7 +17,7 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from tools.throughput.cost import Cost, run_measured
 
-DATA = Path("../shared/data")
+DATA = Path("data")
 _FILE_BYTES = 7_000_000  # a file of both systems is one unit of work, and is never split
 
 

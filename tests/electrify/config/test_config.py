@@ -7,7 +7,7 @@ import pytest
 
 from electrify.config.clean import Source
 from electrify.config.fields import check_language
-from electrify.config.load import load_config
+from electrify.config.load import evaluation_of, load_config
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -93,6 +93,14 @@ def test_a_config_of_windows_and_a_home_are_read(tmp_path: Path, monkeypatch):
             "clean.sources=[{kind='jsonl', language='kr', path='a.jsonl'}]",
             r": 1 problem\(s\)\n  clean\.sources\.0\.language: 'kr' is a country",
         ),
+        (
+            "evaluate.freeze=foo",
+            r"\n  evaluate\.freeze = .foo.: .* 'encoder'\n  evaluate\.freeze = .foo.: .* integer",
+        ),
+        (
+            "evaluate.tasks_options.seeds.num_epoch=3",
+            r"evaluate\.tasks_options\.seeds\.num_epoch = 3; did you mean num_epochs\?",
+        ),
         ("clean.sources=[]", r"clean\.sources = \[\]: it should have at least 1 item"),
         ("name=2024-01-01", r"no value of type date; write text in quotes"),
         ("pretrain.device=gpu", r"pretrain\.device = .gpu.: .*'auto', 'cpu', 'cuda' or 'xla'"),
@@ -110,6 +118,20 @@ def test_a_config_of_windows_and_a_home_are_read(tmp_path: Path, monkeypatch):
 def test_errors_name_key_value_and_what_would_be_right(tmp_path: Path, override, message):
     with pytest.raises(ValueError, match=message):
         load_config(write(tmp_path, MINIMAL_TOML), [override])
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("klue/roberta-small", "klue-roberta-small"),
+        ("../runs/b/export/discriminator/", "b-export-discriminator"),
+        ("~/models/Ours", "models-ours"),
+        ("export/discriminator", "export-discriminator"),
+    ],
+)
+def test_the_scores_of_a_model_are_named_after_it(model: str, name: str):
+    config = evaluation_of(model, [])
+    assert (config.name, config.output_dir) == (name, f"out/{name}")
 
 
 @pytest.mark.parametrize(

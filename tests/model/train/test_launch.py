@@ -14,13 +14,16 @@ from electrify.stage.folder import read_manifest
 from electrify.system.outcome import UserError
 from model.pretrain import Trainer, pretrain
 from model.train.launch import launch, num_launched
-from tests.model.conftest import make_run
+from tests.model.conftest import make_config, make_run
 from tests.model.train.test_processes import SHORT, with_padding
 from tests.model.trained import Trained
 
 
 def test_two_processes_train_as_one_and_what_is_done_starts_none(tmp_path, monkeypatch):
-    config = make_run(tmp_path / "run", **SHORT, num_devices=2)
+    make_run(tmp_path / "inputs")
+    config = make_config(
+        tmp_path / "run", **SHORT, num_devices=2, inputs_dir=str(tmp_path / "inputs")
+    )
     folder = tmp_path / "run" / "pretrain"
     pretrain(config)
     assert read_manifest(folder)["counts"]["num_processes"] == 2
@@ -93,6 +96,7 @@ def test_the_error_of_one_ends_all(capfd):
         (4, {"batch_size": 8}, 4),
         (3, {"batch_size": 8}, 2),
         (8, {"batch_size": 12, "curriculum": ({"steps_fraction": 0.5, "batch_size": 8},)}, 4),
+        (2, {"batch_size": 12, "micro_batch_size": 4}, 1),  # each has 6
         (8, {"batch_size": 8, "num_devices": 1}, 1),
         (1, {"batch_size": 8}, 1),
     ],
