@@ -14,6 +14,7 @@ from pipeline.rules.normalize import (
     clean_text,
     compose,
     drop_hanja,
+    drop_mentions,
     normalise_hangul,
     remove_control_characters,
     remove_csv_quotes,
@@ -27,7 +28,9 @@ from pipeline.rules.quality import undecodable
 from tests.pipeline.cases import read_cases
 
 CASES = read_cases(__file__)
-_PLAIN_RULES = (clean_comment, drop_hanja, normalise_hangul, remove_csv_quotes, remove_urls)
+_PLAIN_RULES = (
+    *(clean_comment, drop_hanja, drop_mentions, normalise_hangul, remove_csv_quotes, remove_urls),
+)
 _RULES = {rule.__name__: rule for rule in _PLAIN_RULES} | {"squeeze_repeats": squeeze_repeats(4)}
 
 ALL_RULES = text_rules_for(CleanRules(), Source(kind="jsonl", language="ko", path="x"))
