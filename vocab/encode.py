@@ -28,7 +28,7 @@ from electrify.stage.run import run_stage
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log
 from pipeline.documents import RowGroup, document_paths, read_columns
-from pipeline.rules.characters import FORM
+from pipeline.rules.characters import FORM, WIDE_ENDS
 from pipeline.work_folder import WorkFolder, work_folder, write_row_groups
 from vocab.segment import SPECIAL_TOKENS
 from vocab.shards.files import SPLITS, ShardEntry, ShardWriter, TokenShards, write_index
@@ -251,17 +251,17 @@ def _summary(index: Mapping[str, Any], valid_fraction: float) -> dict[str, Any]:
 
 
 # A sentence ends at a newline; behind . ! ? … and what closes a quotation, if a space follows
-# (not behind a number or an initial: "3. 1 운동", "J. Kim"); behind 。！？ । ॥ ؟ ۔ without one.
+# (not behind a number or an initial: "3. 1 운동", "J. Kim"); behind `WIDE_ENDS` without one.
 # One character class comes first, so that the search skips from one candidate to the next.
 _CLOSE = "[\"'”’)\\]」』》»]*+"
 _SENTENCE_END = re.compile(
-    r"[\n.!?…。！？｡।॥؟۔]"
+    rf"[\n.!?…{WIDE_ENDS}]"
     r"(?:(?<=\n)"
     rf"|(?<=[!?…])[.!?…]*+{_CLOSE}(?=\s)"
     r"|(?<=[^\s.][.])(?<![0-9][.])(?<![\s.\"'(][A-Z][.])"
     rf"(?<!\bMr[.])(?<!\bDr[.])(?<!\bMrs[.])(?<!\bSt[.])(?<!\bvs[.]){_CLOSE}(?=\s)"
     rf"|(?<=[.])\.++{_CLOSE}(?=\s)"
-    r"|(?<=[。！？｡।॥؟۔])[。！？｡।॥؟۔”’」』）》\"']*+)"
+    rf"|(?<=[{WIDE_ENDS}])[{WIDE_ENDS}”’」』）》\"']*+)"
     r"\s*+"
 )
 

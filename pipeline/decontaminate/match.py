@@ -30,6 +30,7 @@ from pipeline.decontaminate.index import (
     read_statistics,
 )
 from pipeline.dedup.records import run_starts
+from pipeline.rules.characters import WIDE_ENDS
 from pipeline.rules.quality import Drop
 
 LONG_LETTERS = 50  # shared in a row: 10 English words, 15 Korean ones
@@ -198,7 +199,7 @@ ALONE_SHARE = 0.8  # of the letters of the sentences it touches
 DETAIL_CHARACTERS = 60
 _ASCII_END = 0x80
 _ARRAYS = [field.name for field in fields(GramIndex)][1:]
-_UNIT_END = re.compile("[\n\t]+|(?<=[.!?。！？…]) +|(?<=[。！？])")
+_UNIT_END = re.compile(f"[\n\t]+|(?<=[.!?…{WIDE_ENDS}]) +|(?<=[{WIDE_ENDS}])")
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ from pipeline.passes.files import (
 )
 from pipeline.report.counts import RULE_PREFIX, Tally, excerpt, mask_excerpt
 from pipeline.rules.hosts import BlockedHosts
-from pipeline.rules.language import PLAIN_FRACTION, main_language, only_language
+from pipeline.rules.language import PLAIN_FRACTION, language_meant, main_language, only_language
 from pipeline.rules.normalize import remove_lost_characters
 from pipeline.rules.order import STATISTICS_SCHEMA, DocumentRules, Outcome
 from pipeline.rules.pii import mask_pii
@@ -291,12 +291,14 @@ class _FileCleaner:
     def _language_of(self, text: str, otherwise: str) -> str:
         if not self._has_others:
             return otherwise
-        if (main := main_language(text)) and self._may_be(main):
-            return main
+        main = main_language(text)
         if self.own == UNDETERMINED:
-            return otherwise
+            return main or otherwise
+        languages = (self.own, *self.source.other_languages)
+        if main and (meant := language_meant(main, languages)):
+            return meant
         # none of them by the models, which may not know; the limit on the language decides
-        return only_language(text, (self.own, *self.source.other_languages)) or otherwise
+        return only_language(text, languages) or otherwise
 
     @property
     def _has_others(self) -> bool:

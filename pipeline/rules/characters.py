@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from pipeline.rules.data import read_table
 
+WIDE_ENDS = "。！？︒｡।॥؟۔།။።។៕։"  # of a sentence, with or without a space behind them
+
 # Characters that have another form: half-width and lone jamo, full-width letters, middle dots.
 #
 # Cleaning and the tokenizer's normaliser are both made from these definitions, so a text has the

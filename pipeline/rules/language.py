@@ -17,12 +17,13 @@ import py3langid
 import pycld2
 from numpy.typing import NDArray
 
-from electrify.config.fields import is_language
+from electrify.config.fields import is_language, language_code
 from pipeline.rules.quality import FUNCTION_WORDS, Drop
 from pipeline.rules.scripts import (
     CODE,
     FIRST_SCRIPT,
     LANGUAGE_OF_SCRIPT,
+    MODEL_CODES,
     SCRIPTS,
     SPACE,
     family_of,
@@ -211,14 +212,26 @@ def main_language(text: str) -> str | None:
     is_shared = name in _SHARED_SCRIPTS or name == "Hani"
     if letters.sum() < (MIN_SHORT_LETTERS if is_shared else 1):
         return None
-    if name in LANGUAGE_OF_SCRIPT and name not in _SHARED_SCRIPTS:
-        return LANGUAGE_OF_SCRIPT[name]
+    usual = None if name in _SHARED_SCRIPTS else LANGUAGE_OF_SCRIPT.get(name)
+    if usual and name not in ("Deva", "Hebr"):
+        return usual
     lines = text.split("\n")
     chosen = np.flatnonzero((script == most) & (letters > 0))
-    _, shares = cld2_shares("\n".join(shown_to_model(lines[index]) for index in chosen))
+    shown = "\n".join(shown_to_model(lines[index]) for index in chosen)
+    if name == "Deva":  # pycld2 alone takes 1 % of short Hindi texts for another
+        return language_of_line(shown, family_of("hi")) or usual
+    _, shares = cld2_shares(shown)
     first = shares[0] if shares else ("", 0)
     is_most = 2 * first[1] >= sum(share for _, share in shares)
-    return first[0] if is_most and is_language(first[0]) else None
+    code = language_code(first[0])
+    return code if is_most and is_language(code) else usual
+
+
+def language_meant(code: str, languages: Sequence[str]) -> str | None:
+    """The one of the languages that a model means by `code`: this one, else one that models have no
+    code of, else one that they take for it; None of none."""
+    possible = [language for language in languages if code in family_of(language)]
+    return min(possible, key=lambda one: (one != code, one in MODEL_CODES), default=None)
 
 
 def only_language(text: str, languages: Sequence[str]) -> str | None:

@@ -74,7 +74,8 @@ def text_rules_for(rules: CleanRules, source: Source) -> tuple[Rule, ...]:
         (rules.normalise_hangul, "hangul_normalised", normalise_hangul),
         (rules.remove_urls, "url_removed", remove_urls),
         (korean and (comments or rules.hanja == "drop"), "hanja_dropped", drop_hanja),
-        (comments, "comment_cleaned", clean_comment),
+        (comments, "comment_cleaned", drop_mentions),
+        (korean and comments, "comment_cleaned", clean_comment),
         (max_repeats > 0, "repeats_squeezed", squeeze_repeats(max(1, max_repeats))),
         # again, for the blanks that others left: it saves most texts a round
         (True, "whitespace_squeezed", squeeze_whitespace),
@@ -280,19 +281,21 @@ def _has_run(text: str, distance: int, length: int) -> bool:
     return b"\x01" * length in (points[distance:] == points[:-distance]).tobytes()
 
 
-# The preset for comments of news and video sites, after KcELECTRA's cleaning.
-#
-# Kept: Hangul with its jamo, Latin letters, digits, punctuation, symbols and emoji; the case too.
-# Gone: Hanja and other scripts, the masks that a site puts over swear words ("OOO"), mentions.
-# Repeats are cut to `COMMENT_REPEATS` by the rule of that name. https://github.com/Beomi/KcELECTRA
+# The preset for comments of news and video sites, after KcELECTRA's cleaning: no mentions, and at
+# most `COMMENT_REPEATS` repeats. https://github.com/Beomi/KcELECTRA
 
 COMMENT_REPEATS = 2
 
 
+def drop_mentions(text: str) -> str:
+    return _RE["mention"].sub("", text) if "@" in text else text
+
+
 def clean_comment(text: str) -> str:
-    """Characters of other scripts become a space; masks and mentions go."""
+    """A Korean comment without other scripts and without the masks over swear words ("OOO").
+
+    Kept are Hangul with its jamo, Latin letters, digits, punctuation, symbols and emoji.
+    """
     if not text.isascii():
         text = _RE["other"].sub(" ", text)
-    if "@" in text:
-        text = _RE["mention"].sub("", text)
     return _RE["site_mask"].sub("", text)

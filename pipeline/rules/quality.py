@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from electrify.config.clean import Profile, QualityLimits
-from pipeline.rules.characters import LOST, TABLE, codes, kinds
+from pipeline.rules.characters import LOST, TABLE, WIDE_ENDS, codes, kinds
 from pipeline.rules.data import read_table
 from pipeline.rules.quality_model import QualityModel
 from pipeline.rules.scripts import has_spaces, num_letters, own_letters, scripts_of
@@ -49,12 +49,11 @@ _ELLIPSES = ("...", "…")
 _BULLETS = ("- ", "* ", "+ ", *"•·●○■□▪▶◆‣∙ㆍ※・")
 # A full stop with quotes and brackets behind it, before white space where words have spaces; not
 # that of a numbered line. Many Koreans write none: a word in a verb's final ending will do.
-_WIDE_ENDS = "。！？︒｡।॥؟۔།။።"
 _END = (  # behind its first character, for which a search leaps
-    f"(?<=[.!?…])(?<!\\d\\.)[.!?…]*+[\"'”’)」』»\\]]*+(?!\\S)|(?<=[{_WIDE_ENDS}])[{_WIDE_ENDS}]*+"
+    f"(?<=[.!?…])(?<!\\d\\.)[.!?…]*+[\"'”’)」』»\\]]*+(?!\\S)|(?<=[{WIDE_ENDS}])[{WIDE_ENDS}]*+"
 )
-_SENTENCE_END = re.compile(f"[.!?…{_WIDE_ENDS}](?:{_END})")
-_KOREAN_SENTENCE_END = re.compile(f"[.!?…다요까죠{_WIDE_ENDS}](?:{_END}|(?<=[다요까죠])(?!\\S))")
+_SENTENCE_END = re.compile(f"[.!?…{WIDE_ENDS}](?:{_END})")
+_KOREAN_SENTENCE_END = re.compile(f"[.!?…다요까죠{WIDE_ENDS}](?:{_END}|(?<=[다요까죠])(?!\\S))")
 _SPAM = {
     language: {word: weight for kind, weight in (("hints", 1), ("sure", 3)) for word in row[kind]}
     for language, row in read_table("spam").items()

@@ -106,6 +106,8 @@ _WRITTEN_IN = {
     for language in languages.split()
 }
 _FAMILIES = tuple(frozenset(family.split()) for family in _TABLE["families"])
+_DETECTED = frozenset(pycld2.DETECTED_LANGUAGES)
+MODEL_CODES = frozenset(code for name, code in pycld2.LANGUAGES if name in _DETECTED)
 
 
 @lru_cache
@@ -123,10 +125,8 @@ def scripts_of(language: str) -> frozenset[str]:
 @lru_cache
 def family_of(language: str) -> frozenset[str]:
     """The codes a model may give a text of the language; empty where no model knows it."""
-    detected = set(pycld2.DETECTED_LANGUAGES)
-    known = {code for name, code in pycld2.LANGUAGES if name in detected}
     family = frozenset({language}).union(*(codes for codes in _FAMILIES if language in codes))
-    return family if family & known else frozenset()
+    return family if family & MODEL_CODES else frozenset()
 
 
 @lru_cache

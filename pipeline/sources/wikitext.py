@@ -156,7 +156,8 @@ class _Scan:
         inside = "".join(self._pop().pieces)
         target, bar, label = inside.partition("|")
         namespace, colon, page = target.partition(":")
-        if colon and self._words.hides(namespace):
+        is_picture = namespace.strip() and _RE["picture"].search(page)
+        if colon and (is_picture or self._words.hides(namespace)):
             self._stack[-1].pieces.append(HOLE)
             return
         if not namespace.strip() and colon:  # [[:Category:X]] is a link to see

@@ -62,7 +62,7 @@ def test_sentences_join_to_the_text_and_their_ids_to_its_ids(tokenizer, text):
         ["Mr. Kim paid 3.5 dollars. ", "J. Kim no!"],
         ["3. 1 운동"],
         ["雨だ。", "「行く」と言った。"],
-        ["यह है। ", "वह है।"],
+        ["यह है। ", "वह है। ", "ខ្ញុំទៅ។", "គាត់៕"],
         [" \n하나\n", "둘\n\n", "셋 \n"],
         ["학교 갔다. ", "학교 다!\n", "漢。", "漢|a"],
         [""],

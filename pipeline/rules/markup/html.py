@@ -31,7 +31,7 @@ def remove_html(text: str) -> str:
 
 
 def _remove_hidden(text: str) -> str:
-    """Cut out comments, doctypes, and scripts and styles that are closed; in one pass."""
+    """Cut out comments, declarations, and scripts and styles that are closed; in one pass."""
     kept: list[str] = []
     unclosed: set[str] = set()
     start = 0
@@ -45,7 +45,7 @@ def _remove_hidden(text: str) -> str:
                 unclosed.add(name)  # nor is any later one closed: searching again costs n^2
                 continue
             at = closing.end()
-        kept += [text[start : opening.start()], "" if name == "!--" else "\n"]
+        kept += [text[start : opening.start()], "" if name[0] == "!" and name != "!do" else "\n"]
         start = at
     return "".join([*kept, text[start:]])
 
@@ -64,10 +64,10 @@ def _remove_tags(text: str) -> str:
 
     def replace(tag: re.Match[str]) -> str:
         name = tag[2].lower()
-        if name not in _BETWEEN:
+        if ":" not in name and name not in _BETWEEN:
             return tag[0]
         if tag[1] or tag[3] or name in closed or name in _ALONE:
-            return _BETWEEN[name]
+            return _BETWEEN.get(name, "")
         return tag[0]
 
     return _RE["tag"].sub(replace, _RE["break"].sub("\n", text) if "`<" in text else text)

@@ -10,7 +10,7 @@ from pipeline.rules.data import compile_all, read_table
 
 _TABLE = read_table("wiki")
 MEDIA, CATEGORY = (frozenset(map(str.casefold, _TABLE[name])) for name in ("media", "category"))
-_PARTS = _TABLE["parts"] | {"namespaces": "|".join(_TABLE["residue"])}
+_PARTS = _TABLE["parts"] | {"namespaces": "|".join(sorted(MEDIA | CATEGORY))}
 _RE = compile_all(_TABLE["patterns"], _PARTS)
 
 

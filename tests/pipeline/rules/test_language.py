@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from pipeline.rules import language as rules
 from pipeline.rules.language import (
     PLAIN_FRACTION,
+    language_meant,
     language_share,
     main_language,
     only_language,
@@ -108,6 +109,11 @@ def test_removing_foreign_lines_twice_is_removing_them_once(lines, language):
         ("今天议会通过了明年的预算法案，政府表示欢迎。", "zh"),
         ("Das Parlament hat heute den Haushalt des nächsten Jahres beschlossen.", "de"),
         ("Сегодня парламент принял бюджет на следующий год.", "ru"),
+        ("सर्व मानव जन्मतः स्वतंत्र आहेत आणि त्यांना समान प्रतिष्ठा व समान अधिकार आहेत.", "mr"),
+        ("संसद ने आज अगले वर्ष का बजट पारित किया।", "hi"),
+        ("יעדער מענטש װערט געבױרן פֿרײַ און גלײַך אין כּבֿוד און רעכט.", "yi"),
+        ("הכנסת אישרה היום את תקציב השנה הבאה.", "he"),
+        ("Ang lahat ng tao ay isinilang na malaya at pantay-pantay sa karangalan.", "fil"),
         ("ㅋㅋ", "ko"),
         ("12 + 34 = 46\n", None),
         ("", None),
@@ -115,6 +121,18 @@ def test_removing_foreign_lines_twice_is_removing_them_once(lines, language):
 )
 def test_the_main_language_of_a_text_of_which_nothing_is_known(text, language):
     assert main_language(text) == language
+
+
+@pytest.mark.parametrize(
+    ("code", "languages", "language"),
+    [
+        *(("no", ("en", "nb"), "nb"), ("no", ("da", "nb"), "nb"), ("da", ("nb", "da"), "da")),
+        *(("ms", ("en", "id"), "id"), ("ms", ("id", "ms"), "ms"), ("fil", ("en", "tl"), "tl")),
+        *(("fr", ("en", "de"), None), ("en", ("qaa",), None)),
+    ],
+)
+def test_a_model_means_a_language_by_the_code_of_another(code, languages, language):
+    assert language_meant(code, languages) == language
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from pipeline.rules.normalize import (
     clean_text,
     compose,
     drop_hanja,
+    drop_mentions,
     normalise_hangul,
     remove_control_characters,
     remove_csv_quotes,
@@ -27,7 +28,9 @@ from pipeline.rules.quality import undecodable
 from tests.pipeline.cases import read_cases
 
 CASES = read_cases(__file__)
-_PLAIN_RULES = (clean_comment, drop_hanja, normalise_hangul, remove_csv_quotes, remove_urls)
+_PLAIN_RULES = (
+    *(clean_comment, drop_hanja, drop_mentions, normalise_hangul, remove_csv_quotes, remove_urls),
+)
 _RULES = {rule.__name__: rule for rule in _PLAIN_RULES} | {"squeeze_repeats": squeeze_repeats(4)}
 
 ALL_RULES = text_rules_for(CleanRules(), Source(kind="jsonl", language="ko", path="x"))
@@ -51,7 +54,10 @@ def test_characters_and_blanks_that_say_nothing():
     assert remove_lost_characters("안\ufffd녕\ud83d\uffff👍") == "안녕👍"
     text = " \t가  나\u3000다\xa0라 \r\n 마\n\n\n\n바\u2028사\x85아 "
     assert squeeze_whitespace(text) == "가 나 다 라\n마\n\n바\n사\n아"
-    assert remove_control_characters("가\x00\u200b나\ufeff\u00ad다\u202e\x9f\x1f") == "가나다"
+    assert (
+        remove_control_characters("가\x00\u200b나\ufeff\u00ad다\u202e\u061c\ufffc\x9f\x1f")
+        == "가나다"
+    )
     assert remove_control_characters("가\t나\n") == "가\t나\n"
 
 

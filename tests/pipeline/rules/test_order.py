@@ -113,6 +113,19 @@ def test_the_first_rule_that_is_broken_is_the_reason(reason, text):
     assert (outcome.drop or rules.drops(rows)[0]).reason == reason
 
 
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("vi", "Phim rất hay, mọi người nên xem!"),
+        ("ru", "Фильм отличный, всем советую! 10/10"),
+        ("ar", "فيلم رائع جدا!"),
+        ("ja", "良い映画でした！"),
+    ],
+)
+def test_a_comment_keeps_the_letters_of_its_language(code, text):
+    assert _rules(code, "comments").clean(f"@movie_fan {text}").text == text
+
+
 def test_a_bracket_that_closes_a_tag_is_no_quotation():
     text = 'Alles, das\n<a href="/x"\n>Fließtext</a\n> annimmt.'
     assert _rules("de", "documentation").clean(text).text == "Alles, das\nFließtext annimmt."

@@ -117,6 +117,7 @@ def test_the_number_of_a_line_ends_no_sentence():
     assert ends('He said "stop." It was late... Was it?! Yes (he thought.)\nEnd.', "en") == 5
     assert ends("비가 온다 그런데 우산이 없어요\n어쩌죠 다음에 보자", "ko") == 3
     assert ends("雨だ。「傘は？」と聞いた。。", "ja") == 3
+    assert ends("ខ្ញុំទៅសាលារៀន។ គាត់នៅផ្ទះ៕", "km") == ends("Նա տանն է։ Անձրև է։", "hy") == 2
 
 
 @pytest.mark.parametrize(
