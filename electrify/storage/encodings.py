@@ -1,7 +1,8 @@
 """The encoding of a text file: recognised by its mark, guessed from its bytes, read as text."""
 
 import codecs
-import re
+import math
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,8 @@ from typing import Any
 from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 
-_SAMPLE_BYTES = 1 << 16
+_SAMPLE_BYTES = 1 << 13
 _TABLES: dict[str, Any] = read_toml(Path(__file__).with_name("encodings.toml"))
-_KANA = "".join(map(chr, (*range(0x3041, 0x3097), *range(0x30A1, 0x30FB))))
-_USUAL = {language: frozenset(letters) for language, letters in _TABLES["usual"].items()}
-_USUAL["ja"] |= frozenset(_KANA)
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # begins as the mark of UTF-16 does, so it is looked at first
@@ -21,20 +19,15 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_MIN_FRACTION, _MIN_USUAL_FRACTION = 0.5, 0.2
-# Languages whose codecs are tried together; Latin letters are what most codecs make of any byte.
-_IN_TURN = (
-    *(("ko", "ja", "zh"), ("ru", "uk", "ar", "fa", "he", "el", "th")),
-    *(("tr",), ("vi",), ("pl", "cs", "hu"), ("en",)),
-)
-_LATIN = ((0x00C0, 0x024F), (0x0300, 0x036F), (0x2010, 0x201E))
-# a sign beyond ASCII, with the ASCII letters beside it
-_BEYOND_ASCII = re.compile(r"(?:(?<=([A-Za-z])))?([^\x00-\x7f])(?=([A-Za-z])?)")
+_SYMBOLS = "«»“”„‚‘’‹›–—…·•§©®™°€£¥¢№½²³±×µ\xa0\xad´"  # of all languages
+# Costs of characters: negative logarithms of how usual they are, roughly.
+_ASCII_COST, _SYMBOL_COST, _RARE_COST, _CAPITAL_COST = 3.0, 3.3, 9.0, 1.6
+_OTHER_LANGUAGE = 1.3  # the factor by which text costs more where it is not the expected language
 # the second has half-width katakana and rarer characters, too
 _ESCAPED = ("iso2022_jp", "iso2022_jp_ext", "iso2022_kr")
 # files that are said to be in the first are often in the second, which has more characters
 _WIDER = {"euc_kr": "cp949", "shift_jis": "cp932", "gb2312": "gb18030", "gbk": "gb18030"}
-_MIXED_FRACTION = 0.05  # of the lines beyond ASCII, from which another encoding is looked for
+_BROKEN_FRACTION = 0.1  # of the characters beyond ASCII, up to which text is broken UTF-8
 
 
 def is_utf8(encoding: str) -> bool:
@@ -88,7 +81,7 @@ def decode_file(data: bytes) -> tuple[str, str]:
 
     Raises `ValueError` with the line that is not of the encoding.
     """
-    encoding = marked_encoding(data) or guess_any_encoding(data)
+    encoding = marked_encoding(data) or guess_encoding(data)
     if not (is_utf8(encoding) or reads_lines_alone(encoding)):
         return _with_newlines(data.decode(encoding)), encoding
     lines = []
@@ -104,24 +97,8 @@ def _with_newlines(text: str) -> str:
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def guess_encoding(data: bytes, *languages: str) -> str | None:
-    """The codec in which the head of a file reads best as text of a language; None if in none."""
-    sample = data[:_SAMPLE_BYTES]
-    if sure := marked_encoding(sample) or _guess_wide(sample) or _guess_escaped(data):
-        return sure
-    if not sample.isascii() and _decoded(sample, "utf-8") is not None:
-        return "utf-8"
-    best, chosen = 0.0, None
-    for language in languages:
-        for encoding in _TABLES["codecs"].get(language, ["cp1252"]):
-            text = _decoded(sample, encoding)
-            if text is not None and (score := _fraction(text, language)) > best:
-                best, chosen = score, encoding
-    return chosen
-
-
-def guess_any_encoding(data: bytes) -> str:
-    """The codec in which the head of a file reads as text of any language; UTF-8 if in none.
+def guess_encoding(data: bytes, language: str = "") -> str:
+    """The codec in which the head of a file reads best, which may be in `language`.
 
     Where some lines are UTF-8, the codec of the others.
     """
@@ -129,15 +106,36 @@ def guess_any_encoding(data: bytes) -> str:
         return sure
     if _decoded(data, "utf-8") is not None:
         return "utf-8"
-    lines = [line for line in data.split(b"\n") if not line.isascii()]
-    others = [line for line in lines if _decoded(line, "utf-8") is None]
-    if len(others) < _MIXED_FRACTION * len(lines):
+    text = data.decode("utf-8", "replace")
+    num_beyond = len(text) - len(text.encode("ascii", "ignore"))
+    if text.count("\ufffd") < _BROKEN_FRACTION * num_beyond:
         return "utf-8"
-    data = b"\n".join(others)
-    guesses = (guess_encoding(data, *languages) for languages in _IN_TURN)
-    guess = next(filter(None, guesses), "utf-8")
-    text = _decoded(data, guess)  # codecs of Turkish and others differ from cp1252 in a few letters
-    return "cp1252" if text is not None and text == _decoded(data, "cp1252") else guess
+    lines = data.splitlines(keepends=True)
+    others = [line for line in lines if _decoded(line, "utf-8") is None]
+    sample = b"".join(others)[:_SAMPLE_BYTES]
+    lowest, chosen = math.inf, "utf-8"
+    for place, (encoding, languages) in enumerate(_TABLES["codecs"].items(), start=1):
+        text = sample.decode(encoding, "replace")
+        counts = {sign: n for sign, n in Counter(text).items() if not sign.isascii()}
+        num_ascii = len(text) - sum(counts.values())
+        fixed_cost = _ASCII_COST * num_ascii + math.log(place)
+        for one in languages:
+            costs = _costs(one)
+            cost = sum(costs.get(sign, _RARE_COST) * n for sign, n in counts.items())
+            full_cost = fixed_cost + cost * (1 if one == language else _OTHER_LANGUAGE)
+            if full_cost < lowest:
+                lowest, chosen = full_cost, encoding
+    return chosen
+
+
+@cache
+def _costs(language: str) -> dict[str, float]:
+    """The cost of each usual character beyond ASCII; that of a letter grows with its rank."""
+    letters = _TABLES["letters"][language]
+    total = sum(1 / rank for rank in range(4, len(letters) + 4))
+    costs = {letter: math.log(rank * total) for rank, letter in enumerate(letters, start=4)}
+    capitals = {letter.upper(): cost + _CAPITAL_COST for letter, cost in costs.items()}
+    return dict.fromkeys(_SYMBOLS, _SYMBOL_COST) | capitals | costs
 
 
 def _guess_wide(sample: bytes) -> str | None:
@@ -175,28 +173,3 @@ def _decoded(sample: bytes, encoding: str) -> str | None:
         return codecs.getincrementaldecoder(encoding)().decode(sample)  # the last letter may be cut
     except UnicodeDecodeError:
         return None
-
-
-def _fraction(text: str, language: str) -> float:
-    """The fraction of the signs beyond ASCII that the language has; 0 where it is too small.
-
-    Small letters count most. A letter of another script than Latin does not stand beside an ASCII
-    letter: "größer" reads as "grцЯer" in cp1251.
-    """
-    beyond = _BEYOND_ASCII.findall(text)
-    if not beyond:
-        return 0.0
-    if usual := _USUAL.get(language):
-        num_usual = sum(character in usual for _, character, _ in beyond)
-        num_others = sum(one.isalpha() and one not in usual for _, one, _ in beyond)
-        fraction = num_usual / max(1, num_usual + num_others)
-        return fraction if fraction > _MIN_USUAL_FRACTION else 0.0
-    score = 0.0
-    spans = _TABLES["blocks"].get(language, _LATIN)
-    for before, character, after in beyond:
-        code = ord(character)
-        if any(first <= code <= last for first, last in spans) and (
-            spans is _LATIN or not (before or after)
-        ):
-            score += 0.8 if character.isupper() else 1.0
-    return score / len(beyond) if score > _MIN_FRACTION * len(beyond) else 0.0

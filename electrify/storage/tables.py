@@ -54,7 +54,8 @@ def read_rows(
     """The number of its first line and the cells of each row, of lines with their newlines.
 
     A quoted cell may hold delimiters and line breaks. With `quoted` None, quotation marks are text
-    in a row where they are not those of a table: none closes, or each line is a row without them.
+    in a row where they are not those of a table: none closes, or each line is a row without them
+    and they take cells from the row or hold a tab.
     `num_columns` is by default that of the first row. `csv.field_size_limit` bounds a cell.
     """
     taking = _Lines(lines, keeps=quoted is None)
@@ -74,8 +75,9 @@ def read_rows(
             return
         except csv.Error as error:
             cells = error
-        is_odd = isinstance(cells, csv.Error) or len(cells) != num_columns
-        if quoted is None and (is_odd or len(taking.taken) > 1):
+        is_odd = isinstance(cells, csv.Error) or len(cells) < num_columns
+        is_odd |= delimiter == "\t" and len(taking.taken) > 1  # texts hold commas, but hardly tabs
+        if quoted is None and is_odd:
             plain = [line.rstrip("\r\n").split(delimiter) for line in taking.taken]
             are_rows = num_columns > 1 and all(len(row) == num_columns for row in plain)
             if are_rows or isinstance(cells, csv.Error):

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from electrify.config.clean import Kind, Source
 from electrify.storage.encodings import (
-    guess_any_encoding,
+    guess_encoding,
     is_east_asian,
     marked_encoding,
     reads_lines_alone,
@@ -353,7 +353,7 @@ def _described(file: InputFile, is_document: bool) -> tuple[Source, tuple[str, .
     if kind == "parquet":
         rows = _parquet_rows(file)
     elif kind not in ("wikipedia", *_PAGES):
-        encoding = "utf-8" if marked_encoding(raw_head) else guess_any_encoding(raw_head)
+        encoding = "utf-8" if marked_encoding(raw_head) else guess_encoding(raw_head)
         head = read_text_chunks(file, encoding)[0]
         text = head.decode("utf-8", "replace").removeprefix("\ufeff")
         kind = _kind_of_text(kind, text)

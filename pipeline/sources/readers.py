@@ -17,7 +17,7 @@ from xml.parsers.expat import ExpatError
 import pyarrow as pa
 
 from electrify.config.clean import Kind, Source
-from electrify.storage.encodings import guess_any_encoding, guess_encoding, is_utf8
+from electrify.storage.encodings import guess_encoding, is_utf8
 from electrify.storage.tables import guess_delimiter
 from pipeline.sources.hub import read_huggingface
 from pipeline.sources.input_file import Fault, InputFile, Raw
@@ -176,7 +176,7 @@ def describe(head: bytes, kind: str = "", encoding: str = "utf-8", language: str
     for beginning, what in _BEGINNINGS:
         if start.startswith(beginning.lower()) or head.startswith(beginning):
             return "" if f'"{kind}"' in what else what
-    guess = (language and guess_encoding(head, language)) or guess_any_encoding(head)
+    guess = guess_encoding(head, language)
     if guess != encoding and not (is_utf8(guess) and is_utf8(encoding)):
         return f"text in {guess}: write encoding = {guess!r}"
     text = head.decode(guess, "replace")

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from electrify.storage.encodings import (
     decode_file,
     decode_line,
-    guess_any_encoding,
     guess_encoding,
     reads_lines_alone,
 )
@@ -27,12 +26,34 @@ GERMAN = "Grüße aus Köln, schöne Straßen und fröhliche Gäste."
         ("cp1252", "El niño comió una manzana. ¿Dónde está la canción?"),
         ("cp1250", "Książka leżała na stole, więc wziął ją i czytał całą noc."),
         ("cp1250", "Příliš žluťoučký kůň úpěl ďábelské ódy."),
+        ("cp1250", "A magyar nyelv legtöbb beszélője Magyarországon él, ahol hivatalos nyelv."),
+        ("cp1250", "Bucureşti este capitala României şi cel mai mare oraş al ţării."),
+        ("cp1250", "Đaci uče u školi, čitaju knjige, šeću gradom i žive već stoljećima."),
+        ("iso8859_2", "Všetci ľudia sa rodia slobodní a sú obdarení rozumom a svedomím."),
+        ("cp1252", "Það er gott veður í dag og þess vegna förum við út. Þetta er ágætt."),
+        ("cp1252", "Dublin is 25°C today – “it’s warm”, they say, and a café costs £5."),
+        ("cp1252", "Où est le café ?\nIl est allé à l'école où il a été"),  # lines end in letters
+        ("cp1257", "Vilnius yra Lietuvos sostinė ir didžiausias šalies miestas."),
+        ("cp1257", "Rīga ir Latvijas galvaspilsēta un lielākā pilsēta, kur cilvēki dzīvo."),
+        (
+            "cp1258",
+            "Tiê\u0301ng Viê\u0323t la\u0300 ngôn ngư\u0303 cu\u0309a ngươ\u0300i Viê\u0323t.",
+        ),
         ("cp1254", "Çocuklar ağaçların altında oynuyor, ışık çok güzel."),
         ("cp1251", RUSSIAN),
+        ("cp1251", "Всички хора се раждат свободни и равни по достойнство и права."),
+        ("cp1251", "Сите човечки суштества се раѓаат слободни и еднакви."),
         ("koi8_r", RUSSIAN),
+        ("koi8_u", "Всі люди народжуються вільними і рівними у своїй гідності."),
+        ("cp866", RUSSIAN),
+        ("iso8859_5", RUSSIAN),
+        ("cp1253", "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι."),
+        ("cp1255", "שלום עולם, מה שלומך היום? אני לומד עברית באוניברסיטה."),
+        ("cp874", "มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกัน"),
         ("cp1256", "هذه جملة باللغة العربية، وهذه جملة أخرى."),
         ("cp949", f"{KOREAN} iPhone은 좋다. API를 쓴다."),
         ("cp932", JAPANESE),
+        ("euc_jp", JAPANESE),
         ("gb18030", CHINESE),
         ("big5", "今天天氣很好，我和朋友一起去了公園，非常開心。"),
         ("utf-16-le", KOREAN),
@@ -47,38 +68,35 @@ GERMAN = "Grüße aus Köln, schöne Straßen und fröhliche Gäste."
 )
 def test_the_encoding_is_guessed_though_the_language_is_not_known(encoding, text):
     for num_lines in (1, 40):
-        assert guess_any_encoding((text + "\n").encode(encoding) * num_lines) == encoding
+        assert guess_encoding((text + "\n").encode(encoding) * num_lines) == encoding
 
 
-@pytest.mark.parametrize(
-    ("encoding", "language", "text"),
-    [("euc_jp", "ja", JAPANESE), ("koi8_r", "ru", RUSSIAN), ("utf-8", "ko", KOREAN)],
-)
-def test_a_known_language_is_looked_for_alone(encoding, language, text):
-    assert guess_encoding((text + "\n").encode(encoding) * 20, language) == encoding
+def test_a_codec_of_the_expected_language_is_preferred():
+    data = "reče, teče, seče, peče".encode("cp1250")
+    assert [guess_encoding(data, language) for language in ("it", "sl")] == ["cp1252", "cp1250"]
 
 
 @pytest.mark.parametrize("data", [b"costs 5\x1b$ today", b"\x1b[1mbold\x1b[0m \x1b$B", b"a\x1b$B"])
 def test_an_escape_sequence_without_text_behind_it_is_no_encoding(data):
-    assert guess_any_encoding(data * 20) == "utf-8"
+    assert guess_encoding(data * 20) == "utf-8"
 
 
-@pytest.mark.parametrize("data", [b"", b"plain", bytes(range(128, 256)) * 8, b"\0\1\2" * 50])
-def test_no_encoding_is_guessed_for_what_is_no_text(data):
-    assert guess_encoding(data, "ko") is None
+@pytest.mark.parametrize("data", [b"", b"plain", b"\0\1\2" * 50, KOREAN.encode()[1:-1]])
+def test_ascii_and_broken_utf_8_are_utf_8(data):
+    assert guess_encoding(data, "ko") == "utf-8"
 
 
 @pytest.mark.parametrize("text", [f"{KOREAN}\0", "plain text with a \0 byte in it\n" * 9])
 def test_a_stray_zero_byte_does_not_make_utf_16(text):
-    assert guess_any_encoding(text.encode()) == "utf-8"
+    assert guess_encoding(text.encode()) == "utf-8"
 
 
 def test_where_lines_are_mixed_the_encoding_of_the_others_is_guessed():
     lines = [KOREAN.encode("cp949" if i % 2 else "utf-8") for i in range(20)]
-    assert guess_any_encoding(b"\n".join(lines)) == "cp949"
+    assert guess_encoding(b"\n".join(lines)) == "cp949"
     assert decode_file(b"\n".join(lines)) == ("\n".join([KOREAN] * 20), "cp949")
     bad = [KOREAN.encode()] * 50 + [KOREAN.encode()[:-2]]  # a line that was cut
-    assert guess_any_encoding(b"\n".join(bad)) == "utf-8"
+    assert guess_encoding(b"\n".join(bad)) == "utf-8"
     with pytest.raises(ValueError, match="line 51 is not text in utf-8"):
         decode_file(b"\n".join(bad))
 

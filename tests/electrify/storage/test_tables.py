@@ -45,8 +45,10 @@ def test_quoted_cells_may_hold_anything(rows, delimiter, quoting):
     text = _written(rows, delimiter, "\n", quoting)
     assert guess_delimiter(text, ("text",), delimiter) == delimiter
     assert _read(text, delimiter, quoted=True) == rows
-    # but where each line is a row without quotation marks
-    if not any(line.count(delimiter) == 2 and '"' in line for line in text.split("\n")):
+    # but where tabs make a row of each line
+    if delimiter == "," or not any(
+        line.count(delimiter) == 2 and '"' in line for line in text.split("\n")
+    ):
         assert _read(text, delimiter) == rows
 
 
