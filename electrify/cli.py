@@ -77,7 +77,7 @@ Overwrite = Annotated[
 ]
 Devices = Annotated[
     int | None,
-    Option("--devices", help="GPUs that pretrain, a process each (default: as many as share the batch evenly)"),
+    Option("--devices", help="GPUs that pretrain (default: as many as share the batch evenly)"),
 ]
 DataDirs = Annotated[
     list[str],
@@ -195,7 +195,7 @@ def run(
 
 @_verb("demo")
 def demo(beam: typer.Context, overrides: Overrides = [], overwrite: Overwrite = False) -> None:
-    """Train the shipped encoder further on a bundled sample and score it: five to ten minutes of a CPU."""
+    """Train the shipped encoder further on a bundled sample and score it: some minutes of a CPU."""
     run(beam, DEMO, overrides, overwrite=overwrite)
 
 
