@@ -90,7 +90,7 @@ def plan_jobs(
     for task in tasks:
         settings, seeds = settings_for(task, options, source), seeds_for(task, options)
         for fraction, role, seed in product(fractions, _roles(options, task), seeds):
-            decides: list[object] = [_weights_of(role, weights, source), asdict(settings)]
+            decides: list[object] = [_weights_of(role, weights, source), _deciding(settings)]
             if options.search:
                 decides.append([options.search.model_dump(mode="json"), seeds[0], "halving"])
             if role == "bag-of-words":
@@ -102,6 +102,13 @@ def plan_jobs(
             of_job = task, role, seed, source.name, settings, fraction, key, data[task.name]
             jobs.append(Job(*of_job, is_kept=is_kept))
     return jobs
+
+
+def _deciding(settings: HyperParameters) -> dict[str, Any]:
+    """The settings but for how many rows are in memory at once, which changes no score."""
+    of_sample = settings.max_train_examples and settings.selection_fraction
+    more = {"selection": "of the sample"} if of_sample else {}
+    return asdict(settings) | {"micro_batch_size": None} | more
 
 
 def _roles(options: EvaluateConfig, task: Task | None = None) -> list[Role]:
@@ -151,7 +158,7 @@ def plan_trials(
         for role, (number, changes) in product(_roles(options), enumerate(tried, start=1)):
             changed = replace(settings, **changes)
             comes_from = _weights_of(role, weights, source), data[task.name].sha256
-            content = [task.name, task.version, comes_from, asdict(changed)]
+            content = [task.name, task.version, comes_from, _deciding(changed)]
             key = digest_of([*content, search.held_out_fraction, role, seed])[:16]
             words = ", ".join(f"{name} {json.dumps(value)}" for name, value in changes.items())
             trial = f"trial {number} of {len(tried)} ({words})"
@@ -277,9 +284,12 @@ def prepare(
                 f"{task.name}: evaluate.selection_fraction = {selection} leaves "
                 f"{len(train)} rows to learn from and {len(chosen)} to choose the model by"
             )
+    most = settings.max_train_examples
+    if selection is not None and most is not None:  # few rows are chosen by few rows
+        num_chosen = max(1, round(most * selection / (1 - selection)))
+        chosen = tuple(chosen[n] for n in sampled_examples(len(chosen), num_chosen, seeds[0]))
     chooses = prepared("selection", chosen) if chosen else None
     predicted = {name: prepared(name, rows) for name, rows in data.predicted.items()}
-    most = settings.max_train_examples
     positions = np.unique(np.concatenate([sampled_examples(len(train), most, n) for n in seeds]))
     learnt = prepared("train", tuple(train[n] for n in positions), train=True)
     learnt = replace(learnt, positions=positions, num_in_whole=len(train))

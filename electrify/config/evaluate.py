@@ -58,7 +58,8 @@ class FinetuneOptions(Section):
     freeze: Literal["none", "encoder"] | Count | None = None
     """`encoder`: only the head learns. k: the last k layers and the head. Left out: all."""
     dropout: Fraction | None = None
-    """Dropout of the encoder. Left out: the model's own."""
+    """Dropout of the encoder; of a ModernBERT, of its embeddings and feed-forward layers. Left out:
+    the model's own."""
     pooling: Literal["cls", "mean", "parts"] | None = None
     """What the head reads. `cls`: [CLS]. `mean`: the mean of the hidden states. `parts`: also the
     means a and b of both texts, or entities, with |a - b| and a * b. Left out: `cls`."""
@@ -211,7 +212,8 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
     """Which weights are scored: of the `last` step, or the best on a part of the training
     examples."""
     selection_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    """Fraction of the training examples that this selection holds out."""
+    """Fraction of the training examples that this selection holds out, or of `max_train_examples`
+    and what is held out together; the same for all `train_fractions`."""
     evaluations_per_epoch: Count = 4
     """Evaluations an epoch for this selection."""
     patience: Count | None = None

@@ -215,7 +215,8 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     """`paper`: Adam without bias correction. `bias-corrected`: torch's AdamW, for short runs.
     `muon`: Muon for the matrices of the layers, AdamW for the rest."""
     matrix_learning_rate: Annotated[float, Field(gt=0)] | None = None
-    """Learning rate of the matrices of `muon`. Left out: `learning_rate`."""
+    """Learning rate of the matrices of `muon`; where `mlm_learning_rate` or
+    `generator_learning_rate` holds, in the same proportion to it. Left out: `learning_rate`."""
     adam_beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Decay of Adam's first moment."""
     adam_beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999

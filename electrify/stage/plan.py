@@ -24,6 +24,7 @@ KEEPING_OPTIONS = (
     "inputs_dir",
     "keep_checkpoints",
     "keep_every_steps",
+    "micro_batch_size",
     "num_devices",
     *TrackerOptions.model_fields,
 )

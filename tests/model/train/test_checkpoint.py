@@ -177,7 +177,12 @@ def test_a_run_is_what_decides_its_result(config):
     identity = run_identity(config)
     for options in ({"learning_rate": 1e-3}, {"num_steps": 13}, {"objective": "electra-15"}):
         assert run_identity(changed(config, **options)) != identity
-    for options in ({"checkpoint_dir": "gs://b/c"}, {"keep_checkpoints": 7}, {"device": "xla"}):
+    for options in (
+        {"checkpoint_dir": "gs://b/c"},
+        {"keep_checkpoints": 7},
+        {"device": "xla"},
+        {"micro_batch_size": 2},
+    ):
         assert run_identity(changed(config, **options)) == identity
     assert run_identity(config.model_copy(update={"seed": 8})) != identity
     index = Path(config.output_dir) / "shards" / "index.json"
