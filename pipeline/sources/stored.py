@@ -26,6 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import fsspec
 import pyarrow as pa
+from fsspec.implementations.local import LocalFileSystem
 
 from electrify.config.fields import without_secrets
 from electrify.stage.folder import fingerprint
@@ -64,7 +65,12 @@ def open_source(file: InputFile) -> io.BufferedReader:
     damaged archive raises."""
     address = file.address
     with reading(address):
-        stored = _open_member(address) if is_member(address) else fsspec.open(address, "rb").open()
+        if is_member(address):
+            stored = _open_member(address)
+        elif "://" in address:
+            stored = fsspec.open(address, "rb").open()
+        else:  # fsspec takes :: in a name for a chain of file systems
+            stored = LocalFileSystem().open(address, "rb")
     return io.BufferedReader(_Stored(file, stored), _BUFFER_BYTES)
 
 
