@@ -98,7 +98,7 @@ def _refuse_other_kinds(
     rows: Iterator[Raw | Fault], file: InputFile, source: Source
 ) -> Iterator[Raw | Fault]:
     """Where most of the first rows are bad, or of all, one fault says so, and what the file looks
-    like."""
+    like. So it is where all blocks of a text are too long, but for a text of one line."""
     reasons: Counter[str] = Counter()
     num_rows = row = 0
     first: Fault | None = None
@@ -118,7 +118,10 @@ def _refuse_other_kinds(
                     detail = _refusal(file, source, reasons, num_rows, first)
                     item = replace(item, reason=_UNREADABLE, detail=detail)
         yield item
-    if first and not is_refused and _is_other_kind(reasons, num_rows):
+    if first is None or is_refused:
+        return
+    is_all_long = source.kind == "text" and reasons["line_too_long"] == num_rows
+    if _is_other_kind(reasons, num_rows) or (is_all_long and b"\n" in head_of(file)):
         yield Fault(row + 1, _UNREADABLE, _refusal(file, source, reasons, num_rows, first))
 
 

@@ -141,6 +141,12 @@ def test_text_documents_that_cannot_be_read(tmp_path, document, bad, reason):
     assert [i.row for i in items if isinstance(i, Fault)] == [1 if document == "file" else 3]
 
 
+def test_a_text_that_is_one_block_too_long_is_refused_with_what_to_write(tmp_path):
+    fault, refusal = read_data(tmp_path, "한 줄이다\n" * 9, "text", 50)
+    assert (fault.reason, refusal.reason) == ("line_too_long", "unreadable_file")
+    assert "9 lines: document = 'line'" in refusal.detail
+
+
 def test_parquet(tmp_path):
     path = tmp_path / "a.parquet"
     texts = [f"글 {i}" for i in range(700)]
