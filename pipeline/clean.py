@@ -268,7 +268,9 @@ def _warn_of_files_read_twice(files: Sequence[InputFile], sources: Sequence[Sour
     seen: dict[tuple[object, ...], int] = {}
     for file in files:
         index = file.source_index
-        place = file.path, file.start, file.part, sources[index].text_field
+        source = sources[index]
+        of_hub = (source.name, source.split) if source.kind == "huggingface" else ()
+        place = file.path, file.start, file.part, source.text_field, of_hub
         first = seen.setdefault(place, index)
         if first != index:
             warn(
