@@ -173,6 +173,8 @@ def test_parquet_faults(tmp_path):
         (fault,) = read_path(path, "parquet", text_field=field)
         assert fault.reason == "unreadable_file"
         assert detail in fault.detail
+    pq.write_table(pa.table({"text": pa.nulls(2)}), path)
+    assert reasons_of(read_path(path, "parquet")) == ["wrong_type"] * 2
     bad = pa.Array.from_buffers(
         pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xff")]
     )
