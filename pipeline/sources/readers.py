@@ -41,6 +41,9 @@ DAMAGES = (
     UnicodeDecodeError,
     MemoryError,
 )
+_ADVICE = {
+    "Frame requires too much memory": "; it is whole: unpack it with zstd -d --long=31 FILE",
+}
 _HEAD_ROWS = 100
 _UNREADABLE, _MISSING = "unreadable_file", "missing_field"
 _ENCODING = ("invalid_utf8", "wrong_encoding")
@@ -91,7 +94,8 @@ def _until_unreadable(
             row = item.row
             yield item
     except DAMAGES as error:
-        yield Fault(row + 1, _UNREADABLE, f"{type(error).__name__}: {error}")
+        advice = next((what for said, what in _ADVICE.items() if said in str(error)), "")
+        yield Fault(row + 1, _UNREADABLE, f"{type(error).__name__}: {error}{advice}")
 
 
 def _refuse_other_kinds(
@@ -175,6 +179,8 @@ _SAMPLE_BYTES = 1 << 16
 
 def describe(head: bytes, kind: str = "", encoding: str = "utf-8", language: str = "") -> str:
     """What the head of a file, read as `kind`, looks like, and what to do; empty if nothing."""
+    if not head:
+        return ""
     start = head.removeprefix(codecs.BOM_UTF8).lstrip()[:100].lower()
     for beginning, what in _BEGINNINGS:
         if start.startswith(beginning.lower()) or head.startswith(beginning):

@@ -150,6 +150,7 @@ _ARCHIVE = re.compile(rf".*({_ENDING})", re.IGNORECASE | re.DOTALL)
 _MEMBER = re.compile(rf"(.*{_ENDING})::(.*)", re.IGNORECASE | re.DOTALL)
 ARCHIVES_WITHIN = "archives within archives are not read: unpack the outer one"
 _UTF8_NAME, _ENCRYPTED = 0x800, 0x1  # flags of a member of a zip
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 # text is packed to a tenth of its size, rarely to less than a hundredth
 _MAX_RATIO, _SMALL_BYTES = 500, 100_000_000
 
@@ -297,6 +298,8 @@ def _zip_members(archive: str) -> tuple[dict[str, _Member], int]:
         fault = _bomb(info.file_size, info.compress_size)
         if info.flag_bits & _ENCRYPTED:
             fault = "is encrypted: unpack the archive with its password"
+        elif info.compress_type not in _METHODS:
+            fault = "is packed by a method that is not read, maybe Deflate64: unpack the archive"
         if not info.is_dir():
             members[_zip_name(info)] = _Member(info.file_size, info, fault)
     return dict(sorted(members.items())), 0
