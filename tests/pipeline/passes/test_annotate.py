@@ -147,8 +147,11 @@ def test_statistics_that_no_limit_asks_for_change_nothing(run, change):
     assert not folder.with_name(".work").exists()
 
 
-def test_calibration_counts_what_each_limit_drops_and_cleaning_starts_from_it(run, monkeypatch):
+def test_calibration_counts_what_each_limit_drops_and_cleaning_starts_from_it(
+    run, monkeypatch, caplog
+):
     lines = [*calibrate(run(keep_statistics=False), IN_PROCESS)]  # it keeps them nevertheless
+    assert "set clean.keep_statistics = true" in caplog.text
     monkeypatch.setattr(annotate, "annotate_files", None)
     clean(run(), IN_PROCESS, overwrite=False)
     folder = Path(run().output_dir) / "clean"
