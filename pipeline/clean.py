@@ -137,6 +137,7 @@ def build_first(
 
 
 _FILE_BATCHES_A_LIST = 64
+_TALLIES_AT_ONCE = 256  # in memory
 
 
 def _write_lists(batches: Sequence[FileBatch], work: WorkFolder) -> list[str]:
@@ -216,8 +217,10 @@ def calibrate(
 ) -> Iterator[str]:
     """Lines on the statistics of the documents beside the limits, see pipeline/passes/calibrate.py.
 
-    Texts and statistics stay for `clean`, which then starts from them.
+    Texts and statistics stay for `clean`, which then starts from them if it keeps statistics.
     """
+    if not config.clean.keep_statistics:
+        warn("clean will read the files again: set clean.keep_statistics = true to start from here")
     config = config.model_copy(
         update={"clean": config.clean.model_copy(update={"keep_statistics": True})}
     )
@@ -268,7 +271,9 @@ def _warn_of_files_read_twice(files: Sequence[InputFile], sources: Sequence[Sour
     seen: dict[tuple[object, ...], int] = {}
     for file in files:
         index = file.source_index
-        place = file.path, file.start, file.part, sources[index].text_field
+        source = sources[index]
+        of_hub = (source.name, source.split) if source.kind == "huggingface" else ()
+        place = file.path, file.start, file.part, source.text_field, of_hub
         first = seen.setdefault(place, index)
         if first != index:
             warn(
@@ -327,8 +332,10 @@ def _finish(
     tally = Tally()
     read = [tally_name("read", batch.index) for batch in batches]
     _, compared, written = _markers(work, batches)
-    for text in work.read_all([*read, *compared, *written]):
-        tally.add(tally_from_json(text.decode()))
+    names = [*read, *compared, *written]
+    for start in range(0, len(names), _TALLIES_AT_ONCE):
+        for text in work.read_all(names[start : start + _TALLIES_AT_ONCE]):
+            tally.add(tally_from_json(text.decode()))
     _refuse_empty(tally, config)
     if work.exists(BENCHMARK_INDEX):
         with work.fetch(BENCHMARK_INDEX) as path:

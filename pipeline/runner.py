@@ -15,6 +15,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
@@ -339,7 +340,7 @@ def watch(
             for label, amounts in phases:
                 with Progress(label, round(sum(amounts.values())), unit) as progress:
                     while True:
-                        is_last = stop.is_set()
+                        is_last, started = stop.is_set(), time.monotonic()
                         with contextlib.suppress(Exception):  # no reason to stop the bar
                             there |= {*list_names()}
                         progress.update(round(_amount_done(amounts, there)) - progress.done)
@@ -347,7 +348,8 @@ def watch(
                             break
                         if is_last:
                             return
-                        stop.wait(poll_seconds)
+                        # of many files a look takes long
+                        stop.wait(max(poll_seconds, min(60.0, 20 * (time.monotonic() - started))))
 
     thread = threading.Thread(target=follow, daemon=True)
     thread.start()

@@ -77,6 +77,7 @@ def work_folder(
     with suppress(Exception):  # of any file system: there is no such folder yet
         for other in Folder(parent).names():
             if other.startswith(beginning) and other != name:
+                log(f"{verb}: removes what was done with another config, inputs or code: {other}")
                 _remove(Folder(f"{parent}/{other}"))
     address = f"{parent}/{name}"
     try:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from electrify.system.unknown import Coverage, warn_of_unknown
 from pipeline.documents import document_paths, list_row_groups, read_group
+from pipeline.report.counts import OTHER, source_group
 from vocab.learn import train_wordpiece
 from vocab.pretokenize import mask_words_of
 from vocab.report import (
@@ -33,6 +36,7 @@ from vocab.words import language_totals, read_batches, weighted
 
 NUM_SAMPLES = 12  # segmented sentences of each language in the report
 SAMPLE_CHARACTERS = 200_000  # measured of each language and source
+MAX_SOURCES = 50  # of each language; all others are one
 _SAMPLE_ROW_GROUPS = 64  # read for samples, spread over all
 _SENTENCE_CHARACTERS = 120
 _SENTENCE_END = re.compile(r"(?<=[.!?。])\s|\n")
@@ -121,16 +125,22 @@ def first_pieces_of(options: VocabConfig, mask_words: Sequence[str] = ()) -> tup
 
 
 def sample_documents(documents: Sequence[Path]) -> Iterator[SampleText]:
-    """The first documents of each language and source, up to SAMPLE_CHARACTERS of each."""
+    """The first documents of each language and source, up to SAMPLE_CHARACTERS of each.
+
+    Sources that are addresses count by host.
+    """
     groups = list_row_groups(documents)
     step = max(1, len(groups) // _SAMPLE_ROW_GROUPS)
-    taken: dict[tuple[str, str], int] = {}
+    taken: dict[str, dict[str, int]] = {}
     for group in groups[::step]:
         for row in read_group(group, ["language", "source", "text"]):
-            language, source, text = row["language"], row["source"], row["text"]
-            left = SAMPLE_CHARACTERS - taken.get((language, source), 0)
+            language, source, text = row["language"], source_group(row["source"]), row["text"]
+            sources = taken.setdefault(language, {})
+            if source not in sources and len(sources) >= MAX_SOURCES:
+                source = OTHER
+            left = SAMPLE_CHARACTERS - sources.get(source, 0)
             if left > 0:
-                taken[language, source] = SAMPLE_CHARACTERS - left + len(text)
+                sources[source] = SAMPLE_CHARACTERS - left + len(text)
                 yield SampleText(language, source, text[:left])
 
 
@@ -158,7 +168,13 @@ def _warn_of_unknown(sources: Sequence[Mapping[str, Any]], options: VocabConfig)
     advice = f"Set vocab.size above {options.size:,}: part of the new pieces are characters"
     if options.extend:
         advice += ". Or extend a vocabulary of these languages"
-    for of in sources:
-        coverage = Coverage(of["num_pieces"], of["num_unknown_pieces"])
-        what = f"{given}{of['language']} text of {of['source']}"
-        warn_of_unknown(coverage, what, advice)
+    for language, rows in groupby(sources, key=itemgetter("language")):
+        of_sources = {
+            of["source"]: Coverage(of["num_pieces"], of["num_unknown_pieces"]) for of in rows
+        }
+        unfit = [source for source, coverage in of_sources.items() if coverage.is_unfit]
+        if unfit:
+            first = max(unfit, key=lambda source: of_sources[source].num_unknown)
+            others = f" (and {len(unfit) - 1} more sources)" if len(unfit) > 1 else ""
+            what = f"{given}{language} text of {first}{others}"
+            warn_of_unknown(of_sources[first], what, advice)

@@ -25,7 +25,7 @@ from electrify.storage.tables import guess_delimiter, has_cells, has_header, rea
 from electrify.system.outcome import UserError
 from pipeline.init.parts import Part, split
 from pipeline.rules.language import main_language
-from pipeline.sources.files import fault_of_name
+from pipeline.sources.files import fault_of_name, files_below
 from pipeline.sources.input_file import Fault, InputFile, Raw, packing, text_ending
 from pipeline.sources.json_file import filter_of_texts_by_id, head_values, text_path
 from pipeline.sources.lines import head_of, read_text_chunks
@@ -134,11 +134,12 @@ def _files_of(root: Path) -> tuple[dict[Path, int], list[str]]:
 
 def _paths_below(folder: Path, unread: list[str]) -> list[Path]:
     """In order, without what is hidden; `unread` gets a line on each folder that cannot be read."""
-    paths: list[Path] = []
-    for place, folders, names in os.walk(folder, onerror=lambda error: unread.append(str(error))):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        paths += [Path(place, name) for name in names if not name.startswith(".")]
-    return sorted(paths)
+    entries = files_below(
+        str(folder),
+        lambda path: not Path(path).name.startswith("."),
+        lambda error: unread.append(str(error)),
+    )
+    return sorted(Path(entry.path) for entry in entries if not entry.name.startswith("."))
 
 
 def _reason(error: Exception) -> str:

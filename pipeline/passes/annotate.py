@@ -41,7 +41,7 @@ from pipeline.passes.files import (
     tally_name,
     write_tally,
 )
-from pipeline.report.counts import RULE_PREFIX, Tally, excerpt, mask_excerpt
+from pipeline.report.counts import RULE_PREFIX, Tally, excerpt, mask_excerpt, tally_from_json
 from pipeline.rules.hosts import BlockedHosts
 from pipeline.rules.language import PLAIN_FRACTION, language_meant, main_language, only_language
 from pipeline.rules.normalize import remove_lost_characters
@@ -66,10 +66,12 @@ Row = dict[str, Any]
 _BLANK: Row = dict.fromkeys(("reason", "altered"))  # a column that a row lacks is null
 _MUCH_LEFT = 0.8  # of a text: what was cut is no reason to ask for its language again
 _LIMITS = frozenset(("min_characters", "min_language_fraction", "quality"))
+_STOPS = frozenset(("damaged_files", "strict"))  # what a worker refuses to go on behind
 
 
 def notes_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """The stage's plan without its limits: what decides the documents with their statistics.
+    """The stage's plan without its limits and stops: what decides the documents with their
+    statistics.
 
     A limit on the language above `PLAIN_FRACTION` needs a closer look at each text.
     """
@@ -79,7 +81,7 @@ def notes_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
         for language, rules in by_language.items()
     }
     return {
-        "config": {name: of for name, of in plan["config"].items() if name not in _LIMITS}
+        "config": {n: of for n, of in plan["config"].items() if n not in _LIMITS | _STOPS}
         | {"language": {language: rules for language, rules in languages.items() if rules}},
         "inputs": plan["inputs"],
         "closely": [
@@ -124,12 +126,20 @@ def _annotate_and_hash(
     files: FileBatch, config: CleanConfig, work: WorkFolder, shards: NumShards
 ) -> Iterator[dict[int, bytes]]:
     """By shard the packed hashes of the texts of each batch."""
-    if not work.exists(tally_name("read", files.index)):
+    name = tally_name("read", files.index)
+    # where it has a fault that this config refuses, reading again raises what the fault is
+    if not work.exists(name) or _is_refused(tally_from_json(work.read(name).decode()), config):
         annotate_files(files, config, work)
     rules_of = RulesOf(config)
     for index in range(num_cleaned(work, files.index)):
         batch = batch_number(files.index, index)
         yield _packed_hashes(batch, rules_of, work, shards) if config.exact_dedup else {}
+
+
+def _is_refused(tally: Tally, config: CleanConfig) -> bool:
+    counts = tally.by_reason("malformed")
+    num_damaged = counts.pop("unreadable_file", 0)
+    return (num_damaged > 0 and config.damaged_files == "stop") or (config.strict and counts != {})
 
 
 def annotate_files(files: FileBatch, config: CleanConfig, work: WorkFolder) -> None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import xxhash
 
 from pipeline.decontaminate.match import Decontaminated
+from pipeline.rules.hosts import DOMAIN, host_of
 from pipeline.rules.pii import mask_pii
 from pipeline.rules.scripts import has_spaces
 
@@ -50,17 +51,12 @@ NUM_HOSTS, NUM_NGRAMS = 100, 30  # in a report, the largest; n-grams of each lan
 _YEAR = re.compile(r"\s*((?:19|20)[0-9]{2})(?![0-9])")
 OTHER = "other"  # the source of the rows of all others
 _FREE = ("source", "licence")  # columns that rows of the corpus may fill as they like
-_DOMAIN = r"[\w\-]+(?:\.[\w\-]+)*\.[A-Za-z]{2,}"
-_URL = re.compile(
-    rf"[A-Za-z][\w+.\-]*://(?:[^/?#@]*@)?(\[[^\]]*\]|[^/?#:@]+)|({_DOMAIN})(?=[/?#:])"
-)
 
 
 @lru_cache(maxsize=1024)
 def source_group(source: str) -> str:
     """The host of a URL; any other name itself."""
-    url = _URL.match(source)
-    return (url[1] or url[2]).lower() if url else source
+    return host_of(source) or source
 
 
 def chosen_sources(sources: Collection[str]) -> Collection[str]:
@@ -71,7 +67,7 @@ def chosen_sources(sources: Collection[str]) -> Collection[str]:
     """
 
     def rank(source: str) -> tuple[bool, int, str]:
-        return re.fullmatch(_DOMAIN, source) is not None, sample_number(source), source
+        return re.fullmatch(DOMAIN, source) is not None, sample_number(source), source
 
     if len(sources) <= MAX_SOURCES:
         return sources

@@ -1,15 +1,19 @@
 """The raw files of a corpus: what the sources name, in a fixed order, dealt out as work."""
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.utils import glob_translate
 
 from electrify.config.clean import CleanConfig, Source
 from electrify.config.fields import without_secrets
@@ -187,14 +191,19 @@ def _members(archive: str, pattern: str) -> list[tuple[str, int]]:
 
 
 def _match_files(path: str, where: str) -> list[tuple[str, int]]:
-    """(path, bytes) of the files that a glob matches; links to files are files.
+    """(path, bytes) of the files that a glob matches; links are what they lead to.
 
     As in a shell, a name that begins with a dot is matched only by a pattern that does.
     """
     try:
-        filesystem, pattern = fsspec.core.url_to_fs(path)
+        if "://" in path:
+            filesystem, pattern = fsspec.core.url_to_fs(path)
+        else:  # a name may hold ::
+            filesystem, pattern = LocalFileSystem(), LocalFileSystem._strip_protocol(path)
         if filesystem.isfile(pattern):  # a name may hold [ or *
             infos = {pattern: filesystem.info(pattern)}
+        elif "file" in filesystem.protocol:
+            infos = _local_infos(filesystem, pattern)
         else:
             infos = filesystem.glob(pattern, detail=True)
     except Exception as error:  # every file system has error types of its own
@@ -222,6 +231,53 @@ def _match_files(path: str, where: str) -> list[tuple[str, int]]:
         shown = os.path.relpath
     # some web servers do not tell the size
     return sorted((shown(name), info["size"] or 0) for name, info in files.items())
+
+
+def _local_infos(filesystem: LocalFileSystem, pattern: str) -> dict[str, dict[str, Any]]:
+    """What a local glob matches. fsspec's own leaves out what is behind links to folders, and
+    folders that cannot be listed."""
+    parts = pattern.split("/")
+    is_match = re.compile(glob_translate(pattern)).match
+
+    def is_entered(folder: str) -> bool:
+        depth = folder.count("/")
+        is_named = depth < len(parts) - 1 and fnmatchcase(folder.rpartition("/")[2], parts[depth])
+        return (is_named or "**" in parts[: depth + 1]) and not _is_hidden(folder, pattern)
+
+    def stop(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise error
+
+    root = re.split(r"[*?[]", pattern)[0].rpartition("/")[0] or "/"
+    entries = files_below(root, is_entered, stop)
+    return {entry.path: filesystem.info(entry) for entry in entries if is_match(entry.path)}
+
+
+def files_below(
+    folder: str,
+    is_entered: Callable[[str], bool],
+    on_error: Callable[[OSError], None],
+    above: tuple[str, ...] = (),
+) -> Iterator[os.DirEntry[str]]:
+    """The files in a folder and in the folders below it, also behind links to folders.
+
+    `above` are the real paths of the folders around this one: no link leads back into them.
+    """
+    real = os.path.realpath(folder)
+    if real in above:
+        return
+    try:
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+    except OSError as error:
+        on_error(error)
+        return
+    for entry in entries:
+        is_link = entry.is_symlink()
+        if not (os.path.isdir(entry.path) if is_link else entry.is_dir()):
+            yield entry
+        elif is_entered(entry.path):
+            yield from files_below(entry.path, is_entered, on_error, (*above, real))
 
 
 def _is_hidden(name: str, pattern: str) -> bool:

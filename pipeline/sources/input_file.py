@@ -195,6 +195,7 @@ class TooLong:
 
     num_bytes: int
     head: bytes
+    num_lines: int = 1
 
 
 def text_of(
@@ -234,6 +235,8 @@ def too_long(
 ) -> Fault:
     """The fault of a row that was read past."""
     detail = f"{line.num_bytes:,} bytes; clean.max_line_bytes = {max_bytes:,}"
+    if line.num_lines > 1:
+        detail += f"; it has {line.num_lines:,} lines: document = 'line' makes each a document"
     return bad_row(row, "line_too_long", detail, line.head, offset, source_id)
 
 

@@ -218,13 +218,13 @@ def _documents(
 ) -> Iterator[tuple[int, int, bytes | TooLong]]:
     """The row and offset of the first line of each document, and its bytes."""
     block: list[bytes | TooLong] = []
-    num_bytes = first_offset = 0
+    num_bytes = num_lines = first_offset = 0
     first_row = 1
     for row, (offset, line) in enumerate(lines, start=1):
         if document != "file" and not isinstance(line, TooLong) and not line.strip():
             if block:
-                yield first_row, first_offset, _assembled(block, num_bytes, max_bytes)
-                block, num_bytes = [], 0
+                yield first_row, first_offset, _assembled(block, num_bytes, num_lines, max_bytes)
+                block, num_bytes, num_lines = [], 0, 0
             continue
         if document == "line":
             yield row, offset, line
@@ -234,14 +234,17 @@ def _documents(
         if num_bytes <= max_bytes:
             block.append(line)
         num_bytes += (line.num_bytes if isinstance(line, TooLong) else len(line)) + 1
+        num_lines += 1
     if block:
-        yield first_row, first_offset, _assembled(block, num_bytes, max_bytes)
+        yield first_row, first_offset, _assembled(block, num_bytes, num_lines, max_bytes)
 
 
-def _assembled(document: list[bytes | TooLong], num_bytes: int, max_bytes: int) -> bytes | TooLong:
+def _assembled(
+    document: list[bytes | TooLong], num_bytes: int, num_lines: int, max_bytes: int
+) -> bytes | TooLong:
     if num_bytes > max_bytes + 1:
         first = document[0]
-        return TooLong(num_bytes, first.head if isinstance(first, TooLong) else first)
+        return TooLong(num_bytes, first.head if isinstance(first, TooLong) else first, num_lines)
     return b"\n".join(cast(list[bytes], document))
 
 

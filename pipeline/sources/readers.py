@@ -41,6 +41,9 @@ DAMAGES = (
     UnicodeDecodeError,
     MemoryError,
 )
+_ADVICE = {
+    "Frame requires too much memory": "; it is whole: unpack it with zstd -d --long=31 FILE",
+}
 _HEAD_ROWS = 100
 _UNREADABLE, _MISSING = "unreadable_file", "missing_field"
 _ENCODING = ("invalid_utf8", "wrong_encoding")
@@ -91,14 +94,15 @@ def _until_unreadable(
             row = item.row
             yield item
     except DAMAGES as error:
-        yield Fault(row + 1, _UNREADABLE, f"{type(error).__name__}: {error}")
+        advice = next((what for said, what in _ADVICE.items() if said in str(error)), "")
+        yield Fault(row + 1, _UNREADABLE, f"{type(error).__name__}: {error}{advice}")
 
 
 def _refuse_other_kinds(
     rows: Iterator[Raw | Fault], file: InputFile, source: Source
 ) -> Iterator[Raw | Fault]:
     """Where most of the first rows are bad, or of all, one fault says so, and what the file looks
-    like."""
+    like. So it is where all blocks of a text are too long, but for a text of one line."""
     reasons: Counter[str] = Counter()
     num_rows = row = 0
     first: Fault | None = None
@@ -118,7 +122,10 @@ def _refuse_other_kinds(
                     detail = _refusal(file, source, reasons, num_rows, first)
                     item = replace(item, reason=_UNREADABLE, detail=detail)
         yield item
-    if first and not is_refused and _is_other_kind(reasons, num_rows):
+    if first is None or is_refused:
+        return
+    is_all_long = source.kind == "text" and reasons["line_too_long"] == num_rows
+    if _is_other_kind(reasons, num_rows) or (is_all_long and b"\n" in head_of(file)):
         yield Fault(row + 1, _UNREADABLE, _refusal(file, source, reasons, num_rows, first))
 
 
@@ -172,6 +179,8 @@ _SAMPLE_BYTES = 1 << 16
 
 def describe(head: bytes, kind: str = "", encoding: str = "utf-8", language: str = "") -> str:
     """What the head of a file, read as `kind`, looks like, and what to do; empty if nothing."""
+    if not head:
+        return ""
     start = head.removeprefix(codecs.BOM_UTF8).lstrip()[:100].lower()
     for beginning, what in _BEGINNINGS:
         if start.startswith(beginning.lower()) or head.startswith(beginning):

@@ -26,6 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import fsspec
 import pyarrow as pa
+from fsspec.implementations.local import LocalFileSystem
 
 from electrify.config.fields import without_secrets
 from electrify.stage.folder import fingerprint
@@ -64,7 +65,12 @@ def open_source(file: InputFile) -> io.BufferedReader:
     damaged archive raises."""
     address = file.address
     with reading(address):
-        stored = _open_member(address) if is_member(address) else fsspec.open(address, "rb").open()
+        if is_member(address):
+            stored = _open_member(address)
+        elif "://" in address:
+            stored = fsspec.open(address, "rb").open()
+        else:  # fsspec takes :: in a name for a chain of file systems
+            stored = LocalFileSystem().open(address, "rb")
     return io.BufferedReader(_Stored(file, stored), _BUFFER_BYTES)
 
 
@@ -144,6 +150,7 @@ _ARCHIVE = re.compile(rf".*({_ENDING})", re.IGNORECASE | re.DOTALL)
 _MEMBER = re.compile(rf"(.*{_ENDING})::(.*)", re.IGNORECASE | re.DOTALL)
 ARCHIVES_WITHIN = "archives within archives are not read: unpack the outer one"
 _UTF8_NAME, _ENCRYPTED = 0x800, 0x1  # flags of a member of a zip
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 # text is packed to a tenth of its size, rarely to less than a hundredth
 _MAX_RATIO, _SMALL_BYTES = 500, 100_000_000
 
@@ -291,6 +298,8 @@ def _zip_members(archive: str) -> tuple[dict[str, _Member], int]:
         fault = _bomb(info.file_size, info.compress_size)
         if info.flag_bits & _ENCRYPTED:
             fault = "is encrypted: unpack the archive with its password"
+        elif info.compress_type not in _METHODS:
+            fault = "is packed by a method that is not read, maybe Deflate64: unpack the archive"
         if not info.is_dir():
             members[_zip_name(info)] = _Member(info.file_size, info, fault)
     return dict(sorted(members.items())), 0

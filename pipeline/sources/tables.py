@@ -161,7 +161,7 @@ def _columns(schema: pa.Schema, source: Source) -> list[str]:
         if name not in kinds:
             raise pa.ArrowInvalid(f"{counts[name]} columns {name!r}; rename all but one")
     for name in filter(None, (source.text_field, source.language_field)):
-        if not is_string(kinds[name]):
+        if not (is_string(kinds[name]) or pa.types.is_null(kinds[name])):  # null: no row has one
             raise pa.ArrowInvalid(f"column {name!r} is {kinds[name]}, not a string")
     for name in filter(None, (source.thread_field, source.id_field)):
         if not _is_name(kinds[name]):

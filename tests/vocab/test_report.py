@@ -1,6 +1,7 @@
 import pytest
 
-from tests.vocab.conftest import batches_of
+from tests.pipeline.builders import write_documents
+from tests.vocab.conftest import batches_of, vocab_options
 from vocab.pretokenize import CUT
 from vocab.report import (
     SampleText,
@@ -9,6 +10,7 @@ from vocab.report import (
 )
 from vocab.segment import SPECIAL_TOKENS
 from vocab.tokenizer import build_tokenizer
+from vocab.train import MAX_SOURCES, _warn_of_unknown, sample_documents
 
 PIECES = [*SPECIAL_TOKENS, "학교", "##에서", "책", "##을", "a", "##b", "."]
 
@@ -38,3 +40,14 @@ def test_samples_are_measured_by_language_and_source(tokenizer):
     assert (blog["source"], blog["unk_piece_fraction"]) == ("blog", 1)
     assert news["num_words"] == 3
     assert news["pieces_per_word"] == pytest.approx(6 / 3, abs=1e-6)
+
+
+def test_many_sources_are_one_in_the_report_and_in_one_warning(tmp_path, tokenizer, caplog):
+    names = ["https://a.kr/1", "https://a.kr/2", *(f"page {n}" for n in range(100))]
+    rows = [{"text": "뷁 뷁", "source": name} for name in names]
+    report = sample_report(tokenizer, sample_documents(write_documents(tmp_path, rows)))
+    by_source = {row["source"]: row["num_words"] for row in report}
+    assert (len(by_source), by_source["a.kr"]) == (MAX_SOURCES + 1, 4)
+    assert sum(by_source.values()) == 2 * len(names)
+    _warn_of_unknown(report, vocab_options(100))
+    assert caplog.text.count("ko text of") == 1

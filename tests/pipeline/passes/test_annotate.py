@@ -96,6 +96,27 @@ def test_what_changes_a_text_has_the_raw_files_read_again(run, monkeypatch):
         assert made == contents(clean_afresh(run(**change), IN_PROCESS))
 
 
+def test_rows_that_are_refused_stop_whatever_was_read_before(run, tmp_path, monkeypatch):
+    """And other files are not read again once they are allowed."""
+    with (tmp_path / "raw" / "b.jsonl").open("a", encoding="utf-8") as file:
+        file.write("broken\n")
+    batches = []
+    annotate_files = annotate.annotate_files
+
+    def annotated(files, *others):
+        batches.append(files.index)
+        annotate_files(files, *others)
+
+    monkeypatch.setattr(annotate, "annotate_files", annotated)
+    for num_read in ([0, 1], [1]):
+        batches.clear()
+        with pytest.raises(ValueError, match=r"b\.jsonl:\d+: malformed_json"):
+            clean(run(strict=True), IN_PROCESS, overwrite=True)
+        assert batches == num_read
+        clean(run(), IN_PROCESS, overwrite=True)
+    assert batches == [1]
+
+
 def test_a_look_that_was_stopped_is_no_part_of_the_next(run, monkeypatch):
     change, folder = CHANGES[0], Path(run().output_dir) / "clean"
     afresh = contents(clean_afresh(run(**change), IN_PROCESS))
@@ -126,8 +147,11 @@ def test_statistics_that_no_limit_asks_for_change_nothing(run, change):
     assert not folder.with_name(".work").exists()
 
 
-def test_calibration_counts_what_each_limit_drops_and_cleaning_starts_from_it(run, monkeypatch):
+def test_calibration_counts_what_each_limit_drops_and_cleaning_starts_from_it(
+    run, monkeypatch, caplog
+):
     lines = [*calibrate(run(keep_statistics=False), IN_PROCESS)]  # it keeps them nevertheless
+    assert "set clean.keep_statistics = true" in caplog.text
     monkeypatch.setattr(annotate, "annotate_files", None)
     clean(run(), IN_PROCESS, overwrite=False)
     folder = Path(run().output_dir) / "clean"

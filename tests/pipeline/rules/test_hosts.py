@@ -9,6 +9,7 @@ from pipeline.rules.hosts import BlockedHosts, write_hosts
 from tests.pipeline.builders import clean_afresh, config_of, documents, removed, sentence
 
 LIST = "# of casinos\ncasino.example\n0.0.0.0 ads.kr\nhttps://www.bad.co.kr/path\n\nxn--o39an51b2re.kr.\n"
+LIST += "*.bets.example\n||spam.example^\nhttp://[bad\n"
 
 
 @pytest.fixture
@@ -24,6 +25,11 @@ def hosts(tmp_path: Path) -> BlockedHosts:
         ("https://casino.example/a?b=c", "casino.example"),
         ("http://WWW.Casino.Example:8080", "casino.example"),
         ("https://vip.play.casino.example/", "casino.example"),
+        ("casino.example/a", "casino.example"),
+        ("//casino.example", "casino.example"),
+        ("www.casino.example", "casino.example"),
+        ("https://a.bets.example/", "bets.example"),
+        ("https://spam.example/", "spam.example"),
         ("https://notcasino.example/", None),
         ("https://example/", None),
         ("https://sub.ads.kr", "ads.kr"),
@@ -47,7 +53,7 @@ def test_a_list_without_a_host_is_refused(tmp_path):
             write_hosts(tmp_path / name, tmp_path / "index")
 
 
-def test_documents_of_listed_hosts_are_removed(tmp_path):
+def test_documents_of_listed_hosts_are_removed(tmp_path, caplog):
     (tmp_path / "list").write_text(LIST, encoding="utf-8")
     urls = ("https://casino.example/1", "https://good.example/1", None)
     rows = [{"text": sentence(number), "url": url} for number, url in enumerate(urls)]
@@ -58,3 +64,4 @@ def test_documents_of_listed_hosts_are_removed(tmp_path):
     assert [row["text"] for row in documents(folder)] == [sentence(1), sentence(2)]
     (gone,) = removed(folder)
     assert (gone["reason"], gone["detail"]) == ("blocked_host", "casino.example")
+    assert "1 line(s) name no host and match nothing, the first is line 9" in caplog.text

@@ -81,6 +81,14 @@ def test_truncated_file_keeps_what_came_before(tmp_path, ending):
     assert (fault.reason, fault.row) == ("unreadable_file", len(documents) + 1)
 
 
+def test_a_window_above_what_zstd_may_take_is_no_damage(tmp_path):
+    parameters = zstandard.ZstdCompressionParameters(window_log=28)
+    packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    data = packer.compress(b'{"text": "a"}\n') + packer.flush()  # of unknown size: a full window
+    (fault,) = read_data(tmp_path, data, name="a.jsonl.zst")
+    assert fault.detail.endswith("it is whole: unpack it with zstd -d --long=31 FILE")
+
+
 def test_fields_of_a_row(tmp_path):
     data = (
         '{"body": "가", "source": "s", "url": "u", "licence": "l", "id": "x"}\r\n'
@@ -141,6 +149,12 @@ def test_text_documents_that_cannot_be_read(tmp_path, document, bad, reason):
     assert [i.row for i in items if isinstance(i, Fault)] == [1 if document == "file" else 3]
 
 
+def test_a_text_that_is_one_block_too_long_is_refused_with_what_to_write(tmp_path):
+    fault, refusal = read_data(tmp_path, "한 줄이다\n" * 9, "text", 50)
+    assert (fault.reason, refusal.reason) == ("line_too_long", "unreadable_file")
+    assert "9 lines: document = 'line'" in refusal.detail
+
+
 def test_parquet(tmp_path):
     path = tmp_path / "a.parquet"
     texts = [f"글 {i}" for i in range(700)]
@@ -167,6 +181,8 @@ def test_parquet_faults(tmp_path):
         (fault,) = read_path(path, "parquet", text_field=field)
         assert fault.reason == "unreadable_file"
         assert detail in fault.detail
+    pq.write_table(pa.table({"text": pa.nulls(2)}), path)
+    assert reasons_of(read_path(path, "parquet")) == ["wrong_type"] * 2
     bad = pa.Array.from_buffers(
         pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xff")]
     )

@@ -52,7 +52,6 @@ def test_links_to_files_are_read_and_hidden_files_only_where_they_are_named(tmp_
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("글 하나", encoding="utf-8")
     (tmp_path / "link.txt").symlink_to(tmp_path / "a.txt")
-    (tmp_path / "folder.txt").symlink_to(tmp_path / "sub")
 
     def found(pattern):
         files = expand_sources([source_of("text", tmp_path / pattern)])
@@ -66,6 +65,32 @@ def test_links_to_files_are_read_and_hidden_files_only_where_they_are_named(tmp_
     (tmp_path / "link.txt").symlink_to(tmp_path / "none")  # no file is left out in silence
     with pytest.raises(ValueError, match=r"link\.txt cannot be read"):
         read_source(source_of("text", tmp_path / "*.txt"))
+
+
+def test_no_file_behind_a_link_or_in_a_closed_folder_is_left_out(tmp_path, monkeypatch):
+    for name in ("data/a/x.txt", "elsewhere/y.txt", "elsewhere/z::1.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("글", encoding="utf-8")
+    (tmp_path / "data/b").symlink_to("../elsewhere")
+    (tmp_path / "elsewhere/back").symlink_to("../data")  # a loop
+    expected = [str(tmp_path / "data" / name) for name in ("a/x.txt", "b/y.txt", "b/z::1.txt")]
+    for pattern in ("data/**/*.txt", "data/*/*.txt", "data/**"):
+        source = source_of("text", tmp_path / pattern)
+        assert [file.path for file in expand_sources([source])] == expected
+    assert [item.text for item in read_source(source)] == ["글"] * 3
+    assert survey(tmp_path / "data")[0][0].num_files == 3
+    scandir = os.scandir
+
+    def closed(folder):
+        if folder.endswith("/b"):
+            raise PermissionError(13, "Permission denied", folder)
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    with pytest.raises(ValueError, match=r"cannot be listed: PermissionError.*data/b"):
+        expand_sources([source])
+    assert len(expand_sources([source_of("text", tmp_path / "data/a*/*.txt")])) == 1
+    assert "Permission denied" in survey(tmp_path / "data")[1][0]
 
 
 def test_a_name_that_is_not_utf8_is_refused_with_what_to_do(tmp_path):
