@@ -283,9 +283,13 @@ class CharacterTagging(Tagging):
         return replace(encoded, labels={"labels": labels})
 
     def line(self, example: GoldExample, output: Outputs, features: Features, row: int) -> Line:
-        spans = features.details["spans"][row].tolist()
-        pieces = output["logits"][: len(spans)].argmax(axis=-1).tolist()
-        tags = character_tags(pieces, spans, len(example.gold), inside_labels(self.labels))
+        spans = features.details["spans"][row]
+        return self._tagged(example, output["logits"][: len(spans)].argmax(axis=-1), spans)
+
+    def _tagged(self, example: GoldExample, pieces: Positions, spans: Positions) -> Line:
+        """The line of a text from the labels of its pieces and their characters."""
+        inside = inside_labels(self.labels)
+        tags = character_tags(pieces.tolist(), spans.tolist(), len(example.gold), inside)
         return {
             "text": example.texts[0],
             "gold": self._labelled(example.gold),
@@ -386,9 +390,9 @@ class FramedTagging(CharacterTagging):
         return arrays
 
     def line(self, example: GoldExample, output: Outputs, features: Features, row: int) -> Line:
-        line = super().line(example, output, features, row)
-        pieces = output["logits"][: len(features.details["spans"][row])].argmax(axis=-1)
-        line["frame"] = self._labelled(pieces[[0, -1]])
+        spans = features.details["spans"][row]
+        pieces = output["logits"][: len(spans)].argmax(axis=-1)
+        line = self._tagged(example, pieces, spans) | {"frame": self._labelled(pieces[[0, -1]])}
         if (words := features.details["pieces"][row]) is not None:
             line |= self._official(line, example, pieces, words)
         return line

@@ -54,10 +54,7 @@ def test_characters_and_blanks_that_say_nothing():
     assert remove_lost_characters("안\ufffd녕\ud83d\uffff👍") == "안녕👍"
     text = " \t가  나\u3000다\xa0라 \r\n 마\n\n\n\n바\u2028사\x85아 "
     assert squeeze_whitespace(text) == "가 나 다 라\n마\n\n바\n사\n아"
-    assert (
-        remove_control_characters("가\x00\u200b나\ufeff\u00ad다\u202e\u061c\x9f\x1f")
-        == "가나다"
-    )
+    assert remove_control_characters("가\x00\u200b나\ufeff\u00ad다\u202e\u061c\x9f\x1f") == "가나다"
     assert remove_control_characters("가\t나\n") == "가\t나\n"
 
 
