@@ -6,6 +6,7 @@ length), so neither is ever used.
 """
 
 import contextlib
+import functools
 import gc
 import io
 import logging
@@ -20,6 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import MethodType
 from typing import Any, ClassVar
 
 import apache_beam as beam
@@ -38,6 +40,7 @@ from apache_beam.runners.portability.fn_api_runner.worker_handlers import (
     WorkerHandler,
 )
 from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.transforms import core
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
 
@@ -51,6 +54,36 @@ from electrify.system.progress import Progress, log, warn
 # told to leave, the runner has all of their results, or wants none.
 GRACE_SECONDS = 60.0
 _ABORT_SECONDS = 0.2
+
+
+# Beam looks at the signature of every method of every step five times, 12,000 for `clean`: with the
+# options below half of the time of a small run. A method of a class has one.
+_arguments_of = core.get_function_args_defaults
+_arguments_of_methods = functools.cache(_arguments_of)
+
+
+def _arguments(f: Any) -> tuple[list[str], list[Any]]:
+    if not isinstance(f, MethodType):
+        return _arguments_of(f)
+    names, defaults = _arguments_of_methods(f.__func__)
+    return names[1:], [*defaults]
+
+
+core.get_function_args_defaults = _arguments
+
+
+class _Options(PipelineOptions):
+    """Beam asks for the same few views hundreds of times; each builds a parser of all options."""
+
+    def view_as(self, cls: type[Any]) -> Any:
+        views = self.__dict__.setdefault("views", {})
+        if cls not in views:
+            views[cls] = super().view_as(cls)
+        return views[cls]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()  # type: ignore[no-untyped-call]
+        return {name: of for name, of in state.items() if name != "views"}
 
 
 @WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
@@ -300,7 +333,7 @@ def parse_options(beam_options: Sequence[str]) -> tuple[PipelineOptions, list[st
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):  # argparse prints its usage, 150 lines of it
-            options = PipelineOptions(words)
+            options = _Options(words)
             known = options.get_all_options()
             given = options.get_all_options(retain_unknown_options=True)
     except SystemExit:

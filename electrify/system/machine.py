@@ -289,9 +289,10 @@ def _unmet(wanted: list[Any], extra: str) -> Iterator[str]:
             yield f"{needed} is missing"
 
 
+@cache
 def git_commit() -> str | None:
     """The commit of the code, with '+' if it has uncommitted changes; None outside a checkout of
-    it, or without git."""
+    it, or without git. As of the first call: this process has imported that code."""
 
     def git(*arguments: str) -> str:
         root = str(Path(__file__).parent.parent)

@@ -61,7 +61,8 @@ def _result(page: Page, report: Report) -> None:
     )
     sources = sorted(report["sources"], key=lambda row: -row["characters_in"])[:_MAX_PLOTTED]
     labels = [row["source"] for row in sources]
-    _in_and_kept(page, "Characters by source, the largest first", labels, sources, "characters")
+    if len(sources) > 1:  # of one the figures above say all
+        _in_and_kept(page, "Characters by source, the largest first", labels, sources, "characters")
 
 
 def losses(report: Report) -> list[tuple[str, int | None, int]]:
@@ -95,7 +96,7 @@ def _sources(page: Page, report: Report) -> None:
 def _languages(page: Page, report: Report) -> None:
     rows = report["languages"]
     labels = [row["language"] for row in rows]
-    for what in ("documents", "characters"):
+    for what in ("documents", "characters") if len(rows) > 1 else ():
         _in_and_kept(page, f"{what.capitalize()} by language", labels, rows, what)
     headers = ("language", "documents in", "kept", "characters in", "kept", "characters kept, %")
     percents = [round(100 * r["characters_kept"] / max(1, r["characters_in"]), 1) for r in rows]

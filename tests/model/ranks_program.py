@@ -1,4 +1,4 @@
-"""Started by torchrun in test_parallel.py: one of several processes that do what they are told."""
+"""One of several processes that do what they are told, started by our command or by torchrun."""
 
 import json
 import os
@@ -72,10 +72,9 @@ def stop_and_continue(config: RunConfig, ranks: Ranks) -> list[str]:
     return [first, run(), run()]
 
 
-def main() -> None:
+def work(path: str) -> None:
     """Read the task; train; write what was found, a file a process."""
-    task = pickle.loads(Path(sys.argv[1]).read_bytes())
-    setup_logging()
+    task = pickle.loads(Path(path).read_bytes())
     with processes(task["runs"][0][0].pretrain) as ranks:
         found: dict[str, Any] = {"exchange": exchange(ranks)}
         if task["fails"]:
@@ -85,8 +84,9 @@ def main() -> None:
             Trainer(config, ranks).run(folder)
         if config := task.get("stopped"):
             found["stopped"] = stop_and_continue(config, ranks)
-        Path(f"{sys.argv[1]}.{ranks.rank}.json").write_text(json.dumps(found))
+        Path(f"{path}.{ranks.rank}.json").write_text(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main()
+    setup_logging()
+    work(sys.argv[1])

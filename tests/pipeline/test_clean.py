@@ -33,10 +33,10 @@ from tests.pipeline.builders import (
 )
 
 
-@pytest.fixture
-def corpus(tmp_path):
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
     """Three files with every kind of row; some rows repeat across files."""
-    folder = tmp_path / "raw"
+    folder = tmp_path_factory.mktemp("corpus") / "raw"
     write_texts(
         folder / "a.jsonl", [sentence(i) for i in range(300)], source="첫째", licence="CC0-1.0"
     )
@@ -52,8 +52,13 @@ def corpus(tmp_path):
     return folder
 
 
-def test_documents_removed_and_report(tmp_path, corpus):
-    folder = clean_afresh(config_of(tmp_path, [corpus / "*"], damaged_files="keep"))
+@pytest.fixture(scope="module")
+def cleaned(corpus):
+    return clean_afresh(config_of(corpus.parent, [corpus / "*"], damaged_files="keep"))
+
+
+def test_documents_removed_and_report(corpus, cleaned):
+    folder = cleaned
     kept, gone = documents(folder), removed(folder)
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
@@ -122,7 +127,7 @@ def test_an_emptied_corpus_is_an_error_that_says_why(tmp_path):
     assert not (tmp_path / "out" / "clean").exists()
 
 
-def test_workers_do_not_change_a_byte_nor_groups_a_document(tmp_path, corpus, monkeypatch):
+def test_workers_do_not_change_a_byte_nor_groups_a_document(tmp_path, corpus, cleaned, monkeypatch):
     monkeypatch.setattr(sources, "FILE_BATCH_BYTES", 1)
     config = config_of(tmp_path, [corpus / "*"], damaged_files="keep")
     folder = clean_afresh(config, ["--direct_num_workers=1"])
@@ -130,7 +135,7 @@ def test_workers_do_not_change_a_byte_nor_groups_a_document(tmp_path, corpus, mo
     assert sum(name.startswith("documents-") for name in alone) == 3
     assert contents(clean_afresh(config, ["--direct_num_workers=2"])) == alone
     monkeypatch.undo()
-    assert documents(clean_afresh(config)) == kept  # one group of files, one unit
+    assert documents(cleaned) == kept  # one group of files, one unit
     monkeypatch.setattr(sources, "BATCH_CHARACTERS", 5000)
     assert documents(clean_afresh(config)) == kept
 

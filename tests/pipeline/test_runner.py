@@ -154,7 +154,7 @@ def test_the_memory_of_workers_counts(monkeypatch):
     def hold(_):
         np.ones(60_000_000)  # 480 MB
 
-    _run(hold)
+    _run(hold, values=(1,))
     assert machine._remembered_mb > 480
 
 

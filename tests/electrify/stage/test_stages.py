@@ -17,6 +17,7 @@ from electrify.stage.plan import (
     vocab_stage,
 )
 from electrify.stage.run import run_stage
+from electrify.system.machine import git_commit
 from tests.electrify.stage.conftest import refuse
 
 
@@ -35,6 +36,7 @@ def make(tmp_path: Path):
 
 def test_a_stage_ends_without_git(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("electrify.stage.folder.git_commit", git_commit.__wrapped__)  # not kept
     stage = Stage("clean", tmp_path / "clean", {})
     run_stage(stage, lambda folder: {"files": (folder / "one").write_text("x")})
     assert read_manifest(stage.folder)["git_commit"] is None

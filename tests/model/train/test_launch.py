@@ -10,28 +10,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from electrify.stage.folder import read_manifest
 from electrify.system.outcome import UserError
-from model.pretrain import Trainer, pretrain
+from model.pretrain import pretrain
 from model.train.launch import launch, num_launched
-from tests.model.conftest import make_config, make_run
-from tests.model.train.test_processes import SHORT, with_padding
-from tests.model.trained import Trained
+from tests.model.conftest import make_run
+from tests.model.train.test_processes import with_padding
 
 
-def test_two_processes_train_as_one_and_what_is_done_starts_none(tmp_path, monkeypatch):
-    make_run(tmp_path / "inputs")
-    config = make_config(
-        tmp_path / "run", **SHORT, num_devices=2, inputs_dir=str(tmp_path / "inputs")
-    )
-    folder = tmp_path / "run" / "pretrain"
+def test_a_run_that_has_yet_to_be_trained_starts_its_processes(tmp_path, monkeypatch):
+    started: list[object] = []
+    monkeypatch.setattr("model.pretrain.launch", lambda *given: started.append(given))
+    config = make_run(tmp_path, num_devices=2)
     pretrain(config)
-    assert read_manifest(folder)["counts"]["num_processes"] == 2
-    (tmp_path / "alone").mkdir()
-    Trainer(config).run(tmp_path / "alone")
-    Trained.read(folder).check_equal(Trained.read(tmp_path / "alone"), absolute=2e-6)
-    monkeypatch.setattr("model.pretrain.launch", None)
-    pretrain(config)
+    assert started == [(pretrain, 2, config, False)]
 
 
 def stop_parent(step_file: str) -> None:

@@ -17,20 +17,16 @@ from electrify.config.pretrain import Objective
 from electrify.config.run import RunConfig
 from electrify.stage.folder import read_manifest
 from model.devices.device import resolve_device
-from model.pretrain import Trainer
+from model.pretrain import Trainer, pretrain
 from model.train import processes as processes_module
 from model.train.checkpoint import checkpoints
-from model.train.processes import (
-    Ranks,
-    bare,
-    wrap,
-)
+from model.train.launch import launch
+from model.train.processes import Ranks, bare, wrap
+from tests.model import ranks_program
 from tests.model.conftest import NO_DROPOUT, make_config, make_run, with_pretrain, write_tiny_shards
 from tests.model.trained import Trained
 
 CPU = torch.device("cpu")
-ROOT = Path(__file__).parents[3]
-PROGRAM = Path(__file__).parents[1].joinpath("ranks_program.py")
 SAVED, NUM_STEPS = 8, 12
 SHORT = NO_DROPOUT | {
     "num_steps": NUM_STEPS,
@@ -56,34 +52,10 @@ def with_padding(folder: Path, **pretrain: object) -> RunConfig:
 
 
 def stopped_config(folder: Path) -> RunConfig:
-    """Of a whole run folder, which the stage itself needs."""
-    return make_run(folder, **(SHORT | CASES["electra"]))
-
-
-def launch(
-    task: dict[str, Any], folder: Path
-) -> tuple[subprocess.CompletedProcess[str], list[Any]]:
-    """Two processes of PROGRAM; their output and what each found."""
-    path = folder / "task.pkl"
-    path.write_bytes(pickle.dumps(task))
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--local-addr",
-        "127.0.0.1",
-        "--nproc-per-node",
-        "2",
-        str(PROGRAM),
-        str(path),
-    ]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
-    found = [Path(f"{path}.{rank}.json") for rank in range(2)]
-    return done, [json.loads(file.read_text()) for file in found if file.exists()]
+    """Of the whole stage, which fetches its inputs, once for both processes."""
+    make_run(folder / "inputs")
+    options = SHORT | CASES["electra"] | {"inputs_dir": str(folder / "inputs"), "num_devices": 2}
+    return make_config(folder, **options)
 
 
 @dataclass(frozen=True)
@@ -92,6 +64,7 @@ class Launched:
 
     folder: Path
     configs: dict[str, RunConfig]
+    stopped: RunConfig
     found: list[Any]  # of each process
 
 
@@ -102,10 +75,13 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Launched:
     write_tiny_shards(folder / "shards")
     configs = {name: with_padding(folder, **CASES[name]) for name in CASES}
     runs = [(config, folder / "together" / name) for name, config in configs.items()]
-    task = {"runs": runs, "fails": False, "stopped": stopped_config(folder / "stopped")}
-    done, found = launch(task, folder)
-    assert done.returncode == 0, done.stderr
-    return Launched(folder, configs, found)
+    stopped, path = stopped_config(folder / "stopped"), folder / "task.pkl"
+    path.write_bytes(pickle.dumps({"runs": runs, "fails": False, "stopped": stopped}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        launch(ranks_program.work, 2, str(path))
+    found = [json.loads(Path(f"{path}.{rank}.json").read_text()) for rank in range(2)]
+    return Launched(folder, configs, stopped, found)
 
 
 @pytest.fixture(scope="module")
@@ -149,8 +125,11 @@ def test_sums_and_flags_are_of_all_processes(launched):
     assert first["any"] == second["any"] == [True, False]
 
 
-def test_a_signal_to_one_stops_all_after_one_save_and_the_same_again_finishes(launched, tmp_path):
-    config = stopped_config(launched.folder / "stopped")
+def test_a_signal_to_one_stops_all_after_one_save_and_the_same_again_finishes(
+    launched, tmp_path, monkeypatch
+):
+    """And what is done starts none."""
+    config = launched.stopped
     folder = launched.folder / "stopped" / "pretrain"
     for found in launched.found:
         assert found["stopped"] == ["saved step 6 of 20", "finished", "finished"]
@@ -159,17 +138,28 @@ def test_a_signal_to_one_stops_all_after_one_save_and_the_same_again_finishes(la
     tmp_path.joinpath("alone").mkdir()
     Trainer(config).run(tmp_path / "alone")
     Trained.read(folder).check_equal(Trained.read(tmp_path / "alone"), absolute=2e-6)
+    monkeypatch.setattr("model.pretrain.launch", None)
+    pretrain(config)
 
 
 @pytest.mark.slow
-def test_the_error_of_one_process_ends_all(tmp_path):
+@pytest.mark.parametrize("fails", [False, True])
+def test_torchrun_starts_them_and_the_error_of_one_ends_all(tmp_path, fails):
     write_tiny_shards(tmp_path / "shards")
-    config = with_padding(tmp_path)
-    done, found = launch({"runs": [(config, tmp_path / "run")], "fails": True}, tmp_path)
-    assert done.returncode == 1
-    assert "ValueError: a shard is gone" in done.stderr
-    assert "process 0 stops, as process 1 failed" in done.stderr
-    assert found == []
+    task, path = {"runs": [(with_padding(tmp_path), tmp_path / "run")], "fails": fails}, "task.pkl"
+    tmp_path.joinpath(path).write_bytes(pickle.dumps(task))
+    words = "-m torch.distributed.run --standalone --local-addr 127.0.0.1 --nproc-per-node 2"
+    done = subprocess.run(
+        [sys.executable, *words.split(), ranks_program.__file__, str(tmp_path / path)],
+        env=os.environ | {"PYTHONPATH": str(Path.cwd()), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == fails, done.stderr
+    assert ("ValueError: a shard is gone" in done.stderr) == fails
+    assert ("process 0 stops, as process 1 failed" in done.stderr) == fails
+    assert len([*tmp_path.glob(f"{path}.*.json")]) == (0 if fails else 2)
 
 
 # --- one process ----------------------------------------------------------------------------------

@@ -39,12 +39,12 @@ NEW = [
 ]
 
 
-@pytest.fixture
-def old(tmp_path):
-    write_texts(tmp_path / "old" / "a.jsonl", OLD[:30])
-    write_texts(tmp_path / "old" / "b.jsonl", OLD[30:])
-    config = config_of(tmp_path / "old", [tmp_path / "old" / "*.jsonl"])
-    return clean_afresh(config)
+@pytest.fixture(scope="module")
+def old(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("old")
+    write_texts(folder / "a.jsonl", OLD[:30])
+    write_texts(folder / "b.jsonl", OLD[30:])
+    return clean_afresh(config_of(folder, [folder / "*.jsonl"]))
 
 
 def _jaccard(one, other):
@@ -97,6 +97,7 @@ def test_a_crawl_without_anything_new_is_an_error_that_says_so(tmp_path, old):
 
 
 def test_a_folder_that_is_no_other_finished_corpus_is_refused(tmp_path, old):
+    old = shutil.copytree(old, tmp_path / "old")
     config, folder = _new_run(tmp_path, old)
     with pytest.raises(ValueError, match="which this run makes"):
         _new_run(tmp_path, folder)

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,17 @@ from tests.pipeline.builders import (
 )
 
 IN_PROCESS = ["--direct_running_mode=in_memory"]
+CHANGES = {
+    "none": {},
+    "stricter": {"min_characters": 60, "language": {"ko": {"quality": {"min_words": 95}}}},
+    "other": {
+        "min_language_fraction": 0.75,
+        "quality": {"max_duplicate_lines": 0.9, "min_words": 0},
+    },
+    "unmasked": {"mask_pii": False},
+    "language": {"min_language_fraction": 0.9},
+    "any language": {"min_language_fraction": 0.0},
+}
 _NOTICE = "이 글의 저작권은 누리집에 있으며 옮겨 싣지 못한다."
 _ENGLISH = "This sentence is of another language than its source, and so it says nothing here."
 
@@ -48,56 +60,77 @@ def _texts(name):
     return [*texts, "짧다", "", "12345 67890 12345", "kim&#64;daum.net <b>010-1234-5678</b>"]
 
 
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "FILE_BATCH_BYTES", 1)
+@pytest.fixture(scope="module", autouse=True)
+def batches_of_one_file():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "FILE_BATCH_BYTES", 1)
+        yield
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("annotate") / "raw"
     for name in "ab":
-        write_texts(tmp_path / "raw" / f"{name}.jsonl", _texts(name))
-
-    def config(**options):
-        options = {"line_dedup": {"max_documents": 5}} | options
-        paths = [tmp_path / "raw" / "*.jsonl"]
-        return config_of(tmp_path, paths, {"profile": "web"}, **options)
-
-    return config
+        write_texts(folder / f"{name}.jsonl", _texts(name))
+    return folder
 
 
-CHANGES = [
-    {"min_characters": 60, "language": {"ko": {"quality": {"min_words": 95}}}},
-    {"min_language_fraction": 0.75, "quality": {"max_duplicate_lines": 0.9, "min_words": 0}},
-]
+def _config(folder, raw, **options):
+    options = {"line_dedup": {"max_documents": 5}} | options
+    return config_of(folder, [raw / "*.jsonl"], {"profile": "web"}, **options)
 
 
-def test_changed_limits_make_the_bytes_of_runs_from_the_raw_files(run, monkeypatch):
-    folder = Path(run().output_dir) / "clean"
-    first = contents(clean_afresh(run(), IN_PROCESS))
-    with monkeypatch.context() as patched:
-        patched.setattr(annotate, "annotate_files", None)  # nothing is read again
-        made = []
-        for change in (*CHANGES, {}):
-            clean(run(**change), IN_PROCESS, overwrite=True)
-            made.append(contents(folder))
-    assert made.pop() == first
-    for change, of_change in zip(CHANGES, made, strict=True):
-        assert of_change == contents(clean_afresh(run(**change), IN_PROCESS)) != first
+@pytest.fixture
+def run(raw):
+    """Each at the same place, by which files of a stopped run are found."""
+    shutil.rmtree(raw.parent / "mine", ignore_errors=True)
+    return partial(_config, raw.parent / "mine", raw)
 
 
-def test_what_changes_a_text_has_the_raw_files_read_again(run, monkeypatch):
-    clean_afresh(run(), IN_PROCESS)
+@pytest.fixture(scope="module")
+def afresh(raw):
+    """The folder of a run from the raw files, made once."""
+    return cache(lambda change: clean_afresh(_config(raw.parent / change, raw, **CHANGES[change])))
+
+
+@pytest.fixture(scope="module")
+def finished(raw):
+    """A run without changes, put aside."""
+    clean_afresh(_config(raw.parent / "mine", raw))
+    return (raw.parent / "mine").rename(raw.parent / "finished")
+
+
+@pytest.fixture
+def first(run, finished):
+    """The stage of the finished run, in its place."""
+    return Path(shutil.copytree(finished, finished.with_name("mine"))) / "out" / "clean"
+
+
+def test_changed_limits_make_the_bytes_of_runs_from_the_raw_files(run, afresh, first, monkeypatch):
+    wanted = {change: contents(afresh(change)) for change in ("stricter", "other")}
+    wanted["none"] = contents(first)
+    assert len({*map(str, wanted.values())}) == 3
+    monkeypatch.setattr(annotate, "annotate_files", None)  # nothing is read again
+    for change, of_change in wanted.items():
+        clean(run(**CHANGES[change]), IN_PROCESS, overwrite=True)
+        assert contents(first) == of_change
+
+
+@pytest.mark.parametrize("change", ["unmasked", "language"])
+def test_what_changes_a_text_has_the_raw_files_read_again(run, afresh, first, change, monkeypatch):
+    wanted = contents(afresh(change))
     calls, annotate_files = [], annotate.annotate_files
     monkeypatch.setattr(
         annotate, "annotate_files", lambda *given: calls.append(1) or annotate_files(*given)
     )
-    for change in ({"mask_pii": False}, {"min_language_fraction": 0.9}):
-        calls.clear()
-        clean(run(**change), IN_PROCESS, overwrite=True)
-        assert len(calls) == 2
-        made = contents(Path(run().output_dir) / "clean")
-        assert made == contents(clean_afresh(run(**change), IN_PROCESS))
+    clean(run(**CHANGES[change]), IN_PROCESS, overwrite=True)
+    assert len(calls) == 2
+    assert contents(first) == wanted
 
 
-def test_rows_that_are_refused_stop_whatever_was_read_before(run, tmp_path, monkeypatch):
+def test_rows_that_are_refused_stop_whatever_was_read_before(raw, tmp_path, monkeypatch):
     """And other files are not read again once they are allowed."""
+    run = partial(_config, tmp_path, shutil.copytree(raw, tmp_path / "raw"))
     with (tmp_path / "raw" / "b.jsonl").open("a", encoding="utf-8") as file:
         file.write("broken\n")
     batches = []
@@ -117,10 +150,8 @@ def test_rows_that_are_refused_stop_whatever_was_read_before(run, tmp_path, monk
     assert batches == [1]
 
 
-def test_a_look_that_was_stopped_is_no_part_of_the_next(run, monkeypatch):
-    change, folder = CHANGES[0], Path(run().output_dir) / "clean"
-    afresh = contents(clean_afresh(run(**change), IN_PROCESS))
-    clean_afresh(run(), IN_PROCESS)
+def test_a_look_that_was_stopped_is_no_part_of_the_next(run, afresh, first, monkeypatch):
+    wanted = contents(afresh("stricter"))
 
     def stop(*_):
         raise OSError("stopped here")
@@ -129,21 +160,19 @@ def test_a_look_that_was_stopped_is_no_part_of_the_next(run, monkeypatch):
         patched.setattr(clean_module, "write_output", stop)
         with pytest.raises(Exception, match="stopped here"):
             clean(run(min_characters=30), IN_PROCESS, overwrite=True)
-    clean(run(**change), IN_PROCESS, overwrite=True)
-    assert contents(folder) == afresh
-    assert not [*folder.with_name(".work").glob("*/changed-*")]
-    shutil.rmtree(folder)
+    clean(run(**CHANGES["stricter"]), IN_PROCESS, overwrite=True)
+    assert contents(first) == wanted
+    assert not [*first.with_name(".work").glob("*/changed-*")]
+    shutil.rmtree(first)
     clean(run(keep_statistics=False), IN_PROCESS, overwrite=False)
-    assert not folder.with_name(".work").exists()
+    assert not first.with_name(".work").exists()
 
 
-@pytest.mark.parametrize("change", [{"min_language_fraction": 0.0}, CHANGES[1]])
-def test_statistics_that_no_limit_asks_for_change_nothing(run, change):
-    folder = Path(run().output_dir) / "clean"
-    clean_afresh(run(**change), IN_PROCESS)
-    kept, gone = [*documents(folder)], [*removed(folder)]
-    clean_afresh(run(keep_statistics=False, **change), IN_PROCESS)
-    assert ([*documents(folder)], [*removed(folder)]) == (kept, gone)
+@pytest.mark.parametrize("change", ["any language", "other"])
+def test_statistics_that_no_limit_asks_for_change_nothing(run, afresh, change):
+    kept, gone = documents(afresh(change)), removed(afresh(change))
+    folder = clean_afresh(run(keep_statistics=False, **CHANGES[change]), IN_PROCESS)
+    assert (documents(folder), removed(folder)) == (kept, gone)
     assert not folder.with_name(".work").exists()
 
 

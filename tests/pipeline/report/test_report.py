@@ -162,7 +162,8 @@ HOSTILE = "<script>alert('가')</script><img src=x onerror=\"alert(1)\"> &lt; \x
 def test_markup_in_documents_stays_text(tmp_path):
     """Of texts, of names of sources and files, and of what a fault says."""
     tally = Tally()
-    tally.count_document("in", 20, "ko", HOSTILE)
+    for language in ("ko", "en"):
+        tally.count_document("in", 20, language, HOSTILE)
     tally.add_removed("removed", "too_short", "1", HOSTILE, "ko", HOSTILE)
     tally.add_sample(RULE_PREFIX + "html_removed", "1", HOSTILE, "ko", HOSTILE)
     tally.add_removed("malformed", "malformed_json", HOSTILE, HOSTILE, "ko", HOSTILE)
