@@ -6,7 +6,6 @@ length), so neither is ever used.
 """
 
 import contextlib
-import functools
 import gc
 import io
 import logging
@@ -21,7 +20,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import MethodType
 from typing import Any, ClassVar
 
 import apache_beam as beam
@@ -40,7 +38,6 @@ from apache_beam.runners.portability.fn_api_runner.worker_handlers import (
     WorkerHandler,
 )
 from apache_beam.runners.portability.portable_runner import PortableRunner
-from apache_beam.transforms import core
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
 
@@ -54,22 +51,6 @@ from electrify.system.progress import Progress, log, warn
 # told to leave, the runner has all of their results, or wants none.
 GRACE_SECONDS = 60.0
 _ABORT_SECONDS = 0.2
-
-
-# Beam looks at the signature of every method of every step five times, 12,000 for `clean`: with the
-# options below half of the time of a small run. A method of a class has one.
-_arguments_of = core.get_function_args_defaults
-_arguments_of_methods = functools.cache(_arguments_of)
-
-
-def _arguments(f: Any) -> tuple[list[str], list[Any]]:
-    if not isinstance(f, MethodType):
-        return _arguments_of(f)
-    names, defaults = _arguments_of_methods(f.__func__)
-    return names[1:], [*defaults]
-
-
-core.get_function_args_defaults = _arguments
 
 
 class _Options(PipelineOptions):
