@@ -62,4 +62,14 @@ def test_a_frozen_encoder_is_run_once(fit):
     low = sum(encoder_flops(int(n)) for n in encoded) + len(lengths) * 2 * HEAD
     high = sum(encoder_flops(int(encoded.max())) for _ in encoded) + len(lengths) * 2 * HEAD
     assert low <= fitted_model.train_flops <= high
-    assert fitted_model.train_flops < fit()[0].train_flops / 3
+    whole = fit()[0].train_flops
+    assert fitted_model.train_flops < whole / 3
+    assert fit(freeze=1)[0].train_flops < whole
+
+
+def test_what_was_counted_is_not_counted_again(fit, monkeypatch):
+    first, _ = fit()
+    monkeypatch.setattr("benchmarks.finetune.cost.counted_flops", None)
+    again, _ = fit()
+    assert (again.train_flops, again.inference_flops) == (first.train_flops, first.inference_flops)
+    assert fit(pooling="parts")[0].train_flops is None
