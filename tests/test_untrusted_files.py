@@ -23,14 +23,14 @@ UNSAFE = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "jobl
 
 
 @cache
-def _trees():
-    return list(_parsed())
-
-
-def _parsed():
+def _nodes():
+    """Calls and imports of all modules, each with its path."""
+    kinds, found = (ast.Call, ast.Import, ast.ImportFrom), []
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+            tree, name = ast.parse(path.read_bytes()), path.relative_to(ROOT).as_posix()
+            found += [(name, node) for node in ast.walk(tree) if isinstance(node, kinds)]
+    return found
 
 
 def _name(call):
@@ -43,33 +43,35 @@ def _name(call):
 
 def test_no_module_imports_what_unpickles():
     found = set()
-    for path, tree in _trees():
-        for node in ast.walk(tree):
-            names = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                names = [node.module or ""]
-            found |= {(path, name) for name in names if name.split(".")[0] in UNSAFE}
+    for path, node in _nodes():
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        found |= {(path, name) for name in names if name.split(".")[0] in UNSAFE}
     assert not found
+
+
+OPTIONS = ("weights_only", "allow_pickle", "trust_remote_code", "shell")
 
 
 def test_no_call_loads_or_runs_what_a_file_says():
     found = []
-    for path, tree in _trees():
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.Call):
-                continue
-            name, options = _name(node), {k.arg: ast.unparse(k.value) for k in node.keywords}
-            unsafe = name in ("eval", "exec", "compile", "__import__", "os.system", "os.popen")
-            unsafe |= name == "torch.load" and options.get("weights_only") != "True"
-            unsafe |= name.endswith(("extractall", ".extract", "unpack_archive"))
-            unsafe |= options.get("allow_pickle", "False") != "False"
-            unsafe |= options.get("trust_remote_code", "False") != "False"
-            unsafe |= options.get("weights_only", "True") != "True"
-            unsafe |= options.get("shell", "False") != "False"
-            if unsafe:
-                found.append(f"{path} {name}")
+    for path, node in _nodes():
+        if not isinstance(node, ast.Call):
+            continue
+        name = _name(node)
+        options = {k.arg: ast.unparse(k.value) for k in node.keywords if k.arg in OPTIONS}
+        unsafe = name in ("eval", "exec", "compile", "__import__", "os.system", "os.popen")
+        unsafe |= name == "torch.load" and options.get("weights_only") != "True"
+        unsafe |= name.endswith(("extractall", ".extract", "unpack_archive"))
+        unsafe |= options.get("allow_pickle", "False") != "False"
+        unsafe |= options.get("trust_remote_code", "False") != "False"
+        unsafe |= options.get("weights_only", "True") != "True"
+        unsafe |= options.get("shell", "False") != "False"
+        if unsafe:
+            found.append(f"{path} {name}")
     assert sorted(found) == ["pipeline/rules/extra.py compile", "pipeline/rules/extra.py exec"]
 
 

@@ -84,7 +84,7 @@ def folder(request, tokenizer, tmp_path):
 
 
 def test_any_encoder_is_fine_tuned_and_scored(folder, make_config):
-    config = make_config(num_epochs=10, layer_lr_decay=1.0, pooling="mean")
+    config = make_config(num_epochs=6, layer_lr_decay=1.0, pooling="mean")
     evaluate(config, str(folder), overwrite=False)
     (made,) = Path(config.output_dir).glob("evaluate-*")
     (result,) = read_results(made / "results.jsonl")

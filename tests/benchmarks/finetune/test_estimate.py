@@ -54,7 +54,7 @@ def test_two_batches_stand_for_rows_of_all_lengths():
 def test_timed_steps_foretell_a_fine_tuning(planned):
     """The true loop is timed; nothing of it stays in the state of torch. Other work may be running
     beside, so the bounds are wide."""
-    features, job, source = planned(num_epochs=20)
+    features, job, source = planned(num_epochs=8)
     before = torch.get_rng_state()
     pace = measure(features, source, job.settings, torch.device("cpu"))
     assert torch.equal(torch.get_rng_state(), before)

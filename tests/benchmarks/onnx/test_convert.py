@@ -16,7 +16,7 @@ from benchmarks.finetune.kept import Kept
 from benchmarks.finetune.recipe import hyper_parameters
 from benchmarks.onnx import convert, int8
 from benchmarks.onnx.convert import Family, write_card
-from benchmarks.onnx.export import REPLACED, VOCABULARY
+from benchmarks.onnx.export import REPLACED, VOCABULARY, predict
 from benchmarks.onnx.int8 import Loss, problems, task_benchmark, token_benchmark
 from benchmarks.statistics.uncertainty import Estimate
 from benchmarks.tasks.data import load_data
@@ -27,14 +27,35 @@ from electrify.config.evaluate import EvaluateConfig, OwnTask
 TEXTS = ["오늘 국회 새 증시 큰 경찰", "첫 여행 다시 외교", "반도체 축구 내일 새 국회"] * 4
 
 
+@pytest.fixture(scope="module")
+def arguments(
+    model_folder: Path, ynat_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> list[str]:
+    """Of `electrify export`, for a network that is fine-tuned on one task."""
+    output = f"output_dir={tmp_path_factory.mktemp('run')}"
+    given = ["--model", str(model_folder), "--data-dir", str(ynat_folder), "--set", output]
+    options = ["keep_models=true", "seeds=[0]", "num_epochs=1.0", "device=cpu", 'pooling="parts"']
+    options = [word for option in options for word in ("--set", f"evaluate.{option}")]
+    assert main(["evaluate", "--task", "klue-ynat", *given, *options]) == 0
+    return ["export", "--onnx", "--force", *given]
+
+
+@pytest.fixture(scope="module")
+def converted(arguments: list[str]) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("benchmarks.onnx.export.sample", lambda: TEXTS)
+        assert main(arguments) == 0
+    return Path(arguments[-1].removeprefix("output_dir=")) / "onnx"
+
+
 @pytest.fixture
-def family(exported: Path, model_folder: Path, tmp_path: Path) -> Family:
+def family(converted: Path, model_folder: Path, tmp_path: Path) -> Family:
     """A network and four tasks on it, which are all the same."""
     found = Family("discriminator", num_tasks_needed=4)
     for name in ("discriminator", "one", "two", "three", "four"):
         file = tmp_path / name / "model.onnx"
         file.parent.mkdir()
-        file.write_bytes(exported.read_bytes())
+        shutil.copyfile(converted / "discriminator" / "model.onnx", file)
         found.files[name], found.differences[name] = file, {8: 1e-6}
     found.benchmarks["one"] = token_benchmark(open_model(str(model_folder)), TEXTS, REPLACED)
     return found
@@ -127,36 +148,43 @@ def test_tokens_of_text_are_scored_by_token(model_folder: Path) -> None:
 
 
 def test_the_commands_write_a_folder_with_a_card(
+    converted: Path,
+    arguments: list[str],
     model_folder: Path,
-    ynat_folder: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("benchmarks.onnx.export.sample", lambda: TEXTS)
-    output = f"output_dir={tmp_path / 'out'}"
-    given = ["--model", str(model_folder), "--data-dir", str(ynat_folder), "--set", output]
-    options = ["keep_models=true", "seeds=[0]", "num_epochs=1.0", "device=cpu", 'pooling="parts"']
-    options = [word for option in options for word in ("--set", f"evaluate.{option}")]
-    assert main(["evaluate", "--task", "klue-ynat", *given, *options]) == 0
-    arguments = ["export", "--onnx", "--force", *given]
-    assert main(arguments) == 0
-    folder = tmp_path / "out" / "onnx"
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    report = json.loads((converted / "report.json").read_text(encoding="utf-8"))
     judged = report["networks"]["discriminator"]
     assert judged["is_written"]
     assert judged["problems"][0] == "it is scored on 1 tasks, 4 are needed"
     assert [each["benchmark"] for each in judged["losses"]] == ["replaced tokens", "klue-ynat"]
-    assert {path.name for path in (folder / "tasks" / "klue-ynat").iterdir()} >= {
+    assert {path.name for path in (converted / "tasks" / "klue-ynat").iterdir()} >= {
         "model.onnx",
         "model.int8.onnx",
         "head.json",
     }
-    names = {path.name for path in (folder / "discriminator").iterdir()}
+    names = {path.name for path in (converted / "discriminator").iterdir()}
     assert {"model.onnx", "model.int8.onnx", "README.md", "tokenizer.json"} <= names
-    assert (folder / "manifest.json").exists()
+    assert (converted / "manifest.json").exists()
     assert main(arguments) == 0  # done already
     shutil.copytree(model_folder, tmp_path / "discriminator")
     (tmp_path / "discriminator" / "more.txt").touch()
     assert main([*arguments, "--model", str(tmp_path / "discriminator")]) == 1
     assert "scores other weights than those to convert" in capsys.readouterr().err
+
+
+def test_int8_is_near_fp32(converted: Path) -> None:
+    row = {
+        "input_ids": np.array([2, 5, 6, 7, 3]),
+        "attention_mask": np.ones(5, dtype=np.int64),
+        "token_type_ids": np.zeros(5, dtype=np.int64),
+    }
+    for folder in (converted / "discriminator", converted / "tasks" / "klue-ynat"):
+        files = folder / "model.onnx", folder / "model.int8.onnx"
+        (fp32,), (in_int8,) = (predict(file, [row]) for file in files)
+        for name, expected in fp32.items():
+            distance = np.linalg.norm(in_int8[name] - expected)
+            assert 0 < distance < 0.2 * np.linalg.norm(expected)

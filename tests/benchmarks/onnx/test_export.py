@@ -21,6 +21,23 @@ from benchmarks.onnx.export import export_onnx, open_network, real_rows
 TEXTS = ["오늘 국회 새 증시 큰 경찰 첫 여행 다시 외교"] * 10
 
 
+@pytest.fixture(scope="module")
+def exported(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _export(model_folder, tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def modern_exported(modern_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _export(modern_folder, tmp_path_factory)
+
+
+def _export(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network of 32 positions."""
+    file = tmp_path_factory.mktemp("onnx") / "model.onnx"
+    assert export_onnx(folder, file, TEXTS).keys() == {8, 32}
+    return file
+
+
 def session(path: Path) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
@@ -59,7 +76,7 @@ def test_a_discriminator_has_the_states_and_logits_of_torch(
 
 
 def test_a_generator_has_the_logits_of_the_vocabulary(tmp_path: Path, model_folder: Path) -> None:
-    shape = ElectraConfig.from_pretrained(model_folder)
+    shape = ElectraConfig.from_pretrained(model_folder, num_hidden_layers=1)
     folder = tmp_path / "generator"
     ElectraForMaskedLM(shape).half().save_pretrained(folder)  # exported in single precision
     AutoTokenizer.from_pretrained(model_folder).save_pretrained(folder)

@@ -1,30 +1,12 @@
-"""int8 is near fp32; tables have a scale for each row."""
+"""Tables in int8 have a scale for each row."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.onnx.export import predict
-from benchmarks.onnx.int8 import quantize, quantize_embeddings
-
-ROWS = [
-    {
-        "input_ids": np.array([2, 5, 6, 7, 3]),
-        "attention_mask": np.ones(5, dtype=np.int64),
-        "token_type_ids": np.zeros(5, dtype=np.int64),
-    }
-]
-
-
-def test_int8_is_near_fp32(exported: Path, tmp_path: Path) -> None:
-    quantize(exported, tmp_path / "int8.onnx")
-    (fp32,), (int8,) = predict(exported, ROWS), predict(tmp_path / "int8.onnx", ROWS)
-    for name, expected in fp32.items():
-        distance = np.linalg.norm(int8[name] - expected)
-        assert 0 < distance < 0.2 * np.linalg.norm(expected)
+from benchmarks.onnx.int8 import quantize_embeddings
 
 
 def tied() -> tuple[Any, np.ndarray]:
