@@ -140,12 +140,13 @@ class Page(Plots):
     def table(
         self, headers: Sequence[str], rows: Sequence[Sequence[object]], caption: str = ""
     ) -> None:
-        """A table; numbers are formatted and stand to the right, None is a dash.
+        """A table, of no rows "None."; numbers are formatted, to the right, None is a dash.
 
         A row with more or fewer cells than there are headers is a `ValueError`.
         """
-        columns = list(zip(*rows, strict=True)) or [()] * len(headers)
-        right = [is_numeric(column) for column in columns]
+        if not rows:
+            return self.paragraph("None.")
+        right = [is_numeric(column) for column in zip(*rows, strict=True)]
         head, *body = [
             [_cell(value, is_right) for value, is_right in zip(row, right, strict=True)]
             for row in [headers, *rows]

@@ -155,6 +155,13 @@ def test_a_line_has_the_colour_of_the_points_of_its_name():
     assert [t for tag, t in Reader(legend).texts if tag == "b"] == ["●", "ours", "■", "paper"]
 
 
+def test_a_table_without_rows_says_so():
+    page = Page("p")
+    page.table(["reason", "documents"], [])
+    assert "<table" not in page.text()
+    assert "None." in page.text()
+
+
 def test_a_long_text_in_a_table_runs_in_its_own_direction():
     page = Page("p")
     page.table(["phrases", "count"], [["أدخل قيمة أو حددها ثم انتقل إلى", 17], ["short", 2]])
