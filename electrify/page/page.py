@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -63,7 +62,6 @@ class Cell:
     text: str
     small: str = ""
     is_bold: bool = False
-    tone: Literal["", "good", "bad"] = ""
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,7 @@ class Page(Plots):
         caption: str = "",
         choices: Choices | None = None,
     ) -> None:
-        """Cells with a small second text, bold, or coloured by `tone`; the first column has names.
+        """Cells with a small second text, some of them bold; the first column has names.
 
         `headers` are (title, small text), the first one of the names; the rows that `grey` names
         are soft.
