@@ -297,7 +297,7 @@ def _run_row(run: RunFigures, scores: GridScores) -> Record:
         "FLOPs, matrix products": f"{run.summary['flops_matmul']:.3g}",
         "tokens per second": run.summary.get("tokens_per_second"),
         "device": run.summary.get("device"),
-        "commit": str(run.git_commit)[:9],
+        "commit": run.git_commit,
         "hours": run.hours,
         "learnt nothing": run.num_degenerate,
         **{t: percent(run.scores.get(t)) for t, of in scores.groups.items() if of == [t]},

@@ -230,7 +230,7 @@ def _cost_rows(scores: Iterable[TaskScore]) -> list[Record]:
                     "fine-tuning FLOPs": short(_mean(records, "train_flops")),
                     "FLOPs per example": short(_mean(records, "inference_flops")),
                     "time": None if seconds is None else duration(seconds),
-                    "peak memory (MB)": int(max(memory)) if memory else None,
+                    "peak memory (MB)": int(max(memory, default=0)) or None,
                     "device": ", ".join(devices) or None,
                 }
             )

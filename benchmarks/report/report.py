@@ -78,6 +78,7 @@ def report(
     if one:
         curves.add_mean_curve(page, one)
     else:
+        difference_table(compared, "Differences in points").add_to(page)
         curves.add_score_against_flops(page, runs)
         with page.fold("Pretraining side by side", is_section=True):
             stages.add_side_by_side(page, runs)
@@ -250,31 +251,36 @@ class Summary:
         return list(self._all_warnings())[:_MAX_WARNINGS]
 
     def _all_warnings(self) -> Iterator[str]:
-        scores = [score for encoder in self.encoders for score in encoder.scores.values()]
+        name = "{}: ".format if self.runs[1:] else "".format  # of the run that is meant
+        scores = {
+            name(encoder.run.name) + score.label: score
+            for encoder in self.encoders
+            for score in encoder.scores.values()
+        }
         for run in self.runs:
-            yield from (stages.unfinished_text(run, stage) for stage in run.unfinished)
-        if degenerate := [f"{s.label}, {text}" for s in scores if (text := degenerate_text(s))]:
+            yield from (name(run.name) + stages.unfinished_text(run, of) for of in run.unfinished)
+        if degenerate := [f"{n}, {x}" for n, s in scores.items() if (x := degenerate_text(s))]:
             yield f"Degenerate fine-tunings: {'; '.join(degenerate)}."
-        if doubts := [f"{s.label}: {note}" for s in scores for note in notes(s)]:
+        if doubts := [f"{n}: {note}" for n, s in scores.items() for note in notes(s)]:
             yield f"{'; '.join(doubts)}."
         labelled = zip(self.compared, labels_of(self.compared), strict=True)
-        against = [(f"{label} (against {a.baseline})", a) for a, label in labelled]
+        against = [(f"{name(a.run)}{label} (against {a.baseline})", a) for a, label in labelled]
         if worse := [
             text
             for text, a in against
             if a.comparison.outcome == "worse" and a.baseline in BASELINES.values()
         ]:
             yield f"Worse than a baseline on {'; '.join(worse)}."
-        if alarms := [text for run in self.runs for text in stages.open_alarms(run)]:
+        if alarms := [name(run.name) + of for run in self.runs for of in stages.open_alarms(run)]:
             yield f"Alarms of the pretraining: {'; '.join(alarms)}."
-        if touched := [score.label for score in scores if self._is_touched(score)]:
+        if touched := [n for n, score in scores.items() if self._is_touched(score)]:
             yield f"Texts of these tasks stand in the corpus (Leakage): {', '.join(touched)}."
-        if cut := [s.label for s in scores if s.first.truncated_fraction > CUT_FRACTION]:
+        if cut := [n for n, s in scores.items() if s.first.truncated_fraction > CUT_FRACTION]:
             yield (
                 f"More than {100 * CUT_FRACTION:g} % of the reported rows are longer than the "
                 f"model takes: {', '.join(cut)}."
             )
-        if scores and min(s.pretrained.num_seeds for s in scores) < _FEW_SEEDS:
+        if scores and min(s.pretrained.num_seeds for s in scores.values()) < _FEW_SEEDS:
             yield "Fewer than three seeds hardly show how much a seed changes a score."
 
     def _is_touched(self, score: TaskScore) -> bool:

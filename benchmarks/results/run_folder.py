@@ -54,7 +54,7 @@ class RunFolder:
     # folders of finished probes by stage: `robustness` looks at the run's own export,
     # `robustness-<label>` at another encoder
     probes: Mapping[str, Path] = field(default_factory=dict)
-    path: str = ""  # in place of the folder's name, where a run beside it has the same
+    path: str = ""  # the end of its path that no run beside it has, in place of its name
 
     @property
     def name(self) -> str:
@@ -144,12 +144,14 @@ def read_run(folder: Path) -> RunFolder:
 
 
 def told_apart(runs: Sequence[RunFolder]) -> list[RunFolder]:
-    """The runs, those whose folders have one name under their paths."""
-    names = [run.name for run in runs]
-    return [
-        run if names.count(run.name) == 1 else replace(run, path=run.folder.resolve().as_posix())
-        for run in runs
-    ]
+    """The runs, each under the shortest end of its path that no other has."""
+    paths = [run.folder.resolve().parts for run in runs]
+
+    def end(path: tuple[str, ...]) -> tuple[str, ...]:
+        ends = (path[-length:] for length in range(1, len(path)))
+        return next((e for e in ends if [p[-len(e) :] for p in paths].count(e) == 1), path)
+
+    return [replace(run, path="/".join(end(of))) for run, of in zip(runs, paths, strict=True)]
 
 
 def read_scores(place: Path) -> RunFolder | None:

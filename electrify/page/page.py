@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -63,7 +62,6 @@ class Cell:
     text: str
     small: str = ""
     is_bold: bool = False
-    tone: Literal["", "good", "bad"] = ""
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,7 @@ class Page(Plots):
         caption: str = "",
         choices: Choices | None = None,
     ) -> None:
-        """Cells with a small second text, bold, or coloured by `tone`; the first column has names.
+        """Cells with a small second text, some of them bold; the first column has names.
 
         `headers` are (title, small text), the first one of the names; the rows that `grey` names
         are soft.
@@ -140,12 +138,13 @@ class Page(Plots):
     def table(
         self, headers: Sequence[str], rows: Sequence[Sequence[object]], caption: str = ""
     ) -> None:
-        """A table; numbers are formatted and stand to the right, None is a dash.
+        """A table, of no rows "None."; numbers are formatted, to the right, None is a dash.
 
         A row with more or fewer cells than there are headers is a `ValueError`.
         """
-        columns = list(zip(*rows, strict=True)) or [()] * len(headers)
-        right = [is_numeric(column) for column in columns]
+        if not rows:
+            return self.paragraph("None.")
+        right = [is_numeric(column) for column in zip(*rows, strict=True)]
         head, *body = [
             [_cell(value, is_right) for value, is_right in zip(row, right, strict=True)]
             for row in [headers, *rows]

@@ -290,8 +290,7 @@ class Plots:
                         axes.plot([low, high], [at, at], color=_color(index))
                     texts.append(f"{label}, {name}: {tick_text(value)}")
             _name_places(axes, labels)
-        keys = _legend(series, series) if len(series) > 1 else []
-        self._add_plot(title, svg, f"{x_label}: {'; '.join(texts)}", keys)
+        self._add_plot(title, svg, f"{x_label}: {'; '.join(texts)}", _legend(series, series))
 
 
 def _legend(names: Iterable[str], points: Collection[str] = ()) -> list[Key]:

@@ -139,11 +139,8 @@ def _ngrams(page: Page, report: Report) -> None:
 
 
 def _removed(page: Page, report: Report) -> None:
-    if rows := report["removed"]:
-        headers = ("reason", "language", "source", "documents", "characters")
-        _table(page, headers, rows, "documents")
-    else:
-        page.paragraph("None.")
+    headers = ("reason", "language", "source", "documents", "characters")
+    _table(page, headers, report["removed"], "documents")
 
 
 def _altered(page: Page, report: Report) -> None:

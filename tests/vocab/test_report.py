@@ -1,5 +1,6 @@
 import pytest
 
+from benchmarks.report.stages import _TABLES
 from tests.pipeline.builders import write_documents
 from tests.vocab.conftest import batches_of, vocab_options
 from vocab.pretokenize import CUT
@@ -28,6 +29,7 @@ def test_figures_of_a_language_are_weighted_by_count():
     assert report["pieces_per_word"] == pytest.approx((6 * 2 + 3 + 1) / 10)
     assert report["characters_per_piece"] == pytest.approx((6 * 4 + 3 + 1) / 16)
     assert report["unk_word_fraction"] == pytest.approx(0.1)
+    assert report.keys() == _TABLES["vocabulary"].keys()  # the report of a run shows them all
 
 
 def test_samples_are_measured_by_language_and_source(tokenizer):

@@ -35,7 +35,7 @@ def figures(variant: str, seed: int, score: float) -> RunFigures:
         records=RECORDS,
         num_degenerate=0,
         hours=0.5,
-        git_commit="abc",
+        git_commit="4954c4323701+",
     )
 
 
@@ -77,6 +77,7 @@ def test_claims_are_judged_by_every_column_asked_for_and_corrected_over_all(grid
     # of six, four of which have not been run: a grid under way is judged as the whole one
     assert claims[0].p_corrected == pytest.approx(6 * p, rel=1e-6)
     assert "By all tasks, of 2 claims: 1 cannot be told apart, 1 not run." in page
+    assert page.count("| 4954c4323701+ |") == len(RUNS)  # a + says that the code had changes
 
 
 @pytest.mark.parametrize(

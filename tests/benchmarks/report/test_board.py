@@ -140,6 +140,13 @@ def test_encoders_of_one_name_are_told_apart(put: Put):
     assert page.count('<tr data-group="20 M to 80 M">') == 2
 
 
+def test_folders_of_one_name_have_the_end_of_their_path_that_tells_them_apart(put: Put):
+    runs = [put(name, 30) for name in ("p/x/seed-0", "p/y/seed-0", "q/y/seed-0", "z")]
+    text = shown(*runs)
+    for name in ("x/seed-0", "p/y/seed-0", "q/y/seed-0", "z"):
+        assert cells(text, name)[1].startswith("1")
+
+
 def test_a_run_has_what_its_pretraining_took(tmp_path: Path):
     run = make_run(tmp_path / "out" / "ko-demo")
     (tmp_path / "out" / "empty").mkdir()

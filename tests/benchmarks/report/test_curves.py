@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.report.curves import add_curves, curves_of
+from benchmarks.report.curves import add_curves, cost_lines, curves_of
 from benchmarks.report.published import add_published, differences_to
 from benchmarks.results.results import Result
 from benchmarks.results.run_folder import RunFolder
@@ -91,6 +91,13 @@ def test_a_curve_goes_from_the_untrained_network_to_the_export(on_the_way):
     assert [p.flops for p in points] == pytest.approx([0, 1.2e11, 3e11, 4e11])
     assert "| glue-cola | mcc | 120 | 1.2e+05 | 1.2e+11 |" in markdown(add_curves, on_the_way)
     assert points[1].sample.values == {0: 0.2, 1: 0.1}
+
+
+def test_memory_that_was_not_measured_is_a_dash():
+    baseline = seeds(0.3, role="bag-of-words", peak_memory_mb=0)
+    rows = [line.strip("| ").split(" | ") for line in cost_lines(make_run(seeds(0.4) + baseline))]
+    place = rows[0].index("peak memory (MB)")
+    assert [row[place] for row in rows[2:]] == ["500", "–"]
 
 
 def test_other_settings_or_data_are_no_point_of_the_curve(on_the_way):

@@ -255,10 +255,14 @@ def test_several_runs_stand_side_by_side(tmp_path):
     assert cells(page, "b") == ["b", f"{mean + 5:.1f} ± 0.6"]
     assert "b: klue-ynat" in page
     assert "Better than a on 1 of 1." in page
+    assert "against a" in page
+    degenerate = "klue-ynat, 1 of 3 runs of random initialisation degenerate"
+    assert f"Degenerate fine-tunings: a: {degenerate}; b: {degenerate}." in page
     # every seed gains as much, by which seeds are not paired
     low, high = welch([value + 0.05 for value in PRETRAINED], PRETRAINED)
     short = (tmp_path / "compared" / "report.md").read_text(encoding="utf-8")
     gain = cells(short, "klue-ynat")
+    assert cells(page, "klue-ynat | b")[2:5] == gain[2:5]
     assert gain[1:4] == ["b", "a", "+5.00"]
     assert [float(x) for x in gain[4].removesuffix(" (seeds)").split(" to ")] == pytest.approx(
         [100 * low, 100 * high], abs=0.02

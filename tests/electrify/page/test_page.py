@@ -155,6 +155,20 @@ def test_a_line_has_the_colour_of_the_points_of_its_name():
     assert [t for tag, t in Reader(legend).texts if tag == "b"] == ["●", "ours", "■", "paper"]
 
 
+def test_a_table_without_rows_says_so():
+    page = Page("p")
+    page.table(["reason", "documents"], [])
+    assert "<table" not in page.text()
+    assert "None." in page.text()
+
+
+def test_a_long_text_in_a_table_runs_in_its_own_direction():
+    page = Page("p")
+    page.table(["phrases", "count"], [["أدخل قيمة أو حددها ثم انتقل إلى", 17], ["short", 2]])
+    cells = re.findall(r"<td([^>]*)>([^<]*)</td>", page.text())
+    assert ["dir=auto" in attributes for attributes, _ in cells] == [True, False, False, False]
+
+
 def test_counts_are_shaded_by_their_share_of_the_row():
     page = Page("p")
     page.matrix(["a", "b"], ["a", "b"], [[30, 10], [0, 0]], "gold, predicted")
