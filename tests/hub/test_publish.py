@@ -84,7 +84,7 @@ def config(make_run: MakeRun) -> str:
 
 def test_each_part_has_a_repository(hub: Hub, electrify: Electrify, config: str):
     """With the files of the run, the cards, and nothing beside; listed before it is uploaded."""
-    parts = "--parts=encoder,generator,tokenizer,dataset"
+    parts = "--parts=encoder, generator, tokenizer, dataset"
     earlier = dict.fromkeys([".gitattributes", "documents-00001.parquet"], b"")
     hub.add("datasets", "made/ko-corpus", earlier)
     hub.private["made/ko-corpus"] = True
