@@ -521,7 +521,7 @@ def publish(
 ) -> None:
     """Upload a finished run to the Hugging Face hub: networks, tokenizer, documents."""
     run = api.load_config(config, overrides)
-    names = parts.split(",") if parts else None
+    names = parts.replace(" ", "").split(",") if parts else None
     options: dict[str, Any] = {"private": private, "licence": licence, "dry_run": dry_run}
     print("\n".join(api.publish(run, to, parts=names, **options)))
 

@@ -32,7 +32,7 @@ from model.weights.names import (
     to_transformers,
     transformers_class,
 )
-from model.weights.origin import read_origin
+from model.weights.origin import as_made, read_origin
 
 
 def export_checkpoint(checkpoint: Path, folder: Path) -> None:
@@ -99,8 +99,9 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
         differences = logit_differences(model, folder, *inputs)
         for name, difference in differences.items():
             log(f"{name} in {config.export.dtype}: logits differ by at most {difference:.1e}")
-    origin = read_origin(config)
-    write_cards(config, folder, differences, origin)
+    made = as_made(config, "clean", "vocab", "pretrain")
+    origin = read_origin(made)
+    write_cards(made, folder, differences, origin)
     _warn_of_limits(config)
     counts = {"checkpoint": checkpoint.name, "max_logit_difference": differences}
     return counts | {"origin": asdict(origin)}

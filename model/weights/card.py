@@ -28,7 +28,7 @@ from model.weights.names import (
     has_plain_generator,
     transformers_class,
 )
-from model.weights.origin import Origin, base_model
+from model.weights.origin import Origin, as_made, base_model, public_name
 
 Json = Mapping[str, Any]
 Sections = Mapping[str, Sequence[str]]  # lines of Markdown by title
@@ -74,7 +74,7 @@ def write_cards(
             has_plain_generator=has_plain_generator(options),
             cuts=_cuts(config),
             validation=_last_validation(run / "pretrain" / METRICS),
-            initial=", ".join(f"`{name}`" for name in origin.initial),
+            initial={public_name(name): licences for name, licences in origin.initial.items()},
             folder=network.folder,
             about=texts["objectives"][options.objective],
             use=texts["uses"][_use(options, network)].format(**classes),
@@ -113,7 +113,8 @@ def add_sections(config: RunConfig, sections: Sections) -> None:
         sections = {}
     counts = manifest["counts"]
     origin = Origin(**counts["origin"])
-    write_cards(config, folder, counts["max_logit_difference"], origin, sections)
+    made = as_made(config, "clean", "vocab", "pretrain", "export")
+    write_cards(made, folder, counts["max_logit_difference"], origin, sections)
 
 
 def trained_length(config: RunConfig) -> int:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from huggingface_hub import hf_hub_download, metadata_load
 
+from electrify.config.load import parse_part
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
+from electrify.stage.folder import read_manifest
 from electrify.stage.plan import (
     CARD,
     CHECKPOINT_STATE,
@@ -21,7 +23,7 @@ from electrify.stage.plan import (
     run_folder,
 )
 from electrify.storage.files import read_json, read_toml
-from electrify.system.bundled import bundled_name, find_bundled
+from electrify.system.bundled import bundled_name, find_bundled, with_bundled
 from model.train.checkpoint import DAMAGES, trained_options
 
 UNKNOWN = ""  # the licence of what names none
@@ -66,6 +68,18 @@ class Origin:
         }
 
 
+def as_made(config: RunConfig, *stages: str) -> RunConfig:
+    """The config with the options that these stages of the run were made with, where they are
+    finished: it may have been edited since."""
+    sections = {}
+    for name in stages:
+        folder, kind = output_dir(config) / name, type(getattr(config, name))
+        made = read_manifest(folder)["config"] if folder.exists() else {}
+        if known := {key: value for key, value in made.items() if key in kind.model_fields}:
+            sections[name] = parse_part(with_bundled(known), str(folder), kind)
+    return config.model_copy(update=sections)
+
+
 def read_origin(config: RunConfig) -> Origin:
     """The origin of a run's weights, as far as its text and its initial model are at hand."""
     options = config.pretrain
@@ -82,10 +96,21 @@ def base_model(name: str) -> str | None:
     folder = Path(name).expanduser()
     if is_hub_name(name) and not folder.exists():
         return name
-    places = (folder.absolute(), *folder.absolute().parents)
-    place = next(p for p in places if not re.fullmatch(_PARTS_OF_A_RUN, p.name))
-    name = re.sub(r"[^A-Za-z0-9_.]+", "-", place.name)
+    name = re.sub(r"[^A-Za-z0-9_.]+", "-", _place(folder).name)
     return re.sub(r"[.-]{2,}", "-", name).removesuffix(".git").strip("-.")[:96] or None
+
+
+def public_name(name: str) -> str:
+    """As a card names an earlier model: an absolute path begins at its run or model, and does not
+    say whose folders lie above."""
+    folder = Path(name).expanduser()
+    return str(folder.relative_to(_place(folder).parent)) if folder.is_absolute() else name
+
+
+def _place(folder: Path) -> Path:
+    """The folder of the run or model that this one is a part of."""
+    places = (folder.absolute(), *folder.absolute().parents)
+    return next(place for place in places if not re.fullmatch(_PARTS_OF_A_RUN, place.name))
 
 
 _PARTS_OF_A_RUN = rf"{'|'.join(NETWORKS)}|export|pretrain(\.partial)?|checkpoint-\d+"

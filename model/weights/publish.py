@@ -14,14 +14,14 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
 from electrify.config.run import RunConfig
-from electrify.stage.folder import check_files, input_digest, write_text
+from electrify.stage.folder import check_files, input_digest, read_manifest, write_text
 from electrify.stage.plan import CARD, NETWORKS, TOKENIZER_FILES, VERBS, output_dir
 from electrify.storage.files import read_json
 from electrify.storage.hub import hub_failure
 from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import log
 from model.weights.card import card_layout
-from model.weights.origin import UNKNOWN, Origin, read_origin
+from model.weights.origin import UNKNOWN, Origin, as_made, read_origin
 
 _DETECTOR, _GENERATOR = NETWORKS[:2]  # the reader of a discriminator finds a generator so named
 # the stage of each part, and how its repository is called
@@ -71,15 +71,13 @@ def plan_uploads(
         input_digest(run / stage, VERBS[stage])
         check_files(run / stage, VERBS[stage])
     for part, (stage, name) in chosen.items():
-        folder, card = run / stage, None
+        folder, card, begins = run / stage, None, [f"{name}/"]
         if part == "tokenizer":
-            files = [folder / file for file in TOKENIZER_FILES]
-            card = _tokenizer_card(config, to)
+            card, begins = _tokenizer_card(config, to), [*TOKENIZER_FILES]
         elif part == "dataset":
-            files = sorted(folder.glob("documents-*.parquet"))
-            card = _dataset_card(config, licence)
-        else:
-            files = sorted((folder / name).glob("*"))
+            card, begins = _dataset_card(config, licence), ["documents-"]
+        # what the user put beside is theirs
+        files = [folder / n for n in read_manifest(folder)["files"] if n.startswith(tuple(begins))]
         try:
             validate_repo_id(f"{to}-{name}")
         except HFValidationError as error:
@@ -142,7 +140,8 @@ def _tokenizer_card(config: RunConfig, to: str) -> str:
 
 def _dataset_card(config: RunConfig, said: str | None) -> str:
     """`said` is the licence of the documents that name none."""
-    text = dict(read_origin(config).text)
+    made = as_made(config, "clean")
+    text = dict(read_origin(made).text)
     num_unknown = text.pop(UNKNOWN, None)
     if num_unknown is not None:
         if not said:
@@ -152,10 +151,11 @@ def _dataset_card(config: RunConfig, said: str | None) -> str:
             )
         text[said] = text.get(said, 0) + num_unknown
     licence, name = Origin(text, {}).licence
+    rules, languages = made.clean, made.clean.languages
     data = DatasetCardData(
         license=licence,
         license_name=name,
-        language=list(config.clean.languages),
+        language=list(languages),
         pretty_name=f"{config.name} corpus",
         configs=[{"config_name": "default", "data_files": "documents-*.parquet"}],
     )
@@ -164,5 +164,6 @@ def _dataset_card(config: RunConfig, said: str | None) -> str:
         name=config.name,
         licences=sorted(text.items()),
         said=said if num_unknown is not None else None,
+        unmasked=[n for n in {*languages, *rules.language} if not rules.rules_for(n).mask_pii],
         report=read_json(output_dir(config) / "clean" / "report.json"),
     )

@@ -24,6 +24,7 @@ output_dir = "{}"
 [clean]
 sources = [{{ kind = "text", language = "ko", path = "none.txt" }}]
 """
+NOTES = "notes.txt"
 TEXT = "오늘은 날씨가 맑아서 공원에 갔다. 첫 사람이 크게 웃었다."
 MakeRun = Callable[[str, dict[str, int]], str]
 
@@ -67,6 +68,8 @@ def make_run(electrify: Electrify) -> MakeRun:
         }
         for stage, work in works.items():
             run_stage(Stage(stage, run / stage, {}), work)
+        for beside in ("clean/documents-00009.parquet", f"export/discriminator/{NOTES}"):
+            (run / beside).write_text("the user's own")
         config = electrify.folder / f"{name}.toml"
         config.write_text(CONFIG.format(run), encoding="utf-8")
         return str(config)
@@ -81,7 +84,7 @@ def config(make_run: MakeRun) -> str:
 
 def test_each_part_has_a_repository(hub: Hub, electrify: Electrify, config: str):
     """With the files of the run, the cards, and nothing beside; listed before it is uploaded."""
-    parts = "--parts=encoder,generator,tokenizer,dataset"
+    parts = "--parts=encoder, generator, tokenizer, dataset"
     earlier = dict.fromkeys([".gitattributes", "documents-00001.parquet"], b"")
     hub.add("datasets", "made/ko-corpus", earlier)
     hub.private["made/ko-corpus"] = True
@@ -95,6 +98,7 @@ def test_each_part_has_a_repository(hub: Hub, electrify: Electrify, config: str)
     export = electrify.folder / "free/export"
     for name in names[:2]:
         here = {path.name: path.read_bytes() for path in (export / name).iterdir()}
+        here.pop(NOTES, None)
         assert hub.files("models", f"made/ko-{name}") == here | {".gitattributes": b""}
     assert {*hub.files("models", "made/ko-tokenizer")} >= {*TOKENIZER_FILES, "README.md"}
     corpus = hub.files("datasets", "made/ko-corpus")
@@ -149,10 +153,11 @@ def test_documents_of_unknown_licence_are_refused(
     """Unless the user says what it is."""
     words = ("publish", make_run("unknown", {"MIT": 1, "": 3}), "--to=made/un", "--parts=dataset")
     assert "3 documents have no known licence" in electrify(*words).error
-    assert electrify(*words, "--licence=CC BY-SA 4.0").status == 0
+    assert electrify(*words, "--licence=CC BY-SA 4.0", "--set=clean.mask_pii=false").status == 0
     card = DatasetCard(hub.files("datasets", "made/un-corpus")["README.md"].decode())
     assert card.data.get("license") == "cc-by-sa-4.0"
     assert "| CC BY-SA 4.0 | 3 |" in card.text
+    assert "Personal data are not masked in texts of these languages: ko." in card.text
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,11 @@ def test_scores_come_into_the_cards_of_the_export_that_has_them(tmp_path):
     evaluation["inputs"]["export"] = "of another"
     (tmp_path / "run" / "evaluate" / "manifest.json").write_text(json.dumps(evaluation))
     add_sections(config, sections)
-    assert all("## Scores" not in text for text in cards(config).values())
+    # the config may have been edited since
+    later = {"num_steps": 99, "objective": "electric", "sequence_length": 16}
+    later = {"pretrain": config.pretrain.model_copy(update=later)}
+    add_sections(config.model_copy(update=later | {"export": ExportConfig(dtype="float16")}), {})
+    assert cards(config) == before
 
 
 def test_an_export_in_half_precision_is_the_other_rounded(tmp_path):
@@ -164,8 +168,8 @@ def test_an_export_is_adapted_to_a_domain_with_more_pieces(tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(made / "discriminator")
     assert "서울에" in tokenizer.tokenize("봄 서울에")
     for text in cards(second).values():
-        assert f"| Trained on from | `{source}` |" in text
-        assert f"| `{source}`, trained on from | cc-by-sa-4.0 |" in text
+        assert "| Trained on from | `first/export` |" in text
+        assert "| `first/export`, trained on from | cc-by-sa-4.0 |" in text
         metadata = ModelCard(text).data
         assert (metadata.license, metadata.base_model) == ("cc-by-sa-4.0", "first")
     assert "pretrain.initial_model" in read_manifest(tmp_path / "second" / "pretrain")["inputs"]
