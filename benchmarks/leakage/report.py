@@ -64,12 +64,14 @@ def scores_without(run: RunFolder) -> tuple[tuple[ScoreWithout, ...], tuple[str,
 
 
 def searched_split(run: RunFolder, score: TaskScore) -> tuple[TaskLeakage, SplitLeakage] | None:
-    """The task and split of a score, if just these data were searched for."""
+    """The task and split of a score, if just its reported rows were searched for."""
     assert run.leakage is not None
-    first = score.first
+    first, known = score.first, task_of(score.first)
+    if known is None:
+        return None
+    wanted = first.task, first.task_version, first.data_sha256.get(known.reported)
     for task in run.leakage.tasks:
-        same = (task.task, task.task_version) == (first.task, first.task_version)
-        if same and sorted(task.data_sha256.values()) == sorted(first.data_sha256.values()):
+        if (task.task, task.task_version, task.data_sha256.get(known.reported)) == wanted:
             return next(((task, of) for of in task.splits if of.split == first.split), None)
     return None
 

@@ -29,7 +29,7 @@ from tests.benchmarks.records import YNAT
 
 NUM_ROWS = 60
 TOUCHED = {f"dev-{number}" for number in range(0, NUM_ROWS, 5)}
-DATA = {"ynat/dev.json": "0" * 64}
+DATA = {"train": "1" * 64, "dev": "0" * 64}
 
 
 def _lines(seed: int, is_pretrained: bool) -> list[dict[str, object]]:
@@ -126,6 +126,15 @@ def test_scores_without_touched_rows_are_those_of_the_other_lines(run):
             assert part.low <= part.value <= part.high
     assert scores[0].touched.value == 1.0
     assert scores[0].without.value < scores[0].score.pretrained.estimate.value
+
+
+@pytest.mark.parametrize(("other", "num_notes"), [("train", 0), ("dev", 1)])
+def test_the_reported_rows_have_to_be_those_searched_for(tmp_path, other, num_notes):
+    """Of a score with `evaluate.limit` others were learnt from."""
+    _write_evaluation(tmp_path)
+    _write_leakage(tmp_path, TOUCHED, DATA | {other: "2" * 64})
+    scores, notes = scores_without(read_run(tmp_path))
+    assert (len(notes), not scores) == (num_notes, bool(num_notes))
 
 
 def test_the_report_and_the_card_show_them(run):
