@@ -424,5 +424,6 @@ class CudaRecorder:
         index = torch.cuda.current_device() if index is None else index
         with suppress(RuntimeError):  # it knows already
             torch._C._cuda_endAllocateToPool(index, pool)
+        graph.reset()  # else its pool keeps what it took, and no later pass has memory
         generator = torch.cuda.default_generators[index]
         generator.graphsafe_set_state(generator.clone_state())
