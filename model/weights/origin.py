@@ -4,6 +4,7 @@ the licence that follows. What names no licence counts as not known.
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from electrify.stage.plan import (
 )
 from electrify.storage.files import read_json, read_toml
 from electrify.system.bundled import bundled_name, find_bundled, with_bundled
+from electrify.system.outcome import UserError
 from model.train.checkpoint import DAMAGES, trained_options
 
 UNKNOWN = ""  # the licence of what names none
@@ -70,13 +72,15 @@ class Origin:
 
 def as_made(config: RunConfig, *stages: str) -> RunConfig:
     """The config with the options that these stages of the run were made with, where they are
-    finished: it may have been edited since."""
+    finished: it may have been edited since. Options of another version that are none here are
+    those of the config."""
     sections = {}
     for name in stages:
         folder, kind = output_dir(config) / name, type(getattr(config, name))
         made = read_manifest(folder)["config"] if folder.exists() else {}
         if known := {key: value for key, value in made.items() if key in kind.model_fields}:
-            sections[name] = parse_part(with_bundled(known), str(folder), kind)
+            with suppress(UserError):
+                sections[name] = parse_part(with_bundled(known), str(folder), kind)
     return config.model_copy(update=sections)
 
 

@@ -131,6 +131,11 @@ def test_scores_come_into_the_cards_of_the_export_that_has_them(tmp_path):
     later = {"pretrain": config.pretrain.model_copy(update=later)}
     add_sections(config.model_copy(update=later | {"export": ExportConfig(dtype="float16")}), {})
     assert cards(config) == before
+    pretraining = read_manifest(tmp_path / "run" / "pretrain")
+    pretraining["config"]["objective"] = "of another version"
+    (tmp_path / "run" / "pretrain" / "manifest.json").write_text(json.dumps(pretraining))
+    add_sections(config, {})
+    assert cards(config) == before
 
 
 def test_an_export_in_half_precision_is_the_other_rounded(tmp_path):
