@@ -143,7 +143,7 @@ class Page(Plots):
         A row with more or fewer cells than there are headers is a `ValueError`.
         """
         if not rows:
-            return self.paragraph("None.")
+            return self.paragraph(f"{caption}: none." if caption else "None.")
         right = [is_numeric(column) for column in zip(*rows, strict=True)]
         head, *body = [
             [_cell(value, is_right) for value, is_right in zip(row, right, strict=True)]

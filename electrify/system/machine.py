@@ -249,13 +249,9 @@ _VERSIONED = (
 )
 
 
+@cache  # to parse the metadata of all takes a tenth of a second
 def versions() -> dict[str, str]:
     """Versions of Python and of the libraries that shape results, where installed."""
-    return dict(_versions())
-
-
-@cache  # to parse the metadata of all takes a tenth of a second
-def _versions() -> dict[str, str]:
     numbers = {"python": sys.version.split()[0]}
     for name in _VERSIONED:
         with suppress(PackageNotFoundError):
