@@ -5,11 +5,12 @@ as a data set, each in a repository of its own with its card.
 """
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from huggingface_hub import DatasetCardData, HfApi, ModelCardData
+from huggingface_hub import DatasetCardData, HfApi, ModelCardData, RepoUrl
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
@@ -94,20 +95,29 @@ def publish(uploads: Sequence[Upload], private: bool) -> list[str]:
 
     Raises `UserError` where the hub refuses, and for a public repository where `private` is asked.
     """
-    addresses = []
-    for upload in uploads:
-        try:
-            addresses.append(_send(upload, private))
-        except UserError:
-            raise
-        except Exception as error:  # of the network, of rights: the hub's client has many sorts
-            why = f"{upload.repository}: {hub_failure(error)}"
-            raise UserError(f"{why}; the same command sends what is missing") from error
-        log(f"publish: {upload.part} is at {addresses[-1]}")
-    return addresses
+    made = []
+    for upload in uploads:  # all before the first is sent: one may be refused
+        with _explained(upload):
+            made.append(_make(upload, private))
+    for upload, repository in zip(uploads, made, strict=True):
+        with _explained(upload):
+            _send(upload, repository)
+        log(f"publish: {upload.part} is at {repository}")
+    return [str(repository) for repository in made]
 
 
-def _send(upload: Upload, private: bool) -> str:
+@contextmanager
+def _explained(upload: Upload) -> Iterator[None]:
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # of the network, of rights: the hub's client has many sorts
+        why = f"{upload.repository}: {hub_failure(error)}"
+        raise UserError(f"{why}; the same command sends what is missing") from error
+
+
+def _make(upload: Upload, private: bool) -> RepoUrl:
     api, kind = HfApi(), upload.kind
     made = api.create_repo(
         upload.repository, private=private or None, repo_type=kind, exist_ok=True
@@ -117,15 +127,18 @@ def _send(upload: Upload, private: bool) -> str:
             f"{made.repo_id} is there and public, and --private is asked: make it private on its "
             "page, or give another name with --to"
         )
+    return made
+
+
+def _send(upload: Upload, made: RepoUrl) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for file in upload.files:
             (Path(scratch) / file.name).symlink_to(file.resolve())
         if upload.card is not None:
             write_text(Path(scratch) / CARD, upload.card)
-        api.upload_folder(
-            repo_id=made.repo_id, repo_type=kind, folder_path=scratch, delete_patterns=_DATA
+        HfApi().upload_folder(
+            repo_id=made.repo_id, repo_type=upload.kind, folder_path=scratch, delete_patterns=_DATA
         )
-    return str(made)
 
 
 def _tokenizer_card(config: RunConfig, to: str) -> str:

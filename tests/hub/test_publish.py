@@ -122,11 +122,17 @@ def test_what_is_published_is_used_from_the_hub(hub: Hub, electrify: Electrify, 
 
 def test_the_same_command_sends_what_is_missing(hub: Hub, electrify: Electrify, config: str):
     """Weights that came through before an upload broke are not sent again."""
-    hub.faults["made/twice-generator"] = 503
+
+    def break_the_next(request: str) -> None:
+        if "twice-discriminator/commit" in request:
+            hub.faults["made/twice-generator"] = 503
+
+    hub.watch = break_the_next
     words = ("publish", config, "--to=made/twice", "--parts=encoder,generator")
     assert re.search(
         r"twice-generator: the hub fails \(503\).*same command", electrify(*words).error
     )
+    hub.watch = str
     hub.faults.clear()
     num_before = len(hub.requests)
     assert electrify(*words).status == 0
@@ -164,7 +170,7 @@ def test_documents_of_unknown_licence_are_refused(
     ("words", "message"),
     [
         (["--parts=encoder,corpus"], "--parts corpus: the parts are encoder, generator"),
-        (["--to=made/public", "--private"], "public-discriminator is there and public"),
+        (["--to=made/public", "--private"], "public-generator is there and public"),
         (["--to=made/refused"], "refused-discriminator: .*log in: hf auth login"),
         (["--set=output_dir=out/none"], "run first: electrify export"),
     ],
@@ -172,6 +178,9 @@ def test_documents_of_unknown_licence_are_refused(
 def test_what_cannot_be_published_is_named(
     hub: Hub, electrify: Electrify, config: str, words: list[str], message: str
 ):
-    hub.add("models", "made/public-discriminator", {})
+    """Before the first file is sent."""
+    hub.add("models", "made/public-generator", {})
     hub.faults["made/refused-discriminator"] = 401
+    num_before = len(hub.requests)
     assert re.search(message, electrify("publish", config, *words).error)
+    assert not any("/commit/" in request for request in hub.requests[num_before:])
