@@ -30,6 +30,13 @@ from electrify.page.page import Page
 from tests.benchmarks.records import YNAT
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+SIZES = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "max_position_embeddings": 32,
+}
 TOPICS = ["국회", "증시", "경찰", "여행", "외교", "반도체", "축구"]  # one each for YNAT's labels
 FILLERS = ["오늘", "내일", "새", "큰", "첫", "다시"]
 
@@ -146,15 +153,7 @@ def save_electra(
 ) -> Path:
     """A network of two layers with random weights, saved as an export has it."""
     tokenizer = tokenizer or build_tokenizer()
-    config = ElectraConfig(
-        vocab_size=len(tokenizer),
-        embedding_size=16,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=32,
-    )
+    config = ElectraConfig(vocab_size=len(tokenizer), embedding_size=16, **SIZES)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         kind(config).save_pretrained(folder)
@@ -168,11 +167,7 @@ def modern_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, tokenizer = tmp_path_factory.mktemp("modern") / "discriminator", build_tokenizer()
     config = ModernBertConfig(
         vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=40,
-        max_position_embeddings=32,
+        **SIZES,
         attention_bias=True,
         layer_types=["full_attention"] * 2,
         num_labels=1,

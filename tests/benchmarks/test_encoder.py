@@ -27,16 +27,9 @@ from benchmarks.encoder import (
 from benchmarks.evaluate import evaluate
 from benchmarks.finetune.optim import learning_rate_scales
 from benchmarks.results.results import read_results
+from tests.benchmarks.conftest import SIZES
 
-BASE = {
-    "vocab_size": 18,
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-    "max_position_embeddings": 32,
-    "pad_token_id": 0,
-}
+BASE = {"vocab_size": 18, "pad_token_id": 0, **SIZES}
 CONFIGS = {
     "bert": BertConfig(**BASE),
     "roberta": RobertaConfig(**BASE | {"max_position_embeddings": 33}, type_vocab_size=1),
@@ -51,10 +44,10 @@ CONFIGS = {
     ),
     "distilbert": DistilBertConfig(
         vocab_size=18,
-        dim=16,
+        dim=32,
         n_layers=2,
         n_heads=2,
-        hidden_dim=32,
+        hidden_dim=64,
         max_position_embeddings=32,
         pad_token_id=0,
     ),
