@@ -148,17 +148,22 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return build_tokenizer()
 
 
+def save_network(folder: Path, make: Callable[[], Any], seed: int, tokenizer: Any) -> Path:
+    """A network with random weights, saved as an export has it."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        make().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 def save_electra(
     folder: Path, kind: Any, seed: int, tokenizer: PreTrainedTokenizerFast | None = None
 ) -> Path:
-    """A network of two layers with random weights, saved as an export has it."""
+    """An ELECTRA of two layers."""
     tokenizer = tokenizer or build_tokenizer()
     config = ElectraConfig(vocab_size=len(tokenizer), embedding_size=16, **SIZES)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        kind(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_network(folder, lambda: kind(config), seed, tokenizer)
 
 
 @pytest.fixture(scope="session")
@@ -173,11 +178,7 @@ def modern_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         num_labels=1,
         pad_token_id=tokenizer.pad_token_id,
     )
-    with torch.random.fork_rng():
-        torch.manual_seed(13)
-        ModernBertForTokenClassification(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_network(folder, lambda: ModernBertForTokenClassification(config), 13, tokenizer)
 
 
 @pytest.fixture(scope="session")
