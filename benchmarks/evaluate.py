@@ -29,7 +29,14 @@ from benchmarks.results.results import (
 from benchmarks.results.submission import write_submissions
 from benchmarks.tasks.data import load_tasks
 from electrify.config.run import EvaluationRun, RunConfig
-from electrify.stage.folder import MANIFEST, Stage, check_files, read_manifest, write_json
+from electrify.stage.folder import (
+    MANIFEST,
+    Stage,
+    check_files,
+    read_manifest,
+    whole_file,
+    write_json,
+)
 from electrify.stage.plan import (
     DEFAULT_MODEL,
     checkpoint_step,
@@ -162,9 +169,8 @@ def _carry_over(finished: Path, partial: Path) -> None:
     # results last: a job in them is a job that is whole
     for file in (*TRACKER_FILES, TRIALS, RESULTS):
         if (finished / file).exists() and not (partial / file).exists():
-            copy = partial / f"{file}.copy"
-            shutil.copyfile(finished / file, copy)
-            copy.rename(partial / file)
+            with whole_file(partial / file) as temporary:
+                shutil.copyfile(finished / file, temporary)
 
 
 def _has_news(partial: Path, finished: Path) -> bool:

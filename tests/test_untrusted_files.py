@@ -15,6 +15,7 @@ from transformers import ElectraConfig, ElectraForPreTraining
 
 from benchmarks.encoder import load_encoder, open_model
 from model.weights.initial import read_source
+from tests.benchmarks.conftest import SIZES
 from vocab.shards.files import TokenShards
 
 ROOT = Path(__file__).parent.parent
@@ -87,15 +88,7 @@ class Payload:
 
 def _model_folder(folder, payload):
     """A model whose weights are a pickle that runs something."""
-    config = ElectraConfig(
-        vocab_size=8,
-        embedding_size=8,
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        intermediate_size=8,
-        max_position_embeddings=16,
-    )
+    config = ElectraConfig(vocab_size=8, embedding_size=8, **SIZES)
     ElectraForPreTraining(config).save_pretrained(folder)
     (folder / "model.safetensors").unlink()
     torch.save({"electra.x": Payload(payload)}, folder / "pytorch_model.bin")

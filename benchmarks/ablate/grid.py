@@ -237,8 +237,8 @@ def equal_steps(base: RunConfig, config: RunConfig) -> tuple[int, int]:
 
 def corpus_keys(config: RunConfig) -> dict[str, str]:
     """By stage of the corpus: what decides its bytes, so that runs of one key share a folder."""
-    clean = config.clean.model_dump(mode="json")
-    vocab = config.vocab.model_dump(mode="json")
-    encode = config.encode.model_dump(mode="json")
-    parts = {"clean": [clean], "vocab": [clean, vocab], "shards": [clean, vocab, encode]}
-    return {stage: digest_of(part) for stage, part in parts.items()}
+    sections = [
+        part.model_dump(mode="json") for part in (config.clean, config.vocab, config.encode)
+    ]
+    stages = ("clean", "vocab", "shards")
+    return {stage: digest_of(sections[:n]) for n, stage in enumerate(stages, start=1)}

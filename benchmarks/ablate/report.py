@@ -15,14 +15,14 @@ from benchmarks.results.table import (
     Part,
     Record,
     Table,
-    add_parts,
+    add_sections,
     markdown_parts,
     markdown_text,
+    write_page,
 )
 from benchmarks.statistics.comparison import ALPHA, holm
 from benchmarks.statistics.uncertainty import Estimate, Fit, p_text
 from electrify.page.page import Page
-from electrify.stage.folder import remove_torn, stage_lock, write_text
 from electrify.storage.files import read_toml
 
 _TEXTS = read_toml(Path(__file__).with_suffix(".toml"))
@@ -200,22 +200,14 @@ def write_report(
         f"{len(runs)} of {len(planned)} runs, all of the same training FLOPs in matrix products"
         f"{f', but for {100 * apart:.0f} %' * (apart >= 0.01)}"
     )
-    page, blocks = Page(title, about), [f"# {markdown_text(title)}", markdown_text(about)]
+    page = Page(title, about)
     for text in said:
         page.verdict(text)
-    blocks += markdown_parts(said)
-    for heading, parts in sections.items():
-        page.heading(heading)
-        add_parts(page, parts)
-        blocks += [f"## {markdown_text(heading)}", *markdown_parts(parts)]
-    folder.mkdir(parents=True, exist_ok=True)
-    with stage_lock(folder / "report"):
-        remove_torn(folder.glob("report.*"))
-        write_text(folder / "report.md", "\n\n".join(blocks) + "\n")
-        page.write(folder / "report.html")
+    blocks = [f"# {markdown_text(title)}", *markdown_parts([about, *said])]
+    place = write_page(folder, "report", page, [*blocks, *add_sections(page, sections)])
     tables = {question: Table.of(rows).terminal() for question, rows in questions.items()}
     lines = [line for name, table in tables.items() for line in (name, *table, "")]
-    return "\n".join([*(lines or said), str(folder / "report.html")])
+    return "\n".join([*(lines or said), str(place)])
 
 
 def _summary(column: str, verdicts: Sequence[Verdict]) -> str:

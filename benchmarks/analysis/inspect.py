@@ -342,11 +342,7 @@ def _lines(texts: Iterable[str]) -> Iterable[str]:
 
 
 def _decoded(data: bytes, place: str) -> str:
-    """The text of bytes in any encoding; `ValueError` with their `place` if they are no text."""
-    try:
-        text, encoding = decode_file(data)
-    except ValueError as error:
-        raise UserError(f"{place} cannot be read: {error}; save it as UTF-8") from None
+    text, encoding = decode_file(data, place)
     if not is_utf8(encoding):
         log(f"{place} is not UTF-8: it is read as {encoding}")
     return text

@@ -256,10 +256,7 @@ def _documents(path: Path) -> Iterator[str]:
             for batch in file.iter_batches(_DOCUMENTS, columns=["text"]):
                 yield from batch.column("text").to_pylist()
     else:
-        try:
-            text, _ = decode_file(path.read_bytes())
-        except ValueError as error:
-            raise UserError(f"{path}: {error}") from None
+        text, _ = decode_file(path.read_bytes(), path)
         yield from filter(str.strip, text.split("\n"))
 
 

@@ -36,12 +36,12 @@ from benchmarks.encoder import load_encoder
 from benchmarks.metrics.weighted import Floats
 from benchmarks.results.results import percent
 from benchmarks.results.run_folder import PROBE, Json
-from benchmarks.results.table import Part, Table, add_parts, markdown_parts, markdown_text
+from benchmarks.results.table import Part, Table, add_sections, markdown_text, write_page
 from benchmarks.statistics.uncertainty import Estimate, estimate
 from benchmarks.tasks.texts import texts_of_name
 from electrify.config.evaluate import Role
 from electrify.page.page import Page
-from electrify.stage.folder import write_json, write_text
+from electrify.stage.folder import write_json
 from electrify.storage.files import read_toml
 from electrify.system.machine import versions
 from electrify.system.outcome import UserError
@@ -313,16 +313,11 @@ def probe(
     # what is not a number is null
     record = json.loads(json.dumps(asdict(figures)), parse_constant=lambda constant: None)
     title = f"What the network finds and knows: {model}"
-    page, blocks = Page(title), [f"# {markdown_text(title)}"]
-    for heading, parts in sections_of(figures).items():
-        page.heading(heading)
-        add_parts(page, parts)
-        blocks += [f"# {heading}", *markdown_parts(parts)]
-    folder.mkdir(parents=True, exist_ok=True)
+    page = Page(title)
+    blocks = [f"# {markdown_text(title)}", *add_sections(page, sections_of(figures))]
+    place = write_page(folder, PROBE, page, blocks)
     write_json(folder / f"{PROBE}.json", record)
-    write_text(folder / f"{PROBE}.md", "\n\n".join(blocks) + "\n")
-    page.write(folder / f"{PROBE}.html")
-    return folder / f"{PROBE}.html"
+    return place
 
 
 def _held_out(

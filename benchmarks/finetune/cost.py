@@ -7,7 +7,6 @@ a + b T + c T^2, of the [CLS] head, the layers and the attention.
 """
 
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -43,19 +42,9 @@ def count_flops(
     def step(batch: Batch) -> None:
         torch.autograd.backward(network.head.loss(network(batch), batch))
 
-    def step_of_head(batch: Batch) -> None:
-        size = (*batch["input_ids"].shape, network.hidden_size)
-        step({**batch, "states": torch.zeros(size, device=network.device)})
-
-    def total(work: Callable[[Batch], object], counted: Mapping[int, int]) -> float:
-        cost = _row_cost(trainer, learnt, rows, work)
-        return sum(cost(length) * number for length, number in counted.items())
-
     try:
         network.train()
-        trained = total(step_of_head if trainer.encoded else step, trainer.trained)
-        if trainer.encoded:
-            trained += total(network.encode, trainer.encoded)
+        trained = _row_cost(trainer, learnt, rows, step)
         network.eval()
         forward = _row_cost(trainer, reported, np.arange(len(reported.input_ids)), network)
     except Exception as error:  # torch and every architecture have sorts of their own
@@ -63,9 +52,8 @@ def count_flops(
         return None, None
     finally:
         network.zero_grad(set_to_none=True)
-    lengths = Counter(map(int, reported.lengths))
-    predicted = sum(forward(length) * number for length, number in lengths.items())
-    return trained, predicted / len(np.unique(reported.example_of))
+    of_training = sum(trained(length) * number for length, number in trainer.trained.items())
+    return of_training, sum(map(forward, reported.lengths)) / len(np.unique(reported.example_of))
 
 
 def _row_cost(

@@ -4,10 +4,8 @@ The steps are those of a real training, on the longest rows of each task and on 
 for the shorter and for the longer half of them.
 """
 
-import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,11 +30,6 @@ from electrify.system.machine import num_cores, return_freed_memory
 from electrify.system.progress import duration
 
 _STEPS = 2  # on a batch: the last one is timed, and finds the moments of Adam in memory
-_SLOW_SECONDS = 1.0  # of a step, where one is enough once the longest rows told the memory
-
-
-class _EnoughError(Exception):
-    """Ends a timed training."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +104,6 @@ def job_seconds(features: TaskFeatures, job: Job, pace: Pace) -> float:
     if features.selection is not None and settings.evaluations_per_epoch:
         times = round(settings.num_epochs * settings.evaluations_per_epoch)
         predicted += times * len(features.selection.features.input_ids)
-    if settings.freeze == "encoder":  # its hidden states are computed once
-        predicted += len(features.train.features.input_ids)
     return pace.start + num_steps * pace.step + predicted * pace.prediction
 
 
@@ -131,8 +122,8 @@ def measure(
         pad_id, label = source.tokenizer.pad_token_id, f"a timed step of {features.task.name}"
         trainer = Trainer(network, features.task, pad_id, timed, label)
         longest, *others = batches_by_length(train.features.lengths, settings.batch_size)
-        _step_seconds(trainer, train.features, longest, math.inf)
-        steps = [_step_seconds(trainer, train.features, rows, _SLOW_SECONDS) for rows in others]
+        _step_seconds(trainer, train.features, longest)
+        steps = [_step_seconds(trainer, train.features, rows) for rows in others]
         predictions = [
             _prediction_seconds(trainer, reported.features, rows)
             for rows in batches_by_length(reported.features.lengths, trainer.prediction_batch_size)
@@ -152,21 +143,15 @@ def batches_by_length(lengths: NDArray[np.int64], batch_size: int) -> list[NDArr
     return [order[first : first + batch_size] for first in firsts]
 
 
-def _step_seconds(
-    trainer: Trainer, features: Features, rows: NDArray[np.int64], slow_seconds: float
-) -> float:
-    """Of the last step on these rows, the first where it is slow; 0 where a loss that is not a
-    number ended the first one."""
+def _step_seconds(trainer: Trainer, features: Features, rows: NDArray[np.int64]) -> float:
+    """Of the last step on these rows; 0 where a loss that is not a number ended the first one."""
     ends = [time.monotonic()]
 
     def on_step(_: int) -> None:
         _synchronize(trainer.network.device)
         ends.append(time.monotonic())
-        if ends[-1] - ends[0] > slow_seconds:
-            raise _EnoughError
 
-    with suppress(_EnoughError):
-        trainer.train(features, rows, 0, on_step)
+    trainer.train(features, rows, 0, on_step)
     return ends[-1] - ends[-2] if len(ends) > 1 else 0.0
 
 

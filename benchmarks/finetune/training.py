@@ -20,14 +20,14 @@ from benchmarks.finetune.optim import build_optimizer, set_rates
 from benchmarks.finetune.recipe import HyperParameters
 from benchmarks.tasks.heads import collate, prediction_batches, training_batches
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.task import SEGMENTS, Features, Outputs, Task
+from benchmarks.tasks.task import Features, Outputs, Task
+from electrify.stage.folder import whole_file
 from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import Stopped, log, warn
 
 Rows = NDArray[np.int64]
 OnStep = Callable[[int], None]  # gets the rows of each finished step; may raise to leave
 PREDICTION_BATCH_FACTOR = 4  # no gradients to keep: larger batches fit and are faster
-MAX_BYTES = 2 * 2**30  # of cached hidden states; more of them are computed anew each time
 _SAVE_SECONDS = 300.0  # between two states of an unfinished training
 _CHECK_STEPS = 50  # between two looks at the losses of a device that works apart from the host
 _Result = TypeVar("_Result")
@@ -82,11 +82,8 @@ class Trainer:
     label: str  # for messages
     micro_batch_size: int = field(init=False)
     prediction_batch_size: int = field(init=False)
-    # hidden states (T, H) of a frozen encoder by row, on the CPU, computed once for all epochs
-    cache: dict[int, torch.Tensor] = field(default_factory=dict)
-    # how many rows of which padded length were trained on, and encoded into the cache
+    # how many rows of which padded length were trained on
     trained: Counter[int] = field(default_factory=Counter)
-    encoded: Counter[int] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         batch_size = self.settings.batch_size
@@ -115,16 +112,14 @@ class Trainer:
         lengths = features.lengths[rows]
         numbers = training_batches(lengths, settings.batch_size, num_steps, rng)
         batches = [rows[batch] for batch in numbers]
-        self._fill_cache(features, rows)
         network.train()
         file = Unfinished(unfinished, network, optimizer, self.label)
         first = self._resume(file.load(), selection)
         for batch_rows in batches[:first]:
             on_step(len(batch_rows))
-        is_on_cpu = network.device.type == "cpu"
-        check_steps = 1 if is_on_cpu else _CHECK_STEPS
+        check_steps = 1 if network.device.type == "cpu" else _CHECK_STEPS
         losses: list[torch.Tensor] = []
-        batches_ahead = _ahead(partial(self._whole, features), batches[first:], not is_on_cpu)
+        batches_ahead = _ahead(partial(self._whole, features), batches[first:])
         for step, whole in enumerate(batches_ahead, start=first):
             if selection is not None and selection.is_over:
                 break
@@ -150,7 +145,6 @@ class Trainer:
                 raise
         if selection is not None:
             selection.restore(self)
-        self.cache = {}
         return None
 
     def _state(self, selection: "Selection | None") -> dict[str, Any]:
@@ -186,33 +180,9 @@ class Trainer:
                     outputs[row] = {name: array[position] for name, array in arrays.items()}
         return outputs
 
-    def _fill_cache(self, features: Features, rows: Rows) -> None:
-        """Of a frozen encoder, where the hidden states are at most `MAX_BYTES` in fp32."""
-        rows = np.unique(rows)
-        num_bytes = int(features.lengths[rows].sum()) * self.network.hidden_size * 4
-        is_whole = SEGMENTS not in features.details  # the states of a row are of one
-        if self.settings.freeze == "encoder" and num_bytes <= MAX_BYTES and is_whole:
-            self.network.eval()
-            self.cache, self.prediction_batch_size = in_fitting_parts(
-                lambda size: self._encode(features, rows, size),
-                self.prediction_batch_size,
-                self.label,
-            )
-
-    def _encode(self, features: Features, rows: Rows, batch_size: int) -> dict[int, torch.Tensor]:
-        self.encoded.clear()
-        cache = {}
-        with torch.inference_mode(), self.autocast():
-            for part in prediction_batches(features.lengths[rows], batch_size):
-                batch = self._batch(features, rows[part])
-                self.encoded[batch["input_ids"].shape[1]] += len(part)
-                for row, states in zip(rows[part], self.network.encode(batch), strict=True):
-                    cache[int(row)] = states[: len(features.input_ids[row])].float().cpu()
-        return cache
-
     def _whole(self, features: Features, rows: Rows) -> _Batch | None:
         """The rows of a step as one batch, where they fit at once."""
-        return self._learnt(features, rows) if self.micro_batch_size >= len(rows) else None
+        return self._batch(features, rows) if self.micro_batch_size >= len(rows) else None
 
     def _gradients(
         self,
@@ -224,10 +194,12 @@ class Trainer:
 
         def in_parts(size: int) -> torch.Tensor:
             self.network.zero_grad(set_to_none=True)  # of a part before memory was at an end
-            if size == len(rows) and (batch := whole()) is not None:
-                return self._backward([batch])
-            starts = range(0, len(rows), size)
-            return self._backward([self._learnt(features, rows[i : i + size]) for i in starts])
+            of_parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+            batch = whole() if len(of_parts) == 1 else None
+            parts = [self._batch(features, of) for of in of_parts] if batch is None else [batch]
+            for of, part in zip(of_parts, parts, strict=True):
+                self.trained[part["input_ids"].numel() // len(of)] += len(of)
+            return self._backward(parts)
 
         size = min(self.micro_batch_size, len(rows))
         loss, self.micro_batch_size = in_fitting_parts(in_parts, size, self.label)
@@ -254,15 +226,6 @@ class Trainer:
             total += loss.detach()
         return total
 
-    def _learnt(self, features: Features, rows: Rows) -> _Batch:
-        batch = self._batch(features, rows)
-        self.trained[batch["input_ids"].numel() // len(rows)] += len(rows)
-        if not self.cache:
-            return batch
-        states = [self.cache[int(row)] for row in rows]
-        padded = torch.nn.utils.rnn.pad_sequence(states, batch_first=True)
-        return {**batch, "states": padded.to(self.network.device)}
-
     def _batch(self, features: Features, rows: Rows) -> _Batch:
         return collate(self.task, features, rows, self.pad_id, self.network.device)
 
@@ -273,13 +236,9 @@ class Trainer:
 
 
 def _ahead(
-    make: Callable[[Rows], _Batch | None], batches: list[Rows], in_thread: bool
+    make: Callable[[Rows], _Batch | None], batches: list[Rows]
 ) -> Iterator[Callable[[], _Batch | None]]:
-    """What gives the batch of each step; in a thread the next one is made while the device works
-    on this one. On a CPU each is made when it is asked for: a thread would take the same cores."""
-    if not in_thread:
-        yield from (partial(make, rows) for rows in batches)
-        return
+    """What gives the batch of each step: the next one is made while the device works on this."""
     with ThreadPoolExecutor(1) as pool:
         made: list[Future[_Batch | None]] = []
         for rows in batches:
@@ -310,9 +269,8 @@ class Unfinished:
             random.append(torch.cuda.get_rng_state(device))
         state = {"network": self._network.state_dict(), "optimizer": self._optimizer.state_dict()}
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        torn = self._path.with_suffix(".tmp")
-        torch.save({"step": step, **state, "random": random, **more()}, torn)
-        torn.replace(self._path)
+        with whole_file(self._path) as temporary:
+            torch.save({"step": step, **state, "random": random, **more()}, temporary)
         self._saved_at = time.monotonic()
 
     def load(self) -> dict[str, Any]:

@@ -163,22 +163,13 @@ OF_VALUES: Mapping[str, Callable[[Any, Any], Weighted]] = {
 }
 
 
-# How well scores find planted items among others. An example has one positive item, where nothing
-# else is said, and any number of negative ones.
-
-Owners = NDArray[np.int64]
+# How well scores find planted items among others. An example has one positive item and any number
+# of negative ones.
 
 
-def auc(
-    positives: Floats, negatives: Floats, owners: Owners, positive_owners: Owners | None = None
-) -> Weighted:
+def auc(positives: Floats, negatives: Floats, owners: NDArray[np.int64]) -> Weighted:
     """The chance that a positive item has a higher score than a negative one; ties count half.
-
-    `owners` (m,) name the examples of `negatives` (m,), `positive_owners` (n,) those of
-    `positives` (n,), which are else one an example.
-    """
-    if positive_owners is None:
-        positive_owners = np.arange(len(positives))
+    `owners` (m,) name the examples of `negatives` (m,), `positives` (n,) are one an example."""
     order = np.argsort(negatives, kind="stable")
     ranked, owners = negatives[order], owners[order]
     below = np.searchsorted(ranked, positives, side="left")
@@ -186,9 +177,8 @@ def auc(
 
     def of_one(counts: Floats) -> float:
         weights = np.concatenate([[0.0], np.cumsum(counts[owners])])
-        of_positives = counts[positive_owners]
-        pairs = of_positives.sum() * weights[-1]
-        wins = of_positives @ (weights[below] + weights[not_above]) / 2
+        pairs = counts.sum() * weights[-1]
+        wins = counts @ (weights[below] + weights[not_above]) / 2
         return float(wins / pairs) if pairs else math.nan
 
     return lambda counts: np.array([of_one(row) for row in counts])

@@ -22,7 +22,7 @@ from benchmarks.onnx import export, int8
 from benchmarks.onnx.export import REPLACED, VOCABULARY, Network
 from benchmarks.onnx.int8 import Benchmark, Loss
 from benchmarks.results.results import percent
-from benchmarks.results.table import record_lines
+from benchmarks.results.table import Table
 from benchmarks.tasks.data import data_dirs, dir_of, load_data
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.run import EvaluationRun
@@ -211,7 +211,7 @@ def write_card(folder: Path, family: Family, metadata: str, judged: Judged) -> N
     text = Template(template, trim_blocks=True, keep_trailing_newline=True).render(
         metadata=metadata,
         name=family.name,
-        differences="\n".join(record_lines(rows)),
+        differences="\n".join(Table.of(rows).markdown()),
         judged=judged,
         losses="\n".join(_loss_lines(judged.losses)),
         max_lost=percent(int8.MAX_LOST),
@@ -234,4 +234,4 @@ def _loss_lines(losses: Sequence[Loss]) -> list[str]:
         }
         for loss in losses
     ]
-    return record_lines(rows)
+    return Table.of(rows).markdown()

@@ -25,6 +25,7 @@ from benchmarks.encoder import (
 from benchmarks.finetune.kept import ABOUT, Kept, read_kept
 from benchmarks.tasks.heads.linear import ChoiceHead, LinearHead
 from benchmarks.tasks.heads.spans import SpanHead
+from electrify.stage.folder import whole_file
 from electrify.system.outcome import UserError
 
 STATES, REPLACED, VOCABULARY = "states", "replaced_logits", "vocabulary_logits"
@@ -134,9 +135,8 @@ def export_network(network: Network, file: Path, texts: Sequence[str]) -> dict[i
             "constraints.txt does"
         )
     file.parent.mkdir(parents=True, exist_ok=True)
-    torn = file.with_suffix(".partial")
-    torn.write_bytes(graph.SerializeToString())
-    torn.replace(file)
+    with whole_file(file) as temporary:
+        temporary.write_bytes(graph.SerializeToString())
     return differences
 
 

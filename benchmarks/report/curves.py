@@ -15,7 +15,7 @@ from benchmarks.report.published import (
 )
 from benchmarks.results.results import Result, percent
 from benchmarks.results.run_folder import RunFolder
-from benchmarks.results.table import Record, Table, record_lines, short
+from benchmarks.results.table import Record, Table, short
 from benchmarks.statistics.scores import (
     ELECTRA_AVERAGE,
     Sample,
@@ -88,18 +88,6 @@ def _until(run: RunFolder, figure: str, step: int) -> float:
         known[int(run.summary["num_steps"])] = float(run.summary[figure])
     steps = sorted(known)
     return float(np.interp(step, steps, [known[s] for s in steps], right=math.nan))
-
-
-def add_mean_curve(page: Page, run: RunFolder) -> None:
-    """Scores against the tokens seen, a line a task; nothing where no checkpoint is scored."""
-    lines = {
-        task: [(p.tokens, 100 * p.sample.mean) for p in curve]
-        for task, curve in curves_of(run)[0].items()
-        if len(curve) > 1
-    }
-    if lines:
-        title = "Scores of the checkpoints; at 0 tokens: random initialisation"
-        page.line_plot(title, lines, "tokens seen in pretraining", "score, percent")
 
 
 def add_curves(page: Page, run: RunFolder) -> None:
@@ -210,7 +198,8 @@ def add_score_cost(page: Page, run: RunFolder) -> None:
 
 
 def cost_lines(run: RunFolder) -> list[str]:
-    return record_lines(_cost_rows(score for score in scores_of(run) if not score.encoder))
+    own = (score for score in scores_of(run) if not score.encoder)
+    return Table.of(_cost_rows(own)).markdown()
 
 
 def _cost_rows(scores: Iterable[TaskScore]) -> list[Record]:

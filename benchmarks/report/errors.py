@@ -1,10 +1,9 @@
-"""What an encoder gets wrong: by label, by group of examples, and the most certain errors.
+"""What an encoder gets wrong: by label, and the most certain errors.
 
 Everything is made from the files of predictions; texts are added where the data files are at hand.
 """
 
 import math
-import re
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,12 +12,11 @@ from functools import cached_property
 from pathlib import Path
 
 from benchmarks.report.published import TEXTS
-from benchmarks.results.predictions import lines_of_result, score_lines
+from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.results import Result, percent, task_of
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Record
 from benchmarks.statistics.scores import scores_of
-from benchmarks.statistics.uncertainty import estimate_lines
 from benchmarks.tasks import errors
 from benchmarks.tasks.data import (
     SPLIT_EVAL,
@@ -39,12 +37,12 @@ _UNQUOTED = "(not quoted)"
 _MAX_TEXT = 600  # characters of a text shown
 _MAX_MATRIX = 12  # labels of a matrix that a phone still shows; of more, the largest confusions
 _MAX_CONFUSIONS = 20
-_MIN_TELLING = 20  # gold units, or examples, from which on a label or group is called the weakest
+_MIN_TELLING = 20  # gold units, from which on a label is called the weakest
 
 
 @dataclass(frozen=True)
-class Scored:
-    """A label or a group of examples: how many there are, its score, and its row of the table."""
+class LabelScore:
+    """A label, how many gold units have it, its F1, and its row of the table."""
 
     name: str
     count: int
@@ -78,7 +76,7 @@ class TaskErrors:
         return self.task.label_names.get(label, label) if label != NOTHING else "(none)"
 
     @cached_property
-    def labels(self) -> list[Scored]:
+    def labels(self) -> list[LabelScore]:
         """By label that occurs, in the order of the task's labels: medians over seeds."""
         counted = [_counts(self.task, lines) for lines in self.runs.values()]
         random = [_counts(self.task, lines) for lines in self.control.values()]
@@ -100,7 +98,7 @@ class TaskErrors:
                     [_f1(*of.get(label, (0, 0, 0))) for of in random]
                 ),
             }
-            scored.append(Scored(label, counts[0][0], statistics.median(f1s), row))
+            scored.append(LabelScore(label, counts[0][0], statistics.median(f1s), row))
         return scored
 
     @cached_property
@@ -119,43 +117,6 @@ class TaskErrors:
         wrong = [(pair, n) for pair, n in self.confusions.items() if pair[0] != pair[1]]
         wrong.sort(key=lambda item: (-item[1], item[0]))
         return [(self.name(a), self.name(b), n, 100 * n / totals[a]) for (a, b), n in wrong]
-
-    @cached_property
-    def groups(self) -> list[Scored]:
-        """The headline by group of examples, where a way of grouping makes two or more."""
-        positions: dict[str, dict[str, list[int]]] = {}
-        for position, line in enumerate(next(iter(self.runs.values()))):
-            for way, group in errors.group_names(self.task, line).items():
-                positions.setdefault(way, {}).setdefault(group, []).append(position)
-
-        def leading_number(group: str) -> tuple[float, str]:
-            match = re.match(r"[\d.]+", group)
-            return float(match[0]) if match else math.inf, group
-
-        scored = []
-        for way, of_way in positions.items():
-            for number, group in enumerate(
-                sorted(of_way, key=leading_number) if len(of_way) > 1 else ()
-            ):
-                own, random = (
-                    {
-                        seed: [lines[place] for place in of_way[group]]
-                        for seed, lines in runs.items()
-                    }
-                    for runs in (self.runs, self.control)
-                )
-                score, size = estimate_lines(self.task, own), len(of_way[group])
-                others = [score_lines(self.task, of)[self.task.headline] for of in random.values()]
-                row = {
-                    "by": "" if number else way,
-                    "group": group,
-                    "examples": size,
-                    self.task.headline: _percent(score.value),
-                    "95 % interval": _range(score.low, score.high),
-                    "random initialisation": _percent(statistics.fmean(others or [math.nan])),
-                }
-                scored.append(Scored(f"{way} {group}", size, score.value, row))
-        return scored
 
     @cached_property
     def worst(self) -> list[Wrong]:
@@ -276,7 +237,7 @@ def add_errors(
     with_runs = [entry for entry in entries if entry.runs]
     if not with_runs:
         page.paragraph("No predictions to look into yet. Run: electrify evaluate CONFIG")
-    title = f"Where each model is weak; classes and groups of {_MIN_TELLING} or more"
+    title = f"Where each model is weak; classes of {_MIN_TELLING} or more"
     page.records([_weakest(entry) for entry in with_runs], title)
     if with_runs and not any(wrong.texts for entry in with_runs for wrong in entry.worst):
         page.paragraph(TEXTS["unquoted"])
@@ -292,23 +253,17 @@ def add_errors(
 
 
 def _weakest(entry: TaskErrors) -> Record:
-    sign = 1 if entry.task.higher_is_better else -1
     labels = [score for score in entry.labels if score.count >= _MIN_TELLING]
-    groups = [of for of in entry.groups if of.count >= _MIN_TELLING and not math.isnan(of.value)]
-    label = min(labels, key=lambda of: of.value) if len(labels) > 1 else None
-    group = min(groups, key=lambda of: sign * of.value, default=None)
-    confusion = None
+    weakest = confusion = None
+    if len(labels) > 1:
+        label = min(labels, key=lambda of: of.value)
+        weakest = f"{entry.name(label.name)}: {_percent(label.value)} (n {label.count:,})"
     for gold, predicted, _, fraction in entry.largest_confusions()[:1]:
         confusion = f"{gold} as {predicted}: {fraction:.0f} %"
-
-    def text(name: str, scored: Scored) -> str:
-        return f"{name}: {_percent(scored.value)} (n {scored.count:,})"
-
     return {
         "task": entry.label,
-        "weakest class (F1)": label and text(entry.name(label.name), label),
+        "weakest class (F1)": weakest,
         "most frequent confusion": confusion,
-        "weakest group (score)": group and text(group.name, group),
     }
 
 
@@ -329,7 +284,6 @@ def _add_tables(page: Page, entry: TaskErrors) -> None:
         caption = f"The largest of {len(largest)} confusions ({units}, all seeds together)"
         rows = [(*names, f"{fraction:.1f} %") for *names, fraction in largest[:_MAX_CONFUSIONS]]
         page.table(["gold", "predicted", "count", "of the gold label"], rows, caption)
-    page.records([of.row for of in entry.groups], "By group of examples: mean over seeds")
 
 
 def _add_worst(page: Page, entry: TaskErrors) -> None:

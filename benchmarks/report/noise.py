@@ -209,14 +209,12 @@ def _mean(values: Sequence[float]) -> str | None:
 
 def _drop(condition: Condition) -> str:
     mark = "*" * condition.is_found
-    return _interval(condition.drop, condition.drop_low, condition.drop_high, sign="+") + mark
+    return _interval(condition.drop, condition.drop_low, condition.drop_high) + mark
 
 
-def _interval(
-    value: float, low: float, high: float, factor: int = 100, digits: int = 1, sign: str = "-"
-) -> str:
+def _interval(value: float, low: float, high: float, factor: int = 100, digits: int = 1) -> str:
     low_text, high_text = (f"{factor * side:.{digits}f}" for side in (low, high))
-    return f"{factor * value:{sign}.{digits}f} ({low_text} to {high_text})"
+    return f"{factor * value:+.{digits}f} ({low_text} to {high_text})"
 
 
 def gap_table(gaps: Sequence[Gap], caption: str = "") -> Table:
@@ -225,7 +223,7 @@ def gap_table(gaps: Sequence[Gap], caption: str = "") -> Table:
     for gap in gaps:
         unit = _MEASURES[gap.measure]["unit"]
         factor, digits = (1, 2) if unit == "nats" else (100, 1)
-        interval = _interval(gap.gap, gap.low, gap.high, factor, digits, sign="+")
+        interval = _interval(gap.gap, gap.low, gap.high, factor, digits)
         rows.append(
             {
                 "measure": gap.measure,

@@ -26,17 +26,24 @@ from benchmarks.report.scores import (
 )
 from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder, has_stages, read_run, told_apart
-from benchmarks.results.table import Part, add_parts, markdown_parts, markdown_text, record_lines
+from benchmarks.results.table import (
+    Part,
+    Table,
+    add_parts,
+    markdown_parts,
+    markdown_text,
+    write_page,
+)
 from benchmarks.statistics.comparison import Against, between, resolve_baseline, within
 from benchmarks.statistics.scores import TaskScore, scores_of
 from electrify.page.page import Page
 from electrify.page.plots import tick_text
-from electrify.stage.folder import remove_torn, stage_lock, write_text
 from electrify.system.outcome import UserError
 from electrify.system.progress import duration
 
 _SUBTITLE = "electrify: an ELECTRA encoder from raw text to scores"
 COMPARISON = "comparison"  # folder in the first of several runs
+_OUTCOMES = ("better", "worse", "cannot tell apart")
 _MAX_WARNINGS = 4
 _FEW_SEEDS = 3
 
@@ -75,9 +82,7 @@ def report(
     title = ", ".join(run.name for run in runs)
     page = Page(title, _SUBTITLE)
     summary.add_to(page)
-    if one:
-        curves.add_mean_curve(page, one)
-    else:
+    if not one:
         difference_table(compared, "Differences in points").add_to(page)
         curves.add_score_against_flops(page, runs)
         with page.fold("Pretraining side by side", is_section=True):
@@ -89,12 +94,7 @@ def report(
                 add(page, run)
     blocks = [f"# {markdown_text(title)}", _SUBTITLE, *summary.markdown()]
     blocks += noise.noise_blocks(one) if one else []
-    target.mkdir(parents=True, exist_ok=True)
-    with stage_lock(target / "report"):
-        remove_torn(target.glob("report.*"))
-        write_text(target / "report.md", "\n\n".join(blocks) + "\n")
-        page.write(target / "report.html")
-    return target / "report.html"
+    return write_page(target, "report", page, blocks)
 
 
 def scores_for_programs(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
@@ -155,7 +155,9 @@ def card_sections(folder: Path) -> dict[str, list[str]]:
         "Scores with fewer examples to learn from": curves.low_shot_lines(run),
         "Cost of fine-tuning": curves.cost_lines(run),
         "Robustness and differences between groups": noise.noise_card_lines(run),
-        "Scores without rows that stand in the training text": record_lines(leakage_rows(run)),
+        "Scores without rows that stand in the training text": Table.of(
+            leakage_rows(run)
+        ).markdown(),
     }
     return {heading: lines for heading, lines in sections.items() if lines}
 
@@ -221,7 +223,9 @@ class Summary:
                 text += f", {gain:+.1f} over {BASELINES['random-init']}"
         own, parts = [a for a in encoder.of(self.compared) if a.comparison.difference], []
         for baseline in dict.fromkeys(a.baseline for a in own):
-            better, undecided, worse = _outcomes([a for a in own if a.baseline == baseline])
+            # what cannot be compared is none of them
+            counts = Counter(a.comparison.outcome for a in own if a.baseline == baseline)
+            better, worse, undecided = (counts[name] for name in _OUTCOMES)
             rest = [f"worse on {worse}"] * bool(worse)
             rest += [f"undecided on {undecided}"] * bool(undecided)
             note = f" ({', '.join(rest)})" if rest else ""
@@ -229,22 +233,14 @@ class Summary:
         return f"{encoder.name}: {text}." + (f" Better {', '.join(parts)}." if parts else "")
 
     def key_figures(self) -> list[tuple[str, str]]:
-        """Tokens, hours, and the tasks on which the first encoder is better, undecided and
-        worse."""
-        summary, figures = self.runs[0].summary, []
-        if summary and len(self.runs) == 1:
-            figures += [
-                (tick_text(summary["tokens"]), "tokens seen"),
-                (duration(summary["seconds"]), f"pretraining on {summary['device']}"),
-            ]
-        if self.encoders and self.compared:
-            baseline = self.compared[0].baseline
-            own = self.encoders[0].of(self.compared)
-            outcomes = _outcomes([a for a in own if a.baseline == baseline])
-            if any(outcomes):
-                label = f"tasks better / undecided / worse, against {baseline}"
-                figures.append((" / ".join(map(str, outcomes)), label))
-        return figures
+        """Tokens and hours of one run; none of several."""
+        summary = self.runs[0].summary
+        if not summary or len(self.runs) > 1:
+            return []
+        return [
+            (tick_text(summary["tokens"]), "tokens seen"),
+            (duration(summary["seconds"]), f"pretraining on {summary['device']}"),
+        ]
 
     def warnings(self) -> list[str]:
         """At most four, the gravest first."""
@@ -304,9 +300,3 @@ class Summary:
         if rows:
             label = "points better (right) or worse (left)"
             page.forest_plot("Differences, each with its own 95 % interval", rows, label)
-
-
-def _outcomes(compared: Sequence[Against]) -> tuple[int, int, int]:
-    """How many are better, undecided and worse; what cannot be compared is none of them."""
-    counts = Counter(a.comparison.outcome for a in compared)
-    return counts["better"], counts["cannot tell apart"], counts["worse"]

@@ -157,10 +157,9 @@ def _scores(folder: Path, result: Result) -> dict[str, float]:
 
 def check_value(folder: Path, result: Result) -> None:
     """`ValueError` if the predictions of a record, where they are there, give another score."""
-    task, lines = task_of(result), lines_of_result(folder, result)
-    if task is None or lines is None:
+    if task_of(result) is None or not prediction_path(folder, result).is_file():
         return
-    computed = checked_scores(task, result.split, {result.split: lines}, folder).get(result.metric)
+    computed = _scores(folder, result).get(result.metric)
     if not _equal(result.value, computed):
         raise UserError(
             f"{folder / RESULTS}: {result.task}, {result.encoder}, seed {result.seed}: "

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from electrify.page.page import Cell, Choices, Page, format_number, is_numeric
 from electrify.page.plots import num_columns, printable
-from electrify.stage.folder import write_text
+from electrify.stage.folder import remove_torn, stage_lock, write_text
 
 Record = Mapping[str, object]
 _Line = TypeVar("_Line", bound=BaseModel)
@@ -118,9 +118,24 @@ def markdown_parts(parts: Iterable[Part]) -> list[str]:
     return blocks
 
 
-def record_lines(records: Sequence[Record]) -> list[str]:
-    """A table in Markdown of cells by their header; nothing of no records."""
-    return Table.of(records).markdown()
+def add_sections(page: Page, sections: Mapping[str, Sequence[Part]]) -> list[str]:
+    """Append parts below their headings to a page; the same as blocks of Markdown."""
+    blocks = []
+    for heading, parts in sections.items():
+        page.heading(heading)
+        add_parts(page, parts)
+        blocks += [f"## {markdown_text(heading)}", *markdown_parts(parts)]
+    return blocks
+
+
+def write_page(folder: Path, name: str, page: Page, blocks: Iterable[str]) -> Path:
+    """Write a page, whose path is returned, and beside it blocks of Markdown."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with stage_lock(folder / name):
+        remove_torn(folder.glob(f"{name}.*"))
+        write_text(folder / f"{name}.md", "\n\n".join(blocks) + "\n")
+        page.write(folder / f"{name}.html")
+    return folder / f"{name}.html"
 
 
 def markdown_text(text: str) -> str:

@@ -49,7 +49,6 @@ class Comparison:
     why: str = ""
     difference: Estimate | None = None  # its interval is not corrected
     p_corrected: float = math.nan  # over the family that it stands in
-    family_size: int = 1
 
     @property
     def gain(self) -> float | None:
@@ -103,7 +102,7 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
         if comparison.difference and not comparison.why:
             p, is_better = next(adjusted), comparison.difference.value > 0
             word = "cannot tell apart" if p > ALPHA else "better" if is_better else "worse"
-            comparison = replace(comparison, outcome=word, p_corrected=p, family_size=len(p_values))
+            comparison = replace(comparison, outcome=word, p_corrected=p)
         decided.append(comparison)
     return decided
 
@@ -145,10 +144,9 @@ def verdict_sentence(against: Against) -> str:
         return comparison.verdict
     p = p_text(comparison.p_corrected) or ""
     p = p if p.startswith("<") else f"= {p}"
-    holm_note = ", Holm" if comparison.family_size > 1 else ""
     return (
         f"{comparison.outcome}: {100 * gain.value:+.2f} over {against.baseline} "
-        f"(95 % CI {gain.text()}, p {p}{holm_note})"
+        f"(95 % CI {gain.text()}, p {p}, Holm)"
     )
 
 
@@ -238,14 +236,13 @@ def corrected_lines(lines: Sequence[_Line]) -> list[_Line]:
 
 @dataclass(frozen=True)
 class Rank:
-    """Of one encoder among `num_encoders`. `over` says what was resampled: "examples and seeds",
-    "examples", "seeds", "seeds of encoders with several", or "" for nothing; then `low` and `high`
-    are not known and are 0."""
+    """Of one encoder. `over` says what was resampled: "examples and seeds", "examples", "seeds",
+    "seeds of encoders with several", or "" for nothing; then `low` and `high` are not known and
+    are 0."""
 
     value: int
     low: int
     high: int
-    num_encoders: int
     over: str
 
     def text(self) -> str:
@@ -301,7 +298,7 @@ def ranks_of(values: Sequence[float], resampled: Floats, over: str) -> list[Rank
             low, high = (
                 int(np.quantile(resamples, level, method="nearest")) for level in (0.025, 0.975)
             )
-        ranks.append(Rank(int(value[0]), low, high, len(given), over))
+        ranks.append(Rank(int(value[0]), low, high, over))
     return ranks
 
 

@@ -1,7 +1,7 @@
-"""What predictions have wrong, for a reader: by label, by group of examples, example by example.
+"""What predictions have wrong, for a reader: by label, example by example.
 
 Everything is made from lines; an example adds its texts where the data are at hand. A kind of task
-has an entry in `parts_of`, and one in `group_names`, `_mistake` and `shown` where it differs.
+has an entry in `parts_of`, and one in `_mistake` and `shown` where it differs.
 """
 
 import math
@@ -143,27 +143,6 @@ def _words(line: Line, example: Any) -> list[Part]:
         Part(asked[1], given[1] or NOTHING, asked == given, text(n, *asked), text(n, *given))
         for n, (asked, given) in enumerate(zip(gold, said, strict=True), start=1)
     ]
-
-
-def group_names(task: Task, line: Line) -> dict[str, str]:
-    """What sort of example a line is by its gold value: a group for each way of grouping."""
-    match task:
-        case Regression():
-            low, high = task.value_range
-            width = (high - low) / 5
-            number = min(4, int((line["gold"] - low) / width))
-            return {"gold value": f"{low + number * width:g} to {low + (number + 1) * width:g}"}
-        case DialogueStateTracking():
-            bounds = ((0, "0"), (2, "1 to 2"), (5, "3 to 5"), (10, "6 to 10"))
-            count = len(line["gold"])
-            return {"gold values": next((n for most, n in bounds if count <= most), "11 or more")}
-        case Spans():
-            groups = (
-                {"question type": str(line["question_type"])} if "question_type" in line else {}
-            )
-            parts = parts_of(task, line)
-            return {"gold answer": parts[0].gold, **groups} if parts else groups
-    return {}
 
 
 def failure_of(task: Task, runs: Sequence[Line], example: Example | None) -> Failure | None:

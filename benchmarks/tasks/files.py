@@ -142,10 +142,7 @@ def read_own(path: Path) -> tuple[Numbered, list[str]]:
         raise UserError(f"{path}: a task is read from {', '.join(SUFFIXES)}; save it as one")
     if kind == ".parquet":
         return _parquet_rows(path), []
-    try:
-        text, encoding = decode_file(path.read_bytes())
-    except ValueError as error:
-        raise UserError(f"{path}: {error}; save it as UTF-8") from None
+    text, encoding = decode_file(path.read_bytes(), path)
     notes = [] if is_utf8(encoding) else [f"read as {encoding}"]
     if kind in JSON_SUFFIXES:
         return _json_rows(text, path, are_lines=kind in _LINES), notes

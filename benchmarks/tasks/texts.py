@@ -198,10 +198,7 @@ def file_texts(path: Path) -> Iterator[str]:
     if ending == ".parquet":
         yield from _values(parquet_table(path).to_pylist())
         return
-    try:
-        text, _ = decode_file(path.read_bytes())
-    except ValueError as error:
-        raise UserError(f"{path}: {error}") from None
+    text, _ = decode_file(path.read_bytes(), path)
     if ending in JSON_SUFFIXES:
         rows = json_values(text, path)
         yield from _values([value for _, value in rows] if isinstance(rows, list) else rows)

@@ -76,20 +76,22 @@ def is_east_asian(encoding: str) -> bool:
     return "一".encode(encoding, "ignore") != b""
 
 
-def decode_file(data: bytes) -> tuple[str, str]:
+def decode_file(data: bytes, place: object) -> tuple[str, str]:
     """The text of a whole file and its encoding, by its mark or as guessed; every line end is \\n.
 
-    Raises `ValueError` with the line that is not of the encoding.
+    Raises `ValueError` with the `place` and the line that is not of the encoding.
     """
     encoding = marked_encoding(data) or guess_encoding(data)
-    if not (is_utf8(encoding) or reads_lines_alone(encoding)):
-        return _with_newlines(data.decode(encoding)), encoding
-    lines = []
-    for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
-        try:
+    where, lines = f"{place}", []
+    try:
+        if not (is_utf8(encoding) or reads_lines_alone(encoding)):
+            return _with_newlines(data.decode(encoding)), encoding
+        for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
+            where = f"{place}: line {number}"
             lines.append(decode_line(line, encoding))
-        except UnicodeDecodeError as error:
-            raise UserError(f"line {number} is not text in {encoding}: {error}") from None
+    except UnicodeDecodeError as error:
+        message = f"{where} is not text in {encoding}: {error}; save it as UTF-8"
+        raise UserError(message) from None
     return _with_newlines("\n".join(lines)), encoding
 
 

@@ -11,7 +11,6 @@ from itertools import islice
 from pathlib import Path
 
 from electrify.storage.encodings import decode_file
-from electrify.system.outcome import UserError
 
 HEAD_ROWS = 200  # that tell which character separates cells
 _DELIMITERS = ",\t;|"
@@ -166,10 +165,7 @@ def read_table(path: Path) -> list[list[str]]:
 
     Raises `ValueError` with the file and what is wrong in it.
     """
-    try:
-        text, _ = decode_file(path.read_bytes())
-    except ValueError as error:
-        raise UserError(f"{path}: {error}") from None
+    text, _ = decode_file(path.read_bytes(), path)
     delimiter = guess_delimiter(
         text[: 1 << 20], default="," if path.suffix.lower() == ".csv" else "\t"
     )

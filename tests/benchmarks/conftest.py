@@ -30,6 +30,13 @@ from electrify.page.page import Page
 from tests.benchmarks.records import YNAT
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+SIZES = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "max_position_embeddings": 32,
+}
 TOPICS = ["국회", "증시", "경찰", "여행", "외교", "반도체", "축구"]  # one each for YNAT's labels
 FILLERS = ["오늘", "내일", "새", "큰", "첫", "다시"]
 
@@ -141,25 +148,22 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return build_tokenizer()
 
 
+def save_network(folder: Path, make: Callable[[], Any], seed: int, tokenizer: Any) -> Path:
+    """A network with random weights, saved as an export has it."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        make().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 def save_electra(
     folder: Path, kind: Any, seed: int, tokenizer: PreTrainedTokenizerFast | None = None
 ) -> Path:
-    """A network of two layers with random weights, saved as an export has it."""
+    """An ELECTRA of two layers."""
     tokenizer = tokenizer or build_tokenizer()
-    config = ElectraConfig(
-        vocab_size=len(tokenizer),
-        embedding_size=16,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=32,
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        kind(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    config = ElectraConfig(vocab_size=len(tokenizer), embedding_size=16, **SIZES)
+    return save_network(folder, lambda: kind(config), seed, tokenizer)
 
 
 @pytest.fixture(scope="session")
@@ -168,21 +172,13 @@ def modern_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, tokenizer = tmp_path_factory.mktemp("modern") / "discriminator", build_tokenizer()
     config = ModernBertConfig(
         vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=40,
-        max_position_embeddings=32,
+        **SIZES,
         attention_bias=True,
         layer_types=["full_attention"] * 2,
         num_labels=1,
         pad_token_id=tokenizer.pad_token_id,
     )
-    with torch.random.fork_rng():
-        torch.manual_seed(13)
-        ModernBertForTokenClassification(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_network(folder, lambda: ModernBertForTokenClassification(config), 13, tokenizer)
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,15 @@
 """Tasks by short names, their files, and random lines of predictions of every kind of task."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.tasks.own import own_task
 from benchmarks.tasks.registry import TASKS
+from electrify.config.evaluate import OwnTask
 
 COLA = TASKS["glue-cola"]
 SST2 = TASKS["glue-sst2"]
@@ -32,6 +35,18 @@ SQUAD_1 = TASKS["squad-1.1"]
 SQUAD_2 = TASKS["squad-2.0"]
 SQUAD_2_SPAN = TASKS["squad-2.0-span"]
 
+DIALOGUE = {
+    "guid": "wos-0",
+    "dialogue": [
+        {"role": "user", "text": "식당", "state": []},
+        {"role": "sys", "text": "이름 은"},
+        {"role": "user", "text": "미담", "state": ["식당-이름-미담"]},
+        {"role": "sys", "text": "나"},
+        {"role": "user", "text": "주차", "state": ["식당-이름-미담", "식당-주차 가능-yes"]},
+        {"role": "sys", "text": "나"},
+    ],
+}
+
 
 def write(path: Path, content: Any) -> Path:
     """A file of a text, or of a value as JSON, with the folders above it."""
@@ -39,6 +54,27 @@ def write(path: Path, content: Any) -> Path:
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def own_task_of(folder: Path, rows: list[Any], **options: Any) -> Any:
+    """The task of a user's own rows, written to a file in the folder."""
+    return own_task(OwnTask(train=str(write(folder / "mine.json", rows)), **options))
+
+
+def write_hate_speech(folder: Path, split: str, rows: Iterable[tuple[str, str]]) -> None:
+    """Comments, each with its bias, in the format of BEEP!, labelled in turn."""
+    labels = ("none", "offensive", "hate")
+    lines = [
+        f"{text}\t{bias == 'gender'}\t{bias}\t{labels[number % 3]}\n"
+        for number, (text, bias) in enumerate(rows)
+    ]
+    header = "comments\tcontain_gender_bias\tbias\thate\n"
+    write(folder / "hate-speech" / f"{split}.tsv", header + "".join(lines))
+
+
+def sets(*options: str) -> list[str]:
+    """The words of a command that set options of a config."""
+    return [word for option in options for word in ("--set", option)]
 
 
 def lines_of(task, rng: np.random.Generator, count: int):

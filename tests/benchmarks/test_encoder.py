@@ -1,6 +1,7 @@
 """Encoders of other makes than ours, at a tiny size: any of them is fine-tuned and scored."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,16 +28,9 @@ from benchmarks.encoder import (
 from benchmarks.evaluate import evaluate
 from benchmarks.finetune.optim import learning_rate_scales
 from benchmarks.results.results import read_results
+from tests.benchmarks.conftest import SIZES, save_network
 
-BASE = {
-    "vocab_size": 18,
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-    "max_position_embeddings": 32,
-    "pad_token_id": 0,
-}
+BASE = {"vocab_size": 18, "pad_token_id": 0, **SIZES}
 CONFIGS = {
     "bert": BertConfig(**BASE),
     "roberta": RobertaConfig(**BASE | {"max_position_embeddings": 33}, type_vocab_size=1),
@@ -51,10 +45,10 @@ CONFIGS = {
     ),
     "distilbert": DistilBertConfig(
         vocab_size=18,
-        dim=16,
+        dim=32,
         n_layers=2,
         n_heads=2,
-        hidden_dim=32,
+        hidden_dim=64,
         max_position_embeddings=32,
         pad_token_id=0,
     ),
@@ -73,14 +67,8 @@ CONFIGS = {
 @pytest.fixture(params=CONFIGS)
 def folder(request, tokenizer, tmp_path):
     """A random model of one make, saved with the tokenizer."""
-    from transformers import AutoModel
-
-    path = tmp_path / request.param
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        AutoModel.from_config(CONFIGS[request.param]).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
+    make = partial(AutoModel.from_config, CONFIGS[request.param])
+    return save_network(tmp_path / request.param, make, 1, tokenizer)
 
 
 def test_any_encoder_is_fine_tuned_and_scored(folder, make_config):

@@ -1,9 +1,5 @@
-"""The self-test of the metrics against golden values of the official scorers.
-
-`scores` and `inputs` have an adapter for each `task` string of a golden file, written in full. An
-adapter yields one comparison for every name of every case of `expected` and of each block of
-`expected_other`; what is left out is counted as not covered, so that nothing agrees by silence.
-"""
+"""The self-test of the metrics against golden values of the official scorers; `compare` says what
+an adapter yields."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

@@ -153,14 +153,9 @@ class EncoderWithHead(nn.Module):
         self._inputs = accepted_inputs(encoder)
 
     def forward(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """A batch to the head's outputs; `states` in it stand for the encoder's."""
-        states = batch["states"] if "states" in batch else self.encode(batch)
-        outputs: dict[str, Tensor] = self.head(states, batch)
+        """A batch to the head's outputs."""
+        outputs: dict[str, Tensor] = self.head(encode(self.encoder, batch, self._inputs), batch)
         return outputs
-
-    def encode(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """The hidden states (B, T, H) of the last layer."""
-        return encode(self.encoder, batch, self._inputs)
 
     def train(self, mode: bool = True) -> Self:
         """As `nn.Module.train`; an encoder of which nothing is learnt keeps its dropout off."""
@@ -168,12 +163,6 @@ class EncoderWithHead(nn.Module):
         if not any(parameter.requires_grad for parameter in self.encoder.parameters()):
             self.encoder.eval()
         return self
-
-    @property
-    def hidden_size(self) -> int:
-        config: Any = self.encoder.config
-        size: int = config.hidden_size
-        return size
 
     @property
     def device(self) -> torch.device:

@@ -26,7 +26,6 @@ from benchmarks.tasks.task import (
 )
 from electrify.system.outcome import UserError
 
-MAX_EXCHANGE_GAIN = 0.5  # of accuracy: WNLI's dev set alone gains some with its labels exchanged
 _THRESHOLD = 0.5  # of the probability of one of several labels
 
 
@@ -100,10 +99,8 @@ class Classification(SingleLabel):
         return example.texts
 
     def doubts(self, train: Sequence[GoldExample], lines: Sequence[Line]) -> list[str]:
-        """Labels that look exchanged, and gold labels that cannot have been learnt."""
+        """And gold labels that cannot have been learnt."""
         doubts = super().doubts(train, lines)
-        if not doubts and (exchanged := self._exchanged_labels(lines)):
-            doubts.append(exchanged)
         learnt = {self.labels[e.gold] for e in train if e.gold is not None}
         if unknown := sorted({line["gold"] for line in lines} - learnt):
             doubts.append(
@@ -111,23 +108,6 @@ class Classification(SingleLabel):
                 "files of one version?"
             )
         return doubts
-
-    def _exchanged_labels(self, lines: Sequence[Line]) -> str | None:
-        """Says so where each predicted label mostly stands for another gold one, and putting them
-        right would gain much: labels of two files, or of a model and its data, differ in order."""
-        counts = np.zeros((len(self.labels),) * 2, dtype=np.int64)  # predicted, gold
-        gold, predicted = self.sides(lines)
-        np.add.at(counts, (predicted, gold), 1)
-        # the gold label that each predicted one stands for
-        meant = {row: int(of.argmax()) for row, of in enumerate(counts) if of.any()}
-        now, then = np.trace(counts) / len(lines), counts.max(axis=1).sum() / len(lines)
-        if len(set(meant.values())) < len(meant) or then - now <= MAX_EXCHANGE_GAIN:
-            return None
-        pairs = [f"{self.labels[a]} as {self.labels[b]}" for a, b in meant.items() if a != b]
-        return (
-            f"labels look exchanged: {100 * now:.1f} % are right, and {100 * then:.1f} % would be "
-            f"with {', '.join(pairs)}"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

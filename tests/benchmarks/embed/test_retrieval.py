@@ -29,7 +29,7 @@ from benchmarks.results.table import read_csv
 from electrify.cli import main
 from electrify.stage.folder import read_manifest
 from tests.benchmarks.conftest import FILLERS, TOPICS, save_electra, text_of
-from tests.benchmarks.records import write
+from tests.benchmarks.records import sets, write
 
 
 def test_metrics_are_those_of_scikit_learn():
@@ -109,10 +109,6 @@ def data(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch):
     monkeypatch.setattr("benchmarks.statistics.uncertainty.NUM_RESAMPLES", 50)
-
-
-def sets(*options: str) -> list[str]:
-    return [word for option in options for word in ("--set", option)]
 
 
 def scores_in(output: Path) -> list[Score]:

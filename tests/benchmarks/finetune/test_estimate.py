@@ -38,8 +38,6 @@ def test_the_time_of_a_job_is_that_of_its_steps_and_rows(planned):
     ):
         features, job, _ = planned(**options)
         assert job_seconds(features, job, pace) == 10 + 3 * num_steps + 0.5 * 42
-    features, job, _ = planned(num_epochs=2, freeze="encoder")
-    assert job_seconds(features, job, pace) == 10 + 3 * 20 + 0.5 * (42 + 140)
 
 
 def test_two_batches_stand_for_rows_of_all_lengths():

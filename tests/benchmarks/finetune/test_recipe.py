@@ -17,19 +17,13 @@ from benchmarks.finetune.recipe import (
 )
 from benchmarks.tasks.registry import SUITES, TASKS
 from electrify.config.evaluate import EvaluateConfig
+from tests.benchmarks.conftest import SIZES
 from tests.benchmarks.records import COLA, RTE
 
 
 def electra_names():
-    config = ElectraConfig(
-        vocab_size=20,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=3,
-        num_attention_heads=2,
-        intermediate_size=16,
-    )
-    return AutoModel.from_config(config)
+    sizes = SIZES | {"num_hidden_layers": 3}
+    return AutoModel.from_config(ElectraConfig(vocab_size=20, embedding_size=8, **sizes))
 
 
 def test_layer_decay_of_three_layers_is_the_papers():

@@ -212,17 +212,6 @@ def test_frozen_weights_do_not_move(model, features, make_settings):
         freeze(load_encoder(model, "pretrained", 0), 3)
 
 
-def test_a_probe_on_cached_states_learns_as_one_that_encodes_each_time(
-    model, features, make_settings, monkeypatch
-):
-    options = make_settings(num_epochs=3, freeze="encoder", pooling="mean")
-    cached = finetune(features, model, "pretrained", 0, options)
-    monkeypatch.setattr("benchmarks.finetune.training.MAX_BYTES", 0)
-    encoded = finetune(features, model, "pretrained", 0, options)
-    for a, b in zip(cached.lines["dev"], encoded.lines["dev"], strict=True):
-        assert a["probabilities"] == pytest.approx(b["probabilities"], abs=1e-4)
-
-
 @pytest.mark.parametrize(
     ("task", "golds"),
     [

@@ -8,7 +8,6 @@ import pytest
 from benchmarks.metrics.reading import (
     klue_mrc,
     mlqa,
-    normalize_klue,
     normalize_mlqa,
     rouge_w,
     squad_v2,
@@ -79,29 +78,6 @@ def test_a_split_of_mlqa_is_scored_by_the_rules_of_its_language():
         scores[split] = task.score([line])["f1"]
     assert scores == {"en": 0.0, "zh": pytest.approx(2 / 3)}
     assert task.reported_splits == ("en", "ar", "de", "es", "hi", "vi", "zh")
-
-
-def longest_common(first: str, second: str) -> int:
-    return max(
-        (
-            end - start
-            for start in range(len(first))
-            for end in range(start, len(first) + 1)
-            if first[start:end] in second
-        ),
-        default=0,
-    )
-
-
-def test_rouge_w_is_the_f1_of_the_longest_common_substring():
-    rng = random.Random(0)
-    for _ in range(40):
-        first, second = ("".join(rng.choices("가나다라 ", k=rng.randint(1, 20))) for _ in range(2))
-        a, b = normalize_klue(first), normalize_klue(second)
-        size = longest_common(a, b)
-        expected = 2 * size / (len(a) + len(b)) if a and b else float(a == b)
-        assert rouge_w(first, second) == pytest.approx(expected)
-        assert rouge_w(first, second, autojunk=False) == pytest.approx(expected)
 
 
 def test_of_long_answers_frequent_characters_are_not_looked_for():

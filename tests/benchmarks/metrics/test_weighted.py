@@ -110,18 +110,6 @@ def test_auc_is_that_of_scikit_learn(items, counts):
         assert score == pytest.approx(roc_auc_score(labels, scores, sample_weight=weights))
 
 
-def test_auc_with_several_positives_an_example(items, counts):
-    _, negatives, owners = items
-    positives = negatives[::-1]
-    for row, score in zip(counts, auc(positives, negatives, owners, owners)(counts), strict=True):
-        wins = [
-            row[owners[i]] * row[owners[j]] * ((p > n) + 0.5 * (p == n))
-            for i, p in enumerate(positives)
-            for j, n in enumerate(negatives)
-        ]
-        assert score == pytest.approx(sum(wins) / row[owners].sum() ** 2)
-
-
 def test_recall_is_that_of_the_sample(items, counts):
     positives, _, _ = items
     for row, recall in zip(counts, recall_above(positives, 1.0)(counts), strict=True):

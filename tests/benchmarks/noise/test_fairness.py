@@ -12,7 +12,7 @@ from benchmarks.results.table import read_csv
 from benchmarks.tasks.data import load_data
 from electrify.system.outcome import UserError
 from tests.benchmarks.conftest import make_result, put_predictions
-from tests.benchmarks.records import HATE_SPEECH
+from tests.benchmarks.records import HATE_SPEECH, write_hate_speech
 
 GROUP = "jeolla"  # of the axis of regions
 
@@ -21,16 +21,11 @@ GROUP = "jeolla"  # of the axis of regions
 def data_folder(tmp_path_factory):
     """Comments in the format of BEEP!; every second one names women."""
     folder = tmp_path_factory.mktemp("data")
-    (folder / "hate-speech").mkdir()
-    labels = ("none", "offensive", "hate")
+    who = (("그 사람", "none"), ("그 여자", "gender"))
     for split, count in (("train", 600), ("dev", 90)):
-        lines = ["comments\tcontain_gender_bias\tbias\thate"]
-        for number in range(count):
-            who, bias = ("그 여자", "gender") if number % 2 else ("그 사람", "none")
-            label = labels[number % 3]
-            lines.append(f"{who} 이야기 {split} {number}\t{bias == 'gender'}\t{bias}\t{label}")
-        path = folder / "hate-speech" / f"{split}.tsv"
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        named = ((n, *who[n % 2]) for n in range(count))
+        rows = ((f"{name} 이야기 {split} {n}", bias) for n, name, bias in named)
+        write_hate_speech(folder, split, rows)
     return folder
 
 

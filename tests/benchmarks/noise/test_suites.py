@@ -18,6 +18,7 @@ from benchmarks.noise.fairness import (
 from benchmarks.report.report import read_runs, report
 from electrify.cli import main
 from tests.benchmarks.conftest import build_tokenizer, save_electra, text_of
+from tests.benchmarks.records import sets, write_hate_speech
 
 WORDS = ("여자", "남자", "친구", "##도", "온다", "간다", "안", "는")
 
@@ -40,10 +41,10 @@ def evaluated(tmp_path, networks_folder, monkeypatch):
     def run(*words: str, data_dir: Path) -> Path:
         options = ["seeds=[0, 1]", "max_train_examples=28", "num_epochs=1", "num_processes=1"]
         options += ["max_sequence_length=16", 'device="cpu"', 'precision="fp32"']
-        sets = [word for option in options for word in ("--set", f"evaluate.{option}")]
-        where = ["--data-dir", str(data_dir), "--set", f'output_dir="{tmp_path}/out"']
+        given = sets(f'output_dir="{tmp_path}/out"', *(f"evaluate.{each}" for each in options))
         model = str(networks_folder / "discriminator")
-        assert main(["evaluate", "--model", model, *words, *sets, *where]) == 0
+        where = ["--model", model, "--data-dir", str(data_dir)]
+        assert main(["evaluate", *where, *words, *given]) == 0
         return tmp_path / "out"
 
     return run
@@ -53,16 +54,10 @@ def test_both_suites_from_the_command_to_the_page(evaluated, ynat_folder, tmp_pa
     templates = read_templates("ko")
     few = templates.model_copy(update={"pairs": templates.pairs[:3]})
     monkeypatch.setattr("benchmarks.noise.fairness.read_templates", lambda language: few)
-    data = tmp_path / "data" / "hate-speech"
-    data.mkdir(parents=True)
-    labels = ("none", "offensive", "hate")
+    who = ("여자", "남자", "친구")
     for split, count in (("train", 160), ("dev", 30)):
-        rows = [
-            f"{('여자', '남자', '친구')[n % 3]} {split} {n}\tFalse\tnone\t{labels[n % 3]}"
-            for n in range(count)
-        ]
-        text = "\n".join(["comments\tcontain_gender_bias\tbias\thate", *rows]) + "\n"
-        (data / f"{split}.tsv").write_text(text, encoding="utf-8")
+        rows = ((f"{who[n % 3]} {split} {n}", "none") for n in range(count))
+        write_hate_speech(tmp_path / "data", split, rows)
     shutil.copytree(ynat_folder / "ynat", tmp_path / "data" / "ynat")
     suites = ("--suite", "robustness", "--suite", "fairness")
     folder = evaluated(*suites, data_dir=tmp_path / "data")

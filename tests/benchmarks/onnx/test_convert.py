@@ -20,9 +20,9 @@ from benchmarks.onnx.export import REPLACED, VOCABULARY, predict
 from benchmarks.onnx.int8 import Loss, problems, task_benchmark, token_benchmark
 from benchmarks.statistics.uncertainty import Estimate
 from benchmarks.tasks.data import load_data
-from benchmarks.tasks.own import own_task
 from electrify.cli import main
-from electrify.config.evaluate import EvaluateConfig, OwnTask
+from electrify.config.evaluate import EvaluateConfig
+from tests.benchmarks.records import own_task_of, sets
 
 TEXTS = ["오늘 국회 새 증시 큰 경찰", "첫 여행 다시 외교", "반도체 축구 내일 새 국회"] * 4
 
@@ -35,8 +35,8 @@ def arguments(
     output = f"output_dir={tmp_path_factory.mktemp('run')}"
     given = ["--model", str(model_folder), "--data-dir", str(ynat_folder), "--set", output]
     options = ["keep_models=true", "seeds=[0]", "num_epochs=1.0", "device=cpu", 'pooling="parts"']
-    options = [word for option in options for word in ("--set", f"evaluate.{option}")]
-    assert main(["evaluate", "--task", "klue-ynat", *given, *options]) == 0
+    words = sets(*(f"evaluate.{option}" for option in options))
+    assert main(["evaluate", "--task", "klue-ynat", *given, *words]) == 0
     return ["export", "--onnx", "--force", *given]
 
 
@@ -115,9 +115,7 @@ def test_label_sets_agree_as_sets_and_numbers_by_their_score(
 ) -> None:
     golds: list[Any] = [["a"], ["a", "b"], ["b"], ["b"]] if kind == "multi-label" else [0, 1, 2, 3]
     rows = [{"text": text, "gold": of} for text, of in zip(TEXTS, golds * 3, strict=True)]
-    path = tmp_path / "own.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    task = own_task(OwnTask(train=str(path), label="gold", kind=kind))
+    task = own_task_of(tmp_path, rows, label="gold", kind=kind)
     examples, source = load_data(task, tmp_path).reported, open_model(str(model_folder))
     settings = hyper_parameters(task, EvaluateConfig(), 32)
     benchmark = task_benchmark(Kept(source, task, None, settings), examples)  # type: ignore[arg-type]

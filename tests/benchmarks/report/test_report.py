@@ -374,8 +374,6 @@ def test_undecided_is_neither_better_nor_worse_and_nothing_is_advised(five_tasks
     for floor in BASELINES.values():
         # what cannot be compared is not counted
         assert f"than {floor} on 2 of 4 (worse on 1, undecided on 1)" in sentence
-    figures = {label: value for value, label in summary.key_figures()}
-    assert next(v for k, v in figures.items() if "undecided" in k) == "2 / 1 / 1"
     [warning] = summary.warnings()
     tasks = "; ".join(f"d (against {floor})" for floor in BASELINES.values())
     assert warning == f"Worse than a baseline on {tasks}."

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.results.predictions import read_predictions, rescore, write_predictions
 from electrify.cli import main
-from tests.benchmarks.records import YNAT
+from tests.benchmarks.records import YNAT, sets
 
 
 @pytest.fixture(scope="module")
@@ -16,17 +16,8 @@ def finished(tmp_path_factory, request):
     folder = tmp_path_factory.mktemp("run")
     model_folder = request.getfixturevalue("model_folder")
     ynat_folder = request.getfixturevalue("ynat_folder")
-    words = [
-        "evaluate",
-        "configs/demo.toml",
-        "--model",
-        str(model_folder),
-        "--task",
-        "klue-ynat",
-        "--data-dir",
-        str(ynat_folder),
-    ]
-    for override in (
+    where = ["--model", str(model_folder), "--data-dir", str(ynat_folder), "--task", "klue-ynat"]
+    options = sets(
         f"output_dir='{folder}'",
         "evaluate.seeds=[0, 1]",
         "evaluate.num_epochs=3.0",
@@ -34,9 +25,8 @@ def finished(tmp_path_factory, request):
         "evaluate.bag_of_words=false",
         "evaluate.max_sequence_length=16",
         "evaluate.device='cpu'",
-    ):
-        words += ["--set", override]
-    assert main(words) == 0
+    )
+    assert main(["evaluate", "configs/demo.toml", *where, *options]) == 0
     return folder
 
 

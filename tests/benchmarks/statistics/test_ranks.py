@@ -36,7 +36,6 @@ def test_ranks_are_those_of_the_values_and_equal_ones_share_theirs():
         ranks = ranks_of(values[:, 0].tolist(), values, "seeds")
         assert [ranks[order.index(n)].value for n in range(4)] == [2, 1, 2, 4]
         assert all(rank.low == rank.value == rank.high for rank in ranks)
-        assert {rank.num_encoders for rank in ranks} == {4}
 
 
 def test_encoders_stay_correlated():

@@ -10,6 +10,7 @@ from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.rows import GoldAnswer
 from tests.benchmarks.records import (
     COLA,
+    DIALOGUE,
     HATE_SPEECH,
     MNLI,
     MRPC,
@@ -31,15 +32,6 @@ RELATION = {
     "subject_entity": {"start_idx": 0, "end_idx": 1},
     "object_entity": {"start_idx": 4, "end_idx": 5},
     "label": "per:place_of_residence",
-}
-DIALOGUE = {
-    "guid": "wos-0",
-    "dialogue": [
-        {"role": "user", "text": "식당", "state": []},
-        {"role": "sys", "text": "이름 은"},
-        {"role": "user", "text": "미담", "state": ["식당-이름-미담"]},
-        {"role": "sys", "text": "나"},
-    ],
 }
 SENTENCES = (
     "## 칼럼명 : INDEX\tWORD_FORM\tLEMMA\tPOS\tHEAD\tDEPREL\n"
@@ -96,7 +88,11 @@ def test_every_format_becomes_examples(tmp_path):
         "klue-ner": [("n-1", ("국회",))],
         "klue-re": [("re-0", ("민수는 서울에 산다",))],
         "klue-dp": [("dp-0", ("민수는 산다.",)), ("dp-1", ("간다",))],
-        "klue-wos": [("wos-0-0", ("식당",)), ("wos-0-1", ("식당", "이름 은", "미담"))],
+        "klue-wos": [
+            ("wos-0-0", ("식당",)),
+            ("wos-0-1", ("식당", "이름 은", "미담")),
+            ("wos-0-2", ("식당", "이름 은", "미담", "나", "주차")),
+        ],
         "squad-1.1": [("q1", squad_texts)],
         "squad-2.0": [("q1", squad_texts)],
         "klue-mrc": [("g", squad_texts)],
@@ -118,7 +114,7 @@ def test_every_format_becomes_examples(tmp_path):
             "gold": RE.labels.index("per:place_of_residence"),
             "marked": "<subj>민수</subj>는 <obj>서울</obj>에 산다",
         },
-        "klue-wos": {"gold": ("식당-이름-미담",)},
+        "klue-wos": {"gold": ("식당-이름-미담", "식당-주차 가능-yes")},
         "squad-1.1": {"answers": answers, "question_type": None},
         "squad-2.0": {"answers": answers, "question_type": None},
         "klue-mrc": {"answers": answers, "question_type": 2},

@@ -94,11 +94,11 @@ def test_a_stray_zero_byte_does_not_make_utf_16(text):
 def test_where_lines_are_mixed_the_encoding_of_the_others_is_guessed():
     lines = [KOREAN.encode("cp949" if i % 2 else "utf-8") for i in range(20)]
     assert guess_encoding(b"\n".join(lines)) == "cp949"
-    assert decode_file(b"\n".join(lines)) == ("\n".join([KOREAN] * 20), "cp949")
+    assert decode_file(b"\n".join(lines), "lines") == ("\n".join([KOREAN] * 20), "cp949")
     bad = [KOREAN.encode()] * 50 + [KOREAN.encode()[:-2]]  # a line that was cut
     assert guess_encoding(b"\n".join(bad)) == "utf-8"
-    with pytest.raises(ValueError, match="line 51 is not text in utf-8"):
-        decode_file(b"\n".join(bad))
+    with pytest.raises(ValueError, match="bad: line 51 is not text in utf-8"):
+        decode_file(b"\n".join(bad), "bad")
 
 
 @given(st.text("가각힣짱챔최漢字一〈ㅋα a1", min_size=1))
@@ -124,4 +124,4 @@ def test_lines_stand_alone_but_in_encodings_with_a_state_or_wide_letters():
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_a_file_is_decoded_without_its_mark_and_with_newlines(encoding, end):
     lines = [f"{KOREAN} {number}" for number in range(5)]
-    assert decode_file(end.join(lines).encode(encoding))[0] == "\n".join(lines)
+    assert decode_file(end.join(lines).encode(encoding), "")[0] == "\n".join(lines)

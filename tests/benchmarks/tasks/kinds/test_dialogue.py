@@ -12,8 +12,8 @@ from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads import dialogue as dialogue_head
 from benchmarks.tasks.heads.dialogue import MAX_VALUE_PIECES
 from benchmarks.tasks.kinds.dialogue import GATES, GENERATED
-from tests.benchmarks.conftest import words_of
-from tests.benchmarks.records import WOS, write
+from tests.benchmarks.conftest import SIZES, words_of
+from tests.benchmarks.records import DIALOGUE, WOS, write
 
 SLOTS = ("식당-이름", "식당-주차 가능")
 TASK = replace(WOS, labels=SLOTS)
@@ -21,17 +21,6 @@ WORDS = words_of(
     "[PAD] [UNK] [CLS] [SEP] [MASK] 식당 이름 주차 가능 none yes no dontcare 미 ##담 나 은 : , = 1 "
     "##2 3 4 don t '"
 )
-DIALOGUE = {
-    "guid": "wos-0",
-    "dialogue": [
-        {"role": "user", "text": "식당", "state": []},
-        {"role": "sys", "text": "이름 은"},
-        {"role": "user", "text": "미담", "state": ["식당-이름-미담"]},
-        {"role": "sys", "text": "나"},
-        {"role": "user", "text": "주차", "state": ["식당-이름-미담", "식당-주차 가능-yes"]},
-        {"role": "sys", "text": "나"},
-    ],
-}
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +36,7 @@ def examples(tmp_path):
 
 @pytest.fixture
 def encoder():
-    sizes = {"embedding_size": 6, "hidden_size": 8, "intermediate_size": 16}
-    config = ElectraConfig(
-        vocab_size=len(WORDS), **sizes, num_hidden_layers=1, num_attention_heads=2
-    )
+    config = ElectraConfig(vocab_size=len(WORDS), embedding_size=16, **SIZES)
     with torch.random.fork_rng():
         torch.manual_seed(3)
         return ElectraModel(config)
@@ -116,7 +102,7 @@ def test_probabilities_of_gold_pieces_are_those_of_the_whole_mixture(
     monkeypatch.setattr(dialogue_head, "TEACHER_FORCING", float(forced))
     head = head_on(encoder, tokenizer)
     head.dropout.p = 0.0
-    states = torch.randn(*batch["input_ids"].shape, 8, generator=torch.Generator().manual_seed(1))
+    states = torch.randn(*batch["input_ids"].shape, 32, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         outputs = head.train()(states, batch)
         every = whole_distribution(head, states, batch, forced)
@@ -135,7 +121,7 @@ def test_decoding_is_greedy_over_the_mixture(batch, tokenizer, encoder, monkeypa
     head = head_on(encoder, tokenizer).eval()
     nn.init.zeros_(head.gate.weight)
     nn.init.constant_(head.gate.bias[GENERATED], 1.0)
-    states = torch.randn(*batch["input_ids"].shape, 8, generator=torch.Generator().manual_seed(2))
+    states = torch.randn(*batch["input_ids"].shape, 32, generator=torch.Generator().manual_seed(2))
     with torch.inference_mode():
         outputs = head(states, batch)
         longer = batch | {"values": torch.zeros(3, 2, MAX_VALUE_PIECES, dtype=torch.int64)}
@@ -148,7 +134,7 @@ def test_nothing_is_generated_behind_other_gates(examples, batch, tokenizer, enc
     head = head_on(encoder, tokenizer).eval()
     nn.init.zeros_(head.gate.weight)
     nn.init.constant_(head.gate.bias[0], 9.0)
-    outputs = head(torch.randn(*batch["input_ids"].shape, 8), batch)
+    outputs = head(torch.randn(*batch["input_ids"].shape, 32), batch)
     assert not outputs["generated"].any()
     arrays = [{name: outputs[name][row].detach().numpy() for name in outputs} for row in range(3)]
     lines = TASK.lines(examples, features, arrays)

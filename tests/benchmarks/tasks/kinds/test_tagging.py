@@ -1,7 +1,5 @@
 """Characters, pieces and labels of KLUE-NER; the whole way by a model that learns it."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -14,11 +12,9 @@ from benchmarks.tasks.errors import parts_of
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
 from benchmarks.tasks.kinds import encode_texts
-from benchmarks.tasks.own import own_task
 from benchmarks.tasks.task import GoldExample
-from electrify.config.evaluate import OwnTask
 from tests.benchmarks.conftest import SPECIAL
-from tests.benchmarks.records import DP, NAVER_NER, NER, write
+from tests.benchmarks.records import DP, NAVER_NER, NER, own_task_of, write
 
 O = NER_LABELS.index("O")  # noqa: E741
 B_PS, I_PS, B_LC, I_LC = (NER_LABELS.index(name) for name in ("B-PS", "I-PS", "B-LC", "I-LC"))
@@ -94,11 +90,9 @@ UD = [
 
 
 def test_labels_of_words_are_scored_by_accuracy(tmp_path, tokenizer):
-    path = tmp_path / "ud.jsonl"
-    path.write_text("\n".join(map(json.dumps, UD)), encoding="utf-8")
     with pytest.raises(ValueError, match='kind = "word-labels"'):
-        own_task(OwnTask(train=str(path)))
-    task = own_task(OwnTask(train=str(path), kind="word-labels"))
+        own_task_of(tmp_path, UD)
+    task = own_task_of(tmp_path, UD, kind="word-labels")
     assert (task.labels, task.label_field, task.headline) == (
         ("ADJ", "ADV", "NOUN"),
         "upos",
@@ -184,9 +178,7 @@ def marking(request):
 
 def test_entities_that_are_learnt_right_are_found_whatever_the_pieces_begin_with(marking, tmp_path):
     rows = [{"text": SENTENCE, "entities": [[0, 3, "PER"], [8, 11, "PER"], [16, 21, "LOC"]]}] * 4
-    path = tmp_path / "mine.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    task = own_task(OwnTask(train=str(path)))
+    task = own_task_of(tmp_path, rows)
     (example,) = task.from_rows("train", enumerate(rows[:1]), "mine")
     features = task.featurize([example], marking, 32, train=True)
     learnt = features.labels["labels"][0]
