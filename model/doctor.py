@@ -7,14 +7,11 @@ user's own card: does it compute what the CPU computes, and does a CUDA graph re
 import copy
 import math
 import os
-import re
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count, islice
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,7 +22,6 @@ from torch.profiler import ProfilerActivity, profile
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.plan import output_dir
-from electrify.storage.files import read_toml
 from electrify.system.machine import Precision, keep_freed_memory, load_warning
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
@@ -50,11 +46,8 @@ from model.train.step import WARM_UPS, FastStep, Step
 
 SECONDS = 60.0  # that `doctor --train` takes, about
 _PROFILED_STEPS = 2
-_OPTIMIZER = "optimizer"
-_OPTIMIZER_STEP = "Optimizer.step#"  # torch's region of the profile; in a CUDA graph there is none
-_HOST = "the host: launches and waiting"
-_REST = "other operators"
-_TABLES = read_toml(Path(__file__).with_name("doctor.toml"))
+_NUM_OPERATORS = 12  # that are named
+_REGION = "Optimizer.step#"  # of the profile, beside the operators in it
 
 
 @dataclass(frozen=True)
@@ -65,11 +58,11 @@ class StepTime:
     waited: float  # for the loader
     num_tokens: float  # positions, padding included
     flops: float  # of the matrix products
-    parts: Mapping[str, float]  # by kind of work, waiting for the loader not included
+    operators: Mapping[str, float]  # of the CPU, or kernels of a GPU; under the profiler
 
 
 def describe_step_time(config: RunConfig) -> Iterator[str]:
-    """Lines of `doctor --train`: speed, the share of each kind of work, and what to do.
+    """Lines of `doctor --train`: speed, what steps wait for, and the longest operators.
 
     Takes real steps for `SECONDS`, on the run's shards, and keeps nothing of them. Raises
     `UserError` where the run has no shards yet, or the device is XLA, which torch does not profile.
@@ -89,17 +82,29 @@ def describe_step_time(config: RunConfig) -> Iterator[str]:
     line = f"  {reached:.0%} of what one large matrix product reaches here"
     peak = peak_flops(describe(device), precision)
     yield line if math.isnan(peak) else f"{line}; MFU {step.flops / step.total / peak:.1%}"
-    shares = {"waiting for the loader": step.waited} | dict(step.parts)
-    for name, part in sorted(shares.items(), key=lambda item: -item[1]):
-        if part >= 0.005 * step.total:
-            yield f"  {part / step.total:5.1%}  {name}"
-    yield from _advice(step, precision, device)
+    yield (
+        f"  {step.waited / step.total:.0%} of it waits for the loader: much means that the disk of "
+        "the shards is slow, or that all cores are busy"
+    )
+    busy = sum(step.operators.values())
+    if device.type == "cuda":
+        yield (
+            f"  {min(1.0, busy / step.total):.0%} of it the GPU computes: little means that the "
+            'host launches too slowly; leave compile and cuda_graph at "auto", or take larger '
+            "batches"
+        )
+    if crowded := load_warning():
+        yield f"NOTE: {crowded}"
+    longest = sorted(step.operators.items(), key=lambda item: -item[1])[:_NUM_OPERATORS]
+    yield f"operators, by their part of {1000 * busy:,.1f} ms under the profiler:"
+    for name, part in longest:
+        yield f"  {part / busy:5.1%}  {name[:100]}"
 
 
 def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime:
     """Warm up, time steps for half of `seconds` (at least one), and profile two more.
 
-    They are of the run's last phase and stage, where most of its time goes.
+    They are all the same one, of the run's last phase and stage, where most of its time goes.
     """
     options = config.pretrain
     shards = open_shards(output_dir(config) / "shards")
@@ -107,20 +112,16 @@ def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime
     model = place_model(make_model(config, shards, data.last), device)
     optimizers = make_optimizers(model, options)
     run = FastStep(model, optimizers, options, device, MetricsWindow(data.last.languages, device))
-    first = max(data.phases[-1].first_step, options.mlm_steps, options.generator_steps)
+    first = max(data.phases[-1].first_step, options.second_stage_step)
     first = min(first, options.num_steps - 1)
-
-    def read(step: int) -> list[Batch]:  # the steps from `first` on, round and round
-        return data.micro_batches(first + (step - first) % (options.num_steps - first))
-
-    with Loader(read, device, first, sys.maxsize) as loader:
+    with Loader(lambda _: data.micro_batches(first), device, 0, sys.maxsize) as loader:
 
         def take(num_steps: int) -> None:
             for number in islice(numbers, num_steps):
                 run(loader.take(number), Step(first, config.seed))
                 synchronize(device)
 
-        numbers = count(first)
+        numbers = count()
         log("warming up")
         take(WARM_UPS + 1 if run.is_recorded else 1)  # the last one is recorded
         loader.waited_seconds()
@@ -136,7 +137,13 @@ def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime
         on_gpu = [ProfilerActivity.CUDA] if device.type == "cuda" else []
         with profile(activities=[ProfilerActivity.CPU, *on_gpu]) as profiled:
             take(_PROFILED_STEPS)
-    own = total / num_steps - waited
+    operators = {
+        event.key: (event.self_device_time_total if on_gpu else event.self_cpu_time_total)
+        / (1e6 * _PROFILED_STEPS)
+        for event in profiled.key_averages()
+        if bool(on_gpu) == (event.device_type == DeviceType.CUDA)
+        and not event.key.startswith(_REGION)
+    }
     one = run_flops(options, data.last.vocab_size, first + 1)
     before = run_flops(options, data.last.vocab_size, first)
     return StepTime(
@@ -144,38 +151,8 @@ def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime
         waited,
         one.positions - before.positions,
         one.matmul - before.matmul,
-        _parts(profiled, device, own),
+        operators,
     )
-
-
-def _parts(profiled: profile, device: torch.device, seconds: float) -> dict[str, float]:
-    """Seconds of a step by kind of work. `seconds` is a whole step, unprofiled: operators of the
-    CPU have their shares of it, since a profile slows them down; beside a GPU's kernels the rest
-    is the host's."""
-    parts: defaultdict[str, float] = defaultdict(float)
-    on_gpu = device.type == "cuda"
-    for event in profiled.events() or ():  # type: ignore[no-untyped-call]
-        is_region = event.name.startswith(_OPTIMIZER_STEP)
-        if on_gpu == (event.device_type == DeviceType.CUDA) and not is_region:
-            used = event.device_time_total if on_gpu else event.self_cpu_time_total
-            parts[_kind(event)] += used / 1e6 / _PROFILED_STEPS
-    busy = sum(parts.values())
-    if on_gpu:
-        return {**parts, _HOST: max(0.0, seconds - busy)}
-    return {name: seconds * part / busy for name, part in parts.items()}
-
-
-def _kind(event: Any) -> str:
-    """Of an operator or a kernel; what an optimizer calls is its own."""
-    above = event.cpu_parent
-    while above is not None:
-        if above.name.startswith(_OPTIMIZER_STEP):
-            return _OPTIMIZER
-        above = above.cpu_parent
-    for kind, names in _TABLES["kinds"].items():
-        if re.search(names, event.name, re.IGNORECASE):
-            return str(kind)
-    return _REST
 
 
 def product_speed(device: torch.device, precision: Precision) -> float:
@@ -190,26 +167,6 @@ def product_speed(device: torch.device, precision: Precision) -> float:
         synchronize(device)
         fastest = min(fastest, time.perf_counter() - start)
     return 2 * size**3 / fastest
-
-
-def _advice(step: StepTime, precision: Precision, device: torch.device) -> Iterator[str]:
-    """What keeps the steps from being faster, and what changes it."""
-    if crowded := load_warning():
-        yield f"NOTE: {crowded}"
-    if step.waited > 0.05 * step.total:
-        yield (
-            "bottleneck: the loader, which reads shards and draws masks in one thread: is their "
-            "disk slow, or are all cores busy?"
-        )
-        return
-    if precision == "fp32" and device.type == "cuda":
-        yield (
-            "bf16 is not used: pretrain.precision is fp32, or this GPU has no units for it; it may "
-            "be fp16 then"
-        )
-    largest = max(step.parts, key=lambda name: step.parts[name])
-    advice = _TABLES["advice"].get(largest, "which is what a fast step should be spent on")
-    yield f"bottleneck: {largest}; {advice}"
 
 
 # --- the GPU --------------------------------------------------------------------------------------
