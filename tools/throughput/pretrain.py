@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import numpy as np
+import pydantic.dataclasses
 import torch
+from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
@@ -63,7 +65,7 @@ of this run.
 """
 
 
-@dataclass(frozen=True)
+@pydantic.dataclasses.dataclass(frozen=True)
 class Settings:
     """What is measured; None is the device's own choice."""
 
@@ -71,12 +73,12 @@ class Settings:
     device: Annotated[Literal["auto", "cpu", "cuda"], "where"] = "auto"
     precision: Annotated[Literal["auto", "fp32", "bf16", "fp16"], "of products"] = "auto"
     size: Annotated[_SizeName, "tiny is of no paper"] = "small"
-    batch_size: Annotated[int | None, "sequences a step"] = None
-    micro_batches: Annotated[int, "time ours in so many parts, too"] = 1
-    rounds: Annotated[int | None, "of all systems in turn"] = None
-    steps: Annotated[int | None, "of each system in a round"] = None
+    batch_size: Annotated[PositiveInt | None, "sequences a step"] = None
+    micro_batches: Annotated[PositiveInt, "time ours in so many parts, too"] = 1
+    rounds: Annotated[PositiveInt | None, "of all systems in turn"] = None
+    steps: Annotated[PositiveInt | None, "of each system in a round"] = None
     dropout: Annotated[float | None, "of both networks"] = None
-    vocab_size: Annotated[int, "pieces"] = BERT_VOCAB_SIZE
+    vocab_size: Annotated[PositiveInt, "pieces"] = BERT_VOCAB_SIZE
 
     def config(self) -> PretrainConfig:
         """The paper's values of the size."""
