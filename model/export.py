@@ -102,7 +102,12 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
     made = as_made(config, "clean", "vocab", "pretrain")
     origin = read_origin(made)
     write_cards(made, folder, differences, origin)
-    _warn_of_limits(config)
+    length, options = trained_length(config), config.pretrain
+    if length < options.max_position_embeddings and not options.initial_model:
+        warn(
+            f"the run saw no sequence longer than {length} tokens: fine-tune with no longer ones, "
+            "or train on with a longer pretrain.sequence_length"
+        )
     counts = {"checkpoint": checkpoint.name, "max_logit_difference": differences}
     return counts | {"origin": asdict(origin)}
 
@@ -165,22 +170,3 @@ def _logits(model: ElectraPretrainer, network: Network, ids: Tensor, types: Tens
     if network.folder == "generator":
         return model.generator_output().logits(model.generator_states(ids, types))
     return model.language_output().logits(model.main_states(ids, types))
-
-
-def _warn_of_limits(config: RunConfig) -> None:
-    length, positions = trained_length(config), config.pretrain.max_position_embeddings
-    if length < positions and not config.pretrain.initial_model:  # which may have trained them
-        what = (
-            f"sequences longer than {length} tokens were never seen"
-            if config.pretrain.architecture == "modern"
-            else f"positions {length} to {positions - 1} were not trained"
-        )
-        warn(
-            f"{what}: fine-tune with sequences of at most {length} tokens, or train on with a "
-            "longer pretrain.sequence_length"
-        )
-    if config.pretrain.has_generator and config.pretrain.objective == "electric":
-        warn(
-            "the two-tower generator of electric is not exported: transformers has no class for "
-            "it; its weights stay in the checkpoint"
-        )

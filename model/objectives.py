@@ -77,7 +77,9 @@ class AllTokensMLM(ElectraPretrainer):
         corrupted = corrupt(masked, samples)
         hidden = self.main_states(corrupted.ids, *masked.context)
         raw = self.detection_logits(hidden).float()
-        predicted, hits = gathered_log_probs(self.language_output().logits, hidden, originals)
+        predicted, hits = gathered_log_probs(
+            self.language_output().logits, hidden, originals, self.shape.vocab_size
+        )
         copied = F.logsigmoid(-raw).masked_fill(corrupted.ids != originals, float("-inf"))
         log_probs = torch.stack([copied, F.logsigmoid(raw) + predicted]).logsumexp(dim=0)
         term = Term(-(log_probs * masked.tokens).sum(), "tokens", self.config.main_weight)

@@ -4,7 +4,7 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from model.masking import num_slots
 from model.objectives import make_pretrainer
 from model.train.data import SequenceData, noise_probabilities
 from model.train.optim import AdamW
+from model.train.processes import ALONE, Ranks
 from model.train.step import Result, Step, Update, trained_stages
 from tests.vocab.shard_files import write_shards
 from vocab.shards.files import TokenShards
@@ -228,6 +229,15 @@ def random_model(
     return model
 
 
+def noise_of(kind: str) -> torch.Tensor:
+    """Probabilities of pieces, uniform or unigram; some that are no special ones never occur."""
+    table = torch.ones(VOCAB_SIZE, dtype=torch.float64)
+    if kind == "unigram":
+        table = torch.arange(VOCAB_SIZE, dtype=torch.float64) % 7
+    table[:5] = 0
+    return table / table.sum()
+
+
 def random_batch(
     model: ElectraPretrainer, rows: int = 5, length: int = 20, seed: int = 0, padded: bool = False
 ) -> Batch:
@@ -246,28 +256,22 @@ def random_batch(
     return Batch(ids, types, noise, torch.zeros(rows, dtype=torch.int64), packed=not padded)
 
 
-def generate(
-    model: ElectraPretrainer,
-    ids: torch.Tensor,
-    types: torch.Tensor,
-    positions: torch.Tensor,
-    *context: torch.Tensor | None,
-) -> torch.Tensor:
-    """Generator logits (B, N, V) at `positions` (B, N)."""
-    hidden = model.generator_states(ids, types, *context)
-    return model.generator_output().logits(at_positions(hidden, positions))
-
-
 def predict(
     model: ElectraPretrainer,
     ids: torch.Tensor,
     types: torch.Tensor,
     positions: torch.Tensor,
     *context: torch.Tensor | None,
+    network: str = "main",
 ) -> torch.Tensor:
-    """The main network's logits (B, N, V) over the vocabulary at `positions` (B, N)."""
-    hidden = model.main_states(ids, types, *context)
-    return model.language_output().logits(at_positions(hidden, positions))
+    """Logits (B, N, V) over the vocabulary at `positions` (B, N), of the main network or the
+    generator."""
+    hidden = getattr(model, f"{network}_states")(ids, types, *context)
+    output = model.language_output() if network == "main" else model.generator_output()
+    return output.logits(at_positions(hidden, positions))
+
+
+generate = partial(predict, network="generator")
 
 
 def discriminate(
@@ -283,8 +287,9 @@ def train_step(
     batches: Sequence[Batch],
     config: PretrainConfig,
     step: Step,
+    ranks: Ranks = ALONE,
 ) -> Result:
     """An update as it is written: nothing is compiled or recorded."""
-    update = Update(model, optimizers, config, step.ranks)
+    update = Update(model, optimizers, config, ranks)
     update.prepare(step)
     return update(batches, trained_stages(config, step.number))

@@ -38,12 +38,11 @@ def exchange(ranks: Ranks) -> dict[str, Any]:
     }
 
 
-def at_step(number: int, rank: int, action: Callable[[], object]) -> Callable[..., Any]:
-    """A step with something done before one of them, in one process."""
+def at_step(number: int, action: Callable[[], object]) -> Callable[..., Any]:
+    """A step with something done before one of them, in the second process."""
 
     def wrapped(*arguments: Any) -> Any:
-        step = arguments[-1]
-        if step.number == number and step.ranks.rank == rank:
+        if arguments[-1].number == number and os.environ["RANK"] == "1":
             action()
         return ORIGINAL(*arguments)
 
@@ -65,7 +64,7 @@ def stop_and_continue(config: RunConfig, ranks: Ranks) -> list[str]:
             return str(stopped)
         return "finished"
 
-    terminating = at_step(STOP_AFTER, 1, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    terminating = at_step(STOP_AFTER, lambda: os.kill(os.getpid(), signal.SIGTERM))
     FastStep.__call__ = terminating  # type: ignore[method-assign]
     first = run()
     FastStep.__call__ = ORIGINAL  # type: ignore[method-assign]
@@ -78,7 +77,7 @@ def work(path: str) -> None:
     with processes(task["runs"][0][0].pretrain) as ranks:
         found: dict[str, Any] = {"exchange": exchange(ranks)}
         if task["fails"]:
-            FastStep.__call__ = at_step(STOP_AFTER, 1, fail)  # type: ignore[method-assign]
+            FastStep.__call__ = at_step(STOP_AFTER, fail)  # type: ignore[method-assign]
         for config, folder in task["runs"]:
             folder.mkdir(parents=True, exist_ok=True)
             Trainer(config, ranks).run(folder)

@@ -7,16 +7,9 @@ import torch
 from torch import Tensor
 
 from model.electra import ElectraPretrainer
-from tests.model.conftest import discriminate, generate, random_batch, random_model
+from tests.model.conftest import VARIANTS, discriminate, generate, random_batch, random_model
 
 PAD, UNK, CLS, SEP, MASK = range(5)
-EQUAL = {"generator_hidden_fraction": 1.0}
-SHARING: dict[str, dict[str, object]] = {
-    "none": {"weight_sharing": "none"},
-    "embeddings": {},
-    "all": {"weight_sharing": "all"} | EQUAL,
-    "gdes": {"weight_sharing": "gdes"},
-}
 
 
 # --- what is tied stays tied ----------------------------------------------------------------------
@@ -52,17 +45,17 @@ def answers(model: ElectraPretrainer) -> dict[str, Tensor]:
 # whose tables the tables of the main network, and of the generator, stand in for
 MOVED = {
     "none": ({"discriminator"}, {"generator", "softmax"}),
-    "embeddings": ({"discriminator", "generator", "softmax"}, None),
+    "electra": ({"discriminator", "generator", "softmax"}, None),
     "all": ({"discriminator", "generator", "softmax"}, None),
     "gdes": ({"discriminator"}, {"discriminator", "generator", "softmax"}),
 }
 
 
 @pytest.mark.parametrize("move", MOVES)
-@pytest.mark.parametrize("sharing", SHARING)
+@pytest.mark.parametrize("sharing", MOVED)
 def test_what_is_tied_stays_tied(sharing: str, move: str):
     """A change of a table shows wherever it is shared, and nowhere else, whatever was done."""
-    model = random_model(**SHARING[sharing])
+    model = random_model(**VARIANTS[sharing])
     original = answers(model)
     moved = MOVES[move](model)
     for name, value in answers(moved).items():

@@ -127,6 +127,3 @@ def test_gradients_are_those_in_fp32_but_for_rounding(objective: str, options: d
     assert norms[1] == pytest.approx(norms[0], rel=0.01)
     assert flat(found[1]).dtype == torch.float32
     assert not torch.equal(flat(found[1]), flat(found[0]))  # so it is really on
-
-
-# --- kept, and refused ----------------------------------------------------------------------------

@@ -55,8 +55,8 @@ def step_of(
     number: int = STEP,
     ranks: Ranks = ALONE,
 ) -> Tensor:
-    optimizers, place = make_optimizers(model, model.config), Step(number, 0, ranks)
-    _, norm = train_step(model, optimizers, batches, model.config, place)
+    optimizers, place = make_optimizers(model, model.config), Step(number, 0)
+    _, norm = train_step(model, optimizers, batches, model.config, place, ranks)
     return norm
 
 
