@@ -116,15 +116,6 @@ def test_one_process_goes_on_where_two_stopped(launched, alone, tmp_path):
 # --- what processes agree on ----------------------------------------------------------------------
 
 
-def test_sums_and_flags_are_of_all_processes(launched):
-    first, second = (found["exchange"] for found in launched.found)
-    assert first["sum"] == second["sum"] == [3, 30, 300]
-    assert first["collected"] == [[3, 3], [3]]
-    assert second["collected"] == [[0, 0], [0]]  # a second `collect` counts nothing twice
-    assert first["gathered"] == second["gathered"] == [[1, 2, 2]]
-    assert first["any"] == second["any"] == [True, False]
-
-
 def test_a_signal_to_one_stops_all_after_one_save_and_the_same_again_finishes(
     launched, tmp_path, monkeypatch
 ):
