@@ -193,26 +193,12 @@ _NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 _NUM_STEPS = WARM_UPS + 2  # so that two of a recording are replays
 # rounding, in bf16 and in Muon's products in bf16, stays below it; a frozen number makes 1e-1
 _LIMIT = 1e-2
+Weights = dict[str, Tensor]
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """The largest relative difference between two trainings."""
-
-    what: str
-    difference: float
-
-    @property
-    def agrees(self) -> bool:
-        return self.difference <= _LIMIT  # False for nan
-
-    def __str__(self) -> str:
-        words = f"{self.what}: largest difference {self.difference:.1e}, limit {_LIMIT:.0e}"
-        return words if self.agrees else f"PROBLEM: {words}"
-
-
-def compare_gpu() -> Iterator[Agreement]:
-    """CUDA against the CPU, and a replay against the step as written, for each architecture.
+def compare_gpu() -> Iterator[tuple[str, bool]]:
+    """CUDA against the CPU, and a replay against the step as written, for each architecture: a
+    line, and whether they agree.
 
     `UserError` where torch sees no GPU.
     """
@@ -226,13 +212,13 @@ def compare_gpu() -> Iterator[Agreement]:
         cuda = _trained(model, device, 3, cuda_graph="off")
         resolve_device("cuda")  # which allows TF32 again
         what = f"{describe(device)} against the CPU, {name}"
-        yield Agreement(what, _difference(cuda, cpu))
+        yield _compared(what, cuda, cpu)
         model = _network(options)
         precision = precision_of(model.config, device)
         written = _trained(model, device, _NUM_STEPS, cuda_graph="off")
         replayed = _trained(model, device, _NUM_STEPS, cuda_graph="on")
         what = f"a CUDA graph against the step as written, {name}, {precision}"
-        yield Agreement(what, _difference(replayed, written))
+        yield _compared(what, replayed, written)
 
 
 def _network(options: dict[str, Any]) -> ElectraPretrainer:
@@ -249,7 +235,7 @@ def _network(options: dict[str, Any]) -> ElectraPretrainer:
 
 def _trained(
     model: ElectraPretrainer, device: torch.device, num_steps: int, **options: object
-) -> dict[str, Tensor]:
+) -> Weights:
     """A copy of the network after so many steps: its weights, and the norms of all gradients."""
     model = copy.deepcopy(model).to(device)
     model.config = model.config.model_copy(update={"device": device.type, **options})
@@ -277,8 +263,11 @@ def _batch(config: PretrainConfig, seed: int) -> Batch:
     return Batch(ids, torch.zeros_like(ids), noise, languages, packed=False)
 
 
-def _difference(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
-    """The largest norm of a difference beside the norm of what it is a difference of."""
+def _compared(what: str, one: Weights, other: Weights) -> tuple[str, bool]:
+    """By the largest norm of a difference beside the norm of what it is a difference of."""
     pairs = ((one[name].double(), value.double()) for name, value in other.items())
     relative = [((a - b).norm() / b.norm().clamp(min=1e-3)) for a, b in pairs]
-    return float(torch.stack(relative).max())
+    difference = float(torch.stack(relative).max())
+    agrees = difference <= _LIMIT  # False for nan
+    line = f"{what}: largest difference {difference:.1e}, limit {_LIMIT:.0e}"
+    return line if agrees else f"PROBLEM: {line}", agrees

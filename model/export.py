@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from transformers.utils.logging import disable_progress_bar
 
-from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import write_json
 from electrify.stage.plan import TOKENIZER_FILES, export_stage, output_dir, run_folder
@@ -87,15 +86,15 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special).eval()
     checkpoint = newest(run / "pretrain")
     load_model(checkpoint, model)
+    _save(model, folder, "float32")
     for network in exported_networks(config.pretrain):
         target = folder / network.folder
-        to_transformers(model, network.folder).save_pretrained(target)
         save_tokenizer(run / "vocab", config.pretrain.max_position_embeddings, target)
     batch = data.batch(0, min(_VERIFIED_SEQUENCES, data.num_sequences))
     inputs = batch.input_ids, batch.token_type_ids
     differences = verify(model, folder, *inputs)
     if config.export.dtype != "float32":
-        round_weights(folder, config.pretrain, getattr(torch, config.export.dtype))
+        _save(model, folder, config.export.dtype)
         differences = logit_differences(model, folder, *inputs)
         for name, difference in differences.items():
             log(f"{name} in {config.export.dtype}: logits differ by at most {difference:.1e}")
@@ -110,6 +109,12 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
         )
     counts = {"checkpoint": checkpoint.name, "max_logit_difference": differences}
     return counts | {"origin": asdict(origin)}
+
+
+def _save(model: ElectraPretrainer, folder: Path, dtype: str) -> None:
+    for network in exported_networks(model.config):
+        made = to_transformers(model, network.folder).to(getattr(torch, dtype))
+        made.save_pretrained(folder / network.folder)
 
 
 def verify(
@@ -154,14 +159,6 @@ def logit_differences(
         largest = ours.abs().max().clamp(min=1.0)
         differences[network.folder] = float((ours - theirs).abs().max() / largest)
     return differences
-
-
-def round_weights(folder: Path, config: PretrainConfig, dtype: torch.dtype) -> None:
-    """Write the weights of an export's folders again, in another type."""
-    for network in exported_networks(config):
-        target = folder / network.folder
-        kind = transformers_class(network, config)
-        kind.from_pretrained(target, dtype=dtype).save_pretrained(target)
 
 
 def _logits(model: ElectraPretrainer, network: Network, ids: Tensor, types: Tensor) -> Tensor:

@@ -74,17 +74,15 @@ def clean_stage(
 def earlier_corpora(config: RunConfig) -> dict[str, str]:
     """The digests of the folders of `clean.dedup_against`; `UserError` for one that is not finished
     or that the run itself makes."""
-    own = (Path(config.output_dir) / "clean").resolve()
-    for folder in map(Path, config.clean.dedup_against):
-        if folder.resolve() == own:
+    own, digests = (Path(config.output_dir) / "clean").resolve(), {}
+    for folder in config.clean.dedup_against:
+        if Path(folder).resolve() == own:
             raise UserError(
                 f"clean.dedup_against names {folder}, which this run makes: name the folder of "
                 "another run, or give this one another output_dir"
             )
-    return {
-        f"clean.dedup_against {folder}": input_digest(Path(folder), VERBS["clean"])
-        for folder in config.clean.dedup_against
-    }
+        digests[f"clean.dedup_against {folder}"] = input_digest(Path(folder), VERBS["clean"])
+    return digests
 
 
 def leakage_stage(config: RunConfig, benchmark_items: Path, rules: Mapping[str, Any]) -> Stage:

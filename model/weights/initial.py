@@ -17,14 +17,13 @@ from electrify.config.run import RunConfig
 from electrify.stage.plan import output_dir
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
-from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
 from model.plan import EncoderShape, discriminator_shape, generator_shape
 from model.train.checkpoint import restore_model
 from model.weights.names import tie, untie
 from model.weights.source import Source, Weights, read_shapes, read_source
 from vocab.shards.files import TokenShards
-from vocab.tokenizer import CLS, MASK, PAD, SEP, read_pieces
+from vocab.tokenizer import read_pieces
 
 # what weights must share; the options that set the main network's sizes have the same names
 _SIZES = (
@@ -62,7 +61,7 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
     uses_generator = _check_shapes(pretrain, theirs, (model.shape, model.generator_shape))
     if pretrain.objective == "electra-two-stage":
         warn("after the first stage the generator's weights replace the initial discriminator's")
-    rows = _rows_between(source, config, model.special)
+    rows = _rows_between(source, config)
     given = _given(source, pretrain, uses_generator)
     if model.shape.is_modern and not any(".project." in name for name in given):
         given = _factorised(given, source, model, uses_generator)
@@ -110,7 +109,7 @@ class PieceRows:
         return taken if matrix.dim() == 2 else taken[:, 0]
 
 
-def _rows_between(source: Source, config: RunConfig, special: SpecialTokens) -> PieceRows:
+def _rows_between(source: Source, config: RunConfig) -> PieceRows:
     run = output_dir(config)
     shards = TokenShards(run / "shards")
     if source.tokenizer_sha256 == shards.tokenizer_sha256:
@@ -123,14 +122,7 @@ def _rows_between(source: Source, config: RunConfig, special: SpecialTokens) -> 
             "vocabulary is not there: keep its run's vocab/ beside its pretrain/"
         )
     pieces = read_pieces(run / "vocab")
-    ids = {PAD: special.pad, CLS: special.cls, SEP: special.sep, MASK: special.mask}
-    wrong = [token for token, number in ids.items() if pieces[number : number + 1] != [token]]
-    if wrong or len(pieces) != shards.vocab_size:
-        raise UserError(
-            f"{run / 'vocab'} ({len(pieces)} pieces) is not the vocabulary of {run / 'shards'} "
-            f"({shards.vocab_size} pieces{'; other ids of ' * bool(wrong)}{', '.join(wrong)}): "
-            "make both again: electrify train-vocab CONFIG, electrify encode CONFIG"
-        )
+    assert len(pieces) == shards.vocab_size  # `open_shards` has compared them
     return PieceRows([source.spell(piece) for piece in pieces], source.num_pieces)
 
 
