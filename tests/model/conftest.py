@@ -20,6 +20,7 @@ from model.batch import Batch, Noise, SpecialTokens
 from model.electra import ElectraPretrainer, at_positions
 from model.masking import num_slots
 from model.objectives import make_pretrainer
+from model.train.checkpoint import optimizer_tensors
 from model.train.data import SequenceData, noise_probabilities
 from model.train.optim import AdamW
 from model.train.processes import ALONE, Ranks
@@ -92,8 +93,8 @@ VARIANTS: dict[str, dict[str, object]] = {
 }
 
 
-def make_config(folder: Path, **pretrain: object) -> RunConfig:
-    """A config of a tiny model whose run folder is `folder`."""
+def run_of(folder: Path = Path("unused"), **pretrain: object) -> RunConfig:
+    """A config with these options of pretraining and no others."""
     source = {"kind": "text", "language": "ko", "path": "none.txt", "licence": "CC BY-SA 4.0"}
     return parse_config(
         {
@@ -101,9 +102,14 @@ def make_config(folder: Path, **pretrain: object) -> RunConfig:
             "seed": 7,
             "output_dir": str(folder),
             "clean": {"sources": [source]},
-            "pretrain": {"sequence_length": 32} | TINY | pretrain,
+            "pretrain": pretrain,
         }
     )
+
+
+def make_config(folder: Path, **pretrain: object) -> RunConfig:
+    """A config of a tiny model whose run folder is `folder`."""
+    return run_of(folder, **({"sequence_length": 32} | TINY | pretrain))
 
 
 def with_pretrain(config: RunConfig, **options: object) -> RunConfig:
@@ -293,3 +299,9 @@ def train_step(
     update = Update(model, optimizers, config, ranks)
     update.prepare(step)
     return update(batches, trained_stages(config, step.number))
+
+
+def everything(model: ElectraPretrainer, optimizers: Sequence[AdamW]) -> dict[str, torch.Tensor]:
+    """Copies of all weights, and of what the optimisers hold."""
+    moments = optimizer_tensors(model, optimizers)
+    return {k: of.detach().clone() for k, of in (*model.named_parameters(), *moments.items())}

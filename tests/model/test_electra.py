@@ -105,18 +105,3 @@ def test_masking_takes_its_share_of_each_sequence_s_own_tokens():
     found = masked.weights.sum(dim=1).int().tolist()
     # python rounds halves to even too
     assert found == [min(max(1, round(0.15 * length)), length - 3) for length in lengths]
-
-
-@pytest.mark.parametrize("padded", [False, True])
-def test_a_sequence_is_masked_and_sampled_the_same_in_any_batch(padded: bool):
-    """Its draws are its own: neither its neighbours nor the size of a micro-batch matter."""
-    model = random_model()
-    batch = random_batch(model, rows=6, padded=padded)
-    whole = model.mask(batch)
-    sampled = model(whole).samples.ids
-    for rows in (slice(0, 1), slice(2, 5), slice(1, None, 2)):
-        part = model.mask(batch.rows(rows))
-        assert torch.equal(part.positions, whole.positions[rows])
-        assert torch.equal(part.masked_ids, whole.masked_ids[rows])
-        assert torch.equal(part.weights, whole.weights[rows])
-        assert torch.equal(model(part).samples.ids, sampled[rows])

@@ -8,9 +8,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from electrify.config.load import parse_config
 from electrify.config.pretrain import PretrainConfig
-from electrify.config.run import RunConfig
 from model.batch import Batch, Noise, SpecialTokens
 from model.flops import (
     Cost,
@@ -25,17 +23,11 @@ from model.objectives import make_pretrainer
 from model.plan import phase_at, phases_of, stage_at
 from model.train.optim import make_optimizers
 from tests.model import conftest
-from tests.model.conftest import MODERN, VARIANTS, preset
+from tests.model.conftest import MODERN, VARIANTS, preset, run_of
 
 VOCAB_SIZE, LENGTH, NUM_SEQUENCES = 200, 32, 4
 tiny = partial(conftest.tiny, embedding_size=32, hidden_size=64, intermediate_size=256)
 TWO_STAGE = VARIANTS["electra-two-stage"]
-
-
-def run_of(**pretrain: object) -> RunConfig:
-    source = {"kind": "text", "language": "en", "path": "x"}
-    raw = {"name": "x", "output_dir": "o", "clean": {"sources": [source]}}
-    return parse_config(raw | {"pretrain": pretrain})
 
 
 def counted_flops(config: PretrainConfig, stage: str) -> float:
@@ -141,9 +133,9 @@ def test_the_papers_convention_gives_its_table_1(name: str):
 
 @pytest.mark.parametrize("name", ["electra", "mlm", "electric", "electra-two-stage"])
 def test_estimate_serves_every_objective(name: str):
-    options = VARIANTS[name]
-    lines = estimate(run_of(**options))
-    counts = parameter_counts(run_of(**options).pretrain, run_of(**options).vocab.size)
+    run = run_of(**VARIANTS[name])
+    lines = estimate(run)
+    counts = parameter_counts(run.pretrain, run.vocab.size)
     text = "\n".join(lines)
     assert f"{counts['trained']:,} trained, {counts['discriminator']:,} in the disc" in lines[0]
     assert ("in the generator" in lines[0]) == bool(counts["generator"])

@@ -27,7 +27,6 @@ from tests.model.conftest import (
 )
 from vocab.shards.files import TokenShards
 
-CPU = torch.device("cpu")
 CURVE = Path(__file__).parents[1] / "fixtures" / "golden_curve.json"
 STEPS = (1, 10, 50, 100, 150, 200)
 OPTIONS = NO_DROPOUT | {

@@ -24,8 +24,6 @@ from model.masking import document_mask, num_slots
 from model.plan import EncoderShape
 from tests.model.conftest import MODERN, discriminate, preset, random_batch, random_model
 
-CLS, SEP = 2, 3
-
 
 def shape_of(**sizes: int) -> EncoderShape:
     defaults = {

@@ -93,14 +93,6 @@ def test_a_batch_of_a_phase_is_masked_as_much_as_the_phase_says(masking: str):
     assert masked.weights.sum() / masked.tokens.sum() > 0.3
 
 
-def test_limits_bound_the_number_of_a_row():
-    limits = torch.tensor([1.0, 7.0, 100.0])
-    _, weights = choose_positions(
-        torch.ones(3, 128, dtype=torch.bool), draws(3, 128), 19, limits=limits
-    )
-    assert weights.sum(dim=1).tolist() == [1, 7, 19]
-
-
 @pytest.mark.parametrize("masking", ["fixed", "bernoulli"])
 def test_only_what_is_maskable_is_chosen_even_if_that_is_nothing(masking: str):
     maskable = torch.zeros(2, 32, dtype=torch.bool)

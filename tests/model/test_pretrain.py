@@ -80,8 +80,7 @@ def test_without_a_sound_checkpoint_a_continued_run_starts_from_its_initial_mode
     config, tmp_path, caplog
 ):
     train(config, tmp_path / "before")
-    pretrain = config.pretrain.model_copy(update={"initial_model": str(tmp_path / "before")})
-    later = config.model_copy(update={"pretrain": pretrain})
+    later = with_pretrain(config, initial_model=str(tmp_path / "before"))
     train(later, tmp_path / "run")
     reference = weights_of(tmp_path / "run", 12)
     for path in checkpoints(tmp_path / "run"):
@@ -144,19 +143,13 @@ def test_each_stage_is_logged_and_validated_as_it_is_trained(
 
 def test_auto_is_settled_once_for_a_run(config, tmp_path, monkeypatch):
     """The run goes on as it began, where the machine or its load now says otherwise."""
-    options = {
-        name: config.model_copy(
-            update={"pretrain": config.pretrain.model_copy(update={"precision": name})}
-        )
-        for name in ("auto", "fp32", "bf16")
-    }
     for name in ("fp32", "bf16"):
-        train(options[name], tmp_path / name)
-    folder = tmp_path / "begun in bf16"
+        train(with_pretrain(config, precision=name), tmp_path / name)
+    folder, auto = tmp_path / "begun in bf16", with_pretrain(config, precision="auto")
     use_cpu(monkeypatch, "bf16")
-    train(options["auto"], folder, 6, monkeypatch)
+    train(auto, folder, 6, monkeypatch)
     use_cpu(monkeypatch, "fp32")
-    train(options["auto"], folder)
+    train(auto, folder)
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["precision"] == "bf16"
     found, expected = weights_of(folder, 12), weights_of(tmp_path / "bf16", 12)
@@ -185,12 +178,10 @@ def test_a_broken_loss_stops_before_anything_is_saved(config, tmp_path, monkeypa
 
     monkeypatch.setattr("model.pretrain.make_model", broken)
     options = {f"{name}_every_steps": number for name, number in every.items()}
-    pretrain = config.pretrain.model_copy(update=options)
-    trainer = Trainer(config.model_copy(update={"pretrain": pretrain}))
     with pytest.raises(
         ValueError, match=rf"norm became nan by step {step}: .*Lower pretrain\.learning_rate"
     ):
-        trainer.run(tmp_path)
+        train(with_pretrain(config, **options), tmp_path)
     assert checkpoints(tmp_path) == []
 
 

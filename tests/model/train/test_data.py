@@ -92,16 +92,13 @@ def test_a_phase_has_a_mixture_and_masks_of_its_own(tmp_path: Path):
     early = {"mask_fraction": 0.4, "mixture": {"temperature": 0.2}}
     curriculum = [{"steps_fraction": 0.5, **early}]
     options = {"num_steps": 8, "batch_size": 16}
-    data = step_data(make_config(tmp_path, **options, curriculum=curriculum))
-    alone, rest = (
-        step_data(make_config(tmp_path, **options, **early)),
-        step_data(make_config(tmp_path, **options)),
+    data, alone, rest = (
+        step_data(make_config(tmp_path, **options, **of))
+        for of in ({"curriculum": curriculum}, early, {})
     )
     for step in range(8):
-        (batch,), (expected,) = (
-            (alone if step < 4 else rest).micro_batches(step),
-            data.micro_batches(step),
-        )
+        (batch,) = data.micro_batches(step)
+        (expected,) = (alone if step < 4 else rest).micro_batches(step)
         assert_same(batch, expected)
         assert batch.mask_fraction == expected.mask_fraction == (0.4 if step < 4 else 0.15)
 
@@ -171,8 +168,7 @@ def write_two_languages(folder: Path) -> dict[str, list[list[int]]]:
 def test_unigram_noise_follows_how_often_a_language_is_read(tmp_path: Path):
     """Against the pieces in sequences as training reads them."""
     write_two_languages(tmp_path)
-    mixture = make_config(tmp_path).pretrain.mixture.model_copy(update={"temperature": 0.3})
-    config = with_pretrain(make_config(tmp_path), mixture=mixture)
+    config = make_config(tmp_path, mixture={"temperature": 0.3})
     data = SequenceData(config, "train")
     table = noise_probabilities("unigram", TokenShards(tmp_path / "shards"), data)
     read = data.batch(0, 20_000).input_ids.flatten()
