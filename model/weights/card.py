@@ -129,7 +129,7 @@ def _metadata(config: RunConfig, network: Network, origin: Origin) -> str:
     data = ModelCardData(
         license=licence,
         license_name=name,
-        base_model=base_model(initial) if initial else None,
+        base_model=base_model(initial),
         language=list(config.clean.languages),
         library_name="transformers",
         tags=["electra", *(["modernbert"] if config.pretrain.architecture == "modern" else [])],

@@ -94,14 +94,10 @@ def read_origin(config: RunConfig) -> Origin:
     return Origin(text, initial)
 
 
-def base_model(name: str) -> str | None:
-    """A hub name itself. The hub refuses paths: of one the name of its run or model, or None where
-    the hub takes no letter of that."""
-    folder = Path(name).expanduser()
-    if is_hub_name(name) and not folder.exists():
-        return name
-    name = re.sub(r"[^A-Za-z0-9_.]+", "-", _place(folder).name)
-    return re.sub(r"[.-]{2,}", "-", name).removesuffix(".git").strip("-.")[:96] or None
+def base_model(name: str | None) -> str | None:
+    """A hub name itself, to which the hub then links; None of a folder, which the hub has not."""
+    is_there = name and is_hub_name(name) and not Path(name).expanduser().exists()
+    return name if is_there else None
 
 
 def public_name(name: str) -> str:

@@ -244,6 +244,19 @@ def noise_of(kind: str) -> torch.Tensor:
     return table / table.sum()
 
 
+def batch_from(
+    config: PretrainConfig,
+    ids: torch.Tensor,
+    types: torch.Tensor | None = None,
+    packed: bool = True,
+    seed: int = 1,
+) -> Batch:
+    """A batch of these ids (B, L), with the draws of a seed; by default of one segment each."""
+    noise = Noise.draw(seed, *ids.shape, num_slots(config, ids.shape[1]))
+    types = torch.zeros_like(ids) if types is None else types
+    return Batch(ids, types, noise, torch.zeros(len(ids), dtype=torch.int64), packed)
+
+
 def random_batch(
     model: ElectraPretrainer, rows: int = 5, length: int = 20, seed: int = 0, padded: bool = False
 ) -> Batch:
@@ -258,8 +271,7 @@ def random_batch(
         ids[row, 0], ids[row, middle], ids[row, end - 1] = 2, 3, 3
         types[row, middle + 1 : end] = 1
         ids[row, end:] = 0
-    noise = Noise.draw(seed + 1000, rows, length, num_slots(model.config, length))
-    return Batch(ids, types, noise, torch.zeros(rows, dtype=torch.int64), packed=not padded)
+    return batch_from(model.config, ids, types, packed=not padded, seed=seed + 1000)
 
 
 def predict(

@@ -9,7 +9,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from electrify.config.pretrain import PretrainConfig
-from model.batch import Batch, Noise, SpecialTokens
+from model.batch import SpecialTokens
 from model.flops import (
     Cost,
     estimate,
@@ -18,12 +18,11 @@ from model.flops import (
     peak_flops,
     run_flops,
 )
-from model.masking import num_slots
 from model.objectives import make_pretrainer
 from model.plan import phase_at, phases_of, stage_at
 from model.train.optim import make_optimizers
 from tests.model import conftest
-from tests.model.conftest import MODERN, VARIANTS, preset, run_of
+from tests.model.conftest import MODERN, VARIANTS, batch_from, preset, run_of
 
 VOCAB_SIZE, LENGTH, NUM_SEQUENCES = 200, 32, 4
 tiny = partial(conftest.tiny, embedding_size=32, hidden_size=64, intermediate_size=256)
@@ -36,9 +35,7 @@ def counted_flops(config: PretrainConfig, stage: str) -> float:
     fixed = None if config.has_generator else torch.full((VOCAB_SIZE,), 1 / VOCAB_SIZE)
     model = make_pretrainer(config, VOCAB_SIZE, SpecialTokens(0, 2, 3, 4), fixed)
     ids = torch.randint(5, VOCAB_SIZE, (NUM_SEQUENCES, LENGTH))
-    noise = Noise.draw(1, NUM_SEQUENCES, LENGTH, num_slots(config, LENGTH))
-    languages = torch.zeros(NUM_SEQUENCES, dtype=torch.int64)
-    masked = model.mask(Batch(ids, torch.zeros_like(ids), noise, languages))
+    masked = model.mask(batch_from(config, ids))
     with FlopCounterMode(display=False) as counter:
         model(masked, stage).loss().backward()
     return counter.get_total_flops()

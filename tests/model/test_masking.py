@@ -11,7 +11,6 @@ from scipy.stats import chisquare
 from torch import Tensor
 
 from electrify.config.pretrain import Packing
-from model.batch import Batch, Noise
 from model.masking import (
     choose_positions,
     document_blocks,
@@ -23,6 +22,7 @@ from model.masking import (
 from tests.model.conftest import (
     MODERN,
     VOCAB_SIZE,
+    batch_from,
     discriminate,
     noise_of,
     preset,
@@ -250,9 +250,7 @@ def test_packed_documents_are_computed_as_separate_sequences(options: dict[str, 
     model = random_model(attention="document", **options)
     full, padded = packed_documents("full"), packed_documents("sentence")
     ids, types, documents = (torch.cat([a[:8], b[:4]]) for a, b in zip(full, padded, strict=True))
-    noise = Noise.draw(1, len(ids), 24, num_slots(model.config, 24))
-    languages = torch.zeros(len(ids), dtype=torch.int64)
-    masked = model.mask(Batch(ids, types, noise, languages, packed=False))
+    masked = model.mask(batch_from(model.config, ids, types, packed=False))
     placed = masked.attention_mask, masked.position_ids
     detected = discriminate(model, ids, types, *placed)
     states = model.generator_states(ids, types, *placed)
