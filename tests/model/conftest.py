@@ -21,12 +21,11 @@ from model.electra import ElectraPretrainer, at_positions
 from model.masking import num_slots
 from model.objectives import make_pretrainer
 from model.train.checkpoint import optimizer_tensors
-from model.train.data import SequenceData, noise_probabilities
+from model.train.data import SequenceData
 from model.train.optim import AdamW
 from model.train.processes import ALONE, Ranks
 from model.train.step import Result, Step, Update, trained_stages
 from tests.vocab.shard_files import write_shards
-from vocab.shards.files import TokenShards
 from vocab.tokenizer import build_tokenizer, save_tokenizer, tokenizer_sha256
 
 VOCAB_SIZE = 60
@@ -197,21 +196,6 @@ def config(tmp_path: Path) -> RunConfig:
 def data(config: RunConfig) -> SequenceData:
     """The train split of the tiny run."""
     return SequenceData(config, "train")
-
-
-def make_model(config: RunConfig, data: SequenceData, seed: int = 3) -> ElectraPretrainer:
-    """A freshly initialised tiny model in training mode, of any objective."""
-    shards = TokenShards(Path(config.output_dir) / "shards")
-    torch.manual_seed(seed)
-    pretrain = config.pretrain
-    noise = noise_probabilities(pretrain.generator, shards, data)
-    return make_pretrainer(pretrain, data.vocab_size, data.special, noise)
-
-
-@pytest.fixture
-def model(config: RunConfig, data: SequenceData) -> ElectraPretrainer:
-    """A freshly initialised tiny ELECTRA in training mode."""
-    return make_model(config, data)
 
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

@@ -189,10 +189,13 @@ def _write(folder):
     return model
 
 
-OTHER_FORMS = ['{"step": Infinity}', '{"step": "7"}', '{"identity": []}', "[]"]
-
-
-@pytest.mark.parametrize("text", [*OTHER_FORMS, '{"identity": {"options": 3}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('{"step": Infinity}', '{"step": "7"}', '{"identity": []}', "[]"),
+        '{"identity": {"options": 3}}',
+    ],
+)
 def test_a_state_of_another_form_is_damaged(tmp_path, text):
     model = _write(tmp_path)
     path = tmp_path / "checkpoint-7" / "state.json"

@@ -5,11 +5,10 @@ import torch
 from torch import nn
 
 from electrify.config.pretrain import PretrainConfig
-from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
 from model.train import optim
 from model.train.optim import AdamW, Muon, clip, make_optimizers, set_learning_rate
-from tests.model.conftest import VARIANTS, VOCAB_SIZE, tiny
+from tests.model.conftest import VARIANTS, noise_of, random_model
 
 KINDS = VARIANTS | {
     "bias-corrected": {"optimizer": "bias-corrected"},
@@ -20,9 +19,8 @@ KINDS = VARIANTS | {
 
 
 def pretrainer(name: str, **options: object) -> tuple[ElectraPretrainer, PretrainConfig]:
-    config = tiny(**(KINDS[name] | options))
-    torch.manual_seed(0)
-    return ElectraPretrainer(config, VOCAB_SIZE, SpecialTokens(0, 2, 3, 4)), config
+    model = random_model(noise=noise_of("uniform"), **(KINDS[name] | options))
+    return model, model.config
 
 
 def group(parameters, **options: float) -> dict[str, object]:
