@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from torch._dynamo.backends.distributed import DDPOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 from model.batch import Batch, Masked
@@ -159,18 +160,34 @@ def alone_in_a_group() -> Iterator[None]:
 
 @COMPILER
 @pytest.mark.slow
-def test_with_several_processes_the_network_inside_ddp_is_compiled(compiles, alone_in_a_group):
+def test_with_several_processes_the_compiled_network_is_cut_where_buckets_of_gradients_end(
+    compiles, alone_in_a_group, monkeypatch
+):
+    """Else no gradient would be there to be exchanged before the backward pass has ended."""
+    cuts: list[int] = []
+
+    def noting(self: DDPOptimizer, *arguments: Any, **named: Any) -> Any:
+        made = cut_and_compile(self, *arguments, **named)
+        cuts.append(len(self.buckets))
+        return made
+
+    cut_and_compile = DDPOptimizer.compile_fn
+    monkeypatch.setattr(DDPOptimizer, "compile_fn", noting)
+    monkeypatch.setattr(dist, "_DEFAULT_FIRST_BUCKET_BYTES", 2000)
     counters, weights = compiles("aot_eager"), []
     for is_fast in (False, True):
         bare = random_model(num_hidden_layers=1, **NO_DROPOUT)
         model = DistributedDataParallel(bare, gradient_as_bucket_view=True)
+        model.bucket_bytes_cap = 8000
         update = Update(model, make_optimizers(model, bare.config), bare.config)
         update = step_module.compiled(update) if is_fast else update
         for number in (1, 2):
+            batches = [batch_of(bare, number, padded=True)]
             update.prepare(Step(number, 0))
-            update([batch_of(bare, number, padded=True)], ["joint"])
+            update(batches, ["joint"])
         weights.append(list(bare.parameters()))
-    assert counters["stats"]["unique_graphs"]
+    assert len(cuts) == 1  # compiled once
+    assert cuts[0] > 3
     assert not counters["graph_break"]
     torch.testing.assert_close(weights[1], weights[0], rtol=1e-5, atol=1e-6)
 
