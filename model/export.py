@@ -86,7 +86,7 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special).eval()
     checkpoint = newest(run / "pretrain")
     load_model(checkpoint, model)
-    _save(model, folder, "float32")
+    save_networks(model, folder)
     for network in exported_networks(config.pretrain):
         target = folder / network.folder
         save_tokenizer(run / "vocab", config.pretrain.max_position_embeddings, target)
@@ -94,7 +94,7 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
     inputs = batch.input_ids, batch.token_type_ids
     differences = verify(model, folder, *inputs)
     if config.export.dtype != "float32":
-        _save(model, folder, config.export.dtype)
+        save_networks(model, folder, config.export.dtype)
         differences = logit_differences(model, folder, *inputs)
         for name, difference in differences.items():
             log(f"{name} in {config.export.dtype}: logits differ by at most {difference:.1e}")
@@ -111,7 +111,8 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
     return counts | {"origin": asdict(origin)}
 
 
-def _save(model: ElectraPretrainer, folder: Path, dtype: str) -> None:
+def save_networks(model: ElectraPretrainer, folder: Path, dtype: str = "float32") -> None:
+    """Write weights and config of each network into a folder of its own."""
     for network in exported_networks(model.config):
         made = to_transformers(model, network.folder).to(getattr(torch, dtype))
         made.save_pretrained(folder / network.folder)

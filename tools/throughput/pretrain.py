@@ -107,9 +107,7 @@ class Pool:
         number, length = ids.shape
         noise = Noise.draw(noise_key(0, step), number, length, self.slots)
         batch = Batch(ids, types, noise, torch.zeros(number, dtype=torch.int64))
-        size = number // num_parts
-        starts = range(0, number, size)
-        return [batch.rows(slice(start, start + size)).to(device) for start in starts]
+        return [part.to(device) for part in batch.split(number // num_parts)]
 
 
 def zipf_pool(

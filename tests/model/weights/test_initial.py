@@ -2,6 +2,7 @@
 
 import logging
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,11 +25,12 @@ from electrify.stage.folder import fingerprint
 from electrify.stage.plan import pretrain_stage
 from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
+from model.export import save_networks
 from model.train.checkpoint import run_identity, save_checkpoint
 from model.train.data import SequenceData
 from model.weights import source as initial_source
 from model.weights.initial import load_initial
-from model.weights.names import exported_networks, modern_config, to_transformers, untie
+from model.weights.names import modern_config, untie
 from tests.model.conftest import (
     EQUAL,
     MODERN,
@@ -69,10 +71,9 @@ def make_model(config: RunConfig, seed: int) -> ElectraPretrainer:
 
 
 def save_export(model: ElectraPretrainer, config: RunConfig, folder: Path) -> Path:
-    for network in exported_networks(config.pretrain):
-        to_transformers(model, network.folder).save_pretrained(folder / network.folder)
-        vocabulary = Path(config.output_dir) / "vocab" / "vocab.txt"
-        (folder / network.folder / "vocab.txt").write_text(vocabulary.read_text())
+    save_networks(model, folder)
+    for network in folder.iterdir():
+        shutil.copy(Path(config.output_dir) / "vocab" / "vocab.txt", network)
     return folder
 
 
