@@ -1,12 +1,13 @@
 """The options of pretraining."""
 
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
 from electrify.config.fields import TABLES, Count, Fraction, Section, TrackerOptions
-from electrify.system.outcome import UserError
+from electrify.system.outcome import UserError, nearest
 
 Size = Literal["small", "small++", "base", "large", "modern-small", "modern-base"]
 Packing = Literal["full", "sentence"]
@@ -57,6 +58,16 @@ class MixtureConfig(Section):
     def follows_the_corpus(self) -> bool:
         """Whether each pass over all text reads every sequence once."""
         return self.temperature == 1.0 and not self.weight
+
+    def check_names(self, known: Sequence[str], lacking: str) -> None:
+        """`UserError` for a name that is not known, `lacking` where it is looked for."""
+        for option in ("weight", "max_tokens", "max_epochs"):
+            for name in getattr(self, option):
+                if name not in known:
+                    raise UserError(
+                        f"pretrain.mixture.{option}: {lacking} {name!r}{nearest(name, known)} "
+                        f"(there are {', '.join(known)})"
+                    )
 
 
 class CurriculumPhase(Section):

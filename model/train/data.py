@@ -162,16 +162,10 @@ def noise_probabilities(kind: str, shards: TokenShards, data: SequenceData) -> T
 def check_batch_sizes(phases: Sequence[Phase], num_ranks: int, device: torch.device) -> None:
     """`UserError` unless processes, and the devices of each, can share every batch evenly."""
     for phase in phases:
-        own = phase.batch_size // num_ranks
-        if phase.batch_size % num_ranks:
+        if not phase.is_shared_by(num_ranks):
             raise UserError(
                 f"pretrain.batch_size = {phase.batch_size} must be a multiple of the {num_ranks} "
-                "processes"
-            )
-        if own % min(phase.micro_batch_size, own):
-            raise UserError(
-                f"of pretrain.batch_size = {phase.batch_size} each of {num_ranks} processes has "
-                f"{own}, which must be a multiple of pretrain.micro_batch_size = "
+                "processes, and the part of each a multiple of pretrain.micro_batch_size = "
                 f"{phase.micro_batch_size}"
             )
         number, rows = num_devices(device), min(phase.micro_batch_size, phase.batch_size)

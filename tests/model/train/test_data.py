@@ -121,22 +121,11 @@ def test_ranks_together_have_the_rows_and_draws_of_one(folder: Path, num_ranks: 
             assert torch.equal(together, tensor)
 
 
-@pytest.mark.parametrize(
-    ("micro", "num_ranks", "message"),
-    [
-        (None, 4, "batch_size = 6 must be a multiple of the 4 processes"),
-        (
-            2,
-            2,
-            "each of 2 processes has 3, which must be a multiple of pretrain.micro_batch_size = 2",
-        ),
-    ],
-)
-def test_shares_that_are_not_whole_are_refused(
-    folder: Path, micro: int | None, num_ranks: int, message: str
-):
+@pytest.mark.parametrize(("micro", "num_ranks"), [(None, 4), (2, 2)])
+def test_shares_that_are_not_whole_are_refused(folder: Path, micro: int | None, num_ranks: int):
     config = make_config(folder, batch_size=6, micro_batch_size=micro)
-    with pytest.raises(ValueError, match=message):
+    words = rf"batch_size = 6 must be a multiple of the {num_ranks} processes.*size = {micro or 6}"
+    with pytest.raises(ValueError, match=words):
         check_batch_sizes(phases_of(config.pretrain), num_ranks, CPU)
 
 
