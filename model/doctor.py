@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count, islice
 from typing import Any
 
 import torch
@@ -117,11 +116,10 @@ def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime
     with Loader(lambda _: data.micro_batches(first), device, 0, sys.maxsize) as loader:
 
         def take(num_steps: int) -> None:
-            for number in islice(numbers, num_steps):
-                run(loader.take(number), Step(first, config.seed))
+            for _ in range(num_steps):
+                run(loader.take(), Step(first, config.seed))
                 synchronize(device)
 
-        numbers = count()
         log("warming up")
         take(WARM_UPS + 1 if run.is_recorded else 1)  # the last one is recorded
         loader.waited_seconds()

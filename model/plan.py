@@ -109,6 +109,14 @@ def generator_shape(config: PretrainConfig, vocab_size: int) -> EncoderShape:
     )
 
 
+def network_shapes(
+    config: PretrainConfig, vocab_size: int
+) -> tuple[EncoderShape, EncoderShape | None]:
+    """The main network's shape and the generator's, None where none is trained."""
+    generator = generator_shape(config, vocab_size) if config.has_generator else None
+    return discriminator_shape(config, vocab_size), generator
+
+
 @dataclass(frozen=True)
 class Phase:
     """Consecutive steps whose batches have one form."""

@@ -113,7 +113,7 @@ class Trainer:
             self.log.start()
             save_due = False
             while step < config.num_steps:
-                batches = loader.take(step)
+                batches = loader.take()
                 self._begin_stage(step)
                 _, norm = self.train_step(batches, Step(step, self.run_config.seed))
                 end_step(self.device, self.model)

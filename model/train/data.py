@@ -191,7 +191,7 @@ class Loader:
     def __init__(
         self, read: Callable[[int], list[Batch]], device: torch.device, first: int, end: int
     ) -> None:
-        self._micro_batches, self._device, self._next = read, device, first
+        self._micro_batches, self._device = read, device
         self._to_ask = iter(range(first, end))
         self._read: deque[Future[list[Batch]]] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
@@ -205,17 +205,11 @@ class Loader:
     def __exit__(self, *_: object) -> None:
         self._thread.shutdown(cancel_futures=True)  # ends with the batch that is being read
 
-    def take(self, step: int) -> list[Batch]:
-        """The micro-batches of a step, each step once and in turn.
-
-        What went wrong in the thread is raised here.
-        """
-        assert step == self._next
-        assert self._read, "there is no step left"
+    def take(self) -> list[Batch]:
+        """The micro-batches of the next step. What went wrong in the thread is raised here."""
         start = time.perf_counter()
         batches = self._read.popleft().result()
         self._waited += time.perf_counter() - start
-        self._next += 1
         self._ask(1)
         return batches if self._sends_ahead else [batch.to(self._device) for batch in batches]
 

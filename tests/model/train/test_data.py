@@ -209,8 +209,8 @@ class Source:
         return [Batch(ids, torch.zeros_like(ids), noise, torch.zeros(2, dtype=torch.int64))]
 
 
-def taken(loader: Loader, step: int) -> int:
-    [batch] = loader.take(step)
+def taken(loader: Loader) -> int:
+    [batch] = loader.take()
     return int(batch.input_ids[0, 0])
 
 
@@ -220,7 +220,7 @@ def test_every_step_has_its_own_batch_wherever_a_run_goes_on(folder, first, rank
     config = make_config(folder, **(CURRICULUM | {"micro_batch_size": 3}))
     data = step_data(config, rank, num_ranks)
     with Loader(data.micro_batches, CPU, first, 10) as loader:
-        found = [loader.take(step) for step in range(first, 10)]
+        found = [loader.take() for _ in range(first, 10)]
     for step, batches in enumerate(found, first):
         expected = data.micro_batches(step)
         assert len(batches) == len(expected)
@@ -234,7 +234,7 @@ def test_the_thread_reads_a_bounded_number_of_steps_ahead_and_none_beyond_the_en
         for step in range(4, 20):
             time.sleep(0.002)  # it has time to go too far
             assert max(source.asked, default=0) <= step + 1
-            assert taken(loader, step) == step
+            assert taken(loader) == step
     assert source.asked == list(range(4, 20))
     [thread] = source.threads
     assert thread.startswith("loader")
@@ -251,8 +251,8 @@ def test_the_thread_sends_batches_to_xla_ahead_and_to_no_other_device(kind: str)
             return device.type
 
     with Loader(lambda step: [Read()], torch.device(kind), 0, 4) as loader:
-        for step in range(4):
-            assert loader.take(step) == [kind]
+        for _ in range(4):
+            assert loader.take() == [kind]
     assert len(moved) == 4
     assert all(name.startswith("loader") == (kind == "xla") for name in moved)
 
@@ -264,16 +264,16 @@ def test_an_error_of_the_thread_is_raised_in_the_loop_at_its_step():
 
     with Loader(Source(fail).micro_batches, CPU, 0, 10) as loader:
         for step in range(3):
-            assert taken(loader, step) == step
+            assert taken(loader) == step
         with pytest.raises(ValueError, match="shard of step 3 is damaged"):
-            loader.take(3)
+            loader.take()
 
 
 @pytest.mark.parametrize("error", [Stopped("saved"), KeyboardInterrupt(), ValueError("loss")])
 def test_a_loop_that_breaks_off_leaves_no_thread(error):
     source = Source(lambda step: time.sleep(0.01))
     with pytest.raises(type(error)), Loader(source.micro_batches, CPU, 0, 1000) as loader:  # noqa: PT012
-        loader.take(0)
+        loader.take()
         raise error
     read = len(source.asked)
     time.sleep(0.03)
