@@ -55,7 +55,7 @@ def export_checkpoint(checkpoint: Path, folder: Path) -> None:
         )
     model = ElectraPretrainer(config, shards.vocab_size, special_tokens(shards)).eval()
     load_model(checkpoint, model)
-    to_transformers(model, "discriminator").save_pretrained(folder)
+    to_transformers(model, exported_networks(config)[0]).save_pretrained(folder)
     save_tokenizer(run / "vocab", config.max_position_embeddings, folder)
 
 
@@ -114,7 +114,7 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
 def save_networks(model: ElectraPretrainer, folder: Path, dtype: str = "float32") -> None:
     """Write weights and config of each network into a folder of its own."""
     for network in exported_networks(model.config):
-        made = to_transformers(model, network.folder).to(getattr(torch, dtype))
+        made = to_transformers(model, network).to(getattr(torch, dtype))
         made.save_pretrained(folder / network.folder)
 
 

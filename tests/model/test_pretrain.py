@@ -14,7 +14,7 @@ from model.electra import ElectraPretrainer
 from model.pretrain import Trainer, make_model
 from model.train.checkpoint import checkpoints
 from model.train.step import FastStep
-from tests.model.conftest import MODERN, make_config, with_pretrain
+from tests.model.conftest import MODERN, VARIANTS, make_config, with_pretrain
 from tests.model.trained import Trained, records_of
 
 
@@ -88,12 +88,7 @@ def test_text_that_the_vocabulary_cannot_spell_is_named(config, tmp_path, caplog
         assert (f"does not fit its text in {language}: 10 % of" in caplog.text) == is_named
 
 
-TWO_STAGES = {
-    "objective": "electra-two-stage",
-    "weight_sharing": "none",
-    "generator_hidden_fraction": 1.0,
-    "generator_steps_fraction": 1 / 3,
-}
+TWO_STAGES = VARIANTS["electra-two-stage"] | {"generator_steps_fraction": 1 / 3}
 
 
 @pytest.mark.parametrize(
