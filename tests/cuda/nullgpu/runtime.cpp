@@ -58,11 +58,6 @@ API cudaError_t cudaDeviceGetStreamPriorityRange(int* a, int* b) {
   *b = -5;
   return cudaSuccess;
 }
-API cudaError_t cudaDeviceCanAccessPeer(int* r, int, int) {
-  *r = 0;
-  return cudaSuccess;
-}
-API cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
 API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int d) {
   memset(p, 0, sizeof *p);
   Card c = card();
@@ -242,9 +237,6 @@ API cudaError_t cudaMemcpy(void* d, const void* s, size_t n, cudaMemcpyKind k) {
 API cudaError_t cudaMemcpyAsync(void* d, const void* s, size_t n, cudaMemcpyKind k,
                                 cudaStream_t st) {
   return copy(d, s, n, k, st, true);
-}
-API cudaError_t cudaMemcpyPeerAsync(void* d, int, const void* s, int, size_t n, cudaStream_t st) {
-  return copy(d, s, n, cudaMemcpyDeviceToDevice, st, true);
 }
 API cudaError_t cudaMemset(void* p, int v, size_t n) {
   LOCK;
@@ -448,7 +440,6 @@ API cudaError_t cudaGraphGetNodes(cudaGraph_t g, cudaGraphNode_t* nodes, size_t*
   *n = have;
   return cudaSuccess;
 }
-API cudaError_t cudaGraphDebugDotPrint(cudaGraph_t, const char*, unsigned) { return cudaSuccess; }
 
 // --- kernels
 struct Call {
@@ -519,5 +510,3 @@ API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* n, c
   *n = 4;
   return cudaSuccess;
 }
-API cudaError_t cudaProfilerStart() { return cudaSuccess; }
-API cudaError_t cudaProfilerStop() { return cudaSuccess; }
