@@ -694,25 +694,35 @@ def doctor(
     from electrify.overview import check_machine
     from electrify.system.machine import versions
 
-    if gpu and train:
-        raise UsageError("--gpu and --train: give one of them")
-    if overrides and not train:
-        raise UsageError(f"--set {overrides[0]} changes a config: give one with --train CONFIG")
-    lines, is_sound = ([], True) if train else check_machine()
-    if train:
+    if train is not None:
+        if gpu:
+            raise UsageError("--gpu and --train: give one of them")
         from model.doctor import describe_step_time
 
-        lines += describe_step_time(api.load_config(train, overrides))
+        lines = []
+        for line in describe_step_time(api.load_config(train, overrides)):
+            lines.append(line)
+            if not json:
+                print(line, flush=True)
+        if json:
+            _print_json(lines=lines, versions=versions())
+        return 0
+    if overrides:
+        raise UsageError(f"--set {overrides[0]} changes a config: give one with --train CONFIG")
+
+    lines, is_sound = check_machine()
+    if not json:
+        print("\n".join(lines))
     if gpu:
         from model.doctor import compare_gpu
 
-        for line, agrees in compare_gpu():
-            lines.append(line)
-            is_sound &= agrees
+        for comparison in compare_gpu():
+            lines.append(str(comparison))
+            is_sound &= comparison.agrees
+            if not json:
+                print(comparison, flush=True)
     if json:
         _print_json(is_sound=is_sound, lines=lines, versions=versions())
-    else:
-        print("\n".join(lines))
     return 0 if is_sound else 1
 
 

@@ -35,6 +35,8 @@ _SCORES = ("evaluate", *PROBE_SUITES)  # of other encoders in `evaluate-<name>`
 _FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "embed", "onnx", *_SCORES, "leakage")
 # docs/results.md: MB of raw text a CPU second for cleaning, learning pieces at morphemes, encoding
 _CLEAN_RATE, _VOCAB_RATE, _ENCODE_RATE = 3.7, 1.9, 8.0
+_TOKEN_CHARACTERS = 1.8  # characters a token, of Korean; other scripts have more
+_SAMPLE_ROWS = 1000  # whose lengths are measured
 _EXTRAS = ("pipeline", "model", "benchmarks")  # what `electrify run CONFIG` needs
 _DEVICES = {  # FLOP/s in matrix products that small networks reach in fine-tuning, assumed
     "one H200": 5e13,
@@ -106,9 +108,9 @@ def mixture(config: RunConfig) -> list[str]:
 
 def evaluation_cost(config: RunConfig) -> list[str]:
     """Number of fine-tunings and their time: by timed steps of the run's export where it and the
-    rows are here, else by the number of rows of the tasks, at half the longest length.
+    rows are here, else by the rows of the tasks.
 
-    Rows on the hub are not read: they count by their official number.
+    Rows on the hub are not read: they count by their official number, at half the longest length.
     """
     options = config.evaluate
     if not options.has_tasks:
@@ -139,16 +141,23 @@ def evaluation_cost(config: RunConfig) -> list[str]:
         settings = hyper_parameters(task, options, config.pretrain.hidden_size)
         tried = combinations(options.search, task) if options.search else []
         fine_tunings = num_fractions * len(seeds_for(task, options))
-        num_train = task.num_rows.get("train", 0)
-        num_predicted = task.num_rows.get(task.reported, 0)
-        if of := data.get(task.name):
-            num_train, num_predicted = len(of.train), len(of.reported)
+        if task.name in data:
+            train, predicted = data[task.name].train, data[task.name].reported
+            num_train, num_predicted = len(train), len(predicted)
+            lengths = [
+                min(settings.max_sequence_length, sum(map(len, example.texts)) / _TOKEN_CHARACTERS)
+                for example in (train or predicted)[:_SAMPLE_ROWS]
+            ]
+            length = sum(lengths) / max(1, len(lengths))
+        else:
+            num_train = task.num_rows.get("train", 0)
+            num_predicted = task.num_rows.get(task.reported, 0)
+            length = settings.max_sequence_length / 2
         rows = min(num_train or num_predicted, settings.max_train_examples or num_train)
         trained = settings.num_steps(rows) * settings.batch_size
         trials = rounds(tried, settings, rows) if tried else []
         num_jobs += num_encoders * (fine_tunings + sum(number for number, _ in trials))
         whole = num_encoders * (fine_tunings + sum(number * share for number, share in trials))
-        length = settings.max_sequence_length / 2
         flops += whole * length * parameters * (6 * trained + 2 * num_predicted)
     times = [f"{duration(flops / rate)} ({name}, assumed)" for name, rate in _DEVICES.items()]
     return [f"evaluate: {num_jobs} fine-tunings, about {flops:.3g} FLOPs: {', '.join(times)}"]

@@ -7,10 +7,13 @@ user's own card: does it compute what the CPU computes, and does a CUDA graph re
 import copy
 import math
 import os
+import re
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,6 +24,7 @@ from torch.profiler import ProfilerActivity, profile
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.plan import output_dir
+from electrify.storage.files import read_toml
 from electrify.system.machine import Precision, keep_freed_memory, load_warning
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
@@ -45,8 +49,11 @@ from model.train.step import WARM_UPS, FastStep, Step
 
 SECONDS = 60.0  # that `doctor --train` takes, about
 _PROFILED_STEPS = 2
-_NUM_OPERATORS = 12  # that are named
-_REGION = "Optimizer.step#"  # of the profile, beside the operators in it
+_OPTIMIZER = "optimizer"
+_OPTIMIZER_STEP = "Optimizer.step#"  # torch's region of the profile; in a CUDA graph there is none
+_HOST = "the host: launches and waiting"
+_REST = "other operators"
+_TABLES = read_toml(Path(__file__).with_name("doctor.toml"))
 
 
 @dataclass(frozen=True)
@@ -57,11 +64,11 @@ class StepTime:
     waited: float  # for the loader
     num_tokens: float  # positions, padding included
     flops: float  # of the matrix products
-    operators: Mapping[str, float]  # of the CPU, or kernels of a GPU; under the profiler
+    parts: Mapping[str, float]  # by kind of work, waiting for the loader not included
 
 
 def describe_step_time(config: RunConfig) -> Iterator[str]:
-    """Lines of `doctor --train`: speed, what steps wait for, and the longest operators.
+    """Lines of `doctor --train`: speed, the share of each kind of work, and what to do.
 
     Takes real steps for `SECONDS`, on the run's shards, and keeps nothing of them. Raises
     `UserError` where the run has no shards yet, or the device is XLA, which torch does not profile.
@@ -81,23 +88,11 @@ def describe_step_time(config: RunConfig) -> Iterator[str]:
     line = f"  {reached:.0%} of what one large matrix product reaches here"
     peak = peak_flops(describe(device), precision)
     yield line if math.isnan(peak) else f"{line}; MFU {step.flops / step.total / peak:.1%}"
-    yield (
-        f"  {step.waited / step.total:.0%} of it waits for the loader: much means that the disk of "
-        "the shards is slow, or that all cores are busy"
-    )
-    busy = sum(step.operators.values())
-    if device.type == "cuda":
-        yield (
-            f"  {min(1.0, busy / step.total):.0%} of it the GPU computes: little means that the "
-            'host launches too slowly; leave compile and cuda_graph at "auto", or take larger '
-            "batches"
-        )
-    if crowded := load_warning():
-        yield f"NOTE: {crowded}"
-    longest = sorted(step.operators.items(), key=lambda item: -item[1])[:_NUM_OPERATORS]
-    yield f"operators, by their part of {1000 * busy:,.1f} ms under the profiler:"
-    for name, part in longest:
-        yield f"  {part / busy:5.1%}  {name[:100]}"
+    shares = {"waiting for the loader": step.waited} | dict(step.parts)
+    for name, part in sorted(shares.items(), key=lambda item: -item[1]):
+        if part >= 0.005 * step.total:
+            yield f"  {part / step.total:5.1%}  {name}"
+    yield from _advice(step, precision, device)
 
 
 def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime:
@@ -135,13 +130,7 @@ def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime
         on_gpu = [ProfilerActivity.CUDA] if device.type == "cuda" else []
         with profile(activities=[ProfilerActivity.CPU, *on_gpu]) as profiled:
             take(_PROFILED_STEPS)
-    operators = {
-        event.key: (event.self_device_time_total if on_gpu else event.self_cpu_time_total)
-        / (1e6 * _PROFILED_STEPS)
-        for event in profiled.key_averages()
-        if bool(on_gpu) == (event.device_type == DeviceType.CUDA)
-        and not event.key.startswith(_REGION)
-    }
+    own = total / num_steps - waited
     one = run_flops(options, data.last.vocab_size, first + 1)
     before = run_flops(options, data.last.vocab_size, first)
     return StepTime(
@@ -149,8 +138,38 @@ def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime
         waited,
         one.positions - before.positions,
         one.matmul - before.matmul,
-        operators,
+        _parts(profiled, device, own),
     )
+
+
+def _parts(profiled: profile, device: torch.device, seconds: float) -> dict[str, float]:
+    """Seconds of a step by kind of work. `seconds` is a whole step, unprofiled: operators of the
+    CPU have their shares of it, since a profile slows them down; beside a GPU's kernels the rest
+    is the host's."""
+    parts: defaultdict[str, float] = defaultdict(float)
+    on_gpu = device.type == "cuda"
+    for event in profiled.events() or ():  # type: ignore[no-untyped-call]
+        is_region = event.name.startswith(_OPTIMIZER_STEP)
+        if on_gpu == (event.device_type == DeviceType.CUDA) and not is_region:
+            used = event.device_time_total if on_gpu else event.self_cpu_time_total
+            parts[_kind(event)] += used / 1e6 / _PROFILED_STEPS
+    busy = sum(parts.values())
+    if on_gpu:
+        return {**parts, _HOST: max(0.0, seconds - busy)}
+    return {name: seconds * part / busy for name, part in parts.items()}
+
+
+def _kind(event: Any) -> str:
+    """Of an operator or a kernel; what an optimizer calls is its own."""
+    above = event.cpu_parent
+    while above is not None:
+        if above.name.startswith(_OPTIMIZER_STEP):
+            return _OPTIMIZER
+        above = above.cpu_parent
+    for kind, names in _TABLES["kinds"].items():
+        if re.search(names, event.name, re.IGNORECASE):
+            return str(kind)
+    return _REST
 
 
 def product_speed(device: torch.device, precision: Precision) -> float:
@@ -165,6 +184,26 @@ def product_speed(device: torch.device, precision: Precision) -> float:
         synchronize(device)
         fastest = min(fastest, time.perf_counter() - start)
     return 2 * size**3 / fastest
+
+
+def _advice(step: StepTime, precision: Precision, device: torch.device) -> Iterator[str]:
+    """What keeps the steps from being faster, and what changes it."""
+    if crowded := load_warning():
+        yield f"NOTE: {crowded}"
+    if step.waited > 0.05 * step.total:
+        yield (
+            "bottleneck: the loader, which reads shards and draws masks in one thread: is their "
+            "disk slow, or are all cores busy?"
+        )
+        return
+    if precision == "fp32" and device.type == "cuda":
+        yield (
+            "bf16 is not used: pretrain.precision is fp32, or this GPU has no units for it; it may "
+            "be fp16 then"
+        )
+    largest = max(step.parts, key=lambda name: step.parts[name])
+    advice = _TABLES["advice"].get(largest, "which is what a fast step should be spent on")
+    yield f"bottleneck: {largest}; {advice}"
 
 
 # --- the GPU --------------------------------------------------------------------------------------
@@ -191,12 +230,26 @@ _NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 _NUM_STEPS = WARM_UPS + 2  # so that two of a recording are replays
 # rounding, in bf16 and in Muon's products in bf16, stays below it; a frozen number makes 1e-1
 _LIMIT = 1e-2
-Weights = dict[str, Tensor]
 
 
-def compare_gpu() -> Iterator[tuple[str, bool]]:
-    """CUDA against the CPU, and a replay against the step as written, for each architecture: a
-    line, and whether they agree.
+@dataclass(frozen=True)
+class Agreement:
+    """The largest relative difference between two trainings."""
+
+    what: str
+    difference: float
+
+    @property
+    def agrees(self) -> bool:
+        return self.difference <= _LIMIT  # False for nan
+
+    def __str__(self) -> str:
+        words = f"{self.what}: largest difference {self.difference:.1e}, limit {_LIMIT:.0e}"
+        return words if self.agrees else f"PROBLEM: {words}"
+
+
+def compare_gpu() -> Iterator[Agreement]:
+    """CUDA against the CPU, and a replay against the step as written, for each architecture.
 
     `UserError` where torch sees no GPU.
     """
@@ -210,13 +263,13 @@ def compare_gpu() -> Iterator[tuple[str, bool]]:
         cuda = _trained(model, device, 3, cuda_graph="off")
         resolve_device("cuda")  # which allows TF32 again
         what = f"{describe(device)} against the CPU, {name}"
-        yield _compared(what, cuda, cpu)
+        yield Agreement(what, _difference(cuda, cpu))
         model = _network(options)
         precision = precision_of(model.config, device)
         written = _trained(model, device, _NUM_STEPS, cuda_graph="off")
         replayed = _trained(model, device, _NUM_STEPS, cuda_graph="on")
         what = f"a CUDA graph against the step as written, {name}, {precision}"
-        yield _compared(what, replayed, written)
+        yield Agreement(what, _difference(replayed, written))
 
 
 def _network(options: dict[str, Any]) -> ElectraPretrainer:
@@ -233,7 +286,7 @@ def _network(options: dict[str, Any]) -> ElectraPretrainer:
 
 def _trained(
     model: ElectraPretrainer, device: torch.device, num_steps: int, **options: object
-) -> Weights:
+) -> dict[str, Tensor]:
     """A copy of the network after so many steps: its weights, and the norms of all gradients."""
     model = copy.deepcopy(model).to(device)
     model.config = model.config.model_copy(update={"device": device.type, **options})
@@ -261,11 +314,8 @@ def _batch(config: PretrainConfig, seed: int) -> Batch:
     return Batch(ids, torch.zeros_like(ids), noise, languages, packed=False)
 
 
-def _compared(what: str, one: Weights, other: Weights) -> tuple[str, bool]:
-    """By the largest norm of a difference beside the norm of what it is a difference of."""
+def _difference(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
+    """The largest norm of a difference beside the norm of what it is a difference of."""
     pairs = ((one[name].double(), value.double()) for name, value in other.items())
     relative = [((a - b).norm() / b.norm().clamp(min=1e-3)) for a, b in pairs]
-    difference = float(torch.stack(relative).max())
-    agrees = difference <= _LIMIT  # False for nan
-    line = f"{what}: largest difference {difference:.1e}, limit {_LIMIT:.0e}"
-    return line if agrees else f"PROBLEM: {line}", agrees
+    return float(torch.stack(relative).max())
