@@ -8,10 +8,10 @@ import importlib
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.plan import check_initial, earlier_corpora
@@ -141,28 +141,23 @@ def _check_evaluation(config: RunConfig) -> None:
 
 def _check_hub(kind: str, name: str, key: str) -> None:
     """`UserError` if a model or data set is neither on the hub nor in the cache."""
-    hub = importlib.import_module("huggingface_hub")
-    errors = importlib.import_module("huggingface_hub.errors")
+    from huggingface_hub import HfApi, scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound, RepositoryNotFoundError
+
     try:
-        hub.HfApi().repo_info(name, repo_type=kind, timeout=_HUB_SECONDS)
-    except errors.RepositoryNotFoundError:
+        HfApi().repo_info(name, repo_type=kind, timeout=_HUB_SECONDS)
+    except RepositoryNotFoundError:
         raise UserError(
             f"{key} = {name!r}: neither a folder here nor a {kind} on the hub that you may read "
             "(for a private or gated one log in: hf auth login)"
         ) from None
     except Exception as error:  # offline, a proxy, time-outs: each client has errors of its own
-        if _is_cached(hub, errors, name):
-            return
+        with suppress(CacheNotFound):
+            if any(repo.repo_id == name for repo in scan_cache_dir().repos):
+                return
         raise UserError(
             f"{key} = {name!r}: {hub_failure(error)} (this {kind} is not in the cache here)"
         ) from None
-
-
-def _is_cached(hub: Any, errors: Any, name: str) -> bool:
-    try:
-        return any(repo.repo_id == name for repo in hub.scan_cache_dir().repos)
-    except errors.CacheNotFound:
-        return False
 
 
 def _check_devices(config: RunConfig) -> None:

@@ -13,7 +13,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +98,7 @@ def describe_step_time(config: RunConfig) -> Iterator[str]:
 def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime:
     """Warm up, time steps for half of `seconds` (at least one), and profile two more.
 
-    They are of the run's last phase and stage, where most of its time goes.
+    They are all the same one, of the run's last phase and stage, where most of its time goes.
     """
     options = config.pretrain
     shards = open_shards(output_dir(config) / "shards")
@@ -107,20 +106,15 @@ def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime
     model = place_model(make_model(config, shards, data.last), device)
     optimizers = make_optimizers(model, options)
     run = FastStep(model, optimizers, options, device, MetricsWindow(data.last.languages, device))
-    first = max(data.phases[-1].first_step, options.mlm_steps, options.generator_steps)
+    first = max(data.phases[-1].first_step, options.second_stage_step)
     first = min(first, options.num_steps - 1)
-
-    def read(step: int) -> list[Batch]:  # the steps from `first` on, round and round
-        return data.micro_batches(first + (step - first) % (options.num_steps - first))
-
-    with Loader(read, device, first, sys.maxsize) as loader:
+    with Loader(lambda _: data.micro_batches(first), device, 0, sys.maxsize) as loader:
 
         def take(num_steps: int) -> None:
-            for number in islice(numbers, num_steps):
-                run(loader.take(number), Step(first, config.seed))
+            for _ in range(num_steps):
+                run(loader.take(), Step(first, config.seed))
                 synchronize(device)
 
-        numbers = count(first)
         log("warming up")
         take(WARM_UPS + 1 if run.is_recorded else 1)  # the last one is recorded
         loader.waited_seconds()

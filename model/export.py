@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from transformers.utils.logging import disable_progress_bar
 
-from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import write_json
 from electrify.stage.plan import TOKENIZER_FILES, export_stage, output_dir, run_folder
@@ -56,7 +55,7 @@ def export_checkpoint(checkpoint: Path, folder: Path) -> None:
         )
     model = ElectraPretrainer(config, shards.vocab_size, special_tokens(shards)).eval()
     load_model(checkpoint, model)
-    to_transformers(model, "discriminator").save_pretrained(folder)
+    to_transformers(model, exported_networks(config)[0]).save_pretrained(folder)
     save_tokenizer(run / "vocab", config.max_position_embeddings, folder)
 
 
@@ -87,24 +86,36 @@ def _export(config: RunConfig, folder: Path) -> Mapping[str, Any]:
     model = ElectraPretrainer(config.pretrain, data.vocab_size, data.special).eval()
     checkpoint = newest(run / "pretrain")
     load_model(checkpoint, model)
+    save_networks(model, folder)
     for network in exported_networks(config.pretrain):
         target = folder / network.folder
-        to_transformers(model, network.folder).save_pretrained(target)
         save_tokenizer(run / "vocab", config.pretrain.max_position_embeddings, target)
     batch = data.batch(0, min(_VERIFIED_SEQUENCES, data.num_sequences))
     inputs = batch.input_ids, batch.token_type_ids
     differences = verify(model, folder, *inputs)
     if config.export.dtype != "float32":
-        round_weights(folder, config.pretrain, getattr(torch, config.export.dtype))
+        save_networks(model, folder, config.export.dtype)
         differences = logit_differences(model, folder, *inputs)
         for name, difference in differences.items():
             log(f"{name} in {config.export.dtype}: logits differ by at most {difference:.1e}")
     made = as_made(config, "clean", "vocab", "pretrain")
     origin = read_origin(made)
     write_cards(made, folder, differences, origin)
-    _warn_of_limits(config)
+    length, options = trained_length(config), config.pretrain
+    if length < options.max_position_embeddings and not options.initial_model:
+        warn(
+            f"the run saw no sequence longer than {length} tokens: fine-tune with no longer ones, "
+            "or train on with a longer pretrain.sequence_length"
+        )
     counts = {"checkpoint": checkpoint.name, "max_logit_difference": differences}
     return counts | {"origin": asdict(origin)}
+
+
+def save_networks(model: ElectraPretrainer, folder: Path, dtype: str = "float32") -> None:
+    """Write weights and config of each network into a folder of its own."""
+    for network in exported_networks(model.config):
+        made = to_transformers(model, network).to(getattr(torch, dtype))
+        made.save_pretrained(folder / network.folder)
 
 
 def verify(
@@ -151,36 +162,9 @@ def logit_differences(
     return differences
 
 
-def round_weights(folder: Path, config: PretrainConfig, dtype: torch.dtype) -> None:
-    """Write the weights of an export's folders again, in another type."""
-    for network in exported_networks(config):
-        target = folder / network.folder
-        kind = transformers_class(network, config)
-        kind.from_pretrained(target, dtype=dtype).save_pretrained(target)
-
-
 def _logits(model: ElectraPretrainer, network: Network, ids: Tensor, types: Tensor) -> Tensor:
     if not network.predicts_tokens:
         return model.detection_logits(model.main_states(ids, types))
     if network.folder == "generator":
         return model.generator_output().logits(model.generator_states(ids, types))
     return model.language_output().logits(model.main_states(ids, types))
-
-
-def _warn_of_limits(config: RunConfig) -> None:
-    length, positions = trained_length(config), config.pretrain.max_position_embeddings
-    if length < positions and not config.pretrain.initial_model:  # which may have trained them
-        what = (
-            f"sequences longer than {length} tokens were never seen"
-            if config.pretrain.architecture == "modern"
-            else f"positions {length} to {positions - 1} were not trained"
-        )
-        warn(
-            f"{what}: fine-tune with sequences of at most {length} tokens, or train on with a "
-            "longer pretrain.sequence_length"
-        )
-    if config.pretrain.has_generator and config.pretrain.objective == "electric":
-        warn(
-            "the two-tower generator of electric is not exported: transformers has no class for "
-            "it; its weights stay in the checkpoint"
-        )

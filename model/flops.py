@@ -27,19 +27,10 @@ from model.plan import (
     EncoderShape,
     Phase,
     Stage,
-    discriminator_shape,
-    generator_shape,
+    network_shapes,
     phases_of,
     stages_of,
 )
-
-
-def network_shapes(
-    config: PretrainConfig, vocab_size: int
-) -> tuple[EncoderShape, EncoderShape | None]:
-    """The main network's shape and the generator's, None where none is trained."""
-    generator = generator_shape(config, vocab_size) if config.has_generator else None
-    return discriminator_shape(config, vocab_size), generator
 
 
 def body_parameters(config: PretrainConfig, vocab_size: int) -> tuple[int, int]:

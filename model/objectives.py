@@ -77,7 +77,9 @@ class AllTokensMLM(ElectraPretrainer):
         corrupted = corrupt(masked, samples)
         hidden = self.main_states(corrupted.ids, *masked.context)
         raw = self.detection_logits(hidden).float()
-        predicted, hits = gathered_log_probs(self.language_output().logits, hidden, originals)
+        predicted, hits = gathered_log_probs(
+            self.language_output().logits, hidden, originals, self.shape.vocab_size
+        )
         copied = F.logsigmoid(-raw).masked_fill(corrupted.ids != originals, float("-inf"))
         log_probs = torch.stack([copied, F.logsigmoid(raw) + predicted]).logsumexp(dim=0)
         term = Term(-(log_probs * masked.tokens).sum(), "tokens", self.config.main_weight)
@@ -94,10 +96,10 @@ class AllTokensMLM(ElectraPretrainer):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RewardedSamples(Samples):
-    hidden: Tensor | None = None  # (B, N, H), detached
-    log_probs: Tensor | None = None  # (B, N) log p(sample), with gradient
+    hidden: Tensor  # (B, N, H), detached
+    log_probs: Tensor  # (B, N) log p(sample), with gradient
 
 
 class AdversarialElectra(ElectraPretrainer):
@@ -122,11 +124,10 @@ class AdversarialElectra(ElectraPretrainer):
         ids = sample_tokens(allowed, masked.batch.noise.samples, config.sampling_temperature)
         log_probs = -token_losses(allowed.float() / config.sampling_temperature, ids)
         predicted = Predictions(losses, hits)
-        return RewardedSamples(ids, predicted, None, hidden.detach(), log_probs), {}
+        return RewardedSamples(ids, predicted, hidden=hidden.detach(), log_probs=log_probs), {}
 
     def main_loss(self, masked: Masked, samples: Samples, terms: Terms) -> Outputs:
         assert isinstance(samples, RewardedSamples)
-        assert samples.log_probs is not None
         assert self.baseline is not None
         plain = Samples(samples.ids, samples.predicted)
         outputs = super().main_loss(masked, plain, terms)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from electrify.config.pretrain import CurriculumPhase, MixtureConfig, PretrainConfig
 from electrify.config.run import RunConfig
-from electrify.system.outcome import UserError, nearest
 from electrify.system.progress import aligned
 
 if TYPE_CHECKING:
@@ -108,6 +107,14 @@ def generator_shape(config: PretrainConfig, vocab_size: int) -> EncoderShape:
         intermediate_size=config.generator_intermediate_size,
         num_towers=2 if config.objective == "electric" else 1,
     )
+
+
+def network_shapes(
+    config: PretrainConfig, vocab_size: int
+) -> tuple[EncoderShape, EncoderShape | None]:
+    """The main network's shape and the generator's, None where none is trained."""
+    generator = generator_shape(config, vocab_size) if config.has_generator else None
+    return discriminator_shape(config, vocab_size), generator
 
 
 @dataclass(frozen=True)
@@ -274,7 +281,7 @@ def phase_readers(config: RunConfig, shards: "TokenShards") -> list[PhaseReader]
     for phase in phases_of(config.pretrain):
         options = phase.options(config.pretrain)
         one = PhaseReader(phase, SequenceReader(shards, "train", options, config.seed))
-        _check_names(one.phase, one.reader.languages)
+        phase.mixture.check_names(one.reader.languages, "the shards have no")
         one.reader.limit(_limits(one, readers, mixture.max_tokens, mixture.max_epochs))
         readers.append(one)
     return readers
@@ -297,16 +304,6 @@ def _limits(
         of_text = left * sizes[language] / one.num_sequences
         limits[language] = min(limits.get(language, of_text), of_text)
     return limits
-
-
-def _check_names(phase: Phase, languages: Sequence[str]) -> None:
-    for option in ("weight", "max_tokens", "max_epochs"):
-        for name in getattr(phase.mixture, option):
-            if name not in languages:
-                raise UserError(
-                    f"pretrain.mixture.{option}: the shards have no {name!r}"
-                    f"{nearest(name, languages)} (they have {', '.join(languages)})"
-                )
 
 
 def passes_of(readers: Sequence[PhaseReader]) -> dict[str, float]:

@@ -113,9 +113,9 @@ class Trainer:
             self.log.start()
             save_due = False
             while step < config.num_steps:
-                batches = loader.take(step)
+                batches = loader.take()
                 self._begin_stage(step)
-                _, norm = self.train_step(batches, Step(step, self.run_config.seed, self.ranks))
+                _, norm = self.train_step(batches, Step(step, self.run_config.seed))
                 end_step(self.device, self.model)
                 step += 1
                 last = step == config.num_steps

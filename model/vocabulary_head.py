@@ -239,7 +239,7 @@ def is_most_likely(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def gathered_log_probs(
-    logits_of: Callable[[Tensor], Tensor], states: Tensor, targets: Tensor
+    logits_of: Callable[[Tensor], Tensor], states: Tensor, targets: Tensor, vocab_size: int
 ) -> tuple[Tensor, Tensor]:
     """log p(target) and whether it is the most likely token, for every position.
 
@@ -252,7 +252,6 @@ def gathered_log_probs(
         return -token_losses(logits, targets), is_most_likely(logits.detach(), targets)
 
     flat, flat_targets = states.flatten(0, -2), targets.flatten()
-    vocab_size = logits_of(flat[:1].detach()).shape[-1]
     rows = max(1, _LOG_PROBS_ELEMENTS // vocab_size)
     if len(flat) <= rows or flat.device.type == "xla":  # which may have cut the rows already
         log_probs, hits = of_chunk(flat, flat_targets)

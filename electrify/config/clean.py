@@ -243,11 +243,8 @@ class CleanConfig(CleanRules):
 
     @model_validator(mode="after")
     def _has_a_quality_model(self) -> Self:
-        rules = {"": self.quality} | {name: of.quality for name, of in self.language.items()}
-        asking = [
-            name for name, of in rules.items() if getattr(of, "min_quality", None) is not None
-        ]
-        if asking and not self.quality_model:
+        limits: list[Any] = [self.quality, *(of.quality for of in self.language.values())]
+        if not self.quality_model and any(of.min_quality is not None for of in limits):
             raise UserError(
                 "min_quality needs clean.quality_model, a file of `electrify train-quality`"
             )

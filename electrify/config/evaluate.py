@@ -39,7 +39,7 @@ class FinetuneOptions(Section):
     """Number of steps at least, for few examples."""
     learning_rate: _Positive | None = None
     """Highest learning rate."""
-    layer_lr_decay: Annotated[float, Field(gt=0, le=1)] | None = None
+    layer_lr_decay: _Fraction | None = None
     """Factor of the rate from each layer to the one below."""
     warmup_fraction: Fraction | None = None
     """Fraction of the steps in which the rate rises."""
@@ -83,7 +83,7 @@ class SearchOptions(Section):
 
     learning_rate: tuple[_Positive, ...] = ()
     num_epochs: tuple[_Positive, ...] = ()
-    layer_lr_decay: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
+    layer_lr_decay: tuple[_Fraction, ...] = ()
     dropout: tuple[Fraction, ...] = ()
     pooling: tuple[Literal["cls", "mean", "parts"], ...] = ()
     num_trials: Count | None = None

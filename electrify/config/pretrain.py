@@ -1,12 +1,13 @@
 """The options of pretraining."""
 
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
 from electrify.config.fields import TABLES, Count, Fraction, Section, TrackerOptions
-from electrify.system.outcome import UserError
+from electrify.system.outcome import UserError, nearest
 
 Size = Literal["small", "small++", "base", "large", "modern-small", "modern-base"]
 Packing = Literal["full", "sentence"]
@@ -37,8 +38,8 @@ _LEARNED_ONLY = ("electra-adversarial", "electra-two-stage")
 # whose main network may begin as a masked language model
 _STARTS_AS_MLM = ("electra", "electra-15", "electra-adversarial")
 
-
 _Positive = Annotated[float, Field(gt=0)]
+_Portion = Annotated[float, Field(gt=0, lt=1)]  # some, and not all
 
 
 class MixtureConfig(Section):
@@ -58,12 +59,22 @@ class MixtureConfig(Section):
         """Whether each pass over all text reads every sequence once."""
         return self.temperature == 1.0 and not self.weight
 
+    def check_names(self, known: Sequence[str], lacking: str) -> None:
+        """`UserError` for a name that is not known, `lacking` where it is looked for."""
+        for option in ("weight", "max_tokens", "max_epochs"):
+            for name in getattr(self, option):
+                if name not in known:
+                    raise UserError(
+                        f"pretrain.mixture.{option}: {lacking} {name!r}{nearest(name, known)} "
+                        f"(there are {', '.join(known)})"
+                    )
+
 
 class CurriculumPhase(Section):
     """The first steps of a run, with other values than the rest. What is left out is as in the
     run."""
 
-    steps_fraction: Annotated[float, Field(gt=0, lt=1)]
+    steps_fraction: _Portion
     """Fraction of `num_steps` that the phase takes."""
     sequence_length: Annotated[int, Field(ge=16)] | None = None
     """Tokens of a sequence."""
@@ -71,7 +82,7 @@ class CurriculumPhase(Section):
     """Sequences a step."""
     micro_batch_size: Count | None = None
     """Sequences in a forward pass of a process."""
-    mask_fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
+    mask_fraction: _Portion | None = None
     """Fraction of the tokens that are chosen."""
     mixture: MixtureConfig | None = None
     """How often each language is read; `max_tokens` and `max_epochs` are of the whole run."""
@@ -149,9 +160,9 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     """`modern`: from the first, one of so many layers attends globally, the others locally."""
     local_attention: Annotated[int, Field(ge=2)] = 128
     """Tokens that a token attends to locally, half of them on each side."""
-    global_rope_theta: Annotated[float, Field(gt=0)] = 1000.0
+    global_rope_theta: _Positive = 1000.0
     """Base of the rotary positions. ModernBERT has 160,000 for 8,192 tokens."""
-    local_rope_theta: Annotated[float, Field(gt=0)] = 1000.0
+    local_rope_theta: _Positive = 1000.0
     """The same in layers with local attention."""
     hidden_dropout_prob: Fraction
     """Dropout of the hidden states."""
@@ -160,9 +171,9 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     initialization: Literal["paper", "mimetic"]
     """`paper`: truncated normal. `mimetic`: layers attend to neighbours from the first step, which
     small networks need."""
-    initializer_range: Annotated[float, Field(gt=0)] = 0.02
+    initializer_range: _Positive = 0.02
     """Standard deviation of the weights at the start."""
-    layer_norm_eps: Annotated[float, Field(gt=0)]
+    layer_norm_eps: _Positive
     """Epsilon of the layer norms."""
     generator_hidden_fraction: Annotated[float, Field(gt=0, le=1)]
     """Width of the generator, as a fraction of the discriminator's."""
@@ -171,13 +182,13 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     attention: Literal["sequence", "document"] = "sequence"
     """A token attends to the whole `sequence`, or to its own `document` with positions from 0."""
     # objective
-    mask_fraction: Annotated[float, Field(gt=0, lt=1)]
+    mask_fraction: _Portion
     """Fraction of the tokens that are chosen."""
     masking: Literal["fixed", "bernoulli"] = "fixed"
     """`fixed`: the same number in each sequence. `bernoulli`: each token by chance."""
     mask_token_fraction: Fraction = 0.85
     """Fraction of the chosen positions that become [MASK]."""
-    sampling_temperature: Annotated[float, Field(gt=0)] = 1.0
+    sampling_temperature: _Positive = 1.0
     """Temperature of sampling from the generator."""
     disallow_correct: bool = False
     """The generator never draws the original token."""
@@ -185,11 +196,11 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     """Factor of the generator's loss."""
     discriminator_weight: Annotated[float, Field(ge=0)] | None = None
     """Factor of the discriminator's loss. Left out: 50, or 1 where it predicts tokens."""
-    generator_steps_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    generator_steps_fraction: _Portion = 0.5
     """Fraction of the steps in which `electra-two-stage` first trains the generator alone."""
     mlm_steps_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Fraction of the steps for MLM warm-up of the discriminator."""
-    mlm_learning_rate: Annotated[float, Field(gt=0)] | None = None
+    mlm_learning_rate: _Positive | None = None
     """Learning rate of the MLM warm-up. Left out: `learning_rate`."""
     # optimisation
     num_steps: Count
@@ -205,25 +216,25 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     micro_batch_size: Count | None = None
     """Sequences in a forward pass of a process. Left out: all of a step."""
     curriculum: tuple[CurriculumPhase, ...] = ()
-    learning_rate: Annotated[float, Field(gt=0)]
+    learning_rate: _Positive
     """Highest learning rate."""
-    generator_learning_rate: Annotated[float, Field(gt=0)] | None = None
+    generator_learning_rate: _Positive | None = None
     """Learning rate of the generator. Left out: `learning_rate`."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """Decay of the weights, as AdamW applies it."""
     optimizer: Literal["paper", "bias-corrected", "muon"]
     """`paper`: Adam without bias correction. `bias-corrected`: torch's AdamW, for short runs.
     `muon`: Muon for the matrices of the layers, AdamW for the rest."""
-    matrix_learning_rate: Annotated[float, Field(gt=0)] | None = None
+    matrix_learning_rate: _Positive | None = None
     """Learning rate of the matrices of `muon`; where `mlm_learning_rate` or
     `generator_learning_rate` holds, in the same proportion to it. Left out: `learning_rate`."""
     adam_beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Decay of Adam's first moment."""
     adam_beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
     """Decay of Adam's second moment."""
-    adam_epsilon: Annotated[float, Field(gt=0)] = 1e-6
+    adam_epsilon: _Positive = 1e-6
     """Epsilon of Adam."""
-    max_gradient_norm: Annotated[float, Field(gt=0)] = 1.0
+    max_gradient_norm: _Positive = 1.0
     """Norm above which gradients are scaled down."""
     clipping: Literal["together", "network"] = "together"
     """Norm of both networks `together`, or of each `network`."""
@@ -244,6 +255,12 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     """Folder or address that gets a copy of each checkpoint."""
     inputs_dir: str | None = None
     """Address of a run whose `vocab/` and `shards/` are copied if missing."""
+
+    @property
+    def initial(self) -> dict[str, str]:
+        """What weights start from, by option."""
+        names = {name: getattr(self, name) for name in ("initial_model", "initial_generator")}
+        return {option: name for option, name in names.items() if name}
 
     @property
     def generator_hidden_size(self) -> int:

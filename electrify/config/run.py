@@ -9,7 +9,7 @@ from electrify.config.evaluate import EmbedConfig, EvaluateConfig
 from electrify.config.fields import LocalPath, Section, runner_name
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.vocab import EncodeConfig, VocabConfig
-from electrify.system.outcome import UserError, nearest
+from electrify.system.outcome import UserError
 
 
 class BeamConfig(Section):
@@ -85,10 +85,5 @@ class RunConfig(EvaluationRun):
         known = sorted({*self.clean.languages, *self.encode.streams})
         mixtures = [self.pretrain.mixture, *(of.mixture for of in self.pretrain.curriculum)]
         for mixture in filter(None, mixtures):
-            for option in ("weight", "max_tokens", "max_epochs"):
-                if unknown := sorted({*getattr(mixture, option)} - {*known}):
-                    raise UserError(
-                        f"pretrain.mixture.{option}: no source has {unknown[0]!r}"
-                        f"{nearest(unknown[0], known)} (there are {', '.join(known)})"
-                    )
+            mixture.check_names(known, "no source has")
         return self

@@ -124,7 +124,13 @@ class Page(Plots):
             (name, row_groups.get(name, ""), zip(cells, column_groups[1:], strict=True))
             for name, cells in rows
         ]
-        lists = [_options(*choices.rows), _options(*choices.columns)] if choices else []
+        lists: list[tuple[str, str, dict[str, None]]] = []  # to choose from: label, groups in order
+        if choices:
+            of_rows, of_columns = choices.rows[1].values(), choices.columns[1]
+            lists = [
+                ("row", choices.rows[0], dict.fromkeys(filter(None, of_rows))),
+                ("column", choices.columns[0], dict.fromkeys(filter(None, of_columns))),
+            ]
         self._has_script |= choices is not None
         self._add(
             "rich", head=columns, rows=lines, grey=grey, caption=caption, lists=lists, links=links
@@ -212,15 +218,6 @@ class Page(Plots):
 
 def _anchor(title: str) -> str:
     return "fold-" + hashlib.sha256(title.encode()).hexdigest()[:12]
-
-
-def _options(
-    what: str, groups: Mapping[str, str] | Sequence[str]
-) -> tuple[str, str, dict[str, None]]:
-    """A list to choose from: of rows or columns, its label, the groups in order."""
-    of = groups.values() if isinstance(groups, Mapping) else groups
-    kind = "row" if isinstance(groups, Mapping) else "column"
-    return kind, what, dict.fromkeys(filter(None, of))
 
 
 @lru_cache

@@ -74,17 +74,15 @@ def clean_stage(
 def earlier_corpora(config: RunConfig) -> dict[str, str]:
     """The digests of the folders of `clean.dedup_against`; `UserError` for one that is not finished
     or that the run itself makes."""
-    own = (Path(config.output_dir) / "clean").resolve()
-    for folder in map(Path, config.clean.dedup_against):
-        if folder.resolve() == own:
+    own, digests = (Path(config.output_dir) / "clean").resolve(), {}
+    for folder in config.clean.dedup_against:
+        if Path(folder).resolve() == own:
             raise UserError(
                 f"clean.dedup_against names {folder}, which this run makes: name the folder of "
                 "another run, or give this one another output_dir"
             )
-    return {
-        f"clean.dedup_against {folder}": input_digest(Path(folder), VERBS["clean"])
-        for folder in config.clean.dedup_against
-    }
+        digests[f"clean.dedup_against {folder}"] = input_digest(Path(folder), VERBS["clean"])
+    return digests
 
 
 def leakage_stage(config: RunConfig, benchmark_items: Path, rules: Mapping[str, Any]) -> Stage:
@@ -122,9 +120,8 @@ def pretrain_stage(config: RunConfig) -> Stage:
     """Token shards to checkpoints."""
     folder = output_dir(config)
     inputs, reads = _earlier(folder, "shards", "vocab")
-    for name in ("initial_model", "initial_generator"):
-        if path := getattr(config.pretrain, name):
-            inputs[f"pretrain.{name}"] = _initial_digest(path)
+    for option, path in config.pretrain.initial.items():
+        inputs[f"pretrain.{option}"] = _initial_digest(path)
     volatile = (METRICS, "summary.json", "tensorboard/*", *TRACKER_FILES, "wandb/*")
     options = pretrain_options(config)
     return Stage("pretrain", folder / "pretrain", options, inputs, True, volatile, reads=reads)
@@ -191,9 +188,8 @@ def check_initial(config: PretrainConfig) -> dict[str, str]:
     `UserError` for one that is no such name.
     """
     missing = {}
-    for option in ("initial_model", "initial_generator"):
-        name = getattr(config, option)
-        if not name or initial_checkpoint(name) or Path(name).expanduser().is_dir():
+    for option, name in config.initial.items():
+        if initial_checkpoint(name) or Path(name).expanduser().is_dir():
             continue
         if not is_hub_name(name):
             raise UserError(

@@ -25,10 +25,10 @@ _VALUE_FRACTION = 0.9  # of the cells of a column of numbers
 
 
 class _Lines:
-    """Lines that can be put back. `taken`: those of the row that is being read, if `keeps` them."""
+    """Lines that can be put back; `taken` are those of the row that is being read."""
 
-    def __init__(self, lines: Iterable[str], keeps: bool) -> None:
-        self._lines, self._waiting, self._keeps = iter(lines), deque[str](), keeps
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines, self._waiting = iter(lines), deque[str]()
         self.taken: list[str] = []
         self.num_taken = 0
 
@@ -38,8 +38,7 @@ class _Lines:
     def __next__(self) -> str:
         line = self._waiting.popleft() if self._waiting else next(self._lines)
         self.num_taken += 1
-        if self._keeps:
-            self.taken.append(line)
+        self.taken.append(line)
         return line
 
     def put_back(self, lines: Sequence[str]) -> None:
@@ -57,7 +56,7 @@ def read_rows(
     and they take cells from the row or hold a tab.
     `num_columns` is by default that of the first row. `csv.field_size_limit` bounds a cell.
     """
-    taking = _Lines(lines, keeps=quoted is None)
+    taking = _Lines(lines)
     reader = csv.reader(
         taking,
         delimiter=delimiter,

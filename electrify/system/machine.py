@@ -11,12 +11,11 @@ import re
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 Precision = Literal["fp32", "bf16", "fp16"]
 _CPUINFO = Path("/proc/cpuinfo")
@@ -260,34 +259,27 @@ def versions() -> dict[str, str]:
 
 
 def unmet_requirements(extra: str) -> list[str]:
-    """What an extra of `pyproject.toml` asks for and this Python lacks, or has in another version.
-
-    The extra `electrify[another]` in it counts with all that it asks for.
-    """
+    """What an extra of `pyproject.toml`, which names no other one, asks for and this Python lacks,
+    or has in another version."""
     from packaging.requirements import Requirement
 
     try:
         wanted = [Requirement(line) for line in requires("electrify") or ()]
     except PackageNotFoundError:
         return ["electrify itself is not installed"]
-    return list(dict.fromkeys(_unmet(wanted, extra)))
-
-
-def _unmet(wanted: list[Any], extra: str) -> Iterator[str]:
+    unmet = []
     for one in wanted:
         if one.marker is not None and not one.marker.evaluate({"extra": extra}):
-            continue
-        if one.name == "electrify":
-            for inner in one.extras:
-                yield from _unmet(wanted, inner)
             continue
         needed = f"{one.name}{one.specifier}"
         try:
             installed = version(one.name)
-            if not one.specifier.contains(installed, prereleases=True):
-                yield f"{needed} is needed, {installed} is installed"
         except PackageNotFoundError:
-            yield f"{needed} is missing"
+            unmet.append(f"{needed} is missing")
+        else:
+            if not one.specifier.contains(installed, prereleases=True):
+                unmet.append(f"{needed} is needed, {installed} is installed")
+    return unmet
 
 
 @cache

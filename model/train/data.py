@@ -162,16 +162,10 @@ def noise_probabilities(kind: str, shards: TokenShards, data: SequenceData) -> T
 def check_batch_sizes(phases: Sequence[Phase], num_ranks: int, device: torch.device) -> None:
     """`UserError` unless processes, and the devices of each, can share every batch evenly."""
     for phase in phases:
-        own = phase.batch_size // num_ranks
-        if phase.batch_size % num_ranks:
+        if not phase.is_shared_by(num_ranks):
             raise UserError(
                 f"pretrain.batch_size = {phase.batch_size} must be a multiple of the {num_ranks} "
-                "processes"
-            )
-        if own % min(phase.micro_batch_size, own):
-            raise UserError(
-                f"of pretrain.batch_size = {phase.batch_size} each of {num_ranks} processes has "
-                f"{own}, which must be a multiple of pretrain.micro_batch_size = "
+                "processes, and the part of each a multiple of pretrain.micro_batch_size = "
                 f"{phase.micro_batch_size}"
             )
         number, rows = num_devices(device), min(phase.micro_batch_size, phase.batch_size)
@@ -197,7 +191,7 @@ class Loader:
     def __init__(
         self, read: Callable[[int], list[Batch]], device: torch.device, first: int, end: int
     ) -> None:
-        self._micro_batches, self._device, self._next = read, device, first
+        self._micro_batches, self._device = read, device
         self._to_ask = iter(range(first, end))
         self._read: deque[Future[list[Batch]]] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
@@ -211,17 +205,11 @@ class Loader:
     def __exit__(self, *_: object) -> None:
         self._thread.shutdown(cancel_futures=True)  # ends with the batch that is being read
 
-    def take(self, step: int) -> list[Batch]:
-        """The micro-batches of a step, each step once and in turn.
-
-        What went wrong in the thread is raised here.
-        """
-        assert step == self._next
-        assert self._read, "there is no step left"
+    def take(self) -> list[Batch]:
+        """The micro-batches of the next step. What went wrong in the thread is raised here."""
         start = time.perf_counter()
         batches = self._read.popleft().result()
         self._waited += time.perf_counter() - start
-        self._next += 1
         self._ask(1)
         return batches if self._sends_ahead else [batch.to(self._device) for batch in batches]
 

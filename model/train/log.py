@@ -166,12 +166,13 @@ class RunLog:
             warn(loaded)
 
     def _read(self, window: MetricsWindow) -> dict[str, float]:
-        """The figures of all processes together, in the first one."""
-        self._ranks.collect(window.tensors())
+        """The figures of all processes together."""
+        for sums in window.tensors():
+            self._ranks.sum(sums)
         if not self._config.has_detection_head:
             return window.read()
         own = window.detections()  # a process may have none
-        return window.read(self._ranks.gather(torch.empty(4, 0) if own is None else own, dim=1))
+        return window.read(self._ranks.gather(torch.empty(4, 0) if own is None else own))
 
 
 def _entropy(data: StepData) -> float:

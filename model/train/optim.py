@@ -1,18 +1,16 @@
 """AdamW as the original has it, Muon, and which parameters each optimiser of a run moves."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from electrify.config.pretrain import PretrainConfig
 from model.devices.device import overwrite, precision_of
+from model.train.processes import bare
 
-# of a group of parameters: whose they are, and their learning rate as a multiple of the step's
-_ONE_NETWORK = {"network": "main", "rate_scale": 1.0}
 _OF_GENERATOR = ("generator", "generator_head", "generator_embeddings")
 _FUSED_DEVICES = ("cpu", "cuda")  # those that torch's fused kernel runs on
 # torch's names in memory, ours in checkpoints
@@ -69,15 +67,14 @@ class AdamW(torch.optim.AdamW):
 
     def __init__(
         self,
-        groups: Iterable[dict[str, object]],
+        groups: Sequence[dict[str, Any]],
         betas: tuple[float, float],
         eps: float,
         bias_correction: bool,
     ) -> None:
-        groups = [_ONE_NETWORK | group for group in groups]
         self.bias_correction = bias_correction
         self.loss_scale: LossScale | None = None
-        self._device = next(iter(groups[0]["params"])).device  # type: ignore[call-overload]
+        self._device = groups[0]["params"][0].device
         fused = self._device.type in _FUSED_DEVICES
         super().__init__(groups, 0.0, betas, eps, 0.0, fused=fused, capturable=fused)
         self._is_fused = fused
@@ -175,8 +172,8 @@ class Muon(AdamW):
 
     def __init__(
         self,
-        matrix_groups: Iterable[dict[str, object]],
-        groups: Iterable[dict[str, object]],
+        matrix_groups: Sequence[dict[str, Any]],
+        groups: Sequence[dict[str, Any]],
         betas: tuple[float, float],
         eps: float,
         products: torch.dtype,
@@ -272,24 +269,24 @@ def make_optimizers(model: nn.Module, config: PretrainConfig) -> list[AdamW]:
     With `optimizer = "muon"` Muon moves the matrices of the layers. In fp16 each optimiser has a
     scale of its loss.
     """
-    bare = model.module if isinstance(model, DistributedDataParallel) else model
+    network = bare(model)
     betas, eps = (config.adam_beta1, config.adam_beta2), config.adam_epsilon
     # Muon's own: a CPU without units for bf16 would take thirty times as long in bf16, and fp16 has
     # too small a range
-    device = next(bare.parameters()).device
+    device = next(network.parameters()).device
     products = torch.bfloat16 if precision_of(config, device) == "bf16" else torch.float32
     optimizers: list[AdamW] = []
-    for names in _trained_together(bare, config):
+    for names in _trained_together(network, config):
         if config.optimizer != "muon":
             corrected = config.optimizer == "bias-corrected"
-            optimizers.append(AdamW(_groups(bare, names, config), betas, eps, corrected))
+            optimizers.append(AdamW(_groups(network, names, config), betas, eps, corrected))
             continue
-        matrices = [n for n in names if ".layers." in n and bare.get_parameter(n).dim() == 2]
+        matrices = [n for n in names if ".layers." in n and network.get_parameter(n).dim() == 2]
         scale = (config.matrix_learning_rate or config.learning_rate) / config.learning_rate
-        groups = _groups(bare, matrices, config)
+        groups = _groups(network, matrices, config)
         scaled = [group | {"rate_scale": scale * group["rate_scale"]} for group in groups]
         others = [n for n in names if n not in set(matrices)]
-        optimizers.append(Muon(scaled, _groups(bare, others, config), betas, eps, products))
+        optimizers.append(Muon(scaled, _groups(network, others, config), betas, eps, products))
     if config.precision == "fp16":
         for optimizer in optimizers:
             optimizer.scale_loss()
@@ -309,7 +306,8 @@ def _trained_together(model: nn.Module, config: PretrainConfig) -> list[list[str
 
 
 def _groups(model: nn.Module, names: Sequence[str], config: PretrainConfig) -> list[dict[str, Any]]:
-    """Groups of one optimiser: by whether weights decay and, where it matters, by network.
+    """Groups of one optimiser: by whether weights decay and, where it matters, by network; each
+    with its learning rate as a multiple of the step's.
 
     Decayed: all weights, embeddings included (optimization.py:56 excludes LayerNorm and bias).
     """

@@ -7,7 +7,7 @@ dropout, whose masks each process draws for its own rows, up to chance.
 
 import atexit
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
@@ -61,22 +61,13 @@ class Ranks:
             dist.all_reduce(numbers)
         return numbers
 
-    def collect(self, tensors: Iterable[Tensor]) -> None:
-        """Move all sums into the first process, in place: there the total, elsewhere zero."""
-        if self.num_ranks == 1:
-            return
-        for tensor in tensors:
-            dist.all_reduce(tensor)
-            if not self.is_first:
-                tensor.zero_()
-
-    def gather(self, tensor: Tensor, dim: int) -> Tensor:
-        """Those of all processes, one behind the other along `dim`, on the CPU."""
+    def gather(self, tensor: Tensor) -> Tensor:
+        """Those of all processes, one behind the other along the last dimension, on the CPU."""
         if self.num_ranks == 1:
             return tensor.cpu()
         gathered: list[Tensor] = [tensor] * self.num_ranks
         dist.all_gather_object(gathered, tensor.cpu())  # of any size
-        return torch.cat(gathered, dim)
+        return torch.cat(gathered, -1)
 
     def any_of(self, flag: bool) -> bool:
         """Whether any process says so. On the CPU: it waits for all processes, for no device."""

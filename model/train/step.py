@@ -32,7 +32,6 @@ Result = tuple[list[Outputs], Tensor]  # of each forward pass; the norm of all g
 class Step:
     number: int  # of finished updates before it
     seed: int
-    ranks: Ranks = ALONE
 
 
 def trained_stages(config: PretrainConfig, number: int) -> tuple[Stage, ...]:
@@ -60,7 +59,7 @@ class Update:
 
     def prepare(self, step: Step) -> None:
         """What the host decides anew for each step: draws of dropout and the learning rate."""
-        seed_dropout(step.seed, step.number, step.ranks.rank)
+        seed_dropout(step.seed, step.number, self.ranks.rank)
         for optimizer in self.optimizers:
             set_learning_rate(optimizer, learning_rate(step.number, self.config))
 

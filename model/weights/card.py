@@ -72,7 +72,7 @@ def write_cards(
             phases=phases_of(options),
             length=trained_length(config),
             has_plain_generator=has_plain_generator(options),
-            cuts=_cuts(config),
+            vocab=config.vocab,
             validation=_last_validation(run / "pretrain" / METRICS),
             initial={public_name(name): licences for name, licences in origin.initial.items()},
             folder=network.folder,
@@ -129,7 +129,7 @@ def _metadata(config: RunConfig, network: Network, origin: Origin) -> str:
     data = ModelCardData(
         license=licence,
         license_name=name,
-        base_model=base_model(initial) if initial else None,
+        base_model=base_model(initial),
         language=list(config.clean.languages),
         library_name="transformers",
         tags=["electra", *(["modernbert"] if config.pretrain.architecture == "modern" else [])],
@@ -150,13 +150,6 @@ def _use(config: PretrainConfig, network: Network) -> str:
     if network.predicts_tokens:
         return "predictor"
     return {"electric": "energy", "all-tokens-mlm": "gate"}.get(config.objective, "detector")
-
-
-def _cuts(config: RunConfig) -> str:
-    """What guided the training of the vocabulary; `morpheme_cuts` is an option of kiwi's only."""
-    options = config.vocab
-    is_cut = options.pretokenizer == "kiwi"
-    return f"kiwi with {options.morpheme_cuts} morpheme cuts" if is_cut else options.pretokenizer
 
 
 def _last_validation(metrics: Path) -> str:

@@ -17,14 +17,13 @@ from electrify.config.run import RunConfig
 from electrify.stage.plan import output_dir
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
-from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
 from model.plan import EncoderShape, discriminator_shape, generator_shape
 from model.train.checkpoint import restore_model
-from model.weights.names import tie, untie
+from model.weights.names import renamed, tie, untie
 from model.weights.source import Source, Weights, read_shapes, read_source
 from vocab.shards.files import TokenShards
-from vocab.tokenizer import CLS, MASK, PAD, SEP, read_pieces
+from vocab.tokenizer import read_pieces
 
 # what weights must share; the options that set the main network's sizes have the same names
 _SIZES = (
@@ -62,7 +61,7 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
     uses_generator = _check_shapes(pretrain, theirs, (model.shape, model.generator_shape))
     if pretrain.objective == "electra-two-stage":
         warn("after the first stage the generator's weights replace the initial discriminator's")
-    rows = _rows_between(source, config, model.special)
+    rows = _rows_between(source, config)
     given = _given(source, pretrain, uses_generator)
     if model.shape.is_modern and not any(".project." in name for name in given):
         given = _factorised(given, source, model, uses_generator)
@@ -73,7 +72,7 @@ def load_initial(model: ElectraPretrainer, config: RunConfig) -> None:
     }
     restore_model(model, tie(filled, pretrain), source.place)
     _report(source, rows, filled, given, len(state.get("embeddings.position.weight", ())))
-    _warn_of_lost(source, filled, given, pretrain.weight_sharing)
+    _warn_of_lost(source, filled, given, pretrain)
     lowercase = config.vocab.lowercase
     if source.is_lowercase not in (None, lowercase):
         warn(
@@ -110,7 +109,7 @@ class PieceRows:
         return taken if matrix.dim() == 2 else taken[:, 0]
 
 
-def _rows_between(source: Source, config: RunConfig, special: SpecialTokens) -> PieceRows:
+def _rows_between(source: Source, config: RunConfig) -> PieceRows:
     run = output_dir(config)
     shards = TokenShards(run / "shards")
     if source.tokenizer_sha256 == shards.tokenizer_sha256:
@@ -123,14 +122,7 @@ def _rows_between(source: Source, config: RunConfig, special: SpecialTokens) -> 
             "vocabulary is not there: keep its run's vocab/ beside its pretrain/"
         )
     pieces = read_pieces(run / "vocab")
-    ids = {PAD: special.pad, CLS: special.cls, SEP: special.sep, MASK: special.mask}
-    wrong = [token for token, number in ids.items() if pieces[number : number + 1] != [token]]
-    if wrong or len(pieces) != shards.vocab_size:
-        raise UserError(
-            f"{run / 'vocab'} ({len(pieces)} pieces) is not the vocabulary of {run / 'shards'} "
-            f"({shards.vocab_size} pieces{'; other ids of ' * bool(wrong)}{', '.join(wrong)}): "
-            "make both again: electrify train-vocab CONFIG, electrify encode CONFIG"
-        )
+    assert len(pieces) == shards.vocab_size  # `open_shards` has compared them
     return PieceRows([source.spell(piece) for piece in pieces], source.num_pieces)
 
 
@@ -197,10 +189,9 @@ def _given(source: Source, config: PretrainConfig, uses_generator: bool) -> Weig
     if config.has_generator and "language_head.bias" in given:  # as between two stages of a run
         given["generator_head.bias"] = given["language_head.bias"]
     if config.has_generator and config.weight_sharing != "none":
-        given |= {f"generator_{n}": t for n, t in given.items() if n.startswith("embeddings.")}
+        given |= renamed(given, (("embeddings.", "generator_embeddings."),))
     if config.weight_sharing == "all":
-        bodies = [n for n in given if n.startswith("discriminator.")]
-        given |= {n.replace("discriminator.", "generator."): given[n] for n in bodies}
+        given |= renamed(given, (("discriminator.", "generator."),))
     return given
 
 
@@ -258,26 +249,15 @@ def _fitted(name: str, given: Tensor, initial: Tensor, rows: PieceRows) -> Tenso
     return given
 
 
-_TWINS = {  # prefixes of the generator's weights, and of those that serve it too
-    "embeddings": [("generator_embeddings.", "embeddings.")],
-    "all": [("generator_embeddings.", "embeddings."), ("generator.", "discriminator.")],
-}
-
-
-def _warn_of_lost(source: Source, filled: Weights, given: Weights, sharing: str) -> None:
+def _warn_of_lost(source: Source, filled: Weights, given: Weights, config: PretrainConfig) -> None:
     """Of an earlier generator that shared less than this run's."""
-    lost = [
-        name
-        for own, shared in _TWINS.get(sharing, ())
-        for name in filled
-        if name.startswith(own) and name in given
-        if not torch.equal(filled[name], filled[shared + name.removeprefix(own)])
-    ]
+    made = untie(tie(filled, config), config)
+    lost = [n for n in filled if n in given and not torch.allclose(made[n], filled[n], atol=1e-5)]
     if lost:
         warn(
             f"{source.place}: the generator has weights of its own, {_parts(lost)}; with "
-            f'pretrain.weight_sharing = "{sharing}" the discriminator\'s replace them, with "none" '
-            "they stay"
+            f'pretrain.weight_sharing = "{config.weight_sharing}" the discriminator\'s replace '
+            'them, with "none" they stay'
         )
 
 

@@ -190,9 +190,8 @@ def _layers(network: Network, shape: EncoderShape) -> list[str]:
     return [f"{network.body}.layers.{number}" for number in range(shape.num_hidden_layers)]
 
 
-def to_transformers(model: ElectraPretrainer, folder: str) -> PreTrainedModel:
+def to_transformers(model: ElectraPretrainer, network: Network) -> PreTrainedModel:
     """One of the model's `exported_networks` as a `transformers` model with the same weights."""
-    network = next(n for n in exported_networks(model.config) if n.folder == folder)
     shape = model.generator_shape if network.body == "generator" else model.shape
     state = {name: tensor.detach().cpu() for name, tensor in model.named_parameters()}
     std, kind = model.config.initializer_range, transformers_class(network, model.config)

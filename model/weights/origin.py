@@ -11,7 +11,6 @@ from pathlib import Path
 from huggingface_hub import hf_hub_download, metadata_load
 
 from electrify.config.load import parse_part
-from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import RunConfig
 from electrify.stage.folder import read_manifest
 from electrify.stage.plan import (
@@ -86,22 +85,17 @@ def as_made(config: RunConfig, *stages: str) -> RunConfig:
 
 def read_origin(config: RunConfig) -> Origin:
     """The origin of a run's weights, as far as its text and its initial model are at hand."""
-    options = config.pretrain
     text = _licences_of_text(output_dir(config))
     if not text:  # as where the shards came from `pretrain.inputs_dir`
         text = dict.fromkeys((source.licence or UNKNOWN for source in config.clean.sources), 0)
-    initial = {bundled_name(name): sorted(_licences_of_model(name)) for name in _initial(options)}
-    return Origin(text, initial)
+    names = config.pretrain.initial.values()
+    return Origin(text, {bundled_name(name): sorted(_licences_of_model(name)) for name in names})
 
 
-def base_model(name: str) -> str | None:
-    """A hub name itself. The hub refuses paths: of one the name of its run or model, or None where
-    the hub takes no letter of that."""
-    folder = Path(name).expanduser()
-    if is_hub_name(name) and not folder.exists():
-        return name
-    name = re.sub(r"[^A-Za-z0-9_.]+", "-", _place(folder).name)
-    return re.sub(r"[.-]{2,}", "-", name).removesuffix(".git").strip("-.")[:96] or None
+def base_model(name: str | None) -> str | None:
+    """A hub name itself, to which the hub then links; None of a folder, which the hub has not."""
+    is_there = name and is_hub_name(name) and not Path(name).expanduser().exists()
+    return name if is_there else None
 
 
 def public_name(name: str) -> str:
@@ -120,10 +114,6 @@ def _place(folder: Path) -> Path:
 _PARTS_OF_A_RUN = rf"{'|'.join(NETWORKS)}|export|pretrain(\.partial)?|checkpoint-\d+"
 
 
-def _initial(options: PretrainConfig) -> list[str]:
-    return [name for name in (options.initial_model, options.initial_generator) if name]
-
-
 def _licences_of_text(run: Path) -> dict[str, int]:
     """None at all where the report of the corpus is not there, or older."""
     path = run / "clean" / "report.json"
@@ -135,10 +125,12 @@ def _licences_of_model(name: str) -> set[str]:
     """Of a run those of its text and of the models before it, else those that a card names."""
     if checkpoint := initial_checkpoint(name):
         licences = set(_licences_of_text(run_folder(checkpoint))) or {UNKNOWN}
-        if earlier := _options_of(checkpoint):
-            before = map(find_bundled, _initial(earlier))
-            return licences.union(*map(_licences_of_model, before))
-        return {*licences, UNKNOWN}
+        try:
+            earlier = trained_options(read_json(checkpoint / CHECKPOINT_STATE)["identity"])
+        except DAMAGES:
+            return {*licences, UNKNOWN}
+        before = map(find_bundled, earlier.initial.values())
+        return licences.union(*map(_licences_of_model, before))
     card = _card(name)
     try:
         metadata = (metadata_load(card) if card else None) or {}
@@ -151,13 +143,6 @@ def _licences_of_model(name: str) -> set[str]:
         if isinstance(name, str)
     }
     return {UNKNOWN if name == "unknown" else str(name) for name in names} or {UNKNOWN}
-
-
-def _options_of(checkpoint: Path) -> PretrainConfig | None:
-    try:
-        return trained_options(read_json(checkpoint / CHECKPOINT_STATE)["identity"])
-    except DAMAGES:
-        return None
 
 
 def _card(name: str) -> Path | None:

@@ -25,7 +25,7 @@ from electrify.stage.plan import NETWORKS, check_initial, initial_checkpoint, ru
 from electrify.storage.files import read_json
 from electrify.storage.hub import hub_failure, try_hub
 from electrify.system.outcome import UserError
-from model.plan import EncoderShape, discriminator_shape, generator_shape
+from model.plan import EncoderShape, network_shapes
 from model.train.checkpoint import DAMAGES, read_state, read_weights, trained_options
 from model.weights.names import (
     DETECTOR,
@@ -119,9 +119,7 @@ def _named_damage(place: str, path: Path) -> Iterator[None]:
 
 def _shapes(identity: Mapping[str, Any]) -> tuple[EncoderShape, EncoderShape | None]:
     """Of the networks of a checkpoint."""
-    config, vocab_size = trained_options(identity), int(identity["vocab_size"])
-    generator = generator_shape(config, vocab_size) if config.has_generator else None
-    return discriminator_shape(config, vocab_size), generator
+    return network_shapes(trained_options(identity), int(identity["vocab_size"]))
 
 
 def _from_checkpoint(place: str, path: Path) -> Source:

@@ -5,10 +5,7 @@ import copy
 import pytest
 import torch
 
-from electrify.config.pretrain import PretrainConfig
-from model.batch import Batch, Noise
 from model.electra import ElectraPretrainer
-from model.masking import num_slots
 from model.train.metrics import MetricsWindow
 from model.train.optim import make_optimizers
 from model.train.step import WARM_UPS, FastStep, Step
@@ -33,14 +30,6 @@ def make_step(model: ElectraPretrainer, **options: object) -> tuple[FastStep, Me
     window = MetricsWindow(["ko"], device)
     optimizers = make_optimizers(model, model.config)
     return FastStep(model, optimizers, model.config, device, window), window
-
-
-def packed_batch(config: PretrainConfig, rows: int, length: int) -> Batch:
-    """Sequences without padding, of a network of any size."""
-    ids = torch.full((rows, length), 7)
-    noise = Noise.draw(0, rows, length, num_slots(config, length))
-    languages = torch.zeros(rows, dtype=torch.int64)
-    return Batch(ids, torch.zeros_like(ids), noise, languages, packed=True)
 
 
 class Run:

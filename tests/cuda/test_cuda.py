@@ -136,6 +136,4 @@ def test_the_doctor_finds_no_difference(capsys):
 def test_the_doctor_finds_a_replay_of_the_first_batch(monkeypatch):
     """The inputs of the recording are never filled anew."""
     monkeypatch.setattr(FastStep, "_copied", lambda self, batches: self._inputs)
-    on_cpu, replayed, *_ = itertools.islice(compare_gpu(), 2)
-    assert on_cpu.agrees
-    assert not replayed.agrees
+    assert [of.agrees for of in itertools.islice(compare_gpu(), 2)] == [True, False]

@@ -16,9 +16,9 @@ from model.batch import SpecialTokens
 from model.devices.device import precision_of, resolve_device
 from model.objectives import make_pretrainer
 from model.train.step import WARM_UPS, Result, Step, Update
-from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, make_step, packed_batch
+from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, make_step
 from tests.cuda.nullgpu.card import counts, is_null_gpu, reset_counts, waits
-from tests.model.conftest import random_batch, random_model
+from tests.model.conftest import batch_from, random_batch, random_model
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device"),
@@ -119,7 +119,7 @@ def test_a_step_of_base_fits_into_24_gb(device: torch.device):
     with device:
         model = make_pretrainer(config, 30522, SpecialTokens(0, 2, 3, 4), None)
     step, _ = make_step(model, **BF16)
-    batch = packed_batch(config, 64, 512).to(device)
+    batch = batch_from(config, torch.full((64, 512), 7)).to(device)
     torch.cuda.reset_peak_memory_stats()
     for number in range(2):
         step([batch], Step(number, seed=5))

@@ -144,6 +144,8 @@ def test_every_kind_of_run_is_listed(tmp_path: Path):
         "scored/evaluate-bert",
         "scored/robustness",
         "scored/fairness-bert",
+        "scored/clean-2025",  # no stage
+        "scored/onnx-int8",
         "begun/clean",
     ):
         (tmp_path / stage).mkdir(parents=True)

@@ -57,13 +57,3 @@ def test_a_card_that_torch_does_not_see_is_a_problem(is_there, monkeypatch):
 def test_without_a_gpu_nothing_is_compared(capsys):
     assert main(["doctor", "--gpu"]) == 1
     assert "torch sees no CUDA device here" in capsys.readouterr().err
-
-
-def test_folders_beside_the_stages_of_a_run_are_not_listed(tmp_path):
-    names = ("clean", "clean-2025", "onnx-int8", "evaluate", "evaluate-other", "fairness-other")
-    for name in names:
-        (tmp_path / "run" / name).mkdir(parents=True)
-        (tmp_path / "run" / name / "manifest.json").write_text("{}")
-    (stages,) = overview.stages_of_runs(tmp_path).values()
-    wanted = {"clean", "evaluate", "evaluate-other", "fairness-other"}
-    assert set(stages["done"]) == wanted

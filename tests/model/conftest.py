@@ -4,7 +4,7 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +20,12 @@ from model.batch import Batch, Noise, SpecialTokens
 from model.electra import ElectraPretrainer, at_positions
 from model.masking import num_slots
 from model.objectives import make_pretrainer
-from model.train.data import SequenceData, noise_probabilities
+from model.train.checkpoint import optimizer_tensors
+from model.train.data import SequenceData
 from model.train.optim import AdamW
+from model.train.processes import ALONE, Ranks
 from model.train.step import Result, Step, Update, trained_stages
 from tests.vocab.shard_files import write_shards
-from vocab.shards.files import TokenShards
 from vocab.tokenizer import build_tokenizer, save_tokenizer, tokenizer_sha256
 
 VOCAB_SIZE = 60
@@ -91,8 +92,8 @@ VARIANTS: dict[str, dict[str, object]] = {
 }
 
 
-def make_config(folder: Path, **pretrain: object) -> RunConfig:
-    """A config of a tiny model whose run folder is `folder`."""
+def run_of(folder: Path = Path("unused"), **pretrain: object) -> RunConfig:
+    """A config with these options of pretraining and no others."""
     source = {"kind": "text", "language": "ko", "path": "none.txt", "licence": "CC BY-SA 4.0"}
     return parse_config(
         {
@@ -100,9 +101,14 @@ def make_config(folder: Path, **pretrain: object) -> RunConfig:
             "seed": 7,
             "output_dir": str(folder),
             "clean": {"sources": [source]},
-            "pretrain": {"sequence_length": 32} | TINY | pretrain,
+            "pretrain": pretrain,
         }
     )
+
+
+def make_config(folder: Path, **pretrain: object) -> RunConfig:
+    """A config of a tiny model whose run folder is `folder`."""
+    return run_of(folder, **({"sequence_length": 32} | TINY | pretrain))
 
 
 def with_pretrain(config: RunConfig, **options: object) -> RunConfig:
@@ -192,21 +198,6 @@ def data(config: RunConfig) -> SequenceData:
     return SequenceData(config, "train")
 
 
-def make_model(config: RunConfig, data: SequenceData, seed: int = 3) -> ElectraPretrainer:
-    """A freshly initialised tiny model in training mode, of any objective."""
-    shards = TokenShards(Path(config.output_dir) / "shards")
-    torch.manual_seed(seed)
-    pretrain = config.pretrain
-    noise = noise_probabilities(pretrain.generator, shards, data)
-    return make_pretrainer(pretrain, data.vocab_size, data.special, noise)
-
-
-@pytest.fixture
-def model(config: RunConfig, data: SequenceData) -> ElectraPretrainer:
-    """A freshly initialised tiny ELECTRA in training mode."""
-    return make_model(config, data)
-
-
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
@@ -228,6 +219,28 @@ def random_model(
     return model
 
 
+def noise_of(kind: str) -> torch.Tensor:
+    """Probabilities of pieces, uniform or unigram; some that are no special ones never occur."""
+    table = torch.ones(VOCAB_SIZE, dtype=torch.float64)
+    if kind == "unigram":
+        table = torch.arange(VOCAB_SIZE, dtype=torch.float64) % 7
+    table[:5] = 0
+    return table / table.sum()
+
+
+def batch_from(
+    config: PretrainConfig,
+    ids: torch.Tensor,
+    types: torch.Tensor | None = None,
+    packed: bool = True,
+    seed: int = 1,
+) -> Batch:
+    """A batch of these ids (B, L), with the draws of a seed; by default of one segment each."""
+    noise = Noise.draw(seed, *ids.shape, num_slots(config, ids.shape[1]))
+    types = torch.zeros_like(ids) if types is None else types
+    return Batch(ids, types, noise, torch.zeros(len(ids), dtype=torch.int64), packed)
+
+
 def random_batch(
     model: ElectraPretrainer, rows: int = 5, length: int = 20, seed: int = 0, padded: bool = False
 ) -> Batch:
@@ -242,20 +255,7 @@ def random_batch(
         ids[row, 0], ids[row, middle], ids[row, end - 1] = 2, 3, 3
         types[row, middle + 1 : end] = 1
         ids[row, end:] = 0
-    noise = Noise.draw(seed + 1000, rows, length, num_slots(model.config, length))
-    return Batch(ids, types, noise, torch.zeros(rows, dtype=torch.int64), packed=not padded)
-
-
-def generate(
-    model: ElectraPretrainer,
-    ids: torch.Tensor,
-    types: torch.Tensor,
-    positions: torch.Tensor,
-    *context: torch.Tensor | None,
-) -> torch.Tensor:
-    """Generator logits (B, N, V) at `positions` (B, N)."""
-    hidden = model.generator_states(ids, types, *context)
-    return model.generator_output().logits(at_positions(hidden, positions))
+    return batch_from(model.config, ids, types, packed=not padded, seed=seed + 1000)
 
 
 def predict(
@@ -264,10 +264,16 @@ def predict(
     types: torch.Tensor,
     positions: torch.Tensor,
     *context: torch.Tensor | None,
+    network: str = "main",
 ) -> torch.Tensor:
-    """The main network's logits (B, N, V) over the vocabulary at `positions` (B, N)."""
-    hidden = model.main_states(ids, types, *context)
-    return model.language_output().logits(at_positions(hidden, positions))
+    """Logits (B, N, V) over the vocabulary at `positions` (B, N), of the main network or the
+    generator."""
+    hidden = getattr(model, f"{network}_states")(ids, types, *context)
+    output = model.language_output() if network == "main" else model.generator_output()
+    return output.logits(at_positions(hidden, positions))
+
+
+generate = partial(predict, network="generator")
 
 
 def discriminate(
@@ -283,8 +289,15 @@ def train_step(
     batches: Sequence[Batch],
     config: PretrainConfig,
     step: Step,
+    ranks: Ranks = ALONE,
 ) -> Result:
     """An update as it is written: nothing is compiled or recorded."""
-    update = Update(model, optimizers, config, step.ranks)
+    update = Update(model, optimizers, config, ranks)
     update.prepare(step)
     return update(batches, trained_stages(config, step.number))
+
+
+def everything(model: ElectraPretrainer, optimizers: Sequence[AdamW]) -> dict[str, torch.Tensor]:
+    """Copies of all weights, and of what the optimisers hold."""
+    moments = optimizer_tensors(model, optimizers)
+    return {k: of.detach().clone() for k, of in (*model.named_parameters(), *moments.items())}

@@ -14,7 +14,14 @@ from torch import Tensor
 from model.batch import Masked, Outputs
 from model.electra import ElectraPretrainer
 from model.train.data import Batch
-from tests.model.conftest import OBJECTIVES, discriminate, generate, predict, random_model
+from tests.model.conftest import (
+    OBJECTIVES,
+    discriminate,
+    generate,
+    predict,
+    random_batch,
+    random_model,
+)
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 Doubles = NDArray[np.float64]
@@ -22,6 +29,15 @@ Doubles = NDArray[np.float64]
 
 def model_of(objective: str, **options: object) -> ElectraPretrainer:
     return random_model(objective=objective, **(OBJECTIVES[objective] | options))
+
+
+def outputs_of(
+    objective: str, padded: bool = False, **options: object
+) -> tuple[ElectraPretrainer, Masked, Outputs]:
+    """A random model, a masked batch, and what the model makes of it."""
+    model = model_of(objective, **options)
+    masked = model.mask(random_batch(model, padded=padded))
+    return model, masked, model(masked)
 
 
 def softmax(row: Doubles) -> Doubles:

@@ -37,15 +37,9 @@ Shape = tuple[int, ...]
 class Recorded:
     """Everything that was dispatched while the recorder was on."""
 
-    operators: Counter[str] = field(default_factory=Counter)
-    free: Counter[str] = field(default_factory=Counter)  # views and bare allocations
+    working: int = 0  # operators that touch elements: about one launch each on a GPU, or more
     # new tensors, not views: how many of each shape and type
     made: Counter[tuple[Shape, torch.dtype]] = field(default_factory=Counter)
-
-    @property
-    def working(self) -> int:
-        """Operators that touch elements: about one launch each on a GPU, or more."""
-        return self.operators.total() - self.free.total()
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -64,11 +58,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         """Run the operator and note what it made."""
         result = func(*args, **(kwargs or {}))
-        name = func.overloadpacket.__name__
-        self.found.operators[name] += 1
-        if func.is_view or name in _FREE:
-            self.found.free[name] += 1
-        else:
+        if not (func.is_view or func.overloadpacket.__name__ in _FREE):
+            self.found.working += 1
             given = {id(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
             for leaf in tree_leaves(result):
                 if isinstance(leaf, Tensor) and id(leaf) not in given:  # not in place

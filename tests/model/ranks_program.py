@@ -10,8 +10,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from electrify.config.run import RunConfig
 from electrify.system.progress import Stopped, setup_logging
 from model import pretrain as pretrain_module
@@ -23,27 +21,11 @@ STOP_AFTER = 5  # steps, at which one process gets a signal or fails
 ORIGINAL = FastStep.__call__
 
 
-def exchange(ranks: Ranks) -> dict[str, Any]:
-    """What the processes exchange, from numbers that differ between them."""
-    own = float(ranks.rank + 1)
-    counts = torch.tensor([own, 10 * own, 100 * own])
-    sums = [torch.full((2,), own, dtype=torch.float64), torch.tensor([own])]
-    ranks.collect(sums)
-    uneven = torch.full((1, ranks.rank + 1), own)
-    return {
-        "sum": ranks.sum(counts).tolist(),
-        "collected": [tensor.tolist() for tensor in sums],
-        "gathered": ranks.gather(uneven, dim=1).tolist(),
-        "any": [ranks.any_of(ranks.rank == 1), ranks.any_of(False)],
-    }
-
-
-def at_step(number: int, rank: int, action: Callable[[], object]) -> Callable[..., Any]:
-    """A step with something done before one of them, in one process."""
+def at_step(number: int, action: Callable[[], object]) -> Callable[..., Any]:
+    """A step with something done before one of them, in the second process."""
 
     def wrapped(*arguments: Any) -> Any:
-        step = arguments[-1]
-        if step.number == number and step.ranks.rank == rank:
+        if arguments[-1].number == number and os.environ["RANK"] == "1":
             action()
         return ORIGINAL(*arguments)
 
@@ -65,7 +47,7 @@ def stop_and_continue(config: RunConfig, ranks: Ranks) -> list[str]:
             return str(stopped)
         return "finished"
 
-    terminating = at_step(STOP_AFTER, 1, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    terminating = at_step(STOP_AFTER, lambda: os.kill(os.getpid(), signal.SIGTERM))
     FastStep.__call__ = terminating  # type: ignore[method-assign]
     first = run()
     FastStep.__call__ = ORIGINAL  # type: ignore[method-assign]
@@ -76,9 +58,9 @@ def work(path: str) -> None:
     """Read the task; train; write what was found, a file a process."""
     task = pickle.loads(Path(path).read_bytes())
     with processes(task["runs"][0][0].pretrain) as ranks:
-        found: dict[str, Any] = {"exchange": exchange(ranks)}
+        found: dict[str, Any] = {}
         if task["fails"]:
-            FastStep.__call__ = at_step(STOP_AFTER, 1, fail)  # type: ignore[method-assign]
+            FastStep.__call__ = at_step(STOP_AFTER, fail)  # type: ignore[method-assign]
         for config, folder in task["runs"]:
             folder.mkdir(parents=True, exist_ok=True)
             Trainer(config, ranks).run(folder)

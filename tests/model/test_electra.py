@@ -7,16 +7,9 @@ import torch
 from torch import Tensor
 
 from model.electra import ElectraPretrainer
-from tests.model.conftest import discriminate, generate, random_batch, random_model
+from tests.model.conftest import VARIANTS, discriminate, generate, random_batch, random_model
 
 PAD, UNK, CLS, SEP, MASK = range(5)
-EQUAL = {"generator_hidden_fraction": 1.0}
-SHARING: dict[str, dict[str, object]] = {
-    "none": {"weight_sharing": "none"},
-    "embeddings": {},
-    "all": {"weight_sharing": "all"} | EQUAL,
-    "gdes": {"weight_sharing": "gdes"},
-}
 
 
 # --- what is tied stays tied ----------------------------------------------------------------------
@@ -52,17 +45,17 @@ def answers(model: ElectraPretrainer) -> dict[str, Tensor]:
 # whose tables the tables of the main network, and of the generator, stand in for
 MOVED = {
     "none": ({"discriminator"}, {"generator", "softmax"}),
-    "embeddings": ({"discriminator", "generator", "softmax"}, None),
+    "electra": ({"discriminator", "generator", "softmax"}, None),
     "all": ({"discriminator", "generator", "softmax"}, None),
     "gdes": ({"discriminator"}, {"discriminator", "generator", "softmax"}),
 }
 
 
 @pytest.mark.parametrize("move", MOVES)
-@pytest.mark.parametrize("sharing", SHARING)
+@pytest.mark.parametrize("sharing", MOVED)
 def test_what_is_tied_stays_tied(sharing: str, move: str):
     """A change of a table shows wherever it is shared, and nowhere else, whatever was done."""
-    model = random_model(**SHARING[sharing])
+    model = random_model(**VARIANTS[sharing])
     original = answers(model)
     moved = MOVES[move](model)
     for name, value in answers(moved).items():
@@ -112,18 +105,3 @@ def test_masking_takes_its_share_of_each_sequence_s_own_tokens():
     found = masked.weights.sum(dim=1).int().tolist()
     # python rounds halves to even too
     assert found == [min(max(1, round(0.15 * length)), length - 3) for length in lengths]
-
-
-@pytest.mark.parametrize("padded", [False, True])
-def test_a_sequence_is_masked_and_sampled_the_same_in_any_batch(padded: bool):
-    """Its draws are its own: neither its neighbours nor the size of a micro-batch matter."""
-    model = random_model()
-    batch = random_batch(model, rows=6, padded=padded)
-    whole = model.mask(batch)
-    sampled = model(whole).samples.ids
-    for rows in (slice(0, 1), slice(2, 5), slice(1, None, 2)):
-        part = model.mask(batch.rows(rows))
-        assert torch.equal(part.positions, whole.positions[rows])
-        assert torch.equal(part.masked_ids, whole.masked_ids[rows])
-        assert torch.equal(part.weights, whole.weights[rows])
-        assert torch.equal(model(part).samples.ids, sampled[rows])

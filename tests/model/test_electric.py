@@ -16,7 +16,7 @@ from model import vocabulary_head as log_probs_module
 from model.batch import Batch
 from model.electra import ElectraPretrainer
 from model.vocabulary_head import gathered_log_probs
-from tests.model.conftest import VOCAB_SIZE, discriminate, random_batch, random_model
+from tests.model.conftest import discriminate, noise_of, random_batch, random_model
 from tests.model.formulas import (
     UNK,
     Doubles,
@@ -30,7 +30,7 @@ from tests.model.formulas import (
 ELECTRIC = {"objective": "electric"}
 
 
-def noise_loss(energy: float, log_q: float, is_noise: bool, k: float, n: int) -> float:
+def noise_loss(energy: float, log_q: float, is_noise: bool, k: float, n: float) -> float:
     """A token's part of the loss, as section 2.2 has it, k of n tokens being noise."""
     data, noise = (n - k) * math.exp(-energy), k * math.exp(log_q)
     return -math.log((noise if is_noise else data) / (data + noise))
@@ -93,26 +93,28 @@ def test_noise_is_noise_even_if_it_equals_the_original():
 
 @pytest.mark.parametrize("kind", ["uniform", "unigram"])
 def test_noise_without_weights_has_one_distribution_everywhere(kind: str):
-    table = torch.ones(VOCAB_SIZE, dtype=torch.float64)
-    if kind == "unigram":
-        table = torch.arange(VOCAB_SIZE, dtype=torch.float64) % 7
-    table[:5] = 0
-    table /= table.sum()
-    model = random_model(**ELECTRIC, generator=kind, noise=table)
+    log_q = noise_of(kind).log()
+    model = random_model(**ELECTRIC, generator=kind, noise=noise_of(kind))
     batch = random_batch(model, rows=20)
     assert (batch.input_ids == UNK).any()  # which the noise never is, as others of a unigram
     masked = model.mask(batch)
     out = model(masked)
-    energies = discriminate(model, out.corrupted.ids, batch.token_type_ids).detach().double()
-    share = model.config.mask_fraction
-    total, noise = 0.0, {(row, position) for row, _, position in chosen_of(masked)}
-    for row, position in masked.maskable.nonzero().tolist():
-        q = table[out.corrupted.ids[row, position]].item()
-        is_noise = (row, position) in noise
-        data = (1 - share) * math.exp(-energies[row, position].item())
-        total -= math.log((share * q if is_noise else data) / (data + share * q))
+    corrupted = out.corrupted.ids
+    energies = discriminate(model, corrupted, batch.token_type_ids).detach().double()
+    noise = {(row, position) for row, _, position in chosen_of(masked)}
+    candidates = [tuple(place) for place in masked.maskable.nonzero().tolist()]
+    total = sum(
+        noise_loss(
+            energies[at].item(),
+            log_q[corrupted[at]].item(),
+            at in noise,
+            model.config.mask_fraction,
+            1,
+        )
+        for at in candidates
+    )
     mean = out.terms["discriminator"].mean(out.counts)
-    assert mean.item() == pytest.approx(total / masked.maskable.sum().item(), rel=1e-5)
+    assert mean.item() == pytest.approx(total / len(candidates), rel=1e-5)
     mean.backward()
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
     for figure in (out.detected.logits, out.detected.losses):
@@ -155,7 +157,7 @@ def test_chunks_give_the_same_log_probabilities_and_gradients(monkeypatch: pytes
     targets = torch.randint(0, 50, (3, 11), generator=torch.Generator().manual_seed(2))
 
     def run() -> list[Tensor]:
-        found, hits = gathered_log_probs(head, states, targets)
+        found, hits = gathered_log_probs(head, states, targets, 50)
         inputs = [states, head.weight, head.bias]
         weighed = (found * torch.arange(33.0).view(3, 11)).sum()
         return [found, hits, *torch.autograd.grad(weighed, inputs)]

@@ -10,17 +10,11 @@ from transformers import AutoModel, AutoTokenizer
 
 from model.batch import Batch
 from model.electra import ElectraPretrainer
-from model.export import export_checkpoint, verify
+from model.export import export_checkpoint, save_networks, verify
 from model.pretrain import Trainer
 from model.train.checkpoint import load_model
 from model.train.data import SequenceData
-from model.weights.names import (
-    DETECTOR,
-    PREDICTOR,
-    exported_networks,
-    to_transformers,
-    transformers_class,
-)
+from model.weights.names import DETECTOR, PREDICTOR, transformers_class
 from tests.model.conftest import (
     MODERN,
     VARIANTS,
@@ -53,11 +47,6 @@ LOCAL = {"global_attn_every_n_layers": 2, "local_attention": 6, "local_rope_thet
 NETWORKS = VARIANTS | {"modern local": MODERN | LOCAL}
 
 
-def save(model: ElectraPretrainer, folder: Path) -> None:
-    for network in exported_networks(model.config):
-        to_transformers(model, network.folder).save_pretrained(folder / network.folder)
-
-
 @pytest.fixture
 def batch() -> Batch:
     return random_batch(random_model(), rows=3, length=32, padded=True)
@@ -68,7 +57,7 @@ def batch() -> Batch:
 def test_every_network_is_that_of_transformers(batch, tmp_path, name):
     """In double precision, with padding."""
     model, folders = random_model(**NETWORKS[name]).double().eval(), FOLDERS[name]
-    save(model, tmp_path)
+    save_networks(model, tmp_path)
     assert {p.name for p in tmp_path.iterdir()} == folders.keys()
     ids, types = batch.input_ids, batch.token_type_ids
     mask = ids != 0
@@ -104,7 +93,7 @@ def test_every_network_is_that_of_transformers(batch, tmp_path, name):
 )
 def test_a_difference_is_refused(batch, tmp_path, part, folder, difference):
     model = random_model(**VARIANTS["all-tokens-mlm"]).eval()
-    save(model, tmp_path)
+    save_networks(model, tmp_path)
     inputs = batch.input_ids, batch.token_type_ids
     assert max(verify(model, tmp_path, *inputs).values()) < 1e-10
     with torch.no_grad():
@@ -157,7 +146,7 @@ def test_hidden_states_are_modernberts_at_every_length(tmp_path, length):
     """In single precision, with alternating local and global attention."""
     options = MODERN | {"max_position_embeddings": 4096, "global_attn_every_n_layers": 2}
     model = random_model(**options).eval()
-    save(model, tmp_path)
+    save_networks(model, tmp_path)
     theirs = AutoModel.from_pretrained(tmp_path / "discriminator").eval()
     assert type(theirs).__name__ == "ModernBertModel"
     ids = torch.randint(5, VOCAB_SIZE, (1, length), generator=torch.Generator().manual_seed(0))

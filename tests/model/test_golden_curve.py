@@ -15,19 +15,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.train.data import SequenceData, StepData
+from model.objectives import make_pretrainer
+from model.train.data import StepData
 from model.train.optim import make_optimizers
 from model.train.step import Step
 from tests.model.conftest import (
     NO_DROPOUT,
     make_config,
-    make_model,
     train_step,
     write_tiny_shards,
 )
 from vocab.shards.files import TokenShards
 
-CPU = torch.device("cpu")
 CURVE = Path(__file__).parents[1] / "fixtures" / "golden_curve.json"
 STEPS = (1, 10, 50, 100, 150, 200)
 OPTIONS = NO_DROPOUT | {
@@ -55,8 +54,9 @@ def train(folder: Path) -> Curve:
     """Figures of the batches of some steps, from the same weights, data and draws each time."""
     write_tiny_shards(folder / "shards")
     config = make_config(folder, **OPTIONS)
-    model = make_model(config, SequenceData(config, "train"))
     data = StepData(config, TokenShards(folder / "shards"), 0, 1)
+    torch.manual_seed(3)
+    model = make_pretrainer(config.pretrain, data.last.vocab_size, data.last.special)
     optimizers = make_optimizers(model, config.pretrain)
     curve = []
     for number in range(STEPS[-1]):

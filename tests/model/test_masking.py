@@ -1,17 +1,16 @@
 """Positions are chosen by their laws, what stands there follows its laws, and documents in packed
 sequences are attended to as if each stood alone."""
 
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from scipy.stats import chisquare
 from torch import Tensor
 
 from electrify.config.pretrain import Packing
-from model.batch import Batch, Noise
 from model.masking import (
     choose_positions,
     document_blocks,
@@ -23,7 +22,9 @@ from model.masking import (
 from tests.model.conftest import (
     MODERN,
     VOCAB_SIZE,
+    batch_from,
     discriminate,
+    noise_of,
     preset,
     random_batch,
     random_model,
@@ -90,14 +91,6 @@ def test_a_batch_of_a_phase_is_masked_as_much_as_the_phase_says(masking: str):
     masked, expected = model.mask(replace(batch, mask_fraction=0.4)), other.mask(batch)
     assert torch.equal(masked.masked_ids, expected.masked_ids)
     assert masked.weights.sum() / masked.tokens.sum() > 0.3
-
-
-def test_limits_bound_the_number_of_a_row():
-    limits = torch.tensor([1.0, 7.0, 100.0])
-    _, weights = choose_positions(
-        torch.ones(3, 128, dtype=torch.bool), draws(3, 128), 19, limits=limits
-    )
-    assert weights.sum(dim=1).tolist() == [1, 7, 19]
 
 
 @pytest.mark.parametrize("masking", ["fixed", "bernoulli"])
@@ -187,15 +180,6 @@ def test_a_forbidden_token_is_never_sampled_and_the_others_keep_their_odds():
 # --- generators without weights -------------------------------------------------------------------
 
 
-def noise_of(kind: str) -> Tensor:
-    """Probabilities of pieces; some that are no special ones never occur."""
-    table = torch.ones(VOCAB_SIZE, dtype=torch.float64)
-    if kind == "unigram":
-        table = torch.arange(VOCAB_SIZE, dtype=torch.float64) % 7
-    table[:5] = 0
-    return table / table.sum()
-
-
 @pytest.mark.parametrize("kind", ["uniform", "unigram"])
 def test_noise_follows_its_table(kind: str):
     table = noise_of(kind)
@@ -225,71 +209,31 @@ def test_the_ends_of_the_unit_interval_draw_possible_noise(draw: float, disallow
 # --- documents -----------------------------------------------------------------------------------
 
 PAD, CLS, SEP = 0, 2, 3
+SPECIAL_IDS = {"[PAD]": PAD, "[UNK]": 1, "[CLS]": CLS, "[SEP]": SEP, "[MASK]": 4}
 
 
-@dataclass(frozen=True)
-class Row:
-    """A row of a packed batch, and the document that each of its tokens is of."""
+def packed_documents(packing: Packing) -> tuple[Tensor, Tensor, Tensor]:
+    """Ids and token types of rows as shards pack them, and the document that each token is of:
+    [CLS] is of that of the token after it, a row's own [SEP] of that of the token before; -1 at
+    padding."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 30, 300)  # with the [SEP] at the end
+    ends = np.cumsum(lengths)
+    starts = np.append(0, ends)
 
-    ids: list[int]
-    types: list[int]
-    documents: list[int]
+    def rows_of(tokens: NDArray[np.int64]) -> list[Tensor]:
+        shard = Shard(tokens.astype(np.uint16), starts, starts)
+        stream = TokenStream([shard], np.dtype(np.uint16))
+        packed = PackedSequences(stream, packing, 24, "key", SPECIAL_IDS)
+        return [torch.from_numpy(of.astype(np.int64)) for of in packed.batch(np.arange(200))]
 
-
-def pack(documents: list[int], split: int | None, length: int) -> Row:
-    """A piece of the stream as a row: where a document changes, the first one's [SEP] stands last.
-
-    `documents` says of each token which one it is of. The number of a token on either side of the
-    row's own [SEP] is that of the token before.
-    """
-    ends = [a != b for a, b in pairwise(documents)] + [False]
-    ids = [SEP if end else 10 + place for place, end in enumerate(ends)]
-    parts = [(ids, documents)]
-    if split is not None:
-        parts = [(ids[:split], documents[:split]), (ids[split:], documents[split:])]
-    row, types, of = [CLS], [0], [documents[0]]
-    for number, (part, numbers) in enumerate(parts):
-        row += [*part, SEP]
-        of += [*numbers, numbers[-1]]
-        types += [number] * (len(part) + 1)
-    padding = length - len(row)
-    return Row(row + [PAD] * padding, types + [0] * padding, of + [-1] * padding)
-
-
-def stream(lengths: list[int]) -> list[int]:
-    """The document of each token."""
-    return [number for number, length in enumerate(lengths) for _ in range(length)]
-
-
-def tensors_of(rows: list[Row]) -> tuple[Tensor, Tensor, Tensor]:
-    """Ids, token types, and which are tokens."""
-    ids = torch.tensor([row.ids for row in rows])
-    return ids, torch.tensor([row.types for row in rows]), ids != PAD
-
-
-def numbered(documents: list[int]) -> list[int]:
-    """Numbers from 0 on in the order in which they come."""
-    seen = list(dict.fromkeys(documents))
-    return [seen.index(document) for document in documents]
-
-
-def random_rows(number: int, length: int, seed: int) -> list[Row]:
-    """Full and padded rows of one and two segments over documents of any lengths."""
-    rng = torch.Generator().manual_seed(seed)
-
-    def below(bound: int) -> int:
-        return int(torch.randint(bound, (), generator=rng))
-
-    rows = []
-    for _ in range(number):
-        single, short = below(3) == 0, below(3) == 0
-        content = length - 2 - (not single) - short * below(length // 2)
-        lengths: list[int] = []
-        while sum(lengths) < content:
-            lengths.append(1 + below(9))
-        documents = stream(lengths)[:content]
-        rows.append(pack(documents, None if single else 1 + below(content - 1), length))
-    return rows
+    words = rng.integers(5, VOCAB_SIZE, ends[-1])
+    words[ends - 1] = SEP
+    ids, types = rows_of(words)
+    documents, _ = rows_of(np.repeat(np.arange(10, 310), lengths))  # but for the row's own tokens
+    documents = torch.where(documents == SEP, documents.roll(1, dims=1), documents)
+    documents[:, 0] = documents[:, 1]
+    return ids, types, documents.masked_fill(ids == PAD, -1)
 
 
 @torch.no_grad()
@@ -304,17 +248,15 @@ def random_rows(number: int, length: int, seed: int) -> list[Row]:
 )
 def test_packed_documents_are_computed_as_separate_sequences(options: dict[str, object]):
     model = random_model(attention="document", **options)
-    rows = random_rows(12, 24, seed=0)
-    ids, types, tokens = tensors_of(rows)
-    noise = Noise.draw(1, len(ids), 24, num_slots(model.config, 24))
-    languages = torch.zeros(len(ids), dtype=torch.int64)
-    masked = model.mask(Batch(ids, types, noise, languages, bool(tokens.all())))
+    full, padded = packed_documents("full"), packed_documents("sentence")
+    ids, types, documents = (torch.cat([a[:8], b[:4]]) for a, b in zip(full, padded, strict=True))
+    masked = model.mask(batch_from(model.config, ids, types, packed=False))
     placed = masked.attention_mask, masked.position_ids
     detected = discriminate(model, ids, types, *placed)
     states = model.generator_states(ids, types, *placed)
-    for number, row in enumerate(rows):
-        for document in set(row.documents) - {-1}:
-            at = [place for place, of in enumerate(row.documents) if of == document]
+    for number, row in enumerate(documents):
+        for document in row.unique()[row.unique() >= 0]:
+            at = (row == document).nonzero().flatten()
             alone = ids[number, at][None], types[number, at][None]
             expected = discriminate(model, *alone)[0]
             torch.testing.assert_close(detected[number, at], expected, rtol=1e-4, atol=1e-4)
@@ -324,21 +266,9 @@ def test_packed_documents_are_computed_as_separate_sequences(options: dict[str, 
 
 @pytest.mark.parametrize("packing", ["full", "sentence"])
 def test_blocks_are_the_documents_of_what_the_shards_pack(packing: Packing):
-    rng = np.random.default_rng(0)
-    documents = rng.integers(1, 30, 300)  # tokens of text
-    ends = np.cumsum(documents + 1)
-    tokens = np.repeat(np.arange(10, 310, dtype=np.uint16), documents + 1)  # all of one document
-    tokens[ends - 1] = SEP
-    starts = np.append(0, ends)
-    stream = TokenStream([Shard(tokens, starts, starts)], np.dtype(np.uint16))
-    special = {"[PAD]": PAD, "[UNK]": 1, "[CLS]": CLS, "[SEP]": SEP, "[MASK]": 4}
-    packed = PackedSequences(stream, packing, 24, "key", special)
-    ids, types = map(torch.from_numpy, packed.batch(np.arange(packed.num_sequences)))
+    ids, types, documents = packed_documents(packing)
     blocks = document_blocks(ids, types, ids != PAD, SEP)
-    num_documents = []
-    for row, found in zip(ids.tolist(), blocks.tolist(), strict=True):
-        text = [(of, block) for of, block in zip(row, found, strict=True) if of >= 10]
-        own, by_block = zip(*text, strict=True)
-        assert numbered(list(own)) == numbered(list(by_block))
-        num_documents.append(len(set(own)))
-    assert (max(num_documents) > 1) == (packing == "full")
+    for found, expected in zip(blocks.tolist(), documents.tolist(), strict=True):
+        in_order = list(dict.fromkeys(expected))
+        assert found == [in_order.index(document) for document in expected]
+    assert (blocks.max() > 1) == (packing == "full")

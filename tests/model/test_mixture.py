@@ -7,7 +7,7 @@ import pytest
 from electrify.config.pretrain import MixtureConfig
 from model.plan import mixture_table, phase_readers
 from model.train.data import StepData, open_shards
-from tests.model.conftest import make_config
+from tests.model.conftest import make_config, with_pretrain
 from tests.model.train.test_data import write_two_languages
 
 STEPS = {"num_steps": 40, "batch_size": 16, "warmup_steps": 1}
@@ -73,8 +73,7 @@ def test_what_the_shards_lack_or_budgets_do_not_allow_is_named(folder):
     config = make_config(folder, **STEPS)
 
     def mixed(**options):  # as where a source finds out its languages
-        pretrain = config.pretrain.model_copy(update={"mixture": MixtureConfig(**options)})
-        return config.model_copy(update={"pretrain": pretrain})
+        return with_pretrain(config, mixture=MixtureConfig(**options))
 
     with pytest.raises(ValueError, match=r"mixture\.weight: no source has 'xx'"):
         make_config(folder, **STEPS, mixture={"weight": {"xx": 2.0}})

@@ -17,6 +17,7 @@ from tests.model.formulas import (
     generator_logits,
     mlm_by_hand,
     model_of,
+    outputs_of,
     softmax,
 )
 
@@ -98,8 +99,7 @@ def test_reinforce_is_on_average_the_gradient_of_the_expected_reward(
 
 @pytest.mark.parametrize("sharing", ["none", "embeddings", "gdes"])
 def test_the_adversary_trains_the_generator_and_nothing_else(sharing: str):
-    model = model_of("electra-adversarial", weight_sharing=sharing)
-    out = model(model.mask(random_batch(model)))
+    model, _, out = outputs_of("electra-adversarial", weight_sharing=sharing)
     out.terms["generator"].total.backward()
     moved = moved_by_gradients(model)
     assert {"generator", "generator_head"} <= moved
@@ -108,8 +108,8 @@ def test_the_adversary_trains_the_generator_and_nothing_else(sharing: str):
 
 
 def test_the_baseline_trains_nothing_but_itself():
-    model = model_of("electra-adversarial")
-    model(model.mask(random_batch(model))).terms["baseline"].total.backward()
+    model, _, out = outputs_of("electra-adversarial")
+    out.terms["baseline"].total.backward()
     assert moved_by_gradients(model) == {"baseline"}
 
 
@@ -135,8 +135,7 @@ def moved_by_gradients(model: ElectraPretrainer) -> set[str]:
     ],
 )
 def test_the_main_loss_gives_the_generator_no_gradient(objective: str, sharing: str):
-    model = model_of(objective, weight_sharing=sharing)
-    out = model(model.mask(random_batch(model)))
+    model, _, out = outputs_of(objective, weight_sharing=sharing)
     out.terms["discriminator"].total.backward()
     heads = {"discriminator_head"} if model.config.has_detection_head else set()
     heads |= {"language_head"} if model.config.has_language_head else set()
@@ -147,8 +146,8 @@ def test_the_main_loss_gives_the_generator_no_gradient(objective: str, sharing: 
 @pytest.mark.parametrize("objective", ["electra", "replace-mlm", "electric"])
 @pytest.mark.parametrize("sharing", ["none", "embeddings", "gdes"])
 def test_the_generators_loss_reaches_only_it_and_what_is_shared(objective: str, sharing: str):
-    model = model_of(objective, weight_sharing=sharing)
-    model(model.mask(random_batch(model))).terms["generator"].total.backward()
+    model, _, out = outputs_of(objective, weight_sharing=sharing)
+    out.terms["generator"].total.backward()
     tables = "embeddings" if sharing == "embeddings" else "generator_embeddings"
     assert moved_by_gradients(model) == {"generator", "generator_head", tables}
 

@@ -21,6 +21,7 @@ from tests.model.formulas import (
     mean_of,
     mlm_by_hand,
     model_of,
+    outputs_of,
     prediction_logits,
     sigmoid,
     softmax,
@@ -41,9 +42,7 @@ VARIANTS: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_electra(variant: str, padded: bool):
     """MLM over the chosen positions + 50 x detection over all real tokens (section 2)."""
-    model = model_of("electra", **VARIANTS[variant])
-    masked = model.mask(random_batch(model, padded=padded))
-    out = model(masked)
+    model, masked, out = outputs_of("electra", padded, **VARIANTS[variant])
     assert mean_of(out, "generator") == pytest.approx(
         mlm_by_hand(generator_logits(model, masked), masked), rel=1e-5
     )
@@ -64,9 +63,7 @@ def test_electra(variant: str, padded: bool):
 @pytest.mark.parametrize("padded", [False, True])
 def test_electra_15(padded: bool):
     """The detection loss over the chosen positions only."""
-    model = model_of("electra-15")
-    masked = model.mask(random_batch(model, padded=padded))
-    out = model(masked)
+    model, masked, out = outputs_of("electra-15", padded)
     corrupted, labels = corrupted_by_hand(masked, out.samples.ids)
     logits = detection_logits(model, masked, corrupted)
     chosen = chosen_of(masked)
@@ -80,9 +77,7 @@ def test_electra_15(padded: bool):
 @pytest.mark.parametrize("padded", [False, True])
 def test_replace_mlm(padded: bool):
     """Tokens are predicted at the chosen positions, where samples stand in place of [MASK]."""
-    model = model_of("replace-mlm")
-    masked = model.mask(random_batch(model, padded=padded))
-    out = model(masked)
+    model, masked, out = outputs_of("replace-mlm", padded)
     corrupted, _ = corrupted_by_hand(masked, out.samples.ids)
     assert not (corrupted == MASK).any()
     logits = prediction_logits(model, masked, corrupted, masked.positions)
@@ -94,9 +89,7 @@ def test_replace_mlm(padded: bool):
 @pytest.mark.parametrize("padded", [False, True])
 def test_mlm(padded: bool):
     """BERT: the main network alone, with [MASK] in its input."""
-    model = model_of("mlm")
-    masked = model.mask(random_batch(model, padded=padded))
-    out = model(masked)
+    model, masked, out = outputs_of("mlm", padded)
     assert (masked.masked_ids == MASK).any()
     logits = prediction_logits(model, masked, masked.masked_ids, masked.positions)
     assert list(out.terms) == ["discriminator"]
@@ -107,9 +100,7 @@ def test_mlm(padded: bool):
 @pytest.mark.parametrize("sharing", ["embeddings", "gdes"])
 def test_all_tokens_mlm(sharing: str, padded: bool):
     """p(x) = D [x = input] + (1 - D) softmax(x) at every real token (section 3.4)."""
-    model = model_of("all-tokens-mlm", weight_sharing=sharing)
-    masked = model.mask(random_batch(model, padded=padded))
-    out = model(masked)
+    model, masked, out = outputs_of("all-tokens-mlm", padded, weight_sharing=sharing)
     originals = masked.batch.input_ids
     corrupted, _ = corrupted_by_hand(masked, out.samples.ids)
     everywhere = torch.arange(originals.shape[1]).expand_as(originals)
@@ -139,9 +130,7 @@ def test_the_copy_gate_has_finite_gradients_where_a_token_cannot_be_copied():
 @pytest.mark.parametrize("options", [{}, {"sampling_temperature": 2.0}, {"disallow_correct": True}])
 def test_electra_adversarial(options: dict[str, object], padded: bool):
     """Appendix F: reward, baseline and what is ascended, sample by sample."""
-    model = model_of("electra-adversarial", **options)
-    masked = model.mask(random_batch(model, padded=padded))
-    out = model(masked)
+    model, masked, out = outputs_of("electra-adversarial", padded, **options)
     corrupted, labels = corrupted_by_hand(masked, out.samples.ids)
     logits = detection_logits(model, masked, corrupted)
     proposals = generator_logits(model, masked) / float(options.get("sampling_temperature", 1))
@@ -167,8 +156,7 @@ def test_electra_adversarial(options: dict[str, object], padded: bool):
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_figures_carry_no_gradient_and_losses_are_in_single_precision(objective: str):
-    model = model_of(objective)
-    out = model(model.mask(random_batch(model, padded=True)))
+    _, _, out = outputs_of(objective, padded=True)
     records = (out.samples, out.corrupted, out.detected, out.predicted)
     values = [v for record in records if record for v in vars(record).values()]
     assert not any(value.requires_grad for value in values if isinstance(value, Tensor))

@@ -3,14 +3,7 @@
 import pytest
 
 from electrify.config.pretrain import PretrainConfig
-from model.plan import (
-    Phase,
-    learning_rate,
-    phase_at,
-    phases_of,
-    sequences_until,
-    stage_at,
-)
+from model.plan import Phase, learning_rate, phases_of, stage_at
 from tests.model.conftest import preset
 
 
@@ -33,21 +26,6 @@ def test_phases_take_their_fractions_and_the_rest_its_length():
     )
     alone = phases_of(preset(num_steps=7, warmup_steps=5, batch_size=12, sequence_length=512))
     assert alone == (Phase(0, 7, 512, 12, 12),)
-
-
-def test_counts_equal_those_of_a_walk_over_the_steps():
-    config = preset(num_steps=40, warmup_steps=5, batch_size=12, curriculum=CURRICULUM)
-    phases = phases_of(config)
-    sequences = 0
-    for step in range(40):
-        assert sequences == sequences_until(phases, step)
-        (here,) = [p for p in phases if p.first_step <= step < p.first_step + p.num_steps]
-        assert phase_at(phases, step) is here
-        sequences += here.batch_size
-    assert sequences == sequences_until(phases, 40)
-    assert phase_at(phases, 40) is phases[-1]
-    with pytest.raises(AssertionError):
-        phase_at(phases, 41)
 
 
 @pytest.mark.parametrize(

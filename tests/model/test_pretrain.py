@@ -8,25 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from electrify.system.progress import Stopped
 from model.electra import ElectraPretrainer
 from model.pretrain import Trainer, make_model
 from model.train.checkpoint import checkpoints
 from model.train.step import FastStep
-from tests.model.conftest import MODERN, make_config, with_pretrain
-from tests.model.trained import TIMINGS
-
-
-def metrics_of(folder: Path) -> list[dict[str, object]]:
-    lines = (folder / "metrics.jsonl").read_text().splitlines()
-    return [{k: v for k, v in json.loads(line).items() if k not in TIMINGS} for line in lines]
-
-
-def weights_of(folder: Path, step: int) -> dict[str, torch.Tensor]:
-    loaded = load_file(folder / f"checkpoint-{step}" / "model.safetensors")
-    return {name: tensor.clone() for name, tensor in loaded.items()}  # not the mapped file
+from tests.model.conftest import MODERN, VARIANTS, make_config, with_pretrain
+from tests.model.trained import Trained, records_of
 
 
 def train(config, folder: Path, stop_after: int | None = None, monkeypatch=None) -> None:
@@ -57,9 +46,7 @@ def test_killed_and_continued_ends_bit_identical(config, tmp_path, monkeypatch, 
     for step in (1, 6, 11):
         train(config, tmp_path / "killed", step, monkeypatch)
     train(config, tmp_path / "killed")
-    assert metrics_of(tmp_path / "killed") == metrics_of(tmp_path / "whole")
-    whole, killed = weights_of(tmp_path / "whole", 12), weights_of(tmp_path / "killed", 12)
-    assert all(torch.equal(whole[name], killed[name]) for name in whole)
+    Trained.read(tmp_path / "killed").check_same(Trained.read(tmp_path / "whole"))
 
 
 def test_a_stop_request_saves_and_says_where(config, tmp_path, monkeypatch):
@@ -80,15 +67,13 @@ def test_without_a_sound_checkpoint_a_continued_run_starts_from_its_initial_mode
     config, tmp_path, caplog
 ):
     train(config, tmp_path / "before")
-    pretrain = config.pretrain.model_copy(update={"initial_model": str(tmp_path / "before")})
-    later = config.model_copy(update={"pretrain": pretrain})
+    later = with_pretrain(config, initial_model=str(tmp_path / "before"))
     train(later, tmp_path / "run")
-    reference = weights_of(tmp_path / "run", 12)
+    reference = Trained.read(tmp_path / "run")
     for path in checkpoints(tmp_path / "run"):
         (path / "model.safetensors").write_bytes(b"torn")
     train(later, tmp_path / "run")
-    again = weights_of(tmp_path / "run", 12)
-    assert all(torch.equal(reference[name], again[name]) for name in reference)
+    Trained.read(tmp_path / "run").check_same(reference)
     assert "checkpoint-12 is damaged" in caplog.text
 
 
@@ -103,12 +88,7 @@ def test_text_that_the_vocabulary_cannot_spell_is_named(config, tmp_path, caplog
         assert (f"does not fit its text in {language}: 10 % of" in caplog.text) == is_named
 
 
-TWO_STAGES = {
-    "objective": "electra-two-stage",
-    "weight_sharing": "none",
-    "generator_hidden_fraction": 1.0,
-    "generator_steps_fraction": 1 / 3,
-}
+TWO_STAGES = VARIANTS["electra-two-stage"] | {"generator_steps_fraction": 1 / 3}
 
 
 @pytest.mark.parametrize(
@@ -127,11 +107,9 @@ def test_each_stage_is_logged_and_validated_as_it_is_trained(
     train(config, tmp_path / "whole")
     train(config, tmp_path / "killed", killed_at, monkeypatch)
     train(config, tmp_path / "killed")
-    records = metrics_of(tmp_path / "whole")
-    assert metrics_of(tmp_path / "killed") == records
-    found, expected = (weights_of(tmp_path / name, 12) for name in ("killed", "whole"))
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
-    first, *_, last = [m for m in records if m["kind"] == "valid"]
+    whole = Trained.read(tmp_path / "whole")
+    Trained.read(tmp_path / "killed").check_same(whole)
+    first, *_, last = [m for m in whole.records if m["kind"] == "valid"]
     own = "generator_loss" if options.get("objective") else "language_loss"
     assert first["step"] == 4
     assert first["loss"] == pytest.approx(first[own], rel=1e-5)
@@ -144,26 +122,18 @@ def test_each_stage_is_logged_and_validated_as_it_is_trained(
 
 def test_auto_is_settled_once_for_a_run(config, tmp_path, monkeypatch):
     """The run goes on as it began, where the machine or its load now says otherwise."""
-    options = {
-        name: config.model_copy(
-            update={"pretrain": config.pretrain.model_copy(update={"precision": name})}
-        )
-        for name in ("auto", "fp32", "bf16")
-    }
     for name in ("fp32", "bf16"):
-        train(options[name], tmp_path / name)
-    folder = tmp_path / "begun in bf16"
+        train(with_pretrain(config, precision=name), tmp_path / name)
+    folder, auto = tmp_path / "begun in bf16", with_pretrain(config, precision="auto")
     use_cpu(monkeypatch, "bf16")
-    train(options["auto"], folder, 6, monkeypatch)
+    train(auto, folder, 6, monkeypatch)
     use_cpu(monkeypatch, "fp32")
-    train(options["auto"], folder)
+    train(auto, folder)
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["precision"] == "bf16"
-    found, expected = weights_of(folder, 12), weights_of(tmp_path / "bf16", 12)
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
-    assert metrics_of(folder) == metrics_of(tmp_path / "bf16")
-    in_fp32, in_bf16 = (weights_of(tmp_path / name, 12) for name in ("fp32", "bf16"))
-    assert any(not torch.equal(in_fp32[name], in_bf16[name]) for name in in_fp32)
+    in_fp32, in_bf16 = (Trained.read(tmp_path / name) for name in ("fp32", "bf16"))
+    Trained.read(folder).check_same(in_bf16)
+    assert any(not torch.equal(of, in_bf16.tensors[name]) for name, of in in_fp32.tensors.items())
 
 
 def use_cpu(monkeypatch, precision: str) -> None:
@@ -185,12 +155,10 @@ def test_a_broken_loss_stops_before_anything_is_saved(config, tmp_path, monkeypa
 
     monkeypatch.setattr("model.pretrain.make_model", broken)
     options = {f"{name}_every_steps": number for name, number in every.items()}
-    pretrain = config.pretrain.model_copy(update=options)
-    trainer = Trainer(config.model_copy(update={"pretrain": pretrain}))
     with pytest.raises(
         ValueError, match=rf"norm became nan by step {step}: .*Lower pretrain\.learning_rate"
     ):
-        trainer.run(tmp_path)
+        train(with_pretrain(config, **options), tmp_path)
     assert checkpoints(tmp_path) == []
 
 
@@ -200,9 +168,8 @@ def test_in_fp16_a_skipped_update_is_no_end_but_one_at_the_least_scale_is(
     """At the first scale gradients of this model overflow, and the run goes on to a lower one."""
     config = with_pretrain(config, precision="fp16", log_every_steps=1)
     train(config, tmp_path / "goes on")
-    norms = [
-        of["gradient_norm"] for of in metrics_of(tmp_path / "goes on") if of["kind"] == "train"
-    ]
+    records = records_of(tmp_path / "goes on")
+    norms = [of["gradient_norm"] for of in records if of["kind"] == "train"]
     assert norms[:2] == [0, 0]
     assert norms[-1] > 0
     monkeypatch.setattr("model.train.optim.LEAST_SCALE", 2.0**15)

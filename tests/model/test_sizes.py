@@ -4,12 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from electrify.config.load import parse_config
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
 from model.flops import parameter_counts
-from tests.model.conftest import VARIANTS, preset
+from tests.model.conftest import VARIANTS, preset, run_of
 
 BERT_VOCAB = 30_522
 SIZES = ("small", "small++", "base", "large")
@@ -61,9 +60,7 @@ MASKED = (19, 79, 79, 130)  # the original's own base and large keep 19 of 512: 
 
 @pytest.mark.parametrize("column", range(4), ids=SIZES)
 def test_a_size_is_the_papers_in_every_field(column: int):
-    source = {"kind": "text", "language": "en", "path": "x"}
-    raw = {"name": "x", "output_dir": "o", "clean": {"sources": [source]}}
-    run = parse_config(raw | {"pretrain": {"size": SIZES[column]}})
+    run = run_of(size=SIZES[column])
     found = {name: getattr(run.pretrain, name) for name in TABLE_6}
     assert found == {name: values[column] for name, values in TABLE_6.items()}
     length = run.pretrain.sequence_length

@@ -18,6 +18,11 @@ TIMINGS = frozenset(
 _OWN = {*TIMINGS, "text"}  # what an alarm says has rounded figures
 
 
+def records_of(folder: Path) -> list[dict[str, Any]]:
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
 @dataclass(frozen=True)
 class Trained:
     """What a run leaves."""
@@ -27,13 +32,23 @@ class Trained:
 
     @classmethod
     def read(cls, folder: Path) -> "Trained":
-        lines = (folder / "metrics.jsonl").read_text().splitlines()
         last = checkpoints(folder)[-1]
         tensors = load_file(last / MODEL) | load_file(last / OPTIMIZER)
-        return cls([json.loads(line) for line in lines], tensors)
+        copies = {name: tensor.clone() for name, tensor in tensors.items()}  # not the mapped files
+        return cls(records_of(folder), copies)
 
     def after(self, step: int) -> "Trained":
         return Trained([r for r in self.records if r["step"] > step], self.tensors)
+
+    def check_same(self, wanted: "Trained") -> None:
+        """All but clock times, to the bit."""
+        own, others = (
+            [{k: v for k, v in record.items() if k not in TIMINGS} for record in of.records]
+            for of in (self, wanted)
+        )
+        assert own == others
+        assert self.tensors.keys() == wanted.tensors.keys()
+        assert [n for n, of in self.tensors.items() if not torch.equal(of, wanted.tensors[n])] == []
 
     def check_equal(
         self,

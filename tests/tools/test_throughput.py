@@ -50,8 +50,9 @@ def test_inference_is_timed_beside_its_peer(monkeypatch, tmp_path, model_folder)
 @pytest.mark.skipif(
     importlib.util.find_spec("accelerate") is None, reason="the Trainer needs accelerate"
 )
-def test_fine_tuning_is_timed_beside_its_peer(tmp_path, ynat_folder):  # noqa: F811
-    words = f"finetune --data-dir {ynat_folder} --tasks klue-ynat --seeds 1 --rows 64"
+def test_fine_tuning_is_timed_beside_its_peer(tmp_path, ynat_folder, model_folder):  # noqa: F811
+    words = f"finetune --model {model_folder} --data-dir {ynat_folder} --tasks klue-ynat"
+    words += " --seeds 1 --rows 64"
     words += " --batch-size 32 --epochs 1 --device cpu --precision fp32 --peer"
     ours, peer = measured(words, tmp_path)
     ratio = ours["examples_per_second"] / peer["examples_per_second"]
@@ -95,6 +96,7 @@ def test_costs_are_of_all_processes_also_of_those_left_behind(tmp_path):
         ("pretrain --device cpu --size tiny --micro-batches 3", "--micro-batches 3"),
         ("pretrain --device cpu --size tiny --dropout 1.5", "dropout"),
         ("finetune --rows 31", "fewer than two steps"),
+        ("pretrain --rounds 0", "rounds"),
         ("finetune --data-dir . --tasks klue-ner", "compares classification alone"),
         ("corpus --data-dir nowhere", "give --data-dir DIR"),
     ],

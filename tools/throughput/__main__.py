@@ -3,18 +3,15 @@
 python -m tools.throughput corpus|vocab|pretrain|finetune|inference [--peer] [--json PATH] ...
 
 Only the module of the stage is imported: a GPU host need not have what cleans text. The fields of
-its `Settings` are the options.
+its `Settings` are the options, which pydantic reads from their words.
 """
 
 import argparse
 import importlib
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
-from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from electrify.stage.folder import write_json
@@ -58,35 +55,16 @@ def _parser(stage: str, module: Any) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=prog, description=about, allow_abbrev=False)
     parser.add_argument("--json", metavar="PATH", type=Path, help="write every figure there")
     for field in fields(module.Settings):
-        kind, words = get_args(field.type)  # Annotated[type, help]
+        kind, *_, words = get_args(field.type)  # Annotated[type, ..., help]
         how: dict[str, Any] = {"help": words, "default": field.default}
-        if get_origin(kind) is Literal:
-            how["choices"] = get_args(kind)
-        elif kind is bool:
+        if kind is bool:
             how["action"] = "store_true"
-        else:
-            how["type"] = partial(_value, kind)
+        elif get_origin(kind) is Literal:
+            how["choices"] = get_args(kind)
+        elif get_origin(kind) is tuple:
+            how["type"] = lambda text: text.split(",")
         parser.add_argument(f"--{field.name.replace('_', '-')}", **how)
     return parser
-
-
-def _value(kind: Any, text: str) -> Any:
-    """A value of an option; argparse names the option whose value is refused."""
-    if get_origin(kind) is tuple:
-        of = get_args(kind)[0]
-        return tuple(_number(of, word, 0) for word in text.split(","))
-    kind = next((each for each in get_args(kind) if each is not NoneType), kind)
-    return _number(kind, text, int(kind is int))
-
-
-def _number(kind: Any, text: str, least: int) -> Any:
-    try:
-        value = kind(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
-    if isinstance(value, int | float) and not (value >= least and math.isfinite(value)):
-        raise argparse.ArgumentTypeError(f"{text!r} is too small or not finite")
-    return value
 
 
 if __name__ == "__main__":

@@ -6,9 +6,11 @@ Every run of `electrify clean` is a process of its own; datatrove is in an envir
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
+
+from pydantic import PositiveFloat, PositiveInt
+from pydantic.dataclasses import dataclass
 
 from electrify.config.clean import NearDedupConfig
 from electrify.system.outcome import UserError
@@ -41,8 +43,8 @@ class Settings:
     data_dir: Annotated[Path, "folder with corpora/<language>/*.jsonl.gz"] = DATA
     work: Annotated[Path, "folder for inputs and runs"] = Path("out/throughput")
     languages: Annotated[tuple[str, ...], "corpora, or all"] = ("ko", "en")
-    megabytes: Annotated[float | None, "of text, spread evenly; without, all of it"] = None
-    workers: Annotated[int, "processes of the whole graph and of the peer"] = 2
+    megabytes: Annotated[PositiveFloat | None, "of text, spread evenly; without, all of it"] = None
+    workers: Annotated[PositiveInt, "processes of the whole graph and of the peer"] = 2
 
 
 def measure(settings: Settings) -> Report:

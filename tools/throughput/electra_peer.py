@@ -17,7 +17,7 @@ from model.batch import SpecialTokens
 from model.devices.device import autocast
 from model.electra import ElectraPretrainer
 from model.plan import learning_rate
-from model.weights.names import to_transformers
+from model.weights.names import DETECTOR, GENERATOR, to_transformers
 
 
 class PeerLosses(NamedTuple):
@@ -71,7 +71,7 @@ def peer_of(model: ElectraPretrainer) -> HuggingFaceElectra:
     """The peer with the weights of ours, on the CPU, in training mode."""
     config = model.config
     assert (config.objective, config.weight_sharing) == ("electra", "embeddings")
-    generator, discriminator = (to_transformers(model, of) for of in ("generator", "discriminator"))
+    generator, discriminator = (to_transformers(model, of) for of in (GENERATOR, DETECTOR))
     for network in (generator, discriminator):
         network.set_attn_implementation("sdpa")
     weights = config.generator_weight, config.main_weight

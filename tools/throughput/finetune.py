@@ -5,17 +5,17 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
-from tokenizers import BertWordPieceTokenizer
+from pydantic import PositiveFloat, PositiveInt
+from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import BertTokenizer, ElectraConfig
 
-from benchmarks.encoder import ModelSource, fitting_length, open_model
+from benchmarks.encoder import ModelSource, accepted_inputs, encode, fitting_length, open_model
 from benchmarks.finetune.finetune import (
     Split,
     TaskFeatures,
@@ -34,13 +34,12 @@ from benchmarks.tasks.heads.linear import LinearHead
 from benchmarks.tasks.kinds.classification import Classification
 from benchmarks.tasks.registry import resolve_tasks
 from benchmarks.tasks.task import Example, Features, Line, Task
-from electrify.config.evaluate import EvaluateConfig, Role
-from electrify.config.pretrain import SIZE_PRESETS
+from electrify.config.evaluate import EvaluateConfig
 from electrify.system.machine import git_commit
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from tools.throughput.report import Report, Row
-from tools.throughput.texts import DATA
+from tools.throughput.texts import DATA, SHIPPED
 
 OURS, PEER = "electrify", "Trainer"
 _PACKAGES = ("torch", "transformers", "tokenizers", "numpy")
@@ -52,15 +51,6 @@ padded to the longest of a batch. One fine-tuning of each system a seed, in turn
 order, in one process. Examples/s leave out building the model and the first tenth of the steps.
 Rates, scores and ratios are medians over seeds.
 """
-_TINY = {  # of no paper: to try the command out
-    "num_hidden_layers": 2,
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_attention_heads": 2,
-    "embedding_size": 64,
-}
-_PIECES = 8_000  # of a tokenizer made here
-_RANDOM_WEIGHTS_LEARNING_RATE = 2e-3
 _UNTIMED_FRACTION = 0.1  # of the steps, which allocate, choose kernels and find their caches cold
 
 
@@ -69,32 +59,27 @@ class Settings:
     """What is measured; None is the default of the data or the recipe."""
 
     peer: Annotated[bool, "measure the Trainer, too"] = False
-    model: Annotated[str | None, "a folder or hub name; without, random weights"] = None
-    size: Annotated[Literal["tiny", "small", "base", "large"], "of random weights"] = "tiny"
+    model: Annotated[str, "a folder or hub name"] = SHIPPED
     data_dir: Annotated[Path, "folder with the tasks' files"] = DATA
     tasks: Annotated[tuple[str, ...], "of that folder"] = ("klue-ynat", "klue-nli")
     seeds: Annotated[tuple[int, ...], "one fine-tuning of each system a seed"] = (0, 1, 2, 3, 4)
-    rows: Annotated[int, "training rows, rounded down to whole batches"] = 2_048
-    reported: Annotated[int, "rows that are scored, at most"] = 1_000
-    epochs: Annotated[float, "passes over the training rows"] = 3.0
-    batch_size: Annotated[int, "rows of a step"] = 32
-    learning_rate: Annotated[float | None, "the recipe's if not given"] = None
-    length: Annotated[int, "pieces of a row, at most"] = 128
+    rows: Annotated[PositiveInt, "training rows, rounded down to whole batches"] = 2_048
+    reported: Annotated[PositiveInt, "rows that are scored, at most"] = 1_000
+    epochs: Annotated[PositiveFloat, "passes over the training rows"] = 3.0
+    batch_size: Annotated[PositiveInt, "rows of a step"] = 32
+    learning_rate: Annotated[PositiveFloat | None, "the recipe's if not given"] = None
+    length: Annotated[PositiveInt, "pieces of a row, at most"] = 128
     device: Annotated[Literal["auto", "cpu", "cuda"], "where"] = "auto"
     precision: Annotated[Literal["auto", "fp32", "bf16"], "of products"] = "auto"
 
     def options(self) -> EvaluateConfig:
-        """What both sides are given: KLUE's recipe, which is plain AdamW, linear and undecayed.
-
-        Random weights learn in so few steps only at a higher rate than the recipe's.
-        """
-        random_rate = None if self.model else _RANDOM_WEIGHTS_LEARNING_RATE
+        """What both sides are given: KLUE's recipe, which is plain AdamW, linear and undecayed."""
         return EvaluateConfig(
             recipe="klue",
             layer_lr_decay=1.0,
             num_epochs=self.epochs,
             batch_size=self.batch_size,
-            learning_rate=self.learning_rate or random_rate,
+            learning_rate=self.learning_rate,
             max_sequence_length=self.length,
             seeds=self.seeds,
             max_train_examples=self.rows // self.batch_size * self.batch_size,
@@ -116,10 +101,9 @@ def measure(settings: Settings) -> Report:
         if not isinstance(task, Classification):
             raise UserError(f"--tasks {task.name}: this benchmark compares classification alone")
     data = {task.name: load_data(task, settings.data_dir) for task in tasks}
-    texts = [text for of in data.values() for row in of.train for text in row.texts]
-    model = open_model(settings.model) if settings.model else random_model(settings.size, texts)
+    model = open_model(settings.model)
     conditions = {
-        "model": Path(model.path).name,
+        "model": settings.model,
         "training_rows": settings.rows,
         "epochs": settings.epochs,
         "batch_size": settings.batch_size,
@@ -151,19 +135,6 @@ def measure(settings: Settings) -> Report:
     return report
 
 
-def random_model(size: str, texts: Sequence[str]) -> ModelSource:
-    """A config of the paper's shape and a tokenizer learnt from these texts; weights come a run."""
-    learner: Any = BertWordPieceTokenizer(lowercase=False, strip_accents=False)
-    options = {"vocab_size": _PIECES, "limit_alphabet": _PIECES, "min_frequency": 0}
-    learner.train_from_iterator(texts, show_progress=False, **options)
-    make: Any = BertTokenizer
-    tokenizer = make(vocab=learner.get_vocab(), do_lower_case=False, model_max_length=512)
-    preset = _TINY if size == "tiny" else SIZE_PRESETS[size]
-    shape: dict[str, Any] = {name: preset[name] for name in _TINY}
-    config = ElectraConfig(vocab_size=len(tokenizer), max_position_embeddings=512, **shape)
-    return ModelSource(f"ELECTRA {size}, random weights", config, tokenizer)
-
-
 def tokenized(
     task: Task,
     train: Sequence[Example],
@@ -185,10 +156,11 @@ class _SequenceClassifier(nn.Module):
     def __init__(self, encoder: nn.Module, head: LinearHead) -> None:
         super().__init__()
         self.encoder, self.dropout, self.classifier = encoder, head.dropout, head.linear
+        self.inputs = accepted_inputs(encoder)
 
     def forward(self, labels: Tensor, **inputs: Tensor) -> dict[str, Tensor]:
         """`loss` and `logits` (B, labels) of ids, mask and token types (B, T)."""
-        states = self.encoder(**inputs).last_hidden_state
+        states = encode(self.encoder, inputs, self.inputs)
         logits = self.classifier(self.dropout(states[:, 0]))
         return {"loss": F.cross_entropy(logits.float(), labels), "logits": logits}
 
@@ -196,7 +168,6 @@ class _SequenceClassifier(nn.Module):
 def finetune_with_trainer(
     data: TaskFeatures,
     model: ModelSource,
-    variant: Role,
     seed: int,
     given: HyperParameters,
     on_step: OnStep,
@@ -219,7 +190,7 @@ def finetune_with_trainer(
             on_step(given.batch_size)  # training rows fill every batch
 
     with seeded(seed, device), tempfile.TemporaryDirectory() as folder:
-        network = build_network(data.task, model, variant, seed, given, device)
+        network = build_network(data.task, model, "pretrained", seed, given, device)
         assert isinstance(network.head, LinearHead)
         options = library.TrainingArguments(
             output_dir=folder,
@@ -270,7 +241,6 @@ def _measure_task(
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
     """Scores and examples per second of every system by name, one of each seed."""
     task = data.task
-    variant: Role = "pretrained" if settings.model else "random-init"  # drawn by the seed
     given = hyper_parameters(task, settings.options(), model.config.hidden_size)
     rows = training_rows(data.task, data.train, given.max_train_examples, settings.seeds[0])
     num_rows = len(rows) // settings.batch_size * settings.batch_size
@@ -290,11 +260,12 @@ def _measure_task(
                     torch.cuda.synchronize(device)
                 marks.append(time.perf_counter())
 
-            arguments = data, model, variant, seed, given, tick
+            how = seed, given, tick
             if name == OURS:
-                lines = finetune(*arguments, device_name=settings.device).lines["reported"]
+                ours = finetune(data, model, "pretrained", *how, device_name=settings.device)
+                lines = ours.lines["reported"]
             else:
-                lines = finetune_with_trainer(*arguments, settings.device)
+                lines = finetune_with_trainer(data, model, *how, settings.device)
             values[name].append(score_lines(task, lines)[task.headline])
             assert len(marks) == num_steps, (len(marks), num_steps)
             num_timed = (num_steps - num_untimed) * settings.batch_size

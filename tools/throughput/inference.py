@@ -4,26 +4,26 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from pydantic import PositiveInt
+from pydantic.dataclasses import dataclass
 from transformers import AutoModel
 
-from benchmarks.encoder import load_network, open_model, quiet_transformers
+from benchmarks.encoder import accepted_inputs, load_network, open_model
 from benchmarks.onnx.export import export_onnx, open_session, require_onnx, sample
 from benchmarks.onnx.int8 import quantize
 from electrify.system.machine import git_commit
 from electrify.system.outcome import UserError
-from tools.throughput.finetune import random_model
 from tools.throughput.report import Report, Row
+from tools.throughput.texts import SHIPPED
 
 PEER, FP32, INT8 = "torch, eager", "ONNX, fp32", "ONNX, int8"
 _PACKAGES = ("torch", "transformers", "onnx", "onnxruntime", "numpy")
-_PIECES = 32_000  # of random weights: the paper's vocabulary has about as many
 _WARM_UPS = 3
 _ANY_MODEL: Any = AutoModel
 _MEANING = """
@@ -38,12 +38,11 @@ class Settings:
     """What is measured."""
 
     peer: Annotated[bool, "measure torch, too"] = False
-    model: Annotated[str | None, "the encoder's folder; without, random weights"] = None
-    size: Annotated[Literal["tiny", "small", "base", "large"], "of random weights"] = "small"
-    lengths: Annotated[tuple[int, ...], "tokens of a row"] = (16, 64, 128)
-    threads: Annotated[tuple[int, ...], "of one prediction"] = (1, 2)
-    batch_size: Annotated[int, "rows at once"] = 1
-    rounds: Annotated[int, "of all systems in turn"] = 50
+    model: Annotated[str, "the encoder's folder"] = SHIPPED
+    lengths: Annotated[tuple[PositiveInt, ...], "tokens of a row"] = (16, 64, 128)
+    threads: Annotated[tuple[PositiveInt, ...], "of one prediction"] = (1, 2)
+    batch_size: Annotated[PositiveInt, "rows at once"] = 1
+    rounds: Annotated[PositiveInt, "of all systems in turn"] = 50
 
 
 def measure(settings: Settings) -> Report:
@@ -53,13 +52,12 @@ def measure(settings: Settings) -> Report:
     before = torch.get_num_threads()
     with tempfile.TemporaryDirectory() as temporary:
         scratch = Path(temporary)
-        folder = Path(settings.model) if settings.model else _random_folder(settings.size, scratch)
-        source = open_model(str(folder))
+        source = open_model(settings.model)
         longest, most = source.max_positions, max(settings.lengths)
         if longest and most > longest:
             raise UserError(f"--lengths {most}: the model has {longest} positions")
         files = {name: scratch / f"{number}.onnx" for number, name in enumerate((FP32, INT8))}
-        export_onnx(folder, files[FP32], sample())
+        export_onnx(Path(settings.model), files[FP32], sample())
         quantize(files[FP32], files[INT8])
         sizes = {name: file.stat().st_size / 1e6 for name, file in files.items()}
         model = load_network(source, _ANY_MODEL)
@@ -82,7 +80,7 @@ def measure(settings: Settings) -> Report:
                 ]
     torch.set_num_threads(before)
     conditions = {
-        "model": settings.model or f"ELECTRA {settings.size}, random weights",
+        "model": settings.model,
         "batch_size": settings.batch_size,
         "rounds": settings.rounds,
         "git_commit": git_commit(),
@@ -90,17 +88,6 @@ def measure(settings: Settings) -> Report:
     report = Report("Inference", _PACKAGES, conditions)
     report.add("systems", "Systems", _MEANING, rows)
     return report
-
-
-def _random_folder(size: str, scratch: Path) -> Path:
-    model = random_model(size, sample())
-    model.config.vocab_size = _PIECES
-    folder = scratch / "encoder"
-    torch.manual_seed(0)
-    with quiet_transformers():
-        _ANY_MODEL.from_config(model.config).save_pretrained(folder)
-    model.tokenizer.save_pretrained(folder)
-    return folder
 
 
 def _milliseconds(
@@ -115,7 +102,8 @@ def _milliseconds(
     }
     works: dict[str, Callable[[], object]] = {}
     if settings.peer:
-        works[PEER] = partial(model, **{name: torch.from_numpy(of) for name, of in given.items()})
+        inputs = {n: torch.from_numpy(given[n]) for n in accepted_inputs(model) if n in given}
+        works[PEER] = partial(model, **inputs)
     for name, session in sessions.items():
         feed = {each.name: given[each.name] for each in session.get_inputs()}
         works[name] = partial(session.run, ["states"], feed)

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import numpy as np
+import pydantic.dataclasses
 import torch
+from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
@@ -63,7 +65,7 @@ of this run.
 """
 
 
-@dataclass(frozen=True)
+@pydantic.dataclasses.dataclass(frozen=True)
 class Settings:
     """What is measured; None is the device's own choice."""
 
@@ -71,12 +73,12 @@ class Settings:
     device: Annotated[Literal["auto", "cpu", "cuda"], "where"] = "auto"
     precision: Annotated[Literal["auto", "fp32", "bf16", "fp16"], "of products"] = "auto"
     size: Annotated[_SizeName, "tiny is of no paper"] = "small"
-    batch_size: Annotated[int | None, "sequences a step"] = None
-    micro_batches: Annotated[int, "time ours in so many parts, too"] = 1
-    rounds: Annotated[int | None, "of all systems in turn"] = None
-    steps: Annotated[int | None, "of each system in a round"] = None
+    batch_size: Annotated[PositiveInt | None, "sequences a step"] = None
+    micro_batches: Annotated[PositiveInt, "time ours in so many parts, too"] = 1
+    rounds: Annotated[PositiveInt | None, "of all systems in turn"] = None
+    steps: Annotated[PositiveInt | None, "of each system in a round"] = None
     dropout: Annotated[float | None, "of both networks"] = None
-    vocab_size: Annotated[int, "pieces"] = BERT_VOCAB_SIZE
+    vocab_size: Annotated[PositiveInt, "pieces"] = BERT_VOCAB_SIZE
 
     def config(self) -> PretrainConfig:
         """The paper's values of the size."""
@@ -105,9 +107,7 @@ class Pool:
         number, length = ids.shape
         noise = Noise.draw(noise_key(0, step), number, length, self.slots)
         batch = Batch(ids, types, noise, torch.zeros(number, dtype=torch.int64))
-        size = number // num_parts
-        starts = range(0, number, size)
-        return [batch.rows(slice(start, start + size)).to(device) for start in starts]
+        return [part.to(device) for part in batch.split(number // num_parts)]
 
 
 def zipf_pool(

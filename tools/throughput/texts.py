@@ -18,6 +18,7 @@ from electrify.system.progress import log
 from tools.throughput.cost import Cost, run_measured
 
 DATA = Path("data")
+SHIPPED = "model/shipped/ko-modern/discriminator"
 _FILE_BYTES = 7_000_000  # a file of both systems is one unit of work, and is never split
 
 

@@ -4,9 +4,11 @@ Every run is a process of its own.
 """
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
+
+from pydantic import PositiveFloat, PositiveInt
+from pydantic.dataclasses import dataclass
 
 from electrify.config.vocab import VocabConfig
 from electrify.stage.folder import write_json
@@ -33,8 +35,8 @@ class Settings:
     data_dir: Annotated[Path, "folder with corpora/<language>/*.jsonl.gz"] = DATA
     work: Annotated[Path, "folder for inputs and runs"] = Path("out/throughput-vocab")
     languages: Annotated[tuple[str, ...], "corpora, or all"] = ("ko",)
-    megabytes: Annotated[float | None, "of text, spread evenly; without, all of it"] = None
-    vocab_size: Annotated[int | None, "pieces; 32,000, or 8,000 below 20 MB"] = None
+    megabytes: Annotated[PositiveFloat | None, "of text, spread evenly; without, all of it"] = None
+    vocab_size: Annotated[PositiveInt | None, "pieces; 32,000, or 8,000 below 20 MB"] = None
     pretokenizer: Annotated[Literal["whitespace", "kiwi"], "of ours"] = "whitespace"
 
 

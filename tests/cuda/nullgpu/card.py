@@ -43,14 +43,13 @@ def build(folder: Path) -> None:
     )
 
 
-def environment(folder: Path, card: str = "H100", num_cards: int = 1) -> dict[str, str]:
-    """The variables of a process that sees such cards, with the library of this folder."""
+def environment(folder: Path, card: str = "H100") -> dict[str, str]:
+    """The variables of a process that sees such a card, with the library of this folder."""
     return os.environ | {
         "LD_PRELOAD": str(folder / LIBRARY),
         "LD_LIBRARY_PATH": str(folder),
         "TRITON_LIBCUDA_PATH": str(folder),
         "NULLGPU": CARDS[card],
-        "NULLGPU_COUNT": str(num_cards),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "KINETO_DISABLED": "1",  # torch's profiler asks a driver for more
     }

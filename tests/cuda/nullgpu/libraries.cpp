@@ -1,7 +1,6 @@
-// cuBLAS, cuDNN and NCCL: their calls are counted.
+// cuBLAS: its calls are counted.
 #include "null_gpu.h"
 
-// --- cuBLAS
 static thread_local std::map<cublasHandle_t, cudaStream_t> blas_streams;
 API cublasStatus_t cublasCreate_v2(cublasHandle_t* h) {
   LOCK;
@@ -90,47 +89,23 @@ API cublasStatus_t cublasLtCreate(cublasLtHandle_t* h) {
   *h = (cublasLtHandle_t)1;
   return CUBLAS_STATUS_SUCCESS;
 }
-API cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* d, cublasComputeType_t,
-                                            cudaDataType_t) {
-  *d = (cublasLtMatmulDesc_t)calloc(1, 512);
-  return CUBLAS_STATUS_SUCCESS;
-}
-API cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d) {
-  free(d);
-  return CUBLAS_STATUS_SUCCESS;
-}
-API cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t,
-                                                  cublasLtMatmulDescAttributes_t, const void*,
-                                                  size_t) {
-  return CUBLAS_STATUS_SUCCESS;
-}
-API cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* d) {
-  *d = (cublasLtMatmulPreference_t)calloc(1, 512);
-  return CUBLAS_STATUS_SUCCESS;
-}
-API cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t d) {
-  free(d);
-  return CUBLAS_STATUS_SUCCESS;
-}
-API cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
-                                                        cublasLtMatmulPreferenceAttributes_t,
-                                                        const void*, size_t) {
-  return CUBLAS_STATUS_SUCCESS;
-}
-API cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* d, cudaDataType, uint64_t,
-                                              uint64_t, int64_t) {
-  *d = (cublasLtMatrixLayout_t)calloc(1, 512);
-  return CUBLAS_STATUS_SUCCESS;
-}
-API cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t d) {
-  free(d);
-  return CUBLAS_STATUS_SUCCESS;
-}
-API cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t,
-                                                    cublasLtMatrixLayoutAttribute_t, const void*,
-                                                    size_t) {
-  return CUBLAS_STATUS_SUCCESS;
-}
+// A sort of descriptor: what fills it, and what it is made of
+#define DESCRIPTOR(sort, attribute, ...)                                            \
+  API cublasStatus_t cublasLt##sort##Create(cublasLt##sort##_t* d, ##__VA_ARGS__) { \
+    *d = (cublasLt##sort##_t)calloc(1, 512);                                        \
+    return CUBLAS_STATUS_SUCCESS;                                                   \
+  }                                                                                 \
+  API cublasStatus_t cublasLt##sort##Destroy(cublasLt##sort##_t d) {                \
+    free(d);                                                                        \
+    return CUBLAS_STATUS_SUCCESS;                                                   \
+  }                                                                                 \
+  API cublasStatus_t cublasLt##sort##SetAttribute(cublasLt##sort##_t, attribute,    \
+                                                  const void*, size_t) {            \
+    return CUBLAS_STATUS_SUCCESS;                                                   \
+  }
+DESCRIPTOR(MatmulDesc, cublasLtMatmulDescAttributes_t, cublasComputeType_t, cudaDataType_t)
+DESCRIPTOR(MatmulPreference, cublasLtMatmulPreferenceAttributes_t)
+DESCRIPTOR(MatrixLayout, cublasLtMatrixLayoutAttribute_t, cudaDataType, uint64_t, uint64_t, int64_t)
 API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
                                                   cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                                   cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
@@ -149,146 +124,4 @@ API cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t, cons
   LOCK;
   note_kernel(s, "cublasLt matmul");
   return CUBLAS_STATUS_SUCCESS;
-}
-
-// --- cuDNN: graphs of operators, as torch builds them for attention
-typedef int cudnnS;
-typedef void* cudnnH;
-typedef void* cudnnD;
-static std::map<void*, cudaStream_t> dnn_streams;
-API cudnnS cudnnCreate(cudnnH* h) {
-  LOCK;
-  *h = (void*)(next_handle += 16);
-  return 0;
-}
-API cudnnS cudnnDestroy(cudnnH) { return 0; }
-API cudnnS cudnnSetStream(cudnnH h, cudaStream_t s) {
-  LOCK;
-  dnn_streams[h] = s;
-  return 0;
-}
-API cudnnS cudnnGetStream(cudnnH h, cudaStream_t* s) {
-  LOCK;
-  *s = dnn_streams[h];
-  return 0;
-}
-API size_t cudnnGetVersion() { return 92000; }
-API size_t cudnnGetCudartVersion() { return 13000; }
-API const char* cudnnGetErrorString(cudnnS) { return "cuDNN of the null GPU"; }
-API void cudnnGetLastErrorString(char* s, size_t n) {
-  if (n) s[0] = 0;
-}
-API cudnnS cudnnBackendCreateDescriptor(int, cudnnD* d) {
-  LOCK;
-  *d = (void*)(next_handle += 16);
-  return 0;
-}
-API cudnnS cudnnBackendDestroyDescriptor(cudnnD) { return 0; }
-API cudnnS cudnnBackendSetAttribute(cudnnD, int, int, int64_t, const void*) { return 0; }
-API cudnnS cudnnBackendFinalize(cudnnD) { return 0; }
-API cudnnS cudnnBackendGetAttribute(cudnnD, int name, int type, int64_t asked, int64_t* n,
-                                    void* out) {
-  if (n) *n = 1;
-  if (out && type == 3 && asked > 0)
-    *(int64_t*)out = 0;  // CUDNN_TYPE_INT64
-  else if (out && type != 15 && asked > 0 && asked < 64)
-    memset(out, 0, 4);
-  return 0;
-}
-API cudnnS cudnnBackendExecute(cudnnH h, cudnnD, cudnnD) {
-  LOCK;
-  note_kernel(dnn_streams[h], "cudnn graph");
-  return 0;
-}
-
-// --- NCCL: every process is taken to hold what this one holds
-typedef int ncclR;
-typedef void* ncclC;
-API ncclR ncclGetVersion(int* v) {
-  *v = 22907;
-  return 0;
-}
-API ncclR ncclGetUniqueId(void* id) {
-  memset(id, 7, 128);
-  return 0;
-}
-API const char* ncclGetErrorString(ncclR) { return "NCCL of the null GPU"; }
-API const char* ncclGetLastError(ncclC) { return ""; }
-struct Comm {
-  int n, rank;
-};
-struct Id {
-  char bytes[128];
-};
-API ncclR ncclCommInitRankConfig(ncclC* c, int n, Id, int rank, void*) {
-  *c = new Comm{n, rank};
-  return 0;
-}
-API ncclR ncclCommInitRank(ncclC* c, int n, Id, int rank) {
-  *c = new Comm{n, rank};
-  return 0;
-}
-API ncclR ncclCommInitRankScalable(ncclC* c, int n, int rank, int, void*, void*) {
-  *c = new Comm{n, rank};
-  return 0;
-}
-API ncclR ncclCommSplit(ncclC of, int, int, ncclC* c, void*) {
-  *c = new Comm(*(Comm*)of);
-  return 0;
-}
-API ncclR ncclCommDestroy(ncclC) { return 0; }
-API ncclR ncclCommAbort(ncclC) { return 0; }
-API ncclR ncclCommFinalize(ncclC) { return 0; }
-API ncclR ncclCommGetAsyncError(ncclC, ncclR* e) {
-  *e = 0;
-  return 0;
-}
-API ncclR ncclCommCount(ncclC c, int* n) {
-  *n = ((Comm*)c)->n;
-  return 0;
-}
-API ncclR ncclCommUserRank(ncclC c, int* n) {
-  *n = ((Comm*)c)->rank;
-  return 0;
-}
-API ncclR ncclCommRegister(ncclC, void*, size_t, void**) { return 0; }
-API ncclR ncclCommDeregister(ncclC, void*) { return 0; }
-API ncclR ncclGroupStart() { return 0; }
-API ncclR ncclGroupEnd() { return 0; }
-static size_t width(int type) {
-  static const int of[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-  return of[type];
-}
-API ncclR ncclAllReduce(const void* a, void* b, size_t n, int t, int, ncclC, cudaStream_t s) {
-  LOCK;
-  note_kernel(s, "nccl all-reduce");
-  if (a != b) memcpy(b, a, n * width(t));
-  return 0;
-}
-API ncclR ncclBroadcast(const void* a, void* b, size_t n, int t, int, ncclC, cudaStream_t s) {
-  LOCK;
-  note_kernel(s, "nccl broadcast");
-  if (a != b) memcpy(b, a, n * width(t));
-  return 0;
-}
-API ncclR ncclBcast(void*, size_t, int, int, ncclC, cudaStream_t s) {
-  LOCK;
-  note_kernel(s, "nccl broadcast");
-  return 0;
-}
-API ncclR ncclAllGather(const void* a, void* b, size_t n, int t, ncclC c, cudaStream_t s) {
-  LOCK;
-  note_kernel(s, "nccl all-gather");
-  for (int i = 0; i < ((Comm*)c)->n; i++) memmove((char*)b + i * n * width(t), a, n * width(t));
-  return 0;
-}
-API ncclR ncclReduceScatter(const void*, void*, size_t, int, int, ncclC, cudaStream_t s) {
-  LOCK;
-  note_kernel(s, "nccl reduce-scatter");
-  return 0;
-}
-API ncclR ncclReduce(const void*, void*, size_t, int, int, int, ncclC, cudaStream_t s) {
-  LOCK;
-  note_kernel(s, "nccl reduce");
-  return 0;
 }

@@ -21,8 +21,9 @@ from model.batch import SpecialTokens
 from model.devices.device import resolve_device
 from model.objectives import make_pretrainer
 from model.train.step import Step
-from tests.cuda.conftest import make_step, packed_batch
+from tests.cuda.conftest import make_step
 from tests.cuda.nullgpu.card import build, environment, is_null_gpu
+from tests.model.conftest import batch_from
 
 # preset, tokens of a sequence, two numbers of sequences whose memory is measured
 STEPS = (
@@ -52,7 +53,7 @@ def peak_gb(size: str, length: int, rows: int, card: float = 0) -> float | None:
     with device:
         model = make_pretrainer(config, VOCAB_SIZE, SpecialTokens(0, 2, 3, 4), None)
     step, _ = make_step(model, compile="off", precision="bf16")
-    batch = packed_batch(config, rows, length).to(device)
+    batch = batch_from(config, torch.full((rows, length), 7)).to(device)
     torch.cuda.reset_peak_memory_stats()
     try:
         for number in range(2):

@@ -4,8 +4,7 @@
 // Memory is host memory and copies are done. Kernels are not done; they are counted by name. A call
 // that CUDA forbids during the capture of a graph fails here, too.
 //
-// NULLGPU="name;capability;multiprocessors;GB" describes the card, NULLGPU_COUNT is the number of
-// cards, NULLGPU_DRIVER the version of CUDA that the driver supports. This file holds the state.
+// NULLGPU="name;capability;multiprocessors;GB" describes the card. This file holds the state.
 #pragma once
 #include <cuda_runtime_api.h>
 #include <cuda.h>
@@ -56,22 +55,16 @@ inline Card card() {
   }();
   return made;
 }
-inline int num_cards() {
-  const char* t = getenv("NULLGPU_COUNT");
-  return t ? atoi(t) : 1;
-}
 
 inline std::recursive_mutex lock_;
 #define LOCK std::lock_guard<std::recursive_mutex> guard(lock_)
-inline thread_local int current_device = 0;
 inline thread_local cudaError_t last_error = cudaSuccess;
 inline thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
 inline std::map<std::string, long> counters;
 inline std::map<std::string, long> kernels;
 inline std::unordered_map<const void*, std::string> kernel_names;
 inline std::map<char*, size_t> device_blocks, host_blocks;
-inline size_t used[64] = {0};
-inline std::map<char*, int> block_device;
+inline size_t used = 0;  // bytes
 
 // What was captured
 struct Graph {
@@ -151,9 +144,6 @@ inline bool in_blocks(const std::map<char*, size_t>& m, const void* p) {
   if (it == m.begin()) return false;
   --it;
   return (char*)p < it->first + it->second;
-}
-inline int device_of(const void* p) {
-  return std::prev(block_device.upper_bound((char*)p))->second;
 }
 // Bytes of shared memory that a block may ask for
 inline size_t shared_optin() {

@@ -18,29 +18,19 @@ API size_t nullgpu_dump(char* out, size_t size, int which) {
 }
 
 // --- devices
-static int driver() {
-  const char* t = getenv("NULLGPU_DRIVER");
-  return t ? atoi(t) : 13000;
-}
 API cudaError_t cudaGetDeviceCount(int* n) {
-  if (driver() < 13000) {
-    *n = 0;
-    return fail(cudaErrorInsufficientDriver);
-  }
-  *n = num_cards();
+  *n = 1;
   return cudaSuccess;
 }
 API cudaError_t cudaGetDevice(int* d) {
-  *d = current_device;
+  *d = 0;
   return cudaSuccess;
 }
 API cudaError_t cudaSetDevice(int d) {
-  if (d >= num_cards()) return fail(cudaErrorInvalidDevice);
-  current_device = d;
-  return cudaSuccess;
+  return d ? fail(cudaErrorInvalidDevice) : cudaSuccess;
 }
 API cudaError_t cudaDriverGetVersion(int* v) {
-  *v = driver();
+  *v = 13000;
   return cudaSuccess;
 }
 API cudaError_t cudaRuntimeGetVersion(int* v) {
@@ -68,11 +58,6 @@ API cudaError_t cudaDeviceGetStreamPriorityRange(int* a, int* b) {
   *b = -5;
   return cudaSuccess;
 }
-API cudaError_t cudaDeviceCanAccessPeer(int* r, int, int) {
-  *r = 0;
-  return cudaSuccess;
-}
-API cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
 API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int d) {
   memset(p, 0, sizeof *p);
   Card c = card();
@@ -100,9 +85,7 @@ API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int d) {
   p->asyncEngineCount = 3;
   p->memoryBusWidth = 5120;
   p->l2CacheSize = 50 << 20;
-  p->maxThreadsPerMultiProcessor = c.sm == 75                                ? 1024
-                                   : c.sm == 86 || c.sm == 89 || c.sm == 120 ? 1536
-                                                                             : 2048;
+  p->maxThreadsPerMultiProcessor = attribute(cudaDevAttrMaxThreadsPerMultiProcessor);
   p->streamPrioritiesSupported = 1;
   p->sharedMemPerMultiprocessor = shared_sm();
   p->regsPerMultiprocessor = 65536;
@@ -114,69 +97,20 @@ API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int d) {
   p->clusterLaunch = c.sm >= 90;
   return cudaSuccess;
 }
+static int threads_of_multiprocessor() {
+  int sm = card().sm;
+  return sm == 75 ? 1024 : sm == 86 || sm == 89 || sm == 120 ? 1536 : 2048;
+}
+// By their numbers in cudaDeviceAttr; 0 of all others
 int attribute(int a) {
-  Card c = card();
-  switch (a) {
-    case 1:
-      return 1024;
-    case 2:
-    case 3:
-      return 1024;
-    case 4:
-      return 64;
-    case 5:
-      return 2147483647;
-    case 6:
-    case 7:
-      return 65535;
-    case 8:
-      return 49152;
-    case 9:
-      return 65536;
-    case 10:
-      return 32;
-    case 12:
-      return 65536;
-    case 13:
-      return 1980000;
-    case 16:
-      return c.sms;
-    case 31:
-      return 1;
-    case 36:
-      return 2619000;
-    case 37:
-      return 5120;
-    case 38:
-      return 50 << 20;
-    case 39:
-      return c.sm == 75 ? 1024 : c.sm == 86 || c.sm == 89 || c.sm == 120 ? 1536 : 2048;
-    case 40:
-      return 3;
-    case 41:
-      return 1;
-    case 75:
-      return c.sm / 10;
-    case 76:
-      return c.sm % 10;
-    case 78:
-      return 1;
-    case 81:
-      return int(shared_sm());
-    case 82:
-      return 65536;
-    case 95:
-      return 1;
-    case 97:
-      return int(shared_optin());
-    case 106:
-      return 32;
-    case 111:
-      return 1024;
-    case 115:
-      return 0;
-  }
-  return 0;
+  static const std::map<int, int> values = {
+      {1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {5, 2147483647}, {6, 65535}, {7, 65535},
+      {8, 49152}, {9, 65536}, {10, 32}, {12, 65536}, {13, 1980000}, {16, card().sms}, {31, 1},
+      {36, 2619000}, {37, 5120}, {38, 50 << 20}, {39, threads_of_multiprocessor()}, {40, 3},
+      {41, 1}, {75, card().sm / 10}, {76, card().sm % 10}, {78, 1}, {81, int(shared_sm())},
+      {82, 65536}, {95, 1}, {97, int(shared_optin())}, {106, 32}, {111, 1024}};
+  auto it = values.find(a);
+  return it == values.end() ? 0 : it->second;
 }
 API cudaError_t cudaDeviceGetAttribute(int* v, cudaDeviceAttr a, int) {
   *v = attribute(int(a));
@@ -194,7 +128,7 @@ API cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* m) {
 // --- memory
 static cudaError_t take(void** p, size_t n) {
   LOCK;
-  if (used[current_device] + n > size_t(card().gb * 1e9)) {
+  if (used + n > size_t(card().gb * 1e9)) {
     *p = nullptr;
     return fail(cudaErrorMemoryAllocation);
   }
@@ -202,8 +136,7 @@ static cudaError_t take(void** p, size_t n) {
       mmap(nullptr, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (m == MAP_FAILED) return fail(cudaErrorMemoryAllocation);
   device_blocks[(char*)m] = n;
-  block_device[(char*)m] = current_device;
-  used[current_device] += n;
+  used += n;
   *p = m;
   tick("cudaMalloc");
   return cudaSuccess;
@@ -213,7 +146,7 @@ static void give(void* p) {
   auto it = device_blocks.find((char*)p);
   if (it == device_blocks.end()) return;
   munmap(p, it->second);
-  used[block_device[(char*)p]] -= it->second;
+  used -= it->second;
   device_blocks.erase(it);
   tick("cudaFree");
 }
@@ -235,7 +168,7 @@ API cudaError_t cudaFree(void* p) {
 }
 API cudaError_t cudaMemGetInfo(size_t* f, size_t* t) {
   *t = size_t(card().gb * 1e9);
-  *f = *t - used[current_device];
+  *f = *t - used;
   return cudaSuccess;
 }
 API cudaError_t cudaHostAlloc(void** p, size_t n, unsigned) {
@@ -267,7 +200,6 @@ API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* a, const void* p
   memset(a, 0, sizeof *a);
   bool d = in_blocks(device_blocks, p), h = in_blocks(host_blocks, p);
   a->type = d ? cudaMemoryTypeDevice : h ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
-  a->device = d ? device_of(p) : 0;
   a->devicePointer = d ? (void*)p : nullptr;
   a->hostPointer = d ? nullptr : (void*)p;
   return cudaSuccess;
@@ -305,9 +237,6 @@ API cudaError_t cudaMemcpy(void* d, const void* s, size_t n, cudaMemcpyKind k) {
 API cudaError_t cudaMemcpyAsync(void* d, const void* s, size_t n, cudaMemcpyKind k,
                                 cudaStream_t st) {
   return copy(d, s, n, k, st, true);
-}
-API cudaError_t cudaMemcpyPeerAsync(void* d, int, const void* s, int, size_t n, cudaStream_t st) {
-  return copy(d, s, n, cudaMemcpyDeviceToDevice, st, true);
 }
 API cudaError_t cudaMemset(void* p, int v, size_t n) {
   LOCK;
@@ -511,7 +440,6 @@ API cudaError_t cudaGraphGetNodes(cudaGraph_t g, cudaGraphNode_t* nodes, size_t*
   *n = have;
   return cudaSuccess;
 }
-API cudaError_t cudaGraphDebugDotPrint(cudaGraph_t, const char*, unsigned) { return cudaSuccess; }
 
 // --- kernels
 struct Call {
@@ -582,5 +510,3 @@ API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* n, c
   *n = 4;
   return cudaSuccess;
 }
-API cudaError_t cudaProfilerStart() { return cudaSuccess; }
-API cudaError_t cudaProfilerStop() { return cudaSuccess; }

@@ -24,14 +24,6 @@ def phase(fraction: float, **options: int) -> dict[str, object]:
     return {"sequence_length": 64, "steps_fraction": fraction, **options}
 
 
-def test_every_size_has_a_preset_of_the_same_fields():
-    assert set(SIZE_PRESETS) == set(get_args(Size))
-    fields = [set(preset) for preset in SIZE_PRESETS.values()]
-    assert all(preset == fields[0] for preset in fields)
-    required = {name for name, f in PretrainConfig.model_fields.items() if f.is_required()}
-    assert required <= fields[0]  # nothing is left for a default to decide
-
-
 @pytest.mark.parametrize(
     ("fraction", "hidden", "heads"),
     [

@@ -342,10 +342,6 @@ def test_a_large_upload_whose_answer_was_lost_is_found(tmp_path, gs, storage, mo
 # --- verbs ----------------------------------------------------------------------------------------
 
 
-def demo(address: str) -> list[str]:
-    return ["configs/demo.toml", "--set", f"output_dir='{address}'"]
-
-
 def test_a_config_works_in_a_folder_and_mirrors_its_checkpoints(memory, tmp_path):
     config = open_run(load_config("configs/demo.toml", [f"output_dir={memory}/"]))
     assert Path(config.output_dir) == local_folder(memory)

@@ -24,6 +24,7 @@ from model.pretrain import Trainer
 from model.train.checkpoint import checkpoints
 from tests.model.conftest import (
     NO_DROPOUT,
+    VARIANTS,
     VOCAB_SIZE,
     make_config,
     with_pretrain,
@@ -72,14 +73,13 @@ SHORT = (
         "num_valid_batches": 2,
     }
 )
-EQUAL = {"generator_hidden_fraction": 1.0, "generator_layers_fraction": 1.0}
 # each has operators that no other one has
 CASES: dict[str, dict[str, object]] = {
     "adversarial": {"objective": "electra-adversarial", "masking": "bernoulli"},
     "all-tokens-mlm": {"objective": "all-tokens-mlm", "optimizer": "bias-corrected"},
     "electric": {"objective": "electric", "attention": "document"},
     "decoupled": {"updates": "decoupled", "weight_sharing": "gdes", "disallow_correct": True},
-    "two-stage": {"objective": "electra-two-stage", "weight_sharing": "none", **EQUAL},
+    "two-stage": VARIANTS["electra-two-stage"],
     "unigram": {"objective": "electra-15", "generator": "unigram"},
     "replace-mlm": {"objective": "replace-mlm"},
 }

@@ -16,12 +16,11 @@ from model.train.checkpoint import (
     load_latest,
     load_model,
     newest_state,
-    optimizer_tensors,
     run_identity,
     save_checkpoint,
 )
 from model.train.optim import make_optimizers, set_learning_rate
-from tests.model.conftest import make_config
+from tests.model.conftest import everything, make_config
 
 STEPS = (4, 8)
 
@@ -43,12 +42,6 @@ def update(model, optimizers) -> None:
         sum((p - 0.1).pow(2).sum() for p in model.parameters()).backward()
         set_learning_rate(optimizer, 1e-2)
         optimizer.step()
-
-
-def everything(model, optimizers) -> dict[str, torch.Tensor]:
-    weights = {name: of.detach().clone() for name, of in model.named_parameters()}
-    moments = optimizer_tensors(model, optimizers)
-    return weights | {name: of.clone() for name, of in moments.items()}
 
 
 def assert_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
@@ -196,10 +189,13 @@ def _write(folder):
     return model
 
 
-OTHER_FORMS = ['{"step": Infinity}', '{"step": "7"}', '{"identity": []}', "[]"]
-
-
-@pytest.mark.parametrize("text", [*OTHER_FORMS, '{"identity": {"options": 3}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('{"step": Infinity}', '{"step": "7"}', '{"identity": []}', "[]"),
+        '{"identity": {"options": 3}}',
+    ],
+)
 def test_a_state_of_another_form_is_damaged(tmp_path, text):
     model = _write(tmp_path)
     path = tmp_path / "checkpoint-7" / "state.json"

@@ -92,16 +92,13 @@ def test_a_phase_has_a_mixture_and_masks_of_its_own(tmp_path: Path):
     early = {"mask_fraction": 0.4, "mixture": {"temperature": 0.2}}
     curriculum = [{"steps_fraction": 0.5, **early}]
     options = {"num_steps": 8, "batch_size": 16}
-    data = step_data(make_config(tmp_path, **options, curriculum=curriculum))
-    alone, rest = (
-        step_data(make_config(tmp_path, **options, **early)),
-        step_data(make_config(tmp_path, **options)),
+    data, alone, rest = (
+        step_data(make_config(tmp_path, **options, **of))
+        for of in ({"curriculum": curriculum}, early, {})
     )
     for step in range(8):
-        (batch,), (expected,) = (
-            (alone if step < 4 else rest).micro_batches(step),
-            data.micro_batches(step),
-        )
+        (batch,) = data.micro_batches(step)
+        (expected,) = (alone if step < 4 else rest).micro_batches(step)
         assert_same(batch, expected)
         assert batch.mask_fraction == expected.mask_fraction == (0.4 if step < 4 else 0.15)
 
@@ -124,22 +121,11 @@ def test_ranks_together_have_the_rows_and_draws_of_one(folder: Path, num_ranks: 
             assert torch.equal(together, tensor)
 
 
-@pytest.mark.parametrize(
-    ("micro", "num_ranks", "message"),
-    [
-        (None, 4, "batch_size = 6 must be a multiple of the 4 processes"),
-        (
-            2,
-            2,
-            "each of 2 processes has 3, which must be a multiple of pretrain.micro_batch_size = 2",
-        ),
-    ],
-)
-def test_shares_that_are_not_whole_are_refused(
-    folder: Path, micro: int | None, num_ranks: int, message: str
-):
+@pytest.mark.parametrize(("micro", "num_ranks"), [(None, 4), (2, 2)])
+def test_shares_that_are_not_whole_are_refused(folder: Path, micro: int | None, num_ranks: int):
     config = make_config(folder, batch_size=6, micro_batch_size=micro)
-    with pytest.raises(ValueError, match=message):
+    words = rf"batch_size = 6 must be a multiple of the {num_ranks} processes.*size = {micro or 6}"
+    with pytest.raises(ValueError, match=words):
         check_batch_sizes(phases_of(config.pretrain), num_ranks, CPU)
 
 
@@ -171,8 +157,7 @@ def write_two_languages(folder: Path) -> dict[str, list[list[int]]]:
 def test_unigram_noise_follows_how_often_a_language_is_read(tmp_path: Path):
     """Against the pieces in sequences as training reads them."""
     write_two_languages(tmp_path)
-    mixture = make_config(tmp_path).pretrain.mixture.model_copy(update={"temperature": 0.3})
-    config = with_pretrain(make_config(tmp_path), mixture=mixture)
+    config = make_config(tmp_path, mixture={"temperature": 0.3})
     data = SequenceData(config, "train")
     table = noise_probabilities("unigram", TokenShards(tmp_path / "shards"), data)
     read = data.batch(0, 20_000).input_ids.flatten()
@@ -224,8 +209,8 @@ class Source:
         return [Batch(ids, torch.zeros_like(ids), noise, torch.zeros(2, dtype=torch.int64))]
 
 
-def taken(loader: Loader, step: int) -> int:
-    [batch] = loader.take(step)
+def taken(loader: Loader) -> int:
+    [batch] = loader.take()
     return int(batch.input_ids[0, 0])
 
 
@@ -235,7 +220,7 @@ def test_every_step_has_its_own_batch_wherever_a_run_goes_on(folder, first, rank
     config = make_config(folder, **(CURRICULUM | {"micro_batch_size": 3}))
     data = step_data(config, rank, num_ranks)
     with Loader(data.micro_batches, CPU, first, 10) as loader:
-        found = [loader.take(step) for step in range(first, 10)]
+        found = [loader.take() for _ in range(first, 10)]
     for step, batches in enumerate(found, first):
         expected = data.micro_batches(step)
         assert len(batches) == len(expected)
@@ -249,7 +234,7 @@ def test_the_thread_reads_a_bounded_number_of_steps_ahead_and_none_beyond_the_en
         for step in range(4, 20):
             time.sleep(0.002)  # it has time to go too far
             assert max(source.asked, default=0) <= step + 1
-            assert taken(loader, step) == step
+            assert taken(loader) == step
     assert source.asked == list(range(4, 20))
     [thread] = source.threads
     assert thread.startswith("loader")
@@ -266,8 +251,8 @@ def test_the_thread_sends_batches_to_xla_ahead_and_to_no_other_device(kind: str)
             return device.type
 
     with Loader(lambda step: [Read()], torch.device(kind), 0, 4) as loader:
-        for step in range(4):
-            assert loader.take(step) == [kind]
+        for _ in range(4):
+            assert loader.take() == [kind]
     assert len(moved) == 4
     assert all(name.startswith("loader") == (kind == "xla") for name in moved)
 
@@ -279,16 +264,16 @@ def test_an_error_of_the_thread_is_raised_in_the_loop_at_its_step():
 
     with Loader(Source(fail).micro_batches, CPU, 0, 10) as loader:
         for step in range(3):
-            assert taken(loader, step) == step
+            assert taken(loader) == step
         with pytest.raises(ValueError, match="shard of step 3 is damaged"):
-            loader.take(3)
+            loader.take()
 
 
 @pytest.mark.parametrize("error", [Stopped("saved"), KeyboardInterrupt(), ValueError("loss")])
 def test_a_loop_that_breaks_off_leaves_no_thread(error):
     source = Source(lambda step: time.sleep(0.01))
     with pytest.raises(type(error)), Loader(source.micro_batches, CPU, 0, 1000) as loader:  # noqa: PT012
-        loader.take(0)
+        loader.take()
         raise error
     read = len(source.asked)
     time.sleep(0.03)

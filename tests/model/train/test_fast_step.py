@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from torch import Tensor
 from torch._dynamo.backends.distributed import DDPOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
@@ -34,6 +33,7 @@ from tests.model.conftest import (
     MODERN,
     NO_DROPOUT,
     OBJECTIVES,
+    everything,
     random_batch,
     random_model,
     tiny,
@@ -42,7 +42,6 @@ from tests.model.conftest import (
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 DROPOUT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
-NUM_STEPS = 6
 Counters = dict[str, dict[str, int]]
 
 
@@ -65,26 +64,12 @@ class Twins:
         self.norms = norm.item(), fast_norm.item()
 
     def assert_equal(self, tolerance: float = 0.0) -> None:
-        for one, other in zip(self._tensors(0), self._tensors(1), strict=True):
-            torch.testing.assert_close(other, one, rtol=tolerance, atol=tolerance)
-        figures = [window.read() for window in self.windows]
-        assert figures[0].keys() == figures[1].keys()
-        for name, value in figures[0].items():
-            assert figures[1][name] == pytest.approx(
-                value, rel=max(tolerance, 1e-12), nan_ok=True
-            ), name
+        models = (self.plain, self.fast)
+        plain, fast = (everything(*of) for of in zip(models, self.optimizers, strict=True))
+        torch.testing.assert_close(fast, plain, rtol=tolerance, atol=tolerance)
+        plain, fast = (window.read() for window in self.windows)
+        assert fast == pytest.approx(plain, rel=max(tolerance, 1e-12), nan_ok=True)
         assert self.norms[1] == pytest.approx(self.norms[0], rel=max(tolerance, 1e-7))
-
-    def _tensors(self, which: int) -> list[Tensor]:
-        states = [
-            value
-            for optimizer in self.optimizers[which]
-            for state in optimizer.state.values()
-            for value in state.values()
-        ]
-        scales = [of.loss_scale for of in self.optimizers[which] if of.loss_scale is not None]
-        states += [value for scale in scales for value in scale.state().values()]
-        return [*(self.plain, self.fast)[which].parameters(), *states]
 
 
 def batch_of(model: ElectraPretrainer, number: int, padded: bool = False, **form: int) -> Batch:

@@ -1,6 +1,5 @@
 """The record of a run goes on after a stop as if there had been none, on disk and on the boards."""
 
-import json
 import math
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from model.train.data import StepData, open_shards
 from model.train.log import RunLog
 from model.train.processes import ALONE
 from tests.model.conftest import make_config, write_tiny_shards
+from tests.model.trained import records_of
 
 
 @pytest.fixture(autouse=True)
@@ -28,10 +28,6 @@ def log_of(folder: Path, step: int) -> RunLog:
         write_tiny_shards(folder / "shards")
     data = StepData(config, open_shards(folder / "shards"), 0, 1)
     return RunLog(config, folder, step, data, torch.device("cpu"), ALONE)
-
-
-def records(folder) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
 def write_steps(log: RunLog, first: int, last: int) -> None:
@@ -57,10 +53,10 @@ def test_a_resumed_file_is_that_of_one_run(tmp_path, stopped):
         file.write('{"kind": "train", "st')  # killed while writing
     resumed = log_of(parts, stopped)
     assert resumed.cost()["seconds"] == 30 * stopped
-    assert all(record["step"] <= stopped for record in records(parts))
+    assert all(record["step"] <= stopped for record in records_of(parts))
     write_steps(resumed, stopped + 1, 70)
     assert (parts / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
-    alarms = [record for record in records(whole) if record["kind"] == "alarm"]
+    alarms = [record for record in records_of(whole) if record["kind"] == "alarm"]
     assert [(a["alarm"], a["state"], a["step"]) for a in alarms] == [
         ("majority-class", "raised", 45),
         ("majority-class", "over", 60),
@@ -78,7 +74,7 @@ def test_figures_are_written_for_programs(tmp_path):
         "zh-Hant/rtd_auc": math.inf,
     }
     log_of(tmp_path, 0).write("valid", 4, figures)
-    assert records(tmp_path) == [
+    assert records_of(tmp_path) == [
         {
             "kind": "valid",
             "step": 4,

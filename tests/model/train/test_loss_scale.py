@@ -8,10 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from model.electra import ElectraPretrainer
-from model.train.checkpoint import optimizer_tensors
 from model.train.optim import AdamW, LossScale, make_optimizers
 from model.train.step import Step
-from tests.model.conftest import MODERN, OBJECTIVES, random_batch, train_step
+from tests.model.conftest import MODERN, OBJECTIVES, everything, random_batch, train_step
 from tests.model.train.test_step import assert_equal, flat, gradients_of, model_of
 
 CPU, FP16 = torch.device("cpu"), {"precision": "fp16"}
@@ -36,11 +35,6 @@ def scaled(model: ElectraPretrainer, scale: float = SOUND) -> list[AdamW]:
 def step(model: ElectraPretrainer, optimizers: list[AdamW], number: int) -> Tensor:
     batch = random_batch(model, rows=8, length=24, padded=True)
     return train_step(model, optimizers, [batch], model.config, Step(number, 0))[1]
-
-
-def everything(model: ElectraPretrainer, optimizers: list[AdamW]) -> dict[str, Tensor]:
-    weights = {name: of.detach().clone() for name, of in model.named_parameters()}
-    return weights | {k: of.clone() for k, of in optimizer_tensors(model, optimizers).items()}
 
 
 # --- the scale ------------------------------------------------------------------------------------
@@ -127,6 +121,3 @@ def test_gradients_are_those_in_fp32_but_for_rounding(objective: str, options: d
     assert norms[1] == pytest.approx(norms[0], rel=0.01)
     assert flat(found[1]).dtype == torch.float32
     assert not torch.equal(flat(found[1]), flat(found[0]))  # so it is really on
-
-
-# --- kept, and refused ----------------------------------------------------------------------------

@@ -5,11 +5,10 @@ import torch
 from torch import nn
 
 from electrify.config.pretrain import PretrainConfig
-from model.batch import SpecialTokens
 from model.electra import ElectraPretrainer
 from model.train import optim
 from model.train.optim import AdamW, Muon, clip, make_optimizers, set_learning_rate
-from tests.model.conftest import VARIANTS, VOCAB_SIZE, tiny
+from tests.model.conftest import VARIANTS, noise_of, random_model
 
 KINDS = VARIANTS | {
     "bias-corrected": {"optimizer": "bias-corrected"},
@@ -20,9 +19,8 @@ KINDS = VARIANTS | {
 
 
 def pretrainer(name: str, **options: object) -> tuple[ElectraPretrainer, PretrainConfig]:
-    config = tiny(**(KINDS[name] | options))
-    torch.manual_seed(0)
-    return ElectraPretrainer(config, VOCAB_SIZE, SpecialTokens(0, 2, 3, 4)), config
+    model = random_model(noise=noise_of("uniform"), **(KINDS[name] | options))
+    return model, model.config
 
 
 def group(parameters, **options: float) -> dict[str, object]:
@@ -159,8 +157,9 @@ def test_muon_moves_matrices_as_torchs_does_and_the_rest_by_adamw():
     matrices = [nn.Parameter(torch.randn(shape)) for shape in shapes]
     copies = [nn.Parameter(p.detach().clone()) for p in matrices]
     vector, other = (nn.Parameter(torch.ones(5)) for _ in range(2))
-    group = {"params": matrices, "rate_scale": 1.0, "weight_decay": 0.01}
-    ours = Muon([group], [{"params": [vector]}], (0.9, 0.999), 1e-6, torch.bfloat16)
+    matrix_group, vector_group = (group(of, rate_scale=1.0) for of in (matrices, [vector]))
+    vector_group["weight_decay"] = 0.0
+    ours = Muon([matrix_group], [vector_group], (0.9, 0.999), 1e-6, torch.bfloat16)
     set_learning_rate(ours, 1e-2)
     references = [
         torch.optim.Muon(copies, 1e-2, 0.01, adjust_lr_fn="match_rms_adamw"),

@@ -6,6 +6,7 @@ The reference is autograd on the loss of the whole batch.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, is_dataclass
+from functools import partial
 
 import pytest
 import torch
@@ -19,15 +20,12 @@ from model.plan import stage_at
 from model.train.optim import make_optimizers
 from model.train.processes import ALONE, Ranks
 from model.train.step import Step
-from tests.model.conftest import OBJECTIVES, VOCAB_SIZE, random_batch, random_model, train_step
+from tests.model import formulas
+from tests.model.conftest import OBJECTIVES, VOCAB_SIZE, random_batch, train_step
 
-NO_CLIPPING = {"max_gradient_norm": 1e9}
+model_of = partial(formulas.model_of, max_gradient_norm=1e9)  # nothing is clipped
 STEP = 3  # of 12: the rate is not 0
 Gradients = dict[str, Tensor]
-
-
-def model_of(objective: str, **options: object) -> ElectraPretrainer:
-    return random_model(objective=objective, **(OBJECTIVES[objective] | NO_CLIPPING | options))
 
 
 def gradients_of(model: ElectraPretrainer) -> Gradients:
@@ -55,8 +53,8 @@ def step_of(
     number: int = STEP,
     ranks: Ranks = ALONE,
 ) -> Tensor:
-    optimizers, place = make_optimizers(model, model.config), Step(number, 0, ranks)
-    _, norm = train_step(model, optimizers, batches, model.config, place)
+    optimizers, place = make_optimizers(model, model.config), Step(number, 0)
+    _, norm = train_step(model, optimizers, batches, model.config, place, ranks)
     return norm
 
 

@@ -176,7 +176,7 @@ def test_an_export_is_adapted_to_a_domain_with_more_pieces(tmp_path):
         assert "| Trained on from | `first/export` |" in text
         assert "| `first/export`, trained on from | cc-by-sa-4.0 |" in text
         metadata = ModelCard(text).data
-        assert (metadata.license, metadata.base_model) == ("cc-by-sa-4.0", "first")
+        assert (metadata.license, metadata.base_model) == ("cc-by-sa-4.0", None)
     assert "pretrain.initial_model" in read_manifest(tmp_path / "second" / "pretrain")["inputs"]
 
 
