@@ -29,12 +29,11 @@ from electrify.system.machine import versions
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from pipeline.documents import RowGroup, list_row_groups
-from pipeline.runner import POLL_SECONDS, make_pipeline, run_pipeline, watch
+from pipeline.runner import make_pipeline, run_pipeline, watch
 
 T = TypeVar("T")
 _README = "README"
 _BESIDE = ".work"  # a folder of the run, of what unfinished stages have left
-_REMOTE_POLL_SECONDS = 5.0
 _CODE = ("electrify", "pipeline", "vocab")  # what workers run
 
 
@@ -47,7 +46,7 @@ class WorkFolder(Folder):
     @property
     def poll_seconds(self) -> float:
         """Between two looks at how far workers are."""
-        return POLL_SECONDS if self.local else _REMOTE_POLL_SECONDS
+        return 0.5 if self.local else 5.0
 
     @contextmanager
     def new_file(self, name: str) -> Iterator[Path]:
@@ -164,7 +163,7 @@ def write_row_groups(
         | "spread" >> beam.Reshuffle()
         | "write" >> beam.Map(_write_once, write, work)
     )
-    with watch([(label, sizes)], "MB", work.names, work.poll_seconds):
+    with watch([(label, sizes)], work.names, work.poll_seconds):
         run_pipeline(pipeline)
     return [*sizes]
 

@@ -42,7 +42,7 @@ from pipeline.passes.files import (
     write_tally,
 )
 from pipeline.report.counts import RULE_PREFIX, Tally, excerpt, mask_excerpt, tally_from_json
-from pipeline.rules.hosts import BlockedHosts
+from pipeline.rules.hosts import blocked_host
 from pipeline.rules.language import PLAIN_FRACTION, language_meant, main_language, only_language
 from pipeline.rules.normalize import remove_lost_characters
 from pipeline.rules.order import STATISTICS_SCHEMA, DocumentRules, Outcome
@@ -146,9 +146,7 @@ def annotate_files(files: FileBatch, config: CleanConfig, work: WorkFolder) -> N
     """Rows of a batch of files into the work folder, with statistics and hashes of their texts."""
     tally = Tally()
     add = reading_progress(work, files.index, sum(file.num_bytes for file in files.files))
-    hosts: BlockedHosts | None = None
-    if config.blocked_hosts:
-        hosts = load_once(work, BLOCKED_HOSTS, BlockedHosts.load)
+    hosts = load_once(work, BLOCKED_HOSTS, np.load) if config.blocked_hosts else None
     rows = chain.from_iterable(
         _earlier_rows(file)
         if file.is_earlier
@@ -257,7 +255,7 @@ class _FileCleaner:
     """The rows of one file, cleaned, with their statistics or the reason why they are removed."""
 
     def __init__(
-        self, file: InputFile, config: CleanConfig, tally: Tally, hosts: BlockedHosts | None = None
+        self, file: InputFile, config: CleanConfig, tally: Tally, hosts: NDArray[np.uint64] | None
     ) -> None:
         self.file, self.config, self.tally, self.hosts = file, config, tally, hosts
         self.source = source = config.sources[file.source_index]
@@ -352,7 +350,7 @@ class _FileCleaner:
         return self._row(fault, name) | {"reason": fault.reason, "detail": f"{where}: {detail}"}
 
     def _cleaned(self, raw: Raw) -> Row:
-        if host := self.hosts and self.hosts.find(raw.url):
+        if self.hosts is not None and (host := blocked_host(raw.url, self.hosts)):
             self.language = self._language_of(raw.text, self.own)
             outcome = Outcome(raw.text, Drop("blocked_host", host), {})
         else:
@@ -363,13 +361,12 @@ class _FileCleaner:
         row["licence"] = _storable(raw.licence or self.source.licence)
         label, where = document_id(row["rank"]), (row["language"], row["source"])
         tally.count_document("in", len(raw.text), *where)
-        tally.count_year(raw.date)
         for rule, (count, before, after) in outcome.changes.items():
             note(row, rule, count)
             if not tally.wants(RULE_PREFIX + rule, label, *where):
                 continue
             if rule.endswith("_masked"):
-                shown = mask_excerpt(before, after, f"<{rule.removesuffix('_masked')}>")
+                shown = mask_excerpt(after, f"<{rule.removesuffix('_masked')}>")
             else:
                 texts = (
                     rules.masked(of, outcome.text, outcome.has_masks) for of in (before, after)

@@ -10,6 +10,7 @@ import io
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple
 
 from electrify.config.clean import Source
@@ -43,8 +44,8 @@ def read_html(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw |
                 1, TooLong(max(file.file_bytes, len(data)), data[:HEAD_BYTES]), max_bytes
             )
         else:
-            text, url, date = _main_text(data)
-            yield Raw(1, text, url=url, date=date)
+            text, url = _main_text(data)
+            yield Raw(1, text, url=url)
 
 
 def read_warc(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | Fault]:
@@ -53,8 +54,7 @@ def read_warc(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw |
         if isinstance(record, Fault):
             yield record
         elif (page := _page(record.data)) is not None:
-            text, _, date = _main_text(page)
-            yield Raw(record.row, text, url=record.url, source_id=record.source_id, date=date)
+            yield Raw(record.row, _main_text(page)[0], url=record.url, source_id=record.source_id)
 
 
 def read_wet(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | Fault]:
@@ -64,15 +64,15 @@ def read_wet(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | 
             yield record
             continue
         row, data, url, source_id = record
-        text = text_of(row, data, source, max_bytes, source_id=source_id)
+        text = text_of(row, data, source, max_bytes)
         if isinstance(text, Fault):
-            yield text
+            yield replace(text, source_id=source_id)
         elif text.strip():
             yield Raw(row, text, url=url, source_id=source_id)
 
 
-def _main_text(page: bytes) -> tuple[str, str | None, str | None]:
-    """The main text of a page, a paragraph a line, and the address and date that it gives."""
+def _main_text(page: bytes) -> tuple[str, str | None]:
+    """The main text of a page, a paragraph a line, and the address that it gives."""
     try:
         import trafilatura  # here: it and its libraries are an extra
     except ModuleNotFoundError as error:
@@ -84,8 +84,8 @@ def _main_text(page: bytes) -> tuple[str, str | None, str | None]:
         page, include_comments=False, favor_precision=True, with_metadata=True
     )
     if not extracted:
-        return "", None, None
-    return extracted.text or "", extracted.url, extracted.date
+        return "", None
+    return extracted.text or "", extracted.url
 
 
 class _Sent(io.BytesIO):
@@ -171,11 +171,10 @@ def _record(
 ) -> _Record | Fault:
     source_id = headers.get("warc-record-id") or None
     if length > max_bytes:
-        line = TooLong(length, data)
-        return too_long(row, line, max_bytes, source_id=source_id)
+        return replace(too_long(row, TooLong(length, data), max_bytes), source_id=source_id)
     if len(data) < length:
         detail = f"the file ends {length - len(data):,} bytes before the record does"
-        return bad_row(row, "unreadable_file", detail, data, source_id=source_id)
+        return replace(bad_row(row, "unreadable_file", detail, data), source_id=source_id)
     return _Record(row, data, headers.get("warc-target-uri") or None, source_id)
 
 

@@ -1,7 +1,7 @@
 """Wikipedia's XML dumps (pages-articles): one document an article, read as a stream."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 from xml.parsers import expat
 
@@ -119,7 +119,7 @@ def read_wikipedia(file: InputFile, source: Source, max_line_bytes: int) -> Iter
         if page.ns != _ARTICLE or _is_redirect(page):
             continue
         if isinstance(page.text, TooLong):
-            yield too_long(row, page.text, max_line_bytes, source_id=page.id or None)
+            yield replace(too_long(row, page.text, max_line_bytes), source_id=page.id or None)
             continue
         if words is None:
             words = WikiWords(MEDIA | dump.media, CATEGORY | dump.category, source.language)

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
 from pipeline.clean import clean
-from pipeline.documents import DOCUMENT_SCHEMA, document_paths, read_rows, row_writer
+from pipeline.documents import DOCUMENT_SCHEMA, document_paths, row_writer
 
 Row = dict[str, Any]
 
@@ -66,11 +68,11 @@ def write_documents(folder: Path, rows: Iterable[Row], **options: Any) -> list[P
 
 
 def documents(folder: Path) -> list[Row]:
-    return list(read_rows(document_paths(folder)))
+    return pq.read_table(document_paths(folder)).to_pylist()
 
 
 def removed(folder: Path) -> list[Row]:
-    return list(read_rows(sorted(folder.glob("removed-*.parquet"))))
+    return pq.read_table(sorted(folder.glob("removed-*.parquet"))).to_pylist()
 
 
 def contents(folder: Path) -> dict[str, bytes]:

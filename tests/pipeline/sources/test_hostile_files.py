@@ -10,7 +10,7 @@ import pytest
 from electrify.config.clean import Source
 from pipeline.sources.input_file import Fault, InputFile, Raw
 from pipeline.sources.readers import read_file
-from tests.pipeline.sources.reading import LINE_BYTES, read_path, with_peak
+from tests.pipeline.sources.reading import LINE_BYTES, read_path, reasons_of, with_peak
 
 BOMB_BYTES = 32_000_000  # unpacked; a thousandth of it packed
 
@@ -19,26 +19,29 @@ def _zstd(data):
     return pa.compress(data, "zstd", asbytes=True)
 
 
-_DUMP = b"<mediawiki><page><ns>0</ns><revision><text>%s</text></revision></page></mediawiki>"
+_PAGE = b"<page><title>b</title><ns>0</ns><revision><text>%s</text></revision></page>"
+_DUMP = b"<mediawiki>" + _PAGE + _PAGE.replace(b"%s", b"c") + b"</mediawiki>"
 
 
 @pytest.mark.parametrize(
-    ("ending", "pack", "kind", "document"),
+    ("ending", "pack", "kind", "document", "behind"),
     [
-        ("gz", gzip.compress, "jsonl", b'{"text": "%s"}'),
-        ("bz2", bz2.compress, "text", b"%s"),
-        ("zst", _zstd, "wikipedia", _DUMP),
-        ("gz", gzip.compress, "csv", b'text\n"%s"'),
+        ("gz", gzip.compress, "jsonl", b'{"text": "%s"}\n{"text": "c"}', ["c"]),
+        ("bz2", bz2.compress, "text", b"%s\n\nc", ["c"]),
+        ("zst", _zstd, "wikipedia", _DUMP, ["b\nc"]),
+        ("gz", gzip.compress, "csv", b'text\n"%s"', []),
     ],
 )
 def test_a_packed_bomb_is_one_long_row_read_in_bounded_memory(
-    tmp_path, ending, pack, kind, document
+    tmp_path, ending, pack, kind, document, behind
 ):
     path = tmp_path / f"a.{ending}"
     path.write_bytes(pack(document % (b"a" * BOMB_BYTES)))
     assert path.stat().st_size < BOMB_BYTES / 500
-    (fault,), peak = with_peak(lambda: read_path(path, kind))
+    (fault, *rest), peak = with_peak(lambda: read_path(path, kind))
     assert fault.reason == "line_too_long"
+    assert fault.detail.startswith("32,000,0")
+    assert reasons_of(rest) == behind
     assert peak < 25 * LINE_BYTES
 
 
