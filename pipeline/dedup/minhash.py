@@ -79,8 +79,6 @@ def band_keys(shingles: Shingles, num_bands: int, rows_per_band: int) -> Keys:
     is_full = lengths > 0
     starts = shingles.offsets[:-1][is_full]
     keys = np.zeros((len(lengths), num_bands), dtype=np.uint64)
-    if not len(starts):
-        return keys
     factors, summands = _permutations(num_bands * rows_per_band)
     hashes = (shingles.hashes >> np.uint64(32)).astype(np.uint32)  # enough to draw minima from
     permuted = np.empty_like(hashes)
@@ -134,8 +132,6 @@ def _starts(texts: Sequence[str]) -> Offsets:
 
 def _hash_units(values: Keys, starts: Offsets) -> Keys:
     """A polynomial in the characters of each unit: sum of value x factor ** place."""
-    if not len(starts):
-        return np.zeros(0, dtype=np.uint64)
     lengths = np.diff(starts, append=len(values))
     place = np.arange(len(values), dtype=np.int32)
     place -= np.repeat(starts.astype(np.int32), lengths)

@@ -56,13 +56,15 @@ def clean_afresh(config: RunConfig, options: Sequence[str] = (), **more: Any) ->
     return folder
 
 
-def write_documents(folder: Path, rows: Iterable[Row], **options: Any) -> list[Path]:
+def write_documents(
+    folder: Path, rows: Iterable[Row], number: int = 0, **options: Any
+) -> list[Path]:
     """A file as the corpus stage leaves it; a row needs no more than its text."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "documents-00000.parquet"
+    path = folder / f"documents-{number:05d}.parquet"
     with row_writer(path, DOCUMENT_SCHEMA, **options) as writer:
-        for number, row in enumerate(rows):
-            plain = {"id": f"00-{number}", "language": "ko", "source": "test"}
+        for place, row in enumerate(rows):
+            plain = {"id": f"{number:02d}-{place}", "language": "ko", "source": "test"}
             writer.write([dict.fromkeys(DOCUMENT_SCHEMA.names) | plain | row])
     return [path]
 
