@@ -259,7 +259,9 @@ class _FileCleaner:
     ) -> None:
         self.file, self.config, self.tally, self.hosts = file, config, tally, hosts
         self.source = source = config.sources[file.source_index]
-        self.own = UNDETERMINED if source.language == "auto" else source.language
+        self.is_any = source.language == "auto"
+        self.own = UNDETERMINED if self.is_any else source.language
+        self.languages = (self.own, *source.other_languages)
         self.language = self.own  # of the row at hand
         self.name = source.name or file.stem
         self.rules_of = RulesOf(config)
@@ -283,7 +285,7 @@ class _FileCleaner:
         The text is asked again when rules have taken much of it: a short page in much markup.
         """
         named = raw.language and language_code(raw.language)
-        if named and self._may_be(named):
+        if named and (is_language(named) if self.is_any else named in self.languages):
             self.language = named
             return self._rules.clean(raw.text)
         self.language = self._language_of(raw.text, self.own)
@@ -297,25 +299,15 @@ class _FileCleaner:
         return outcome
 
     def _language_of(self, text: str, otherwise: str) -> str:
-        if not self._has_others:
+        if self.is_any:
+            return main_language(text) or otherwise
+        if len(self.languages) == 1:
             return otherwise
         main = main_language(text)
-        if self.own == UNDETERMINED:
-            return main or otherwise
-        languages = (self.own, *self.source.other_languages)
-        if main and (meant := language_meant(main, languages)):
+        if main and (meant := language_meant(main, self.languages)):
             return meant
         # none of them by the models, which may not know; the limit on the language decides
-        return only_language(text, languages) or otherwise
-
-    @property
-    def _has_others(self) -> bool:
-        return self.own == UNDETERMINED or bool(self.source.other_languages)
-
-    def _may_be(self, language: str) -> bool:
-        if self.own == UNDETERMINED:
-            return is_language(language)
-        return language in (self.own, *self.source.other_languages)
+        return only_language(text, self.languages) or otherwise
 
     @property
     def _rules(self) -> DocumentRules:

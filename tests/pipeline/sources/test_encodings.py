@@ -1,8 +1,5 @@
 """Sources in other encodings than UTF-8, and with other line ends."""
 
-import bz2
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,9 +30,6 @@ def test_rows_are_those_of_the_decoded_text(tmp_path, encoding, line):
     lines[0] = lines[0].removeprefix("\ufeff")
     expected = [Raw(i + 1, text) for i, text in enumerate(lines)]
     assert read_data(tmp_path, data, "text", encoding=encoding, document="line") == expected
-    rows = "".join(json.dumps({"text": t}, ensure_ascii=False) + "\n" for t in lines)
-    packed = bz2.compress(rows.encode(encoding))
-    assert read_data(tmp_path, packed, name="a.jsonl.bz2", encoding=encoding) == expected
 
 
 @given(
