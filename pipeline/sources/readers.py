@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from xml.parsers.expat import ExpatError
+from xml.etree.ElementTree import ParseError
 
 import pyarrow as pa
 
@@ -37,7 +37,7 @@ DAMAGES = (
     lzma.LZMAError,
     *DAMAGED_ARCHIVE,
     pa.ArrowException,
-    ExpatError,
+    ParseError,
     UnicodeDecodeError,
     MemoryError,
 )
