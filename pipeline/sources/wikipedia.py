@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 from urllib.parse import quote
 from xml.etree.ElementTree import Element, XMLPullParser
 
@@ -45,7 +46,8 @@ def _elements(chunks: Iterable[bytes], max_bytes: int) -> Iterator[Element]:
 
     `OSError` for XML of another kind, or where none of them ends within so many bytes.
     """
-    parser, root = XMLPullParser(("start", "end")), None
+    parser: Any = XMLPullParser(("start", "end"))
+    root: Element | None = None
     num_bytes, chunk = 0, b""
     for chunk in chunks:
         if root is None and b"<!DOCTYPE" in chunk:  # entities in one another outgrow all memory
