@@ -147,16 +147,14 @@ def _roll(units: Keys, bounds: Offsets) -> Shingles:
     padded = np.concatenate((units, np.zeros(SHINGLE_UNITS, dtype=np.uint64)))
     # where each shingle starts among the units
     firsts = np.arange(offsets[-1]) + np.repeat(bounds[:-1] - offsets[:-1], counts)
-    rolled = padded[: len(units)].copy()
-    for step in range(1, SHINGLE_UNITS):
-        rolled = rolled * _SHINGLE_FACTOR + padded[step : step + len(units)]
-    hashes = rolled[firsts]
+    rolled, short = units, []  # of texts of fewer units, where their one shingle is, and its hash
     for length in range(1, SHINGLE_UNITS):
         texts = np.flatnonzero(num_units == length)
-        whole = units[bounds[texts]]
-        for step in range(1, length):
-            whole = whole * _SHINGLE_FACTOR + units[bounds[texts] + step]
-        hashes[offsets[texts]] = whole
+        short.append((offsets[texts], rolled[bounds[texts]]))
+        rolled = rolled * _SHINGLE_FACTOR + padded[length : length + len(units)]
+    hashes = rolled[firsts]
+    for places, whole in short:
+        hashes[places] = whole
     return Shingles(splitmix64(hashes), offsets)
 
 

@@ -204,16 +204,12 @@ class Tally:
         """Give the rows of all sources and licences but the chosen ones to the name `OTHER`."""
         for column in _FREE:
             tables = [table for table in self.tables.values() if column in table.keys]
-            places = [table.keys.index(column) for table in tables]
-            pairs = [*zip(tables, places, strict=True)]
-            names = {key[place] for table, place in pairs for key in table.counts}
+            names = {key[of.keys.index(column)] for of in tables for key in of.counts}
             kept = {*chosen_sources(names - {OTHER}), OTHER}
-            for table, place in pairs if names - kept else ():
-                counts, table.counts = table.counts, {}
-                for key, sums in counts.items():
-                    name = key[place] if key[place] in kept else OTHER
-                    merged = (*key[:place], name, *key[place + 1 :])
-                    table.counts.setdefault(merged, Counter()).update(sums)
+            for table in tables if names - kept else ():
+                rows, table.counts = table.rows(), {}
+                for row in rows:
+                    table.add(row if row[column] in kept else row | {column: OTHER})
 
     def add_removed(
         self,
