@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pyarrow.parquet as pq
 
-from electrify.config.clean import CleanConfig
+from electrify.config.clean import CleanConfig, Source
 from electrify.config.run import RunConfig
 from electrify.stage.folder import Stage, digest_of, fingerprint, stage_lock
 from electrify.stage.plan import clean_stage, earlier_corpora
@@ -252,6 +252,7 @@ def _job(config: RunConfig, benchmark_texts: Path | None) -> _Job:
         )
     earlier_corpora(config)
     files = expand_sources(config.clean.sources)
+    _warn_of_files_read_twice(files, config.clean.sources)
     batches = batch_files(files)
     batches += batch_files(earlier_files(config.clean.dedup_against), first_index=len(batches))
     code = read_code(config.clean.extra_rules)
@@ -264,6 +265,22 @@ def _job(config: RunConfig, benchmark_texts: Path | None) -> _Job:
             marks[hosts] = fingerprint(hosts)
     stage = clean_stage(config, marks, benchmark_texts)
     return _Job(stage, batches, config.clean.with_files(code, quality_text), benchmark_texts)
+
+
+def _warn_of_files_read_twice(files: Sequence[InputFile], sources: Sequence[Source]) -> None:
+    seen: dict[tuple[object, ...], int] = {}
+    for file in files:
+        index = file.source_index
+        source = sources[index]
+        of_hub = (source.name, source.split) if source.kind == "huggingface" else ()
+        place = file.path, file.start, file.part, source.text_field, of_hub
+        first = seen.setdefault(place, index)
+        if first != index:
+            warn(
+                f"{file.shown_path} is read twice, by clean.sources number {first + 1} and "
+                f"{index + 1}: make their paths match different files"
+            )
+            return
 
 
 @contextmanager

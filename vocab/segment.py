@@ -122,24 +122,34 @@ def isolated_pattern(pieces: Iterable[str]) -> str:
     if not initial | later:
         return ".+"
     only_initial = {char for char in initial - later if not is_isolated(char)}
-    patterns = [f"(?:[^{_ranges(initial | later)}])+"]
-    if only_initial:
-        patterns.append(f"(?<=.)[{_ranges(only_initial)}]")
-    if others := (initial | later) - only_initial:
+    first, *further = _classes(initial | later)
+    never = "".join(f"(?!{of})" for of in further) + f"[^{first[1:]}"
+    patterns = [f"(?:{never})+"]
+    patterns += [f"(?<=.){of}" for of in _classes(only_initial)]
+    if others := "|".join(_classes((initial | later) - only_initial)):
         # the look-ahead spares short words most of the time
         times = f"{{{MAX_WORD_CHARACTERS}}}"
-        patterns.append(f"(?=.{times})(?:[{_ranges(others)}]){times}")
+        patterns.append(f"(?=.{times})(?:{others}){times}")
     return "|".join(patterns)
 
 
-def _ranges(characters: Iterable[str]) -> str:
-    """What a character class of them has between its brackets: ranges, of which Oniguruma takes
-    10,000, in order, so there is no "&&", which it takes for "and"."""
+_MAX_RANGES = 5_000  # in one class; Oniguruma takes no more than 10,000
+
+
+def _classes(characters: Iterable[str]) -> list[str]:
+    """Character classes that together match the characters, which they list as ranges.
+
+    In order, so there is no "&&", which Oniguruma takes for "and".
+    """
     points = np.array(sorted(map(ord, characters)), np.int64)
     is_start = np.diff(points, prepend=-2) > 1
     is_end = np.append(is_start[1:], True)[: len(points)]
     ends = zip(points[is_start].tolist(), points[is_end].tolist(), strict=True)
-    return "".join("-".join(map(_escaped, sorted({first, last}))) for first, last in ends)
+    ranges = ["-".join(map(_escaped, sorted({first, last}))) for first, last in ends]
+    return [
+        f"[{''.join(ranges[start : start + _MAX_RANGES])}]"
+        for start in range(0, len(ranges), _MAX_RANGES)
+    ]
 
 
 def _escaped(point: int) -> str:

@@ -16,6 +16,7 @@ from tokenizers.models import WordPiece
 from electrify.stage.folder import file_sha256, write_json, write_text
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError, panics_as_errors
+from electrify.system.progress import warn
 from vocab.pretokenize import MASK_WORDS, PlainWords, normalizer, pre_tokenizer
 from vocab.segment import PREFIX, SPECIAL_TOKENS, isolated_pattern, wordpiece_model
 
@@ -165,10 +166,14 @@ def read_pieces(path: Path) -> list[str]:
 def is_lowercase(path: Path) -> bool | None:
     """Whether the vocabulary is for lower-cased text; None if nothing beside it says so."""
     said = _beside(path, "tokenizer_config.json").get("do_lower_case")
-    steps = _beside(path, TOKENIZER_FILE).get("normalizer") or {}
-    if said is None and steps.get("type") == "BertNormalizer":
-        said = steps.get("lowercase")
-    return said if isinstance(said, bool) else None
+    lowercase = _bert_normalizer(path).get("lowercase") if said is None else said
+    return lowercase if isinstance(lowercase, bool) else None
+
+
+def _bert_normalizer(path: Path) -> dict[str, Any]:
+    """Of tokenizer.json, if it is BERT's."""
+    found = _beside(path, TOKENIZER_FILE).get("normalizer") or {}
+    return found if found.get("type") == "BertNormalizer" else {}
 
 
 def _beside(path: Path, name: str) -> dict[str, Any]:
@@ -200,6 +205,12 @@ def check_extendable(path: Path, lowercase: bool) -> list[str]:
         raise UserError(
             f"vocab.extend = {str(path)!r} has do_lower_case = {theirs}; "
             f"set vocab.lowercase = {str(theirs).lower()}"
+        )
+    steps = _bert_normalizer(path)
+    if theirs and steps and steps.get("strip_accents") is not False:  # by default as case
+        warn(
+            f"vocab.extend = {str(path)!r}: its tokenizer takes accents off and Hangul apart into "
+            "letters (strip_accents), this one does neither: its pieces do not fit such text"
         )
     return read_pieces(path)
 

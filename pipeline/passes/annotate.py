@@ -353,6 +353,7 @@ class _FileCleaner:
         row["licence"] = _storable(raw.licence or self.source.licence)
         label, where = document_id(row["rank"]), (row["language"], row["source"])
         tally.count_document("in", len(raw.text), *where)
+        tally.count_year(raw.date)
         for rule, (count, before, after) in outcome.changes.items():
             note(row, rule, count)
             if not tally.wants(RULE_PREFIX + rule, label, *where):

@@ -77,6 +77,7 @@ from pipeline.report.counts import (
     NUM_HOSTS,
     RULE_PREFIX,
     TABLES,
+    NGrams,
     Table,
     Tally,
     excerpt,
@@ -339,7 +340,7 @@ def write_output(
     quotas_of: dict[int, list[bytes]] = defaultdict(list)
     for batch, of in packed["quotas"]:
         quotas_of[batch].append(of)
-    tally, hosts = Tally(), Table(*TABLES["hosts"])
+    tally, hosts, ngrams = Tally(), Table(*TABLES["hosts"]), NGrams()
     with (
         new_rows(work, "documents", output) as documents,
         new_rows(work, "removed", output) as removed,
@@ -355,11 +356,13 @@ def write_output(
                 ids = pa.array(map(document_id, rows.column("rank").to_pylist()))
                 rows = rows.append_column(DOCUMENT_SCHEMA.field("id"), ids)
                 is_kept = pc.is_null(rows.column("reason"))
-                _count_kept(kept := rows.filter(is_kept), tally, hosts)
+                _count_kept(kept := rows.filter(is_kept), tally, hosts, ngrams)
                 documents.write_batch(kept)
                 removed.write_batch(_without_data(rows.filter(pc.invert(is_kept)), config))
     for row in largest(hosts.rows(), "documents", 4 * NUM_HOSTS):  # what is frequent in all is here
         tally.count("hosts", **row)
+    for language, ngram, count in ngrams.frequent():
+        tally.count("ngrams", language=language, ngram=ngram, count=count)
     write_tally(work, "written", output, tally)
     return ()
 
@@ -425,7 +428,7 @@ def _without_data(removed: pa.RecordBatch, config: CleanConfig) -> pa.RecordBatc
     return with_column(removed, "text", pa.array(kept, pa.string()))
 
 
-def _count_kept(kept: pa.RecordBatch, tally: Tally, hosts: Table) -> None:
+def _count_kept(kept: pa.RecordBatch, tally: Tally, hosts: Table, ngrams: NGrams) -> None:
     lengths = pc.utf8_length(kept.column("text")).to_pylist()
     columns = [kept.column(name).to_pylist() for name in ("id", "language", "source")]
     alike = Counter(zip(lengths, *columns[1:], strict=True))
@@ -434,6 +437,8 @@ def _count_kept(kept: pa.RecordBatch, tally: Tally, hosts: Table) -> None:
     for place, (label, *where) in enumerate(zip(*columns, strict=True)):
         if tally.wants("kept", label, *where):
             tally.add_sample("kept", label, kept.column("text")[place].as_py(), *where)
+        if ngrams.wants(label):
+            ngrams.add(kept.column("text")[place].as_py(), where[0])
     for url, length in zip(kept.column("url").to_pylist(), lengths, strict=True):
         if url:
             hosts.add({"host": source_group(url), "documents": 1, "characters": length})

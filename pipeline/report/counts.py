@@ -8,11 +8,11 @@ A row may name any source, such as its own URL: `MAX_SOURCES` of them are told a
 import json
 import re
 from bisect import bisect_left, insort
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 import xxhash
@@ -20,6 +20,7 @@ import xxhash
 from pipeline.decontaminate.match import Decontaminated
 from pipeline.rules.hosts import DOMAIN, host_of
 from pipeline.rules.pii import mask_pii
+from pipeline.rules.scripts import has_spaces
 
 NUM_EXAMPLES = 20  # rows that could not be read, named in the report
 NUM_SAMPLES = 20
@@ -35,7 +36,10 @@ TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "malformed": (("reason", "language", "source"), ("documents",)),
     "licences": (("licence",), ("documents",)),  # of those kept; "" where none is named
     "altered_by_source": (("rule", "language", "source"), ("documents", "pieces")),
-    "hosts": (("host",), ("documents", "characters")),  # of those kept
+    # of those kept; of those read, where they say it; of some of those kept
+    "hosts": (("host",), ("documents", "characters")),
+    "years": (("year",), ("documents",)),
+    "ngrams": (("language", "ngram"), ("count",)),
     "benchmarks": (("task",), ("texts", "too_short")),
     "contamination": (("task", "kind", "language"), ("count",)),
 }
@@ -43,7 +47,8 @@ Rows = list[dict[str, Any]]
 
 
 MAX_SOURCES = 200
-NUM_HOSTS = 100  # in a report, the largest
+NUM_HOSTS, NUM_NGRAMS = 100, 30  # in a report, the largest; n-grams of each language
+_YEAR = re.compile(r"\s*((?:19|20)[0-9]{2})(?![0-9])")
 OTHER = "other"  # the source of the rows of all others
 _FREE = ("source", "licence")  # columns that rows of the corpus may fill as they like
 
@@ -200,6 +205,11 @@ class Tally:
         sums = {f"documents_{state}": num, f"characters_{state}": num * num_characters}
         self.count("documents", language=language, source=source, characters=size, **sums)
 
+    def count_year(self, date: str | None) -> None:
+        """Count a document that is read by the year that its date begins with."""
+        if date and (year := _YEAR.match(date)):
+            self.count("years", year=year[1], documents=1)
+
     def _merge_others(self) -> None:
         """Give the rows of all sources and licences but the chosen ones to the name `OTHER`."""
         for column in _FREE:
@@ -328,6 +338,11 @@ def report_json(tally: Tally) -> dict[str, Any]:
         "altered": sum_by(tally.rows("altered_by_source"), "rule", "documents"),
         **{name: tally.rows(name) for name in TABLES if name != "documents"},
         "hosts": largest(tally.rows("hosts"), "documents", NUM_HOSTS),
+        "ngrams": [
+            row
+            for _, rows in groupby(tally.rows("ngrams"), key=lambda row: row["language"])
+            for row in largest(rows, "count", NUM_NGRAMS)
+        ],
         "malformed_examples": tally.examples,
         "samples": {name: chosen.listed() for name, chosen in sorted(tally.samples.items())},
         "files": tally.files,
@@ -371,3 +386,41 @@ def _visible(character: str) -> str:
     if character == " " or character.isprintable():
         return character
     return f"\\u{ord(character):04x}"
+
+
+_NUM_SENT = 4 * NUM_NGRAMS  # by an output: one that is frequent in all is frequent in most
+_NGRAM_WORDS, _NGRAM_CHARACTERS = 3, 6
+_EACH = 8
+_MOST_CHARACTERS = 2_000_000
+
+
+class NGrams:
+    """Counts of runs of words by language, of some of the documents of one output.
+
+    One document of `_EACH` is counted, until there are `_MOST_CHARACTERS`. Which these are depends
+    on the documents alone, so the counts are the same on any runner.
+    """
+
+    def __init__(self) -> None:
+        self._counts: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
+        self._left = _MOST_CHARACTERS
+
+    def wants(self, label: str) -> bool:
+        return self._left > 0 and sample_number(label) % _EACH == 0
+
+    def add(self, text: str, language: str) -> None:
+        text = text[: self._left]
+        self._left -= len(text)
+        counts = self._counts[language]
+        for line in text.split("\n"):
+            units = line.split() if has_spaces(language) else line
+            length = _NGRAM_WORDS if has_spaces(language) else _NGRAM_CHARACTERS
+            counts.update(zip(*(units[start:] for start in range(length)), strict=False))
+
+    def frequent(self) -> Iterator[tuple[str, str, int]]:
+        """(language, run, how often) of the most frequent that stand more than once, masked."""
+        for language, counts in self._counts.items():
+            joint = " " if has_spaces(language) else ""
+            repeated = [(-count, units) for units, count in counts.items() if count > 1]
+            for count, units in sorted(repeated)[:_NUM_SENT]:
+                yield language, mask_pii(joint.join(units), language)[0], -count

@@ -1,6 +1,7 @@
 """`report.json` and `report.html` of the corpus stage: what came in, what went, and why."""
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ def _page(report: Report) -> Page:
         "Sources": _sources,
         "Languages": _languages,
         "Lengths": _lengths,
-        "Hosts": _hosts,
+        "Hosts and years": _hosts,
+        "Frequent phrases": _ngrams,
         "Removed documents by source": _removed,
         "Kept documents that a rule changed": _altered,
         "Benchmark texts": _contamination,
@@ -112,10 +114,28 @@ def _lengths(page: Page, report: Report) -> None:
 
 
 def _hosts(page: Page, report: Report) -> None:
-    if hosts := report["hosts"]:
+    years, hosts = report["years"], report["hosts"]
+    if not years and not hosts:
+        page.paragraph("No document has a url or a date.")
+    if years:
+        series = {"documents": [row["documents"] for row in years]}
+        labels = [row["year"] for row in years]
+        page.bar_plot("Documents read by the year of their date", labels, series, "documents")
+    if hosts:
         _table(page, ("host", "documents kept", "characters"), hosts)
-    else:
-        page.paragraph("No document has a url.")
+
+
+def _ngrams(page: Page, report: Report) -> None:
+    page.paragraph(
+        "Runs of three words, of six characters in languages without spaces, in one of eight "
+        "documents that are kept, of a large corpus in fewer. What stands here often and says "
+        "little is a notice that no rule knows."
+    )
+    shown = [
+        (language, " · ".join(f"{row['ngram']} ({row['count']:,})" for row in rows))
+        for language, rows in groupby(report["ngrams"], key=lambda row: row["language"])
+    ]
+    page.table(("language", "phrases, and how often they stand there"), shown)
 
 
 def _removed(page: Page, report: Report) -> None:

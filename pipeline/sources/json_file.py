@@ -316,9 +316,9 @@ def take_fields(
             detail = f"field {thread_name!r} is {kind}, not a string or an integer"
             return fault("wrong_type", detail)
     licence = _string(value, "licence") or _string(value, "license")
-    named, url = (_string(value, field) for field in ("source", "url"))
+    named, url, date = (_string(value, field) for field in ("source", "url", "date"))
     language = _string(value, source.language_field) if source.language_field else None
-    return Raw(row, "\n".join(texts), named, url, licence, thread, source_id, language)
+    return Raw(row, "\n".join(texts), named, url, licence, thread, source_id, language, date)
 
 
 def id_of(fields: Mapping[str, Any], source: Source) -> str | None:

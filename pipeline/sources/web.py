@@ -44,8 +44,8 @@ def read_html(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw |
                 1, TooLong(max(file.file_bytes, len(data)), data[:HEAD_BYTES]), max_bytes
             )
         else:
-            text, url = _main_text(data)
-            yield Raw(1, text, url=url)
+            text, url, date = _main_text(data)
+            yield Raw(1, text, url=url, date=date)
 
 
 def read_warc(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | Fault]:
@@ -54,7 +54,8 @@ def read_warc(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw |
         if isinstance(record, Fault):
             yield record
         elif (page := _page(record.data)) is not None:
-            yield Raw(record.row, _main_text(page)[0], url=record.url, source_id=record.source_id)
+            text, _, date = _main_text(page)
+            yield Raw(record.row, text, url=record.url, source_id=record.source_id, date=date)
 
 
 def read_wet(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | Fault]:
@@ -71,8 +72,8 @@ def read_wet(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | 
             yield Raw(row, text, url=url, source_id=source_id)
 
 
-def _main_text(page: bytes) -> tuple[str, str | None]:
-    """The main text of a page, a paragraph a line, and the address that it gives."""
+def _main_text(page: bytes) -> tuple[str, str | None, str | None]:
+    """The main text of a page, a paragraph a line, and the address and date that it gives."""
     try:
         import trafilatura  # here: it and its libraries are an extra
     except ModuleNotFoundError as error:
@@ -84,8 +85,8 @@ def _main_text(page: bytes) -> tuple[str, str | None]:
         page, include_comments=False, favor_precision=True, with_metadata=True
     )
     if not extracted:
-        return "", None
-    return extracted.text or "", extracted.url
+        return "", None, None
+    return extracted.text or "", extracted.url, extracted.date
 
 
 class _Sent(io.BytesIO):

@@ -65,7 +65,10 @@ def _elements(chunks: Iterable[bytes], max_bytes: int) -> Iterator[Element]:
                 root.clear()
                 num_bytes = 0
         if num_bytes > max_bytes:
-            raise OSError(f"not a Wikipedia dump: it has a page of more than {max_bytes:,} bytes")
+            raise OSError(
+                f"not a Wikipedia dump, or clean.max_line_bytes is too small: a page has more than "
+                f"{max_bytes:,} bytes"
+            )
     if chunk:
         parser.close()
 

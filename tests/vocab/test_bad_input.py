@@ -1,5 +1,6 @@
 """Odd text through the vocabulary and the shards: documented behaviour or a clear error."""
 
+import random
 from collections import Counter
 
 import numpy as np
@@ -31,6 +32,20 @@ def test_a_long_word_is_cut_and_no_character_is_lost(tokenizer, size):
     tokens = tokenizer.encode(mixed, add_special_tokens=False).tokens
     assert tokens.count("[UNK]") == 1
     assert len("".join(t.removeprefix("##") for t in tokens)) == len(mixed) - 1 + len("[UNK]")
+
+
+def test_any_number_of_characters_has_a_pattern():
+    """Oniguruma takes 10,000 ranges in a class; every other character makes 12,000 here."""
+    known = [*map(chr, (*range(0x21, 0x7F), *range(0x4E01, 0xAC00, 2))), "가"]
+    build = build_tokenizer([*SPECIAL_TOKENS, *known, *(f"##{c}" for c in known)], False)
+    rng = random.Random(0)
+    for _ in range(20):
+        word = "".join(rng.sample(known, 5)) + "가나가"
+        tokens = build.encode(word, add_special_tokens=False).tokens
+        assert "".join(t.removeprefix("##") for t in tokens) == word.replace("나", "[UNK]")
+    syllables = [*map(chr, range(0xAC00, 0xD7A4))]
+    every = build_tokenizer([*SPECIAL_TOKENS, *syllables], False)
+    assert every.encode("가힣", add_special_tokens=False).tokens == ["가", "힣"]
 
 
 ALPHABET = (

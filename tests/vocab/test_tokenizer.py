@@ -179,14 +179,20 @@ def test_extension_keeps_the_ids_and_puts_new_tokens_behind(vocabulary):
 
 
 def test_extension_refuses_another_case(vocabulary):
-    """Also where only the steps of tokenizer.json tell it."""
     with pytest.raises(ValueError, match=r"do_lower_case = True; set vocab\.lowercase = true"):
         check_extendable(vocabulary, lowercase=False)
+
+
+def test_extension_warns_of_a_tokenizer_that_takes_hangul_apart(vocabulary, caplog):
+    check_extendable(vocabulary, lowercase=True)
+    assert not caplog.text
     (vocabulary / "tokenizer_config.json").unlink()
     steps = json.loads((vocabulary / "tokenizer.json").read_text("utf-8"))
     switches = dict.fromkeys(("clean_text", "handle_chinese_chars", "lowercase"), True)
     steps["normalizer"] = switches | {"type": "BertNormalizer", "strip_accents": None}
     (vocabulary / "tokenizer.json").write_text(json.dumps(steps))
+    check_extendable(vocabulary, lowercase=True)
+    assert "Hangul apart" in caplog.text
     with pytest.raises(ValueError, match="do_lower_case = True"):
         check_extendable(vocabulary, lowercase=False)
 

@@ -126,12 +126,25 @@ def test_names_that_tell_groups_apart_become_globs(tmp_path):
     assert (shown, unread) == ({"ru_*.txt": ("cp1251", 60), "de_*.txt": ("cp1252", 60)}, [])
 
 
+def test_the_files_beside_an_odd_one_are_few_sources(tmp_path):
+    for number in range(300):
+        field = "body" if number == 138 else "text"
+        write_jsonl(tmp_path / f"part-{number:03}.jsonl", [KOREAN], field)
+    found, unread = survey(tmp_path)
+    (odd,) = [one for one in found if one.source.text_field == "body"]
+    assert (Path(odd.source.path).name, odd.num_files) == ("part-138.jsonl", 1)
+    names = {Path(one.source.path).name for one in found if one is not odd}
+    assert names == {"part-[02]*.jsonl", "part-1[012456789]*.jsonl", "part-13[012345679]*.jsonl"}
+    assert (sum(one.num_files for one in found), unread) == (300, [])
+
+
 def test_many_documents_of_other_languages_share_a_source_that_names_them(tmp_path):
     for number in range(90):
         text = ENGLISH if number % 3 == 1 else KOREAN
         (tmp_path / f"{number}.txt").write_text(f"{text} {number}")
     (found,), unread = survey(tmp_path)
     assert (found.source.language, found.source.other_languages, unread) == ("ko", ("en",), [])
+    assert found.differences == ("language",)
 
 
 def test_files_that_are_not_examined_beside_others_that_differ_are_counted(tmp_path, monkeypatch):

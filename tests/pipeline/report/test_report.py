@@ -13,6 +13,7 @@ from pipeline.report.counts import (
     OTHER,
     RULE_PREFIX,
     WINDOW_CHARACTERS,
+    NGrams,
     Sample,
     Samples,
     Tally,
@@ -81,6 +82,7 @@ def _fill(tally, numbers, source_of=lambda n: f"s{n % 4}"):
             tally.count("altered_by_source", rule="html_removed", documents=1, pieces=2, **place)
             tally.add_sample(RULE_PREFIX + "html_removed", label, f"<b>{n}  →  {n}", *where)
         if n % 100 == 0:
+            tally.count_year(f"20{n // 100:02d}-01-01")
             tally.add_removed("malformed", "bad_json", f"b.jsonl:{n}", "{", *where)
             tally.add_example(f"b.jsonl:{n}: bad_json: expecting value")
 
@@ -201,3 +203,28 @@ def test_a_mask_is_shown_with_what_stands_round_it():
     after = f"mail <email> {'말 ' * 100}call <phone> now"
     assert mask_excerpt(after, "<email>").startswith("mail <email> 말")
     assert mask_excerpt(after, "<phone>").endswith("말 call <phone> now")
+
+
+def test_runs_are_counted_by_language_and_masked():
+    counted = NGrams()
+    korean = "할 수 있는 일을 할 수 있는 사람 010-1234-5678 로 연락"
+    counted.add(f"{korean}\n{korean}", "ko")
+    counted.add("今日は今日は今日は", "ja")
+    found = {(language, run): count for language, run, count in counted.frequent()}
+    assert found["ko", "할 수 있는"] == 4
+    assert found["ko", "사람 <phone> 로"] == 2
+    assert found["ja", "今日は今日は"] == 2
+    words = korean.split()
+    runs = Counter(zip(words, words[1:], words[2:], strict=False))
+    assert len([run for language, run in found if language == "ko"]) == len(runs)
+
+
+def test_memory_is_bounded(monkeypatch):
+    monkeypatch.setattr("pipeline.report.counts._MOST_CHARACTERS", 100)
+    counted = NGrams()
+    label = next(f"{n}" for n in range(100) if counted.wants(f"{n}"))
+    for _ in range(50):
+        if counted.wants(label):
+            counted.add("하나 둘 셋 넷 다섯 " * 20, "ko")
+    assert not counted.wants(label)
+    assert sum(count for *_, count in counted.frequent()) < 100

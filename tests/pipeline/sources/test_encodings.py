@@ -1,5 +1,8 @@
 """Sources in other encodings than UTF-8, and with other line ends."""
 
+import bz2
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +33,9 @@ def test_rows_are_those_of_the_decoded_text(tmp_path, encoding, line):
     lines[0] = lines[0].removeprefix("\ufeff")
     expected = [Raw(i + 1, text) for i, text in enumerate(lines)]
     assert read_data(tmp_path, data, "text", encoding=encoding, document="line") == expected
+    rows = "".join(json.dumps({"text": t}, ensure_ascii=False) + "\n" for t in lines)
+    packed = bz2.compress(rows.encode(encoding))
+    assert read_data(tmp_path, packed, name="a.jsonl.bz2", encoding=encoding) == expected
 
 
 @given(
@@ -59,3 +65,17 @@ def test_a_byte_order_mark_counts_more_than_the_config(tmp_path, encoding):
     for named in ("utf-8", "cp949"):
         items = read_data(tmp_path, data, "text", encoding=named, document="line")
         assert [item.text for item in items] == [KOREAN, KOREAN]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp949", "utf-16"])
+def test_carriage_returns_end_lines_where_nothing_else_does(tmp_path, encoding):
+    lines = [f"{i}번째 줄" for i in range(30)]
+    rows = [json.dumps({"text": line}, ensure_ascii=False) for line in lines]
+    for kind, of_kind, options in (
+        ("jsonl", rows, {}),
+        ("text", lines, {"document": "line"}),
+        ("csv", ["text,n", *(f"{line},1" for line in lines)], {}),
+    ):
+        data = "\r".join(of_kind).encode(encoding)
+        items = read_data(tmp_path, data, kind, encoding=encoding, **options)
+        assert [item.text for item in items] == lines
