@@ -318,9 +318,8 @@ def _prepare(work: WorkFolder, benchmark_texts: Path | None, hosts: str | None) 
             return_freed_memory()
             work.publish(folder / BENCHMARK_INDEX)
     if hosts:
-        with work.scratch() as folder:
-            write_hosts(Path(hosts), folder / BLOCKED_HOSTS)
-            work.publish(folder / BLOCKED_HOSTS)
+        with work.new_file(BLOCKED_HOSTS) as path:
+            write_hosts(Path(hosts), path)
     for name in work.names():
         if _LEFTOVER.match(name):
             work.remove(name)
@@ -372,7 +371,7 @@ def _run(
         return_freed_memory()  # of what the runner has handed on
         return work.names()
 
-    with watch(phases, "MB", list_names, work.poll_seconds):
+    with watch(phases, list_names, work.poll_seconds):
         run_pipeline(pipeline)
 
 

@@ -155,12 +155,9 @@ def list_row_groups(documents: Sequence[Path]) -> list[RowGroup]:
 
 
 def read_columns(
-    group: RowGroup, columns: Sequence[str] | None, batch_bytes: int = BATCH_BYTES
+    group: RowGroup, columns: Sequence[str], batch_bytes: int = BATCH_BYTES
 ) -> Iterator[pa.RecordBatch]:
-    """A row group in batches of about `batch_bytes`: few long documents or many short ones.
-
-    `columns` None stands for all.
-    """
+    """A row group in batches of about `batch_bytes`: few long documents or many short ones."""
     with pq.ParquetFile(_opened(group, columns), buffer_size=_READ_BYTES) as file:
         about = file.metadata.row_group(group.number)
         documents = about.num_rows * batch_bytes // max(1, about.total_byte_size)
@@ -181,30 +178,21 @@ def read_columns(
                 yield batch.slice(start, stop - start)
 
 
-def _opened(group: RowGroup, columns: Sequence[str] | None) -> Any:
+def _opened(group: RowGroup, columns: Sequence[str]) -> Any:
     """A local path, or of a file at an address what a reader of the row group asks for."""
     if "://" not in group.path:
         return group.path
     from fsspec.parquet import open_parquet_file
 
     def ask() -> Any:
-        wanted = None if columns is None else [*columns]
         return open_parquet_file(
-            group.path, columns=wanted, row_groups=[group.number], engine="pyarrow"
+            group.path, columns=[*columns], row_groups=[group.number], engine="pyarrow"
         )
 
     return patiently(ask, f"reading {group.path}")
 
 
-def read_group(group: RowGroup, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+def read_group(group: RowGroup, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The rows of a row group, few in memory at a time."""
     for batch in read_columns(group, columns):
         yield from batch.to_pylist()
-
-
-def read_rows(
-    paths: Sequence[Path], columns: Sequence[str] | None = None
-) -> Iterator[dict[str, Any]]:
-    """Rows of Parquet files in order, few in memory at a time."""
-    for group in list_row_groups(paths):
-        yield from read_group(group, columns)

@@ -326,8 +326,7 @@ def parse_options(beam_options: Sequence[str]) -> tuple[PipelineOptions, list[st
 # Progress of work that other processes do, seen by the names of files that they leave: a part that
 # is done leaves its marker file. On the way it may leave others, named `progress_name`.
 
-POLL_SECONDS = 0.5
-Phase = tuple[str, Mapping[str, float]]  # label, amount of work by the name of its marker file
+Phase = tuple[str, Mapping[str, float]]  # label, MB of work by the name of its marker file
 
 
 def progress_name(marker: str, fraction: float) -> str:
@@ -337,10 +336,7 @@ def progress_name(marker: str, fraction: float) -> str:
 
 @contextmanager
 def watch(
-    phases: Iterable[Phase],
-    unit: str,
-    list_names: Callable[[], Collection[str]],
-    poll_seconds: float = POLL_SECONDS,
+    phases: Iterable[Phase], list_names: Callable[[], Collection[str]], poll_seconds: float
 ) -> Iterator[None]:
     """Show a bar for each phase, one after the other; the names are listed once a poll.
 
@@ -352,7 +348,7 @@ def watch(
         with contextlib.suppress(Exception):  # of a file system: the work itself meets it, too
             there: set[str] = set()
             for label, amounts in phases:
-                with Progress(label, round(sum(amounts.values())), unit) as progress:
+                with Progress(label, round(sum(amounts.values())), "MB") as progress:
                     while True:
                         is_last, started = stop.is_set(), time.monotonic()
                         with contextlib.suppress(Exception):  # no reason to stop the bar

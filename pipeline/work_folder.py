@@ -16,6 +16,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -29,12 +30,11 @@ from electrify.system.machine import versions
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from pipeline.documents import RowGroup, list_row_groups
-from pipeline.runner import POLL_SECONDS, make_pipeline, run_pipeline, watch
+from pipeline.runner import make_pipeline, run_pipeline, watch
 
 T = TypeVar("T")
 _README = "README"
 _BESIDE = ".work"  # a folder of the run, of what unfinished stages have left
-_REMOTE_POLL_SECONDS = 5.0
 _CODE = ("electrify", "pipeline", "vocab")  # what workers run
 
 
@@ -47,7 +47,7 @@ class WorkFolder(Folder):
     @property
     def poll_seconds(self) -> float:
         """Between two looks at how far workers are."""
-        return POLL_SECONDS if self.local else _REMOTE_POLL_SECONDS
+        return 0.5 if self.local else 5.0
 
     @contextmanager
     def new_file(self, name: str) -> Iterator[Path]:
@@ -164,7 +164,7 @@ def write_row_groups(
         | "spread" >> beam.Reshuffle()
         | "write" >> beam.Map(_write_once, write, work)
     )
-    with watch([(label, sizes)], "MB", work.names, work.poll_seconds):
+    with watch([(label, sizes)], work.names, work.poll_seconds):
         run_pipeline(pipeline)
     return [*sizes]
 
@@ -180,29 +180,12 @@ def _write_once(named: tuple[str, RowGroup], write: WriteRowGroup, work: WorkFol
 Packed = bytes | tuple[str, int, int]
 
 
-def pack_for_shards(
-    by_shard: Mapping[int, bytes], work: Folder, name: str | None = None
-) -> list[tuple[int, Packed]]:
-    """(shard, its packed array or where that lies); with a name, in a file of that name anyway."""
-    if by_shard and (name or work.local):
-        name = name or f"shuffle-{uuid4().hex}"
-        work.write(name, b"".join(by_shard.values()))
-    if work.local is None or name is None:
+def pack_for_shards(by_shard: Mapping[int, bytes], work: Folder) -> list[tuple[int, Packed]]:
+    """(shard, its packed array or where that lies)."""
+    if work.local is None or not by_shard:
         return [*by_shard.items()]
-    return _in_file(name, [(shard, len(packed)) for shard, packed in by_shard.items()])
-
-
-def _in_file(
-    name: str, sizes: Iterable[tuple[int, int]], content: bytes | None = None
-) -> list[tuple[int, Packed]]:
-    """Places of the arrays in a file or, with its content, the arrays."""
-    packed: list[tuple[int, Packed]] = []
-    first = 0
-    for shard, size in sizes:
-        array = (name, first, size) if content is None else content[first : first + size]
-        packed.append((shard, array))
-        first += size
-    return packed
+    name = f"shuffle-{uuid4().hex}"
+    return _in_file(name, _write_joined(by_shard, work, name), work)
 
 
 def once(
@@ -212,16 +195,28 @@ def once(
 
     The file called `name` is written last: it says that all that `make` writes is there.
     """
-    if work.exists(name):
-        for number, sizes in enumerate(json.loads(work.read(name))):
-            file = f"{name}-{number}"
-            yield _in_file(file, sizes, work.read(file) if sizes and work.local is None else None)
-        return
-    sizes_of_parts = []
-    for number, by_shard in enumerate(make()):
-        sizes_of_parts.append([(shard, len(packed)) for shard, packed in by_shard.items()])
-        yield pack_for_shards(by_shard, work, f"{name}-{number}")
-    work.write(name, json.dumps(sizes_of_parts).encode())
+    if not work.exists(name):
+        parts = [_write_joined(of, work, f"{name}-{number}") for number, of in enumerate(make())]
+        work.write(name, json.dumps(parts).encode())
+    for number, sizes in enumerate(json.loads(work.read(name))):
+        yield _in_file(f"{name}-{number}", sizes, work)
+
+
+def _write_joined(by_shard: Mapping[int, bytes], work: Folder, name: str) -> list[tuple[int, int]]:
+    """Write arrays into a file, if there are any; their shards and sizes."""
+    if by_shard:
+        work.write(name, b"".join(by_shard.values()))
+    return [(shard, len(packed)) for shard, packed in by_shard.items()]
+
+
+def _in_file(name: str, sizes: Sequence[tuple[int, int]], work: Folder) -> list[tuple[int, Packed]]:
+    """Places of the arrays in a local file; of one elsewhere the arrays."""
+    content = work.read(name) if sizes and work.local is None else None
+    firsts = accumulate((size for _, size in sizes), initial=0)
+    return [
+        (shard, (name, first, size) if content is None else content[first : first + size])
+        for (shard, size), first in zip(sizes, firsts, strict=False)
+    ]
 
 
 Find = Callable[[Iterable[tuple[int, bytes]]], Iterable[Any]]

@@ -31,8 +31,7 @@ from pipeline.documents import RowGroup, document_paths, read_columns
 from pipeline.rules.characters import FORM, WIDE_ENDS
 from pipeline.work_folder import WorkFolder, work_folder, write_row_groups
 from vocab.segment import SPECIAL_TOKENS
-from vocab.shards.files import SPLITS, ShardEntry, ShardWriter, TokenShards, write_index
-from vocab.shards.reader import SequenceReader
+from vocab.shards.files import ShardEntry, ShardWriter, write_index
 from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import (
     TOKENIZER_FILE,
@@ -78,9 +77,7 @@ def encode(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> N
             entries, counts = join_parts(shared, names, folder, size, options)
         special = {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
         index = write_index(folder, entries, size, tokenizer_sha256(vocab), special, counts)
-        summary = _summary(index, options.valid_fraction)
-        _log_sequences(config, folder)
-        return summary
+        return _summary(index, options.valid_fraction)
 
     run_stage(stage, work, overwrite)
 
@@ -207,18 +204,6 @@ def join_parts(
                     counts[key].update(dict(zip(_COUNTS, added.tolist(), strict=True)))
             progress.update()
     return {key: writer.close() for key, writer in writers.items()}, counts
-
-
-def _log_sequences(config: RunConfig, folder: Path) -> None:
-    options, shards = config.pretrain, TokenShards(folder)
-    for split in SPLITS:
-        try:
-            reader = SequenceReader(shards, split, options, config.seed)
-        except ValueError as error:  # the shards are whole: another length may do
-            log(f"pretraining cannot use these shards with this config: {error}")
-            continue
-        for language, number in zip(reader.languages, reader.schedule.sizes, strict=True):
-            log(f"{split} {language}: {number:,} sequences of {options.sequence_length} tokens")
 
 
 def _summary(index: Mapping[str, Any], valid_fraction: float) -> dict[str, Any]:

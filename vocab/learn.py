@@ -410,7 +410,7 @@ class PairMerger:
         order = np.argsort(keys, kind="stable")
         at, keys = at[order], keys[order]
         starts = np.flatnonzero(np.diff(keys, prepend=-1))
-        sums = np.add.reduceat(self._weights[at], starts, dtype=np.int64) if len(at) else starts
+        sums = np.add.reduceat(self._weights[at], starts, dtype=np.int64)
         ends = np.append(starts, len(at))[1:]
         return at, np.stack([keys[starts], sums, starts, ends], axis=1)
 

@@ -28,7 +28,6 @@ MAX_WORD_CHARACTERS = 100  # longer words are cut: the model takes quadratic tim
 # Between the parts of a word that no piece may cross. Never in a word itself: the normaliser takes
 # control characters out.
 CUT = "\x1f"
-_KIWI_BATCH = 20_000  # words; Kiwi spreads one list over its threads
 
 # What BERT's cleaning removes, as listed characters: a class of Unicode differs between programs.
 # Without vertical tab, form feed and U+0085, which are white space to the pipeline's cleaning, and
@@ -151,11 +150,8 @@ def _is_boundary(previous: str, tag: str, cuts: Cuts) -> bool:
 def morphemes_of(words: Sequence[str], cuts: Cuts = "all", num_threads: int = 1) -> list[list[str]]:
     """Many distinct words in pieces: some 14,000 words a second and thread."""
     korean = [] if cuts == "none" else [word for word in words if has_hangul(word)]
-    pieces: dict[str, list[str]] = {}
-    for start in range(0, len(korean), _KIWI_BATCH):
-        batch = korean[start : start + _KIWI_BATCH]
-        for word, tokens in zip(batch, _kiwi(num_threads).tokenize(batch), strict=True):
-            pieces[word] = word_pieces(word, tokens, cuts)
+    tokens = _kiwi(num_threads).tokenize(korean) if korean else ()
+    pieces = {word: word_pieces(word, of, cuts) for word, of in zip(korean, tokens, strict=True)}
     return [pieces.get(word, [word]) for word in words]
 
 

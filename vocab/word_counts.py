@@ -73,7 +73,7 @@ def write_word_counts(
             ("train-vocab: counting words", sizes),
             ("train-vocab: adding counts", dict.fromkeys(names, of_shard)),
         ]
-        with watch(phases, "MB", work.names, work.poll_seconds):
+        with watch(phases, work.names, work.poll_seconds):
             run_pipeline(pipeline)
         with pq.ParquetWriter(output, COUNT_SCHEMA, compression="zstd") as writer:
             for name in names:  # one at a time: never all words in memory

@@ -24,8 +24,6 @@ COUNT_SCHEMA = pa.schema(
     ]
 )
 BATCH_WORDS = 16_384
-# Sums of counts are taken in double precision, exact up to here.
-_MAX_TOTAL = 2**52
 
 Counts = NDArray[np.int64]
 
@@ -73,15 +71,11 @@ def weighted(batches: Batches, fractions: Mapping[str, float], total: Mapping[st
     """The same words, counted as if languages made these fractions of the text.
 
     `total` are all words of each language. The language that loses most keeps its counts, so that
-    no rare word is rounded away; the others are multiplied. Where the sum would pass 2^52, all are
-    scaled down, and never below one.
+    no rare word is rounded away; the others are multiplied.
     """
     factors = {language: fractions[language] / total[language] for language in total}
     least = min(factors.values(), default=1.0)
     factors = {language: factor / least for language, factor in factors.items()}
-    grown = sum(factors[language] * total[language] for language in total)
-    if grown > _MAX_TOTAL:
-        factors = {name: factor * _MAX_TOTAL / grown for name, factor in factors.items()}
     if all(factor == 1.0 for factor in factors.values()):
         return batches
 
@@ -89,8 +83,7 @@ def weighted(batches: Batches, fractions: Mapping[str, float], total: Mapping[st
         for batch in batches():
             counts = batch.counts.copy()
             for language, rows in rows_by_language(batch).items():
-                scaled = np.rint(counts[rows] * factors[language]).astype(np.int64)
-                counts[rows] = np.maximum(scaled, 1)
+                counts[rows] = np.rint(counts[rows] * factors[language]).astype(np.int64)
             yield batch._replace(counts=counts)
 
     return read

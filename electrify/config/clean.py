@@ -55,7 +55,7 @@ _KINDS_OF: dict[str, tuple[Kind, ...]] = {
     "columns": ("csv", "tsv"),
     "quoted": ("csv", "tsv"),
     "document": ("text",),
-    "encoding": ("jsonl", "text", "csv", "tsv", "wikipedia"),
+    "encoding": ("jsonl", "text", "csv", "tsv"),
 }
 
 

@@ -78,8 +78,6 @@ class GramIndex:
         if not len(self.keys) or len(letters) < self.width:
             return []
         text_places, item_places, items = self._seeds(gram_keys(letters, self.width))
-        if not len(items):
-            return []
         begins = text_places - (item_places - self.starts[items])
         texts = np.searchsorted(edges, text_places, side="right") - 1
         order = np.lexsort((begins, texts, items))
@@ -117,8 +115,6 @@ class GramIndex:
     def _seeds(self, keys: Keys) -> tuple[Ints, Ints, Ints]:
         """(place in the text, place among the items' letters, item) of each gram both have."""
         text_places = in_bitmap(self.bitmap, keys)
-        if not len(text_places):
-            return text_places, text_places, text_places
         seeds = keys[text_places]
         rows = np.searchsorted(self.keys, seeds)
         rows[rows == len(self.keys)] = 0

@@ -225,15 +225,13 @@ def find_contained(packed: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes
     for name in ("rank", "num_units"):
         covered[name] = records[name][is_covered]
     answers, owners = _summed(covered, owners[is_covered])
-    return [*pack_by(answers, owners).items()] if len(answers) else []
+    return [*pack_by(answers, owners).items()]
 
 
 def _summed(
     records: npt.NDArray[np.void], owners: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.void], npt.NDArray[np.int64]]:
     """One record for each pair of documents, in order, and its owner."""
-    if not len(records):
-        return records, owners
     order = np.lexsort((records["kept"], records["rank"]))
     records, owners = records[order], owners[order]
     starts = np.flatnonzero(run_starts(records["rank"], records["kept"]))

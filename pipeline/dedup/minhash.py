@@ -79,8 +79,6 @@ def band_keys(shingles: Shingles, num_bands: int, rows_per_band: int) -> Keys:
     is_full = lengths > 0
     starts = shingles.offsets[:-1][is_full]
     keys = np.zeros((len(lengths), num_bands), dtype=np.uint64)
-    if not len(starts):
-        return keys
     factors, summands = _permutations(num_bands * rows_per_band)
     hashes = (shingles.hashes >> np.uint64(32)).astype(np.uint32)  # enough to draw minima from
     permuted = np.empty_like(hashes)
@@ -134,8 +132,6 @@ def _starts(texts: Sequence[str]) -> Offsets:
 
 def _hash_units(values: Keys, starts: Offsets) -> Keys:
     """A polynomial in the characters of each unit: sum of value x factor ** place."""
-    if not len(starts):
-        return np.zeros(0, dtype=np.uint64)
     lengths = np.diff(starts, append=len(values))
     place = np.arange(len(values), dtype=np.int32)
     place -= np.repeat(starts.astype(np.int32), lengths)
@@ -151,16 +147,14 @@ def _roll(units: Keys, bounds: Offsets) -> Shingles:
     padded = np.concatenate((units, np.zeros(SHINGLE_UNITS, dtype=np.uint64)))
     # where each shingle starts among the units
     firsts = np.arange(offsets[-1]) + np.repeat(bounds[:-1] - offsets[:-1], counts)
-    rolled = padded[: len(units)].copy()
-    for step in range(1, SHINGLE_UNITS):
-        rolled = rolled * _SHINGLE_FACTOR + padded[step : step + len(units)]
-    hashes = rolled[firsts]
+    rolled, short = units, []  # of texts of fewer units, where their one shingle is, and its hash
     for length in range(1, SHINGLE_UNITS):
         texts = np.flatnonzero(num_units == length)
-        whole = units[bounds[texts]]
-        for step in range(1, length):
-            whole = whole * _SHINGLE_FACTOR + units[bounds[texts] + step]
-        hashes[offsets[texts]] = whole
+        short.append((offsets[texts], rolled[bounds[texts]]))
+        rolled = rolled * _SHINGLE_FACTOR + padded[length : length + len(units)]
+    hashes = rolled[firsts]
+    for places, whole in short:
+        hashes[places] = whole
     return Shingles(splitmix64(hashes), offsets)
 
 

@@ -134,12 +134,12 @@ def _files_of(root: Path) -> tuple[dict[Path, int], list[str]]:
 
 def _paths_below(folder: Path, unread: list[str]) -> list[Path]:
     """In order, without what is hidden; `unread` gets a line on each folder that cannot be read."""
-    entries = files_below(
-        str(folder),
-        lambda path: not Path(path).name.startswith("."),
-        lambda error: unread.append(str(error)),
-    )
-    return sorted(Path(entry.path) for entry in entries if not entry.name.startswith("."))
+
+    def is_shown(path: str) -> bool:
+        return not os.path.basename(path).startswith(".")
+
+    paths = files_below(str(folder), is_shown, lambda error: unread.append(str(error)))
+    return sorted(map(Path, filter(is_shown, paths)))
 
 
 def _reason(error: Exception) -> str:

@@ -42,7 +42,7 @@ from pipeline.passes.files import (
     write_tally,
 )
 from pipeline.report.counts import RULE_PREFIX, Tally, excerpt, mask_excerpt, tally_from_json
-from pipeline.rules.hosts import BlockedHosts
+from pipeline.rules.hosts import blocked_host
 from pipeline.rules.language import PLAIN_FRACTION, language_meant, main_language, only_language
 from pipeline.rules.normalize import remove_lost_characters
 from pipeline.rules.order import STATISTICS_SCHEMA, DocumentRules, Outcome
@@ -146,9 +146,7 @@ def annotate_files(files: FileBatch, config: CleanConfig, work: WorkFolder) -> N
     """Rows of a batch of files into the work folder, with statistics and hashes of their texts."""
     tally = Tally()
     add = reading_progress(work, files.index, sum(file.num_bytes for file in files.files))
-    hosts: BlockedHosts | None = None
-    if config.blocked_hosts:
-        hosts = load_once(work, BLOCKED_HOSTS, BlockedHosts.load)
+    hosts = load_once(work, BLOCKED_HOSTS, np.load) if config.blocked_hosts else None
     rows = chain.from_iterable(
         _earlier_rows(file)
         if file.is_earlier
@@ -257,11 +255,13 @@ class _FileCleaner:
     """The rows of one file, cleaned, with their statistics or the reason why they are removed."""
 
     def __init__(
-        self, file: InputFile, config: CleanConfig, tally: Tally, hosts: BlockedHosts | None = None
+        self, file: InputFile, config: CleanConfig, tally: Tally, hosts: NDArray[np.uint64] | None
     ) -> None:
         self.file, self.config, self.tally, self.hosts = file, config, tally, hosts
         self.source = source = config.sources[file.source_index]
-        self.own = UNDETERMINED if source.language == "auto" else source.language
+        self.is_any = source.language == "auto"
+        self.own = UNDETERMINED if self.is_any else source.language
+        self.languages = (self.own, *source.other_languages)
         self.language = self.own  # of the row at hand
         self.name = source.name or file.stem
         self.rules_of = RulesOf(config)
@@ -285,7 +285,7 @@ class _FileCleaner:
         The text is asked again when rules have taken much of it: a short page in much markup.
         """
         named = raw.language and language_code(raw.language)
-        if named and self._may_be(named):
+        if named and (is_language(named) if self.is_any else named in self.languages):
             self.language = named
             return self._rules.clean(raw.text)
         self.language = self._language_of(raw.text, self.own)
@@ -299,25 +299,15 @@ class _FileCleaner:
         return outcome
 
     def _language_of(self, text: str, otherwise: str) -> str:
-        if not self._has_others:
+        if self.is_any:
+            return main_language(text) or otherwise
+        if len(self.languages) == 1:
             return otherwise
         main = main_language(text)
-        if self.own == UNDETERMINED:
-            return main or otherwise
-        languages = (self.own, *self.source.other_languages)
-        if main and (meant := language_meant(main, languages)):
+        if main and (meant := language_meant(main, self.languages)):
             return meant
         # none of them by the models, which may not know; the limit on the language decides
-        return only_language(text, languages) or otherwise
-
-    @property
-    def _has_others(self) -> bool:
-        return self.own == UNDETERMINED or bool(self.source.other_languages)
-
-    def _may_be(self, language: str) -> bool:
-        if self.own == UNDETERMINED:
-            return is_language(language)
-        return language in (self.own, *self.source.other_languages)
+        return only_language(text, self.languages) or otherwise
 
     @property
     def _rules(self) -> DocumentRules:
@@ -352,7 +342,7 @@ class _FileCleaner:
         return self._row(fault, name) | {"reason": fault.reason, "detail": f"{where}: {detail}"}
 
     def _cleaned(self, raw: Raw) -> Row:
-        if host := self.hosts and self.hosts.find(raw.url):
+        if self.hosts is not None and (host := blocked_host(raw.url, self.hosts)):
             self.language = self._language_of(raw.text, self.own)
             outcome = Outcome(raw.text, Drop("blocked_host", host), {})
         else:
@@ -369,7 +359,7 @@ class _FileCleaner:
             if not tally.wants(RULE_PREFIX + rule, label, *where):
                 continue
             if rule.endswith("_masked"):
-                shown = mask_excerpt(before, after, f"<{rule.removesuffix('_masked')}>")
+                shown = mask_excerpt(after, f"<{rule.removesuffix('_masked')}>")
             else:
                 texts = (
                     rules.masked(of, outcome.text, outcome.has_masks) for of in (before, after)

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 import xxhash
@@ -214,16 +214,12 @@ class Tally:
         """Give the rows of all sources and licences but the chosen ones to the name `OTHER`."""
         for column in _FREE:
             tables = [table for table in self.tables.values() if column in table.keys]
-            places = [table.keys.index(column) for table in tables]
-            pairs = [*zip(tables, places, strict=True)]
-            names = {key[place] for table, place in pairs for key in table.counts}
+            names = {key[of.keys.index(column)] for of in tables for key in of.counts}
             kept = {*chosen_sources(names - {OTHER}), OTHER}
-            for table, place in pairs if names - kept else ():
-                counts, table.counts = table.counts, {}
-                for key, sums in counts.items():
-                    name = key[place] if key[place] in kept else OTHER
-                    merged = (*key[:place], name, *key[place + 1 :])
-                    table.counts.setdefault(merged, Counter()).update(sums)
+            for table in tables if names - kept else ():
+                rows, table.counts = table.rows(), {}
+                for row in rows:
+                    table.add(row if row[column] in kept else row | {column: OTHER})
 
     def add_removed(
         self,
@@ -362,40 +358,19 @@ def largest(rows: Iterable[Mapping[str, Any]], name: str, most: int) -> Rows:
 
 CONTEXT_CHARACTERS = 30  # shown before the first difference
 WINDOW_CHARACTERS = 90  # shown of each side in all
-BLANKED_CHARACTERS = 2  # shown of personal data
 _SHOWN = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\xa0": "␣"}
 
 
 def excerpt(before: str, after: str) -> str:
     """`before → after` round the first place where they differ; what is invisible has an escape."""
-    first = max(0, _num_common(before, after) - CONTEXT_CHARACTERS)
+    common = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
+    first = max(0, sum(1 for _ in common) - CONTEXT_CHARACTERS)
     return f"{_window(before, first)}  →  {_window(after, first)}"
 
 
-def _num_common(one: str, other: str) -> int:
-    """Characters that both begin with, by halves: comparing slices is fast."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def mask_excerpt(before: str, after: str, mask: str) -> str:
-    """`before → after` round the first `mask` ("<email>"), though others may stand before it.
-
-    A report has many readers: of what was masked it shows the first characters, and no more.
-    """
-    place = after.find(mask)
-    start = max(0, place - CONTEXT_CHARACTERS)
-    words = after[start:place].rpartition(">")[2]  # behind the mask before it
-    first = max(0, before.find(words)) + len(words)
-    blanked = f"{before[first : first + BLANKED_CHARACTERS]}***"
-    hidden = f"{after[:place]}{blanked}{after[place + len(mask) :]}"
-    return f"{_window(hidden, place - len(words))}  →  {_window(after, place - len(words))}"
+def mask_excerpt(after: str, mask: str) -> str:
+    """What stands round the first `mask` ("<email>"): a report shows nothing of what it hides."""
+    return _window(after, max(0, after.find(mask) - CONTEXT_CHARACTERS))
 
 
 def _window(text: str, first: int) -> str:

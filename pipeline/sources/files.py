@@ -38,7 +38,6 @@ from pipeline.sources.stored import (
     DAMAGED_ARCHIVE,
     is_member,
     list_members,
-    member_mark,
     open_source,
     reading,
     split_archive,
@@ -124,18 +123,17 @@ def batch_files(files: Sequence[InputFile], first_index: int = 0) -> list[FileBa
 
 
 def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:
-    """A digest of each raw file by path, once for all its parts; a data set has its revision, of
-    several sources (splits) of one path those of all."""
+    """A digest of each raw file or archive by path, once for all its parts or members; a data set
+    has its revision, of several sources (splits) of one path those of all."""
 
     def digest(mark: tuple[str, str, str]) -> str:
         path, _, revision = mark
         with reading(path):
-            if revision or is_member(path):
-                return digest_of([*mark] if revision else member_mark(path))
-            return fingerprint(path)
+            return digest_of([*mark]) if revision else fingerprint(path)
 
     digests: dict[str, set[str]] = {}
-    marks = dict.fromkeys((file.path, file.label, file.revision) for file in files if not file.part)
+    whole = [(split_archive(file.path)[0] or file.path, file) for file in files if not file.part]
+    marks = dict.fromkeys((path, file.label, file.revision) for path, file in whole)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         for (path, _, _), mark in zip(marks, threads.map(digest, marks), strict=True):
             digests.setdefault(path, set()).add(mark)
@@ -249,35 +247,23 @@ def _local_infos(filesystem: LocalFileSystem, pattern: str) -> dict[str, dict[st
             raise error
 
     root = re.split(r"[*?[]", pattern)[0].rpartition("/")[0] or "/"
-    entries = files_below(root, is_entered, stop)
-    return {entry.path: filesystem.info(entry) for entry in entries if is_match(entry.path)}
+    paths = files_below(root, is_entered, stop)
+    return {path: filesystem.info(path) for path in paths if is_match(path)}
 
 
 def files_below(
-    folder: str,
-    is_entered: Callable[[str], bool],
-    on_error: Callable[[OSError], None],
-    above: tuple[str, ...] = (),
-) -> Iterator[os.DirEntry[str]]:
-    """The files in a folder and in the folders below it, also behind links to folders.
-
-    `above` are the real paths of the folders around this one: no link leads back into them.
-    """
-    real = os.path.realpath(folder)
-    if real in above:
-        return
-    try:
-        with os.scandir(folder) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
-    except OSError as error:
-        on_error(error)
-        return
-    for entry in entries:
-        is_link = entry.is_symlink()
-        if not (os.path.isdir(entry.path) if is_link else entry.is_dir()):
-            yield entry
-        elif is_entered(entry.path):
-            yield from files_below(entry.path, is_entered, on_error, (*above, real))
+    folder: str, is_entered: Callable[[str], bool], on_error: Callable[[OSError], None]
+) -> Iterator[str]:
+    """The files in a folder and in the folders below it, also behind links to folders, but those
+    that lead back into one around them."""
+    around: dict[str, list[str]] = {folder: []}  # real paths of the folders around each
+    for root, folders, names in os.walk(folder, onerror=on_error, followlinks=True):
+        reals = [*around.pop(root), os.path.realpath(root)]
+        inner = [path for name in folders if is_entered(path := os.path.join(root, name))]
+        inner = [path for path in inner if os.path.realpath(path) not in reals]
+        around |= dict.fromkeys(inner, reals)
+        folders[:] = map(os.path.basename, inner)
+        yield from (os.path.join(root, name) for name in names)
 
 
 def _is_hidden(name: str, pattern: str) -> bool:

@@ -66,9 +66,8 @@ def read_huggingface(file: InputFile, source: Source, max_line_bytes: int) -> It
             rows = rows.select_columns([name for name in rows.column_names if name in wanted])
         for row, value in enumerate(rows, start=1):
             item = take_fields(row, value, source)
-            if isinstance(item, Raw):
-                item = length_fault(row, item.text, max_line_bytes, item.source_id) or item
-            yield item
+            fault = length_fault(row, item.text, max_line_bytes)
+            yield replace(fault, source_id=item.source_id) if fault else item
     except Exception as error:
         where = f"{file.path} (shard {file.part + 1} of {file.num_parts})"
         raise UserError(f"{where} cannot be read: {_explain(error)}") from error

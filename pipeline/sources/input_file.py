@@ -198,54 +198,37 @@ class TooLong:
     num_lines: int = 1
 
 
-def text_of(
-    row: int,
-    data: bytes | TooLong,
-    source: Source,
-    max_bytes: int,
-    offset: int | None = None,
-    source_id: str | None = None,
-) -> str | Fault:
+def text_of(row: int, data: bytes | TooLong, source: Source, max_bytes: int) -> str | Fault:
     """The text of a row that was made UTF-8, or why it has none."""
     if isinstance(data, TooLong):
-        return too_long(row, data, max_bytes, offset, source_id)
+        return too_long(row, data, max_bytes)
     if len(data) > max_bytes:
-        return too_long(row, TooLong(len(data), data), max_bytes, offset, source_id)
+        return too_long(row, TooLong(len(data), data), max_bytes)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        return bad_row(row, *encoding_fault(error, source), data, offset, source_id)
+        return bad_row(row, *encoding_fault(error, source), data)
 
 
-def bad_row(
-    row: int,
-    reason: str,
-    detail: str,
-    data: bytes,
-    offset: int | None = None,
-    source_id: str | None = None,
-) -> Fault:
+def bad_row(row: int, reason: str, detail: str, data: bytes) -> Fault:
     """A fault that shows how the row begins."""
-    head = data[:HEAD_BYTES].decode("utf-8", "replace")
-    return Fault(row, reason, detail, head, offset, source_id)
+    return Fault(row, reason, detail, data[:HEAD_BYTES].decode("utf-8", "replace"))
 
 
-def too_long(
-    row: int, line: TooLong, max_bytes: int, offset: int | None = None, source_id: str | None = None
-) -> Fault:
+def too_long(row: int, line: TooLong, max_bytes: int) -> Fault:
     """The fault of a row that was read past."""
     detail = f"{line.num_bytes:,} bytes; clean.max_line_bytes = {max_bytes:,}"
     if line.num_lines > 1:
         detail += f"; it has {line.num_lines:,} lines: document = 'line' makes each a document"
-    return bad_row(row, "line_too_long", detail, line.head, offset, source_id)
+    return bad_row(row, "line_too_long", detail, line.head)
 
 
-def length_fault(row: int, text: str, max_bytes: int, source_id: str | None) -> Fault | None:
+def length_fault(row: int, text: str, max_bytes: int) -> Fault | None:
     """The fault of a text that has more bytes than a row may have."""
     if len(text) * 4 > max_bytes:  # UTF-8 has 4 bytes at most
         data = text.encode("utf-8", "surrogatepass")
         if len(data) > max_bytes:
-            return too_long(row, TooLong(len(data), data), max_bytes, source_id=source_id)
+            return too_long(row, TooLong(len(data), data), max_bytes)
     return None
 
 

@@ -209,8 +209,8 @@ def read_text(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[
     """Plain text; `source.document` says what a document is."""
     lines = read_text_lines(file, source.encoding, max_line_bytes)
     for row, offset, document in _documents(lines, source.document, max_line_bytes):
-        text = text_of(row, document, source, max_line_bytes, offset)
-        yield Raw(row, text) if isinstance(text, str) else text
+        text = text_of(row, document, source, max_line_bytes)
+        yield Raw(row, text) if isinstance(text, str) else replace(text, offset=offset)
 
 
 def _documents(

@@ -4,6 +4,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 
 import pyarrow as pa
@@ -207,7 +208,7 @@ def _row(row: int, record: dict[str, bytes | None], source: Source, max_bytes: i
     if data is None:
         detail = f"column {name!r} is null, not a string"
         return Fault(row, "wrong_type", detail, source_id=source_id)
-    text = text_of(row, data, source, max_bytes, source_id=source_id)
+    text = text_of(row, data, source, max_bytes)
     if isinstance(text, Fault):
-        return text
+        return replace(text, source_id=source_id)
     return take_fields(row, fields | {name: text}, source)

@@ -10,6 +10,7 @@ import io
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple
 
 from electrify.config.clean import Source
@@ -64,9 +65,9 @@ def read_wet(file: InputFile, source: Source, max_bytes: int) -> Iterator[Raw | 
             yield record
             continue
         row, data, url, source_id = record
-        text = text_of(row, data, source, max_bytes, source_id=source_id)
+        text = text_of(row, data, source, max_bytes)
         if isinstance(text, Fault):
-            yield text
+            yield replace(text, source_id=source_id)
         elif text.strip():
             yield Raw(row, text, url=url, source_id=source_id)
 
@@ -171,11 +172,10 @@ def _record(
 ) -> _Record | Fault:
     source_id = headers.get("warc-record-id") or None
     if length > max_bytes:
-        line = TooLong(length, data)
-        return too_long(row, line, max_bytes, source_id=source_id)
+        return replace(too_long(row, TooLong(length, data), max_bytes), source_id=source_id)
     if len(data) < length:
         detail = f"the file ends {length - len(data):,} bytes before the record does"
-        return bad_row(row, "unreadable_file", detail, data, source_id=source_id)
+        return replace(bad_row(row, "unreadable_file", detail, data), source_id=source_id)
     return _Record(row, data, headers.get("warc-target-uri") or None, source_id)
 
 

@@ -1,168 +1,84 @@
 """Wikipedia's XML dumps (pages-articles): one document an article, read as a stream."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any
 from urllib.parse import quote
-from xml.parsers import expat
+from xml.etree.ElementTree import Element, XMLPullParser
 
 from electrify.config.clean import Source
-from electrify.storage.encodings import is_utf8
 from pipeline.rules.markup.wiki import CATEGORY, MEDIA
-from pipeline.sources.input_file import HEAD_BYTES, Fault, InputFile, Raw, TooLong, too_long
-from pipeline.sources.lines import read_chunks, to_utf8
+from pipeline.sources.input_file import Fault, InputFile, Raw, length_fault
+from pipeline.sources.lines import read_chunks
 from pipeline.sources.wikitext import WikiWords, plain_text
 
 LICENCE = "CC-BY-SA-4.0"  # of the texts of all Wikipedias since 2023
-_MAX_TITLE_BYTES = 1 << 16
-_MAX_TAG_BYTES = 1 << 24  # of a tag or comment, which expat holds whole
-_MAX_NAMESPACES = 1000
-_SHORT_ELEMENTS = ("title", "ns", "id", "base", "namespace")
+_MAX_PAGE_BYTES = 1 << 21  # MediaWiki takes no longer text
 _ARTICLE = "0"  # the namespace
-
-
-@dataclass(slots=True)
-class _Page:
-    title: str = ""
-    ns: str = ""
-    text: str | TooLong = ""
-    is_redirect: bool = False
-    id: str = ""
-    in_revision: bool = False  # which has an id of its own, and so has its contributor
-
-
-class _Dump:
-    """Expat's handlers: whole pages gather in `pages`, and what siteinfo says of the wiki.
-
-    It holds no more of an element than its limit of bytes.
-    """
-
-    def __init__(self, max_bytes: int) -> None:
-        self.pages: list[_Page] = []
-        self.root = ""
-        self.base = ""  # address of the main page
-        self.media: set[str] = set()
-        self.category: set[str] = set()
-        self._max_bytes = max_bytes
-        self._page = _Page()
-        self._limit = -1  # of the element being read; below zero: it is not kept
-        self._pieces: list[str] = []
-        self._num_bytes = 0
-        self._key = ""
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        self.root = self.root or name
-        if name == "page":
-            self._page = _Page()
-        elif name == "revision":
-            self._page.in_revision = True
-        elif name == "redirect":
-            self._page.is_redirect = True
-        elif name == "namespace":
-            self._key = attributes.get("key", "")
-        if name in _SHORT_ELEMENTS:
-            self._begin(_MAX_TITLE_BYTES)
-        elif name == "text":
-            self._begin(self._max_bytes)
-
-    def characters(self, data: str) -> None:
-        if self._limit < 0:
-            return
-        if self._num_bytes <= self._limit:
-            self._pieces.append(data)
-        self._num_bytes += len(data) if data.isascii() else len(data.encode())
-
-    def end(self, name: str) -> None:
-        if name == "page":
-            self.pages.append(self._page)
-        elif name == "text":
-            self._page.text = self._element()
-        elif name in _SHORT_ELEMENTS:
-            value = self._element()
-            self._take(name, value.strip() if isinstance(value, str) else "")
-        self._limit = -1
-
-    def _take(self, name: str, value: str) -> None:
-        if name == "base":
-            self.base = value
-        elif name == "namespace":
-            names = {"6": self.media, "-2": self.media, "14": self.category}.get(self._key, set())
-            if len(names) < _MAX_NAMESPACES:
-                names.add(value.casefold())
-        elif name != "id" or not self._page.in_revision:
-            setattr(self._page, name, value)
-
-    def entity(self, name: str, *_: object) -> None:
-        """No dump declares entities; one inside another grows beyond all memory."""
-        raise OSError(f"not a Wikipedia dump: it declares the entity {name!r}")
-
-    def _begin(self, limit: int) -> None:
-        self._limit, self._pieces, self._num_bytes = limit, [], 0
-
-    def _element(self) -> str | TooLong:
-        text = "".join(self._pieces)
-        self._pieces = []
-        if self._num_bytes <= self._limit:
-            return text
-        return TooLong(self._num_bytes, text[:HEAD_BYTES].encode())
 
 
 def read_wikipedia(file: InputFile, source: Source, max_line_bytes: int) -> Iterator[Raw | Fault]:
     """The articles of a dump: title, then the text. The row counts pages of every kind."""
-    chunks: Iterable[bytes] = read_chunks(file)
-    if not is_utf8(source.encoding):
-        chunks = to_utf8(chunks, source.encoding)
-    dump = _Dump(max_line_bytes)
-    row = 0
-    words: WikiWords | None = None
-    for page in _pages(chunks, dump):
+    base, words, row = "", WikiWords(language=source.language), 0
+    for element in _elements(read_chunks(file), 2 * max(_MAX_PAGE_BYTES, max_line_bytes)):
+        if element.tag.endswith("siteinfo"):
+            base, words = element.findtext("{*}base", "").strip(), _words(element, source.language)
+            continue
         row += 1
-        if page.ns != _ARTICLE or _is_redirect(page):
+        xml = element.tag.removesuffix("page")  # the name space of all elements
+        title, namespace, page_id = (
+            element.findtext(f"{xml}{name}", "").strip() for name in ("title", "ns", "id")
+        )
+        wikitext = element.findtext(f"{xml}revision/{xml}text", "")
+        is_redirect = wikitext[:40].lstrip().upper().startswith("#REDIRECT")
+        if namespace != _ARTICLE or is_redirect or element.find(f"{xml}redirect") is not None:
             continue
-        if isinstance(page.text, TooLong):
-            yield too_long(row, page.text, max_line_bytes, source_id=page.id or None)
+        if fault := length_fault(row, wikitext, max_line_bytes):
+            yield replace(fault, source_id=page_id or None)
             continue
-        if words is None:
-            words = WikiWords(MEDIA | dump.media, CATEGORY | dump.category, source.language)
-        text = f"{page.title}\n{plain_text(page.text, words)}".strip()
+        text = f"{title}\n{plain_text(wikitext, words)}".strip()
         licence = source.licence or LICENCE
-        url = _url(dump.base, page.title)
-        yield Raw(row, text, url=url, licence=licence, source_id=page.id or None)
+        yield Raw(row, text, url=_url(base, title), licence=licence, source_id=page_id or None)
 
 
-def _pages(chunks: Iterable[bytes], dump: _Dump) -> Iterator[_Page]:
-    parser = expat.ParserCreate("utf-8")
-    parser.buffer_text = True  # one call for a run of characters, not one a line
-    parser.buffer_size = 1 << 16
-    parser.StartElementHandler = dump.start
-    parser.EndElementHandler = dump.end
-    parser.CharacterDataHandler = dump.characters
-    parser.EntityDeclHandler = dump.entity
-    num_bytes = 0
-    try:
-        for chunk in chunks:
-            num_bytes += len(chunk)
-            parser.Parse(chunk, False)
-            yield from dump.pages
-            dump.pages.clear()
-            if dump.root not in ("", "mediawiki"):
-                raise OSError(f"not a Wikipedia dump: its outermost element is <{dump.root}>")
-            if num_bytes - parser.CurrentByteIndex > _MAX_TAG_BYTES:
-                raise OSError(
-                    "not a Wikipedia dump: it has a tag or comment of more than "
-                    f"{_MAX_TAG_BYTES:,} bytes"
-                )
-        if num_bytes:
-            parser.Parse(b"", True)
-    except expat.ExpatError:
-        yield from dump.pages  # whole before the fault
-        raise
+def _elements(chunks: Iterable[bytes], max_bytes: int) -> Iterator[Element]:
+    """The siteinfo and the pages of a dump, of which one at a time is in memory.
+
+    `OSError` for XML of another kind, or where none of them ends within so many bytes.
+    """
+    parser: Any = XMLPullParser(("start", "end"))
+    root: Element | None = None
+    num_bytes, chunk = 0, b""
+    for chunk in chunks:
+        if root is None and b"<!DOCTYPE" in chunk:  # entities in one another outgrow all memory
+            raise OSError("not a Wikipedia dump: it declares a document type")
+        parser.feed(chunk)
+        num_bytes += len(chunk)
+        for event, element in parser.read_events():
+            if root is None:
+                root = element
+                if (name := root.tag.rpartition("}")[2]) != "mediawiki":
+                    raise OSError(f"not a Wikipedia dump: its outermost element is <{name}>")
+                wanted = [root.tag.removesuffix(name) + of for of in ("page", "siteinfo")]
+            elif event == "end" and element.tag in wanted:
+                yield element
+                root.clear()
+                num_bytes = 0
+        if num_bytes > max_bytes:
+            raise OSError(
+                f"not a Wikipedia dump, or clean.max_line_bytes is too small: a page has more than "
+                f"{max_bytes:,} bytes"
+            )
+    if chunk:
+        parser.close()
 
 
-def _is_redirect(page: _Page) -> bool:
-    if page.is_redirect:
-        return True
-    head = page.text.head.decode() if isinstance(page.text, TooLong) else page.text[:40]
-    return head.lstrip().upper().startswith("#REDIRECT")
+def _words(siteinfo: Element, language: str) -> WikiWords:
+    """What the wiki calls its namespaces, beside the names that are known."""
+    names = {"-2": set(MEDIA), "6": set(MEDIA), "14": set(CATEGORY)}
+    for namespace in siteinfo.iterfind("{*}namespaces/{*}namespace"):
+        names.get(namespace.get("key", ""), set()).add((namespace.text or "").strip().casefold())
+    return WikiWords(frozenset(names["-2"] | names["6"]), frozenset(names["14"]), language)
 
 
 def _url(base: str, title: str) -> str | None:

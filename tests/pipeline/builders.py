@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from electrify.config.load import parse_config
 from electrify.config.run import RunConfig
 from pipeline.clean import clean
-from pipeline.documents import DOCUMENT_SCHEMA, document_paths, read_rows, row_writer
+from pipeline.documents import DOCUMENT_SCHEMA, document_paths, row_writer
 
 Row = dict[str, Any]
 
@@ -54,23 +56,25 @@ def clean_afresh(config: RunConfig, options: Sequence[str] = (), **more: Any) ->
     return folder
 
 
-def write_documents(folder: Path, rows: Iterable[Row], **options: Any) -> list[Path]:
+def write_documents(
+    folder: Path, rows: Iterable[Row], number: int = 0, **options: Any
+) -> list[Path]:
     """A file as the corpus stage leaves it; a row needs no more than its text."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "documents-00000.parquet"
+    path = folder / f"documents-{number:05d}.parquet"
     with row_writer(path, DOCUMENT_SCHEMA, **options) as writer:
-        for number, row in enumerate(rows):
-            plain = {"id": f"00-{number}", "language": "ko", "source": "test"}
+        for place, row in enumerate(rows):
+            plain = {"id": f"{number:02d}-{place}", "language": "ko", "source": "test"}
             writer.write([dict.fromkeys(DOCUMENT_SCHEMA.names) | plain | row])
     return [path]
 
 
 def documents(folder: Path) -> list[Row]:
-    return list(read_rows(document_paths(folder)))
+    return pq.read_table(document_paths(folder)).to_pylist()
 
 
 def removed(folder: Path) -> list[Row]:
-    return list(read_rows(sorted(folder.glob("removed-*.parquet"))))
+    return pq.read_table(sorted(folder.glob("removed-*.parquet"))).to_pylist()
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -31,6 +31,7 @@ from tests.pipeline.builders import (
     sentence,
     write_texts,
 )
+from tests.pipeline.sources.reading import write_rows
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +165,7 @@ def test_the_id_that_the_source_gives_stays_with_kept_and_removed_rows(tmp_path)
         {"id": "\ud800", "text": sentence(4)},
     ]
     path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_rows(path, "jsonl", rows)
     source = {"name": "책", "licence": "MIT"}
     folder = clean_afresh(config_of(tmp_path, [path], source))
     assert {(row["source"], row["licence"]) for row in documents(folder)} == {("책", "MIT")}
@@ -456,65 +457,49 @@ def test_a_document_inside_a_longer_one_is_removed_and_the_longer_one_stays(tmp_
     assert [row["reason"] for row in removed(folder)] == ["earlier_contained"]
 
 
+KOREAN = "국회는 오늘 본회의를 열어 새해 예산안을 처리했다고 밝혔다."
+ENGLISH = "The house met today and passed the budget of the coming year after a long debate."
+RUSSIAN = "Сегодня парламент принял бюджет на следующий год после долгого обсуждения."
+GERMAN = "Der Bundestag hat heute den Haushalt des kommenden Jahres beschlossen."
+LIMITS = {"en": {"quality": {"min_words": 40}}}
+
+
+def _languages_and_reasons(folder):
+    return [(row["language"], row["reason"]) for row in removed(folder)]
+
+
 def test_each_document_of_a_mixed_source_is_cleaned_as_of_the_language_it_is_in(tmp_path):
-    """As if its source named it; what is in no known language is removed."""
-    texts = {
-        "ko": "국회는 오늘 본회의를 열어 새해 예산안을 처리했다고 밝혔다.",
-        "en": "The house met today and passed the budget of the coming year after a long debate.",
-        "ru": "Сегодня парламент принял бюджет на следующий год после долгого обсуждения.",
-        "de": "<div class='a-long-name of-a-class'><p>Der Bundestag hat heute den Haushalt des "
-        "kommenden Jahres beschlossen.</p></div><script>var a_long_script = 1</script>",
-    }
-    write_texts(tmp_path / "raw" / "a.jsonl", [*texts.values(), "1234 5678 == x9 (12)", "좋아요"])
-    paths, limits = [tmp_path / "raw" / "a.jsonl"], {"en": {"quality": {"min_words": 40}}}
-    options = {"language": limits, "min_characters": 1}
-    folder = clean_afresh(config_of(tmp_path, paths, {"language": "auto"}, **options))
-    cleaned = {row["language"]: row["text"] for row in documents(folder)}
-    assert [row["language"] for row in documents(folder)] == ["ko", "ru", "de", "ko"]
-    assert [(row["language"], row["reason"]) for row in removed(folder)] == [
-        ("en", "few_words"),
-        ("und", "unknown_language"),
-    ]
-    (tmp_path / "named").mkdir()
-    write_texts(tmp_path / "named" / "a.jsonl", [texts["de"]])
-    named = config_of(tmp_path / "named", [tmp_path / "named" / "a.jsonl"], {"language": "de"})
-    assert [row["text"] for row in documents(clean_afresh(named))] == [cleaned["de"]]
+    """Also where much markup stands round it; what is in no known language is removed."""
+    markup = (
+        f"<div class='a-long-name of-a-class'><p>{GERMAN}</p></div><script>a_script = 1</script>"
+    )
+    texts = [KOREAN, ENGLISH, RUSSIAN, markup, "1234 5678 == x9 (12)", "좋아요"]
+    options = {"language": LIMITS, "min_characters": 1}
+    path = write_texts(tmp_path / "a.jsonl", texts)
+    folder = clean_afresh(config_of(tmp_path, [path], {"language": "auto"}, **options))
+    found = [(row["language"], row["text"]) for row in documents(folder)]
+    assert found == [("ko", KOREAN), ("ru", RUSSIAN), ("de", GERMAN), ("ko", "좋아요")]
+    assert _languages_and_reasons(folder) == [("en", "few_words"), ("und", "unknown_language")]
 
 
 def test_a_document_is_cleaned_by_the_rules_of_its_own_language(tmp_path):
-    korean = "국회는 오늘 본회의를 열어 새해 예산안을 처리했다고 밝혔다."
-    english = "The house met today and passed the budget of the coming year after a long debate."
-    russian = "Сегодня парламент принял бюджет на следующий год после долгого обсуждения."
-    write_texts(tmp_path / "raw" / "a.jsonl", [korean, english, russian, "네, 아주 잘 알겠습니다."])
-    paths, source = [tmp_path / "raw" / "a.jsonl"], {"other_languages": ["en"]}
-    limits = {"en": {"quality": {"min_words": 40}}}
-    strict = clean_afresh(config_of(tmp_path, paths, source, language=limits))
-    assert [row["text"] for row in documents(strict)] == [korean, "네, 아주 잘 알겠습니다."]
-    reasons = {row["text"]: (row["language"], row["reason"]) for row in removed(strict)}
-    assert reasons == {english: ("en", "few_words"), russian: ("ko", "foreign_language")}
-    (tmp_path / "other").mkdir()
-    folder = clean_afresh(config_of(tmp_path / "other", paths, source))
-    assert [row["language"] for row in documents(folder)] == ["ko", "en", "ko"]
+    texts = [KOREAN, ENGLISH, RUSSIAN, "네, 아주 잘 알겠습니다."]
+    path = write_texts(tmp_path / "a.jsonl", texts)
+    folder = clean_afresh(config_of(tmp_path, [path], {"other_languages": ["en"]}, language=LIMITS))
+    assert [row["text"] for row in documents(folder)] == [texts[0], texts[3]]
+    assert _languages_and_reasons(folder) == [("en", "few_words"), ("ko", "foreign_language")]
 
 
 def test_a_row_may_name_its_language(tmp_path):
     """One of the source's; where it names none of them the text decides, as without the field."""
     english, korean = "The house met today and passed the budget.", "네, 아주 잘 알겠습니다."
     named = [(english, "en-US"), (english, "kor_Hang"), (korean, "kor"), (english, "fr")]
-    rows = [json.dumps({"text": text, "lang": name}) for text, name in [*named, (korean, "")]]
-    rows.append(json.dumps({"text": korean}))
-    (tmp_path / "a.jsonl").write_text("\n".join(rows))
+    rows = [{"text": text, "lang": name} for text, name in [*named, (korean, "")]]
+    write_rows(tmp_path / "a.jsonl", "jsonl", [*rows, {"text": korean}])
     source = {"other_languages": ["en"], "language_field": "lang"}
     options = {"exact_dedup": False, "near_dedup": {"enabled": False}, "min_characters": 1}
     folder = clean_afresh(config_of(tmp_path, [tmp_path / "a.jsonl"], source, **options))
     found = [(row["text"], row["language"]) for row in documents(folder)]
-    assert found == [
-        (english, "en"),
-        (korean, "ko"),
-        (english, "en"),
-        (korean, "ko"),
-        (korean, "ko"),
-    ]
-    assert [(row["language"], row["reason"]) for row in removed(folder)] == [
-        ("ko", "foreign_language")
-    ]
+    expected = [(english, "en"), (korean, "ko"), (english, "en"), (korean, "ko"), (korean, "ko")]
+    assert found == expected
+    assert _languages_and_reasons(folder) == [("ko", "foreign_language")]

@@ -12,10 +12,10 @@ from pipeline.documents import (
     document_paths,
     list_row_groups,
     read_columns,
-    read_rows,
+    read_group,
     row_writer,
 )
-from tests.pipeline.builders import write_documents
+from tests.pipeline.builders import documents, write_documents
 
 
 def _rows(count):
@@ -30,9 +30,10 @@ def test_rows_come_back_in_order_from_row_groups_that_depend_on_them_alone(tmp_p
     rows = _rows(100)
     (path,) = write_documents(tmp_path / "a", rows, row_group_characters=300)
     assert pq.read_metadata(path).num_row_groups > 2
-    assert list(read_rows([path])) == rows
-    assert document_paths(tmp_path / "a") == [path]
-    assert list(read_rows([path], ["id"])) == [{"id": row["id"]} for row in rows]
+    assert documents(tmp_path / "a") == rows
+    groups = list_row_groups(document_paths(tmp_path / "a"))
+    ids = [row for group in groups for row in read_group(group, ["id"])]
+    assert ids == [{"id": row["id"]} for row in rows]
     with row_writer(tmp_path / "b", DOCUMENT_SCHEMA, row_group_characters=300) as writer:
         writer.write(rows)  # at once
     assert (tmp_path / "b").read_bytes() == path.read_bytes()

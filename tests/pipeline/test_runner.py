@@ -200,7 +200,7 @@ def test_a_phase_is_done_when_its_files_are_there_and_shares_count(tmp_path, cap
         return names
 
     phases = [("reading", {"r1": 3.0, "r2": 4.0}), ("writing", {"w1": 5.0, "w2": 6.0, "w3": 9.0})]
-    with watch(phases, "MB", list_names, 0.01):
+    with watch(phases, list_names, 0.01):
         time.sleep(0.1)
         names |= {"r1", "r2", "w1"}
     assert "reading: 7/7 MB (100 %)" in caplog.text

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from electrify.config.load import load_config
@@ -14,6 +13,7 @@ from electrify.config.run import RunConfig
 from electrify.config.vocab import VocabConfig
 from electrify.stage.folder import Stage
 from electrify.stage.run import run_stage
+from tests.pipeline.builders import write_documents
 from vocab.pretokenize import CUT, morphemes_of
 from vocab.word_counts import WordCounter
 from vocab.words import BATCH_WORDS, Batches, WordBatch
@@ -46,38 +46,25 @@ def documents() -> list[tuple[str, str]]:
     return [tuple(line.split("\t")) for line in lines]
 
 
-@pytest.fixture(scope="session")
-def write_documents():
-    """Writes (language, text) pairs as documents files; returns their paths."""
-
-    def write(folder: Path, documents, num_files=2, row_group_size=5):
-        folder.mkdir(parents=True, exist_ok=True)
-        paths = []
-        for number in range(num_files):
-            part = documents[number::num_files]
-            columns = {
-                "id": [f"{number}-{row}" for row in range(len(part))],
-                "text": [text for _, text in part],
-                "language": [language for language, _ in part],
-                "source": ["test"] * len(part),
-                "url": [None] * len(part),
-                "licence": [None] * len(part),
-            }
-            paths.append(folder / f"documents-{number:05d}.parquet")
-            table = pa.table({name: pa.array(v, pa.string()) for name, v in columns.items()})
-            pq.write_table(table, paths[-1], row_group_size=row_group_size)
-        return paths
-
-    return write
+def write_pairs(folder: Path, documents, num_files=2, row_group_characters=400) -> list[Path]:
+    """(language, text) pairs as documents files; their paths."""
+    rows = [{"language": language, "text": text} for language, text in documents]
+    return [
+        path
+        for number in range(num_files)
+        for path in write_documents(
+            folder, rows[number::num_files], number, row_group_characters=row_group_characters
+        )
+    ]
 
 
 @pytest.fixture(scope="session")
-def make_run_in(write_documents):
+def make_run_in():
     """A config in a folder whose `clean/` holds the given documents."""
 
     def make(folder: Path, documents, valid_fraction=0.2, vocab="") -> RunConfig:
         stage = Stage("clean", folder / "clean", {})
-        run_stage(stage, lambda partial: write_documents(partial, documents) and {})
+        run_stage(stage, lambda partial: write_pairs(partial, documents) and {})
         path = folder / "test.toml"
         text = CONFIG.format(output_dir=folder, valid_fraction=valid_fraction, vocab=vocab)
         path.write_text(text, encoding="utf-8")

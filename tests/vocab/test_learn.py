@@ -4,7 +4,6 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from tests.vocab.conftest import batches_of, count_words, marked, vocab_options
 from vocab.learn import hangul_syllables, train_wordpiece
@@ -30,35 +29,6 @@ def characters(words):
 def merged_pieces(pieces):
     """Those of several characters, in the order of merging."""
     return [p for p in pieces if len(p.removeprefix("##")) > 1 and p not in SPECIAL_TOKENS]
-
-
-def reference_merges(words, size):
-    """What `tokenizers`' own trainer merges, given each word as often as it counts."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=size, min_frequency=2, special_tokens=list(SPECIAL_TOKENS), show_progress=False
-    )
-    repeated = (" ".join([word] * count) for word, count in sorted(words.items()))
-    tokenizer.train_from_iterator(repeated, trainer)
-    vocabulary = tokenizer.get_vocab()
-    return merged_pieces(sorted(vocabulary, key=vocabulary.get))
-
-
-def test_whitespace_vocabulary_equals_the_reference_trainer():
-    # counts so far apart that ties, which each trainer breaks in its own way, are rare
-    stems = ["학교", "도서관", "시장", "공원", "회사", "서울", "read", "walk", "talk", "write"]
-    endings = ["에서", "에서는", "으로", "까지", "ing", "er", "ers", "s"]
-    words = {
-        stem + ending: 1000 + 97 * row * row + 1013 * column + 7 * row * column
-        for row, stem in enumerate(stems)
-        for column, ending in enumerate(endings)
-    }
-    ours = merged_pieces(train(words, size=165, min_frequency=2).pieces)
-    theirs = reference_merges(words, size=160)
-    num_merges = min(len(ours), len(theirs))
-    assert 80 < num_merges < len(words) + 21  # before everything is merged
-    assert len(set(ours[:num_merges]) & set(theirs[:num_merges])) >= 0.99 * num_merges
 
 
 def test_every_covered_character_has_its_two_forms(words):

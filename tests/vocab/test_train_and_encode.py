@@ -85,7 +85,7 @@ def test_shards_are_the_encoded_documents_in_order(finished, documents):
     assert shards.vocab_size == 600
     assert shards.special_token_ids["[SEP]"] == 3
     texts = corpus(documents)
-    in_files = texts[0::2] + texts[1::2]  # as `write_documents` spreads them over two files
+    in_files = texts[0::2] + texts[1::2]  # as `write_pairs` spreads them over two files
     for split in ("train", "valid"):
         for language in ("en", "ko"):
             expected = [

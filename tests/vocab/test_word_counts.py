@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from electrify.config.run import BeamConfig
 from electrify.config.vocab import VocabConfig
-from tests.vocab.conftest import count_words
+from tests.vocab.conftest import count_words, write_pairs
 from vocab import word_counts
 from vocab.pretokenize import CUT, PlainWords, normalizer, pre_tokenizer
 from vocab.word_counts import COUNTED, pack_words, shards_of, sum_words, write_word_counts
@@ -39,8 +39,8 @@ def read_word_counts(path: Path) -> dict[str, dict[str, int]]:
     return {language: dict(sorted(languages[language].items())) for language in sorted(languages)}
 
 
-def test_counts_equal_a_brute_force_counter(documents, write_documents, tmp_path):
-    paths = write_documents(tmp_path / "clean", documents * 3, num_files=4, row_group_size=7)
+def test_counts_equal_a_brute_force_counter(documents, tmp_path):
+    paths = write_pairs(tmp_path / "clean", documents * 3, num_files=4)
     counts = read_word_counts(count(paths, tmp_path / "counts.parquet"))
     expected = {"ko": Counter(), "en": Counter()}
     for language, text in documents * 3:
@@ -49,17 +49,17 @@ def test_counts_equal_a_brute_force_counter(documents, write_documents, tmp_path
     assert counts == expected
 
 
-def test_korean_words_are_cut_into_their_parts(write_documents, tmp_path):
+def test_korean_words_are_cut_into_their_parts(tmp_path):
     documents = [("ko", "학교에서 먹었습니다"), ("en", "school")]
-    paths = write_documents(tmp_path / "clean", documents)
+    paths = write_pairs(tmp_path / "clean", documents)
     (batch,) = read_batches(count(paths, tmp_path / "counts.parquet"))
     found = set(zip(batch.languages, batch.words, strict=True))
     assert found == {("ko", f"학교{CUT}에서"), ("ko", "먹었습니다"), ("en", "school")}
 
 
-def test_bytes_do_not_depend_on_how_documents_lie_in_files(documents, write_documents, tmp_path):
-    one = write_documents(tmp_path / "one", documents, num_files=1, row_group_size=100)
-    many = write_documents(tmp_path / "many", documents, num_files=5, row_group_size=2)
+def test_bytes_do_not_depend_on_how_documents_lie_in_files(documents, tmp_path):
+    one = write_pairs(tmp_path / "one", documents, 1, 10**6)
+    many = write_pairs(tmp_path / "many", documents, 5, 150)
     first, second = count(one, tmp_path / "a.parquet"), count(many[::-1], tmp_path / "b.parquet")
     assert first.read_bytes() == second.read_bytes()
     names = ["a.parquet", "b.parquet", "many", "one"]  # no scratch folder
@@ -97,10 +97,8 @@ def test_packed_words_sum_to_what_was_written(written):
     assert found == expected
 
 
-def test_a_stopped_count_resumes_with_what_was_counted(
-    documents, write_documents, tmp_path, monkeypatch
-):
-    paths = write_documents(tmp_path / "clean", documents, 2, 5)
+def test_a_stopped_count_resumes_with_what_was_counted(documents, tmp_path, monkeypatch):
+    paths = write_pairs(tmp_path / "clean", documents)
     whole = count(paths, tmp_path / "whole.parquet").read_bytes()
     counted, write, calls = word_counts._packed_counts, word_counts._write_shard, []
 

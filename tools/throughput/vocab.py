@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from electrify.config.vocab import VocabConfig
 from electrify.stage.folder import write_json
 from electrify.system.progress import log
-from pipeline.documents import document_paths, read_rows
+from pipeline.documents import document_paths, list_row_groups, read_group
 from tools.throughput.cost import run_measured
 from tools.throughput.report import Report
 from tools.throughput.texts import DATA, prepare, rules_off, run_electrify, write_config
@@ -51,7 +51,8 @@ def measure(settings: Settings) -> Report:
     config = write_config(prepared, work, clean, [vocab, "[encode]", "[pretrain]"])
     run_electrify("clean", config)
     documents = document_paths(work / "out" / "clean")
-    num_bytes = sum(len(row["text"].encode()) for row in read_rows(documents, ["text"]))
+    groups = list_row_groups(documents)
+    num_bytes = sum(len(row["text"].encode()) for of in groups for row in read_group(of, ["text"]))
     log("training")
     ours = run_electrify("train-vocab", config)
     rows = [ours.row("electrify train-vocab", num_bytes)]

@@ -199,17 +199,10 @@ def test_an_excerpt_shows_the_first_difference(one, other, start):
     assert len(right) <= WINDOW_CHARACTERS + 2
 
 
-def test_a_mask_is_shown_without_the_data_though_others_stand_beside_it():
-    before = f"mail a@b.kr {'말 ' * 100}call 010-1234-5678 now"
-    after = before.replace("a@b.kr", "<email>").replace("010-1234-5678", "<phone>")
-    assert "mail a@*** 말" in mask_excerpt(before, after, "<email>")
-    left, right = mask_excerpt(before, after, "<phone>").split("  →  ")
-    assert "call 01*** now" in left
-    assert "call <phone> now" in right
-    before = "write to kim.gu@hanmail.net, lee@naver.com or 010-2345-6789 today"
-    shown = mask_excerpt(before, "write to <email>, <email> or <phone> today", "<phone>")
-    assert "or 01*** today" in shown
-    assert not any(hidden in shown for hidden in ("m.gu@", "naver", "0-2345"))
+def test_a_mask_is_shown_with_what_stands_round_it():
+    after = f"mail <email> {'말 ' * 100}call <phone> now"
+    assert mask_excerpt(after, "<email>").startswith("mail <email> 말")
+    assert mask_excerpt(after, "<phone>").endswith("말 call <phone> now")
 
 
 def test_runs_are_counted_by_language_and_masked():

@@ -1,17 +1,16 @@
 """Rules of the user's own, alone and in a whole cleaning."""
 
-import json
 import pickle
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from electrify.config.clean import CleanConfig, Source
-from electrify.config.load import parse_config
 from pipeline.clean import clean
 from pipeline.rules.extra import read_code
 from pipeline.rules.order import DocumentRules
+from tests.pipeline.builders import clean_afresh, documents, removed, write_texts
+from tests.pipeline.builders import config_of as run_config_of
 
 CODE = '''
 import re
@@ -100,20 +99,13 @@ def test_what_cannot_be_a_rule_is_refused_before_any_work(file):
 
 
 def test_a_cleaning_uses_the_rules_and_is_made_anew_when_their_code_changes(file, tmp_path):
-    rows = [{"text": "독자 편지: 잘 읽었습니다."}, {"text": "오늘은 비가 온다. 우산을 챙기자."}]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (tmp_path / "a.jsonl").write_text(lines, encoding="utf-8")
-    source = {"kind": "jsonl", "language": "ko", "path": str(tmp_path / "a.jsonl")}
-    options = {"sources": [source], "extra_rules": [f"{file}:drop_letters"]}
-    config = parse_config(
-        {"name": "a", "output_dir": str(tmp_path / "out"), "clean": options, "pretrain": {}}
-    )
-    clean(config, [], False)
-    folder = tmp_path / "out" / "clean"
-    (removed,) = pq.read_table(folder / "removed-00000.parquet").to_pylist()
-    assert (removed["reason"], removed["text"]) == ("drop_letters", rows[0]["text"])
+    texts = ["독자 편지: 잘 읽었습니다.", "오늘은 비가 온다. 우산을 챙기자."]
+    path = write_texts(tmp_path / "a.jsonl", texts)
+    config = run_config_of(tmp_path, [path], extra_rules=[f"{file}:drop_letters"])
+    folder = clean_afresh(config)
+    assert [(row["reason"], row["text"]) for row in removed(folder)] == [("drop_letters", texts[0])]
     file.write_text(CODE.replace("독자 편지", "사설"), encoding="utf-8")
     with pytest.raises(ValueError, match=r"mine\.py"):
         clean(config, [], False)
     clean(config, [], True)
-    assert pq.read_table(folder / "documents-00000.parquet").num_rows == 2
+    assert len(documents(folder)) == 2

@@ -1,22 +1,23 @@
 """Documents of listed hosts are removed, and of no other."""
 
-import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from pipeline.rules.hosts import BlockedHosts, write_hosts
+from pipeline.rules.hosts import blocked_host, write_hosts
 from tests.pipeline.builders import clean_afresh, config_of, documents, removed, sentence
+from tests.pipeline.sources.reading import write_rows
 
 LIST = "# of casinos\ncasino.example\n0.0.0.0 ads.kr\nhttps://www.bad.co.kr/path\n\nxn--o39an51b2re.kr.\n"
 LIST += "*.bets.example\n||spam.example^\nhttp://[bad\n"
 
 
 @pytest.fixture
-def hosts(tmp_path: Path) -> BlockedHosts:
+def hosts(tmp_path: Path) -> np.ndarray:
     (tmp_path / "list").write_text(LIST, encoding="utf-8")
     write_hosts(tmp_path / "list", tmp_path / "index")
-    return BlockedHosts.load(tmp_path / "index")
+    return np.load(tmp_path / "index")
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def hosts(tmp_path: Path) -> BlockedHosts:
     ],
 )
 def test_a_host_and_what_lies_below_it_are_found(hosts, url, name):
-    assert hosts.find(url) == name
+    assert blocked_host(url, hosts) == name
 
 
 def test_a_list_without_a_host_is_refused(tmp_path):
@@ -57,8 +58,7 @@ def test_documents_of_listed_hosts_are_removed(tmp_path, caplog):
     (tmp_path / "list").write_text(LIST, encoding="utf-8")
     urls = ("https://casino.example/1", "https://good.example/1", None)
     rows = [{"text": sentence(number), "url": url} for number, url in enumerate(urls)]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (tmp_path / "a.jsonl").write_text(lines, encoding="utf-8")
+    write_rows(tmp_path / "a.jsonl", "jsonl", rows)
     config = config_of(tmp_path, [tmp_path / "a.jsonl"], blocked_hosts=str(tmp_path / "list"))
     folder = clean_afresh(config)
     assert [row["text"] for row in documents(folder)] == [sentence(1), sentence(2)]

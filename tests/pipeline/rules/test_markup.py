@@ -18,8 +18,3 @@ STAYS = {_RULES[name]: rows for name, rows in CASES["stays"].items()}
 def test_marks_go_and_what_only_looks_like_them_stays(rule):
     assert {text: rule(text) for text, _ in GOES[rule]} == dict(GOES[rule])
     assert [rule(text) for text in STAYS[rule]] == STAYS[rule]
-
-
-def test_prose_between_rules_is_no_front_matter():
-    text = "---\n그날 밤 비가 왔다.\n말이 없었다.\n---\n끝"
-    assert remove_markdown(text) == "\n그날 밤 비가 왔다.\n말이 없었다.\n\n끝"

@@ -18,11 +18,11 @@ import pytest
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 from electrify.config.clean import Source
-from electrify.config.load import parse_config
 from electrify.system.outcome import UserError
 from pipeline.clean import clean
 from pipeline.sources.files import expand_sources, fingerprints
 from pipeline.sources.input_file import Raw
+from tests.pipeline.builders import config_of
 from tests.pipeline.sources.reading import read_files, write_rows
 
 _NUMBERS = random.Random(0)
@@ -171,12 +171,10 @@ def test_a_damaged_file_stops_the_stage_unless_what_is_left_of_it_is_wanted(
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(FILES["a.jsonl.gz"]()[:40_000])
     (tmp_path / "b.jsonl").write_text('{"text": "온전한 글 하나가 여기에 있다."}\n')
-    sources = [{"kind": "jsonl", "language": "ko", "path": f"{tmp_path}/*.jsonl*"}]
-    options = {"sources": sources, "near_dedup": {"enabled": False}}
 
     def run(**more):
-        config = {"name": "a", "output_dir": f"{tmp_path}/out", "clean": options | more}
-        clean(parse_config(config), [], overwrite=False)
+        more["near_dedup"] = {"enabled": False}
+        clean(config_of(tmp_path, [tmp_path / "*.jsonl*"], **more), [], overwrite=False)
 
     message = r'a\.jsonl\.gz:\d+: EOFError: .*clean\.damaged_files = "keep"'
     with pytest.raises(ValueError, match=message):
