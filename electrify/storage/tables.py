@@ -25,10 +25,10 @@ _VALUE_FRACTION = 0.9  # of the cells of a column of numbers
 
 
 class _Lines:
-    """Lines that can be put back; `taken` are those of the row that is being read."""
+    """Lines that can be put back. `taken`: those of the row that is being read, if `keeps` them."""
 
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines, self._waiting = iter(lines), deque[str]()
+    def __init__(self, lines: Iterable[str], keeps: bool) -> None:
+        self._lines, self._waiting, self._keeps = iter(lines), deque[str](), keeps
         self.taken: list[str] = []
         self.num_taken = 0
 
@@ -38,7 +38,8 @@ class _Lines:
     def __next__(self) -> str:
         line = self._waiting.popleft() if self._waiting else next(self._lines)
         self.num_taken += 1
-        self.taken.append(line)
+        if self._keeps:
+            self.taken.append(line)
         return line
 
     def put_back(self, lines: Sequence[str]) -> None:
@@ -56,7 +57,7 @@ def read_rows(
     and they take cells from the row or hold a tab.
     `num_columns` is by default that of the first row. `csv.field_size_limit` bounds a cell.
     """
-    taking = _Lines(lines)
+    taking = _Lines(lines, keeps=quoted is None)
     reader = csv.reader(
         taking,
         delimiter=delimiter,

@@ -86,7 +86,7 @@ def test_a_page_or_tag_without_end_is_not_held_whole(tmp_path, opening):
     path.write_bytes(gzip.compress(data))
     items, peak = with_peak(lambda: read_path(path, "wikipedia"))
     assert reasons_of(items) == ["line_too_long", "b\nc", "unreadable_file"]
-    assert "it has a page of more than" in items[-1].detail
+    assert "a page has more than" in items[-1].detail
     assert peak < 25 * LINE_BYTES
 
 
