@@ -98,7 +98,7 @@ def describe_step_time(config: RunConfig) -> Iterator[str]:
 def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime:
     """Warm up, time steps for half of `seconds` (at least one), and profile two more.
 
-    They are all the same one, of the run's last phase and stage, where most of its time goes.
+    They are of the run's last phase and stage, where most of its time goes.
     """
     options = config.pretrain
     shards = open_shards(output_dir(config) / "shards")
@@ -108,7 +108,11 @@ def measure(config: RunConfig, device: torch.device, seconds: float) -> StepTime
     run = FastStep(model, optimizers, options, device, MetricsWindow(data.last.languages, device))
     first = max(data.phases[-1].first_step, options.second_stage_step)
     first = min(first, options.num_steps - 1)
-    with Loader(lambda _: data.micro_batches(first), device, 0, sys.maxsize) as loader:
+
+    def read(step: int) -> list[Batch]:  # the steps from `first` on, round and round
+        return data.micro_batches(first + (step - first) % (options.num_steps - first))
+
+    with Loader(read, device, first, sys.maxsize) as loader:
 
         def take(num_steps: int) -> None:
             for _ in range(num_steps):

@@ -197,9 +197,10 @@ class Trainer:
             of_parts = [rows[start : start + size] for start in range(0, len(rows), size)]
             batch = whole() if len(of_parts) == 1 else None
             parts = [self._batch(features, of) for of in of_parts] if batch is None else [batch]
+            loss = self._backward(parts)
             for of, part in zip(of_parts, parts, strict=True):
                 self.trained[part["input_ids"].numel() // len(of)] += len(of)
-            return self._backward(parts)
+            return loss
 
         size = min(self.micro_batch_size, len(rows))
         loss, self.micro_batch_size = in_fitting_parts(in_parts, size, self.label)

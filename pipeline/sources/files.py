@@ -38,6 +38,7 @@ from pipeline.sources.stored import (
     DAMAGED_ARCHIVE,
     is_member,
     list_members,
+    member_mark,
     open_source,
     reading,
     split_archive,
@@ -123,17 +124,18 @@ def batch_files(files: Sequence[InputFile], first_index: int = 0) -> list[FileBa
 
 
 def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:
-    """A digest of each raw file or archive by path, once for all its parts or members; a data set
-    has its revision, of several sources (splits) of one path those of all."""
+    """A digest of each raw file by path, once for all its parts; a data set has its revision, of
+    several sources (splits) of one path those of all."""
 
     def digest(mark: tuple[str, str, str]) -> str:
         path, _, revision = mark
         with reading(path):
-            return digest_of([*mark]) if revision else fingerprint(path)
+            if revision or is_member(path):
+                return digest_of([*mark] if revision else member_mark(path))
+            return fingerprint(path)
 
     digests: dict[str, set[str]] = {}
-    whole = [(split_archive(file.path)[0] or file.path, file) for file in files if not file.part]
-    marks = dict.fromkeys((path, file.label, file.revision) for path, file in whole)
+    marks = dict.fromkeys((file.path, file.label, file.revision) for file in files if not file.part)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         for (path, _, _), mark in zip(marks, threads.map(digest, marks), strict=True):
             digests.setdefault(path, set()).add(mark)
@@ -248,7 +250,8 @@ def _local_infos(filesystem: LocalFileSystem, pattern: str) -> dict[str, dict[st
 
     root = re.split(r"[*?[]", pattern)[0].rpartition("/")[0] or "/"
     paths = files_below(root, is_entered, stop)
-    return {path: filesystem.info(path) for path in paths if is_match(path)}
+    shown = (path for path in paths if is_match(path) and not _is_hidden(path, pattern))
+    return {path: filesystem.info(path) for path in shown}
 
 
 def files_below(

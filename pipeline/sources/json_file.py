@@ -37,6 +37,7 @@ _HEAD_VALUES = 100  # that tell which field holds the text
 _JUDGED_CHARACTERS = 4000
 _NUMBER = re.compile("[0-9]+|[0-9a-f]{8,}")  # of an id
 _NUMBERED_FRACTION = 0.9  # of the names of an object that are ids of one form
+_MIN_NAMES = 10  # of an object whose names may be the titles of documents
 
 
 @dataclass(frozen=True)
@@ -412,18 +413,35 @@ def _texts(value: Any, is_file: bool, path: str = "") -> Iterator[tuple[str, str
 
 
 def filter_of_texts_by_id(value: Any) -> str | None:
-    """What makes jq write a line for each document of an object whose names are ids of one form,
-    such as `{"a1": "text", "a2": "text"}`; None for another object."""
-    if not isinstance(value, dict) or isinstance(value.get("text"), str):
-        return None
+    """What makes jq write a line for each document of an object of documents by id, such as
+    `{"a1": "text", "a2": "text"}`; None for another object.
+
+    The object may be the value itself, or stand where most of its text is.
+    """
+    place = ""
+    while isinstance(value, dict) and value and not isinstance(value.get("text"), str):
+        if document := _document_by_id(value):
+            return f"{place and f'{place} | '}to_entries[] | {document}"
+        letters = {name: sum(_letters(inner).values()) for name, inner in value.items()}
+        name = max(letters, key=letters.__getitem__)
+        place += f".{json.dumps(name, ensure_ascii=False)}"
+        value = value[name]
+    return None
+
+
+def _document_by_id(value: Mapping[str, Any]) -> str:
+    """The document of each value, as jq writes it; empty where the names are no ids."""
     forms = Counter(_NUMBER.sub("0", name) for name in value)
-    (form, num_alike), *_ = forms.most_common(1) or [("", 0)]
-    inner = value.values()
-    if "0" not in form or num_alike < max(2, _NUMBERED_FRACTION * len(value)):
-        return None
-    if not any(_letters(one).total() for one in inner):
-        return None
-    if all(isinstance(one, dict) for one in inner):
-        return "to_entries[] | {id: .key} + .value"
-    are_texts = all(isinstance(one, str | list) for one in inner)
-    return "to_entries[] | {id: .key, text: .value}" if are_texts else None
+    form, num_alike = forms.most_common(1)[0]
+    is_numbered = "0" in form and num_alike >= max(2, _NUMBERED_FRACTION * len(value))
+    if all(isinstance(inner, dict) for inner in value.values()):
+        path = text_path(value.values(), is_file=False)
+        is_named = len(value) >= (3 if path == "text" else _MIN_NAMES)
+        return "{id: .key} + .value" if path and (is_numbered or is_named) else ""
+    if not all(isinstance(inner, str | list) for inner in value.values()):
+        return ""
+    letters = [sum(_letters(inner).values()) for inner in value.values()]
+    num_texts = sum(isinstance(inner, str) and len(inner.split()) > 2 for inner in value.values())
+    # a record has one long text and many short ones
+    are_texts = 2 * num_texts > len(value) >= _MIN_NAMES and 2 * max(letters) < sum(letters)
+    return "{id: .key, text: .value}" if sum(letters) and (is_numbered or are_texts) else ""

@@ -29,6 +29,7 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from electrify.config.fields import without_secrets
+from electrify.stage.folder import fingerprint
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
 from pipeline.sources.input_file import InputFile, packing
@@ -185,7 +186,9 @@ def list_members(archive: str, pattern: str = "*") -> list[tuple[str, int]]:
     counts links, devices and files with holes of a tar, and another archives: none is read.
     """
     members = []
-    by_name = _listed(archive, _changed(archive))
+    by_name, num_skipped = _listed(archive, _changed(archive))
+    if num_skipped:
+        _warn_of_skipped(archive, f"links and devices are not read ({num_skipped:,})")
     if num_archives := sum(bool(archive_ending(name)) for name in by_name):
         _warn_of_skipped(archive, f"{ARCHIVES_WITHIN} ({num_archives:,})")
     for name, member in by_name.items():
@@ -201,18 +204,29 @@ def _warn_of_skipped(archive: str, what: str) -> None:
     warn(f"{without_secrets(archive)}: {what}")
 
 
+def member_mark(path: str) -> str:
+    """Size and checksum of a member, as a zip has them; a tar has those of itself alone."""
+    archive, name = split_archive(path)
+    with _LOCK:  # many threads ask at once
+        if _is_zip(archive):
+            info = _member(path).place
+            return f"{info.file_size} {info.CRC:08x}"
+        return f"{_digest(archive, _changed(archive))} {name}"
+
+
 class _Member(NamedTuple):
     num_bytes: int
     place: Any  # what opens it: ZipInfo, or the first byte in the tar as it is unpacked
     fault: str = ""
 
 
+_LOCK = threading.Lock()
 _OPEN = threading.local()  # the tar that a thread reads: no two may move in one stream
 
 
 def _open_member(path: str) -> IO[bytes]:
     archive, name = split_archive(path)
-    member = _listed(archive, _changed(archive))[name]
+    member = _member(path)
     if _is_zip(archive):
         return _zip(archive, _changed(archive)).open(member.place)
     info = tarfile.TarInfo(name)
@@ -237,6 +251,16 @@ def _changed(archive: str) -> int | None:
     return None if "://" in archive else os.stat(archive).st_mtime_ns
 
 
+def _member(path: str) -> _Member:
+    archive, name = split_archive(path)
+    return _listed(archive, _changed(archive))[0][name]
+
+
+@lru_cache(maxsize=64)
+def _digest(archive: str, changed: int | None) -> str:
+    return fingerprint(archive)
+
+
 @lru_cache(maxsize=2)  # members are read one behind the other
 def _zip(archive: str, changed: int | None) -> zipfile.ZipFile:
     return zipfile.ZipFile(open_source(InputFile(archive, 0)))
@@ -256,18 +280,19 @@ def _tar(archive: str) -> tarfile.TarFile:
 
 
 @lru_cache(maxsize=2)
-def _listed(archive: str, changed: int | None) -> dict[str, _Member]:
-    """The members that are read, by name."""
-    members = (_zip_members if _is_zip(archive) else _tar_members)(archive)
-    return {
+def _listed(archive: str, changed: int | None) -> tuple[dict[str, _Member], int]:
+    """The members by name, and how many are not read."""
+    members, skipped = (_zip_members if _is_zip(archive) else _tar_members)(archive)
+    usual = {
         name: member
         for name, member in members.items()
         if member.num_bytes
         and not any(part.startswith((".", "__MACOSX")) for part in {*name.split("/")} - {".."})
     }
+    return usual, skipped
 
 
-def _zip_members(archive: str) -> dict[str, _Member]:
+def _zip_members(archive: str) -> tuple[dict[str, _Member], int]:
     members: dict[str, _Member] = {}
     for info in _zip(archive, _changed(archive)).infolist():
         fault = _bomb(info.file_size, info.compress_size)
@@ -277,10 +302,10 @@ def _zip_members(archive: str) -> dict[str, _Member]:
             fault = "is packed by a method that is not read, maybe Deflate64: unpack the archive"
         if not info.is_dir():
             members[_zip_name(info)] = _Member(info.file_size, info, fault)
-    return dict(sorted(members.items()))
+    return dict(sorted(members.items())), 0
 
 
-def _tar_members(archive: str) -> dict[str, _Member]:
+def _tar_members(archive: str) -> tuple[dict[str, _Member], int]:
     """The files of a tar; of two with one name the later one, which replaces the other."""
     members: dict[str, _Member] = {}
     skipped = 0
@@ -299,9 +324,7 @@ def _tar_members(archive: str) -> dict[str, _Member]:
     if (block := tar.fileobj.read(tarfile.BLOCKSIZE)) != bytes(tarfile.BLOCKSIZE):
         what = "no header of a member" if block else "no mark of the end"
         raise tarfile.ReadError(f"there is {what} at byte {tar.offset:,}")
-    if skipped:
-        _warn_of_skipped(archive, f"links and devices are not read ({skipped:,})")
-    return members
+    return members, skipped
 
 
 def _bomb(num_bytes: int, packed_bytes: int) -> str:

@@ -29,7 +29,8 @@ def read_wikipedia(file: InputFile, source: Source, max_line_bytes: int) -> Iter
         title, namespace, page_id = (
             element.findtext(f"{xml}{name}", "").strip() for name in ("title", "ns", "id")
         )
-        wikitext = element.findtext(f"{xml}revision/{xml}text", "")
+        revisions = element.findall(f"{xml}revision/{xml}text")
+        wikitext = (revisions[-1].text or "") if revisions else ""
         is_redirect = wikitext[:40].lstrip().upper().startswith("#REDIRECT")
         if namespace != _ARTICLE or is_redirect or element.find(f"{xml}redirect") is not None:
             continue

@@ -10,6 +10,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from electrify.config.run import RunConfig
 from electrify.system.progress import Stopped, setup_logging
 from model import pretrain as pretrain_module
@@ -19,6 +21,16 @@ from model.train.step import FastStep
 
 STOP_AFTER = 5  # steps, at which one process gets a signal or fails
 ORIGINAL = FastStep.__call__
+
+
+def exchange(ranks: Ranks) -> dict[str, Any]:
+    """What the processes exchange, from numbers that differ between them."""
+    own = float(ranks.rank + 1)
+    return {
+        "sum": ranks.sum(torch.tensor([own, 10 * own, 100 * own])).tolist(),
+        "gathered": ranks.gather(torch.full((1, ranks.rank + 1), own)).tolist(),
+        "any": [ranks.any_of(ranks.rank == 1), ranks.any_of(False)],
+    }
 
 
 def at_step(number: int, action: Callable[[], object]) -> Callable[..., Any]:
@@ -58,7 +70,7 @@ def work(path: str) -> None:
     """Read the task; train; write what was found, a file a process."""
     task = pickle.loads(Path(path).read_bytes())
     with processes(task["runs"][0][0].pretrain) as ranks:
-        found: dict[str, Any] = {}
+        found: dict[str, Any] = {"exchange": exchange(ranks)}
         if task["fails"]:
             FastStep.__call__ = at_step(STOP_AFTER, fail)  # type: ignore[method-assign]
         for config, folder in task["runs"]:

@@ -122,6 +122,11 @@ def test_one_process_goes_on_where_two_stopped(launched, alone, tmp_path):
 # --- what processes agree on ----------------------------------------------------------------------
 
 
+def test_sums_and_flags_are_of_all_processes(launched):
+    first, second = (found["exchange"] for found in launched.found)
+    assert first == second == {"sum": [3, 30, 300], "gathered": [[1, 2, 2]], "any": [True, False]}
+
+
 def test_a_signal_to_one_stops_all_after_one_save_and_the_same_again_finishes(
     launched, tmp_path, monkeypatch
 ):

@@ -175,11 +175,17 @@ def _with_text(text):
     [
         ({f"k{n}": text for n, text in enumerate(TEXTS)}, len(TEXTS)),
         ({str(n): _with_text(text) for n, text in enumerate(TEXTS)}, len(TEXTS)),
+        ({f"제목 {'가나다라마바사아자차'[n]}": f"{TEXTS[0]} 또 {n}" for n in range(10)}, 10),
+        ({word: _with_text(TEXTS[0]) for word in ("one", "two", "three")}, 3),
+        ({"version": "1", "docs": {"a1": TEXTS[0], "a2": TEXTS[1]}}, 2),
         (NIKL, None),
         (AIHUB, None),
         (NIKL["document"][0], None),
         ({"text": TEXTS[0], "note1": TEXTS[0], "note2": TEXTS[1]}, None),
-        ({f"{name}field": "a word or two" for name in "abcdefghijk"}, None),
+        (
+            {f"{name}field": "a word or two" for name in "abcdefghijk"} | {"body": TEXTS[0] * 99},
+            None,
+        ),
         ({"title": {"ko": TEXTS[0]}, "body": {"ko": TEXTS[1]}, "end": {"ko": TEXTS[1]}}, None),
     ],
 )

@@ -61,6 +61,8 @@ def test_links_to_files_are_read_and_hidden_files_only_where_they_are_named(tmp_
     assert found("**/.cache/*.txt") == [("sub/.cache/b.txt", 10)]
     assert found(".*.txt") == [("._a.txt", 10)]
     assert found("._a.txt") == [("._a.txt", 10)]
+    (tmp_path / ".#a.txt").symlink_to("user@host.1")  # an editor's lock, a link to nothing
+    assert found("*.txt") == [("a.txt", 10), ("link.txt", 10)]
     (tmp_path / "link.txt").unlink()
     (tmp_path / "link.txt").symlink_to(tmp_path / "none")  # no file is left out in silence
     with pytest.raises(ValueError, match=r"cannot be listed: FileNotFoundError: .*link\.txt"):

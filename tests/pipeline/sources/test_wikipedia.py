@@ -96,3 +96,11 @@ def test_what_was_read_before_broken_xml_stands(tmp_path):
     *articles, fault = read_path(packed, "wikipedia")
     assert [article.text for article in articles[:2]] == [a.text for a in ARTICLES]
     assert fault.reason == "unreadable_file"
+
+
+def test_of_the_history_of_a_page_its_last_revision_is_read(tmp_path):
+    earlier = "<revision><text>옛 글</text></revision>"
+    page = _page("가람", "새 글").replace("<revision>", f"{earlier}<revision>", 1)
+    path = tmp_path / "a.xml"
+    path.write_bytes(_dump([page]))
+    assert [item.text for item in read_path(path, "wikipedia")] == ["가람\n새 글"]
