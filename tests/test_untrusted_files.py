@@ -6,7 +6,6 @@ import os
 import pickle
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from transformers import ElectraConfig, ElectraForPreTraining
 from benchmarks.encoder import load_encoder, open_model
 from model.weights.initial import read_source
 from tests.benchmarks.conftest import SIZES
+from tests.model.conftest import make_config
 from vocab.shards.files import TokenShards
 
 ROOT = Path(__file__).parent.parent
@@ -113,7 +113,7 @@ def test_a_model_to_fine_tune_runs_no_pickle(tmp_path):
 def test_a_model_to_go_on_from_runs_no_pickle(tmp_path):
     folder, payload = _model_folder(tmp_path / "m", tmp_path / "ran"), tmp_path / "ran"
     with pytest.raises(ValueError, match="cannot be read as ElectraForPreTraining"):
-        read_source(SimpleNamespace(initial_model=str(folder), initial_generator=None))
+        read_source(make_config(tmp_path, initial_model=str(folder)).pretrain)
     assert not payload.exists()
 
 
