@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.tasks.files import SUFFIXES
-from electrify.stage.folder import remove_torn, whole_file
+from electrify.stage.folder import whole_file
 from electrify.storage.hub import hub_failure, load_splits
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
@@ -57,7 +57,6 @@ def files_on_hub(name: str) -> dict[str, Path]:
         files[split] = folder / f"{split}.parquet"
         if not files[split].exists():
             folder.mkdir(parents=True, exist_ok=True)
-            remove_torn(folder.iterdir())
             with whole_file(files[split]) as temporary:
                 rows.to_parquet(str(temporary))
     return files

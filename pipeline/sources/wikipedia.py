@@ -49,10 +49,12 @@ def _elements(chunks: Iterable[bytes], max_bytes: int) -> Iterator[Element]:
     """
     parser: Any = XMLPullParser(("start", "end"))
     root: Element | None = None
-    num_bytes, chunk = 0, b""
+    num_bytes, chunk, before = 0, b"", b""
     for chunk in chunks:
-        if root is None and b"<!DOCTYPE" in chunk:  # entities in one another outgrow all memory
+        # entities in one another outgrow all memory
+        if root is None and b"<!DOCTYPE" in before[-8:] + chunk:
             raise OSError("not a Wikipedia dump: it declares a document type")
+        before = chunk
         parser.feed(chunk)
         num_bytes += len(chunk)
         for event, element in parser.read_events():
@@ -67,7 +69,7 @@ def _elements(chunks: Iterable[bytes], max_bytes: int) -> Iterator[Element]:
                 num_bytes = 0
         if num_bytes > max_bytes:
             raise OSError(
-                f"not a Wikipedia dump, or clean.max_line_bytes is too small: a page has more than "
+                "not a Wikipedia dump, or clean.max_line_bytes is too small: a page has more than "
                 f"{max_bytes:,} bytes"
             )
     if chunk:

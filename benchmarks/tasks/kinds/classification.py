@@ -99,7 +99,7 @@ class Classification(SingleLabel):
         return example.texts
 
     def doubts(self, train: Sequence[GoldExample], lines: Sequence[Line]) -> list[str]:
-        """And gold labels that cannot have been learnt."""
+        """Those of every kind with one label, and gold labels that cannot have been learnt."""
         doubts = super().doubts(train, lines)
         learnt = {self.labels[e.gold] for e in train if e.gold is not None}
         if unknown := sorted({line["gold"] for line in lines} - learnt):

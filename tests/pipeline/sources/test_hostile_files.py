@@ -9,6 +9,7 @@ import pytest
 
 from electrify.config.clean import Source
 from pipeline.sources.input_file import Fault, InputFile, Raw
+from pipeline.sources.lines import CHUNK_BYTES
 from pipeline.sources.readers import read_file
 from tests.pipeline.sources.reading import LINE_BYTES, read_path, reasons_of, with_peak
 
@@ -56,8 +57,9 @@ def _laughs(depth):
         _laughs(12),
         ('<!DOCTYPE mediawiki [<!ENTITY a SYSTEM "file:///etc/hostname">]>', "&a;"),
         ('<!DOCTYPE mediawiki [<!ENTITY % a SYSTEM "file:///etc/hostname">%a;]>', ""),
+        (f"<!--{'a' * (CHUNK_BYTES - 33)}--><!DOCTYPE mediawiki>", ""),
     ],
-    ids=["billion laughs", "file", "parameter"],
+    ids=["billion laughs", "file", "parameter", "in two chunks"],
 )
 def test_a_dump_that_may_declare_entities_is_refused(tmp_path, declared, used):
     path = tmp_path / "a.xml"
