@@ -194,8 +194,10 @@ def make_pipeline(
     options, unknown = parse_options(beam_options)
     name = runner_name(options.view_as(StandardOptions).runner or runner)
     if unknown:
-        known = "" if name in _LOCAL_NAMES else ", unless its job server knows them"
-        warn(f"options that Beam does not know and ignores{known}: {', '.join(unknown)}")
+        said = f"Beam does not know these options: {', '.join('--' + word for word in unknown)}"
+        if name in _LOCAL_NAMES:
+            raise UserError(f"{said}. Those of the local runner begin with --direct_")
+        warn(f"{said}. They are ignored, unless the job server knows them")
     if name in _LOCAL_NAMES:
         seconds = input_bytes / 1e6 * seconds_per_megabyte
         direct = options.view_as(DirectOptions)

@@ -7,10 +7,18 @@ from typing import Any
 from electrify.config.fields import TrackerOptions, without_secrets
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import EvaluationRun, RunConfig
-from electrify.stage.folder import Stage, digest_of, fingerprint, input_digest
+from electrify.stage.folder import (
+    Stage,
+    difference,
+    digest_of,
+    fingerprint,
+    input_digest,
+    read_manifest,
+)
 from electrify.stage.trackers import TRACKER_FILES
 from electrify.system.bundled import bundled_name, with_bundled
 from electrify.system.outcome import UserError
+from electrify.system.progress import warn
 
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json")
 # options of `pretrain` that change neither a weight nor a figure, but for rounding and the masks of
@@ -66,9 +74,18 @@ def clean_stage(
     if benchmark_texts is not None:
         inputs["benchmark texts"] = _files_digest(benchmark_texts)
     inputs |= earlier_corpora(config)
-    # of benchmarks the texts count
-    options = _options(config.clean, leave_out={"decontaminate_data_dir", "keep_statistics"})
+    options = stage_options(config, "clean")
     return Stage("clean", output_dir(config) / "clean", options, inputs)
+
+
+def stage_options(config: RunConfig, name: str) -> dict[str, Any]:
+    """What decides the result of the stage whose folder has this name."""
+    if name == "pretrain":
+        return _options(config.pretrain, leave_out=set(KEEPING_OPTIONS)) | {"seed": config.seed}
+    section = getattr(config, "encode" if name == "shards" else name)
+    # of benchmarks the texts count
+    apart = {"decontaminate_data_dir", "keep_statistics", "onnx"}
+    return _options(section, leave_out=apart)
 
 
 def earlier_corpora(config: RunConfig) -> dict[str, str]:
@@ -91,7 +108,7 @@ def leakage_stage(config: RunConfig, benchmark_items: Path, rules: Mapping[str, 
     `benchmark_items` is the folder of the examples.
     """
     folder = output_dir(config)
-    inputs, reads = _earlier(folder, "clean")
+    inputs, reads = _earlier(config, "clean")
     inputs["benchmark items"] = _files_digest(benchmark_items)
     return Stage("leakage", folder / "leakage", rules, inputs, reads=reads)
 
@@ -99,37 +116,32 @@ def leakage_stage(config: RunConfig, benchmark_items: Path, rules: Mapping[str, 
 def vocab_stage(config: RunConfig) -> Stage:
     """Documents to a tokenizer, and a report that compares it with `vocab.references`; of their
     paths the contents count."""
-    folder, options = output_dir(config), config.vocab
-    inputs, reads = _earlier(folder, "clean")
-    if options.extend:
-        inputs["vocab.extend"] = _vocabulary_digest(options.extend)
-    for path in options.references:
+    folder = output_dir(config)
+    inputs, reads = _earlier(config, "clean")
+    if config.vocab.extend:
+        inputs["vocab.extend"] = _vocabulary_digest(config.vocab.extend)
+    for path in config.vocab.references:
         inputs[f"vocab.references {bundled_name(path)}"] = _vocabulary_digest(path)
-    return Stage("train-vocab", folder / "vocab", _options(options), inputs, reads=reads)
+    options = stage_options(config, "vocab")
+    return Stage("train-vocab", folder / "vocab", options, inputs, reads=reads)
 
 
 def encode_stage(config: RunConfig) -> Stage:
     """Documents to token shards, which serve every sequence length, packing and mixture."""
-    folder = output_dir(config)
-    inputs, reads = _earlier(folder, "clean", "vocab")
-    options = _options(config.encode)
-    return Stage("encode", folder / "shards", options, inputs, reads=reads)
+    inputs, reads = _earlier(config, "clean", "vocab")
+    options = stage_options(config, "shards")
+    return Stage("encode", output_dir(config) / "shards", options, inputs, reads=reads)
 
 
 def pretrain_stage(config: RunConfig) -> Stage:
     """Token shards to checkpoints."""
     folder = output_dir(config)
-    inputs, reads = _earlier(folder, "shards", "vocab")
+    inputs, reads = _earlier(config, "vocab", "shards")
     for option, path in config.pretrain.initial.items():
         inputs[f"pretrain.{option}"] = _initial_digest(path)
     volatile = (METRICS, "summary.json", "tensorboard/*", *TRACKER_FILES, "wandb/*")
-    options = pretrain_options(config)
+    options = stage_options(config, "pretrain")
     return Stage("pretrain", folder / "pretrain", options, inputs, True, volatile, reads=reads)
-
-
-def pretrain_options(config: RunConfig) -> dict[str, Any]:
-    options = _options(config.pretrain, leave_out=set(KEEPING_OPTIONS))
-    return options | {"seed": config.seed}
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -211,14 +223,14 @@ def is_hub_name(name: str) -> bool:
 def export_stage(config: RunConfig) -> Stage:
     """The last checkpoint to `transformers` folders."""
     folder = output_dir(config)
-    inputs, reads = _earlier(folder, "pretrain", "vocab")
+    inputs, reads = _earlier(config, "vocab", "pretrain")
     reads[VERBS["shards"]] = folder / "shards"  # the networks are compared on some of it
     # scores come into the model cards once there are any, and the recipe is that of the last config
     cards = (*(f"{network}/{CARD}" for network in NETWORKS), f"{NETWORKS[0]}/{FINETUNING}")
     return Stage(
         "export",
         folder / "export",
-        _options(config.export, leave_out={"onnx"}),
+        stage_options(config, "export"),
         inputs,
         volatile=cards,
         rewritten=cards,
@@ -232,7 +244,7 @@ def onnx_stage(config: EvaluationRun, model: str | None) -> Stage:
     folder, scored = output_dir(config), scored_folder(config)
     reads: Mapping[str, Path] = {}
     if model is None:
-        inputs, reads = _earlier(folder, "export")
+        inputs, reads = _earlier(config, "export")
     else:
         inputs = {"model": _model_digest(model)}
     inputs["fine-tuned"] = _files_digest(scored, sorted((scored / "models").rglob("*")))
@@ -273,7 +285,7 @@ def evaluate_stage(
     )
     reads: Mapping[str, Path] = {}
     if model is None:
-        label, (inputs, reads) = folder_name, _earlier(folder, "export")
+        label, (inputs, reads) = folder_name, _earlier(config, "export")
     elif step is None:
         name = name or model.strip("/.")
         name = "".join(c if c.isalnum() or c in "._-" else "-" for c in name)
@@ -302,10 +314,34 @@ def _files_digest(folder: Path, files: Iterable[Path] | None = None) -> str:
     )
 
 
-def _earlier(folder: Path, *stages: str) -> tuple[dict[str, str], dict[str, Path]]:
-    """Digests of stage folders that a stage reads, by name, and the folders by their verb."""
+def _earlier(config: EvaluationRun, *stages: str) -> tuple[dict[str, str], dict[str, Path]]:
+    """Digests of stage folders that a stage reads, by name, and the folders by their verb.
+
+    They stay in use where the config was edited since; a warning says which option. `stages` are in
+    the order of a run.
+    """
+    folder = output_dir(config)
     digests = {name: input_digest(folder / name, VERBS[name]) for name in stages}
+    if isinstance(config, RunConfig):
+        for name in [*VERBS][: [*VERBS].index(stages[-1]) + 1]:
+            if change := _edited(config, name):
+                warn(
+                    f"{folder / name} was made before the config was edited and is used as it is "
+                    f"({change}); electrify {VERBS[name]} CONFIG --overwrite makes it again"
+                )
     return digests, {VERBS[name]: folder / name for name in stages}
+
+
+def _edited(config: RunConfig, name: str) -> str | None:
+    """The first option of a finished stage that the config has another value for."""
+    folder = output_dir(config) / name
+    is_of_another_run = config.pretrain.inputs_dir and name in ("clean", "vocab", "shards")
+    if is_of_another_run or not folder.exists():
+        return None
+    made, options = read_manifest(folder), stage_options(config, name)
+    both = {key: value for key, value in options.items() if key in made["config"]}  # one version's
+    made["config"] = {key: made["config"][key] for key in both}
+    return difference(made, Stage(name, folder, both, made["inputs"]))
 
 
 def _vocabulary_digest(path: str) -> str:

@@ -28,7 +28,7 @@ from electrify.stage.plan import (
     checkpoints,
     kept_steps,
     output_dir,
-    pretrain_options,
+    stage_options,
 )
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
@@ -53,7 +53,7 @@ def run_identity(config: RunConfig) -> dict[str, Any]:
         "vocab_size": shards.vocab_size,
         "tokenizer_sha256": shards.tokenizer_sha256,
         "shards_sha256": fingerprint(str(shards.folder / "index.json")),
-        "options": json.loads(json.dumps(pretrain_options(config))),
+        "options": json.loads(json.dumps(stage_options(config, "pretrain"))),
     }
 
 

@@ -63,6 +63,7 @@ def test_number_of_runner(options, input_bytes, num_workers):
     [
         (["--direct_running_mode=multi_threading"], "multi_threading loses data"),
         (["--direct_num_workers=-1"], "--direct_num_workers=-1: give 1 or more"),
+        (["--direct_num_worker=4", "--runner=local"], "not know these options: --direct_num"),
         (["--runner=NoRunner"], "'NoRunner' is no Beam runner; did you mean FnApiRunner, "),
         (["--runner=none.Runner"], "cannot start the runner 'none.Runner': No module named"),
     ],

@@ -109,3 +109,20 @@ def test_an_edited_tokenizer_is_refused_by_every_stage_after_it(make, tmp_path: 
         for stage in (encode_stage, pretrain_stage, export_stage):
             with pytest.raises(ValueError, match=rf"{name} {words}.* electrify train-vocab CONFIG"):
                 run_stage(replace(stage(config), folder=tmp_path / "never made"), refuse)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "is_said"),
+    [
+        ([], False),
+        (["vocab.references=[]", "encode.valid_fraction=0.1"], False),  # its own option
+        (["vocab.size=5000"], True),
+        (["vocab.size=5000", "pretrain.inputs_dir=elsewhere"], False),
+    ],
+)
+def test_an_edited_config_is_said_where_earlier_work_is_used(make, caplog, overrides, is_said):
+    run_stage(vocab_stage(make()), lambda folder: {}, overwrite=True)
+    caplog.clear()
+    encode_stage(make(*overrides))
+    words = "vocab was made before the config", "size changed from", "electrify train-vocab CONFIG"
+    assert ["warning" in caplog.text, *(word in caplog.text for word in words)] == 4 * [is_said]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from electrify.config.load import load_config
-from electrify.stage.plan import clean_stage, pretrain_options
+from electrify.stage.plan import clean_stage, stage_options
 from electrify.system import bundled
 from electrify.system.bundled import bundled_name, config_names, find_bundled
 
@@ -29,7 +29,7 @@ def test_files_of_a_checkout_are_found_elsewhere(elsewhere: Path):
     assert Path(demo.pretrain.initial_model or "").is_dir()
     assert demo.output_dir == "out/demo"
     # which machines share, wherever each has it installed
-    assert pretrain_options(demo)["initial_model"] == NAMES[2]
+    assert stage_options(demo, "pretrain")["initial_model"] == NAMES[2]
     path = find_bundled(NAMES[1])
     assert NAMES[1] in clean_stage(demo, {path: "digest"}).inputs
 
