@@ -10,7 +10,7 @@ import numpy as np
 from electrify.config.clean import Source
 from electrify.stage.folder import write_text
 from electrify.system.outcome import UserError
-from electrify.system.progress import Progress, log
+from electrify.system.progress import Progress, log, warn
 from pipeline.rules.quality_model import QualityModel, fit
 from pipeline.sources.files import expand_sources
 from pipeline.sources.input_file import Raw, text_ending
@@ -90,10 +90,20 @@ def _texts(paths: Sequence[str]) -> Iterator[str]:
             raise UserError(f"{path}: give files named {', '.join(f'*{of}' for of in endings)}")
         options = {"document": "block"} if kind == "text" else {}
         source = Source.model_validate({"kind": kind, "language": "en", "path": path, **options})
-        for file in expand_sources([source]):
+        try:
+            files = expand_sources([source])
+        except UserError as error:  # not of a config
+            raise UserError(str(error).removeprefix("clean.sources[0].path = ")) from None
+        for file in files:
+            num_faults, last = 0, ""
             for item in read_file(file, source, _MAX_LINE_BYTES):
                 if isinstance(item, Raw):
                     yield item.text
+                else:  # where most rows are bad, the last one says why
+                    num_faults += 1
+                    last = f"{file.where(item.row)}: {item.reason}: {item.detail}"
+            if num_faults:
+                warn(f"{num_faults:,} faults, the last {last}")
 
 
 def _part(texts: Sequence[str], part: int) -> list[str]:

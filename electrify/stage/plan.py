@@ -8,6 +8,7 @@ from electrify.config.fields import TrackerOptions, without_secrets
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import (
+    MANIFEST,
     Stage,
     difference,
     digest_of,
@@ -97,6 +98,11 @@ def earlier_corpora(config: RunConfig) -> dict[str, str]:
             raise UserError(
                 f"clean.dedup_against names {folder}, which this run makes: name the folder of "
                 "another run, or give this one another output_dir"
+            )
+        if Path(folder).is_dir() and not (Path(folder) / MANIFEST).is_file():
+            raise UserError(
+                f"clean.dedup_against names {folder}, which is no finished clean/ folder: name one "
+                "of another run, such as out/2025/clean"
             )
         digests[f"clean.dedup_against {folder}"] = input_digest(Path(folder), VERBS["clean"])
     return digests

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from glob import glob
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import fsspec
 import pyarrow as pa
@@ -219,10 +221,8 @@ def _match_files(path: str, where: str) -> list[tuple[str, int]]:
         if fault := fault_of_name(name):
             raise UserError(f"{where}: {fault}")
     if not files:
-        is_folder = "://" not in path and Path(path).is_dir()
-        hint = f"; it is a folder: write {path.rstrip('/')}/*" if is_folder else ""
-        start = "" if "://" in path else f" (relative paths start at {Path.cwd()})"
-        raise UserError(f"{where} matches no file{hint}{start}")
+        hint = "" if "://" in path else f"{_hint(path)} (relative paths start at {Path.cwd()})"
+        raise UserError(f"{where} matches no file{hint}")
     if "file" not in filesystem.protocol:
         shown = filesystem.unstrip_protocol
     elif path.startswith(("/", "file:", "~")):
@@ -231,6 +231,19 @@ def _match_files(path: str, where: str) -> list[tuple[str, int]]:
         shown = os.path.relpath
     # some web servers do not tell the size
     return sorted((shown(name), info["size"] or 0) for name, info in files.items())
+
+
+def _hint(path: str) -> str:
+    """Why a local path may match no file, and what to write."""
+    if Path(path).is_dir():
+        return f"; it is a folder: write {path.rstrip('/')}/*"
+    others = {path.replace("[", "[[]"): "[...] stands for one of its letters"} | {
+        normalize(form, path): f"the names there are in Unicode's {form}" for form in ("NFC", "NFD")
+    }
+    for other, why in others.items():
+        if other != path and glob(other, recursive=True):
+            return f"; {why}: write {other}"
+    return ""
 
 
 def _local_infos(filesystem: LocalFileSystem, pattern: str) -> dict[str, dict[str, Any]]:

@@ -124,8 +124,12 @@ def read_chunks(file: InputFile, start: int = 0) -> Generator[bytes, None, None]
 
 
 def head_of(file: InputFile) -> bytes:
-    """The first bytes of a file, unpacked: `CHUNK_BYTES`, or all that it has."""
-    return _gather(read_chunks(file))[0]
+    """The first bytes of a file, unpacked: `CHUNK_BYTES`, or all that it has before a fault.
+
+    Raises what reading it raises where there are none.
+    """
+    head, chunks = _gather(read_chunks(file))
+    return head or next(filter(None, chunks), b"")
 
 
 def _gather(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:

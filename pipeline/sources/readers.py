@@ -7,6 +7,7 @@ fails is no fault of the data: it raises `UserError`.
 import codecs
 import csv
 import lzma
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -174,6 +175,7 @@ _BEGINNINGS: list[tuple[bytes, str]] = [
     *((start.encode(), what) for start, what in _FORMATS["beginnings"]["text"]),
 ]
 _SAMPLE_BYTES = 1 << 16
+_JSON_OBJECT = re.compile(r"[\s\[]*\{\s*[\"']")
 
 
 def describe(head: bytes, kind: str = "", encoding: str = "utf-8", language: str = "") -> str:
@@ -199,6 +201,8 @@ def describe(head: bytes, kind: str = "", encoding: str = "utf-8", language: str
         if values:
             what = "JSON" if kind == "jsonl" else 'JSON: write kind = "jsonl" and'
             return f"{what} with text at text_field = {path!r}"
+        if _JSON_OBJECT.match(text):  # broken: its commas make no table
+            return ""
     delimiter = guess_delimiter(text[:_SAMPLE_BYTES])
     if kind not in ("csv", "tsv") and delimiter in text.partition("\n")[0]:
         return f'a table with {delimiter!r} between its cells: write kind = "csv"'

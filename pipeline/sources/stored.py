@@ -151,6 +151,7 @@ _MEMBER = re.compile(rf"(.*{_ENDING})::(.*)", re.IGNORECASE | re.DOTALL)
 ARCHIVES_WITHIN = "archives within archives are not read: unpack the outer one"
 _UTF8_NAME, _ENCRYPTED = 0x800, 0x1  # flags of a member of a zip
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+_MIN_ZIP_BYTES = 22
 # text is packed to a tenth of its size, rarely to less than a hundredth
 _MAX_RATIO, _SMALL_BYTES = 500, 100_000_000
 
@@ -263,7 +264,10 @@ def _digest(archive: str, changed: int | None) -> str:
 
 @lru_cache(maxsize=2)  # members are read one behind the other
 def _zip(archive: str, changed: int | None) -> zipfile.ZipFile:
-    return zipfile.ZipFile(open_source(InputFile(archive, 0)))
+    stored = open_source(InputFile(archive, 0))
+    if stored.seek(0, os.SEEK_END) < _MIN_ZIP_BYTES:  # zipfile would seek to before its start
+        raise zipfile.BadZipFile("File is not a zip file")
+    return zipfile.ZipFile(stored)
 
 
 def _tar(archive: str) -> tarfile.TarFile:

@@ -103,6 +103,9 @@ def test_a_folder_that_is_no_other_finished_corpus_is_refused(tmp_path, old):
         _new_run(tmp_path, folder)
     with pytest.raises(ValueError, match="nothing would be compared"):
         _new_run(tmp_path, old, exact_dedup=False, near_dedup={"enabled": False})
+    with pytest.raises(ValueError, match=f"{old.parent}, which is no finished") as refused:
+        _new_run(tmp_path, old.parent)  # of raw text, or of the run
+    assert "remove" not in str(refused.value)
     shutil.rmtree(old)
     with pytest.raises(ValueError, match="run first: electrify clean"):
         clean(config, [], overwrite=False)

@@ -200,6 +200,8 @@ def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
     (tmp_path / "blank.jsonl").write_text('{"text": " "}\n')
     (tmp_path / "page.xml").write_text("<a/>")
     (tmp_path / "broken.parquet").write_text("none")
+    (tmp_path / "cut.json").write_text(json.dumps({"data": [{"text": KOREAN, "id": 1}]})[:-9])
+    (tmp_path / "plain.json.gz").write_text("{}")
     found, unread = survey(tmp_path)
     assert found == []
     expected = (
@@ -207,6 +209,8 @@ def test_what_is_not_read_is_named_with_what_to_do(tmp_path):
         "1 .png: ",
         "page.xml: ",
         "n.parquet: damaged",
+        "cut.json: no JSON objects",
+        "plain.json.gz: damaged: BadGzipFile",
         "names.csv: ",
         "blank.jsonl: ",
     )

@@ -75,7 +75,7 @@ def test_without_a_model_there_is_no_score_and_no_limit():
         CleanConfig(sources=(source,), quality={"min_quality": 0.5})
 
 
-def test_few_texts_and_other_files_are_refused(tmp_path):
+def test_few_texts_and_other_files_are_refused(tmp_path, caplog):
     files = write(tmp_path / "good.jsonl", GOOD[:20]), write(tmp_path / "bad.jsonl", BAD)
     with pytest.raises(ValueError, match="20 texts are too few"):
         train_quality([files[0]], [files[1]], tmp_path / "quality.json")
@@ -83,3 +83,9 @@ def test_few_texts_and_other_files_are_refused(tmp_path):
         read_text(files[0])
     with pytest.raises(ValueError, match="give files named"):
         train_quality([str(tmp_path / "x.bin")], [files[1]], tmp_path / "quality.json")
+    with pytest.raises(ValueError, match=r"^'.*none\.jsonl' matches no file"):
+        train_quality([str(tmp_path / "none.jsonl")], [files[1]], tmp_path / "quality.json")
+    (tmp_path / "body.jsonl").write_text('{"body": "글 하나"}\n' * 3)
+    with pytest.raises(ValueError, match="0 texts are too few"):
+        train_quality([str(tmp_path / "body.jsonl")], [files[1]], tmp_path / "quality.json")
+    assert "no field 'text' (there are: body)" in caplog.text

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+from unicodedata import normalize
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +24,8 @@ from pipeline.sources.input_file import Fault, InputFile, TooLong, document_id
 from pipeline.sources.lines import CHUNK_BYTES, read_text_lines
 from pipeline.sources.readers import read_file
 from tests.pipeline.sources.reading import read_source, source_of
+
+NFD = normalize("NFD", "글")  # as macOS writes names
 
 
 def test_files_come_sorted_by_source_then_path(tmp_path):
@@ -114,6 +118,18 @@ def test_a_glob_without_files_is_an_error(tmp_path):
         (tmp_path / name).write_bytes(b"x,y")
         with pytest.raises(ValueError, match=rf"sources\[0\].*cannot read .*{name}, .*{advice}"):
             expand_sources([source_of("text", tmp_path / f"{name[0]}.*")])
+
+
+@pytest.mark.parametrize(
+    ("there", "asked", "advised"),
+    [("[1] 글", "[1] 글", "[[]1] 글"), (NFD, "글", NFD), ("글", NFD, "글")],
+)
+def test_a_glob_that_nearly_matches_is_answered_with_one_that_does(there, asked, advised, tmp_path):
+    (tmp_path / there).mkdir()
+    (tmp_path / there / "a.txt").write_text("글")
+    advice = f"write {tmp_path}/{advised}/*.txt ("
+    with pytest.raises(ValueError, match=re.escape(advice)):
+        expand_sources([source_of("text", f"{tmp_path}/{asked}/*.txt")])
 
 
 def test_ids_name_source_file_and_row_and_sort_as_ranks():

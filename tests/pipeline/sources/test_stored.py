@@ -234,9 +234,11 @@ def test_a_damaged_member_is_a_fault_and_a_damaged_archive_is_refused(archive):
     items = read_source(source_in(archive))
     assert [item.reason for item in items if isinstance(item, Fault)] == ["unreadable_file"]
     member_mark(f"{archive}::말뭉치/a.json")
-    archive.with_name("cut.zip").write_bytes(data[: len(data) // 2])
-    with pytest.raises(ValueError, match=r"cut\.zip is damaged"):
-        expand_sources([source_in(archive.with_name("cut.zip"))])
+    cut = archive.with_name("cut.zip")
+    for num_bytes in (len(data) // 2, 10, 0):
+        cut.write_bytes(data[:num_bytes])
+        with pytest.raises(ValueError, match=r"cut\.zip is damaged"):
+            expand_sources([source_in(cut)])
 
 
 def test_what_unpacks_to_more_than_text_does_and_what_is_encrypted_is_refused(tmp_path, archive):
