@@ -448,7 +448,7 @@ def report(
         stages_there(folder)
     from benchmarks.report.report import read_runs, report, scores_for_programs
 
-    data_dirs = api.local_folders([Path(name).expanduser() for name in data_dir])
+    data_dirs = tuple(Path(name).expanduser() for name in data_dir)
     for options in [config.evaluate for config in configs.values()]:
         data_dirs = data_dirs or api.local_folders(options.data_dirs, options.own_tasks)
     read = read_runs(folders)

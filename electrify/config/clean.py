@@ -110,7 +110,7 @@ class Source(Section):
     licence: str | None = None
     """Licence of the documents whose rows name none."""
     max_documents: Count | None = None
-    """Only the first N documents of each file."""
+    """Only the first N documents of each file or data set."""
 
     @property
     def fields(self) -> list[str]:

@@ -206,8 +206,8 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
     bag_of_words: bool | None = None
     """Score TF-IDF with logistic regression, too. Left out: as `random_init_control`."""
     recipe: Literal["auto", "electra", "klue", "koelectra"] = "auto"
-    """Recipe for what is left out. `auto`: that of the task's authors, else the `finetuning.json`
-    beside an encoder of `--model`."""
+    """Recipe for what is left out. `auto`: that of the task's authors. Where none is named, the
+    `finetuning.json` beside an encoder of `--model` goes before it."""
     selection: Literal["last", "best-on-a-split-of-train"] = "last"
     """Which weights are scored: of the `last` step, or the best on a part of the training
     examples."""
