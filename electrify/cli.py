@@ -544,8 +544,11 @@ def embed(
     model = find_bundled(model)
     run: EvaluationRun
     if model.endswith(".toml"):
+        from electrify.stage.folder import input_digest
+
         run = api.load_config(model, changes)
-        model = run.output_dir
+        model = run.output_dir  # a name that the hub may have, too
+        input_digest(Path(model, "export"), "export")
     else:
         if Path(model, "export").is_dir():
             changes = [*_set("output_dir", model), *changes]

@@ -6,6 +6,7 @@ the threshold is set on sentences without a replaced word, so that few of their 
 """
 
 import io
+import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -338,7 +339,13 @@ def _lines(texts: Iterable[str]) -> Iterable[str]:
     """Texts without their line ends; those of the standard input in any encoding."""
     if isinstance(texts, io.TextIOWrapper) and not texts.isatty():
         return _decoded(texts.buffer.read(), "the input").split("\n")
-    return (text.rstrip("\n") for text in texts)
+    return (_typed(text).rstrip("\n") for text in texts)
+
+
+def _typed(text: str) -> str:
+    """A text of the command line, where bytes that are not UTF-8 stand as lone surrogates."""
+    has_bytes = re.search("[\ud800-\udfff]", text)
+    return _decoded(os.fsencode(text), "the text") if has_bytes else text
 
 
 def _decoded(data: bytes, place: str) -> str:

@@ -132,7 +132,6 @@ def score_bag_of_words(
     features: TaskFeatures,
     seed: int,
     settings: HyperParameters,
-    on_step: OnStep = lambda rows: None,
     train_fraction: float = 1.0,
 ) -> Finetuned:
     """The TF-IDF baseline, learnt from the same examples as an encoder of that seed."""
@@ -165,7 +164,6 @@ def score_bag_of_words(
         seed,
         score,
     )
-    on_step(len(rows))
     lines, problem = _lines(features, lambda name, _: logits(probabilities[name]))
     seconds = round(time.monotonic() - start, 3)
     return Finetuned(lines, problem, choice._asdict(), len(learnt), seconds, device="cpu")

@@ -324,7 +324,7 @@ def run_job(
     start = time.monotonic()
     task, data, settings = job.task, job.data, job.settings.shortened(job.share)
     if job.role == "bag-of-words":
-        fitted = score_bag_of_words(features, job.seed, settings, on_step, job.train_fraction)
+        fitted = score_bag_of_words(features, job.seed, settings, job.train_fraction)
     else:
         state = unfinished / f"{job.key}.pt"
         how = job.role, job.seed, settings, on_step, job.train_fraction, device, state
@@ -334,7 +334,6 @@ def run_job(
                 keep(unfinished / job.key, network, task, source, settings)
 
         fitted = finetune(features, source, *how, on_trained)
-        state.unlink(missing_ok=True)
     metrics = score_splits(task, data.split, fitted.lines)
     reported = features.predicted[data.split].features
     used = fitted.hyper_parameters

@@ -165,12 +165,15 @@ class Plan:
                         made.rename(kept)
                 if result.device == "cpu" and result.peak_memory_mb:
                     remember_peak(result.peak_memory_mb)
-                append_result(partial / file, result)  # last: such a job is whole
+                append_result(partial / file, result)  # such a job is whole
+                (unfinished / f"{job.key}.pt").unlink(missing_ok=True)
                 if trackers:
                     trackers.log(result.seed, _tracked(result))
                 results[job.key] = result
                 num_saved += 1
                 _log_result(job, result, fitted)
+                if stop and num_saved < len(jobs):  # TF-IDF has no steps that look
+                    raise Stopped(f"{num_saved} of {len(jobs)} {what} are saved", stop.signal)
         return [results[job.key] for job in jobs]
 
     def _in_one_precision(self, jobs: Sequence[Job], done: Mapping[str, Result]) -> list[Job]:

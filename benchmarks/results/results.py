@@ -152,7 +152,7 @@ def read_results(path: Path) -> list[Result]:
     content = path.read_bytes() if path.exists() else b""
     *lines, torn = content.split(b"\n")
     if torn:
-        warn(f"{path}: line {len(lines) + 1} was cut off by a kill; that job is done again")
+        warn(f"{path}: line {len(lines) + 1} was cut off by a kill; `evaluate` does that job again")
     results = []
     for number, line in enumerate(lines, start=1):
         try:

@@ -18,7 +18,6 @@ from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.results import BASELINES, Result, differing, percent, task_of
 from benchmarks.results.run_folder import RunFolder
 from benchmarks.statistics.uncertainty import Draws, Estimate, estimate, resample, score_bounds
-from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import Line
 from electrify.system.outcome import UserError
 
@@ -57,8 +56,7 @@ class Sample:
 
     @cached_property
     def estimate(self) -> Estimate:
-        bounds = score_bounds(self.metric) if self.metric in _HEADLINES else (-math.inf, math.inf)
-        return estimate(self.values, self.draws, bounds)
+        return estimate(self.values, self.draws, score_bounds(self.metric))
 
     def text(self, digits: int = 2) -> str:
         """'81.23 ± 0.45' in percent, the value alone of one seed, a dash of none."""
@@ -66,9 +64,6 @@ class Sample:
             return "–"
         spread = "" if self.sd is None else f" ± {percent(self.sd, digits)}"
         return f"{percent(self.mean, digits)}{spread}"
-
-
-_HEADLINES = {task.headline for task in TASKS.values()}
 
 
 @dataclass(frozen=True)

@@ -274,7 +274,8 @@ def _label_column(options: OwnTask, columns: Sequence[str], rows: Sequence[Row])
             )
     if options.label:
         return options.label
-    if not (candidates := _known(_COLUMNS["labels"], columns)):
+    free = [column for column in columns if column not in options.texts]
+    if not (candidates := _known(_COLUMNS["labels"], free)):
         texts = _text_columns(options, columns, None, None, rows)
         candidates = [c for c in columns if c not in texts and c.lower() not in _COLUMNS["ids"]]
     if not candidates:
@@ -343,7 +344,8 @@ def _known(names: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 
 def _which(options: OwnTask, what: str, columns: Sequence[str]) -> UserError:
-    said = options.model_dump(exclude_none=True) | {what: "COLUMN"}
+    said = options.model_dump(exclude_defaults=True)
+    said[what] = ["COLUMN"] if what == "choices" else "COLUMN"
     return UserError(
         f"{options.train}: which column is the {what}? There are {', '.join(columns)}. Name it: "
         f"--set 'evaluate.own_tasks=[{toml_value(said)}]'"

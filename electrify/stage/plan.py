@@ -1,5 +1,6 @@
 """Which options and which earlier folders each stage is made from."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -223,7 +224,8 @@ def is_hub_name(name: str) -> bool:
 
     The hub is not asked. A folder `owner` here, such as klue/ with data, hides no model.
     """
-    return not name.startswith((".", "/", "~")) and name.count("/") <= 1
+    has_form = re.fullmatch(r"(\b[\w.-]+\b/)?\b[\w.-]{1,96}\b", name)  # as huggingface_hub asks
+    return has_form is not None and not re.search(r"--|\.\.|\.git$", name)
 
 
 def export_stage(config: RunConfig) -> Stage:

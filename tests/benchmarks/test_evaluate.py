@@ -52,8 +52,8 @@ def started(monkeypatch):
 def stopping(monkeypatch):
     """Runs `work`, which is sent SIGTERM at the start of its n-th job."""
 
-    def run(number, work):
-        real, count = benchmarks.finetune.jobs.finetune, []
+    def run(number, work, of="finetune"):
+        real, count = getattr(benchmarks.finetune.jobs, of), []
 
         def finetune(*arguments):
             count.append(1)
@@ -62,7 +62,7 @@ def stopping(monkeypatch):
             return real(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(benchmarks.finetune.jobs, "finetune", finetune)
+            patch.setattr(benchmarks.finetune.jobs, of, finetune)
             with pytest.raises(Stopped, match="jobs are saved"):
                 work()
 
@@ -111,11 +111,14 @@ def test_writes_a_record_and_predictions_for_every_job(
         evaluate(config, str(other), overwrite=False, name="mine")
 
 
-def test_a_bag_of_words_learns_from_the_rows_of_the_encoder(make_config, model_folder):
-    """Seed by seed. The evaluation of other weights of the same shape finds the same records of it
-    and of the untrained twin."""
+def test_a_bag_of_words_learns_from_the_rows_of_the_encoder(make_config, model_folder, stopping):
+    """Seed by seed; one that is stopped is kept. The evaluation of other weights of the same shape
+    finds the same records of it and of the untrained twin."""
     options = {"seeds": [0, 1], "num_epochs": 1, "max_train_examples": 30}
     config = make_config(bag_of_words=True, train_fractions=[0.5, 1.0], **options)
+    stopping(1, lambda: evaluate(config, str(model_folder), False), "score_bag_of_words")
+    stopped = read_results(folder_of(config) / "results.jsonl")
+    assert [(r.role, r.seed) for r in stopped[2:]] == [("bag-of-words", 0)]
     evaluate(config, str(model_folder), overwrite=False)
     folder = folder_of(config)
     results = read_results(folder / "results.jsonl")

@@ -81,6 +81,8 @@ def test_a_folder_here_does_not_hide_a_model_of_the_hub(
     assert is_hub_name("klue/roberta-small")
     assert not is_hub_name("./klue/roberta-small")
     assert not is_hub_name("out/klue/export")
+    assert not is_hub_name("out/my run")
+    assert not is_hub_name("out/my--run")
 
 
 def test_every_stage_has_a_cost(config, tmp_path: Path):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import shlex
 from dataclasses import replace
@@ -140,6 +141,9 @@ def test_a_file_in_any_encoding_is_read(encoding, words, capsys, monkeypatch, tm
     records = [json.loads(line) for line in printed.out.splitlines()]
     assert [record["text"] for record in records] == text.splitlines()
     assert ("is read as" in printed.err) == (not encoding.startswith("utf-8"))
+    typed = os.fsdecode(text.splitlines()[0].encode(encoding))
+    assert main([*words, "--json", "--no-attributions", "--threshold", "0.5", typed]) == 0
+    assert json.loads(capsys.readouterr().out)["text"] == text.splitlines()[0]
 
 
 def test_the_docs_show_what_is_printed(capsys):

@@ -218,3 +218,14 @@ def test_what_cannot_be_done_is_refused(
     assert main([verb, *model, *words, *sets(f'output_dir="{tmp_path}/out"')]) == 1
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out" / "embed").exists()
+
+
+def test_a_run_without_an_export_is_not_looked_for_on_the_hub(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    source = '[{ kind = "text", language = "ko", path = "*.txt" }]'
+    write(
+        tmp_path / "mine.toml",
+        f'name = "mine"\noutput_dir = "out/mine"\n[clean]\nsources = {source}\n',
+    )
+    assert main(["embed", "mine.toml", "--pairs", "one.csv"]) == 1
+    assert "run first: electrify export" in capsys.readouterr().err

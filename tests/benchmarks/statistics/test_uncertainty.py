@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from benchmarks.statistics.scores import Sample
 from benchmarks.statistics.uncertainty import (
     NUM_RESAMPLES,
     difference,
@@ -177,3 +178,10 @@ def test_resamples_without_a_score_are_counted():
     draws = resample(STSB, {0: many})
     equal = difference({0: 0.1}, draws, {0: 0.1}, draws)
     assert equal.num_undefined == found.num_undefined
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "label_set_macro_f1", "entity_micro_f1", "pearson"])
+def test_no_interval_of_a_score_leaves_the_range_of_its_metric(metric):
+    sample = Sample({0: 0.99, 1: 1.0, 2: 0.98}, metric=metric)
+    assert sample.estimate.low < 0.98
+    assert sample.estimate.high == 1.0

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from benchmarks.tasks.data import load_data
 from benchmarks.tasks.own import own_task, record_of, task_of_record
 from benchmarks.tasks.registry import TASKS
 from electrify.config.evaluate import OwnTask
+from electrify.config.load import evaluation_of
 
 REVIEWS = [
     {"id": str(n), "document": f"review {n} of a film", "label": str(n % 2)} for n in range(60)
@@ -129,6 +131,21 @@ def test_what_is_guessed(tmp_path, rows, kind, texts, labels):
     assert task.name == "mine"
     assert task.headline in task.score([])
     assert {metric.__name__ for metric in task.metrics} <= set(task.score([]))
+
+
+def test_the_label_is_no_column_that_is_named_as_the_text(tmp_path):
+    rows = [{"answers": f"answer {n}", "grade": n % 2} for n in range(40)]
+    options = OwnTask(train=write(tmp_path / "mine.csv", rows), text="answers")
+    assert own_task(options).label_field == "grade"
+
+
+def test_what_an_error_says_to_set_can_be_set(tmp_path):
+    options = OwnTask(train=write(tmp_path / "mine.csv", REVIEWS), kind="choices")
+    with pytest.raises(ValueError, match="which column is the choices") as raised:
+        own_task(options)
+    (override,) = re.findall("--set '(.*)'", str(raised.value))
+    (said,) = evaluation_of("any", [override]).evaluate.own_tasks
+    assert said == options.model_copy(update={"choices": ("COLUMN",)})
 
 
 def test_a_fifth_of_the_texts_is_held_out_and_no_text_stands_on_both_sides(tmp_path, caplog):
