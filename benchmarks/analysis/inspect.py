@@ -344,7 +344,7 @@ def _lines(texts: Iterable[str]) -> Iterable[str]:
 
 def _typed(text: str) -> str:
     """A text of the command line, where bytes that are not UTF-8 stand as lone surrogates."""
-    has_bytes = re.search("[\ud800-\udfff]", text)
+    has_bytes = re.search("[\udc80-\udcff]", text)
     return _decoded(os.fsencode(text), "the text") if has_bytes else text
 
 
