@@ -395,7 +395,10 @@ def _scorer(options: OwnTask, rows: Placed) -> Scorer:
 def _range(options: OwnTask, label: str, values: Values) -> tuple[float, float]:
     if odd := _no_numbers(values):
         place = _listed([place for place, _ in odd])
-        raise UserError(f"{place}: {odd[0][1]!r:.80} in column {label!r} is no number")
+        raise UserError(
+            f"{place}: {odd[0][1]!r:.80} in column {label!r} is no number; correct it (a fraction "
+            "has a point, 3.5) or remove the row"
+        )
     numbers = [number_of(value) for _, value in values]
     if min(numbers) == max(numbers):
         raise UserError(
