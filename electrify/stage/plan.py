@@ -143,7 +143,7 @@ def encode_stage(config: RunConfig) -> Stage:
 def pretrain_stage(config: RunConfig) -> Stage:
     """Token shards to checkpoints."""
     folder = output_dir(config)
-    inputs, reads = _earlier(config, "vocab", "shards")
+    inputs, reads = _earlier(config, "shards", "vocab")
     for option, path in config.pretrain.initial.items():
         inputs[f"pretrain.{option}"] = _initial_digest(path)
     volatile = (METRICS, "summary.json", "tensorboard/*", *TRACKER_FILES, "wandb/*")
@@ -231,7 +231,7 @@ def is_hub_name(name: str) -> bool:
 def export_stage(config: RunConfig) -> Stage:
     """The last checkpoint to `transformers` folders."""
     folder = output_dir(config)
-    inputs, reads = _earlier(config, "vocab", "pretrain")
+    inputs, reads = _earlier(config, "pretrain", "vocab")
     reads[VERBS["shards"]] = folder / "shards"  # the networks are compared on some of it
     # scores come into the model cards once there are any, and the recipe is that of the last config
     cards = (*(f"{network}/{CARD}" for network in NETWORKS), f"{NETWORKS[0]}/{FINETUNING}")
@@ -325,13 +325,13 @@ def _files_digest(folder: Path, files: Iterable[Path] | None = None) -> str:
 def _earlier(config: EvaluationRun, *stages: str) -> tuple[dict[str, str], dict[str, Path]]:
     """Digests of stage folders that a stage reads, by name, and the folders by their verb.
 
-    They stay in use where the config was edited since; a warning says which option. `stages` are in
-    the order of a run.
+    They stay in use where the config was edited since; a warning says which option.
     """
     folder = output_dir(config)
     digests = {name: input_digest(folder / name, VERBS[name]) for name in stages}
     if isinstance(config, RunConfig):
-        for name in [*VERBS][: [*VERBS].index(stages[-1]) + 1]:
+        in_order = [*VERBS]
+        for name in in_order[: max(map(in_order.index, stages)) + 1]:
             if change := _edited(config, name):
                 warn(
                     f"{folder / name} was made before the config was edited and is used as it is "
