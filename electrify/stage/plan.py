@@ -343,10 +343,12 @@ def _earlier(config: EvaluationRun, *stages: str) -> tuple[dict[str, str], dict[
 def _edited(config: RunConfig, name: str) -> str | None:
     """The first option of a finished stage that the config has another value for."""
     folder = output_dir(config) / name
-    is_of_another_run = config.pretrain.inputs_dir and name in ("clean", "vocab", "shards")
-    if is_of_another_run or not folder.exists():
+    if config.pretrain.inputs_dir and name in ("clean", "vocab", "shards"):  # of another run
         return None
-    made, options = read_manifest(folder), stage_options(config, name)
+    try:
+        made, options = read_manifest(folder), stage_options(config, name)
+    except UserError:  # who reads the folder says so
+        return None
     both = {key: value for key, value in options.items() if key in made["config"]}  # one version's
     made["config"] = {key: made["config"][key] for key in both}
     return difference(made, Stage(name, folder, both, made["inputs"]))

@@ -126,3 +126,8 @@ def test_an_edited_config_is_said_where_earlier_work_is_used(make, caplog, overr
     encode_stage(make(*overrides))
     words = "vocab was made before the config", "size changed from", "electrify train-vocab CONFIG"
     assert ["warning" in caplog.text, *(word in caplog.text for word in words)] == 4 * [is_said]
+
+
+def test_an_earlier_stage_that_is_not_read_may_be_damaged(make, tmp_path: Path):
+    (tmp_path / "run" / "clean" / "manifest.json").write_text("{")
+    assert pretrain_stage(make()).reads.keys() == {"encode", "train-vocab"}
