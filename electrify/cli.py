@@ -620,7 +620,7 @@ def probe(
     corpus: Annotated[list[Path], _value("FILE", "documents to count pieces in; repeatable")] = [],
     mistakes: Annotated[int, Option(help="sentences of each kind of mistake")] = 500,
     examples: Annotated[int, Option(help="examples of each property of words")] = 2000,
-    seeds: Annotated[int, Option(help="training examples and controls of a layer")] = 5,
+    seeds: Annotated[int, Option(min=1, help="training examples and controls of a layer")] = 5,
     seed: Annotated[int, Option(help="seed of what is drawn")] = 0,
     output: Annotated[Path | None, _value("FOLDER", "default: probe/ of the run")] = None,
 ) -> None:
