@@ -60,8 +60,10 @@ def _bundled(name: str, meaning: str) -> Any:
     return Argument(metavar=name, help=meaning, callback=find_bundled)
 
 
-def _value(name: str, meaning: str) -> Any:
-    return Option(metavar=name, help=meaning)
+def _value(name: str, meaning: str, *option: str) -> Any:
+    """An option with a value. One that is called as its value is has to be written out: Typer 0.27
+    makes --MODEL of it."""
+    return Option(*option, metavar=name, help=meaning)
 
 
 ConfigFile = Annotated[str, _word("CONFIG", "the run's TOML file")]
@@ -309,9 +311,10 @@ def evaluate(
     ] = None,
     data_dir: DataDirs = [],
     model: Annotated[
-        str | None, _value("MODEL", "score this folder, hub name or, with CONFIG, checkpoint")
+        str | None,
+        _value("MODEL", "score this folder, hub name or, with CONFIG, checkpoint", "--model"),
     ] = None,
-    name: Annotated[str | None, _value("NAME", "name of --model in tables")] = None,
+    name: Annotated[str | None, _value("NAME", "name of --model in tables", "--name")] = None,
     checkpoints: Annotated[
         str | None, _value("STEPS", "score checkpoints: all, or steps as 1000,2000")
     ] = None,
