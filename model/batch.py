@@ -108,7 +108,8 @@ class Masked:
     batch: Batch
     tokens: Tensor  # (B, L) bool, False at padding
     maskable: Tensor  # (B, L) bool: real tokens but [CLS], [SEP] and [MASK]
-    attention_mask: Tensor | None  # (B, 1, 1 or L, L) bool, True where attended; None: everywhere
+    # (B, 1, 1 or L, L) bool, True where attended, or documents (B, L) int64; None: everywhere
+    attention_mask: Tensor | None
     position_ids: Tensor | None  # (B, L) int64; None: 0 ... L - 1
     positions: Tensor  # (B, N) int64
     weights: Tensor  # (B, N) fp32, 1 where a position was really chosen, else 0

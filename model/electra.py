@@ -32,6 +32,7 @@ from model.layers import (
     TwoTowers,
     initialise,
     initialise_mimetic,
+    takes_documents,
 )
 from model.masking import (
     choose_positions,
@@ -124,7 +125,12 @@ class ElectraPretrainer(nn.Module):
         position_ids = None
         if config.attention == "document":
             blocks = document_blocks(ids, batch.token_type_ids, tokens, special.sep)
-            attention_mask = document_mask(blocks, tokens)
+            # the towers of electric have masks of their own
+            by_kernel = config.objective != "electric" and all(
+                takes_documents(shape, ids.shape[1], ids.device)
+                for shape in (self.shape, self.generator_shape)
+            )
+            attention_mask = blocks if by_kernel else document_mask(blocks, tokens)
             position_ids = document_positions(blocks)
         masked_ids = mask_tokens(
             ids, positions, weights, batch.noise.mask, special.mask, config.mask_token_fraction

@@ -41,7 +41,10 @@ class Run:
         self.step, window = make_step(self.model, **options)
         self.norms = []
         for number in range(num_steps):
-            batch = random_batch(model, rows=8, length=32, seed=number, padded=True).to(place)
+            # from 128 tokens on a compiled step has a kernel for documents
+            has_kernel = model.shape.is_modern and model.config.attention == "document"
+            length = 136 if has_kernel else 32
+            batch = random_batch(model, rows=8, length=length, seed=number, padded=True).to(place)
             _, norm = self.step([batch], Step(number, seed=5))
             self.norms.append(norm.item())
         self.figures = window.read()

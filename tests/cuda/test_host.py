@@ -136,13 +136,19 @@ def test_precision_is_bf16_where_the_card_has_units_for_it(device: torch.device)
 @only_null_gpu
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["auto", "fp16"])
-def test_the_compiler_makes_kernels_for_the_card(precision: str, device: torch.device):
+@pytest.mark.parametrize("attention", ["sequence", "document"])
+def test_the_compiler_makes_kernels_for_the_card(
+    attention: str, precision: str, device: torch.device
+):
     """Triton and ptxas compile a step for its capability."""
-    model = random_model(**MUON, num_hidden_layers=1, precision=precision).to(device)
+    options = MUON | {"precision": precision, "attention": attention}
+    model = random_model(**options, num_hidden_layers=1).to(device)
     step, _ = make_step(model, compile="on", cuda_graph="on")
-    batch = random_batch(model, rows=8, length=32).to(device)
+    batch = random_batch(model, rows=8, length=136).to(device)
     for number in range(NUM_STEPS):
         step([batch], Step(number, seed=5))
     assert step.is_compiled
     assert step.is_recorded
-    assert any(kernel.startswith("[graph] triton_") for kernel in counts(kernels=True))
+    kernels = [name for name in counts(kernels=True) if name.startswith("[graph] triton_")]
+    assert kernels
+    assert any("flex_attention" in name for name in kernels) == (attention == "document")

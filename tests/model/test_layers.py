@@ -14,6 +14,7 @@ from model.layers import (
     Encoder,
     TwoTowers,
     attend,
+    in_documents,
     initialise,
     initialise_mimetic,
     local_mask,
@@ -192,6 +193,24 @@ def test_heads_of_a_modern_network_begin_at_one_neighbour_each():
         nearest = (query @ key.mT)[:, 10].argmax(dim=-1) - 10
         assert nearest.tolist() == list(offsets)
         assert not torch.equal(layer.key.weight, layer.query.weight)  # drawn by themselves
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("window", [None, 100])
+@pytest.mark.parametrize("length", [128, 300])
+def test_attention_by_documents_is_attention_under_their_mask(length: int, window: int | None):
+    rng = torch.Generator().manual_seed(length)
+    inputs = [torch.randn(2, 3, length, 16, generator=rng) for _ in ("query", "key", "value")]
+    documents = (torch.rand(2, length, generator=rng) < 0.02).cumsum(1)
+    mask = document_mask(documents, torch.ones_like(documents, dtype=torch.bool))
+    if window is not None:
+        places = torch.arange(length)
+        mask = mask & ((places[:, None] - places).abs() <= window // 2)
+    blocks = in_documents(documents, window)
+    torch.testing.assert_close(attend(*inputs, blocks, 0.0), attend(*inputs, mask, 0.0))
+    # what is computed holds every pair of the mask
+    computed = blocks.to_dense().repeat_interleave(128, 2).repeat_interleave(128, 3)
+    assert (computed[:, :, :length, :length] >= mask).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
