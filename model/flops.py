@@ -244,14 +244,22 @@ _PAPER = _Convention(
 )
 
 
+# matrix products that steps of small and base reached on one H200 in bf16 (PERFORMANCE.md): their
+# width, FLOPs a second
+_H200 = ((768, 3.1e14), (256, 1.15e14))
+
+
 def estimate(config: RunConfig) -> list[str]:
     """A run's size and cost in words, before it is started."""
     pretrain, vocab = config.pretrain, config.vocab.size
     phases = phases_of(pretrain)
     counts = parameter_counts(pretrain, vocab)
     flops = run_flops(pretrain, vocab)
+    measured, rate = next((of for of in _H200 if of[0] <= pretrain.hidden_size), _H200[-1])
     seconds = {
-        "one H200 in bf16 at 115 TFLOP/s, as width 256 reaches": flops.matmul / 1.15e14,
+        f"one H200 in bf16 at {rate / 1e12:.0f} TFLOP/s, as width {measured} reaches": (
+            flops.matmul / rate
+        ),
         "two CPU cores in fp32 at 0.12 TFLOP/s, assumed": flops.matmul / 1.2e11,
     }
     generator = f", {counts['generator']:,} in the generator" if counts["generator"] else ""
@@ -296,13 +304,16 @@ _KEPT_BYTES, _KEPT_BYTES_MODERN, _KEPT_BYTES_FP32 = 1.5, 2.0, 2.5
 
 
 def _memory_gib(config: RunConfig) -> float:
-    """16 bytes a parameter, and what backward keeps: about 16 H + 3 I numbers a layer and token."""
+    """16 bytes a parameter, and what backward keeps of the larger network: about 16 H + 3 I numbers
+    a layer and token. The adversarial objective keeps both."""
     pretrain, vocab = config.pretrain, config.vocab.size
-    kept = 0
+    of_networks = []
     for size in network_shapes(pretrain, vocab):
         if size is not None:
             per_layer = 16 * size.hidden_size + 3 * size.intermediate_size
-            kept += size.num_towers * size.num_hidden_layers * per_layer + 6 * size.embedding_size
+            layers = size.num_towers * size.num_hidden_layers
+            of_networks.append(layers * per_layer + 6 * size.embedding_size)
+    kept = (sum if pretrain.objective == "electra-adversarial" else max)(of_networks)
     tokens = max(phase.micro_batch_size * phase.sequence_length for phase in phases_of(pretrain))
     width = _KEPT_BYTES_MODERN if pretrain.architecture == "modern" else _KEPT_BYTES
     if pretrain.precision == "fp32":

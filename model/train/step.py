@@ -107,23 +107,49 @@ class Update:
             parameter.grad = None
         outputs = []
         for number, batch in enumerate(masked):
-            samples = earlier[number].samples if earlier else None
+            output = earlier[number] if earlier else None
             with synchronised(self.model, number == len(masked) - 1):
-                with autocast(self.config, batch.tokens.device):
-                    output: Outputs = self.model(batch, stage, samples)
-                    loss = output.loss(counts)
-                if scale is not None:
-                    loss = loss * scale.scale
-                # processes average their gradients, and the loss is a sum over them
-                torch.autograd.backward(loss * self.ranks.num_ranks)
-            output = output.without_gradient()
-            if earlier:
-                output = replace(output, terms=earlier[number].terms | output.terms)
+                for part in self._parts(stage):
+                    output = self._pass(batch, counts, part, output, scale)
+            assert output is not None
             outputs.append(output)
         if scale is not None:
             gradients = [of.grad for of in self.model.parameters() if of.grad is not None]
             torch._foreach_div_(gradients, scale.scale)
         return outputs
+
+    def _parts(self, stage: Stage) -> Sequence[Stage]:
+        """A joint stage as two, one behind the other: no gradient flows from the discriminator to
+        the generator, so what the generator's needs is not kept until the discriminator has its
+        own. That is a fifth to a quarter of the memory.
+
+        In the adversarial objective the generator learns from the discriminator, and DDP exchanges
+        gradients once.
+        """
+        config = self.config
+        apart = config.has_generator and config.objective != "electra-adversarial"
+        if stage == "joint" and apart and self.ranks.num_ranks == 1:
+            return "generator", "discriminator"
+        return (stage,)
+
+    def _pass(
+        self,
+        batch: Masked,
+        counts: Tensor,
+        stage: Stage,
+        earlier: Outputs | None,
+        scale: LossScale | None,
+    ) -> Outputs:
+        """Forward and backward, on the samples of an earlier pass if there is one."""
+        with autocast(self.config, batch.tokens.device):
+            output: Outputs = self.model(batch, stage, earlier.samples if earlier else None)
+            loss = output.loss(counts)
+        if scale is not None:
+            loss = loss * scale.scale
+        # processes average their gradients, and the loss is a sum over them
+        torch.autograd.backward(loss * self.ranks.num_ranks)
+        output = output.without_gradient()
+        return replace(output, terms=earlier.terms | output.terms) if earlier else output
 
 
 def should_compile(config: PretrainConfig, device: torch.device) -> bool:

@@ -46,5 +46,6 @@ def test_a_step_of_ours_dispatches_no_more_operators(precision: str, most: int):
     layer, peer_layer = ours_2 - ours_1, peer_2 - peer_1
     assert layer <= most < peer_layer
     # outside the layers stand masking on the device, sampling by two draws, the norm of a step and
-    # the sums of its figures, of which the peer has none, and a second group that counts its steps
-    assert (ours_1 - layer) - (peer_1 - peer_layer) <= 114
+    # the sums of its figures, of which the peer has none, a second loss, and a second group that
+    # counts its steps
+    assert (ours_1 - layer) - (peer_1 - peer_layer) <= 117
