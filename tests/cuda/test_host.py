@@ -101,7 +101,7 @@ def test_out_of_memory_halves_the_passes(device: torch.device):
     torch.cuda.empty_cache()
     total = torch.cuda.mem_get_info()[1]
     step, _ = make_step(model, compile="off")
-    batch = random_batch(model, rows=4096, length=40, seed=1).to(device)
+    batch = random_batch(model, rows=8192, length=40, seed=1).to(device)
     torch.cuda.set_per_process_memory_fraction(min(1.0, 3e9 / total))
     try:
         for number in range(NUM_STEPS):
