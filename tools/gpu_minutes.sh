@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The first minutes on a GPU: what PERFORMANCE.md lists, the most telling first, each with a limit of its own.
+# Minutes on a GPU: what PERFORMANCE.md lists, what has not been measured yet first, each with a limit of its own.
 #
 #   bash tools/gpu_minutes.sh FOLDER [SECONDS]
 #
@@ -25,11 +25,11 @@ step() {  # NAME LIMIT COMMAND...
     endings+=("$name: status ${PIPESTATUS[0]} after $((SECONDS - begun)) s")
 }
 
-step speed-small 200 "$python" -m tools.throughput pretrain --device cuda --peer --json "$folder/speed-small.json"
-step tests 150 "$python" -m pytest -q -p no:cacheprovider tests/cuda/test_host.py tests/cuda/test_cuda.py tests/benchmarks/finetune/test_finetune_cuda.py
+step finetune 110 "$python" -m tools.throughput finetune --device cuda --peer --data-dir "${DATA:-data}" --json "$folder/finetune.json"
+step tests 170 "$python" -m pytest -q -p no:cacheprovider tests/cuda/test_host.py tests/cuda/test_cuda.py tests/benchmarks/finetune/test_finetune_cuda.py
 step speed-modern 90 "$python" -m tools.throughput pretrain --device cuda --size modern-small --json "$folder/speed-modern.json"
-step finetune 90 "$python" -m tools.throughput finetune --device cuda --peer --data-dir "${DATA:-data}" --json "$folder/finetune.json"
 step doctor 60 "$python" -m electrify doctor --gpu
 step speed-fp16 60 "$python" -m tools.throughput pretrain --device cuda --precision fp16 --json "$folder/speed-fp16.json"
-step speed-base 120 "$python" -m tools.throughput pretrain --device cuda --size base --json "$folder/speed-base.json"
+step speed-modern-base 150 "$python" -m tools.throughput pretrain --device cuda --size modern-base --json "$folder/speed-modern-base.json"
+step speed-small 200 "$python" -m tools.throughput pretrain --device cuda --size small --peer --json "$folder/speed-small.json"
 printf '%s\n' "${endings[@]}" | tee "$folder/endings.txt"
