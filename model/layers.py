@@ -308,13 +308,16 @@ def local_mask(mask: Tensor | None, places: Tensor, window: int) -> Tensor:
 # from how many tokens on `in_documents` is faster than a mask of L x L: on an H200 by 2 % of a step
 # at 128 tokens, at 1,024 it takes 57 % of the time
 _FLEX_TOKENS = 128
+# the compiler of torch 2.9 does not trace a mask that is made inside; 2.10 has not been tried
+_IS_TRACED = torch.__version__ >= "2.11"  # by number: torch compares it so
 
 
 def takes_documents(shape: EncoderShape, length: int, device: torch.device) -> bool:
     """Whether an encoder takes documents (B, L) for an attention mask: where a kernel is compiled
     for them, which knows no dropout and no small heads."""
     return (
-        torch.compiler.is_compiling()
+        _IS_TRACED
+        and torch.compiler.is_compiling()
         and device.type == "cuda"
         and length >= _FLEX_TOKENS
         and shape.attention_probs_dropout_prob == 0
