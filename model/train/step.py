@@ -120,15 +120,15 @@ class Update:
 
     def _parts(self, stage: Stage) -> Sequence[Stage]:
         """A joint stage as two, one behind the other: no gradient flows from the discriminator to
-        the generator, so what the generator's needs is not kept until the discriminator has its
-        own. That is a fifth to a quarter of the memory.
+        the generator, so its states need not be kept while the discriminator makes its own. They
+        are a fifth to a quarter of the memory.
 
-        In the adversarial objective the generator learns from the discriminator, and DDP exchanges
-        gradients once.
+        Both are one pass where the generator learns from the discriminator, and where DDP exchanges
+        gradients, which it does once a step.
         """
         config = self.config
         apart = config.has_generator and config.objective != "electra-adversarial"
-        if stage == "joint" and apart and self.ranks.num_ranks == 1:
+        if stage == "joint" and apart and bare(self.model) is self.model:
             return "generator", "discriminator"
         return (stage,)
 
