@@ -120,8 +120,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_verb(words: list[str], verb: str, beam: list[str]) -> int:
+    from electrify.config.removed import OPTIONS, VERBS
+
     command = typer.main.get_command(app)
     verbs = command.commands  # type: ignore[attr-defined]
+    if verb in VERBS:
+        raise UsageError(f"electrify {verb} is gone: {VERBS[verb]}")
     if verb and verb not in verbs:
         raise UsageError(f"no verb {verb!r}{nearest(verb, verbs)} (electrify --help lists all)")
     try:
@@ -136,6 +140,9 @@ def _run_verb(words: list[str], verb: str, beam: list[str]) -> int:
         if not hasattr(error, "format_message"):  # of click: wrong options
             raise
         message = error.format_message()
+        option = f"{verb} {getattr(error, 'option_name', '')}"
+        if option in OPTIONS:
+            raise UsageError(f"electrify {option} is gone: {OPTIONS[option]}") from None
         if not verb:  # the help, where nothing is asked
             print(message, file=sys.stderr)
             return 2

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -43,6 +43,13 @@ class Section(BaseModel):
         allow_inf_nan=False,
         use_attribute_docstrings=True,  # the description of a key stands below it
     )
+
+
+def section_of(annotation: Any) -> type[BaseModel] | None:
+    """The section in the type of a field, also in a list, a table or beside None; None without."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(section_of, get_args(annotation))), None)
 
 
 class TrackerOptions(Section):

@@ -13,7 +13,9 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from electrify.config.fields import section_of
 from electrify.config.pretrain import SIZE_PRESETS, Size
+from electrify.config.removed import removed_key, removed_value
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.system.bundled import find_bundled, with_bundled
 from electrify.system.outcome import UsageError, UserError, nearest
@@ -193,6 +195,8 @@ def _explain(error: Any, kind: type[BaseModel]) -> str:
     location = list(error["loc"])
     key, value = ".".join(str(part) for part in location), error.get("input")
     if error["type"] == "extra_forbidden":
+        if advice := removed_key(location, kind):
+            return f"{key} is gone: {advice}"
         name = str(location[-1])
         elsewhere = " or ".join(_keys_named(name, kind))
         hint = f"; did you mean {elsewhere}?" if elsewhere else ""
@@ -200,7 +204,10 @@ def _explain(error: Any, kind: type[BaseModel]) -> str:
         return f"unknown key {key} = {value!r}{hint}"
     if error["type"] == "missing":
         return f"{key} is missing"
-    key = ".".join(str(part) for part in location if not _is_of_pydantic(part))
+    location = [part for part in location if not _is_of_pydantic(part)]
+    key = ".".join(map(str, location))
+    if advice := removed_value(location, value, kind):
+        return f"{key} = {toml_value(value)} is gone: {advice}"
     if error["type"] == "value_error":
         prefix = f"{key}: " if key else ""
         return f"{prefix}{error['msg'].removeprefix('Value error, ')}"
@@ -231,9 +238,7 @@ def _known_keys(location: Sequence[str | int], model: type[BaseModel]) -> list[s
     for part in location:
         if part not in model.model_fields:  # a place in a list, or a name that the user chose
             continue
-        annotation = model.model_fields[part].annotation
-        nested = [a for a in (annotation, *get_args(annotation)) if isinstance(a, type)]
-        model = next((a for a in nested if issubclass(a, BaseModel)), model)
+        model = section_of(model.model_fields[part].annotation) or model
     return sorted(model.model_fields)
 
 
