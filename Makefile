@@ -65,7 +65,7 @@ tpu-env: .venv-tpu/ready  ## an environment of its own for TPU: docs/tpu.md
 
 test-tpu: tpu-env  ## the XLA tests, on XLA's CPU backend; and training itself under this torch
 	PJRT_DEVICE=CPU $(TPU_BIN)/python -m pytest -m xla tests/model/devices/test_xla.py
-	$(TPU_BIN)/python -m pytest -m 'not xla' tests/model/train/test_step.py tests/model/test_pretrain.py
+	$(TPU_BIN)/python -m pytest -m 'not xla' tests/model/test_step.py tests/model/test_pretrain.py
 
 docs: .venv-docs/ready  ## the pages of docs/ as a site with search: site/index.html
 	NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/python -m mkdocs build --strict

@@ -29,6 +29,7 @@ from electrify.system.machine import Precision, keep_freed_memory, load_warning
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from model.batch import Batch, Noise, SpecialTokens
+from model.data import Loader, StepData, open_shards
 from model.devices.device import (
     DTYPES,
     describe,
@@ -40,12 +41,11 @@ from model.devices.device import (
 from model.electra import ElectraPretrainer
 from model.flops import peak_flops, run_flops
 from model.masking import num_slots
+from model.metrics import MetricsWindow
 from model.objectives import make_pretrainer
+from model.optim import make_optimizers
 from model.pretrain import make_model
-from model.train.data import Loader, StepData, open_shards
-from model.train.metrics import MetricsWindow
-from model.train.optim import make_optimizers
-from model.train.step import WARM_UPS, FastStep, Step
+from model.step import WARM_UPS, FastStep, Step
 
 SECONDS = 60.0  # that `doctor --train` takes, about
 _PROFILED_STEPS = 2

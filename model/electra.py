@@ -1,6 +1,6 @@
 """ELECTRA: its networks and one forward pass, as the paper has it (Clark et al. 2020, section 2).
 
-Mask, generate, sample, discriminate, weigh; `model.train.step` then goes backward and updates.
+Mask, generate, sample, discriminate, weigh; `model.step` then goes backward and updates.
 What other objectives do otherwise is in `model.objectives`.
 """
 

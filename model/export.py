@@ -21,9 +21,9 @@ from electrify.stage.run import run_stage
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
+from model.checkpoint import DAMAGES, load_model, newest, read_state, trained_options
+from model.data import SequenceData, open_shards, special_tokens
 from model.electra import ElectraPretrainer
-from model.train.checkpoint import DAMAGES, load_model, newest, read_state, trained_options
-from model.train.data import SequenceData, open_shards, special_tokens
 from model.weights.card import trained_length, write_cards
 from model.weights.names import (
     Network,

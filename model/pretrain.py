@@ -17,29 +17,16 @@ from electrify.system.machine import Precision, describe_precision, keep_freed_m
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, Stopped, log, stop_on_signal, warn
 from electrify.system.unknown import Coverage, warn_of_unknown
+from model.alarms import broken_state
 from model.batch import Batch, Outputs
-from model.devices.device import (
-    autocast,
-    describe,
-    place_model,
-    precision_of,
-    resolve_device,
-    seed_dropout,
-)
-from model.devices.xla import check_options, end_step
-from model.electra import ElectraPretrainer
-from model.flops import parameter_counts
-from model.objectives import make_pretrainer
-from model.plan import Stage, mixture_table, passes_of, stage_at
-from model.train.alarms import broken_state
-from model.train.checkpoint import (
+from model.checkpoint import (
     PRECISION,
     load_latest,
     newest_state,
     run_identity,
     save_checkpoint,
 )
-from model.train.data import (
+from model.data import (
     Loader,
     SequenceData,
     StepData,
@@ -48,12 +35,25 @@ from model.train.data import (
     noise_probabilities,
     open_shards,
 )
-from model.train.launch import launch, num_launched
-from model.train.log import RunLog
-from model.train.mirror import fetch_checkpoint, fetch_inputs, upload_checkpoint
-from model.train.optim import make_optimizers
-from model.train.processes import ALONE, Ranks, bare, processes, wrap
-from model.train.step import FastStep, Step
+from model.devices.device import (
+    autocast,
+    describe,
+    place_model,
+    precision_of,
+    resolve_device,
+    seed_dropout,
+)
+from model.devices.launch import launch, num_launched
+from model.devices.processes import ALONE, Ranks, bare, processes, wrap
+from model.devices.xla import check_options, end_step
+from model.electra import ElectraPretrainer
+from model.flops import parameter_counts
+from model.log import RunLog
+from model.mirror import fetch_checkpoint, fetch_inputs, upload_checkpoint
+from model.objectives import make_pretrainer
+from model.optim import make_optimizers
+from model.plan import Stage, mixture_table, passes_of, stage_at
+from model.step import FastStep, Step
 from vocab.shards.files import TokenShards
 
 SUMMARY = "summary.json"

@@ -17,9 +17,9 @@ from electrify.config.run import RunConfig
 from electrify.stage.plan import output_dir
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
+from model.checkpoint import restore_model
 from model.electra import ElectraPretrainer
 from model.plan import EncoderShape, discriminator_shape, generator_shape
-from model.train.checkpoint import restore_model
 from model.weights.names import renamed, tie, untie
 from model.weights.source import Source, Weights, read_shapes, read_source
 from vocab.shards.files import TokenShards

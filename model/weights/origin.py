@@ -25,7 +25,7 @@ from electrify.stage.plan import (
 from electrify.storage.files import read_json, read_toml
 from electrify.system.bundled import bundled_name, find_bundled, with_bundled
 from electrify.system.outcome import UserError
-from model.train.checkpoint import DAMAGES, trained_options
+from model.checkpoint import DAMAGES, trained_options
 
 UNKNOWN = ""  # the licence of what names none
 _LISTS = read_toml(Path(__file__).with_name("licences.toml"))

@@ -25,8 +25,8 @@ from electrify.stage.plan import NETWORKS, check_initial, initial_checkpoint, ru
 from electrify.storage.files import read_json
 from electrify.storage.hub import hub_failure, try_hub
 from electrify.system.outcome import UserError
+from model.checkpoint import DAMAGES, read_state, read_weights, trained_options
 from model.plan import EncoderShape, network_shapes
-from model.train.checkpoint import DAMAGES, read_state, read_weights, trained_options
 from model.weights.names import (
     DETECTOR,
     GENERATOR,

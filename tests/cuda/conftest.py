@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from model.electra import ElectraPretrainer
-from model.train.metrics import MetricsWindow
-from model.train.optim import make_optimizers
-from model.train.step import WARM_UPS, FastStep, Step
+from model.metrics import MetricsWindow
+from model.optim import make_optimizers
+from model.step import WARM_UPS, FastStep, Step
 from tests.model.conftest import MODERN, OBJECTIVES, random_batch
 
 NUM_STEPS = WARM_UPS + 4

@@ -19,7 +19,7 @@ from model.devices.device import resolve_device
 from model.doctor import compare_gpu
 from model.export import export
 from model.pretrain import Trainer, pretrain
-from model.train.step import FastStep
+from model.step import FastStep
 from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, Run
 from tests.cuda.nullgpu.card import is_null_gpu
 from tests.cuda.nullgpu.emulate import EmulatedGraph, Emulator

@@ -15,7 +15,7 @@ from electrify.config.pretrain import SIZE_PRESETS, PretrainConfig
 from model.batch import SpecialTokens
 from model.devices.device import precision_of, resolve_device
 from model.objectives import make_pretrainer
-from model.train.step import WARM_UPS, Result, Step, Update
+from model.step import WARM_UPS, Result, Step, Update
 from tests.cuda.conftest import MUON, NETWORKS, NUM_STEPS, make_step
 from tests.cuda.nullgpu.card import counts, is_null_gpu, reset_counts, waits
 from tests.model.conftest import batch_from, random_batch, random_model

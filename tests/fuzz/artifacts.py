@@ -74,7 +74,7 @@ def shard_folder(folder: Path) -> Path:
 
 
 def _index(folder: Path) -> Reader:
-    from model.train.data import special_tokens
+    from model.data import special_tokens
     from vocab.shards.files import TokenShards
 
     def read(path: Path) -> object:

@@ -17,14 +17,14 @@ from electrify.config.run import RunConfig
 from electrify.stage.folder import Stage
 from electrify.stage.run import run_stage
 from model.batch import Batch, Noise, SpecialTokens
+from model.checkpoint import optimizer_tensors
+from model.data import SequenceData
+from model.devices.processes import ALONE, Ranks
 from model.electra import ElectraPretrainer, at_positions
 from model.masking import num_slots
 from model.objectives import make_pretrainer
-from model.train.checkpoint import optimizer_tensors
-from model.train.data import SequenceData
-from model.train.optim import AdamW
-from model.train.processes import ALONE, Ranks
-from model.train.step import Result, Step, Update, trained_stages
+from model.optim import AdamW
+from model.step import Result, Step, Update, trained_stages
 from tests.vocab.shard_files import write_shards
 from vocab.tokenizer import build_tokenizer, save_tokenizer, tokenizer_sha256
 

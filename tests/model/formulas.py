@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.batch import Masked, Outputs
+from model.data import Batch
 from model.electra import ElectraPretrainer
-from model.train.data import Batch
 from tests.model.conftest import (
     OBJECTIVES,
     discriminate,

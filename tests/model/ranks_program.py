@@ -15,9 +15,9 @@ import torch
 from electrify.config.run import RunConfig
 from electrify.system.progress import Stopped, setup_logging
 from model import pretrain as pretrain_module
+from model.devices.processes import Ranks, processes
 from model.pretrain import Trainer
-from model.train.processes import Ranks, processes
-from model.train.step import FastStep
+from model.step import FastStep
 
 STOP_AFTER = 5  # steps, at which one process gets a signal or fails
 ORIGINAL = FastStep.__call__

@@ -9,11 +9,11 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from model.batch import Batch
+from model.checkpoint import load_model
+from model.data import SequenceData
 from model.electra import ElectraPretrainer
 from model.export import export_checkpoint, save_networks, verify
 from model.pretrain import Trainer
-from model.train.checkpoint import load_model
-from model.train.data import SequenceData
 from model.weights.names import DETECTOR, PREDICTOR, transformers_class
 from tests.model.conftest import (
     MODERN,

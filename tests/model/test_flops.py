@@ -19,8 +19,8 @@ from model.flops import (
     run_flops,
 )
 from model.objectives import make_pretrainer
+from model.optim import make_optimizers
 from model.plan import phase_at, phases_of, stage_at
-from model.train.optim import make_optimizers
 from tests.model import conftest
 from tests.model.conftest import MODERN, VARIANTS, batch_from, preset, run_of
 

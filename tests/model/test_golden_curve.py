@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from model.data import StepData
 from model.objectives import make_pretrainer
-from model.train.data import StepData
-from model.train.optim import make_optimizers
-from model.train.step import Step
+from model.optim import make_optimizers
+from model.step import Step
 from tests.model.conftest import (
     NO_DROPOUT,
     make_config,

@@ -5,10 +5,10 @@ from collections import Counter
 import pytest
 
 from electrify.config.pretrain import MixtureConfig
+from model.data import StepData, open_shards
 from model.plan import mixture_table, phase_readers
-from model.train.data import StepData, open_shards
 from tests.model.conftest import make_config, with_pretrain
-from tests.model.train.test_data import write_two_languages
+from tests.model.test_data import write_two_languages
 
 STEPS = {"num_steps": 40, "batch_size": 16, "warmup_steps": 1}
 PHASES = [

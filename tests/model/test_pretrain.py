@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from electrify.system.progress import Stopped
+from model.checkpoint import checkpoints
 from model.electra import ElectraPretrainer
 from model.pretrain import Trainer, make_model
-from model.train.checkpoint import checkpoints
-from model.train.step import FastStep
+from model.step import FastStep
 from tests.model.conftest import MODERN, VARIANTS, make_config, with_pretrain
 from tests.model.trained import Trained, records_of
 
@@ -172,7 +172,7 @@ def test_in_fp16_a_skipped_update_is_no_end_but_one_at_the_least_scale_is(
     norms = [of["gradient_norm"] for of in records if of["kind"] == "train"]
     assert norms[:2] == [0, 0]
     assert norms[-1] > 0
-    monkeypatch.setattr("model.train.optim.LEAST_SCALE", 2.0**15)
+    monkeypatch.setattr("model.optim.LEAST_SCALE", 2.0**15)
     with pytest.raises(ValueError, match=r"norm became (nan|inf) by step 2 at a loss scale below"):
         train(config, tmp_path / "stops")
     assert checkpoints(tmp_path / "stops") == []
@@ -181,7 +181,7 @@ def test_in_fp16_a_skipped_update_is_no_end_but_one_at_the_least_scale_is(
 def test_in_fp16_no_checkpoint_is_written_behind_a_skipped_update(config, tmp_path, monkeypatch):
     """So a run whose every update is skipped, as of one that has diverged, has none."""
     options = {"precision": "fp16", "log_every_steps": 1, "checkpoint_every_steps": 1}
-    monkeypatch.setattr("model.train.optim.LEAST_SCALE", 2.0**15)
+    monkeypatch.setattr("model.optim.LEAST_SCALE", 2.0**15)
     with pytest.raises(ValueError, match="at a loss scale below"):
         train(with_pretrain(config, **options), tmp_path)
     assert checkpoints(tmp_path) == []

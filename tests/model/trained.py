@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from model.train.checkpoint import MODEL, OPTIMIZER, checkpoints
+from model.checkpoint import MODEL, OPTIMIZER, checkpoints
 
 # figures of the metrics that depend on the machine, not on the run
 TIMINGS = frozenset(

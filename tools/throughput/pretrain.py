@@ -18,13 +18,13 @@ from electrify.system.machine import git_commit, keep_freed_memory
 from electrify.system.outcome import UserError, first_line
 from electrify.system.progress import log
 from model.batch import Batch, Noise, SpecialTokens
+from model.data import noise_key
 from model.devices.device import describe, precision_of, resolve_device, synchronize
 from model.electra import ElectraPretrainer
 from model.masking import num_slots
-from model.train.data import noise_key
-from model.train.metrics import MetricsWindow
-from model.train.optim import make_optimizers
-from model.train.step import WARM_UPS, FastStep, Step
+from model.metrics import MetricsWindow
+from model.optim import make_optimizers
+from model.step import WARM_UPS, FastStep, Step
 from tools.throughput.report import Report, Row
 
 OURS = "electrify"  # as `electrify pretrain` runs on the device

@@ -20,7 +20,7 @@ from electrify.system.outcome import UserError
 from model.batch import SpecialTokens
 from model.devices.device import resolve_device
 from model.objectives import make_pretrainer
-from model.train.step import Step
+from model.step import Step
 from tests.cuda.conftest import make_step
 from tests.cuda.nullgpu.card import build, environment, is_null_gpu
 from tests.model.conftest import batch_from

@@ -9,12 +9,12 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
+from model import data as data_module
+from model.data import check_batch_sizes
 from model.devices import xla as module
 from model.devices.device import resolve_device
 from model.devices.xla import _scan, check_options, running_maximum, running_sum
 from model.plan import Phase
-from model.train import data as data_module
-from model.train.data import check_batch_sizes
 from tests.model.conftest import tiny
 
 

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from electrify.config.run import RunConfig
+from model.checkpoint import checkpoints
 from model.flops import flops_per_token
 from model.pretrain import Trainer
-from model.train.checkpoint import checkpoints
 from tests.model.conftest import (
     NO_DROPOUT,
     VARIANTS,

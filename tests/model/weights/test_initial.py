@@ -24,10 +24,10 @@ from electrify.config.run import RunConfig
 from electrify.stage.folder import fingerprint
 from electrify.stage.plan import pretrain_stage
 from model.batch import SpecialTokens
+from model.checkpoint import run_identity, save_checkpoint
+from model.data import SequenceData
 from model.electra import ElectraPretrainer
 from model.export import save_networks
-from model.train.checkpoint import run_identity, save_checkpoint
-from model.train.data import SequenceData
 from model.weights import source as initial_source
 from model.weights.initial import load_initial
 from model.weights.names import modern_config, untie

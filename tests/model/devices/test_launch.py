@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from electrify.system.outcome import UserError
+from model.devices.launch import launch, num_launched
 from model.pretrain import pretrain
-from model.train.launch import launch, num_launched
 from tests.model.conftest import make_run
-from tests.model.train.test_processes import with_padding
+from tests.model.devices.test_processes import with_padding
 
 
 def test_a_run_that_has_yet_to_be_trained_starts_its_processes(tmp_path, monkeypatch):
@@ -40,8 +40,8 @@ def stop_parent(step_file: str) -> None:
 PROGRAM = """
 import sys
 from electrify.system.outcome import status_of
-from model.train.launch import launch
-from tests.model.train.test_launch import stop_parent
+from model.devices.launch import launch
+from tests.model.devices.test_launch import stop_parent
 
 if __name__ == "__main__":
     sys.exit(status_of(lambda: launch(stop_parent, 2, sys.argv[1])))
@@ -95,7 +95,7 @@ def test_the_error_of_one_ends_all(capfd):
 def test_by_default_all_gpus_train_that_can_share_a_batch(
     tmp_path, monkeypatch, num_gpus: int, options: dict[str, object], number: int
 ):
-    monkeypatch.setattr("model.train.launch.resolve_device", lambda name: torch.device("cuda"))
+    monkeypatch.setattr("model.devices.launch.resolve_device", lambda name: torch.device("cuda"))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: num_gpus)
     config = with_padding(tmp_path, **options).pretrain
     assert num_launched(config) == number

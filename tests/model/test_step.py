@@ -15,11 +15,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from model.batch import Batch, counts_of
 from model.devices.device import seed_dropout
+from model.devices.processes import ALONE, Ranks
 from model.electra import ElectraPretrainer
+from model.optim import make_optimizers
 from model.plan import stage_at
-from model.train.optim import make_optimizers
-from model.train.processes import ALONE, Ranks
-from model.train.step import Step
+from model.step import Step
 from tests.model import formulas
 from tests.model.conftest import OBJECTIVES, VOCAB_SIZE, random_batch, train_step
 

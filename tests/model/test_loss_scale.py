@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from model.electra import ElectraPretrainer
-from model.train.optim import AdamW, LossScale, make_optimizers
-from model.train.step import Step
+from model.optim import AdamW, LossScale, make_optimizers
+from model.step import Step
 from tests.model.conftest import MODERN, OBJECTIVES, everything, random_batch, train_step
-from tests.model.train.test_step import assert_equal, flat, gradients_of, model_of
+from tests.model.test_step import assert_equal, flat, gradients_of, model_of
 
 CPU, FP16 = torch.device("cpu"), {"precision": "fp16"}
 KINDS: dict[str, dict[str, object]] = {

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -24,7 +25,6 @@ from electrify.system.machine import num_ranks
 from electrify.system.outcome import UserError
 from electrify.system.progress import Stopped
 from model.devices.device import resolve_device
-from model.electra import ElectraPretrainer
 
 # the first process may copy a checkpoint to a slow address while the others wait
 _TIMEOUT = timedelta(minutes=30)
@@ -152,11 +152,9 @@ def wrap(model: nn.Module, config: PretrainConfig, ranks: Ranks, device: torch.d
     )
 
 
-def bare(model: nn.Module) -> ElectraPretrainer:
+def bare(model: nn.Module) -> Any:
     """The model inside DDP."""
-    inside = model.module if isinstance(model, DistributedDataParallel) else model
-    assert isinstance(inside, ElectraPretrainer)
-    return inside
+    return model.module if isinstance(model, DistributedDataParallel) else model
 
 
 def synchronised(model: nn.Module, last: bool) -> AbstractContextManager[object]:

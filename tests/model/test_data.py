@@ -15,8 +15,7 @@ import torch
 from electrify.config.run import RunConfig
 from electrify.system.progress import Stopped
 from model.batch import Batch, Noise
-from model.plan import phases_of
-from model.train.data import (
+from model.data import (
     Loader,
     SequenceData,
     StepData,
@@ -25,6 +24,7 @@ from model.train.data import (
     noise_probabilities,
     open_shards,
 )
+from model.plan import phases_of
 from tests.model.conftest import SPECIAL, VOCAB_SIZE, make_config, with_pretrain, write_tiny_shards
 from tests.vocab.shard_files import write_shards
 from vocab.shards.files import TokenShards

@@ -34,7 +34,7 @@ from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
 from electrify.system.progress import is_main_process, warn
 from model.devices.device import overwrite, place
-from model.train.optim import AdamW
+from model.optim import AdamW
 from vocab.shards.files import TokenShards
 
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"

@@ -19,11 +19,11 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from model.batch import Batch, Masked, Outputs, counts_of, map_tensors
 from model.devices.device import autocast, precision_of, seed_dropout
+from model.devices.processes import ALONE, Ranks, bare, synchronised
 from model.electra import ElectraPretrainer
+from model.metrics import AddSums, MetricsWindow, add_sums_of
+from model.optim import AdamW, LossScale, clip, set_learning_rate
 from model.plan import Stage, learning_rate, stage_at
-from model.train.metrics import AddSums, MetricsWindow, add_sums_of
-from model.train.optim import AdamW, LossScale, clip, set_learning_rate
-from model.train.processes import ALONE, Ranks, bare, synchronised
 
 Result = tuple[list[Outputs], Tensor]  # of each forward pass; the norm of all gradients
 

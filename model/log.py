@@ -22,14 +22,14 @@ from electrify.stage.trackers import Trackers, require_trackers
 from electrify.storage.files import parse_json
 from electrify.system.machine import load_warning
 from electrify.system.progress import log, warn
+from model.alarms import Alarms, unigram_entropy
 from model.batch import Outputs
+from model.data import StepData
 from model.devices.device import describe, num_devices, precision_of, synchronize
+from model.devices.processes import Ranks
 from model.flops import Cost, peak_flops, run_flops
+from model.metrics import MetricsWindow
 from model.plan import learning_rate
-from model.train.alarms import Alarms, unigram_entropy
-from model.train.data import StepData
-from model.train.metrics import MetricsWindow
-from model.train.processes import Ranks
 
 _ENTROPY_SEQUENCES = 1000  # read to know how hard the text is for one who knows frequencies only
 

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from electrify.config.pretrain import PretrainConfig
+from model import optim
 from model.electra import ElectraPretrainer
-from model.train import optim
-from model.train.optim import AdamW, Muon, clip, make_optimizers, set_learning_rate
+from model.optim import AdamW, Muon, clip, make_optimizers, set_learning_rate
 from tests.model.conftest import VARIANTS, noise_of, random_model
 
 KINDS = VARIANTS | {

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from model.train.alarms import GRACE_STEPS, RECENT, Alarms, unigram_entropy
+from model.alarms import GRACE_STEPS, RECENT, Alarms, unigram_entropy
 from tests.model.conftest import tiny
 
 LOG_EVERY = 50

@@ -21,7 +21,7 @@ from model.batch import (
     Samples,
     Term,
 )
-from model.train.metrics import MetricsWindow, area_under_roc
+from model.metrics import MetricsWindow, area_under_roc
 
 LANGUAGES = ("ko", "en", "ja")
 WEIGHTS = {"generator": 1.0, "discriminator": 50.0}

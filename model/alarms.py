@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from electrify.config.pretrain import PretrainConfig
+from model.optim import LEAST_SCALE
 from model.plan import phases_of
-from model.train.optim import LEAST_SCALE
 
 Record = Mapping[str, Any]
 

@@ -11,15 +11,15 @@ from torch import nn
 
 from electrify.stage.folder import input_digest
 from electrify.storage.folder import Folder
-from model.pretrain import Trainer
-from model.train.checkpoint import checkpoints, load_latest, save_checkpoint
-from model.train.mirror import (
+from model.checkpoint import checkpoints, load_latest, save_checkpoint
+from model.mirror import (
     INPUTS,
     fetch_checkpoint,
     fetch_inputs,
     mirrored_steps,
     upload_checkpoint,
 )
+from model.pretrain import Trainer
 from tests.model.conftest import make_run, with_pretrain
 from tests.model.trained import Trained
 

@@ -16,7 +16,7 @@ from electrify.stage.remote import copy_stage
 from electrify.storage.folder import Folder, explained
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
-from model.train.checkpoint import check_identity, newest_state, read_state
+from model.checkpoint import check_identity, newest_state, read_state
 
 INPUTS = ("vocab", "shards")  # stage folders that pretraining reads
 _FILE = re.compile(r"checkpoint-(\d+)/([^/]+)$")

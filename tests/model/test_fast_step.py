@@ -14,13 +14,13 @@ import torch.distributed as dist
 from torch._dynamo.backends.distributed import DDPOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
+from model import step as step_module
 from model.batch import Batch, Masked
+from model.devices.processes import ALONE, Ranks
 from model.electra import ElectraPretrainer
-from model.train import step as step_module
-from model.train.metrics import MetricsWindow
-from model.train.optim import make_optimizers
-from model.train.processes import ALONE, Ranks
-from model.train.step import (
+from model.metrics import MetricsWindow
+from model.optim import make_optimizers
+from model.step import (
     WARM_UPS,
     FastStep,
     Step,

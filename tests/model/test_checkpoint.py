@@ -9,9 +9,8 @@ from safetensors import SafetensorError
 from torch import nn
 
 from electrify.config.run import RunConfig
-from model.electra import ElectraPretrainer
-from model.train import checkpoint as checkpoint_module
-from model.train.checkpoint import (
+from model import checkpoint as checkpoint_module
+from model.checkpoint import (
     checkpoints,
     load_latest,
     load_model,
@@ -19,7 +18,8 @@ from model.train.checkpoint import (
     run_identity,
     save_checkpoint,
 )
-from model.train.optim import make_optimizers, set_learning_rate
+from model.electra import ElectraPretrainer
+from model.optim import make_optimizers, set_learning_rate
 from tests.model.conftest import everything, make_config
 
 STEPS = (4, 8)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from model import log as watch
+from model.data import StepData, open_shards
+from model.devices.processes import ALONE
 from model.flops import Cost
-from model.train import log as watch
-from model.train.data import StepData, open_shards
-from model.train.log import RunLog
-from model.train.processes import ALONE
+from model.log import RunLog
 from tests.model.conftest import make_config, write_tiny_shards
 from tests.model.trained import records_of
 

@@ -16,12 +16,12 @@ import torch
 from electrify.config.pretrain import Objective
 from electrify.config.run import RunConfig
 from electrify.stage.folder import read_manifest
+from model.checkpoint import checkpoints
+from model.devices import processes as processes_module
 from model.devices.device import resolve_device
+from model.devices.launch import launch
+from model.devices.processes import Ranks, bare, wrap
 from model.pretrain import Trainer, pretrain
-from model.train import processes as processes_module
-from model.train.checkpoint import checkpoints
-from model.train.launch import launch
-from model.train.processes import Ranks, bare, wrap
 from tests.model import ranks_program
 from tests.model.conftest import (
     NO_DROPOUT,
