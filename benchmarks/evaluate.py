@@ -27,7 +27,7 @@ from benchmarks.results.results import (
     read_results,
 )
 from benchmarks.results.submission import write_submissions
-from benchmarks.tasks.data import load_tasks
+from benchmarks.tasks.load import load_tasks
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import (
     MANIFEST,

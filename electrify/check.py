@@ -131,7 +131,7 @@ def _check_pretraining(config: RunConfig) -> None:
 def _check_evaluation(config: RunConfig) -> None:
     if not config.evaluate.has_tasks:
         return
-    from benchmarks.tasks.data import check_data, hub_paths
+    from benchmarks.tasks.load import check_data, hub_paths
 
     require_trackers(config.evaluate, "evaluate")
     check_data(config.evaluate)

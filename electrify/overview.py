@@ -29,7 +29,7 @@ from electrify.system.outcome import first_line
 from electrify.system.progress import duration
 
 if TYPE_CHECKING:
-    from benchmarks.tasks.data import TaskData
+    from benchmarks.tasks.load import TaskData
 
 _SCORES = ("evaluate", *PROBE_SUITES)  # of other encoders in `evaluate-<name>`
 _FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "embed", "onnx", *_SCORES, "leakage")
@@ -117,7 +117,7 @@ def evaluation_cost(config: RunConfig) -> list[str]:
         return []
     from benchmarks.finetune.recipe import hyper_parameters, seeds_for
     from benchmarks.finetune.search import combinations, rounds
-    from benchmarks.tasks.data import check_data, hub_paths, load_tasks
+    from benchmarks.tasks.load import check_data, hub_paths, load_tasks
     from model.flops import body_parameters
 
     export = Path(config.output_dir) / DEFAULT_MODEL

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.tasks.data import dir_of, read_splits
 from benchmarks.tasks.files import parquet_table, read_own
-from benchmarks.tasks.kinds.classification import Classification
-from benchmarks.tasks.kinds.spans import Spans
-from benchmarks.tasks.kinds.windows import QuestionExample
+from benchmarks.tasks.labels import Classification
+from benchmarks.tasks.load import dir_of, read_splits
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.rows import Row, text_field
+from benchmarks.tasks.spans import Spans
 from benchmarks.tasks.task import Example, GoldExample, Task
+from benchmarks.tasks.windows import QuestionExample
 from electrify.system.outcome import UserError, nearest
 from electrify.system.progress import log
 

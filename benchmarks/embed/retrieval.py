@@ -25,7 +25,8 @@ from benchmarks.results.predictions import PREDICTIONS, write_predictions
 from benchmarks.results.results import BASELINES, encoder_label, percent
 from benchmarks.results.table import Table, read_csv
 from benchmarks.statistics.uncertainty import estimate, resample_scores, score_bounds
-from benchmarks.tasks.data import (
+from benchmarks.tasks.labels import Regression
+from benchmarks.tasks.load import (
     HUB,
     data_dirs,
     dir_of,
@@ -35,11 +36,10 @@ from benchmarks.tasks.data import (
     rows_digest,
     versioned,
 )
-from benchmarks.tasks.kinds.classification import Regression
-from benchmarks.tasks.kinds.spans import Spans
-from benchmarks.tasks.kinds.windows import QuestionExample
 from benchmarks.tasks.registry import TASKS
+from benchmarks.tasks.spans import Spans
 from benchmarks.tasks.task import OWN, Example, Line, Task
+from benchmarks.tasks.windows import QuestionExample
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.run import EvaluationRun
 from electrify.stage.folder import digest_of, write_text

@@ -27,7 +27,7 @@ from benchmarks.encoder import (
 from benchmarks.finetune.finetune import choose_device, choose_precision
 from benchmarks.tasks.heads import pad_rows, prediction_batches, to_device
 from benchmarks.tasks.heads.linear import mean_state
-from benchmarks.tasks.kinds import encode_texts
+from benchmarks.tasks.pieces import encode_texts
 from benchmarks.tasks.task import Features
 from electrify.config.evaluate import Role
 from electrify.stage.folder import write_json

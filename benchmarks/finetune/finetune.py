@@ -25,9 +25,9 @@ from benchmarks.results.predictions import plain, score_lines, undefined
 from benchmarks.results.results import encoder_label
 from benchmarks.tasks.heads import make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.kinds.classification import Classification
-from benchmarks.tasks.kinds.windows import QuestionExample
+from benchmarks.tasks.labels import Classification
 from benchmarks.tasks.task import Example, Features, GoldExample, Line, Outputs, Task
+from benchmarks.tasks.windows import QuestionExample
 from electrify.config.evaluate import Role
 from electrify.system.machine import cpu_precision, gpu_precision
 from electrify.system.outcome import UserError

@@ -35,9 +35,9 @@ from benchmarks.finetune.search import FIRST, LAST, combinations, num_kept, roun
 from benchmarks.finetune.training import OnStep
 from benchmarks.results.predictions import score_splits
 from benchmarks.results.results import Result, encoder_label
-from benchmarks.tasks.data import SPLIT_EVAL, TaskData, split_by_group
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.kinds.classification import Classification
+from benchmarks.tasks.labels import Classification
+from benchmarks.tasks.load import SPLIT_EVAL, TaskData, split_by_group
 from benchmarks.tasks.own import record_of
 from benchmarks.tasks.task import OWN, Example, Task
 from electrify.config.evaluate import EvaluateConfig, Role

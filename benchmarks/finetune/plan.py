@@ -37,7 +37,7 @@ from benchmarks.results.results import (
     percent,
     read_results,
 )
-from benchmarks.tasks.data import TaskData
+from benchmarks.tasks.load import TaskData
 from benchmarks.tasks.task import Task
 from electrify.config.evaluate import QUICK, EvaluateConfig
 from electrify.stage.trackers import Trackers

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
-from benchmarks.tasks.kinds.spans import OwnReading
+from benchmarks.tasks.spans import OwnReading
 from benchmarks.tasks.task import HEAD_DROPOUT, Pooling, Task
 from electrify.config.evaluate import EvaluateConfig, FinetuneOptions
 from electrify.config.load import parse_part

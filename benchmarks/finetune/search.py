@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.finetune.recipe import HyperParameters
-from benchmarks.tasks.kinds.classification import MultiLabelClassification, Regression, SingleLabel
+from benchmarks.tasks.labels import MultiLabelClassification, Regression, SingleLabel
 from benchmarks.tasks.task import Task
 from electrify.config.evaluate import SearchOptions
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from benchmarks.results.results import RESULTS, read_results
-from benchmarks.tasks.data import data_dirs, dir_of, has_data, load_data, versioned
+from benchmarks.tasks.load import data_dirs, dir_of, has_data, load_data, versioned
 from benchmarks.tasks.registry import TASKS, tasks_of
 from benchmarks.tasks.task import Task
 from electrify.config.run import RunConfig

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics.classification import Labels, accuracy, checked, macro_f1, mean_f1
+from benchmarks.metrics.labels import Labels, accuracy, checked, macro_f1, mean_f1
 
 FIRST_MERGED_LABEL = 15  # VP_CMP, the first of the rare ones in `get_dep_labels`
 _MERGED, _WRONG_HEAD = -3, -2

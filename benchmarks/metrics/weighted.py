@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics.classification import Labels, LabelSets, checked
+from benchmarks.metrics.labels import Labels, LabelSets, checked
 from benchmarks.metrics.structured import Arcs, las_classes
 
 Floats = NDArray[np.float64]

@@ -26,8 +26,8 @@ from benchmarks.results.results import Result
 from benchmarks.results.table import write_csv
 from benchmarks.statistics.comparison import Tested, corrected_lines
 from benchmarks.statistics.uncertainty import Estimate, of_variances, variance_of_mean
-from benchmarks.tasks.data import TaskData, dir_of, read_splits, rows_digest, split_by_group
-from benchmarks.tasks.kinds.classification import Classification
+from benchmarks.tasks.labels import Classification
+from benchmarks.tasks.load import TaskData, dir_of, read_splits, rows_digest, split_by_group
 from benchmarks.tasks.task import GoldExample, Line, Task
 from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError

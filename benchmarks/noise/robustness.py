@@ -24,9 +24,8 @@ from benchmarks.statistics.uncertainty import (
     scored,
     variance_of_mean,
 )
-from benchmarks.tasks.data import TaskData, rows_digest
-from benchmarks.tasks.kinds.classification import Classification, Regression
-from benchmarks.tasks.kinds.relations import RelationExtraction
+from benchmarks.tasks.labels import Classification, Regression, RelationExtraction
+from benchmarks.tasks.load import TaskData, rows_digest
 from benchmarks.tasks.task import Example, Line, Task
 
 TABLE = "robustness.csv"

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from benchmarks.noise import fairness, robustness
-from benchmarks.tasks.data import probed_tasks
+from benchmarks.tasks.load import probed_tasks
 from electrify.config.evaluate import EvaluateConfig
 from electrify.system.progress import warn
 

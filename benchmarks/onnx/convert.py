@@ -23,7 +23,7 @@ from benchmarks.onnx.export import REPLACED, VOCABULARY, Network
 from benchmarks.onnx.int8 import Benchmark, Loss
 from benchmarks.results.results import percent
 from benchmarks.results.table import Table
-from benchmarks.tasks.data import data_dirs, dir_of, load_data
+from benchmarks.tasks.load import data_dirs, dir_of, load_data
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.run import EvaluationRun
 from electrify.stage.folder import MANIFEST, read_manifest, write_json, write_text

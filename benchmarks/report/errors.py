@@ -18,7 +18,8 @@ from benchmarks.results.run_folder import RunFolder
 from benchmarks.results.table import Record
 from benchmarks.statistics.scores import scores_of
 from benchmarks.tasks import errors
-from benchmarks.tasks.data import (
+from benchmarks.tasks.errors import NOTHING, Failure, failure_of, parts_of
+from benchmarks.tasks.load import (
     SPLIT_EVAL,
     dir_of,
     drawn,
@@ -26,7 +27,6 @@ from benchmarks.tasks.data import (
     rows_digest,
     split_by_group,
 )
-from benchmarks.tasks.errors import NOTHING, Failure, failure_of, parts_of
 from benchmarks.tasks.task import Example, Line, Task
 from electrify.page.page import Page
 from electrify.system.outcome import UserError

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from benchmarks.results.predictions import lines_of_result
 from benchmarks.results.results import Result, current_results, evaluation_folders, largest_part
-from benchmarks.tasks.kinds.classification import Regression
-from benchmarks.tasks.kinds.spans import Scorer, Spans
+from benchmarks.tasks.labels import Regression
 from benchmarks.tasks.registry import TASKS
+from benchmarks.tasks.spans import Scorer, Spans
 from benchmarks.tasks.task import Line, Task
 from electrify.stage.folder import write_text
 from electrify.storage.files import read_toml

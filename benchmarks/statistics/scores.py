@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from benchmarks.metrics.glue import (
+from benchmarks.metrics.labels import (
     Scores,
     electra_dev_8_tasks,
     glue_8_tasks_without_wnli,

@@ -9,19 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.tasks.kinds.classification import (
+from benchmarks.tasks.dialogue import DialogueStateTracking, slot_values
+from benchmarks.tasks.labels import (
     MultiLabelClassification,
     MultipleChoice,
     Regression,
+    RelationExtraction,
     SingleLabel,
 )
-from benchmarks.tasks.kinds.dialogue import DialogueStateTracking, slot_values
-from benchmarks.tasks.kinds.parsing import DependencyParsing
-from benchmarks.tasks.kinds.relations import RelationExtraction
-from benchmarks.tasks.kinds.spans import NORMALIZE, Spans
-from benchmarks.tasks.kinds.tagging import CharacterTagging, Tagging, WordLabels
 from benchmarks.tasks.rows import GoldAnswer
+from benchmarks.tasks.spans import NORMALIZE, Spans
+from benchmarks.tasks.tags import CharacterTagging, Tagging, WordLabels
 from benchmarks.tasks.task import Example, Line, Task, listed
+from benchmarks.tasks.trees import DependencyParsing
 
 NOTHING = ""  # the label on the side of a `Part` that has none
 NO_ANSWER = "no answer"

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from benchmarks.metrics.tagging import OUTSIDE
+from benchmarks.metrics.tags import OUTSIDE
 from benchmarks.tasks.rows import Row, folded, list_field, mark_and_type, text_field
 from electrify.storage.encodings import decode_file, is_utf8
 from electrify.storage.files import parse_json

@@ -2,8 +2,10 @@
 
 What the user does not say is guessed from the rows; `describe` says what was guessed. A record
 (`record_of`) holds all that was settled, so that predictions are scored again without the file.
+A data set of the hub is read as files too: its splits in the cache.
 """
 
+import importlib
 import math
 import re
 from collections import Counter
@@ -17,7 +19,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from benchmarks.metrics.classification import (
+from benchmarks.metrics.labels import (
     accuracy,
     exact_match,
     label_set_macro_f1,
@@ -27,26 +29,26 @@ from benchmarks.metrics.classification import (
     pearson,
     spearman,
 )
-from benchmarks.metrics.tagging import OUTSIDE, entity_macro_f1, entity_micro_f1, seqeval_micro_f1
-from benchmarks.tasks.files import read_own
-from benchmarks.tasks.hub_task import files_on_hub, is_on_hub
-from benchmarks.tasks.kinds.classification import (
+from benchmarks.metrics.tags import OUTSIDE, entity_macro_f1, entity_micro_f1, seqeval_micro_f1
+from benchmarks.tasks.files import SUFFIXES, read_own
+from benchmarks.tasks.labels import (
     Classification,
     MultiLabelClassification,
     MultipleChoice,
     Regression,
 )
-from benchmarks.tasks.kinds.spans import OwnReading, Scorer
-from benchmarks.tasks.kinds.tagging import OwnEntityTagging, OwnWordTagging, WordLabels
 from benchmarks.tasks.rows import Row, is_missing, nested, number_of, placed_answers
+from benchmarks.tasks.spans import OwnReading, Scorer
+from benchmarks.tasks.tags import OwnEntityTagging, OwnWordTagging, WordLabels
 from benchmarks.tasks.task import OWN, Example, MetricFunction, Task, listed
 from electrify.config.evaluate import OwnKind, OwnTask
 from electrify.config.load import toml_value
-from electrify.stage.folder import digest_of
+from electrify.stage.folder import digest_of, whole_file
 from electrify.storage.files import read_toml
+from electrify.storage.hub import hub_failure, load_splits
 from electrify.system.bundled import bundled_name
 from electrify.system.outcome import UserError, first_line, nearest
-from electrify.system.progress import log
+from electrify.system.progress import log, warn
 
 # the first metric stands for the task unless another is asked for
 _KINDS: Mapping[OwnKind, tuple[type[Task], tuple[MetricFunction, ...]]] = {
@@ -458,3 +460,53 @@ def _choice_names(task: MultipleChoice, values: Mapping[str, str], rows: Placed)
         f"{values[odd]}: {odd!r:.80} in column {task.label_field!r} is the name of none of "
         f"{number} choices; write the number of the right one, 0 to {number - 1}"
     )
+
+
+_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+(:[\w.-]+)?")
+_SPLITS = {"train": "train", "validation": "dev", "valid": "dev", "dev": "dev", "test": "test"}
+
+
+def is_on_hub(name: str) -> bool:
+    """Whether this is `ORG/NAME` or `ORG/NAME:CONFIG` of the hub, and no file here."""
+    path = Path(name)
+    is_file = path.exists() or path.suffix in SUFFIXES or path.suffix[1:].isalpha()
+    return bool(_NAME.fullmatch(name)) and not is_file
+
+
+@cache  # of one commit in all of a run
+def files_on_hub(name: str) -> dict[str, Path]:
+    """The file of each split, at the commit that is there now; where the hub does not answer, those
+    that were read last.
+
+    `UserError` where the data set cannot be read, or has no split to learn from.
+    """
+    path, _, config = name.partition(":")
+    datasets: Any = importlib.import_module("datasets")  # slow to import, and seldom wanted
+    hub: Any = importlib.import_module("huggingface_hub")
+    cache = Path(datasets.config.HF_DATASETS_CACHE) / "electrify"
+    label = name.replace("/", "--").replace(":", "--")
+    try:
+        commit = hub.HfApi().dataset_info(path, revision="main").sha
+        splits = load_splits(path, config or None, commit)
+    except Exception as error:  # of HTTP, Arrow or `datasets`, which has classes of its own
+        failure = hub_failure(error)
+        earlier = sorted(cache.glob(f"{label}@*"), key=lambda folder: folder.stat().st_mtime)
+        if not earlier:
+            raise UserError(f"own task {name}: `datasets` cannot read it: {failure}") from error
+        warn(f"own task {name}: {failure}; what was read last is taken, {earlier[-1]}")
+        return {path.stem: path for path in earlier[-1].glob("*.parquet")}
+    log(f"own task {name}: commit {commit}")
+    ours = {_SPLITS[split]: rows for split, rows in splits.items() if split in _SPLITS}
+    if "train" not in ours:
+        raise UserError(
+            f"own task {name}: it has the splits {', '.join(splits)}, and none is called train; "
+            "save the rows as files and give those"
+        )
+    folder, files = cache / f"{label}@{commit[:12]}", {}
+    for split, rows in ours.items():
+        files[split] = folder / f"{split}.parquet"
+        if not files[split].exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            with whole_file(files[split]) as temporary:
+                rows.to_parquet(str(temporary))
+    return files

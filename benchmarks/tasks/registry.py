@@ -10,20 +10,20 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from benchmarks.metrics import classification, structured, tagging, weighted
-from benchmarks.tasks.kinds.classification import (
+from benchmarks.metrics import labels, structured, tags, weighted
+from benchmarks.tasks.dialogue import DialogueStateTracking
+from benchmarks.tasks.labels import (
     Classification,
     MultipleChoice,
     Regression,
+    RelationExtraction,
     SingleLabel,
 )
-from benchmarks.tasks.kinds.dialogue import DialogueStateTracking
-from benchmarks.tasks.kinds.parsing import DependencyParsing
-from benchmarks.tasks.kinds.relations import RelationExtraction
-from benchmarks.tasks.kinds.spans import Spans
-from benchmarks.tasks.kinds.tagging import FramedTagging, OwnWordTagging, WordTagging
 from benchmarks.tasks.own import own_task
+from benchmarks.tasks.spans import Spans
+from benchmarks.tasks.tags import FramedTagging, OwnWordTagging, WordTagging
 from benchmarks.tasks.task import Task
+from benchmarks.tasks.trees import DependencyParsing
 from electrify.config.evaluate import EvaluateConfig
 from electrify.config.fields import SUITE_TASKS, check_suite, check_task
 from electrify.storage.files import read_toml
@@ -42,7 +42,7 @@ KINDS: Mapping[str, type[Task]] = {
     "tagging-words": WordTagging,
 }
 _RECORDS = {name: TypeAdapter(kind) for name, kind in KINDS.items()}
-_METRICS = {**vars(classification), **vars(structured), **vars(tagging)}
+_METRICS = {**vars(labels), **vars(structured), **vars(tags)}
 
 
 def read_suite(path: Path) -> dict[str, Task]:

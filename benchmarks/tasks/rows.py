@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from benchmarks.metrics.tagging import OUTSIDE
+from benchmarks.metrics.tags import OUTSIDE
 from electrify.system.outcome import UserError
 
 _WHOLE = re.compile(r"^(-?\d+)\.0+$")

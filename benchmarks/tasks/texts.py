@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tasks.data import (
+from benchmarks.tasks.files import JSON_SUFFIXES, json_values, parquet_table, tagged_sentences
+from benchmarks.tasks.load import (
     HUB,
     files_below,
     files_named,
@@ -19,7 +20,6 @@ from benchmarks.tasks.data import (
     is_read_by_datasets,
     official_names,
 )
-from benchmarks.tasks.files import JSON_SUFFIXES, json_values, parquet_table, tagged_sentences
 from benchmarks.tasks.registry import SUITES, TASKS
 from benchmarks.tasks.rows import Row, mark_and_type
 from benchmarks.tasks.task import Task

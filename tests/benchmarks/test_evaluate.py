@@ -26,7 +26,7 @@ from benchmarks.results.results import (
     read_results,
 )
 from benchmarks.results.submission import write_submissions
-from benchmarks.tasks.data import TaskData
+from benchmarks.tasks.load import TaskData
 from benchmarks.tasks.registry import resolve_tasks
 from electrify.overview import evaluation_cost
 from electrify.system.progress import Stopped

@@ -1,6 +1,6 @@
 """Golden files of what stands around a model: inputs made of examples, and answers out of outputs.
 
-The harness takes answers by character offsets (`benchmarks.tasks.kinds.windows`). The official
+The harness takes answers by character offsets (`benchmarks.tasks.windows`). The official
 code had no offsets and compares texts, as BERT's does; `project` follows google-research/electra
 finetune/qa/qa_metrics.py `get_final_text` and the same of transformers 3.5.1.
 """
@@ -15,7 +15,7 @@ from transformers import BertTokenizer
 from transformers.models.bert.tokenization_bert_legacy import BasicTokenizer
 
 from benchmarks.metrics.reading import klue_mrc
-from benchmarks.metrics.tagging import (
+from benchmarks.metrics.tags import (
     UNKNOWN_PIECE,
     Tokenize,
     character_macro_f1,
@@ -24,7 +24,9 @@ from benchmarks.metrics.tagging import (
     piece_width,
     without_blanks,
 )
-from benchmarks.tasks.kinds.answers import (
+from benchmarks.tasks.dialogue import recovered_state
+from benchmarks.tasks.labels import MARKERS, entity_inputs, entity_span, marked
+from benchmarks.tasks.spans import (
     Best,
     SpanTable,
     TextOf,
@@ -34,9 +36,7 @@ from benchmarks.tasks.kinds.answers import (
     spans_of_beam,
     spans_of_logits,
 )
-from benchmarks.tasks.kinds.dialogue import recovered_state
-from benchmarks.tasks.kinds.relations import MARKERS, entity_inputs, entity_span, marked
-from benchmarks.tasks.kinds.windows import Lengths, QuestionExample, Window, window_rows
+from benchmarks.tasks.windows import Lengths, QuestionExample, Window, window_rows
 from tests.benchmarks.records import DP
 from tests.golden.compare import (
     Adapter,

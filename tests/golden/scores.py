@@ -8,25 +8,23 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from benchmarks.metrics import reading, structured, tagging, weighted
-from benchmarks.metrics.classification import (
+from benchmarks.metrics import reading, structured, tags, weighted
+from benchmarks.metrics.labels import (
     accuracy,
     auprc,
     auprc_absent_as_half,
+    electra_dev_8_tasks,
     f1,
     f1_at_3,
     f1_at_3_float32,
+    glue_8_tasks_without_wnli,
+    glue_9_tasks,
     macro_f1,
     mcc,
     mean_of_accuracy_and_f1,
     micro_f1,
     pearson,
     spearman,
-)
-from benchmarks.metrics.glue import (
-    electra_dev_8_tasks,
-    glue_8_tasks_without_wnli,
-    glue_9_tasks,
     task_scores,
 )
 from benchmarks.metrics.reading import korquad, squad_v1, squad_v2
@@ -100,14 +98,14 @@ def _tags(golden: Golden) -> Iterator[Comparison]:
         return times_100(lambda gold, predicted: metric(gold, predicted, golden["label_list"]))
 
     official = {
-        "entity_macro_f1": named(tagging.entity_macro_f1),
-        "character_macro_f1": named(tagging.character_macro_f1),
+        "entity_macro_f1": named(tags.entity_macro_f1),
+        "character_macro_f1": named(tags.character_macro_f1),
     }
     others = {
-        "seqeval_micro_default": named(tagging.seqeval_micro_f1),
-        "seqeval_macro_default": named(tagging.seqeval_macro_f1),
-        "seqeval_micro_strict_iob2": named(tagging.entity_micro_f1),
-        "character_macro_f1_without_O": named(tagging.character_macro_f1_without_o),
+        "seqeval_micro_default": named(tags.seqeval_micro_f1),
+        "seqeval_macro_default": named(tags.seqeval_macro_f1),
+        "seqeval_micro_strict_iob2": named(tags.entity_micro_f1),
+        "character_macro_f1_without_O": named(tags.character_macro_f1_without_o),
     }
     return of_rows(official, others)(golden)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import ClassLabel, Features, List, Value
 
-from benchmarks.tasks.data import REVISIONS
+from benchmarks.tasks.load import REVISIONS
 from benchmarks.tasks.registry import TASKS
 from tests.hub.server import Files, Hub
 

@@ -10,7 +10,7 @@ import pytest
 from datasets import ClassLabel, Value
 from transformers import ElectraForPreTraining
 
-from benchmarks.tasks.data import REVISIONS
+from benchmarks.tasks.load import REVISIONS
 from benchmarks.tasks.registry import TASKS
 from tests.benchmarks.conftest import build_tokenizer, save_electra
 from tests.hub.conftest import Electrify, Ended

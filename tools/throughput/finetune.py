@@ -29,9 +29,9 @@ from benchmarks.finetune.finetune import (
 from benchmarks.finetune.recipe import HyperParameters, hyper_parameters
 from benchmarks.finetune.training import PREDICTION_BATCH_FACTOR, OnStep
 from benchmarks.results.predictions import score_lines
-from benchmarks.tasks.data import load_data
 from benchmarks.tasks.heads.linear import LinearHead
-from benchmarks.tasks.kinds.classification import Classification
+from benchmarks.tasks.labels import Classification
+from benchmarks.tasks.load import load_data
 from benchmarks.tasks.registry import resolve_tasks
 from benchmarks.tasks.task import Example, Features, Line, Task
 from electrify.config.evaluate import EvaluateConfig

@@ -7,7 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from benchmarks.tasks.heads.dialogue import SlotGenerator
+from benchmarks.tasks.dialogue import DialogueStateTracking
+from benchmarks.tasks.heads.klue import Parser, SlotGenerator
 from benchmarks.tasks.heads.linear import (
     ChoiceHead,
     Head,
@@ -16,21 +17,21 @@ from benchmarks.tasks.heads.linear import (
     RegressionHead,
     drawn,
 )
-from benchmarks.tasks.heads.parsing import Parser
 from benchmarks.tasks.heads.spans import JointHead, SpanHead
-from benchmarks.tasks.kinds import padded
-from benchmarks.tasks.kinds.classification import (
+from benchmarks.tasks.labels import (
+    OBJECT,
+    SUBJECT,
     Classification,
     MultiLabelClassification,
     MultipleChoice,
     Regression,
+    RelationExtraction,
 )
-from benchmarks.tasks.kinds.dialogue import DialogueStateTracking
-from benchmarks.tasks.kinds.parsing import DependencyParsing
-from benchmarks.tasks.kinds.relations import OBJECT, SUBJECT, RelationExtraction
-from benchmarks.tasks.kinds.spans import Spans
-from benchmarks.tasks.kinds.tagging import Tagging
+from benchmarks.tasks.pieces import padded
+from benchmarks.tasks.spans import Spans
+from benchmarks.tasks.tags import Tagging
 from benchmarks.tasks.task import SEGMENTS, Arrays, Features, Task
+from benchmarks.tasks.trees import DependencyParsing
 
 # Batches sorted together by length: padding falls to a few percent, batches still differ each epoch
 POOL_BATCHES = 50

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.encoder import accepted_inputs, encode
-from benchmarks.tasks.kinds import IGNORED_LABEL
+from benchmarks.tasks.pieces import IGNORED_LABEL
 from benchmarks.tasks.task import HEAD_DROPOUT
 
 HEAD_INITIALIZER_RANGE = 0.02

@@ -17,7 +17,7 @@ from benchmarks.finetune.bag_of_words import (
     Learner,
     bag_of_words,
 )
-from benchmarks.metrics.classification import macro_f1
+from benchmarks.metrics.labels import macro_f1
 
 WORDS = ["alpha", "beta", "gamma", "delta", "rho", "sigma", "tau", "phi", "chi", "psi"]
 

@@ -6,7 +6,7 @@ import pytest
 from benchmarks.encoder import open_model
 from benchmarks.finetune.finetune import finetune
 from benchmarks.finetune.jobs import prepare
-from benchmarks.tasks.data import load_data
+from benchmarks.tasks.load import load_data
 from tests.benchmarks.records import YNAT
 
 LAYERS, HIDDEN, INTERMEDIATE, EMBEDDING = 2, 32, 64, 16  # of `model_folder`

@@ -8,7 +8,7 @@ from benchmarks.encoder import open_model
 from benchmarks.finetune.estimate import Pace, batches_by_length, job_seconds, measure
 from benchmarks.finetune.finetune import finetune
 from benchmarks.finetune.jobs import Job, prepare
-from benchmarks.tasks.data import load_data
+from benchmarks.tasks.load import load_data
 from tests.benchmarks.records import YNAT
 
 

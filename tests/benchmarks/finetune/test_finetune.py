@@ -14,8 +14,8 @@ from benchmarks.encoder import load_encoder
 from benchmarks.finetune.finetune import Split, TaskFeatures, finetune, low_shot_rows, training_rows
 from benchmarks.finetune.jobs import prepare
 from benchmarks.results.predictions import score_lines
-from benchmarks.tasks.data import load_data
 from benchmarks.tasks.heads.linear import LinearHead
+from benchmarks.tasks.load import load_data
 from benchmarks.tasks.task import Example, GoldExample
 from tests.benchmarks.records import YNAT
 

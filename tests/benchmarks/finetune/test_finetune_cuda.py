@@ -10,7 +10,7 @@ import torch
 from benchmarks.encoder import ModelSource, open_model
 from benchmarks.finetune.finetune import Split, build_network, choose_device
 from benchmarks.finetune.training import Trainer
-from benchmarks.tasks.data import load_data
+from benchmarks.tasks.load import load_data
 from tests.benchmarks.records import YNAT
 from tests.cuda.nullgpu.card import is_null_gpu
 from tests.cuda.nullgpu.emulate import Emulator

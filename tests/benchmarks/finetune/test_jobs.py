@@ -18,7 +18,7 @@ from benchmarks.finetune.jobs import (
 )
 from benchmarks.finetune.search import combinations, rounds
 from benchmarks.results.results import TRIALS, current_results, read_results
-from benchmarks.tasks.data import load_data
+from benchmarks.tasks.load import load_data
 from electrify.config.evaluate import SearchOptions
 from tests.benchmarks.conftest import folder_of, make_result
 from tests.benchmarks.records import NER, YNAT

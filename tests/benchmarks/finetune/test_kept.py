@@ -10,7 +10,7 @@ from benchmarks.evaluate import evaluate
 from benchmarks.finetune.kept import kept_folders, read_kept
 from benchmarks.finetune.training import Trainer
 from benchmarks.results.predictions import plain, read_predictions
-from benchmarks.tasks.data import load_data
+from benchmarks.tasks.load import load_data
 from electrify.config.run import RunConfig
 
 

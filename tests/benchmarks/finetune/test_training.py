@@ -11,7 +11,7 @@ import benchmarks.finetune.training
 from benchmarks.encoder import freeze, load_encoder
 from benchmarks.finetune.finetune import Split, TaskFeatures, build_network, finetune
 from benchmarks.finetune.training import Selection, Trainer
-from benchmarks.tasks.data import load_data, split_by_group
+from benchmarks.tasks.load import load_data, split_by_group
 from benchmarks.tasks.task import GoldExample
 from electrify.system.progress import Stopped
 from tests.benchmarks.records import NAVER_NER, NER, SQUAD_2, STSB, WOS, YNAT
@@ -90,7 +90,7 @@ def dialogues():
 def test_gradients_of_micro_batches_add_up_to_those_of_the_whole(
     model, tokenizer, make_settings, monkeypatch, make_rows, micro_batch_size
 ):
-    monkeypatch.setattr("benchmarks.tasks.heads.dialogue.TEACHER_FORCING", 1.0)
+    monkeypatch.setattr("benchmarks.tasks.heads.klue.TEACHER_FORCING", 1.0)
     task, examples = make_rows()
     features = task.featurize(examples, tokenizer, 16, train=True)
     trainers = [make_trainer(task, model, make_settings(), of) for of in (4, micro_batch_size)]

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.metrics import classification as metrics
-from benchmarks.metrics import tagging
+from benchmarks.metrics import labels as metrics
+from benchmarks.metrics import tags as tagging
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.metrics.classification import auprc, auprc_absent_as_half, auprc_without_no_relation
+from benchmarks.metrics.labels import auprc, auprc_absent_as_half, auprc_without_no_relation
 from benchmarks.metrics.structured import (
     Arcs,
     joint_goal_acc,

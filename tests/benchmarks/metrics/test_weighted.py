@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.metrics import classification, weighted
+from benchmarks.metrics import labels, weighted
 from benchmarks.metrics.weighted import auc, recall_above, threshold_at
 from benchmarks.tasks.registry import TASKS
 from tests.benchmarks.records import lines_of
@@ -41,7 +41,7 @@ def test_metrics_of_labels(name, num_classes, rng, counts):
     if num_classes == 3:  # of which one alone is predicted
         predicted = np.zeros(NUM_EXAMPLES, dtype=int)
     found = weighted.OF_LABELS[name](gold, predicted, num_classes)(counts)
-    metric = getattr(classification, name)
+    metric = getattr(labels, name)
     expected = [metric(repeated(gold, row), repeated(predicted, row)) for row in counts]
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
 
@@ -52,7 +52,7 @@ def test_correlations(name, offset, rng, counts):
     gold = rng.integers(0, 6, NUM_EXAMPLES) + offset  # ties
     predicted = np.round(rng.normal(gold), 1)
     found = weighted.OF_VALUES[name](gold, predicted)(counts)
-    metric = getattr(classification, name)
+    metric = getattr(labels, name)
     expected = [metric(repeated(gold, row), repeated(predicted, row)) for row in counts]
     assert math.isnan(found[0])  # a sample of one example is constant
     assert np.isfinite(found[2:]).all()
@@ -64,7 +64,7 @@ def test_correlations(name, offset, rng, counts):
 def test_metrics_of_label_sets(name, num_labels, rng, counts):
     gold, predicted = rng.random((2, NUM_EXAMPLES, num_labels)) < 0.3
     found = weighted.OF_LABEL_SETS[name](gold, predicted)(counts)
-    metric = getattr(classification, name)
+    metric = getattr(labels, name)
     expected = [metric(*(repeated(side, row) for side in (gold, predicted))) for row in counts]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 

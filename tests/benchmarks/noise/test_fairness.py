@@ -9,7 +9,7 @@ import pytest
 from benchmarks.noise import fairness
 from benchmarks.noise.fairness import TABLE, TEMPLATES, Gap, add_rows, read_templates, write_table
 from benchmarks.results.table import read_csv
-from benchmarks.tasks.data import load_data
+from benchmarks.tasks.load import load_data
 from electrify.system.outcome import UserError
 from tests.benchmarks.conftest import make_result, put_predictions
 from tests.benchmarks.records import HATE_SPEECH, write_hate_speech

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.noise.robustness import SPLIT, TABLE, Condition, add_rows, write_table
 from benchmarks.results.table import read_csv
-from benchmarks.tasks.data import TaskData
+from benchmarks.tasks.load import TaskData
 from benchmarks.tasks.task import GoldExample
 from tests.benchmarks.conftest import FILLERS, TOPICS, make_result, put_predictions
 from tests.benchmarks.records import YNAT

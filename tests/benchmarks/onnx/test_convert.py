@@ -19,7 +19,7 @@ from benchmarks.onnx.convert import Family, write_card
 from benchmarks.onnx.export import REPLACED, VOCABULARY, predict
 from benchmarks.onnx.int8 import Loss, problems, task_benchmark, token_benchmark
 from benchmarks.statistics.uncertainty import Estimate
-from benchmarks.tasks.data import load_data
+from benchmarks.tasks.load import load_data
 from electrify.cli import main
 from electrify.config.evaluate import EvaluateConfig
 from tests.benchmarks.records import own_task_of, sets

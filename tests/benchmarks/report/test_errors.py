@@ -8,8 +8,8 @@ import pytest
 from benchmarks.report.errors import TaskErrors
 from benchmarks.report.report import read_runs, report
 from benchmarks.results.results import append_result, percent
-from benchmarks.tasks.data import load_data
 from benchmarks.tasks.errors import failure_of, parts_of
+from benchmarks.tasks.load import load_data
 from tests.benchmarks.conftest import make_result, put_predictions
 from tests.benchmarks.records import DP, NAVER_NER, NER, RTE, SQUAD_1, SQUAD_2, WOS, YNAT, lines_of
 

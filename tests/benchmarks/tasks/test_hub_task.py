@@ -6,7 +6,7 @@ import datasets
 import pytest
 from huggingface_hub import HfApi
 
-from benchmarks.tasks.hub_task import files_on_hub, is_on_hub
+from benchmarks.tasks.own import files_on_hub, is_on_hub
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.tasks.data import load_data
+from benchmarks.tasks.load import load_data
 from benchmarks.tasks.own import own_task, record_of, task_of_record
 from benchmarks.tasks.registry import TASKS
 from electrify.config.evaluate import OwnTask

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.tasks.data import load_data, split_by_group
+from benchmarks.tasks.load import load_data, split_by_group
 from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.rows import GoldAnswer
 from tests.benchmarks.records import (

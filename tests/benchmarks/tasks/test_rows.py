@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from benchmarks.metrics.tagging import entities, lenient_entities
+from benchmarks.metrics.tags import entities, lenient_entities
 from benchmarks.tasks.rows import class_name, folded, iob2, is_missing, mark_and_type
 
 WORDS = ["긍정", "매우 좋음", "Café", "ポジティブ", "می‌شود", "👨‍👩‍👧", "C++", "½", "①"]

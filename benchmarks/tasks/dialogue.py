@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.metrics import weighted
 from benchmarks.metrics.structured import slot_micro_f1
-from benchmarks.tasks.kinds import continuation_prefix
+from benchmarks.tasks.pieces import continuation_prefix
 from benchmarks.tasks.rows import Row, list_field, text_field
 from benchmarks.tasks.task import Arrays, Features, GoldExample, Line, Outputs, Positions, Task
 from electrify.system.outcome import UserError

@@ -10,14 +10,15 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from benchmarks.tasks.kinds.answers import (
+from benchmarks.tasks.rows import GoldAnswer
+from benchmarks.tasks.spans import (
     NO_SPAN,
     best_positions,
     electra_answer,
     klue_answer,
     spans_of_logits,
 )
-from benchmarks.tasks.kinds.windows import (
+from benchmarks.tasks.windows import (
     Lengths,
     QuestionExample,
     Window,
@@ -29,7 +30,6 @@ from benchmarks.tasks.kinds.windows import (
     window_bounds,
     window_rows,
 )
-from benchmarks.tasks.rows import GoldAnswer
 from tests.benchmarks.conftest import SPECIAL, build_tokenizer
 from tests.benchmarks.records import KORQUAD_1, MRC, SQUAD_2, SQUAD_2_SPAN
 

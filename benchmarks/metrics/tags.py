@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.metrics.classification import Labels, checked, mean_f1
+from benchmarks.metrics.labels import Labels, checked, mean_f1
 from benchmarks.metrics.weighted import Floats, Weighted, macro_f1_of, micro_f1_of
 from electrify.system.outcome import UserError
 

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 from transformers import BertTokenizer, ElectraConfig, ElectraModel
 
+from benchmarks.tasks.dialogue import GATES, GENERATED
 from benchmarks.tasks.heads import collate, make_head
-from benchmarks.tasks.heads import dialogue as dialogue_head
-from benchmarks.tasks.heads.dialogue import MAX_VALUE_PIECES
-from benchmarks.tasks.kinds.dialogue import GATES, GENERATED
+from benchmarks.tasks.heads import klue as dialogue_head
+from benchmarks.tasks.heads.klue import MAX_VALUE_PIECES
 from tests.benchmarks.conftest import SIZES, words_of
 from tests.benchmarks.records import DIALOGUE, WOS, write
 

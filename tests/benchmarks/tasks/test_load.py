@@ -6,7 +6,7 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from datasets.utils.logging import disable_progress_bar
 
-from benchmarks.tasks.data import (
+from benchmarks.tasks.load import (
     HUB,
     REVISIONS,
     UNKNOWN,
@@ -123,7 +123,7 @@ def test_the_commit_of_the_rows_is_kept_wherever_they_come_from(monkeypatch, tmp
         address = f"hf://datasets/klue/klue@{commit}/ynat/train-00000-of-00001.parquet"
         for dataset in sets.values():
             dataset.info.download_checksums = {address: {"num_bytes": 1, "checksum": None}}
-        monkeypatch.setattr("benchmarks.tasks.data.load_splits", lambda *_, sets=sets: sets)
+        monkeypatch.setattr("benchmarks.tasks.load.load_splits", lambda *_, sets=sets: sets)
         assert load_data(YNAT, Path(HUB)).commits == {"klue/klue": commit}
         assert ("which is read for" in caplog.text) == (commit == "b" * 40)
         sets.save_to_disk(str(tmp_path / commit / YNAT.name))

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.metrics import weighted
 from benchmarks.metrics.structured import Arcs
 from benchmarks.tasks.files import sentence_blocks
-from benchmarks.tasks.kinds import padded, require_offsets
+from benchmarks.tasks.pieces import padded, require_offsets
 from benchmarks.tasks.rows import Row, label_ids, list_field
 from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
 from electrify.system.outcome import UserError

@@ -1,4 +1,5 @@
-"""Metrics of labels and of numbers: official values of GLUE, KLUE and KLUE-RE.
+"""Metrics of labels and of numbers: official values of GLUE, KLUE and KLUE-RE, and GLUE's overall
+scores.
 
 Every metric takes gold and predicted label ids or numbers (equal length, one an example) and gives
 0..1 (mcc and correlations -1..1) where the official scripts print that times 100. It is `nan` over
@@ -6,17 +7,21 @@ no rows, and a correlation also where a side is constant: never 0.
 KLUE: KLUE-baseline klue_baseline/metrics/functional.py; GLUE: google-research/electra
 finetune/classification/classification_metrics.py and huggingface/evaluate metrics/glue/glue.py.
 All of them call scikit-learn and scipy, and so does this; they are imported where a score is made,
-for tasks are listed and read where there are none.
+for tasks are listed and read where there are none. No code of GLUE's leaderboard is public; its
+definition gives the published 80.5 of BERT-large and 78.3 of BERT-base from their rows (Wang et al.
+2019; Devlin et al. 2019).
 """
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 
 Labels = Sequence[int] | NDArray[np.integer[Any]]
@@ -212,3 +217,40 @@ def checked(
             "give one label id an example in both"
         )
     return first, second
+
+
+# by task, then by metric, all on one scale (0..1 or percent); tasks are "cola", "sst2", "mrpc",
+# "stsb", "qqp", "mnli_matched", "mnli_mismatched", "qnli", "rte" and "wnli"
+Scores = Mapping[str, Mapping[str, float]]
+
+_TABLES = read_toml(Path(__file__).with_name("glue.toml"))
+
+
+def task_scores(scores: Scores) -> dict[str, float]:
+    """One number for each of the nine tasks: the mean of its metrics, MNLI that of both its sets.
+
+    The diagnostic set counts for nothing. Raises `KeyError` for a task or metric that is missing.
+    """
+    return {name: _task_score(scores, name) for name in _TABLES["leaderboard"]}
+
+
+def glue_9_tasks(scores: Scores) -> float:
+    """The leaderboard's overall score: the mean of the nine numbers of `task_scores`."""
+    return float(np.mean(list(task_scores(scores).values())))
+
+
+def glue_8_tasks_without_wnli(scores: Scores) -> float:
+    """`glue_9_tasks` without WNLI, as many papers have it; the scores of WNLI need not be there."""
+    return float(
+        np.mean([_task_score(scores, name) for name in _TABLES["leaderboard"] if name != "wnli"])
+    )
+
+
+def electra_dev_8_tasks(scores: Scores) -> float:
+    """The dev mean of the ELECTRA paper: MCC, Spearman, accuracy; MNLI matched only; no WNLI."""
+    return float(np.mean([scores[name][metric] for name, metric in _TABLES["electra"].items()]))
+
+
+def _task_score(scores: Scores, name: str) -> float:
+    parts = _TABLES["leaderboard"][name].items()
+    return float(np.mean([scores[part][metric] for part, used in parts for metric in used]))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.tasks.kinds import whole_characters
+from benchmarks.tasks.pieces import whole_characters
 from benchmarks.tasks.rows import GoldAnswer, places_of
 from benchmarks.tasks.task import Example, Features
 from electrify.system.outcome import UserError

@@ -4,7 +4,7 @@ By words, as the NER of Naver and KoELECTRA have it (finetune/processor/ner.py):
 a word learns and predicts its label. A word that the maximum length cuts off, or that has no
 pieces, counts as predicted "O"; that code does not score the first and reads the second as [UNK].
 
-By characters, as KLUE-NER has it; `benchmarks.metrics.tagging` has the rules. A line holds the
+By characters, as KLUE-NER has it; `benchmarks.metrics.tags` has the rules. A line holds the
 labels of characters by the tokenizer's offsets, for the corrected metrics, and those by the
 official alignment, for the official ones, where they differ: beside [UNK]s, and where characters
 are cut off. The official code fills every row up to the maximum length and frames a sentence by
@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from benchmarks.metrics import weighted
-from benchmarks.metrics.tagging import (
+from benchmarks.metrics.tags import (
     OUTSIDE,
     Entity,
     character_macro_f1_present,
@@ -38,7 +38,7 @@ from benchmarks.metrics.tagging import (
     weighted_entity_f1,
 )
 from benchmarks.tasks.files import TAGS, TOKENS, read_text, sentence_blocks
-from benchmarks.tasks.kinds import (
+from benchmarks.tasks.pieces import (
     IGNORED_LABEL,
     continuation_prefix,
     encode_texts,

@@ -12,12 +12,12 @@ from transformers import ElectraConfig, ElectraForMultipleChoice, ElectraModel
 from benchmarks.encoder import open_model
 from benchmarks.finetune.finetune import Split, TaskFeatures, finetune
 from benchmarks.finetune.recipe import HyperParameters
-from benchmarks.metrics.classification import exact_match, label_set_macro_f1, label_set_micro_f1
-from benchmarks.tasks.data import load_data
+from benchmarks.metrics.labels import exact_match, label_set_macro_f1, label_set_micro_f1
 from benchmarks.tasks.errors import failure_of, parts_of, shown
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead, MultiLabelHead
-from benchmarks.tasks.kinds.classification import MultiLabelClassification, MultipleChoice
+from benchmarks.tasks.labels import MultiLabelClassification, MultipleChoice
+from benchmarks.tasks.load import load_data
 from benchmarks.tasks.task import GoldExample
 from electrify.config.evaluate import OwnTask
 from tests.benchmarks.conftest import FILLERS, SIZES, TOPICS, build_tokenizer

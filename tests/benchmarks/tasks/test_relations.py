@@ -4,7 +4,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertTokenizer, PreTrainedTokenizerFast
 
-from benchmarks.tasks.kinds.relations import (
+from benchmarks.tasks.labels import (
     MARKERS,
     RelationExample,
     closed,

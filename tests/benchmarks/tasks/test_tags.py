@@ -7,11 +7,11 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import CanineTokenizer, PreTrainedTokenizerFast
 
 from benchmarks.encoder import load_encoder, open_model
-from benchmarks.metrics.tagging import NER_LABELS
+from benchmarks.metrics.tags import NER_LABELS
 from benchmarks.tasks.errors import parts_of
 from benchmarks.tasks.heads import collate, make_head
 from benchmarks.tasks.heads.linear import EncoderWithHead
-from benchmarks.tasks.kinds import encode_texts
+from benchmarks.tasks.pieces import encode_texts
 from benchmarks.tasks.task import GoldExample
 from tests.benchmarks.conftest import SPECIAL
 from tests.benchmarks.records import DP, NAVER_NER, NER, own_task_of, write

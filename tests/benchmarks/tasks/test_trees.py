@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from benchmarks.tasks.heads import collate, make_head
-from benchmarks.tasks.heads import parsing as parsing_head
-from benchmarks.tasks.heads.parsing import Biaffine, Parser
-from benchmarks.tasks.kinds.parsing import NO_WORD, word_positions
+from benchmarks.tasks.heads import klue as parsing_head
+from benchmarks.tasks.heads.klue import Biaffine, Parser
 from benchmarks.tasks.task import Features
+from benchmarks.tasks.trees import NO_WORD, word_positions
 from tests.benchmarks.conftest import build_tokenizer
 from tests.benchmarks.records import DP, DP_WITHOUT_POS, write
 
