@@ -277,7 +277,7 @@ def _warn_of_files_read_twice(files: Sequence[InputFile], sources: Sequence[Sour
         first = seen.setdefault(place, index)
         if first != index:
             warn(
-                f"{file.shown_path} is read twice, by clean.sources number {first + 1} and "
+                f"{file.path} is read twice, by clean.sources number {first + 1} and "
                 f"{index + 1}: make their paths match different files"
             )
             return

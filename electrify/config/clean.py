@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     Field,
-    PlainSerializer,
     PrivateAttr,
     SerializerFunctionWrapHandler,
     create_model,
@@ -15,13 +14,13 @@ from pydantic import (
 
 from electrify.config.fields import (
     TABLES,
+    Address,
     Count,
     Fraction,
     LocalPath,
     Section,
     check_language,
     check_texts,
-    without_secrets,
 )
 from electrify.system.outcome import UserError
 
@@ -84,7 +83,7 @@ class Source(Section):
     language_field: str | None = None
     """Field with the language of a row, `ko`, `kor` or `kor_Hang`. It is taken where it is one of
     the source's languages, else the text decides."""
-    path: Annotated[str, Field(min_length=1), PlainSerializer(without_secrets, when_used="json")]
+    path: Annotated[Address, Field(min_length=1)]
     """A glob, local or an address (`gs://...`). `huggingface`: a hub name or a folder of
     `save_to_disk`."""
     name: str | None = None

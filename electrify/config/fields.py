@@ -19,18 +19,35 @@ from electrify.system.outcome import UserError, nearest
 TABLES: dict[str, Any] = tomllib.loads(
     Path(__file__).with_name("tables.toml").read_text(encoding="utf-8")
 )
+_PASSWORD = re.compile(r"://[^/?#@:]*:(?![0-9]+(?:/|$))[^@]*@")  # not a port
+_KEY = re.compile(r"[?&][^=&]*(?:token|key|sig|password|secret|credential)[^=&]*=", re.IGNORECASE)
 _ONE_SLASH = re.compile(r"([a-z][a-z0-9+.-]+):/(?!/)")
 
 
-def _path(place: str) -> str:
-    if match := _ONE_SLASH.match(place):
-        raise UserError(f"{place!r}: an address has two slashes, as {match[1]}://bucket/folder")
-    return os.path.expanduser(place)
+def check_address(path: str) -> str:
+    """The path or address itself; `ValueError` if an address has a password or a key in it, which
+    manifests and reports would show, or one slash in place of two."""
+    if "://" in path and (_PASSWORD.search(path) or _KEY.search(path)):
+        protocol, _, rest = path.partition("://")
+        host = rest.rpartition("@")[2].partition("/")[0]
+        raise UserError(
+            f"the address {protocol}://...{host}/... has a password or a key in it, which reports "
+            "would show: leave it out, and give it to fsspec by its configuration file or by the "
+            "variables of the service"
+        )
+    if match := _ONE_SLASH.match(path):
+        raise UserError(f"{path!r}: an address has two slashes, as {match[1]}://bucket/folder")
+    return path
+
+
+def _expanded(path: str) -> str:
+    return os.path.expanduser(check_address(path))
 
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Count = Annotated[int, Field(ge=1, lt=2**63)]
-LocalPath = Annotated[str, AfterValidator(_path)]  # ~ is the home folder
+Address = Annotated[str, AfterValidator(check_address)]
+LocalPath = Annotated[str, AfterValidator(_expanded)]  # ~ is the home folder
 
 
 class Section(BaseModel):
@@ -178,25 +195,3 @@ def runner_name(name: str) -> str:
         f"{name!r} is no Beam runner{nearest(name, ('local', *RUNNERS))} (a runner of your own "
         "is written with its module, such as my_package.MyRunner)"
     )
-
-
-_ADDRESS = re.compile(r"\b([A-Za-z][A-Za-z0-9+.\-]*)://([^\s'\"<>]+)")
-_USER = re.compile(r"[^/?#@]*@|[^/?#@:]*:(?![0-9]+(?:/|$))[^@]*@")  # with a password, if any
-_CONTAINERS = ("abfs", "abfss", "wasb", "wasbs")  # Azure writes one where others write a user
-
-
-def without_secrets(text: str) -> str:
-    """The text with users, passwords and queries cut out of the addresses in it.
-
-    A "?" without "=" may be a wildcard, but not on the web.
-    """
-    return _ADDRESS.sub(_without_secrets, text) if "://" in text else text
-
-
-def _without_secrets(address: re.Match[str]) -> str:
-    protocol, rest = address[1].lower(), address[2]
-    if protocol not in _CONTAINERS:
-        rest = _USER.sub("", rest, count=1) if _USER.match(rest) else rest
-    place = re.split("[?#]", rest, maxsplit=1)[0]
-    has_query = protocol in ("http", "https") or "=" in rest[len(place) :]
-    return f"{address[1]}://{place if has_query else rest}"

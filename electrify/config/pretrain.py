@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from electrify.config.fields import TABLES, Count, Fraction, Section, TrackerOptions
+from electrify.config.fields import TABLES, Address, Count, Fraction, Section, TrackerOptions
 from electrify.system.outcome import UserError, nearest
 
 Size = Literal["small", "small++", "base", "large", "modern-small", "modern-base"]
@@ -251,9 +251,9 @@ class PretrainConfig(SequenceConfig, TrackerOptions):
     """Number of newest checkpoints that are kept."""
     keep_every_steps: Count | None = None
     """Keep also a checkpoint every so many steps."""
-    checkpoint_dir: str | None = None
+    checkpoint_dir: Address | None = None
     """Folder or address that gets a copy of each checkpoint."""
-    inputs_dir: str | None = None
+    inputs_dir: Address | None = None
     """Address of a run whose `vocab/` and `shards/` are copied if missing."""
 
     @property

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from electrify.config.clean import CleanConfig
 from electrify.config.evaluate import EmbedConfig, EvaluateConfig
-from electrify.config.fields import LocalPath, Section, runner_name
+from electrify.config.fields import Address, LocalPath, Section, runner_name
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.vocab import EncodeConfig, VocabConfig
 from electrify.system.outcome import UserError
@@ -17,7 +17,7 @@ class BeamConfig(Section):
 
     runner: Annotated[str, AfterValidator(runner_name)] = "local"
     """`local` or a Beam runner. Its options follow `--` on the command line."""
-    work_dir: str | None = None
+    work_dir: Address | None = None
     """Folder or address that workers share. Left out: in the output folder."""
 
 

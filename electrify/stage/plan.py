@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electrify.config.fields import TrackerOptions, without_secrets
+from electrify.config.fields import TrackerOptions
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.run import EvaluationRun, RunConfig
 from electrify.stage.folder import (
@@ -71,7 +71,7 @@ def clean_stage(
     """
     digests: dict[str, list[str]] = {}
     for path, digest in dict(files).items():
-        digests.setdefault(bundled_name(without_secrets(path)), []).append(digest)
+        digests.setdefault(bundled_name(path), []).append(digest)
     inputs = {p: digest_of(of) if len(of) > 1 else of[0] for p, of in digests.items()}
     if benchmark_texts is not None:
         inputs["benchmark texts"] = _files_digest(benchmark_texts)

@@ -18,7 +18,7 @@ from apache_beam.pvalue import TaggedOutput
 from numpy.typing import NDArray
 
 from electrify.config.clean import CleanConfig
-from electrify.config.fields import UNDETERMINED, is_language, language_code, without_secrets
+from electrify.config.fields import UNDETERMINED, is_language, language_code
 from electrify.system.outcome import UserError
 from pipeline.dedup.exact import (
     line_hashes,
@@ -276,7 +276,7 @@ class _FileCleaner:
             else:
                 counts["documents"] += 1
                 yield self._cleaned(item)
-        self.tally.files.append({"path": self.file.shown_path} | counts)
+        self.tally.files.append({"path": self.file.path} | counts)
 
     def _outcome(self, raw: Raw) -> Outcome:
         """The text by the rules of its language: the one of the source's languages that the row
@@ -325,7 +325,7 @@ class _FileCleaner:
 
     def _malformed(self, fault: Fault) -> Row:
         where = self.file.where(fault.row, fault.offset)
-        detail = mask_pii(without_secrets(_storable(fault.detail) or ""), self.language)[0]
+        detail = mask_pii(_storable(fault.detail) or "", self.language)[0]
         if fault.reason == "unreadable_file":
             if self.config.damaged_files == "stop":
                 raise UserError(

@@ -18,7 +18,6 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import glob_translate
 
 from electrify.config.clean import CleanConfig, Source
-from electrify.config.fields import without_secrets
 from electrify.stage.folder import digest_of, fingerprint
 from electrify.storage.encodings import is_utf8, marked_encoding
 from electrify.system.outcome import UserError
@@ -170,18 +169,17 @@ def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:
         ending = text_ending(path)
         is_table = source.kind in _TABLES and ending.removeprefix(".") in _TABLES
         if not is_table and (advice := REFUSED.get(ending)):
-            shown = without_secrets(path)
+            shown = path
             raise UserError(f"{where}: kind = {source.kind!r} cannot read {shown}, {advice}")
         if source.kind == "parquet" and (archive := stream_of(path)):
             raise UserError(
-                f"{where}: Parquet is not read from its start, as {without_secrets(archive)} is: "
-                "unpack it"
+                f"{where}: Parquet is not read from its start, as {archive} is: unpack it"
             )
     return files
 
 
 def _where(source: Source, source_index: int) -> str:
-    return f"clean.sources[{source_index}].path = {without_secrets(source.path)!r}"
+    return f"clean.sources[{source_index}].path = {source.path!r}"
 
 
 def _members(archive: str, pattern: str) -> list[tuple[str, int]]:
@@ -189,7 +187,7 @@ def _members(archive: str, pattern: str) -> list[tuple[str, int]]:
         with reading(archive):
             return list_members(archive, pattern)
     except DAMAGED_ARCHIVE as error:
-        raise UserError(f"{without_secrets(archive)} is damaged ({error}): fetch it anew") from None
+        raise UserError(f"{archive} is damaged ({error}): fetch it anew") from None
 
 
 def _match_files(path: str, where: str) -> list[tuple[str, int]]:
@@ -209,7 +207,7 @@ def _match_files(path: str, where: str) -> list[tuple[str, int]]:
         else:
             infos = filesystem.glob(pattern, detail=True)
     except Exception as error:  # every file system has error types of its own
-        reason = without_secrets(f"{type(error).__name__}: {error}")
+        reason = f"{type(error).__name__}: {error}"
         raise UserError(f"{where} cannot be listed: {reason}") from error
     files = {
         name: info

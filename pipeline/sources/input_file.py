@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from electrify.config.clean import Source
-from electrify.config.fields import without_secrets
 from electrify.storage.encodings import is_utf8
 
 _PACKED_ENDINGS = (".gz", ".zst", ".zstd", ".bz2", ".xz")
@@ -53,11 +52,6 @@ class InputFile:
         return self.path if "://" in self.path else os.path.join(self.folder, self.path)
 
     @property
-    def shown_path(self) -> str:
-        """The path for reports and messages, without a user or query of an address."""
-        return without_secrets(self.path)
-
-    @property
     def first_rank(self) -> int:
         """Rank of row 0, in the order of (source, file, row): below 2^63, from there on of an
         earlier corpus."""
@@ -80,10 +74,10 @@ class InputFile:
     def where(self, row: int, offset: int | None = None) -> str:
         """A row's place for a person: path:row, or its byte where a part does not know its row."""
         if not self.part or self.first_row:
-            return f"{self.shown_path}:{row}"
+            return f"{self.path}:{row}"
         if offset is not None:
-            return f"{self.shown_path}: byte {offset:,}"
-        return f"{self.shown_path}: row {row} of part {self.part + 1} of {self.num_parts}"
+            return f"{self.path}: byte {offset:,}"
+        return f"{self.path}: row {row} of part {self.part + 1} of {self.num_parts}"
 
 
 @dataclass(frozen=True)
@@ -135,12 +129,17 @@ def packed_bytes(text_bytes: int) -> int:
 
 def packing(path: str) -> str:
     """The ending of a packed file in small letters, ".gz" of "a.GZ"; empty for any other file."""
-    ending = PurePosixPath(without_secrets(path)).suffix.lower()
+    ending = PurePosixPath(_without_query(path)).suffix.lower()
     return ending if ending in _PACKED_ENDINGS else ""
 
 
+def _without_query(path: str) -> str:
+    """An address of the web has its query behind the name of the file."""
+    return path.partition("?")[0] if "http" in path.partition("://")[0] else path
+
+
 def _unpacked(path: str) -> PurePosixPath:
-    name = PurePosixPath(without_secrets(path).rpartition("::")[2])  # of a member its own
+    name = PurePosixPath(_without_query(path).rpartition("::")[2])  # of a member its own
     return name.with_suffix("") if packing(path) else name
 
 

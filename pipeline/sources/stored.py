@@ -28,7 +28,6 @@ import fsspec
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
-from electrify.config.fields import without_secrets
 from electrify.stage.folder import fingerprint
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
@@ -53,9 +52,9 @@ def reading(address: str) -> Iterator[None]:
         raise
     except Exception as error:
         said = " ".join(str(error).split())  # of several lines, where a server's answer is
-        reason = without_secrets(f"{type(error).__name__}: {said}").rstrip(": ")
+        reason = f"{type(error).__name__}: {said}".rstrip(": ")
         raise UserError(
-            f"{without_secrets(address)} cannot be read: {reason}. No part of a source is left "
+            f"{address} cannot be read: {reason}. No part of a source is left "
             "out: see that every worker can open it, then run the stage again"
         ) from error
 
@@ -202,7 +201,7 @@ def list_members(archive: str, pattern: str = "*") -> list[tuple[str, int]]:
 
 @cache  # what runs a stage lists an archive several times
 def _warn_of_skipped(archive: str, what: str) -> None:
-    warn(f"{without_secrets(archive)}: {what}")
+    warn(f"{archive}: {what}")
 
 
 def member_mark(path: str) -> str:
@@ -398,5 +397,5 @@ class _Unpacked(_Seekable):
             self._chunks.append(chunk)
             self._num_chunks += 1
             if fault := _bomb(self._num_chunks * self._CHUNK_BYTES, self._packed.tell()):
-                raise UserError(f"{self._file.shown_path} {fault}")
+                raise UserError(f"{self._file.path} {fault}")
         return self._chunks[number - self._num_chunks]

@@ -7,10 +7,7 @@ import random
 import socket
 import subprocess
 import sys
-import threading
 from collections import Counter
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -406,26 +403,6 @@ def test_removed_texts_and_reports_show_no_personal_data(
     assert (totals["documents_kept"], totals["removed"], totals["malformed"]) == (2, 2, 1)
     before_and_after = {sample[3] for sample in report["samples"]["rule: html_removed"]}
     assert any(of.startswith("<p>문의는 <email> 으로") for of in before_and_after)
-
-
-def test_a_secret_of_an_address_is_written_nowhere(tmp_path, with_personal_data):
-    handler = partial(_QuietHandler, directory=str(tmp_path))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://user:word@127.0.0.1:{server.server_port}/a.jsonl"
-        folder = clean_afresh(config_of(tmp_path, [f"{address}?token=s3cr3t"]))
-        server.shutdown()
-    for path in [*folder.parent.rglob("*.*")]:
-        content = path.read_bytes() if path.is_file() else b""
-        assert not any(secret in content for secret in (b"s3cr3t", b"user:", b":word@")), path
-    assert {row["source"] for row in documents(folder)} == {"a"}
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    assert report["files"][0]["path"] == address.replace("user:word@", "")
-
-
-class _QuietHandler(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 def test_a_folder_of_files_of_which_most_cannot_be_read_is_refused(tmp_path):
