@@ -6,7 +6,7 @@ a `ValueError`.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from electrify.config.run import EvaluationRun, RunConfig
 
 
-def load_config(path: str | Path, overrides: Sequence[str] = ()) -> "RunConfig":
-    """The config in a TOML file, with overrides `section.key=value`.
+def load_config(
+    path: str | Path, overrides: Sequence[str] = (), options: Mapping[str, object] | None = None
+) -> "RunConfig":
+    """The config in a TOML file, with values by dotted key and overrides `section.key=value`.
 
     Its output folder is checked, and of an address opened, before any work.
     """
@@ -26,7 +28,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> "RunConfig":
     from electrify.config.load import load_config
     from electrify.stage.remote import open_run
 
-    config = open_run(load_config(path, overrides))
+    config = open_run(load_config(path, overrides, options))
     check_output(config)
     return config
 

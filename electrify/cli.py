@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -191,7 +191,7 @@ def run(
     """Run every stage in order, skipping those already done."""
     from electrify.stage.plan import NETWORKS
 
-    run = api.load_config(config, [*overrides, *_set("pretrain.num_devices", devices)])
+    run = api.load_config(config, overrides, _given({"pretrain.num_devices": devices}))
     page = api.run(run, beam_options=beam.obj, overwrite=overwrite)
     if run.pretrain.gives_probabilities:
         from benchmarks.analysis.mistakes import marked_lines
@@ -264,7 +264,7 @@ def pretrain(
     overwrite: Overwrite = False,
 ) -> None:
     """Train generator and discriminator on the shards."""
-    run = api.load_config(config, [*overrides, *_set("pretrain.num_devices", devices)])
+    run = api.load_config(config, overrides, _given({"pretrain.num_devices": devices}))
     api.pretrain(run, overwrite=overwrite)
 
 
@@ -279,7 +279,7 @@ def export(
     overwrite: Overwrite = False,
 ) -> None:
     """Write the last checkpoint for `transformers`, and as ONNX."""
-    changes = [*_set("export.onnx.force", force), *overrides, *_set(DATA_DIR, data_dir)]
+    options = _given({"export.onnx.force": force, DATA_DIR: data_dir})
     if model is None and config is None:
         raise UsageError("give a run's config, electrify export configs/NAME.toml, or --model")
     model = model and find_bundled(model)
@@ -287,9 +287,9 @@ def export(
         raise UsageError(f"--model {model} goes with --onnx, and without a config")
     run: EvaluationRun
     if model:
-        run = _evaluation(model, None, changes)
+        run = _evaluation(model, None, overrides, options)
     else:
-        run = full_run = api.load_config(str(config), changes)
+        run = full_run = api.load_config(str(config), overrides, options)
         api.export(full_run, overwrite=overwrite)
     if onnx:
         from benchmarks.onnx.convert import convert_run
@@ -331,19 +331,20 @@ def evaluate(
     """Fine-tune and score an encoder."""
     from electrify.config.evaluate import QUICK
 
-    changes = []
+    options: dict[str, object] = {}
     if suite or task or own_task:  # in place of all that a config names
-        changes += ["evaluate.tasks=[]", "evaluate.suites=[]", "evaluate.own_tasks=[]"]
-    changes += [
-        *_set("evaluate.tasks", task),
-        *_set("evaluate.suites", suite),
-        *_set("evaluate.own_tasks", [{"train": path} for path in own_task]),
-        *_set("evaluate.search", search and {"learning_rate": SEARCHED_RATES}),
-        *(line for key, value in QUICK.items() if quick for line in _set(f"evaluate.{key}", value)),
-        *_set("evaluate.limit", limit),
-        *overrides,
-        *_set(DATA_DIR, data_dir),
-    ]
+        options = {"evaluate.tasks": (), "evaluate.suites": (), "evaluate.own_tasks": ()}
+    options |= _given(
+        {
+            "evaluate.tasks": task,
+            "evaluate.suites": suite,
+            "evaluate.own_tasks": [{"train": path} for path in own_task],
+            "evaluate.search": {"learning_rate": SEARCHED_RATES} if search else None,
+            "evaluate.limit": limit,
+            DATA_DIR: data_dir,
+        }
+        | {f"evaluate.{key}": value for key, value in QUICK.items() if quick}
+    )
     if name and not model:
         raise UsageError(f"--name {name} names the encoder of --model: give both")
     if checkpoints:
@@ -351,9 +352,15 @@ def evaluate(
             raise UsageError(
                 "--checkpoints scores those of a run: give its config, without --model"
             )
-        return _evaluate_checkpoints(api.load_config(config, changes), checkpoints, overwrite)
+        return _evaluate_checkpoints(
+            api.load_config(config, overrides, options), checkpoints, overwrite
+        )
     model = model and find_bundled(model)
-    run = api.load_config(config, changes) if config else _evaluation(model, name, changes)
+    run = (
+        api.load_config(config, overrides, options)
+        if config
+        else _evaluation(model, name, overrides, options)
+    )
     suites: list[str | None] = list(run.evaluate.probe_suites)
     # what the command names beside a probe is what that looks at; a config has both
     if not suites or run.evaluate.task_suites or (run.evaluate.has_tasks and not suite):
@@ -387,7 +394,9 @@ def _evaluate_checkpoints(run: "RunConfig", steps: str, overwrite: bool) -> None
     evaluate_checkpoints(run, [int(number) for number in numbers], overwrite, export_checkpoint)
 
 
-def _evaluation(model: str | None, name: str | None, changes: Sequence[str]) -> "EvaluationRun":
+def _evaluation(
+    model: str | None, name: str | None, overrides: Sequence[str], options: Mapping[str, object]
+) -> "EvaluationRun":
     """What to do with `--model` alone."""
     from electrify.check import check_output
     from electrify.config.load import evaluation_of
@@ -400,7 +409,7 @@ def _evaluation(model: str | None, name: str | None, changes: Sequence[str]) -> 
         )
     if named_checkpoint(model):
         raise UsageError(f"--model {model} is a checkpoint: give the config of its run, too")
-    run = open_run(evaluation_of(name or model, changes))
+    run = open_run(evaluation_of(name or model, overrides, options))
     check_output(run)
     return run
 
@@ -485,7 +494,7 @@ def leakage(
     from electrify.stage.plan import output_dir
     from pipeline.decontaminate.leakage import find_leaks
 
-    run = api.load_config(config, [*overrides, *_set(DATA_DIR, data_dir)])
+    run = api.load_config(config, overrides, _given({DATA_DIR: data_dir}))
     input_digest(output_dir(run) / "clean", "clean")  # told before any task is fetched
     with tempfile.TemporaryDirectory() as items:
         write_items(run, Path(items))
@@ -550,19 +559,19 @@ def embed(
     overwrite: Overwrite = False,
 ) -> None:
     """Train a sentence encoder, for search and similarity, as a sentence-transformers folder."""
-    changes = [*_set("embed.pairs", pairs), *overrides, *_set(DATA_DIR, data_dir)]
+    options = _given({"embed.pairs": pairs, DATA_DIR: data_dir})
     model = find_bundled(model)
     run: EvaluationRun
     if model.endswith(".toml"):
         from electrify.stage.folder import input_digest
 
-        run = api.load_config(model, changes)
+        run = api.load_config(model, overrides, options)
         model = run.output_dir  # a name that the hub may have, too
         input_digest(Path(model, "export"), "export")
     else:
         if Path(model, "export").is_dir():
-            changes = [*_set("output_dir", model), *changes]
-        run = _evaluation(model, None, changes)
+            options = {"output_dir": model} | options
+        run = _evaluation(model, None, overrides, options)
     from benchmarks.embed.embed import embed
 
     folder = embed(run, model, overwrite)
@@ -755,12 +764,13 @@ def _print_json(**values: object) -> None:
     print(dumps(values, ensure_ascii=False, indent=1))
 
 
-def _set(key: str, value: object) -> list[str]:
-    """What `--set` would be given for the value of an option; nothing where the option is not."""
-    from electrify.config.load import toml_value
-
-    is_given = not (value is None or value is False or value == [])
-    return [f"{key}={toml_value(value)}"] if is_given else []
+def _given(options: Mapping[str, object]) -> dict[str, object]:
+    """The values by key of those options that the command has."""
+    return {
+        key: value
+        for key, value in options.items()
+        if not (value is None or value is False or value == [])
+    }
 
 
 def _run_folder(name: str) -> Path:

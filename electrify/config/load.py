@@ -7,7 +7,7 @@ value, what is allowed and the nearest known name.
 import json
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -25,14 +25,16 @@ _SUBJECT = re.compile(r"^[A-Z][a-z]+ (?=should)")  # pydantic's: Input, String, 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Read a TOML config, apply `section.key=value` overrides and the size preset, check it all.
+def load_config(
+    path: str | Path, overrides: Sequence[str] = (), options: Mapping[str, object] | None = None
+) -> RunConfig:
+    """Read a TOML config, apply values by dotted key and then `section.key=value` overrides, fill
+    in the size preset, and check all.
 
     Raises `ValueError` naming file, key, value and what would be right.
     """
     raw = read_config(Path(find_bundled(str(path))))
-    for override in overrides:
-        _apply_override(raw, override)
+    _override(raw, overrides, options)
     return parse_config(with_bundled(raw), str(path))
 
 
@@ -93,11 +95,13 @@ _OF_ANY_ENCODER = {
 }
 
 
-def evaluation_of(model: str, overrides: Sequence[str]) -> EvaluationRun:
+def evaluation_of(
+    model: str, overrides: Sequence[str], options: Mapping[str, object] | None = None
+) -> EvaluationRun:
     """What `electrify evaluate --model` does without a config: results go to `out/<model>/`.
 
-    `model` is a folder or hub name; of a path the last two parts name the results, of an export its
-    run, too. `overrides` are as in `load_config`.
+    `model` is a folder or hub name. The last two components of a path name the results; the path of
+    an export names them by its run, too. `overrides` and `options` are as in `load_config`.
     """
     parts = [part for part in model.lower().split("/") if part.strip(".~")]
     parts = parts[-3 if parts[-2:-1] == ["export"] else -2 :]
@@ -107,8 +111,7 @@ def evaluation_of(model: str, overrides: Sequence[str]) -> EvaluationRun:
         "output_dir": f"out/{name}",
         "evaluate": dict(_OF_ANY_ENCODER),
     }
-    for override in overrides:
-        _apply_override(raw, override)
+    _override(raw, overrides, options)
     return parse_part(with_bundled(raw), f"--model {model}", EvaluationRun)
 
 
@@ -144,28 +147,39 @@ def _with_size_preset(raw: dict[str, Any]) -> dict[str, Any]:
     return raw | {"pretrain": SIZE_PRESETS[size] | pretrain}
 
 
-def _apply_override(raw: dict[str, Any], override: str) -> None:
-    key, separator, text = override.partition("=")
-    if not separator or not key:
-        raise UsageError(f"--set {override!r}: write section.key=value")
+def _override(
+    raw: dict[str, Any], overrides: Sequence[str], options: Mapping[str, object] | None
+) -> None:
+    for key, value in (options or {}).items():
+        _put(raw, key.split("."), value, key)
+    for override in overrides:
+        key, separator, text = override.partition("=")
+        if not separator or not key:
+            raise UsageError(f"--set {override!r}: write section.key=value")
+        _put(raw, _key_parts(key), _override_value(key, text), override)
+
+
+def _override_value(key: str, text: str) -> Any:
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError as error:
         if text.lstrip().startswith(("[", "{", '"', "'")):
             raise UsageError(
-                f"--set {override!r}: {text} is not valid TOML ({error}); write words in it in "
+                f"--set {key}={text}: it is not valid TOML ({error}); write words in it in "
                 f'quotes, as in --set \'{key}=["word", "word"]\''
             ) from None
-        value = text  # a bare word is a string
+        return text  # a bare word is a string
     except (ValueError, RecursionError) as error:  # too many digits, too deep
-        raise UsageError(f"--set {override!r}: {error}") from None
-    *sections, last = _key_parts(key)
-    target = raw
-    for section in sections:
-        target = target.setdefault(section, {})
-        if not isinstance(target, dict):
+        raise UsageError(f"--set {key}={text}: {error}") from None
+
+
+def _put(raw: dict[str, Any], key: Sequence[str], value: object, override: str) -> None:
+    table = raw
+    for section in key[:-1]:
+        table = table.setdefault(section, {})
+        if not isinstance(table, dict):
             raise UsageError(f"--set {override!r}: {section} is not a section")
-    target[last] = value
+    table[key[-1]] = value
 
 
 def _key_parts(key: str) -> list[str]:
