@@ -70,10 +70,6 @@ def evaluate(
     `ValueError` for unknown tasks, missing or malformed data and an unreadable model, before any
     training, and `Stopped` when asked to stop: finished jobs are kept.
     """
-    if probe == "retrieval":  # nothing is fine-tuned
-        from benchmarks.embed.retrieval import score_retrieval
-
-        return score_retrieval(config, model, overwrite, weights, name)
     if probe is None:
         options = config.evaluate.model_copy(update={"suites": config.evaluate.task_suites})
     else:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DEMO = "configs/demo.toml"
 SHIPPED = "model/shipped/ko-modern/discriminator"
 DATA_DIR = "evaluate.data_dir"
-BEAM_VERBS = frozenset({"run", "demo", "clean", "train-vocab", "encode", "ablate", "leakage"})
+BEAM_VERBS = frozenset({"run", "demo", "clean", "train-vocab", "encode", "ablate"})
 # tried by --search: encoders of size base want the lowest, tiny ones the highest
 SEARCHED_RATES = [5e-5, 1e-4, 3e-4, 1e-3]
 
@@ -480,28 +480,6 @@ def report(
         print(page)
 
 
-@_verb(f"leakage {DEMO}")
-def leakage(
-    beam: typer.Context,
-    config: ConfigFile,
-    data_dir: DataDirs = [],
-    overrides: Overrides = [],
-    overwrite: Overwrite = False,
-) -> None:
-    """Find benchmark examples in the run's documents."""
-    from benchmarks.leakage.examples import write_items
-    from electrify.stage.folder import input_digest
-    from electrify.stage.plan import output_dir
-    from pipeline.decontaminate.leakage import find_leaks
-
-    run = api.load_config(config, overrides, _given({DATA_DIR: data_dir}))
-    input_digest(output_dir(run) / "clean", "clean")  # told before any task is fetched
-    with tempfile.TemporaryDirectory() as items:
-        write_items(run, Path(items))
-        find_leaks(run, beam.obj, overwrite, Path(items))
-    api.update_cards(run)
-
-
 @_verb("ablate configs/ablations/generator.toml --plan")
 def ablate(
     beam: typer.Context,
@@ -543,40 +521,6 @@ def publish(
     names = parts.replace(" ", "").split(",") if parts else None
     options: dict[str, Any] = {"private": private, "licence": licence, "dry_run": dry_run}
     print("\n".join(api.publish(run, to, parts=names, **options)))
-
-
-# --- sentences ------------------------------------------------------------------------------------
-
-
-@_verb(f"embed {SHIPPED} --pairs pairs.jsonl")
-def embed(
-    model: Annotated[str, _word("MODEL", "a run, an export, a folder, a hub name or a config")],
-    pairs: Annotated[
-        list[str], _value("NAME", "pairs of texts: a file, a run's corpus or a task; repeatable")
-    ] = [],
-    data_dir: DataDirs = [],
-    overrides: Overrides = [],
-    overwrite: Overwrite = False,
-) -> None:
-    """Train a sentence encoder, for search and similarity, as a sentence-transformers folder."""
-    options = _given({"embed.pairs": pairs, DATA_DIR: data_dir})
-    model = find_bundled(model)
-    run: EvaluationRun
-    if model.endswith(".toml"):
-        from electrify.stage.folder import input_digest
-
-        run = api.load_config(model, overrides, options)
-        model = run.output_dir  # a name that the hub may have, too
-        input_digest(Path(model, "export"), "export")
-    else:
-        if Path(model, "export").is_dir():
-            options = {"output_dir": model} | options
-        run = _evaluation(model, None, overrides, options)
-    from benchmarks.embed.embed import embed
-
-    folder = embed(run, model, overwrite)
-    print(f"sentence encoder: {folder}")
-    log(f"for its scores: electrify evaluate --suite retrieval --model {folder}")
 
 
 # --- looking at a discriminator -------------------------------------------------------------------
@@ -628,28 +572,6 @@ def page(
     from benchmarks.analysis.page import build_page
 
     build_page(model, generator, Path(output))
-
-
-@_verb(f"probe {SHIPPED} --text sentences.txt --output out/probe")
-def probe(
-    model: Annotated[str, _bundled("MODEL", "a run, an export or a model")],
-    text: Annotated[list[str], _value("NAME", "unseen Korean text: a task or a file; repeatable")],
-    generator: Generator = None,
-    data_dir: DataDirs = [],
-    corpus: Annotated[list[Path], _value("FILE", "documents to count pieces in; repeatable")] = [],
-    mistakes: Annotated[int, Option(help="sentences of each kind of mistake")] = 500,
-    examples: Annotated[int, Option(help="examples of each property of words")] = 2000,
-    seeds: Annotated[int, Option(min=1, help="training examples and controls of a layer")] = 5,
-    seed: Annotated[int, Option(help="seed of what is drawn")] = 0,
-    output: Annotated[Path | None, _value("FOLDER", "default: probe/ of the run")] = None,
-) -> None:
-    """Measure which planted mistakes a network finds, and what its layers know."""
-    _check_model(model)
-    from benchmarks.analysis.probe import probe
-
-    folders = [Path(folder) for folder in data_dir or ["."]]
-    page = probe(model, generator, text, folders, corpus, mistakes, examples, seeds, seed, output)
-    print(f"probe: {page}")
 
 
 # --- checks ---------------------------------------------------------------------------------------

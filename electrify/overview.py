@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from benchmarks.tasks.load import TaskData
 
 _SCORES = ("evaluate", *PROBE_SUITES)  # of other encoders in `evaluate-<name>`
-_FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "embed", "onnx", *_SCORES, "leakage")
+_FOLDERS = ("clean", "vocab", "shards", "pretrain", "export", "onnx", *_SCORES)
 # docs/results.md: MB of raw text a CPU second for cleaning, learning pieces at morphemes, encoding
 _CLEAN_RATE, _VOCAB_RATE, _ENCODE_RATE = 3.7, 1.9, 8.0
 _TOKEN_CHARACTERS = 1.8  # characters a token, of Korean; other scripts have more

@@ -128,7 +128,7 @@ def test_the_readmes_commands_and_the_examples_of_help_go_on_with_the_run(
     commands = [shlex.split(c.replace("out/demo", str(demo)))[1:] for c in COMMANDS]
     commands = [words for words in commands if "configs/demo.toml" in words and words[0] != "run"]
     assert commands
-    for verb in ("clean", "train-vocab", "encode", "pretrain", "export", "evaluate", "leakage"):
+    for verb in ("clean", "train-vocab", "encode", "pretrain", "export", "evaluate"):
         assert main([verb, "--help"]) == 0
         commands.append(capsys.readouterr().out.rpartition("Example: electrify ")[2].split())
     for words in map(list, dict.fromkeys(map(tuple, commands))):

@@ -27,6 +27,9 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from electrify.system.unknown import coverage_of, warn_of_unknown
 
+SENTENCES: Mapping[str, dict[str, list[str]]] = read_toml(
+    Path(__file__).with_name("sentences.toml")
+)
 MASK_FRACTION = 0.15  # of ELECTRA's training
 MIN_WORDS = 100  # that a threshold is set on
 FALSE_ALARMS = 0.05
@@ -142,10 +145,9 @@ def replaced_probabilities(reader: Reader, text: str) -> list[float]:
     return probabilities
 
 
-@cache
 def bundled_sentences() -> dict[str, list[str]]:
     """Plain sentences by the script that they are written in."""
-    return read_toml(Path(__file__).with_name("sentences.toml"))
+    return SENTENCES["sentences"]
 
 
 def bundled_threshold(reader: Reader, script: str, false_alarms: float = FALSE_ALARMS) -> Threshold:

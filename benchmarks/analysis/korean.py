@@ -4,21 +4,19 @@ The arithmetic of syllables is that of the Unicode Standard, section 3.12.
 """
 
 import re
-import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 
 LEADS = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
 VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
 TAILS = ("", *"ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ")
-_WORD, _HANGUL, _LETTER = re.compile(r"\S+"), re.compile("[가-힣]"), re.compile(r"[^\W\d_]")
-_MIN_WORDS, _MIN_HANGUL = 4, 0.8  # words; fraction of the letters
+# the letters of the Korean two-set layout (KS X 5002) without Shift, row by row
+_KEYBOARD = ("ㅂㅈㄷㄱㅅㅛㅕㅑㅐㅔ", "ㅁㄴㅇㄹㅎㅗㅓㅏㅣ", "ㅋㅌㅊㅍㅠㅜㅡ")
+_WORD = re.compile(r"\S+")
 Span = tuple[int, int]
 
 
@@ -54,7 +52,7 @@ def keys_beside(rows: Sequence[str]) -> dict[str, str]:
     }
 
 
-_BESIDE = keys_beside(read_toml(Path(__file__).with_name("keyboard.toml"))["rows"])
+_BESIDE = keys_beside(_KEYBOARD)
 
 
 def neighbours(letter: str) -> tuple[str, ...]:
@@ -64,18 +62,6 @@ def neighbours(letter: str) -> tuple[str, ...]:
     """
     beside = _BESIDE.get(letter, "")
     return tuple(key for key in beside if (key in VOWELS) == (letter in VOWELS))
-
-
-@cache
-def mistyped(syllable: str) -> list[tuple[str, str, str]]:
-    """(letter, its neighbour, the syllable with it) for every key beside one of the syllable's."""
-    letters = letters_of(syllable)
-    return [
-        (letters[place], key, syllable_of(*(key if n == place else letters[n] for n in range(3))))
-        for place, allowed in enumerate((LEADS, VOWELS, TAILS))
-        for key in neighbours(letters[place])
-        if key in allowed
-    ]
 
 
 class Morpheme(NamedTuple):
@@ -100,17 +86,6 @@ class KoreanSentence:
 
 def word_spans(text: str) -> list[Span]:
     return [match.span() for match in _WORD.finditer(text)]
-
-
-def korean_sentences(texts: Iterable[str], max_characters: int) -> list[str]:
-    """The different texts of four words or more, mostly of Hangul, with single spaces, in NFC."""
-    sentences: dict[str, None] = {}
-    for text in texts:
-        line = unicodedata.normalize("NFC", " ".join(text.split()))
-        is_korean = len(_HANGUL.findall(line)) >= _MIN_HANGUL * max(1, len(_LETTER.findall(line)))
-        if is_korean and len(line) <= max_characters and line.count(" ") + 1 >= _MIN_WORDS:
-            sentences[line] = None
-    return list(sentences)
 
 
 def analyse(texts: Sequence[str]) -> list[KoreanSentence]:

@@ -21,18 +21,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.analysis.inspect import bundled_sentences, open_discriminator, read, thresholds_on
+from benchmarks.analysis.inspect import (
+    SENTENCES,
+    bundled_sentences,
+    open_discriminator,
+    read,
+    thresholds_on,
+)
 from benchmarks.analysis.reader import Reader
 from benchmarks.encoder import generator_of
 from benchmarks.onnx.export import REPLACED, VOCABULARY, export_onnx, open_session, require_onnx
 from benchmarks.onnx.int8 import quantize
-from electrify.storage.files import read_toml
 from electrify.system.outcome import UserError
 from electrify.system.progress import log
 
 FALSE_ALARMS = (0.02, 0.05, 0.1)  # that a visitor chooses from
 SOURCE = Path(__file__).with_name("browser")
-_EXAMPLES = read_toml(Path(__file__).with_name("texts.toml"))["examples"]
 _LANGUAGES = {"Hangul": "ko", "Latin": "en"}
 _FAR, _MAX_OTHERS = 0.05, 0.01  # of a probability; of the words
 _OWN = ("index.html", "page.css", "words.js", "detector.js", "page.js")
@@ -181,5 +185,7 @@ def page_settings(reader: Reader, inputs: Sequence[str]) -> dict[str, Any]:
         "special": sorted(tokenizer.all_special_ids),
         "levels": list(FALSE_ALARMS),
         "thresholds": thresholds,
-        "examples": [{"text": text, "lang": _LANGUAGES[best]} for text in _EXAMPLES[best]],
+        "examples": [
+            {"text": text, "lang": _LANGUAGES[best]} for text in SENTENCES["examples"][best]
+        ],
     }

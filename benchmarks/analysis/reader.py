@@ -187,11 +187,6 @@ class Reader:
             sums[mask] = torch.nn.functional.cross_entropy(logits, true, reduction="sum")
         return sums
 
-    def pseudo_likelihood(self, texts: Sequence[Ids]) -> list[Floats]:
-        """-log p of each piece where it alone is masked (Salazar et al. 2020), (N,) of each."""
-        masks = [(number, [piece]) for number, ids in enumerate(texts) for piece in range(len(ids))]
-        return np.split(self.surprisals(texts, masks), np.cumsum(list(map(len, texts)))[:-1])
-
     def _padded(self, rows: Sequence[Ids]) -> dict[str, Tensor]:
         pad = torch.nn.utils.rnn.pad_sequence
         ids = pad(list(map(torch.from_numpy, rows)), True, self.source.tokenizer.pad_token_id)

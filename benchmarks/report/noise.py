@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import noise
-from benchmarks.embed.retrieval import Score, score_table
 from benchmarks.noise.fairness import Gap
 from benchmarks.noise.perturb import KINDS
 from benchmarks.noise.robustness import Condition
@@ -34,7 +33,6 @@ class Noise:
     label: str  # empty of the run's own encoder
     conditions: tuple[Condition, ...]
     gaps: tuple[Gap, ...]
-    retrieval: tuple[Score, ...]
 
     @property
     def own(self) -> list[Condition]:
@@ -59,7 +57,6 @@ def noise_of(run: RunFolder) -> tuple[Noise, ...]:
             label,
             table("robustness", label, Condition),
             table("fairness", label, Gap),
-            table("retrieval", label, Score),
         )
         for label in dict.fromkeys(stage.partition("-")[2] for stage in run.probes)
     )
@@ -110,8 +107,7 @@ def _fairness_sentence(gaps: Sequence[Gap]) -> str:
 def add_noise(page: Page, run: RunFolder) -> None:
     if not noise_of(run):
         page.paragraph(
-            "Not looked at. Run: electrify evaluate CONFIG --suite robustness --suite fairness "
-            "--suite retrieval"
+            "Not looked at. Run: electrify evaluate CONFIG --suite robustness --suite fairness"
         )
     for encoder in noise_of(run):
         if encoder.label:
@@ -155,9 +151,6 @@ def _parts(encoder: Noise) -> Iterator[Part]:
         yield Table.of(rows, "What each measure says")
         shown = [gap for gap in gaps if gap.is_found]
         yield gap_table(shown, "Gaps that are shown") if shown else _TEXTS["no_gap"]
-    if encoder.retrieval:
-        yield _TEXTS["retrieval"]
-        yield score_table(encoder.retrieval)
 
 
 def _add_kinds(own: Sequence[Condition], page: Page) -> None:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.analysis.probe import read_figures, sections_of
-from benchmarks.leakage.report import add_leakage, leakage_rows
 from benchmarks.report import curves, noise, stages
 from benchmarks.report.errors import add_errors
 from benchmarks.report.published import CUT_FRACTION, add_published, published_lines
@@ -28,14 +26,13 @@ from benchmarks.results.results import BASELINES
 from benchmarks.results.run_folder import RunFolder, has_stages, read_run, told_apart
 from benchmarks.results.table import (
     Part,
-    Table,
     add_parts,
     markdown_parts,
     markdown_text,
     write_page,
 )
 from benchmarks.statistics.comparison import Against, between, resolve_baseline, within
-from benchmarks.statistics.scores import TaskScore, scores_of
+from benchmarks.statistics.scores import scores_of
 from electrify.page.page import Page
 from electrify.page.plots import tick_text
 from electrify.system.outcome import UserError
@@ -121,9 +118,6 @@ def _sections(
             stages.missing(page, run, "evaluate", "Scores")
         add_scores(page, run, compared)
 
-    def probed(parts: Sequence[Part]) -> Callable[[Page, RunFolder], None]:
-        return lambda page, _: add_parts(page, parts)
-
     sections: dict[str, Callable[[Page, RunFolder], None]] = {
         "Scores in full": scores,
         "Published scores": add_published,
@@ -131,11 +125,7 @@ def _sections(
         "Learning curves": curves.add_curves,
         "Common errors": lambda page, run: add_errors(page, run, data_dirs, with_texts),
         "Probes": noise.add_noise,
-        "Leakage": add_leakage,
     }
-    if run.probe:
-        figures = sections_of(read_figures(run.probe))
-        sections |= {title: probed(parts) for title, parts in figures.items()}
     if has_stages(run):
         sections |= {
             "The model": stages.add_model,
@@ -155,9 +145,6 @@ def card_sections(folder: Path) -> dict[str, list[str]]:
         "Scores with fewer examples to learn from": curves.low_shot_lines(run),
         "Cost of fine-tuning": curves.cost_lines(run),
         "Robustness and differences between groups": noise.noise_card_lines(run),
-        "Scores without rows that stand in the training text": Table.of(
-            leakage_rows(run)
-        ).markdown(),
     }
     return {heading: lines for heading, lines in sections.items() if lines}
 
@@ -269,8 +256,6 @@ class Summary:
             yield f"Worse than a baseline on {'; '.join(worse)}."
         if alarms := [name(run.name) + of for run in self.runs for of in stages.open_alarms(run)]:
             yield f"Alarms of the pretraining: {'; '.join(alarms)}."
-        if touched := [n for n, score in scores.items() if self._is_touched(score)]:
-            yield f"Texts of these tasks stand in the corpus (Leakage): {', '.join(touched)}."
         if cut := [n for n, s in scores.items() if s.first.truncated_fraction > CUT_FRACTION]:
             yield (
                 f"More than {100 * CUT_FRACTION:g} % of the reported rows are longer than the "
@@ -278,17 +263,6 @@ class Summary:
             )
         if scores and min(s.pretrained.num_seeds for s in scores.values()) < _FEW_SEEDS:
             yield "Fewer than three seeds hardly show how much a seed changes a score."
-
-    def _is_touched(self, score: TaskScore) -> bool:
-        """Whether a row of the task stands in the corpus of the run's own encoder."""
-        return any(
-            split.touched
-            for run in self.runs
-            if run.leakage and any(score is own for own in scores_of(run)) and not score.encoder
-            for task in run.leakage.tasks
-            if task.task == score.first.task
-            for split in task.splits
-        )
 
     def _plot_differences(self, page: Page) -> None:
         rows: dict[str, dict[str, tuple[float, float, float]]] = {}

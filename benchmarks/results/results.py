@@ -109,7 +109,7 @@ def encoder_label(role: str, path: str) -> str:
     if path.count("/") < 2:
         return path
     parts = Path(path).parts[-2:]  # called after its network or stage
-    return "/".join(parts) if parts[-1] in ("discriminator", "generator", "embed") else parts[-1]
+    return "/".join(parts) if parts[-1] in ("discriminator", "generator") else parts[-1]
 
 
 def task_of(result: Result) -> Task | None:

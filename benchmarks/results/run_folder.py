@@ -16,14 +16,10 @@ from benchmarks.results.results import (
 )
 from electrify.config.fields import PROBE_SUITES
 from electrify.stage.folder import MANIFEST, fingerprint, read_manifest
-from electrify.stage.leakage_report import LEAKAGE, LeakageReport
-from electrify.stage.leakage_report import read_report as read_leakage
 from electrify.stage.plan import METRICS, VERBS
 from electrify.storage.files import parse_json, read_json
 from electrify.system.outcome import UserError
 
-# folders of figures about a network beside its scores, each with a JSON file of that name
-PROBE = "probe"
 Json = Mapping[str, Any]
 
 
@@ -49,8 +45,6 @@ class RunFolder:
     checkpoint_evaluations: Mapping[int, tuple[Result, ...]] = field(default_factory=dict)
     # records of every part of the training split, by stage, where there are several
     low_shot: Mapping[str, tuple[Result, ...]] = field(default_factory=dict)
-    leakage: LeakageReport | None = None  # None: not looked for
-    probe: Json = field(default_factory=dict)
     # folders of finished probes by stage: `robustness` looks at the run's own export,
     # `robustness-<label>` at another encoder
     probes: Mapping[str, Path] = field(default_factory=dict)
@@ -92,8 +86,6 @@ def stages_there(folder: Path) -> dict[str, Path]:
         for place in (folder / f"{stage}.partial", folder / stage)  # a finished one goes before
         if (place / MANIFEST).exists() or (place.suffix == ".partial" and place.is_dir())
     }
-    if (folder / LEAKAGE / MANIFEST).exists():  # of an unfinished one nothing can be read
-        present[LEAKAGE] = folder / LEAKAGE
     if not present:
         raise UserError(
             f"{folder} is no run folder: it has none of {', '.join(VERBS)}. "
@@ -133,8 +125,6 @@ def read_run(folder: Path) -> RunFolder:
         evaluations=evaluations,
         checkpoint_evaluations=dict(sorted(checkpoint_evaluations.items())),
         low_shot=low_shot,
-        leakage=read_leakage(folder / LEAKAGE) if LEAKAGE in present else None,
-        probe=_object(folder / PROBE, f"{PROBE}.json"),
         probes={
             stage: _sound(place, f"{stage.partition('-')[0]}.csv").parent
             for stage, place in present.items()

@@ -1,4 +1,4 @@
-"""Options of fine-tuning and scoring; what is left out is the recipe's. Those of `embed`."""
+"""Options of fine-tuning and scoring; what is left out is the recipe's."""
 
 import re
 from collections.abc import Mapping
@@ -184,8 +184,7 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
     out."""
 
     suites: tuple[_Suite, ...] = ()
-    """Suites whose tasks are scored; also `robustness` and `fairness` ([probes](probes.md)), and
-    `retrieval` ([embeddings](embeddings.md))."""
+    """Suites whose tasks are scored; also `robustness` and `fairness` ([probes](probes.md))."""
     tasks: tuple[_Task, ...] = ()
     """Single tasks, such as `klue-ynat`. `electrify ls` lists them."""
     own_tasks: tuple[OwnTask, ...] = ()
@@ -194,8 +193,7 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
     """Folder with the official files, or `hub`. Of several, the first that has a task."""
     limit: Count | None = None
     """Number of rows of each split at most, to learn from and to score, for a trial. Records call
-    such a split a part, and no score on it is compared with one on all rows. The suite `retrieval`
-    scores all rows."""
+    such a split a part, and no score on it is compared with one on all rows."""
     seeds: Annotated[tuple[_Seed, ...], Field(min_length=1)] = (0, 1, 2, 3, 4)
     """Seeds, each a fine-tuning of its own."""
     train_fractions: Annotated[tuple[_Fraction, ...], Field(min_length=1)] = (1.0,)
@@ -285,33 +283,3 @@ class EvaluateConfig(FinetuneOptions, TrackerOptions):
                 "a search takes the whole training split; give max_train_examples, or leave one out"
             )
         return self
-
-
-class EmbedConfig(Section):
-    """A sentence encoder, by contrastive training ([sentence embeddings](embeddings.md))."""
-
-    pairs: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    """Sources of pairs: a table with the columns `anchor`, `positive` and, if any, `negative`; the
-    folder of a run, for the titles and paragraphs of its corpus; or a task of reading or of NLI,
-    such as `klue-mrc`, whose training split is taken."""
-    max_pairs: Count | None = None
-    """Number of pairs of each source at most, drawn by the seed. Left out: all."""
-    num_epochs: Count = 3
-    """Passes over the pairs."""
-    batch_size: Annotated[int, Field(ge=2)] = 128
-    """Pairs a step: the positives of all others in the batch are the negatives of one."""
-    learning_rate: _Positive | None = None
-    """Highest learning rate. Left out: 3e-4 for a width of at most 256, 5e-5 below 1,024, 2e-5."""
-    warmup_fraction: Fraction = 0.1
-    """Fraction of the steps in which the rate rises."""
-    temperature: _Positive = 0.05
-    """Divides the cosines before the softmax."""
-    pooling: Literal["mean", "cls"] = "mean"
-    """What of a text's hidden states is its embedding: their mean, or the state of [CLS]."""
-    max_sequence_length: Count = 256
-    """Longest text in tokens, here and in the exported folder, at most the positions of the
-    model."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Precision of matrix products. `auto`: bf16 where the device has units for it."""
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """`auto`: a GPU where there is one."""

@@ -89,8 +89,8 @@ TASK_NAMES = (
     "squad-1.1-span",
     "squad-2.0-span",  # run when named alone
 )
-# suites that look at tasks in another way (benchmarks/noise/, embed/); they have none of their own
-PROBE_SUITES = ("robustness", "fairness", "retrieval")
+# suites that look at tasks in another way (benchmarks/noise/); they have none of their own
+PROBE_SUITES = ("robustness", "fairness")
 # suites and tasks whose texts a corpus can be compared with
 TEXT_NAMES = (*SUITE_TASKS, *TASK_NAMES)
 

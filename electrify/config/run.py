@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from electrify.config.clean import CleanConfig
-from electrify.config.evaluate import EmbedConfig, EvaluateConfig
+from electrify.config.evaluate import EvaluateConfig
 from electrify.config.fields import Address, LocalPath, Section, runner_name
 from electrify.config.pretrain import PretrainConfig
 from electrify.config.vocab import EncodeConfig, VocabConfig
@@ -47,7 +47,6 @@ class EvaluationRun(Section):
     """Folder of the run or an address such as `gs://bucket/run`."""
     export: ExportConfig = ExportConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
-    embed: EmbedConfig = EmbedConfig()
 
     @model_validator(mode="after")
     def _check_address(self) -> Self:

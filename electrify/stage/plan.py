@@ -109,17 +109,6 @@ def earlier_corpora(config: RunConfig) -> dict[str, str]:
     return digests
 
 
-def leakage_stage(config: RunConfig, benchmark_items: Path, rules: Mapping[str, Any]) -> Stage:
-    """Documents to the examples of benchmarks that stand in them, found by `rules`.
-
-    `benchmark_items` is the folder of the examples.
-    """
-    folder = output_dir(config)
-    inputs, reads = _earlier(config, "clean")
-    inputs["benchmark items"] = _files_digest(benchmark_items)
-    return Stage("leakage", folder / "leakage", rules, inputs, reads=reads)
-
-
 def vocab_stage(config: RunConfig) -> Stage:
     """Documents to a tokenizer, and a report that compares it with `vocab.references`; of their
     paths the contents count."""
@@ -258,13 +247,6 @@ def onnx_stage(config: EvaluationRun, model: str | None) -> Stage:
     inputs["fine-tuned"] = _files_digest(scored, sorted((scored / "models").rglob("*")))
     options = _options(config.export.onnx)
     return Stage("export --onnx", folder / "onnx", options, inputs, reads=reads)
-
-
-def embed_stage(config: EvaluationRun, model: str, pairs: str) -> Stage:
-    """An encoder to a sentence encoder, from pairs with this digest."""
-    options = _options(config.embed, leave_out={"device"}) | {"seed": config.seed}
-    inputs = {"model": _model_digest(model), "pairs": pairs}
-    return Stage("embed", output_dir(config) / "embed", options, inputs, resumable=True)
 
 
 def scored_folder(config: EvaluationRun) -> Path:

@@ -52,7 +52,6 @@ def test_texts_of_every_kind_of_task_are_read_without_what_learns(tmp_path):
     out = run(
         f"import sys\nfor name in {_NOT_OF_THE_CORPUS_STAGE}: sys.modules[name] = None\n"
         "from pathlib import Path\nfrom benchmarks.tasks.texts import dump_texts\n"
-        "import benchmarks.leakage.examples\n"
         f"for p in dump_texts({names}, [Path({str(data)!r})], Path({str(tmp_path / 'texts')!r})): "
         "print(p.stem)"
     )

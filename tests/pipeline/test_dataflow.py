@@ -38,7 +38,7 @@ def test_the_documented_command_makes_a_job_graph_of_each_stage(
     Path("dist/electrify-0.1.0-py3-none-any.whl").touch()
     template = ("--template_location=gs://corpus/job.json", "--no_auth")
     words = [*shlex.split(COMMAND.replace("gs://bucket", "gs://corpus")), *template]
-    for verb in ("clean", "train-vocab", "encode", "leakage"):
+    for verb in ("clean", "train-vocab", "encode"):
         assert main([verb, "run.toml", "--", *words]) == 1
         assert "--template_location: Beam has built the job graph" in capsys.readouterr().err
         _check(bucket)

@@ -1,6 +1,6 @@
 """Every Beam stage on clusters whose hosts share nothing but a bucket: `make cluster-test`.
 
-The documents, the vocabulary, the shards and the leaks must be, byte for byte, those of the local
+The documents, the vocabulary and the shards must be, byte for byte, those of the local
 runner; also where a host that works or a Python worker is killed. Workers that cannot take part,
 and sources that only the starting host sees, must be refused by name. Root is needed, for the hosts
 are network namespaces.
@@ -28,7 +28,7 @@ from tools.cluster.spark import Spark
 from tools.throughput.cost import children_seconds, waiting_for_orphans
 from tools.throughput.report import Report, Row
 
-STAGES = {"clean": "clean", "train-vocab": "vocab", "encode": "shards", "leakage": "leakage"}
+STAGES = {"clean": "clean", "train-vocab": "vocab", "encode": "shards"}
 MAX_SECONDS = 1500.0  # of one stage
 _PACKAGES = ("apache-beam", "pyarrow", "gcsfs")
 _STAGES_MEANING = """

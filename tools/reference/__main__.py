@@ -50,7 +50,7 @@ class _Part:
         properties: dict[str, _Schema] = self.schema["properties"]
 
         def place(key: str) -> tuple[bool, bool]:
-            return _model_of(properties[key]) != "", key in ("export", "evaluate", "embed")
+            return _model_of(properties[key]) != "", key in ("export", "evaluate")
 
         return {key: properties[key] for key in sorted(properties, key=place)}
 

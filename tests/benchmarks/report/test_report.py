@@ -318,7 +318,7 @@ def test_a_next_step_is_a_verb_of_a_run_only_where_that_resumes_it():
         summary = Summary([run], [], [])
         return [text.rpartition(": ")[2] for text in (*summary.verdicts(), *summary.warnings())]
 
-    assert lines((), "retrieval") == []  # of an encoder without a run
+    assert lines((), "robustness") == []  # of an encoder without a run
     first, alone = lines(("evaluate",))
     verdict, own, other = lines(("pretrain", "evaluate-bert"))
     assert (verdict, own) == ("electrify pretrain CONFIG",) * 2

@@ -87,7 +87,7 @@ def test_a_config_of_windows_and_a_home_are_read(tmp_path: Path, monkeypatch):
             "beam.runner=FlinkRuner",
             r"beam\.runner: 'FlinkRuner' is no Beam runner; did you mean FlinkRunner,",
         ),
-        ("device=cpu", r"unknown key device = 'cpu'; did you mean evaluate\.device or embed"),
+        ("device=cpu", r"unknown key device = 'cpu'; did you mean evaluate\.device"),
         ("clean.language.kr.mask_pii=true", r"  clean\.language\.kr: 'kr' is a country"),
         (
             "clean.sources=[{kind='jsonl', language='kr', path='a.jsonl'}]",
