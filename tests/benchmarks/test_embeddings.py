@@ -4,9 +4,12 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).parents[2] / "docs/embeddings.md"
 
 
+@pytest.mark.filterwarnings("ignore")  # of the trainer
 def test_the_example_trains_and_scores(tmp_path, model_folder, monkeypatch, capsys):
     code = re.search(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)[1]
     code = code.replace("model/shipped/ko-modern/discriminator", str(model_folder))
