@@ -3,7 +3,7 @@
 Every metric takes the label ids of all sentences in one chain, as `framed` makes them for KLUE, and
 the names of the labels (by default KLUE's), and returns 0..1. Official: `entity_macro_f1` and
 `character_macro_f1` (klue_baseline/metrics/functional.py:42 and :58), `seqeval_micro_f1` (seqeval
-1.2.2). Corrected: `..._without_o` and `..._present`.
+1.2.2).
 
 Labels are by character, predictions by word piece (klue_baseline/models/named_entity_recognition.py
 and data/klue_ner.py). A piece learns the label of its first character, [CLS] and [SEP] learn "O". A
@@ -14,16 +14,16 @@ cuts off (`official_character_labels`); by the tokenizer's offsets, that counts 
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.metrics.labels import Labels, checked, mean_f1
-from benchmarks.metrics.weighted import Floats, Weighted, macro_f1_of, micro_f1_of
 from electrify.system.outcome import UserError
 
 OUTSIDE = "O"
+Entity = tuple[str, int, int]  # type, first position, position behind the last
 Tags = NDArray[np.int64]
 Span = tuple[int, int]  # characters of a piece: first, and behind the last
 
@@ -60,14 +60,14 @@ def framed(tags: Tags, text: str, first: int, last: int) -> Tags:
     return np.concatenate(([first], tags[is_scored], [last])).astype(np.int64)
 
 
-def text_entities(tags: Sequence[str], text: str) -> set[tuple[str, int, int]]:
+def text_entities(tags: Sequence[str], text: str) -> set[Entity]:
     """`entities` of the labels of a text's characters, blanks left out as they are not scored."""
     kept = [place for place, character in enumerate(text) if not character.isspace()]
     inner = entities([tags[place] for place in kept])
     return {(kind, kept[start], kept[end - 1] + 1) for kind, start, end in inner}
 
 
-def entities(tags: Sequence[str], is_lenient: bool = False) -> set[tuple[str, int, int]]:
+def entities(tags: Sequence[str], is_lenient: bool = False) -> set[Entity]:
     """(type, start, end) of each B- with the I- of its type behind it: strict IOB2.
 
     An I- with neither in front of it is no entity (seqeval, mode "strict", scheme IOB2); where
@@ -83,7 +83,7 @@ def entities(tags: Sequence[str], is_lenient: bool = False) -> set[tuple[str, in
     return spans
 
 
-def lenient_entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
+def lenient_entities(tags: Sequence[str]) -> set[Entity]:
     """`entities` as seqeval reads labels by default."""
     return entities(tags, is_lenient=True)
 
@@ -93,19 +93,11 @@ NER_LABELS = tuple(
     [f"{mark}-{kind}" for kind in ("PS", "LC", "OG", "DT", "TI", "QT") for mark in "BI"] + [OUTSIDE]
 )
 
-Entity = tuple[str, int, int]  # type, first position, position behind the last
-Reading = Callable[[Sequence[str]], set[Entity]]  # of a chain of labels
-
 
 def entity_macro_f1(gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS) -> float:
     """KLUE-NER: mean over entity types of the F1 of whole entities, strict IOB2. Types in neither
     gold nor predictions are left out; `nan` if there are none at all."""
     return _entity_f1(gold, predicted, labels, "entity_macro_f1")
-
-
-def seqeval_macro_f1(gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS) -> float:
-    """`entity_macro_f1` with entities read as `lenient_entities` does, seqeval's default."""
-    return _entity_f1(gold, predicted, labels, "seqeval_macro_f1")
 
 
 def seqeval_micro_f1(gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS) -> float:
@@ -127,60 +119,41 @@ def character_macro_f1(
     return mean_f1(gold, predicted, range(len(labels)), absent=1.0)
 
 
-def character_macro_f1_without_o(
-    gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS
-) -> float:
-    """`character_macro_f1` as KLUE's paper has it: O is no class. An absent label counts 1."""
-    return mean_f1(gold, predicted, _entity_labels(labels), absent=1.0)
+def entity_f1_sampler(
+    gold: Labels,
+    predicted: Labels,
+    labels: Sequence[str],
+    lengths: Sequence[int],
+    metric: str,
+) -> Callable[[NDArray[np.int64]], float]:
+    """A function from positions of examples (n,), repeats allowed, to the F1 of their entities.
 
-
-def character_macro_f1_present(
-    gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS
-) -> float:
-    """Mean F1 over the labels but O that occur in gold or predictions; `nan` if none does."""
-    first, second = checked(gold, predicted)
-    present = set(np.union1d(first, second).tolist())
-    classes = [label for label in _entity_labels(labels) if label in present]
-    return mean_f1(gold, predicted, classes) if classes else math.nan
-
-
-_ENTITY_F1: Mapping[str, tuple[Reading, Callable[[Floats, Floats], Weighted]]] = {
-    "entity_macro_f1": (entities, macro_f1_of),
-    "entity_micro_f1": (entities, micro_f1_of),
-    "seqeval_macro_f1": (lenient_entities, macro_f1_of),
-    "seqeval_micro_f1": (lenient_entities, micro_f1_of),
-}
-
-
-def weighted_entity_f1(
-    gold: Labels, predicted: Labels, labels: Sequence[str], example_of: Labels, metric: str
-) -> Weighted:
-    """The F1 of entities of this name, of many samples of the examples (`metrics.weighted`).
-
-    The labels are those of all examples in one chain. An entity is of the example in which it
-    begins, which in the chain as it stands changes no sum.
+    The labels are those of all examples in one chain, `lengths` of them each. An entity belongs to
+    the example in which it begins. `metric` is the name of one of the four functions above.
     """
     gold, predicted = checked(gold, predicted)
-    read, combine = _ENTITY_F1[metric]
-    claimed, asked = (read([labels[n] for n in side]) for side in (predicted, gold))
-    kinds = {kind: number for number, kind in enumerate(sorted({k for k, *_ in claimed | asked}))}
-    num_examples = int(np.max(example_of, initial=0)) + 1
-    right, occurrences = np.zeros((2, num_examples, len(kinds)))
-    for kind, start, _ in (*claimed, *asked):
-        occurrences[example_of[start], kinds[kind]] += 1
-    for kind, start, _ in claimed & asked:
-        right[example_of[start], kinds[kind]] += 1
-    return combine(right, occurrences)
+    is_lenient, is_macro = metric.startswith("seqeval"), "macro" in metric
+    asked, claimed = (entities([labels[n] for n in s], is_lenient) for s in (gold, predicted))
+    types = {name: number for number, name in enumerate(sorted({t for t, *_ in asked | claimed}))}
+    example_of = np.repeat(np.arange(len(lengths)), lengths)
+    right, occurrences = np.zeros((2, len(lengths), len(types)))
+    for entity_type, start, _ in (*asked, *claimed):
+        occurrences[example_of[start], types[entity_type]] += 1
+    for entity_type, start, _ in asked & claimed:
+        right[example_of[start], types[entity_type]] += 1
+
+    def score(positions: NDArray[np.int64]) -> float:
+        hits, total = right[positions].sum(axis=0), occurrences[positions].sum(axis=0)
+        if not is_macro:
+            return float(2 * hits.sum() / max(1, total.sum()))
+        return float(np.mean(2 * hits[total > 0] / total[total > 0])) if total.any() else math.nan
+
+    return score
 
 
 def _entity_f1(gold: Labels, predicted: Labels, labels: Sequence[str], metric: str) -> float:
-    of_one = np.zeros(len(gold), dtype=np.int64)  # example
-    score = weighted_entity_f1(gold, predicted, labels, of_one, metric)
-    return float(score(np.ones((1, 1)))[0])
-
-
-def _entity_labels(labels: Sequence[str]) -> list[int]:
-    return [number for number, label in enumerate(labels) if label != OUTSIDE]
+    score = entity_f1_sampler(gold, predicted, labels, [len(gold)], metric)
+    return score(np.zeros(1, dtype=np.int64))
 
 
 # Word pieces to characters as KLUE-baseline does it, its mistake included (klue_ner.py

@@ -14,7 +14,16 @@ from benchmarks.metrics import weighted
 from benchmarks.metrics.structured import slot_micro_f1
 from benchmarks.tasks.pieces import continuation_prefix
 from benchmarks.tasks.rows import Row, list_field, text_field
-from benchmarks.tasks.task import Arrays, Features, GoldExample, Line, Outputs, Positions, Task
+from benchmarks.tasks.task import (
+    Arrays,
+    Features,
+    GoldExample,
+    Line,
+    Outputs,
+    Positions,
+    Sampler,
+    Task,
+)
 from electrify.system.outcome import UserError
 
 GATES = ("none", "dontcare", "ptr", "yes", "no")
@@ -159,6 +168,13 @@ class DialogueStateTracking(Task):
             "gold": None if example.gold is None else list(example.gold),
             "prediction": recovered_state(self.labels, gates, generated, tokenizer),
         }
+
+    def headline_sampler(self, lines: Sequence[Line]) -> Sampler:
+        scores = np.array([slot_micro_f1([line["gold"]], [line["prediction"]]) for line in lines])
+        return lambda positions: float(scores[positions].mean())
+
+    def error(self, line: Line) -> float:
+        return 1 - slot_micro_f1([line["gold"]], [line["prediction"]])
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         return weighted.mean_of(

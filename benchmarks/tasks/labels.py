@@ -32,6 +32,7 @@ from benchmarks.tasks.task import (
     Line,
     Outputs,
     Positions,
+    Sampler,
     Task,
 )
 from electrify.system.outcome import UserError
@@ -92,6 +93,9 @@ class SingleLabel(TextTask):
     def sides(self, lines: Sequence[Line]) -> tuple[Positions, Positions]:
         gold, predicted = super().sides(lines)
         return self.ids_of(gold), self.ids_of(predicted)
+
+    def label_pairs(self, line: Line) -> list[tuple[str, str]]:
+        return [(line["gold"], line["prediction"])]
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         return weighted.OF_LABELS[self.headline](*self.sides(lines), len(self.labels))
@@ -230,6 +234,16 @@ class MultiLabelClassification(TextTask):
         )
         return gold, predicted
 
+    def label_pairs(self, line: Line) -> list[tuple[str, str]]:
+        sides = [
+            [label if label in line[side] else "" for label in self.labels]
+            for side in ("gold", "prediction")
+        ]
+        return [pair for pair in zip(*sides, strict=True) if any(pair)]
+
+    def error(self, line: Line) -> float:
+        return float(len({*line["gold"]} ^ {*line["prediction"]}))
+
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         return weighted.OF_LABEL_SETS[self.headline](*self.sides(lines))
 
@@ -282,6 +296,9 @@ class Regression(TextTask):
 
     def score(self, lines: Sequence[Line]) -> dict[str, float]:
         return super().score(lines if len(lines) > 1 else [])
+
+    def error(self, line: Line) -> float:
+        return abs(float(line["gold"] - line["prediction"]))
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         return weighted.OF_VALUES[self.headline](*self.sides(lines))
@@ -445,6 +462,10 @@ class RelationExtraction(Classification):
             ),
         }
         return scores if lines else dict.fromkeys(scores, float("nan"))
+
+    def headline_sampler(self, lines: Sequence[Line]) -> Sampler:
+        (gold, predicted), no_relation = self.sides(lines), self.labels.index(NO_RELATION)
+        return lambda positions: micro_f1(gold[positions], predicted[positions], no_relation)
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         return weighted.micro_f1(*self.sides(lines), self.labels.index(NO_RELATION))

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from benchmarks.metrics import reading, weighted
 from benchmarks.tasks.files import questions_of
 from benchmarks.tasks.rows import GoldAnswer, Row, placed_answers, spelt_answers
-from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
+from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Sampler, Task
 from benchmarks.tasks.windows import QuestionExample, Window, fitted_lengths, window_rows
 from electrify.storage.files import read_json
 from electrify.system.outcome import UserError
@@ -389,6 +389,22 @@ class Spans(Task):
                 of_all = types if len(types) == len(lines) else None
                 values = reading.klue_mrc(gold, predictions, of_all)
         return {self.headline: values[self.headline], **values}
+
+    def headline_sampler(self, lines: Sequence[Line]) -> Sampler:
+        scores = np.array([self.score([line])[self.headline] for line in lines])
+        return lambda positions: float(scores[positions].mean())
+
+    def label_pairs(self, line: Line) -> list[tuple[str, str]]:
+        if not self.has_unanswerable:
+            return []
+        gold, predicted = ("answer" if line[s] else "no answer" for s in ("gold", "prediction"))
+        return [(gold, predicted)]
+
+    def error(self, line: Line) -> float:
+        """0 for an exact match."""
+        normalize = NORMALIZE[self.scorer]
+        answers = {normalize(answer) for answer in line["gold"] or [""]}
+        return float(normalize(line["prediction"]) not in answers)
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         return weighted.mean_of(np.array([self.score([line])[self.headline] for line in lines]))

@@ -12,11 +12,11 @@ the labels of the first and of the last padded position. So a row has its last [
 its official position; it attends to the sentence alone, and the other [PAD]s are not needed for it.
 """
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,17 +25,14 @@ from benchmarks.metrics import weighted
 from benchmarks.metrics.tags import (
     OUTSIDE,
     Entity,
-    character_macro_f1_present,
-    character_macro_f1_without_o,
     character_tags,
+    entity_f1_sampler,
     framed,
     inside_labels,
     lenient_entities,
     official_character_labels,
     piece_tags,
-    seqeval_micro_f1,
     text_entities,
-    weighted_entity_f1,
 )
 from benchmarks.tasks.files import TAGS, TOKENS, read_text, sentence_blocks
 from benchmarks.tasks.pieces import (
@@ -54,11 +51,10 @@ from benchmarks.tasks.task import (
     Line,
     Outputs,
     Positions,
+    Sampler,
     Task,
 )
 from electrify.system.outcome import UserError
-
-_CORRECTED = (character_macro_f1_without_o, character_macro_f1_present, seqeval_micro_f1)
 
 
 class Tagging(Task):
@@ -75,10 +71,22 @@ class Tagging(Task):
         labels = [features.labels["labels"][row] for row in rows]
         return {"labels": padded(labels, length, IGNORED_LABEL, np.int64)}
 
-    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+    def headline_sampler(self, lines: Sequence[Line]) -> Sampler:
         gold, predicted = self.sides(lines)[:2]
-        sentences = np.repeat(np.arange(len(lines)), [len(self.sides([ln])[0]) for ln in lines])
-        return weighted_entity_f1(gold, predicted, self.tag_names, sentences, self.headline)
+        lengths = [len(self.sides([line])[0]) for line in lines]
+        return entity_f1_sampler(gold, predicted, self.tag_names, lengths, self.headline)
+
+    def label_pairs(self, line: Line) -> list[tuple[str, str]]:
+        return list(zip(line["gold"], line["prediction"], strict=True))
+
+    def error(self, line: Line) -> float:
+        return fmean(gold != predicted for gold, predicted in self.label_pairs(line))
+
+    def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
+        score = self.headline_sampler(lines)
+        return lambda counts: np.array(
+            [score(np.repeat(np.arange(len(row)), row.astype(np.int64))) for row in counts]
+        )
 
     @property
     def tag_names(self) -> Sequence[str]:
@@ -253,6 +261,12 @@ class WordLabels(OwnWordTagging):
         )
         return gold, predicted
 
+    def headline_sampler(self, lines: Sequence[Line]) -> Sampler:
+        pairs = [self.label_pairs(line) for line in lines]
+        right = np.array([sum(gold == predicted for gold, predicted in row) for row in pairs])
+        lengths = np.array([len(row) for row in pairs])
+        return lambda positions: float(right[positions].sum() / lengths[positions].sum())
+
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         gold, predicted = self.sides(lines)
         score = weighted.OF_LABELS[self.headline](gold, predicted, len(self.labels))
@@ -418,15 +432,6 @@ class FramedTagging(CharacterTagging):
         if official := line.get("official"):
             return self.ids_of(official[side])
         return super()._scored(line, side, frame if side == "gold" else line["frame"])
-
-    def score(self, lines: Sequence[Line]) -> dict[str, float]:
-        """The task's metrics by the official alignment, and corrected ones by the offsets, where
-        the frame does not count; all sentences in one chain."""
-        plain = self.sides([{**ln, "frame": [OUTSIDE] * 2, "official": None} for ln in lines])
-        scores = super().score(lines)
-        scores |= {f"{m.__name__}_by_offsets": m(*plain) for m in self.metrics}
-        scores |= {m.__name__: m(*plain) for m in _CORRECTED}
-        return scores if lines else dict.fromkeys(scores, math.nan)
 
 
 def _append_padding(encoded: Features, tokenizer: Any, max_length: int) -> list[int]:

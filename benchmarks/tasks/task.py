@@ -29,6 +29,7 @@ Line = dict[str, Any]
 Outputs = Mapping[str, NDArray[Any]]  # of one row; padded to the longest row of its batch
 Positions = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]  # by name, each (rows, ...)
+Sampler = Callable[[Positions], float]  # from positions of lines (n,) to a score
 
 SEGMENTS = "segments"  # in `Features.details`: by row the pieces of each of its parts, read apart
 OWN = "own"  # the suite of the user's own tasks
@@ -299,6 +300,21 @@ class Task(ABC):
         """
         sides = self.sides(lines)
         return {m.__name__: m(*sides) if lines else float("nan") for m in self.metrics}
+
+    def headline_sampler(self, lines: Sequence[Line]) -> Sampler:
+        """A function from positions of lines (n,), repeats allowed, to the headline on them. It is
+        equal to `score` of these lines, and nan where that is undefined."""
+        sides = [np.asarray(side) for side in self.sides(lines)]
+        return lambda positions: self.metrics[0](*(side[positions] for side in sides))
+
+    def label_pairs(self, line: Line) -> list[tuple[str, str]]:
+        """(gold, predicted) label of each item of an example; "" where a side has none. Empty for
+        a task without labels."""
+        return []
+
+    def error(self, line: Line) -> float:
+        """How wrong a prediction is: 0 if it is right, the higher the worse."""
+        return float(line["gold"] != line["prediction"])
 
     @abstractmethod
     def weighted_score(self, lines: Sequence[Line]) -> Weighted:

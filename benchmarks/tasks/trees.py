@@ -7,16 +7,18 @@ included. The parser reads the first and the last piece of a word and the last o
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from benchmarks.metrics import weighted
-from benchmarks.metrics.structured import Arcs
+from benchmarks.metrics.labels import macro_f1
+from benchmarks.metrics.structured import Arcs, las_classes
 from benchmarks.tasks.files import sentence_blocks
 from benchmarks.tasks.pieces import padded, require_offsets
 from benchmarks.tasks.rows import Row, label_ids, list_field
-from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Task
+from benchmarks.tasks.task import Arrays, Example, Features, Line, Outputs, Positions, Sampler, Task
 from electrify.system.outcome import UserError
 
 NO_WORD = -1  # head and label where there is no word, or none that could be predicted
@@ -166,6 +168,20 @@ class DependencyParsing(Task):
     def sides(self, lines: Sequence[Line]) -> tuple[Arcs, Arcs]:
         gold, predicted = super().sides(lines)
         return self._chained(gold), self._chained(predicted)
+
+    def headline_sampler(self, lines: Sequence[Line]) -> Sampler:
+        ends = np.cumsum([len(line["gold"]["heads"]) for line in lines])[:-1]
+        words = np.split(np.stack(las_classes(*self.sides(lines)), axis=1), ends)  # by sentence
+        return lambda positions: macro_f1(*np.concatenate([words[n] for n in positions]).T)
+
+    def label_pairs(self, line: Line) -> list[tuple[str, str]]:
+        gold, predicted = (line[side]["labels"] for side in ("gold", "prediction"))
+        return [(label, other or "") for label, other in zip(gold, predicted, strict=True)]
+
+    def error(self, line: Line) -> float:
+        """The fraction of words with a wrong head or label."""
+        arcs = ([*zip(*line[side].values(), strict=True)] for side in ("gold", "prediction"))
+        return fmean(arc != other for arc, other in zip(*arcs, strict=True))
 
     def weighted_score(self, lines: Sequence[Line]) -> weighted.Weighted:
         sentences = np.repeat(np.arange(len(lines)), [len(line["gold"]["heads"]) for line in lines])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from benchmarks.metrics import reading, structured, tags, weighted
+from benchmarks.metrics import reading, structured, tags
 from benchmarks.metrics.labels import (
     accuracy,
     auprc,
@@ -21,6 +21,7 @@ from benchmarks.metrics.labels import (
     glue_9_tasks,
     macro_f1,
     mcc,
+    mean_f1,
     mean_of_accuracy_and_f1,
     micro_f1,
     pearson,
@@ -103,11 +104,23 @@ def _tags(golden: Golden) -> Iterator[Comparison]:
     }
     others = {
         "seqeval_micro_default": named(tags.seqeval_micro_f1),
-        "seqeval_macro_default": named(tags.seqeval_macro_f1),
+        "seqeval_macro_default": named(_seqeval_macro_f1),
         "seqeval_micro_strict_iob2": named(tags.entity_micro_f1),
-        "character_macro_f1_without_O": named(tags.character_macro_f1_without_o),
+        "character_macro_f1_without_O": named(_character_macro_f1_without_o),
     }
     return of_rows(official, others)(golden)
+
+
+def _seqeval_macro_f1(gold: list[int], predicted: list[int], labels: Sequence[str]) -> float:
+    score = tags.entity_f1_sampler(gold, predicted, labels, [len(gold)], "seqeval_macro_f1")
+    return score(np.zeros(1, dtype=np.int64))
+
+
+def _character_macro_f1_without_o(
+    gold: list[int], predicted: list[int], labels: Sequence[str]
+) -> float:
+    """As KLUE's paper has it: O is no class."""
+    return mean_f1(gold, predicted, range(len(labels) - 1), absent=1.0)
 
 
 def _diagnostics(golden: Golden, case: str) -> dict[str, float]:
@@ -257,13 +270,15 @@ def _bootstrap(pairs: Any, expected: Mapping[str, Any]) -> Mapping[str, float]:
         for draws in (random.Random(number) for number in range(num_resamples // chunk))
         for _ in range(chunk)
     ]
-    gold, predicted = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
-
-    def stderr(name: str) -> float:
-        values = weighted.OF_LABELS[name](gold, predicted, 2)(np.array(counts, dtype=np.float64))
-        return float(np.std(values, ddof=1))
-
-    return {"iters": num_resamples, "f1_stderr": stderr("f1"), "mcc_stderr": stderr("mcc")}
+    cells = np.array([[(a, b) == cell for cell in np.ndindex(2, 2)] for a, b in pairs])
+    tn, fp, fn, tp = (np.array(counts) @ cells).astype(np.float64).T  # by resample
+    margins = np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+    scores = {
+        "f1_stderr": 2 * tp / np.maximum(1, 2 * tp + fp + fn),
+        "mcc_stderr": (tp * tn - fp * fn) / np.where(margins > 0, margins, 1),
+    }
+    stderrs = {name: float(np.std(values, ddof=1)) for name, values in scores.items()}
+    return {"iters": num_resamples, **stderrs}
 
 
 def _mcnemar(systems: Any, expected: Any) -> Mapping[str, float]:

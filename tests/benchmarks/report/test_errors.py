@@ -28,9 +28,7 @@ def label_line(task, number, gold, probabilities):
     }
 
 
-@pytest.mark.parametrize(
-    ("task", "metric"), [(YNAT, "macro_f1"), (NER, "entity_macro_f1_by_offsets")]
-)
+@pytest.mark.parametrize(("task", "metric"), [(YNAT, "macro_f1"), (NER, "entity_macro_f1")])
 def test_f1_by_label_is_what_the_metrics_average(task, metric):
     lines = lines_of(task, np.random.default_rng(1), 100)
     f1s = [score.value for score in errors_in(task, {0: lines}).labels]

@@ -1,9 +1,13 @@
+"""What all tasks share: pairs, batches, scores of resampled predictions."""
+
 import numpy as np
+import pytest
 import torch
 
 from benchmarks.tasks.heads import POOL_BATCHES, collate, training_batches
+from benchmarks.tasks.registry import TASKS
 from benchmarks.tasks.task import GoldExample
-from tests.benchmarks.records import MRPC, NLI, YNAT
+from tests.benchmarks.records import MRPC, NLI, YNAT, lines_of
 
 
 def words(row, tokenizer):
@@ -58,3 +62,27 @@ def test_batches_hold_rows_of_like_length_in_shuffled_order():
     assert spread < 5  # without sorting about 75
     longest = [lengths[batch].max() for batch in batches]
     assert longest != sorted(longest)
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+def test_a_sampled_headline_is_the_score_of_the_sampled_predictions(task):
+    rng = np.random.default_rng(5)
+    lines = lines_of(task, rng, 20)
+    sample = task.headline_sampler(lines)
+    for positions in rng.integers(0, 20, (10, 20)):
+        repeated = [lines[n] | {"id": str(i)} for i, n in enumerate(positions)]
+        assert sample(positions) == pytest.approx(task.score(repeated)[task.headline], nan_ok=True)
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+def test_an_error_is_0_of_the_gold_value_alone(task):
+    lines = lines_of(task, np.random.default_rng(6), 40)
+    errors = np.array([task.error(line) for line in lines])
+    assert ((errors > 0) & (errors < 9)).any()
+    for line in lines:
+        right = line["gold"]
+        if task.row_name == "question":
+            right = right[0] if right else ""
+        assert task.error(line | {"prediction": right}) == 0
+        pairs = task.label_pairs(line)
+        assert all(gold == predicted for gold, predicted in pairs) or task.error(line)
