@@ -28,7 +28,7 @@ from electrify.stage.run import run_stage
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log
 from pipeline.documents import RowGroup, document_paths, read_columns
-from pipeline.rules.characters import FORM, WIDE_ENDS
+from pipeline.rules.characters import WIDE_ENDS
 from pipeline.work_folder import WorkFolder, work_folder, write_row_groups
 from vocab.segment import SPECIAL_TOKENS
 from vocab.shards.files import ShardEntry, ShardWriter, write_index
@@ -268,12 +268,9 @@ def is_between_words(text: str, cut: int) -> bool:
     """Whether the tokenizer ends a word before character number `cut` for certain.
 
     After a space or line break; or after a punctuation mark, before a letter, digit, mark or space
-    (not before a combining accent, which would change the mark, nor before a character whose form
-    the mark decides).
+    (not before a combining accent, which would change the mark).
     """
     before, after = text[cut - 1], text[cut]
     if before in " \n":
         return True
-    if after in FORM and (before in FORM or before in ")」’”"):
-        return False
     return unicodedata.category(before)[0] == "P" and unicodedata.category(after)[0] in "LNPSZ"

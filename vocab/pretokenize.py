@@ -22,7 +22,7 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 
 from electrify.config.run import RunConfig
 from electrify.config.vocab import Cuts
-from pipeline.rules.characters import FILLERS, FORM, HAS_FORM, VARIANT_PATTERN
+from pipeline.rules.characters import BLANK_LETTERS, FILLERS, FORM
 
 MAX_WORD_CHARACTERS = 100  # longer words are cut: the model takes quadratic time
 # Between the parts of a word that no piece may cross. Never in a word itself: the normaliser takes
@@ -38,6 +38,7 @@ _REMOVED = (
     "\U000110bd\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f"
     "\U000f0000-\U000ffffd\U00100000-\U0010fffd"
 )
+_BLANKS = BLANK_LETTERS + "\x85"  # white space to the pipeline's cleaning
 _VARIES, _NEXT = "\uf8ff", "\ue000"  # private characters, which are removed from the text itself
 _MAX_FORMS = 50  # in one insertion: more cost time by the character, fewer by the text
 
@@ -48,11 +49,11 @@ def normalizer(lowercase: bool) -> Any:
     each character that cleaning gives (pipeline/rules/characters.py).
 
     White space stays as it is: the pre-tokenizer cuts at all of it. Accents stay: BERT's accent
-    stripping decomposes to NFD, which tears Hangul into jamo. NFC comes after what is removed,
-    because that can bring a letter and its accent together.
+    stripping decomposes to NFD, which tears Hangul into jamo. NFC comes last, because what is
+    removed and a new form can bring a letter and its accent together.
     """
     removed = normalizers.Replace(Regex(f"[{_REMOVED}{FILLERS}]+"), "")
-    return normalizers.Sequence([removed, _bert(lowercase), normalizers.NFC(), *_forms()])
+    return normalizers.Sequence([removed, *_forms(), _bert(lowercase), normalizers.NFC()])
 
 
 def _bert(lowercase: bool) -> Any:
@@ -64,16 +65,16 @@ def _bert(lowercase: bool) -> Any:
 def _forms() -> list[Any]:
     """Steps that replace each character by its form.
 
-    A `Replace` has one target, and each costs half a percent of tokenisation, so one for each of
-    140 forms would double it. Instead, all forms are inserted behind the character, and all but
+    A `Replace` has one target, so one for each of 110 forms would make tokenisation three times as
+    slow. Instead, all forms are inserted behind the character, and all but
     the right one are removed: `Ｂ` becomes `Ｂ` VARIES, then NEXT `A` NEXT `B` NEXT `C`, of which
     `B` stays. `tokenizers` takes what is inserted for a part of the character before it, so
     offsets are right. All steps but the first look for one character and are fast.
     """
     of_form: dict[str, str] = {}
-    for character, form in FORM.items():
+    for character, form in (FORM | dict.fromkeys(_BLANKS, " ")).items():
         of_form[form] = of_form.get(form, "") + character
-    steps = [normalizers.Replace(Regex(f"(?<={VARIANT_PATTERN}){HAS_FORM}"), _VARIES)]
+    steps = [normalizers.Replace(Regex(f"(?<=[{''.join(of_form.values())}])"), _VARIES)]
     wrong = [f"(?:{_NEXT}.)+"]
     for start in range(0, len(of_form), _MAX_FORMS):
         forms = [*of_form][start : start + _MAX_FORMS]

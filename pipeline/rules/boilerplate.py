@@ -5,7 +5,7 @@ there take it whole, sentence by sentence.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pipeline.rules.data import fill, read_table
@@ -42,7 +42,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=。)\s*")
 class _Notice(NamedTuple):
     """A kind of notice: its words in small letters, its sentences, and those that go with them."""
 
-    words: tuple[str, ...]
+    words: frozenset[str]
     sentences: re.Pattern[str]
     beside: re.Pattern[str]
 
@@ -57,7 +57,7 @@ def _compiled(language: str) -> tuple[_Notice, ...]:
     rows = (*tables[_EVERY], *(tables[language] if language != _EVERY else ()))
     return tuple(
         _Notice(
-            tuple(row["words"]),
+            frozenset(row["words"]),
             _pattern(row["patterns"]),
             _pattern([*row["patterns"], *row.get("beside", ())]),
         )
@@ -86,16 +86,17 @@ def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
         text, num_notices = _MODERATED.subn("", text)
     rules = language if language in _COMPILED else _EVERY
     phrases = PHRASES.get(language, EVERYWHERE)
-    lines = text.split("\n")
-    lower = text.lower()
-    has_words = any(map(lower.__contains__, _WORDS[rules]))
+    lines, in_lower = text.split("\n"), text.lower().split("\n")
+    whole = "\n".join(in_lower)
+    words = [word for word in _WORDS[rules] if word in whole]
     kept = [
         line
-        for line in lines
+        for line, lower in zip(lines, in_lower, strict=True)
         if not line
         or len(line) > _MAX_LINE
         or not (
-            (has_words and _is_notice(line, _COMPILED[rules], phrases)) or _is_phrase(line, phrases)
+            (words and _is_notice(line, lower, words, _COMPILED[rules], phrases))
+            or _is_phrase(line, phrases)
         )
     ]
     if len(kept) == len(lines):
@@ -104,15 +105,22 @@ def remove_boilerplate(text: str, language: str) -> tuple[str, int]:
     return joined, num_notices + len(lines) - len(kept)
 
 
-def _is_notice(line: str, notices: tuple[_Notice, ...], phrases: frozenset[str]) -> bool:
-    lower = line.lower()
-    possible = [notice for notice in notices if any(map(lower.__contains__, notice.words))]
-    if not possible:
+def _is_notice(
+    line: str,
+    lower: str,
+    words: Sequence[str],
+    notices: Sequence[_Notice],
+    phrases: frozenset[str],
+) -> bool:
+    """`words`: those of the notices that the text has."""
+    present = [word for word in words if word in lower]
+    if not present:
         return False
-    words = line.strip(_FRAME)
-    if any(notice.sentences.fullmatch(words) for notice in possible):
+    possible = [notice for notice in notices if not notice.words.isdisjoint(present)]
+    whole = line.strip(_FRAME)
+    if any(notice.sentences.fullmatch(whole) for notice in possible):
         return True
-    sentences = [part for part in _SENTENCE_END.split(words) if part]
+    sentences = [part for part in _SENTENCE_END.split(whole) if part]
     if not any(notice.sentences.fullmatch(part) for notice in possible for part in sentences):
         return False
     return all(
@@ -124,6 +132,8 @@ def _is_notice(line: str, notices: tuple[_Notice, ...], phrases: frozenset[str])
 
 def _is_phrase(line: str, phrases: frozenset[str]) -> bool:
     """Also `Terms of use | Privacy policy`, and `Facebook Twitter Email`."""
+    if line[0] not in _FRAME and line[:2].lower() not in _BEGINNINGS:
+        return False
     words = line.strip(_FRAME)
     if len(words) > _MAX_PHRASES or words[:2].lower() not in _BEGINNINGS:
         return False

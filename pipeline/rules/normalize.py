@@ -10,26 +10,26 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
+import numpy as np
+
 from electrify.config.clean import CleanRules, Source
 from pipeline.rules.characters import (
-    BLANK_LETTERS,
     COMBINING,
     CONTROL,
     DRAWN,
-    FILLERS,
     FORM,
     HANJA,
-    HAS_FORM,
     JOINER,
     LINE_MARK,
     LOST,
     ODD_SPACE,
     TABLE,
     VARIANT,
-    VARIANT_PATTERN,
+    code_table,
     codes,
     kinds,
     ranges_of,
+    translated,
 )
 from pipeline.rules.data import compile_all, read_table
 from pipeline.rules.markup.html import remove_html
@@ -91,19 +91,50 @@ def clean_text(text: str, chosen: Sequence[Rule], changes: Changes) -> str | Non
     the layers.
     """
     unchanged = num_rounds = 0  # rules in a row that had nothing to do
+    plain = is_plain(text)
     while unchanged < len(chosen):
         if num_rounds == MAX_ROUNDS:
             return None
         num_rounds += 1
         for name, rule in chosen:
-            changed = rule(text)
+            changed = text if plain and name in _IDLE_ON_PLAIN else rule(text)
             unchanged += 1
             if changed != text:
                 changes.setdefault(name, (1, text, changed))
-                text, unchanged = changed, 0
+                text, unchanged, plain = changed, 0, is_plain(changed)
             elif unchanged == len(chosen):
                 break
     return text
+
+
+# Short texts of plain words, told by one look: half of a corpus of comments or reviews.
+
+_MAX_PLAIN = 400  # characters; of a longer text the look costs more than it saves
+# Letters that are no mark of anything: no W and no O (www, masked words), one apostrophe at most,
+# and numbers of three digits that no others follow. All that is left is blanks and repeats.
+_PLAIN = re.compile(
+    "(?! *[~^])(?>(?:[A-NP-VX-Za-vx-z가-힣ㄱ-ㅣ .,!?~^;()%…♥♡·‘’“”]++"
+    "|[0-9]{1,3}+(?![0-9\\-–. )(\n])|'(?!')|\"(?!\")|\n(?!\\s*[~^]))*)"
+)
+# the rules that change nothing in such a text
+_IDLE_ON_PLAIN = frozenset(
+    f"{name}_{what}"
+    for what, names in (
+        ("removed", "lost_characters control_characters csv_quotes namuwiki_markup wiki_markup"),
+        ("removed", "markdown html url"),
+        ("repaired", "mojibake"),
+        ("composed", "unicode"),
+        ("normalised", "hangul"),
+        ("dropped", "hanja"),
+        ("cleaned", "comment"),
+    )
+    for name in names.split()
+)
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text is short, and no rule but those for blanks and repeats can change it."""
+    return len(text) < _MAX_PLAIN and _PLAIN.fullmatch(text) is not None
 
 
 MAX_MARKS = 30  # over one letter, the limit of Unicode's Stream-Safe Text Format (UAX #15)
@@ -118,6 +149,8 @@ def compose(text: str) -> str:
     More than `MAX_MARKS` marks in a row are no spelling, and NFC would take quadratic time to sort
     them: the rest goes.
     """
+    if text.isascii():
+        return text
     if kinds(text) & COMBINING and _MARK_RUN in (TABLE.take(codes(text)) & COMBINING > 0).tobytes():
         text = _MARKS_BEYOND.sub(r"\1", text)
     return unicodedata.normalize("NFC", text)
@@ -156,24 +189,19 @@ def remove_csv_quotes(text: str) -> str:
     return field[1].replace('""', '"') if field and not field[1].count('""') % 2 else text
 
 
-# One form for each Hangul character, and Korean text without Hanja.
+# One form of each character, and Korean text without Hanja.
 
-_FILLERS = str.maketrans("", "", FILLERS)
-_VARIANTS = re.compile(VARIANT_PATTERN + HAS_FORM)
+_FORM_OF_CODE = code_table(FORM)
 
 
 def normalise_hangul(text: str) -> str:
-    """Compose syllables, bring jamo, middle dots and full-width letters to one form; idempotent.
+    """Bring half-width jamo, middle dots and full-width letters to one form; idempotent.
 
     The normaliser of `tokenizer.json` does the same (vocab/pretokenize.py).
     """
-    if text.isascii():
+    if text.isascii() or not kinds(text) & VARIANT:
         return text
-    text = unicodedata.normalize("NFC", text)
-    if not kinds(text) & VARIANT:
-        return text
-    text = unicodedata.normalize("NFC", text.translate(_FILLERS))
-    return _VARIANTS.sub(lambda variant: FORM[variant[0]], text)
+    return unicodedata.normalize("NFC", translated(text, _FORM_OF_CODE))
 
 
 _HANJA = ranges_of(TABLE & HANJA > 0)
@@ -214,7 +242,10 @@ def _after_url(url: re.Match[str]) -> str:
     return url[0][len(address) :]
 
 
-_ODD_SPACE = re.compile(rf"[^\S \n]|[{BLANK_LETTERS}]")
+_SPACE_OF_CODE = code_table(
+    dict.fromkeys(map(chr, np.flatnonzero(TABLE & ODD_SPACE)), " ")
+    | dict.fromkeys("\r\x0b\x0c\x85\u2028\u2029", "\n")
+)
 
 
 @lru_cache(maxsize=2)  # the rule is asked twice a round
@@ -224,9 +255,14 @@ def squeeze_whitespace(text: str) -> str:
     Every kind of line end becomes a newline, a tab and every other Unicode space a space.
     """
     if kinds(text) & ODD_SPACE:
-        text = _ODD_SPACE.sub(" ", _RE["line_end"].sub("\n", text))
+        text = translated(text.replace("\r\n", "\n"), _SPACE_OF_CODE)
     if "  " in text or " \n" in text or "\n " in text:
-        text = "\n".join([" ".join(line.split()) for line in text.split("\n")])
+        text = "\n".join(
+            [
+                " ".join(line.split()) if "  " in line else line.strip(" ")
+                for line in text.split("\n")
+            ]
+        )
     while "\n\n\n" in text:
         text = text.replace("\n\n\n", "\n\n")
     return text.strip(" \n")
@@ -246,11 +282,9 @@ def squeeze_repeats(max_repeats: int) -> Callable[[str], str]:
     dots to fewer where fewer repeats are asked for.
     """
     num_dots = min(MIN_LINE_MARKS, max_repeats)
-    single = re.compile(rf"([^A-Za-z0-9\s])\1{{{num_dots},}}")
-    unit = re.compile(rf"([ㄱ-ㅣ가-힣]{{2}})\1{{{max_repeats},}}")
+    either = re.compile(rf"(.)(?:\1{{{num_dots}}}|(?:.\1){{{max_repeats}}})")
 
-    def cut(run: re.Match[str]) -> str:
-        character = run[1]
+    def num_kept(character: str, length: int) -> int:
         kind = int(TABLE[ord(character)])
         if character == ".":
             limit = num_dots
@@ -258,27 +292,46 @@ def squeeze_repeats(max_repeats: int) -> Callable[[str], str]:
             limit = HIDDEN_STARS
         elif kind & LINE_MARK:
             limit = max(MIN_LINE_MARKS, max_repeats) if character == "~" else MIN_LINE_MARKS
-        elif kind & DRAWN:
-            limit = max_repeats
         else:
-            return run[0]
-        return run[0][:limit]
+            limit = max_repeats if kind & DRAWN else length
+        return min(limit, length)
+
+    def num_kept_of_units(unit: str, length: int) -> int:
+        return 2 * max_repeats if _HANGUL_UNIT.fullmatch(unit) else length
 
     def squeeze(text: str) -> str:
-        if _has_run(text, 1, num_dots):
-            text = single.sub(cut, text)
-        if _has_run(text, 2, 2 * max_repeats):
-            text = unit.sub(lambda run: run[1] * max_repeats, text)
-        return text
+        if len(text) < _SHORT and not either.search(text):
+            return text
+        text = _cut_runs(text, 1, num_dots, num_kept)
+        return _cut_runs(text, 2, 2 * max_repeats, num_kept_of_units)
 
     return squeeze
 
 
-def _has_run(text: str, distance: int, length: int) -> bool:
-    """Whether so many characters in a row equal those that stand `distance` before them: found in
-    a seventh of the time of a search."""
+_HANGUL_UNIT = re.compile("[ㄱ-ㅣ가-힣]{2}")
+_SHORT = 300  # characters, of which a search takes no longer than arrays
+
+
+def _cut_runs(text: str, size: int, num_equal: int, num_kept: Callable[[str, int], int]) -> str:
+    """The text with runs of a unit of `size` characters cut to `num_kept(unit, characters)`.
+
+    A run has `num_equal` characters or more that equal those `size` before them: looked for in
+    arrays, in a seventh of the time of a search.
+    """
     points = codes(text)
-    return b"\x01" * length in (points[distance:] == points[:-distance]).tobytes()
+    is_equal = (points[size:] == points[:-size]).tobytes()
+    wanted = b"\x01" * num_equal
+    pieces, copied = [], 0
+    start = is_equal.find(wanted)
+    while start >= 0:
+        end = is_equal.find(b"\x00", start)
+        end = len(is_equal) if end < 0 else end
+        length = (end - start) // size * size + size  # of whole units
+        kept = num_kept(text[start : start + size], length)
+        pieces.append(text[copied : start + kept])
+        copied = start + length
+        start = is_equal.find(wanted, max(end, copied))
+    return "".join([*pieces, text[copied:]]) if copied else text
 
 
 # The preset for comments of news and video sites, after KcELECTRA's cleaning: no mentions, and at

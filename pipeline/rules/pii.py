@@ -15,17 +15,15 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from pipeline.rules.characters import codes
+from pipeline.rules.characters import VARIANT, code_table, kinds, translated
 from pipeline.rules.data import compile_all, fill, read_table
 
 _WORDS = read_table("pii")
 _PARTS: dict[str, str] = {
     **{name: text for name, text in _WORDS.items() if isinstance(text, str)},
     "country_numbers": "|".join(
-        rf"(?:{codes})(?:[\-. ]?\(0\))?(?:[\-. ()/]{{0,3}}[0-9]){{{least},{most}}}"
-        for codes, least, most in _WORDS["countries"]
+        rf"(?:{country})(?:[\-. ]?\(0\))?(?:[\-. ()/]{{0,3}}[0-9]){{{least},{most}}}"
+        for country, least, most in _WORDS["countries"]
     ),
     "iban_rests": "|".join(
         rf"(?<=(?:{countries})[0-9])[0-9](?:[ \-]?[A-Z0-9]){{{int(length) - 4}}}"
@@ -37,18 +35,15 @@ _RE = compile_all(_WORDS["patterns"], _PARTS)
 
 _WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _MARKS = {"-": _WORDS["hyphens"], " ": _WORDS["spaces"], "·": _WORDS["dots"]}
-_FOLDED = np.arange(0x10000, dtype="<u4")
-_FOLDED[[*_WIDE]] = [*_WIDE.values()]
-for _plain, _odd in _MARKS.items():
-    _FOLDED[[*map(ord, _odd)]] = ord(_plain)
+_FOLDED = code_table(
+    {chr(wide): chr(code) for wide, code in _WIDE.items()}
+    | {odd: plain for plain, all_odd in _MARKS.items() for odd in all_odd}
+)
 
 
 def _fold(text: str) -> str:
     """The text, character by character, with ASCII hyphens, spaces, digits, letters and marks."""
-    if text.isascii():
-        return text
-    folded = _FOLDED.take(codes(text), mode="clip")
-    return folded.tobytes().decode("utf-32-le", "surrogatepass")
+    return text if text.isascii() else translated(text, _FOLDED)
 
 
 def mask_pii(text: str, language: str = "") -> tuple[str, dict[str, int]]:
@@ -62,7 +57,7 @@ def mask_pii(text: str, language: str = "") -> tuple[str, dict[str, int]]:
         before = text
         if "@" in text or "＠" in text:
             text = _mask_emails(text, counts)
-        beginning = _BEGINNING if text.isascii() else _WIDE_BEGINNING
+        beginning = _WIDE_BEGINNING if kinds(text) & VARIANT else _BEGINNING
         if starts := [match.start() for match in beginning.finditer(text)]:
             text = _mask_numbers(text, starts, language, counts)
     return text, counts

@@ -446,6 +446,33 @@ def statistics_of(
     return values
 
 
+def measure(
+    text: str, language: str, bounds: Sequence[tuple[LimitRule, float]]
+) -> dict[str, float | None]:
+    """The statistics that the bounds ask for, by name, with the words and lines of the text; None
+    for one that says nothing about it."""
+    statistics = Statistics(text, language)
+    num_words, num_lines = statistics.num_words, len(statistics.lines)
+    values: dict[str, float | None] = {"words": num_words, "lines": num_lines}
+    for rule, _ in bounds:
+        if num_words < rule.num_words or num_lines < rule.num_lines:
+            values.setdefault(rule.name, None)
+        elif values.get(rule.name) is None:
+            values[rule.name] = statistics.value(rule.name)
+    return values
+
+
+def broken_limit(
+    values: Mapping[str, float | None], bounds: Sequence[tuple[LimitRule, float]]
+) -> Drop | None:
+    """The first limit that what `measure` gave breaks, with the value."""
+    for rule, limit in bounds:
+        value = values[rule.name]
+        if value is not None and (value < limit if rule.limit[:3] == "min" else value > limit):
+            return Drop(rule.reason, f"{value:.4g}; {rule.limit} = {limit:g}")
+    return None
+
+
 # those that differ by language, as FineWeb-2 tuned them
 TUNED_LIMITS = frozenset(_web("ko")) - frozenset(_PROFILES["web"]) - {"min_particles"}
 Bounds = Sequence[tuple[LimitRule, float]]

@@ -47,6 +47,7 @@ _DIALECTS = [
     (tuple(row["marks"]), re.compile(row["pattern"]), _WORDS[row.get("words", "")])
     for row in _TABLE["dialects"]
 ]
+_DIALECT_MARK = re.compile("|".join(re.escape(mark) for marks, *_ in _DIALECTS for mark in marks))
 
 
 # Marks of Markdown's emphasis, where they cannot be operators, footnotes or faces.
@@ -162,11 +163,10 @@ def remove_markdown(text: str) -> str:
         text = _RE["front_matter"].sub(_after_front_matter, text, count=1)
     if "`" in text and "```json" in text:
         text = _RE["json_block"].sub("", text)
-    for marks, pattern, words in _DIALECTS:  # macros become what they show; the rest goes
-        for mark in marks:
-            if mark in text:
+    if _DIALECT_MARK.search(text):
+        for marks, pattern, words in _DIALECTS:  # macros become what they show; the rest goes
+            if any(mark in text for mark in marks):
                 text = pattern.sub(words, text)
-                break
     if "|" in text and any(edge in text for edge in ("-|", "- |", ":|", ": |")):
         text = _RE["open_table"].sub(_cells, text)
     text = _remove_line_marks(text)
