@@ -76,19 +76,17 @@ def test_a_codec_of_the_expected_language_is_preferred():
     assert [guess_encoding(data, language) for language in ("it", "sl")] == ["cp1252", "cp1250"]
 
 
-@pytest.mark.parametrize("data", [b"costs 5\x1b$ today", b"\x1b[1mbold\x1b[0m \x1b$B", b"a\x1b$B"])
-def test_an_escape_sequence_without_text_behind_it_is_no_encoding(data):
-    assert guess_encoding(data * 20) == "utf-8"
-
-
-@pytest.mark.parametrize("data", [b"", b"plain", b"\0\1\2" * 50, KOREAN.encode()[1:-1]])
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"", b"plain", b"\0\1\2" * 50, KOREAN.encode()[1:-1]),
+        # escape sequences without text behind them; a stray zero byte
+        *(b"costs 5\x1b$ today" * 20, b"\x1b[1mbold\x1b[0m \x1b$B" * 20, b"a\x1b$B" * 20),
+        *(f"{KOREAN}\0".encode(), b"plain text with a \0 byte in it\n" * 9),
+    ],
+)
 def test_ascii_and_broken_utf_8_are_utf_8(data):
-    assert guess_encoding(data, "ko") == "utf-8"
-
-
-@pytest.mark.parametrize("text", [f"{KOREAN}\0", "plain text with a \0 byte in it\n" * 9])
-def test_a_stray_zero_byte_does_not_make_utf_16(text):
-    assert guess_encoding(text.encode()) == "utf-8"
+    assert guess_encoding(data, "ko") == guess_encoding(data) == "utf-8"
 
 
 def test_where_lines_are_mixed_the_encoding_of_the_others_is_guessed():
@@ -113,10 +111,7 @@ def test_a_line_of_cp949_is_read_as_python_reads_it(line):
 
 
 def test_lines_stand_alone_but_in_encodings_with_a_state_or_wide_letters():
-    alone = [
-        name for name in ("cp949", "gb18030", "shift_jis", "koi8_r") if reads_lines_alone(name)
-    ]
-    assert len(alone) == 4
+    assert all(map(reads_lines_alone, ("cp949", "gb18030", "shift_jis", "koi8_r")))
     assert not any(map(reads_lines_alone, ("utf-16-le", "iso2022_jp", "utf-7", "hz", "cp037")))
 
 

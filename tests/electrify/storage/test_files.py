@@ -18,7 +18,7 @@ VALUES = st.recursive(
 @given(VALUES, st.booleans())
 def test_what_was_written_is_read(value, ensure_ascii):
     text = json.dumps(value, ensure_ascii=ensure_ascii)
-    assert parse_json(text, "here") == parse_json(text.encode(), "here") == value
+    assert parse_json(text, "here") == parse_json(text.encode("utf-8-sig"), "here") == value
 
 
 @given(st.binary(max_size=60))
@@ -50,10 +50,6 @@ def test_each_way_to_be_no_json_is_named_with_the_file(tmp_path, data, message):
     path.write_bytes(data)
     with pytest.raises(ValueError, match=f"(?s)a.json.*{message}"):
         read_json(path)
-
-
-def test_a_pair_of_surrogates_and_a_byte_order_mark_are_text():
-    assert parse_json(b'\xef\xbb\xbf"\\ud83d\\ude00"', "here") == "\U0001f600"
 
 
 @pytest.mark.parametrize("name", ["../a", "/etc/passwd", "a/../../b", "", ".", "a\0b", None, 3, []])

@@ -96,32 +96,28 @@ def test_one_column_of_texts_with_commas_has_no_delimiter():
     ]
 
 
+PAIRS = [*zip(TEXTS[:4], TEXTS[4:], strict=True)]
+LABELLED = [(f"{text} {n}", "나쁨" if n % 2 else "좋음") for n in range(3) for text in TEXTS[:4]]
+HEADER = ("평", "라벨")
+
+
 @pytest.mark.parametrize(
-    ("first", "expected"),
+    ("rows", "expected"),
     [
-        (("id", "text", "label"), True),
-        (("번호", "감상평", "점수"), True),
-        (("", "0", "1"), True),  # pandas
-        (("7", "오늘은 날씨가 좋아서 공원에 갔다 왔다", "1"), False),
+        (ROWS, True),
+        ([("번호", "감상평", "점수"), *ROWS[1:]], True),
+        ([("", "0", "1"), *ROWS[1:]], True),  # pandas
+        ([("7", "오늘은 날씨가 좋아서 공원에 갔다 왔다", "1"), *ROWS[1:]], False),
+        ([("보고서", "", ""), *ROWS[1:]], None),  # cannot be known
+        (PAIRS, None),
+        ([("원문", "번역문"), *PAIRS], True),
+        (LABELLED, False),  # the label recurs
+        ([HEADER, *LABELLED], True),
+        ([HEADER, *LABELLED, HEADER, *LABELLED, HEADER], True),  # joined files
     ],
 )
-def test_the_first_row_names_the_columns_or_is_data(first, expected):
-    assert has_header([first, *ROWS[1:]]) is expected
-
-
-def test_what_cannot_be_known_is_not_guessed():
-    rows = [(one, other) for one, other in zip(TEXTS[:4], TEXTS[4:], strict=True)]
-    assert has_header(rows) is None
-    assert has_header([("원문", "번역문"), *rows]) is True
-    assert has_header([("보고서", "", ""), *ROWS[1:]]) is None
-
-
-def test_a_first_row_with_a_label_that_recurs_is_data():
-    rows = [(f"{text} {n}", "나쁨" if n % 2 else "좋음") for n in range(3) for text in TEXTS[:4]]
-    assert has_header(rows) is False
-    header = ("평", "라벨")
-    assert has_header([header, *rows]) is True
-    assert has_header([header, *rows, header, *rows, header]) is True  # joined files
+def test_the_first_row_names_the_columns_or_is_data(rows, expected):
+    assert has_header(rows) is expected
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp949", "utf-16", "utf-16-le"])

@@ -14,17 +14,13 @@ from electrify.system import machine
 from electrify.system.machine import cpu_name, return_freed_memory
 
 
-@pytest.fixture
-def ours(monkeypatch):
-    """A process that may use CPUs 0, 1, 2 and 5; 0 and 1 are of one core, 2 and 3 of another."""
+def test_a_thread_for_each_core_that_is_ours(monkeypatch):
+    """Of a process that may use CPUs 0, 1, 2 and 5; 0 and 1 are of one core, 2 and 3 of another."""
     cores = {0: "0-1", 1: "0-1", 2: "2-3", 5: "4-5"}
     monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: set(cores))
     monkeypatch.setattr(machine, "_core_of", cores.__getitem__)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-
-
-def test_a_thread_for_each_core_that_is_ours(ours):
     machine.prepare_threads()
     assert os.environ["OMP_NUM_THREADS"] == "3"
     assert os.environ["OMP_WAIT_POLICY"] == "passive"
@@ -47,13 +43,6 @@ X86 = "processor : 0\nmodel name : AMD EPYC 9B14\nflags : fpu avx2 {}\n\nprocess
 ARM = "processor : 0\nBogoMIPS : 243.75\nFeatures : fp asimd {}\nCPU part : 0xd40\n"
 
 
-@pytest.fixture
-def cpuinfo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real_bf16_flag) -> Path:
-    monkeypatch.setattr(machine, "bf16_flag", real_bf16_flag)
-    monkeypatch.setattr(machine, "_CPUINFO", tmp_path / "cpuinfo")
-    return tmp_path / "cpuinfo"
-
-
 @pytest.mark.parametrize(
     ("text", "flag"),
     [
@@ -65,8 +54,10 @@ def cpuinfo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real_bf16_flag) -> 
         ("", None),
     ],
 )
-def test_the_flag_is_that_of_the_first_core(cpuinfo: Path, text: str, flag: str | None):
-    cpuinfo.write_text(text)
+def test_the_flag_is_that_of_the_first_core(text, flag, tmp_path, monkeypatch, real_bf16_flag):
+    monkeypatch.setattr(machine, "bf16_flag", real_bf16_flag)
+    monkeypatch.setattr(machine, "_CPUINFO", tmp_path / "cpuinfo")
+    (tmp_path / "cpuinfo").write_text(text)
     assert machine.bf16_flag() == flag
     assert machine.cpu_precision() == ("bf16" if flag else "fp32")
     assert cpu_name()
@@ -129,14 +120,13 @@ ASKED_FOR = [
 ]
 
 
-def _version(name: str) -> str:
-    if name not in INSTALLED:
-        raise PackageNotFoundError(name)
-    return INSTALLED[name]
-
-
 def test_an_extra_names_what_it_lacks_and_what_is_too_old(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(machine, "version", _version)
+    def version(name: str) -> str:
+        if name not in INSTALLED:
+            raise PackageNotFoundError(name)
+        return INSTALLED[name]
+
+    monkeypatch.setattr(machine, "version", version)
     monkeypatch.setattr(machine, "requires", lambda _: ASKED_FOR)
     too_old = "torch>=2.9 is needed, 2.4.0+cpu is installed"
     assert machine.unmet_requirements("model") == [too_old]

@@ -84,6 +84,13 @@ def test_a_signal_is_its_status_whatever_is_made_of_it(number, status, caught, m
     said: list[str] = []
     monkeypatch.setattr("electrify.system.outcome.log", said.append)
 
+    def saving() -> int:
+        with stop_on_signal("saving first") as stop:
+            os.kill(os.getpid(), number)
+            while not stop:
+                time.sleep(0.01)
+        raise Stopped("saved step 7", stop.signal)
+
     def verb() -> int:
         try:
             os.kill(os.getpid(), number)
@@ -92,21 +99,11 @@ def test_a_signal_is_its_status_whatever_is_made_of_it(number, status, caught, m
             raise RuntimeError("while running a step") from error
         return 2
 
-    assert status_of(verb) == status
-    assert signal.getsignal(number) is signal.SIG_DFL
-    assert "the same command" in " ".join(said)
-
-
-@pytest.mark.parametrize(("number", "status"), STOPS)
-def test_a_stage_that_saves_first_ends_with_the_status_of_its_signal(number, status):
-    def verb() -> int:
-        with stop_on_signal("saving first") as stop:
-            os.kill(os.getpid(), number)
-            while not stop:
-                time.sleep(0.01)
-        raise Stopped("saved step 7", stop.signal)
-
-    assert status_of(verb) == status
+    for work in (verb, saving):
+        said.clear()
+        assert status_of(work) == status
+        assert signal.getsignal(number) is signal.SIG_DFL
+        assert "the same command" in " ".join(said)
 
 
 def test_what_nohup_ignores_stays_ignored():
@@ -123,7 +120,7 @@ def test_a_terminal_that_is_closed_ends_no_work(tmp_path: Path):
     """Its hang-up is a request to save; what cannot be written there any more is dropped."""
     program = (
         "import fcntl, os, pathlib, sys, termios, time\n"
-        "from electrify.system.outcome import UserError, nearest, panics_as_errors, status_of\n"
+        "from electrify.system.outcome import status_of\n"
         "from electrify.system.progress import Stopped, log, setup_logging, stop_on_signal\n"
         "def verb():\n"
         "    with stop_on_signal('saving first') as stop:\n"
@@ -149,9 +146,9 @@ def test_a_reader_that_leaves_is_no_error():
     """As in `electrify ls | head -1`."""
     words = [sys.executable, "-m", "electrify", "ls"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
+        assert process.stdout
+        assert process.stderr
         process.stdout.close()
-        assert process.stderr is not None
         assert b"rror" not in process.stderr.read()
     assert process.returncode == 0
 
