@@ -12,7 +12,6 @@ import pytest
 from electrify.cli import main
 from electrify.config.load import load_config
 from electrify.overview import describe_config, list_runs
-from electrify.system.progress import Progress
 
 DEMO = "configs/demo.toml"
 SMALL = "configs/ko-small.toml"
@@ -142,15 +141,9 @@ def test_beam_options_go_through_untouched(monkeypatch):
 
 def test_every_kind_of_run_is_listed(tmp_path: Path):
     for stage in (
-        "demo/clean",
-        "demo/evaluate-checkpoint-500",
-        "demo/evaluate-checkpoint-1000",
-        "scored/evaluate-bert",
-        "scored/robustness",
-        "scored/fairness-bert",
-        "scored/clean-2025",  # no stage
-        "scored/onnx-int8",
-        "begun/clean",
+        *("demo/clean", "demo/evaluate-checkpoint-500", "demo/evaluate-checkpoint-1000"),
+        *("scored/evaluate-bert", "scored/robustness", "scored/fairness-bert", "begun/clean"),
+        *("scored/clean-2025", "scored/onnx-int8"),  # no stages
     ):
         (tmp_path / stage).mkdir(parents=True)
         (tmp_path / stage / "manifest.json").touch()
@@ -203,15 +196,6 @@ def test_every_line_of_validate_can_be_set():
     assert 'evaluate.tasks_options."squad-1.1".num_epochs=1.0' in plain
     assert load_config(DEMO, plain) == config
     assert "# evaluate.learning_rate is not set" in describe_config(load_config(SMALL))
-
-
-def test_a_log_without_a_terminal_has_lines_of_progress(caplog, monkeypatch):
-    monkeypatch.setattr("electrify.system.progress.LOG_SECONDS", 0.0)
-    with caplog.at_level("INFO"), Progress("encode", 200, "documents", initial=50) as progress:
-        progress.update(50, note="loss 1.5")
-    assert progress.done == 100
-    assert all("encode: 100/200 documents (50 %), " in line for line in caplog.messages[-2:])
-    assert caplog.messages[-1].endswith("left, loss 1.5")
 
 
 def test_doctor_refuses_what_it_would_not_use(capsys):

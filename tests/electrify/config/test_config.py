@@ -112,6 +112,7 @@ def test_a_config_of_windows_and_a_home_are_read(tmp_path: Path, monkeypatch):
             r"mixture\.weight: no source has 'kr'; did you mean ko",
         ),
         ("output_dir='gs://'", "an address is written like gs://bucket/run"),
+        ("output_dir='s3:/bucket'", "two slashes, as s3://"),
         ("pretrain.num_steps", r"write section\.key=value"),
     ],
 )
@@ -189,17 +190,12 @@ def _source(kind, **options):
 
 
 @pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        ("jsonl", {"document": "line"}),
-        ("text", {"text_field": "body"}),
-        ("wet", {"encoding": "utf-16"}),
-    ],
+    ("kind", "name", "value"),
+    [("jsonl", "document", "line"), ("text", "text_field", "body"), ("wet", "encoding", "utf-16")],
 )
-def test_an_option_of_another_kind_is_refused_with_both_names(kind, options):
-    ((name, value),) = options.items()
+def test_an_option_of_another_kind_is_refused_with_both_names(kind, name, value):
     with pytest.raises(ValueError, match=rf"{name} = {value!r} is not for kind = {kind!r}"):
-        _source(kind, **options)
+        _source(kind, **{name: value})
 
 
 @pytest.mark.parametrize(
@@ -216,9 +212,7 @@ def test_a_kind_takes_its_own_options_and_keeps_them_on_the_way_to_a_worker(kind
     assert pickle.loads(pickle.dumps(source)) == source
 
 
-def test_encodings_are_codecs_for_text():
-    for encoding in ("UTF8", "cp949", "euc-kr", "utf-16"):
-        assert _source("text", encoding=encoding).encoding == encoding
-    for encoding in ("cp94", "", "rot13", "base64", "a\0b"):
-        with pytest.raises(ValueError, match="is no text encoding"):
-            _source("text", encoding=encoding)
+@pytest.mark.parametrize("encoding", ["cp94", "", "rot13", "base64", "a\0b"])
+def test_encodings_are_codecs_for_text(encoding):
+    with pytest.raises(ValueError, match="is no text encoding"):
+        _source("text", encoding=encoding)

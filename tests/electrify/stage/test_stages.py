@@ -77,24 +77,23 @@ def test_new_weights_in_a_model_folder_count(make, tmp_path: Path):
     assert named.folder.name == "evaluate-my-encoder"
 
 
-def test_the_contents_of_vocabularies_count(make, tmp_path: Path):
-    """Of `vocab.extend` and of references, a folder or a file."""
-    folder, file = tmp_path / "folder", tmp_path / "other.txt"
-    folder.mkdir()
-    paths = {
-        folder / "tokenizer.json": f"vocab.extend='{folder}'",
-        folder / "vocab.txt": f"vocab.references=['{folder}']",
-        file: f"vocab.references=['{file}']",
-    }
-    for path, override in paths.items():
-        path.write_text("one")
-        before = vocab_stage(make(override)).inputs
-        path.write_text("two")
-        after = vocab_stage(make(override)).inputs
-        changed = {name for name in before if before[name] != after[name]}
-        assert len(changed) == 1, override
-        assert changed.pop().startswith(override.split("=")[0])
-        assert vocab_stage(make()).inputs.keys() == {"clean"}
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        ("folder/tokenizer.json", "vocab.extend", "'{}/folder'"),
+        ("folder/vocab.txt", "vocab.references", "['{}/folder']"),
+        ("other.txt", "vocab.references", "['{}/other.txt']"),
+    ],
+)
+def test_the_contents_of_vocabularies_count(make, tmp_path: Path, name, option, value):
+    (tmp_path / "folder").mkdir()
+    inputs = []
+    for content in ("one", "two"):
+        (tmp_path / name).write_text(content)
+        inputs.append(vocab_stage(make(f"{option}={value.format(tmp_path)}")).inputs)
+    (changed,) = {key for key in inputs[0] if inputs[0][key] != inputs[1][key]}
+    assert changed.startswith(option)
+    assert vocab_stage(make()).inputs.keys() == {"clean"}
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "vocab.txt", "tokenizer_config.json"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from electrify.system.outcome import UserError, nearest, panics_as_errors, status_of
-from electrify.system.progress import Stopped, stop_on_signal
+from electrify.system.progress import Progress, Stopped, stop_on_signal
 
 
 def fail(error: BaseException) -> int:
@@ -162,3 +162,12 @@ def test_a_panic_is_an_error_and_an_interrupt_stays_one():
         raise PanicException("of rust")
     with pytest.raises(KeyboardInterrupt), panics_as_errors():
         raise KeyboardInterrupt
+
+
+def test_a_log_without_a_terminal_has_lines_of_progress(caplog, monkeypatch):
+    monkeypatch.setattr("electrify.system.progress.LOG_SECONDS", 0.0)
+    with caplog.at_level("INFO"), Progress("encode", 200, "documents", initial=50) as progress:
+        progress.update(50, note="loss 1.5")
+    assert progress.done == 100
+    assert all("encode: 100/200 documents (50 %), " in line for line in caplog.messages[-2:])
+    assert caplog.messages[-1].endswith("left, loss 1.5")
