@@ -11,8 +11,9 @@ import torch
 
 from electrify.config.load import load_config
 from tests.benchmarks.conftest import model_folder, ynat_folder  # noqa: F401
+from tools.throughput import against
 from tools.throughput.__main__ import main
-from tools.throughput.cost import run_measured
+from tools.throughput.cost import Cost, run_measured
 from tools.throughput.texts import prepare, rules_off, write_config
 
 
@@ -59,24 +60,60 @@ def test_fine_tuning_is_timed_beside_its_peer(tmp_path, ynat_folder, model_folde
     assert peer["ours_is_times_as_fast"] == pytest.approx(ratio)
 
 
+def test_a_commit_and_this_checkout_take_turns(monkeypatch, tmp_path):
+    turns: list[str] = []
+    seconds_per_step = {"commit": iter([0.5, 0.25]), "this": iter([0.5, 0.5])}
+    longest = against._STEPS[1]
+
+    def run(verb: str, config: Path, *words: str, **_: object) -> Cost:
+        if verb != "pretrain":
+            return Cost(1.0, 1.0, None)
+        code, num_steps = config.parent.name, int(words[-1].partition("=")[2])
+        if num_steps == longest:
+            turns.append(code)
+            return Cost(1.0, 10.0 + longest * next(seconds_per_step[code]), None)
+        return Cost(1.0, 10.0, None)  # the start of a run
+
+    monkeypatch.setattr(against, "_STEPS", (0, longest))
+    monkeypatch.setattr(against, "run_electrify", run)
+    monkeypatch.setattr(against, "_check_out", lambda commit, folder: commit)
+    words = f"pretrain --against HEAD --rounds 2 --megabytes 0.01 --work {tmp_path / 'work'}"
+    commit, this = measured(words, tmp_path)
+    assert turns == ["commit", "this", "this", "commit"]
+    assert (commit["cpu_seconds"], commit["ratio"]) == (0.375, None)
+    assert (this["cpu_seconds"], this["ratio"]) == (0.5, 1.5)
+
+
 def test_texts_are_those_of_the_corpora_as_a_run_reads_them(tmp_path):
     folder = tmp_path / "data" / "corpora" / "ko"
     folder.mkdir(parents=True)
-    rows = [{"text": f"글 {number}"} for number in range(100)]
+    rows = [{"text": f"글 {number}", "source": "a"} for number in range(100)]
     (folder / "a.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    (folder / "b.jsonl").write_text('{"text": "다른 글"}')
     (folder.parent / "de").mkdir()
     (folder.parent / "de" / "empty.jsonl").touch()
-    prepared = prepare(tmp_path / "input", tmp_path / "data", ["all"], None)
+    prepared = prepare(tmp_path / "input", tmp_path / "data", ["ko/a", "de"], None)
     assert (prepared.num_documents, prepared.languages) == (100, ["ko"])
     config = load_config(write_config(prepared, tmp_path / "run", rules_off()))
     (source,) = config.clean.sources
     lines = (tmp_path / "input" / "00" / "00000.jsonl").read_text().splitlines()
     assert source.path == str(tmp_path / "input" / "00" / "*.jsonl")
     assert [json.loads(line) for line in lines] == rows
-    half = prepare(tmp_path / "half", tmp_path / "data", ["ko"], prepared.num_bytes / 2e6)
+    whole = prepare(tmp_path / "whole", tmp_path / "data", ["all"], None)
+    assert whole.num_documents == 101
+    half = prepare(tmp_path / "half", tmp_path / "data", ["ko"], whole.num_bytes / 2e6)
     assert 30 < half.num_documents < 70
-    with pytest.raises(ValueError, match=r"in .*en"):
+    with pytest.raises(ValueError, match=r"no en/"):
         prepare(tmp_path / "input", tmp_path / "data", ["en"], None)
+
+
+def test_texts_are_made_up_without_corpora(tmp_path):
+    prepared = prepare(tmp_path / "input", None, ["ko"], 0.02)
+    assert 0.02e6 < prepared.num_bytes < 0.03e6
+    assert prepared.conditions()["texts"] == "made up"
+    again = prepare(tmp_path / "again", None, ["ko"], 0.02)
+    files = [next(folder.rglob("*.jsonl")) for folder in (prepared.folder, again.folder)]
+    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 def test_costs_are_of_all_processes_also_of_those_left_behind(tmp_path):
@@ -99,6 +136,7 @@ def test_costs_are_of_all_processes_also_of_those_left_behind(tmp_path):
         ("pretrain --rounds 0", "rounds"),
         ("finetune --data-dir . --tasks klue-ner", "compares classification alone"),
         ("corpus --data-dir nowhere", "give --data-dir DIR"),
+        ("corpus --against nowhere --megabytes 0.01", "--against nowhere: no commit"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(words: str, message: str, capsys):

@@ -1,6 +1,7 @@
-"""Figures of the stages beside a named peer, in one run.
+"""Figures of the stages beside a named peer or an earlier commit, in one run.
 
 python -m tools.throughput corpus|vocab|pretrain|finetune|inference [--peer] [--json PATH] ...
+python -m tools.throughput corpus|vocab|pretrain|finetune --against COMMIT
 
 Only the module of the stage is imported: a GPU host need not have what cleans text. The fields of
 its `Settings` are the options, which pydantic reads from their words.
@@ -31,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stage = parser.parse_args(words[:1]).stage
     setup_logging()
     prepare_threads()
-    module = importlib.import_module(f"tools.throughput.{stage}")
+    is_against = any(word.startswith("--against") for word in words)
+    module = importlib.import_module(f"tools.throughput.{'against' if is_against else stage}")
     options = vars(_parser(stage, module).parse_args(words[1:]))
     path = options.pop("json")
     if loaded := load_warning():
@@ -39,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def work() -> int:
         try:
-            report: Report = module.measure(module.Settings(**options))
+            report: Report = module.measure(*[stage] * is_against, module.Settings(**options))
         except ValueError as error:
             raise UserError(str(error)) from error
         if path:
@@ -53,6 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser(stage: str, module: Any) -> argparse.ArgumentParser:
     prog, about = f"python -m tools.throughput {stage}", module.__doc__.partition("\n")[0]
     parser = argparse.ArgumentParser(prog=prog, description=about, allow_abbrev=False)
+    if stage != "inference":
+        parser.epilog = "--against COMMIT times the code of that commit, too: --against X --help"
     parser.add_argument("--json", metavar="PATH", type=Path, help="write every figure there")
     for field in fields(module.Settings):
         kind, *_, words = get_args(field.type)  # Annotated[type, ..., help]

@@ -17,7 +17,7 @@ from electrify.system.outcome import UserError
 from electrify.system.progress import log
 from tools.throughput.cost import run_measured
 from tools.throughput.report import Report
-from tools.throughput.texts import DATA, prepare, rules_off, run_electrify, write_config
+from tools.throughput.texts import prepare, rules_off, run_electrify, write_config
 
 # datatrove hashes `str` with xxhash, which its version 4 refuses
 _REQUIREMENTS = ("datatrove[processing,io]==0.10.1", "xxhash<4")
@@ -40,17 +40,17 @@ class Settings:
     """What the command was asked for."""
 
     peer: Annotated[bool, "measure datatrove, too, which is installed below --work"] = False
-    data_dir: Annotated[Path, "folder with corpora/<language>/*.jsonl.gz"] = DATA
+    data_dir: Annotated[Path | None, "folder with corpora/; without, made-up texts"] = None
     work: Annotated[Path, "folder for inputs and runs"] = Path("out/throughput")
-    languages: Annotated[tuple[str, ...], "corpora, or all"] = ("ko", "en")
-    megabytes: Annotated[PositiveFloat | None, "of text, spread evenly; without, all of it"] = None
+    corpora: Annotated[tuple[str, ...], "languages below it, or files as ko/laws"] = ("ko", "en")
+    megabytes: Annotated[PositiveFloat | None, "of JSON Lines, spread evenly"] = None
     workers: Annotated[PositiveInt, "processes of the whole graph and of the peer"] = 2
 
 
 def measure(settings: Settings) -> Report:
     """Run everything asked for; `ValueError` if there are no data or a run fails."""
     work, many = settings.work.resolve(), settings.workers
-    texts = settings.data_dir, settings.languages, settings.megabytes
+    texts = settings.data_dir, settings.corpora, settings.megabytes
     prepared = prepare(work / "input", *texts)
     log("near-duplicate removal alone")
     clean = rules_off() | {"exact_dedup": False, "line_dedup.enabled": False} | _NO_STATISTICS
@@ -72,7 +72,7 @@ def measure(settings: Settings) -> Report:
     for name, options in (("", {}), (" without statistics", _NO_STATISTICS)):
         log(name := f"electrify, whole graph{name}, {many} process(es)")
         config = write_config(prepared, work / "whole", {"exact_dedup": True} | options)
-        rows.append(run_electrify("clean", config, *beam).row(name, prepared.num_bytes))
+        rows.append(run_electrify("clean", config, "--", *beam).row(name, prepared.num_bytes))
     report = Report("The corpus stage", _PACKAGES, prepared.conditions())
     report.add("systems", "Systems", _MEANING, rows)
     return report

@@ -5,6 +5,7 @@ seconds count too: a pool's fork server is never waited for by the program that 
 """
 
 import ctypes
+import os
 import subprocess
 import threading
 import time
@@ -19,6 +20,7 @@ import psutil
 import electrify
 from electrify.system.outcome import UserError
 
+CHECKOUT = Path(electrify.__file__).parents[1]
 _SAMPLE_SECONDS = 0.5  # ten times a second slowed what it measured by 7 %, on two cores
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
@@ -43,13 +45,15 @@ class Cost:
         }
 
 
-def run_measured(command: Sequence[str], log: Path) -> Cost:
-    """Run a command to its end, its output into `log`; `ValueError` if it fails.
+def run_measured(
+    command: Sequence[str], log: Path, checkout: Path = CHECKOUT, **environment: str
+) -> Cost:
+    """Run a command with the code of a checkout, its output into `log`; `UserError` if it fails.
 
     Only one at a time: processor seconds are those of all children that ended meanwhile.
     """
     before, ended = children_seconds(), threading.Event()
-    checkout = Path(electrify.__file__).parents[1]
+    environment |= {"PYTHONPATH": str(checkout)}
     with log.open("wb") as output, waiting_for_orphans() as others:
         peaks = [0]
 
@@ -61,7 +65,13 @@ def run_measured(command: Sequence[str], log: Path) -> Cost:
         thread.start()
         started = time.perf_counter()
         try:
-            done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, cwd=checkout)
+            done = subprocess.run(
+                command,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=checkout,
+                env=os.environ | environment,
+            )
         finally:
             ended.set()
             thread.join()

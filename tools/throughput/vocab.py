@@ -16,7 +16,7 @@ from electrify.system.progress import log
 from pipeline.documents import document_paths, list_row_groups, read_group
 from tools.throughput.cost import run_measured
 from tools.throughput.report import Report
-from tools.throughput.texts import DATA, prepare, rules_off, run_electrify, write_config
+from tools.throughput.texts import prepare, rules_off, run_electrify, write_config
 
 PEER = "BertWordPieceTokenizer"
 _PACKAGES = ("tokenizers", "apache-beam", "kiwipiepy", "numpy", "pyarrow")
@@ -32,10 +32,10 @@ class Settings:
     """What the command was asked for."""
 
     peer: Annotated[bool, "measure tokenizers, too"] = False
-    data_dir: Annotated[Path, "folder with corpora/<language>/*.jsonl.gz"] = DATA
+    data_dir: Annotated[Path | None, "folder with corpora/; without, made-up texts"] = None
     work: Annotated[Path, "folder for inputs and runs"] = Path("out/throughput-vocab")
-    languages: Annotated[tuple[str, ...], "corpora, or all"] = ("ko",)
-    megabytes: Annotated[PositiveFloat | None, "of text, spread evenly; without, all of it"] = None
+    corpora: Annotated[tuple[str, ...], "languages below it, or files as ko/laws"] = ("ko",)
+    megabytes: Annotated[PositiveFloat | None, "of JSON Lines, spread evenly"] = None
     vocab_size: Annotated[PositiveInt | None, "pieces; 32,000, or 8,000 below 20 MB"] = None
     pretokenizer: Annotated[Literal["whitespace", "kiwi"], "of ours"] = "whitespace"
 
@@ -43,7 +43,7 @@ class Settings:
 def measure(settings: Settings) -> Report:
     """Clean, train and encode; `ValueError` if there are no data or a run fails."""
     work = settings.work.resolve()
-    prepared = prepare(work / "input", settings.data_dir, settings.languages, settings.megabytes)
+    prepared = prepare(work / "input", settings.data_dir, settings.corpora, settings.megabytes)
     size = settings.vocab_size or (32_000 if prepared.num_bytes > 20e6 else 8_000)
     vocab = f'[vocab]\nsize = {size}\npretokenizer = "{settings.pretokenizer}"'
     dedup = ("exact_dedup", "line_dedup.enabled", "near_dedup.enabled")
