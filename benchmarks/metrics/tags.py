@@ -60,13 +60,6 @@ def framed(tags: Tags, text: str, first: int, last: int) -> Tags:
     return np.concatenate(([first], tags[is_scored], [last])).astype(np.int64)
 
 
-def text_entities(tags: Sequence[str], text: str) -> set[Entity]:
-    """`entities` of the labels of a text's characters, blanks left out as they are not scored."""
-    kept = [place for place, character in enumerate(text) if not character.isspace()]
-    inner = entities([tags[place] for place in kept])
-    return {(kind, kept[start], kept[end - 1] + 1) for kind, start, end in inner}
-
-
 def entities(tags: Sequence[str], is_lenient: bool = False) -> set[Entity]:
     """(type, start, end) of each B- with the I- of its type behind it: strict IOB2.
 
@@ -83,11 +76,6 @@ def entities(tags: Sequence[str], is_lenient: bool = False) -> set[Entity]:
     return spans
 
 
-def lenient_entities(tags: Sequence[str]) -> set[Entity]:
-    """`entities` as seqeval reads labels by default."""
-    return entities(tags, is_lenient=True)
-
-
 # in the order of KLUE's label list: the position is the label id
 NER_LABELS = tuple(
     [f"{mark}-{kind}" for kind in ("PS", "LC", "OG", "DT", "TI", "QT") for mark in "BI"] + [OUTSIDE]
@@ -101,7 +89,7 @@ def entity_macro_f1(gold: Labels, predicted: Labels, labels: Sequence[str] = NER
 
 
 def seqeval_micro_f1(gold: Labels, predicted: Labels, labels: Sequence[str] = NER_LABELS) -> float:
-    """F1 of all entities together, read as `lenient_entities` does; 0 if there are none at all. An
+    """F1 of all entities together, read leniently (see `entities`); 0 if there are none at all. An
     I- where a B- should be is forgiven: the score may be 98 where strict reading finds 0."""
     return _entity_f1(gold, predicted, labels, "seqeval_micro_f1")
 

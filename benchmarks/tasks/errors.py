@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.metrics.tags import Entity, entities
 from benchmarks.tasks.dialogue import DialogueStateTracking, slot_values
 from benchmarks.tasks.labels import (
     MultiLabelClassification,
@@ -19,7 +20,7 @@ from benchmarks.tasks.labels import (
 )
 from benchmarks.tasks.rows import GoldAnswer
 from benchmarks.tasks.spans import NORMALIZE, Spans
-from benchmarks.tasks.tags import CharacterTagging, Tagging, WordLabels
+from benchmarks.tasks.tags import CharacterTagging, Tagging, WordLabels, WordTagging, prefixed
 from benchmarks.tasks.task import Example, Line, Task, listed
 from benchmarks.tasks.trees import DependencyParsing
 
@@ -95,8 +96,8 @@ def parts_of(task: Task, line: Line, example: Any = None) -> list[Part]:
         case Tagging():
             entities, others = (
                 {
-                    (start, end): (kind, f"{kind} {task.text_between(line, example, start, end)}")
-                    for kind, start, end in task.entities_of(line, side)
+                    (start, end): (kind, f"{kind} {_between(line, example, start, end)}")
+                    for kind, start, end in _entities(task, line, side)
                 }
                 for side in ("gold", "prediction")
             )
@@ -113,6 +114,23 @@ def parts_of(task: Task, line: Line, example: Any = None) -> list[Part]:
             gold, said = ("answer" if side else NO_ANSWER for side in (gold, said))
             return [Part(gold, said, gold == said)]
     return []
+
+
+def _entities(task: Tagging, line: Line, side: str) -> set[Entity]:
+    if isinstance(task, WordLabels):
+        return {(label, n, n + 1) for n, label in enumerate(line[side]) if label}
+    if isinstance(task, WordTagging):
+        return entities([prefixed(label) for label in line[side]], is_lenient=True)
+    kept = [place for place, character in enumerate(line["text"]) if not character.isspace()]
+    inner = entities([line[side][place] for place in kept])
+    return {(kind, kept[start], kept[end - 1] + 1) for kind, start, end in inner}
+
+
+def _between(line: Line, example: Any, start: int, end: int) -> str:
+    if "text" in line:
+        return str(line["text"][start:end])
+    words = example.words[start:end] if example else ()
+    return " ".join(words) or f"words {start + 1} to {end}"
 
 
 def _compared(gold: Side, said: Side, places: Sequence[Any]) -> list[Part]:

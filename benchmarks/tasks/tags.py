@@ -12,7 +12,6 @@ the labels of the first and of the last padded position. So a row has its last [
 its official position; it attends to the sentence alone, and the other [PAD]s are not needed for it.
 """
 
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,15 +23,12 @@ import numpy as np
 from benchmarks.metrics import weighted
 from benchmarks.metrics.tags import (
     OUTSIDE,
-    Entity,
     character_tags,
     entity_f1_sampler,
     framed,
     inside_labels,
-    lenient_entities,
     official_character_labels,
     piece_tags,
-    text_entities,
 )
 from benchmarks.tasks.files import TAGS, TOKENS, read_text, sentence_blocks
 from benchmarks.tasks.pieces import (
@@ -58,13 +54,7 @@ from electrify.system.outcome import UserError
 
 
 class Tagging(Task):
-    @abstractmethod
-    def entities_of(self, line: Line, side: str) -> set[Entity]:
-        """Entities of "gold" or "prediction"."""
-
-    @abstractmethod
-    def text_between(self, line: Line, example: Any | None, start: int, end: int) -> str:
-        """What stands from one position to before another."""
+    """One label a word or a character."""
 
     def label_arrays(self, features: Features, rows: Positions, length: int) -> Arrays:
         """`labels` (B, T), `IGNORED_LABEL` where a position has none."""
@@ -174,7 +164,7 @@ class WordTagging(Tagging):
 
     @property
     def tag_names(self) -> Sequence[str]:
-        return [_prefixed(label) for label in self.labels]
+        return [prefixed(label) for label in self.labels]
 
     def sides(self, lines: Sequence[Line]) -> tuple[Any, ...]:
         """Gold and predicted label ids of all words, sentences parted by an "O"; the names."""
@@ -183,13 +173,6 @@ class WordTagging(Tagging):
             for side in ("gold", "prediction")
         )
         return gold, predicted, self.tag_names
-
-    def entities_of(self, line: Line, side: str) -> set[Entity]:
-        return lenient_entities([_prefixed(label) for label in line[side]])
-
-    def text_between(self, line: Line, example: WordsExample | None, start: int, end: int) -> str:
-        words = example.words[start:end] if example else ()
-        return " ".join(words) or f"words {start + 1} to {end}"
 
 
 def _as_in_text(sentences: Sequence[Sequence[str]], tokenizer: Any) -> list[list[str]]:
@@ -209,7 +192,7 @@ def _first_pieces(word_ids: Sequence[int | None]) -> dict[int, int]:
     return first
 
 
-def _prefixed(label: str) -> str:
+def prefixed(label: str) -> str:
     """PER-B as B-PER, which stays as it is."""
     kind, dash, mark = label.rpartition("-")
     return f"{mark}-{kind}" if dash and label[:2] not in ("B-", "I-") else label
@@ -273,9 +256,6 @@ class WordLabels(OwnWordTagging):
         sentences = np.repeat(np.arange(len(lines)), [len(line["gold"]) for line in lines])
         return lambda counts: score(counts[:, sentences])
 
-    def entities_of(self, line: Line, side: str) -> set[Entity]:
-        return {(label, n, n + 1) for n, label in enumerate(line[side]) if label}
-
 
 class CharacterTagging(Tagging):
     """A piece learns the label of its first character; O stands last among the task's labels."""
@@ -327,12 +307,6 @@ class CharacterTagging(Tagging):
     ) -> Positions:
         """The label ids of a text, between two that part it from others."""
         return framed(self.ids_of(line[side]), line["text"], *self.ids_of(frame).tolist())
-
-    def entities_of(self, line: Line, side: str) -> set[Entity]:
-        return text_entities(line[side], line["text"])
-
-    def text_between(self, line: Line, example: GoldExample | None, start: int, end: int) -> str:
-        return str(line["text"][start:end])
 
 
 class OwnEntityTagging(CharacterTagging):
