@@ -75,7 +75,9 @@ class Source(Section):
 
     kind: Kind
     """Kind of the files: [kinds](corpus.md#sources)."""
-    language: Annotated[str, AfterValidator(lambda of: of if of == "auto" else check_language(of))]
+    language: Annotated[
+        str, AfterValidator(lambda code: code if code == "auto" else check_language(code))
+    ]
     """Language of the texts. `auto`: each document has the one that it is written in."""
     other_languages: tuple[Language, ...] = ()
     """Languages that documents may also have. A document of which most is in one of them is
@@ -261,8 +263,8 @@ class CleanConfig(CleanRules):
     @property
     def languages(self) -> tuple[str, ...]:
         """Of all sources, in the order of their codes; `multilingual` of one that names none."""
-        named = {of for s in self.sources for of in (s.language, *s.other_languages)}
-        return tuple(sorted({"multilingual" if of == "auto" else of for of in named}))
+        codes = {code for s in self.sources for code in (s.language, *s.other_languages)}
+        return tuple(sorted({"multilingual" if code == "auto" else code for code in codes}))
 
     _extra_code: dict[str, str] = PrivateAttr(default_factory=dict)
     _quality_text: str = PrivateAttr("")

@@ -53,7 +53,7 @@ def read_config(path: Path, extended: Sequence[Path] = ()) -> dict[str, Any]:
             f"{path}: extends = {name!r} is no file name; write one, as 'ko-small.toml'"
         )
     base = Path(find_bundled(str(path.parent / name)))
-    if base.resolve() in [of.resolve() for of in (*extended, path)]:
+    if base.resolve() in [config.resolve() for config in (*extended, path)]:
         raise UserError(f"{path}: extends = {name!r} leads back to {base}; leave one of them out")
     return _merged(read_config(base, (*extended, path)), raw)
 
@@ -196,10 +196,10 @@ def _key_parts(key: str) -> list[str]:
 
 
 def _is_of_another(error: Any, errors: Sequence[Any]) -> bool:
-    """Whether it only follows from another: a list lacks the entries that are wrong."""
-    place = error["loc"]
+    """Whether the error only follows from another one: wrong entries leave a list too short."""
+    location = error["loc"]
     lacks_entries = error["type"] == "too_short" and any(
-        other["loc"][: len(place)] == place != other["loc"] for other in errors
+        other["loc"][: len(location)] == location != other["loc"] for other in errors
     )
     return lacks_entries or error["type"] == "default_factory_not_called"
 
@@ -233,7 +233,7 @@ def _explain(error: Any, kind: type[BaseModel]) -> str:
 
 
 def _is_of_pydantic(part: str | int) -> bool:
-    """Whether a part of an error's place is no key: which kind of a union, or that it is a name."""
+    """Whether a part of an error's location is no key, but pydantic's name of a type."""
     kinds = "tuple[", "literal[", "constrained-"
     return part in ("str", "bool", "[key]") or str(part).startswith(kinds)
 
@@ -250,7 +250,7 @@ def _keys_named(name: str, model: type[BaseModel], prefix: str = "") -> list[str
 
 def _known_keys(location: Sequence[str | int], model: type[BaseModel]) -> list[str]:
     for part in location:
-        if part not in model.model_fields:  # a place in a list, or a name that the user chose
+        if part not in model.model_fields:  # a position in a list, or a name that the user chose
             continue
         model = section_of(model.model_fields[part].annotation) or model
     return sorted(model.model_fields)

@@ -50,8 +50,8 @@ class EvaluationRun(Section):
 
     @model_validator(mode="after")
     def _check_address(self) -> Self:
-        protocol, separator, place = self.output_dir.partition("://")
-        if separator and not (protocol and place.strip("/")):
+        protocol, separator, path = self.output_dir.partition("://")
+        if separator and not (protocol and path.strip("/")):
             raise UserError(
                 f"output_dir = {self.output_dir!r}: an address is written like gs://bucket/run"
             )

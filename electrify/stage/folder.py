@@ -55,7 +55,7 @@ class Stage:
     inputs: Mapping[str, str] = field(default_factory=dict)
     resumable: bool = False  # a partial folder made from the same plan is continued
     volatile: tuple[str, ...] = ()  # patterns of files with clock times, left out of the digest
-    rewritten: tuple[str, ...] = ()  # patterns of files that later verbs write anew: not compared
+    rewritten: tuple[str, ...] = ()  # patterns of files that later verbs rewrite: not compared
     reads: Mapping[str, Path] = field(default_factory=dict)  # by verb: folders of stages before it
     keyed: bool = False  # its records say what made each: work of other plans is continued, too
 
@@ -77,14 +77,14 @@ def outdated(stage: Stage) -> str | None:
     return difference(read_manifest(stage.folder), stage)
 
 
-def difference(made: Mapping[str, Any], stage: Stage) -> str | None:
-    """The first input or option of a plan or manifest that is not the stage's; of an option both
-    values. None if there is none."""
-    plan = canonical(stage.plan)
-    for name in sorted({*made["inputs"], *plan["inputs"]}):
-        if made["inputs"].get(name) != plan["inputs"].get(name):
+def difference(plan: Mapping[str, Any], stage: Stage) -> str | None:
+    """The first input or option in which a plan or manifest differs from the stage's plan, with
+    both values of an option; None if they are equal."""
+    wanted = canonical(stage.plan)
+    for name in sorted({*plan["inputs"], *wanted["inputs"]}):
+        if plan["inputs"].get(name) != wanted["inputs"].get(name):
             return f"inputs {name} changed"
-    before, after = dict(flatten(made["config"])), dict(flatten(plan["config"]))
+    before, after = dict(flatten(plan["config"])), dict(flatten(wanted["config"]))
     for key in sorted({*before, *after}):
         if before.get(key) != after.get(key):
             return f"config {key} changed from {before.get(key)!r} to {after.get(key)!r}"
@@ -92,7 +92,7 @@ def difference(made: Mapping[str, Any], stage: Stage) -> str | None:
 
 
 def is_whole(stage: Stage) -> bool:
-    """Whether all of the partial folder is written, so that it lacks but its name."""
+    """Whether the partial folder is complete and only the rename is missing."""
     whole = replace(stage, folder=stage.partial)
     try:
         check_files(stage.partial, stage.name)
@@ -112,9 +112,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         ) from None
 
 
-def parse_manifest(content: bytes, place: object) -> dict[str, Any]:
-    """`read_manifest` of the content that the manifest has in a folder or at an address."""
-    path = f"{place}/{MANIFEST}"
+def parse_manifest(content: bytes, folder: object) -> dict[str, Any]:
+    """The manifest from the bytes of its file; `folder` is a folder or an address, for messages."""
+    path = f"{folder}/{MANIFEST}"
     try:
         manifest: dict[str, Any] = parse_json(content, path)
         _check_form(manifest)
@@ -122,7 +122,7 @@ def parse_manifest(content: bytes, place: object) -> dict[str, Any]:
             raise UserError("its checksum differs")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
-            f"{path} is damaged ({error!r}); remove {place} and run the stage again"
+            f"{path} is damaged ({error!r}); remove {folder} and run the stage again"
         ) from None
     return manifest
 
@@ -165,8 +165,8 @@ def input_digest(folder: Path, verb: str) -> str:
 
 def compared_files(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The entries of the files that stay as they were written, by name."""
-    anew = manifest.get("rewritten", ())
-    return {name: entry for name, entry in manifest["files"].items() if name not in anew}
+    rewritten = manifest.get("rewritten", ())
+    return {name: entry for name, entry in manifest["files"].items() if name not in rewritten}
 
 
 def check_files(folder: Path, verb: str) -> None:
@@ -282,10 +282,10 @@ def plan_difference(content: bytes, stage: Stage) -> str | None:
         return f"its {PLAN} cannot be read"
 
 
-def other_work(place: object, change: str) -> UserError:
+def other_work(folder: object, change: str) -> UserError:
     return UserError(
-        f"{place} is the unfinished work of another config or other inputs: {change}. Give the run "
-        "another output_dir, or --overwrite to drop that work"
+        f"{folder} is the unfinished work of another config or other inputs: {change}. Give the "
+        "run another output_dir, or --overwrite to drop that work"
     )
 
 

@@ -72,7 +72,10 @@ def clean_stage(
     digests: dict[str, list[str]] = {}
     for path, digest in dict(files).items():
         digests.setdefault(bundled_name(path), []).append(digest)
-    inputs = {p: digest_of(of) if len(of) > 1 else of[0] for p, of in digests.items()}
+    inputs = {
+        path: digest_of(several) if len(several) > 1 else several[0]
+        for path, several in digests.items()
+    }
     if benchmark_texts is not None:
         inputs["benchmark texts"] = _files_digest(benchmark_texts)
     inputs |= earlier_corpora(config)
@@ -174,8 +177,8 @@ def named_checkpoint(path: str) -> Path | None:
     folder = Path(path).expanduser()
     run = folder.parent.parent
     both = [run / "pretrain" / folder.name, run / "pretrain.partial" / folder.name]
-    places = [folder, *both] if folder in both else [folder]
-    return next((place for place in places if (place / CHECKPOINT_STATE).is_file()), None)
+    folders = [folder, *both] if folder in both else [folder]
+    return next((path for path in folders if (path / CHECKPOINT_STATE).is_file()), None)
 
 
 def initial_checkpoint(path: str) -> Path | None:
@@ -328,12 +331,13 @@ def _edited(config: RunConfig, name: str) -> str | None:
     if config.pretrain.inputs_dir and name in ("clean", "vocab", "shards"):  # of another run
         return None
     try:
-        made, options = read_manifest(folder), stage_options(config, name)
+        manifest, options = read_manifest(folder), stage_options(config, name)
     except UserError:  # who reads the folder says so
         return None
-    both = {key: value for key, value in options.items() if key in made["config"]}  # one version's
-    made["config"] = {key: made["config"][key] for key in both}
-    return difference(made, Stage(name, folder, both, made["inputs"]))
+    # options that both versions of electrify have
+    both = {key: value for key, value in options.items() if key in manifest["config"]}
+    manifest["config"] = {key: manifest["config"][key] for key in both}
+    return difference(manifest, Stage(name, folder, both, manifest["inputs"]))
 
 
 def _vocabulary_digest(path: str) -> str:
@@ -362,8 +366,8 @@ def _initial_digest(path: str) -> str:
     folder = Path(path).expanduser()
     if not folder.is_dir():
         return path  # what is not there is an error that the stage itself explains
-    places = (folder, *(folder / network for network in NETWORKS))
-    files = [file for place in places for file in sorted(place.glob("*"))]
+    folders = (folder, *(folder / network for network in NETWORKS))
+    files = [file for each in folders for file in sorted(each.glob("*"))]
     files = [f for f in files if f.suffix in _INITIAL_SUFFIXES and f.name != FINETUNING]
     return _files_digest(folder, files)
 

@@ -43,9 +43,9 @@ _MANIFEST = re.compile(rf"([^./][^/]*(?<!\.partial))/{re.escape(MANIFEST)}")
 Run = TypeVar("Run", bound=EvaluationRun)
 
 
-def is_address(place: str) -> bool:
-    """Whether a run is named by an address, not by a folder of this machine."""
-    return "://" in place
+def is_address(name: str) -> bool:
+    """Whether this is an address, not a folder of this machine."""
+    return "://" in name
 
 
 def local_folder(address: str) -> Path:
@@ -93,8 +93,8 @@ def open_address(address: str) -> Path:
 
 
 @contextmanager
-def _place_of(run: Path, doing: str) -> Iterator[Folder | None]:
-    """The address of the run with this local folder; None where the folder is the run itself.
+def _remote_folder(run: Path, doing: str) -> Iterator[Folder | None]:
+    """The folder at the address of the run with this local folder; None for a local run.
 
     `UserError` for what fails there within the block; `doing` is "read" or "written".
     """
@@ -110,24 +110,24 @@ def _place_of(run: Path, doing: str) -> Iterator[Folder | None]:
 
 
 def _fetch(run: Path) -> None:
-    """Copy the stages that are finished at the run's address and not here, or made anew there.
+    """Copy the stages that are finished at the run's address and missing here, or newer there.
 
-    `UserError` where a stage was made otherwise on both sides.
+    `UserError` where both sides have made a stage, from different options or inputs.
     """
-    with _place_of(run, "read") as place:
-        assert place is not None
-        stages = [match[1] for match in map(_MANIFEST.fullmatch, place.files()) if match]
+    with _remote_folder(run, "read") as remote:
+        assert remote is not None
+        stages = [match[1] for match in map(_MANIFEST.fullmatch, remote.files()) if match]
         for marker in run.glob(f"*/{_SENT}"):
             if marker.parent.name not in stages:  # it was removed there, and is sent again
                 marker.unlink()
         for stage in stages:
             folder = run / stage
             recover(folder)
-            if _is_as_at(place, folder):
+            if _is_equal_at(remote, folder):
                 (folder / _SENT).touch()
                 continue
             with stage_lock(folder):
-                _take(place, folder)
+                _take(remote, folder)
 
 
 def take_over(folder: Path) -> None:
@@ -135,85 +135,85 @@ def take_over(folder: Path) -> None:
 
     The caller holds its lock. `UserError` as for `open_run`.
     """
-    with _place_of(folder.parent, "read") as place:
-        if place and place.exists(f"{folder.name}/{MANIFEST}"):
-            _take(place, folder)
+    with _remote_folder(folder.parent, "read") as remote:
+        if remote and remote.exists(f"{folder.name}/{MANIFEST}"):
+            _take(remote, folder)
 
 
-def _take(place: Folder, folder: Path) -> None:
-    if not _is_as_at(place, folder):
+def _take(remote: Folder, folder: Path) -> None:
+    if not _is_equal_at(remote, folder):
         if folder.exists() and not (folder / _SENT).exists():
             raise UserError(
-                f"{folder.name} differs here ({folder}) and at {place.url(folder.name)}: remove "
+                f"{folder.name} differs here ({folder}) and at {remote.url(folder.name)}: remove "
                 "the one that you do not want to keep"
             )
-        copy_stage(place, folder.name, folder)
+        copy_stage(remote, folder.name, folder)
     (folder / _SENT).touch()
 
 
-def _is_as_at(place: Folder, folder: Path) -> bool:
-    here = read_manifest(folder)["digest"] if folder.exists() else None
-    return bool(here == _manifest_at(place, folder.name)["digest"])
+def _is_equal_at(remote: Folder, folder: Path) -> bool:
+    digest = read_manifest(folder)["digest"] if folder.exists() else None
+    return bool(digest == _manifest_at(remote, folder.name)["digest"])
 
 
-def _manifest_at(place: Folder, stage: str) -> dict[str, Any]:
-    return parse_manifest(place.read(f"{stage}/{MANIFEST}"), place.url(stage))
+def _manifest_at(remote: Folder, stage: str) -> dict[str, Any]:
+    return parse_manifest(remote.read(f"{stage}/{MANIFEST}"), remote.url(stage))
 
 
-def copy_stage(place: Folder, stage: str, target: Path) -> None:
+def copy_stage(remote: Folder, stage: str, target: Path) -> None:
     """Copy a finished stage of the run at an address, in place of what is at the target.
 
     `UserError` if it is damaged.
     """
-    manifest = _manifest_at(place, stage)
+    manifest = _manifest_at(remote, stage)
     temporary = target.with_name(f"{target.name}.fetched")
-    sources = {f"{stage}/{name}": temporary / name for name in (*manifest["files"], MANIFEST)}
+    paths = {f"{stage}/{name}": temporary / name for name in (*manifest["files"], MANIFEST)}
     num_bytes = sum(entry["bytes"] for entry in manifest["files"].values())
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         with Progress(f"fetching {stage}", num_bytes, "bytes") as progress:
-            place.get_all(sources, lambda path: progress.update(path.stat().st_size))
+            remote.get_all(paths, lambda path: progress.update(path.stat().st_size))
         for name, entry in compared_files(manifest).items():
             if file_sha256(temporary / name) != entry["sha256"]:
                 raise UserError(
-                    f"{place.url(stage)}/{name} is damaged, its checksum is not that of the "
-                    f"manifest: put the old file back, or remove {place.url(stage)} to have the "
+                    f"{remote.url(stage)}/{name} is damaged, its checksum is not that of the "
+                    f"manifest: put the old file back, or remove {remote.url(stage)} to have the "
                     "stage made again"
                 )
         replace_folder(target, temporary)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    log(f"{stage}: copied from {place.url(stage)}")
+    log(f"{stage}: copied from {remote.url(stage)}")
 
 
 # --- to the address -------------------------------------------------------------------------------
 
 
 def claim(stage: Stage, overwrite: bool) -> None:
-    """Say at the address what the checkpoints there are a part of.
+    """Write the stage's plan to the address, beside the checkpoints there.
 
-    Those of another plan are dropped with `overwrite`, else `UserError`.
+    Checkpoints of another plan are removed with `overwrite`; without it they are a `UserError`.
     """
     below = stage.partial.name
     plan = f"{below}/{PLAN}"
-    with _place_of(stage.folder.parent, "written") as place:
-        if place is None or not stage.resumable or stage.keyed:
+    with _remote_folder(stage.folder.parent, "written") as remote:
+        if remote is None or not stage.resumable or stage.keyed:
             return
-        if place.exists(plan):
-            if (change := plan_difference(place.read(plan), stage)) is None:
+        if remote.exists(plan):
+            if (change := plan_difference(remote.read(plan), stage)) is None:
                 return
             if not overwrite:
-                raise other_work(place.url(below), change)
-            place.remove_folder(below, first=PLAN)
-        place.put(stage.partial / PLAN, plan)
+                raise other_work(remote.url(below), change)
+            remote.remove_folder(below, first=PLAN)
+        remote.put(stage.partial / PLAN, plan)
 
 
 def withdraw(folder: Path) -> None:
-    """Let a stage that is replaced here no longer count as finished at the address."""
-    with _place_of(folder.parent, "written") as place:
-        if place:
+    """Remove the manifest of a stage at the address before the stage is replaced here."""
+    with _remote_folder(folder.parent, "written") as remote:
+        if remote:
             (folder / _SENT).unlink(missing_ok=True)
-            place.remove(f"{folder.name}/{MANIFEST}")
+            remote.remove(f"{folder.name}/{MANIFEST}")
 
 
 def is_sent(folder: Path) -> bool:
@@ -226,17 +226,17 @@ def push(folder: Path) -> None:
     if is_sent(folder):
         return
     stage = folder.name
-    with _place_of(folder.parent, "written") as place:
-        assert place is not None
+    with _remote_folder(folder.parent, "written") as remote:
+        assert remote is not None
         names = (*read_manifest(folder)["files"], MANIFEST)
-        place.put_whole(stage, {name: folder / name for name in names}, last=MANIFEST)
+        remote.put_whole(stage, {name: folder / name for name in names}, last=MANIFEST)
         (folder / _SENT).touch()
-        place.remove_folder(f"{stage}.partial", first=PLAN)
-        log(f"{stage}: sent to {place.url(stage)}")
+        remote.remove_folder(f"{stage}.partial", first=PLAN)
+        log(f"{stage}: sent to {remote.url(stage)}")
 
 
 def push_rewritten(folder: Path) -> None:
-    """Put those files of a stage at its run's address that later verbs have written anew."""
+    """Send the files of a stage that later verbs have rewritten to the run's address."""
     _push_files(folder.parent, [f"{folder.name}/{n}" for n in read_manifest(folder)["rewritten"]])
 
 
@@ -245,7 +245,7 @@ def push_report(run: Path) -> None:
 
 
 def _push_files(run: Path, names: Sequence[str]) -> None:
-    with _place_of(run, "written") as place:
-        if place:
-            place.put_all({name: run / name for name in names})
-            log(f"{', '.join(names)}: sent to {place.address}")
+    with _remote_folder(run, "written") as remote:
+        if remote:
+            remote.put_all({name: run / name for name in names})
+            log(f"{', '.join(names)}: sent to {remote.address}")

@@ -76,18 +76,18 @@ def is_east_asian(encoding: str) -> bool:
     return "一".encode(encoding, "ignore") != b""
 
 
-def decode_file(data: bytes, place: object) -> tuple[str, str]:
+def decode_file(data: bytes, location: object) -> tuple[str, str]:
     """The text of a whole file and its encoding, by its mark or as guessed; every line end is \\n.
 
-    Raises `ValueError` with the `place` and the line that is not of the encoding.
+    Raises `ValueError` with the `location` and the line that is not of the encoding.
     """
     encoding = marked_encoding(data) or guess_encoding(data)
-    where, lines = f"{place}", []
+    where, lines = f"{location}", []
     try:
         if not (is_utf8(encoding) or reads_lines_alone(encoding)):
             return _with_newlines(data.decode(encoding)), encoding
         for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
-            where = f"{place}: line {number}"
+            where = f"{location}: line {number}"
             lines.append(decode_line(line, encoding))
     except UnicodeDecodeError as error:
         message = f"{where} is not text in {encoding}: {error}; save it as UTF-8"
@@ -102,7 +102,7 @@ def _with_newlines(text: str) -> str:
 def guess_encoding(data: bytes, language: str = "") -> str:
     """The codec in which the head of a file reads best, which may be in `language`.
 
-    Where some lines are UTF-8, the codec of the others.
+    Where some lines are UTF-8, it is the codec of the other lines.
     """
     if sure := marked_encoding(data) or _guess_wide(data[:_SAMPLE_BYTES]) or _guess_escaped(data):
         return sure
@@ -116,15 +116,15 @@ def guess_encoding(data: bytes, language: str = "") -> str:
     others = [line for line in lines if _decoded(line, "utf-8") is None]
     sample = b"".join(others)[:_SAMPLE_BYTES]
     lowest, chosen = math.inf, "utf-8"
-    for place, (encoding, languages) in enumerate(_TABLES["codecs"].items(), start=1):
+    for rank, (encoding, languages) in enumerate(_TABLES["codecs"].items(), start=1):
         text = sample.decode(encoding, "replace")
         counts = {sign: n for sign, n in Counter(text).items() if not sign.isascii()}
         num_ascii = len(text) - sum(counts.values())
-        fixed_cost = _ASCII_COST * num_ascii + math.log(place)
-        for one in languages:
-            costs = _costs(one)
+        fixed_cost = _ASCII_COST * num_ascii + math.log(rank)
+        for other in languages:
+            costs = _costs(other)
             cost = sum(costs.get(sign, _RARE_COST) * n for sign, n in counts.items())
-            full_cost = fixed_cost + cost * (1 if one == language else _OTHER_LANGUAGE)
+            full_cost = fixed_cost + cost * (1 if other == language else _OTHER_LANGUAGE)
             if full_cost < lowest:
                 lowest, chosen = full_cost, encoding
     return chosen

@@ -93,7 +93,7 @@ class Folder:
     def get_all(
         self, targets: Mapping[str, Path], done: Callable[[Path], None] = lambda path: None
     ) -> None:
-        """Copy files, by name, to local paths; `done` is told of each."""
+        """Copy files, by name, to local paths; `done` is called with each."""
 
         def get(name: str, target: Path) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ class Folder:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a small file, whole or not at all."""
-        self._ask("writing", name, self._place, lambda path: self._fs.pipe_file(path, content))
+        self._ask("writing", name, self._put_whole, lambda path: self._fs.pipe_file(path, content))
 
     def put(self, source: Path, name: str) -> None:
         """Put a local file there, whole or not at all, in place of what has the name."""
@@ -118,7 +118,7 @@ class Folder:
                     raise ConnectionError(str(error)) from error
                 raise
 
-        self._ask("writing", name, self._place, send)
+        self._ask("writing", name, self._put_whole, send)
 
     def put_all(self, sources: Mapping[str, Path]) -> None:
         """`put` several files at once, by name."""
@@ -176,7 +176,7 @@ class Folder:
             yield Path(folder, name)
 
     def move_out(self, targets: Mapping[str, Path]) -> None:
-        """Bring files, by name, to local places for good."""
+        """Move files, by name, to local paths."""
         if self.local is None:
             return self.get_all(targets)
         for name, target in targets.items():
@@ -196,21 +196,21 @@ class Folder:
             return False
         return True
 
-    def _infos(self, place: str) -> dict[str, Any]:
+    def _infos(self, path: str) -> dict[str, Any]:
         if not self._is_object_store:
-            return {info["name"]: info for info in self._below(place)}
-        return dict(self._fs.find(place, detail=True))
+            return {info["name"]: info for info in self._below(path)}
+        return dict(self._fs.find(path, detail=True))
 
-    def _below(self, place: str) -> Iterator[dict[str, Any]]:
+    def _below(self, path: str) -> Iterator[dict[str, Any]]:
         """All that stands below a folder; fsspec's `find` leaves out what it cannot list."""
         with suppress(FileNotFoundError, NotADirectoryError):  # there is none, or not any more
-            for info in self._fs.ls(place, detail=True):
+            for info in self._fs.ls(path, detail=True):
                 if info["type"] != "directory":
                     yield info
-                elif info["name"].rstrip("/") != place:
+                elif info["name"].rstrip("/") != path:
                     yield from self._below(info["name"].rstrip("/"))
 
-    def _place(self, path: str, send: Callable[[str], None]) -> None:
+    def _put_whole(self, path: str, send: Callable[[str], None]) -> None:
         if self._is_object_store:
             return send(path)
         self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
@@ -260,7 +260,7 @@ def _is_passing(error: BaseException) -> bool:
 
 @contextmanager
 def explained(address: str, done: str) -> Iterator[None]:
-    """Turn errors of the service into a `UserError` that names the address and what to do."""
+    """Turn an error of the service into a `UserError` with the address and the next step."""
     try:
         yield
     except ValueError:
@@ -268,13 +268,13 @@ def explained(address: str, done: str) -> Iterator[None]:
     except Exception as error:  # each file system has errors of its own
         if isinstance(error, OSError) and error.errno in NO_ROOM:  # of the disk here
             raise
-        said = " ".join(str(error).split())  # of several lines, where a server's answer is
+        message = " ".join(str(error).split())  # a server's answer may have several lines
         advice = (
             "the service or the line to it fails; the same command resumes when it is back"
             if _is_passing(error)
-            else "check that there is such a place, and that the account of this machine has the "
+            else "check that the address exists, and that the account of this machine has the "
             "right to read, write and remove files there"
         )
         raise UserError(
-            f"{address} cannot be {done} ({type(error).__name__}: {said}): {advice}"
+            f"{address} cannot be {done} ({type(error).__name__}: {message}): {advice}"
         ) from error

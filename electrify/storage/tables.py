@@ -57,16 +57,16 @@ def read_rows(
     and they take cells from the row or hold a tab.
     `num_columns` is by default that of the first row. `csv.field_size_limit` bounds a cell.
     """
-    taking = _Lines(lines, keeps=quoted is None)
+    source_lines = _Lines(lines, keeps=quoted is None)
     reader = csv.reader(
-        taking,
+        source_lines,
         delimiter=delimiter,
         quoting=csv.QUOTE_NONE if quoted is False else csv.QUOTE_MINIMAL,
         strict=quoted is None,
     )
     while True:
-        number = taking.num_taken + 1
-        taking.taken.clear()
+        number = source_lines.num_taken + 1
+        source_lines.taken.clear()
         cells: list[str] | csv.Error
         try:
             cells = next(reader)
@@ -75,13 +75,15 @@ def read_rows(
         except csv.Error as error:
             cells = error
         is_odd = isinstance(cells, csv.Error) or len(cells) < num_columns
-        is_odd |= delimiter == "\t" and len(taking.taken) > 1  # texts hold commas, but hardly tabs
+        is_odd |= (
+            delimiter == "\t" and len(source_lines.taken) > 1
+        )  # texts hold commas, but hardly tabs
         if quoted is None and is_odd:
-            plain = [line.rstrip("\r\n").split(delimiter) for line in taking.taken]
-            are_rows = num_columns > 1 and all(len(row) == num_columns for row in plain)
+            unquoted = [line.rstrip("\r\n").split(delimiter) for line in source_lines.taken]
+            are_rows = num_columns > 1 and all(len(row) == num_columns for row in unquoted)
             if are_rows or isinstance(cells, csv.Error):
-                cells = plain[0]
-                taking.put_back(taking.taken[1:])
+                cells = unquoted[0]
+                source_lines.put_back(source_lines.taken[1:])
         yield number, cells
         if isinstance(cells, list) and has_cells(cells):
             num_columns = num_columns or len(cells)
@@ -99,7 +101,7 @@ def guess_delimiter(
         return head[4]
     lines = [f"{line}\n" for line in head.removesuffix("\n").split("\n")]
     best, chosen = (False, 0.0), ""
-    for delimiter in sorted(_DELIMITERS, key=lambda one: one != default):
+    for delimiter in sorted(_DELIMITERS, key=lambda delimiter: delimiter != default):
         if not (rows := _head_rows(lines, delimiter, num_columns)):
             continue
         width = num_columns or len(rows[0])

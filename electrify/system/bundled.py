@@ -7,7 +7,7 @@ from typing import Any
 
 _PACKAGES = Path(__file__).parents[2]  # the checkout, or where the wheel is installed
 # names in a checkout, and where the wheel has them
-_PLACES = {
+_FOLDERS = {
     "configs": Path("electrify/configs"),
     "pipeline/sample": Path("pipeline/sample"),
     "model/shipped": Path("model/shipped"),
@@ -17,7 +17,7 @@ _PLACES = {
 def find_bundled(name: str) -> str:
     """A path as it is or, where nothing in the working directory has this name, of the file that
     comes with electrify under it. It may be a pattern."""
-    for folder in _PLACES:
+    for folder in _FOLDERS:
         rest = name.removeprefix(f"{folder}/")
         if rest != name and not _is_there(Path(), name) and _is_there(_bundled(folder), rest):
             return str(_bundled(folder) / rest)
@@ -26,7 +26,7 @@ def find_bundled(name: str) -> str:
 
 def bundled_name(path: str) -> str:
     """The name under which `find_bundled` finds this path; any other path as it is."""
-    for folder in _PLACES:
+    for folder in _FOLDERS:
         if Path(path).is_relative_to(_bundled(folder)):
             return f"{folder}/{Path(path).relative_to(_bundled(folder))}"
     return path
@@ -35,12 +35,12 @@ def bundled_name(path: str) -> str:
 def config_names() -> list[str]:
     """The reader's own configs and those that come with electrify, as `find_bundled` takes them."""
     folders = Path("configs"), _bundled("configs")
-    return sorted({f"configs/{file.name}" for of in folders for file in of.glob("*.toml")})
+    return sorted({f"configs/{file.name}" for folder in folders for file in folder.glob("*.toml")})
 
 
 def _bundled(folder: str) -> Path:
-    place = _PACKAGES / _PLACES[folder]
-    return place if place.is_dir() else _PACKAGES / folder  # an editable install, used elsewhere
+    path = _PACKAGES / _FOLDERS[folder]
+    return path if path.is_dir() else _PACKAGES / folder  # an editable install, used elsewhere
 
 
 def _is_there(root: Path, name: str) -> bool:

@@ -144,7 +144,7 @@ def peak_memory_mb() -> int:
 
 
 def remember_peak(megabytes: int) -> None:
-    """Let `peak_memory_mb` count a peak that a child process, with a mark set back, has told."""
+    """Let `peak_memory_mb` count a peak that a child process has reported."""
     global _remembered_mb
     _remembered_mb = max(_remembered_mb, megabytes)
 
@@ -155,7 +155,7 @@ def remember_peak_of(process: int | None) -> None:
 
 
 def restart_peak() -> None:
-    """Begin a part of the work, whose peak `peak_since_restart_mb` tells.
+    """Set the mark back: `peak_since_restart_mb` counts from here.
 
     Where the system has no such thing (it is Linux's), that is the peak since the start.
     """
@@ -264,11 +264,11 @@ def unmet_requirements(extra: str) -> list[str]:
     from packaging.requirements import Requirement
 
     try:
-        wanted = [Requirement(line) for line in requires("electrify") or ()]
+        requirements = [Requirement(line) for line in requires("electrify") or ()]
     except PackageNotFoundError:
         return ["electrify itself is not installed"]
     unmet = []
-    for one in wanted:
+    for one in requirements:
         if one.marker is not None and not one.marker.evaluate({"extra": extra}):
             continue
         needed = f"{one.name}{one.specifier}"

@@ -63,10 +63,10 @@ def status_of(verb: Callable[..., int], *arguments: object, debug: bool = False)
     Ctrl-C or SIGHUP, with a line that says how to resume. The trace of an error that the user
     cannot mend is saved in a file, which the line names. `debug` prints the trace of every error.
     """
-    came: list[int] = []  # signals
+    signals: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        came.append(number)
+        signals.append(number)
         raise _Interrupted
 
     try:
@@ -74,18 +74,18 @@ def status_of(verb: Callable[..., int], *arguments: object, debug: bool = False)
             status = verb(*arguments)
             sys.stdout.flush()
             return (
-                _stopped(came) if came else status
+                _stopped(signals) if signals else status
             )  # typer makes an interrupt a status of its own
     except Stopped as stopped:
         log(f"stopped: {stopped}; the same command resumes")
         return 128 + stopped.signal
     except KeyboardInterrupt:
-        return _stopped(came)
+        return _stopped(signals)
     except Exception as error:
         if isinstance(error, BrokenPipeError) and drop_unread(sys.stdout.fileno()):
             return 0  # `| head` has what it wants
-        if came:  # Beam raises a RuntimeError in place of what interrupts its workers
-            return _stopped(came)
+        if signals:  # Beam raises a RuntimeError in place of what interrupts its workers
+            return _stopped(signals)
         if debug:
             traceback.print_exc()
         line = _line_of(error)
@@ -118,9 +118,9 @@ def _save_trace() -> str:
     return path
 
 
-def _stopped(came: Sequence[int]) -> int:
-    log("stopped: finished stages and saved work are kept; the same command goes on from there")
-    return 128 + (came[0] if came else signal.SIGINT)
+def _stopped(signals: Sequence[int]) -> int:
+    log("stopped: finished stages and saved work are kept; the same command resumes")
+    return 128 + (signals[0] if signals else signal.SIGINT)
 
 
 def first_line(error: BaseException) -> str:

@@ -301,7 +301,7 @@ def test_a_storage_that_fails_loses_doubles_and_tears_nothing(tmp_path, gs, stor
     [
         (503, "the same command resumes", True),
         (403, "the right to read", False),
-        (404, "such a place", False),
+        (404, "the address exists", False),
     ],
 )
 def test_a_service_that_refuses_is_named_with_what_to_do(
