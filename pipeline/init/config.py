@@ -48,7 +48,7 @@ def init(path: str, output: str | None) -> list[str]:
         raise UserError(
             f"{path} has no text that a kind of source reads: {what}. Read are "
             f"{' '.join(KIND_OF_ENDING)} (.xml of Wikipedia dumps), plain, packed (.gz .zst .bz2 "
-            ".xz) or in a .zip or .tar"
+            ".xz) or in a .zip"
         )
     num_tokens = int(sum(source.text_bytes for source in sources) // _BYTES_A_TOKEN)
     network = _TABLES["networks"][_network(_languages(sources), num_tokens)]

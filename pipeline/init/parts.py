@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from pipeline.sources.stored import archive_ending, is_member, split_archive
+from pipeline.sources.stored import is_member, split_archive
 
 _MIN_HEADS = 5  # files of a folder that are examined
 _FILES_A_BEGINNING = 10  # on average, else each file is a source
@@ -165,7 +165,7 @@ def _pattern(folder: Path, ending: str, paths: Sequence[Path]) -> str:
     if len({*files}) == 1:  # an archive with several members
         return f"{glob.escape(str(files[0]))}::*{ending}"
     is_flat = all(file.parent == folder for file in files)
-    members = f"{archive_ending(str(files[0]))}::*" if is_member(str(paths[0])) else ""
+    members = f"{files[0].suffix}::*" if is_member(str(paths[0])) else ""
     return f"{glob.escape(str(folder))}/{'' if is_flat else '**/'}*{members}{ending}"
 
 

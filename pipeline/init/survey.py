@@ -32,7 +32,8 @@ from pipeline.sources.lines import head_of, read_text_chunks
 from pipeline.sources.readers import DAMAGES, KIND_OF_ENDING, REFUSED, UNREAD, describe, read_file
 from pipeline.sources.stored import (
     ARCHIVES_WITHIN,
-    archive_ending,
+    is_archive,
+    is_member,
     list_members,
     open_source,
     split_archive,
@@ -90,13 +91,12 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
     found_sources: list[FoundSource] = []
     sizes, unread = _files_of(root)
     # with that of the packing, ".jsonl.gz", and of the archive: its members are another source
-    by_ending: dict[tuple[str, str], list[Path]] = {}
+    by_ending: dict[tuple[str, bool], list[Path]] = {}
     for path in sizes:
         packed = path.suffix if packing(path.name) else ""
         ending = Path(path.name.removesuffix(packed)).suffix + packed
-        archive = archive_ending(split_archive(str(path))[0])
-        by_ending.setdefault((ending, archive), []).append(path)
-    for (ending, _), paths in by_ending.items():
+        by_ending.setdefault((ending, is_member(str(path))), []).append(path)
+    for (ending, is_packed), paths in by_ending.items():
         kind_ending = text_ending(str(paths[0]))
         if kind_ending in KIND_OF_ENDING:
             sources, reasons = _sources_of(root, ending, {path: sizes[path] for path in paths})
@@ -104,7 +104,7 @@ def survey(root: Path) -> tuple[list[FoundSource], list[str]]:
             unread += reasons
         else:
             advice = (UNREAD | REFUSED).get(kind_ending, "unknown to every kind of source")
-            if archive and archive_ending(str(paths[0])):
+            if is_packed and is_archive(str(paths[0])):
                 advice = ARCHIVES_WITHIN
             unread.append(f"{len(paths):,} {ending or 'without an ending'}: {advice}")
     return found_sources, unread
@@ -123,7 +123,7 @@ def _files_of(root: Path) -> tuple[dict[Path, int], list[str]]:
                 unread.append(fault)
             elif not path.is_file() or not (num_bytes := path.stat().st_size):
                 continue
-            elif split_archive(str(path))[0]:
+            elif is_archive(str(path)):
                 sizes |= {Path(name): size for name, size in list_members(str(path))}
             else:
                 sizes[path] = num_bytes
@@ -224,7 +224,7 @@ def _name_of(paths: Sequence[Path]) -> str:
     """That of the archive or of the folder in which all files stand."""
     places = [split_archive(str(path))[0] or str(path.parent) for path in paths]
     name = Path(os.path.commonpath(places)).name
-    return name.removesuffix(archive_ending(name))
+    return name.removesuffix(".zip")
 
 
 def _spread(items: Sequence[T], most: int) -> list[T]:

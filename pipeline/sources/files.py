@@ -43,7 +43,6 @@ from pipeline.sources.stored import (
     open_source,
     reading,
     split_archive,
-    stream_of,
 )
 
 # Large beside Beam's cost of an element, so small that workers end together. They decide boundaries
@@ -102,18 +101,13 @@ def check_inputs(config: CleanConfig) -> int:
 
 def batch_files(files: Sequence[InputFile], first_index: int = 0) -> list[FileBatch]:
     """Deal files out in order, about `FILE_BATCH_BYTES` of text to a batch, or so much that there
-    are about `MAX_FILE_BATCHES`. `first_index` is the number of the first batch.
-
-    The members of a packed tar stay together: each batch would unpack it from its start.
-    """
+    are about `MAX_FILE_BATCHES`. `first_index` is the number of the first batch."""
     fewest = sum(file.text_bytes for file in files) // MAX_FILE_BATCHES
     most, batch_characters = max(FILE_BATCH_BYTES, fewest), max(BATCH_CHARACTERS, fewest)
     batches: list[list[InputFile]] = []
     num_bytes = 0
-    for before, file in zip((None, *files), files, strict=False):
-        stream = stream_of(file.path)
-        goes_on = before is not None and stream and stream == stream_of(before.path)
-        if not batches or (num_bytes + file.text_bytes > most and not goes_on):
+    for file in files:
+        if not batches or num_bytes + file.text_bytes > most:
             batches.append([])
             num_bytes = 0
         batches[-1].append(file)
@@ -149,6 +143,9 @@ def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:
     Of an archive they are the members that a pattern behind :: matches, else those of the kind.
     """
     archives, pattern = split_archive(source.path)
+    archive, mark, _ = source.path.partition("::")
+    if mark and (advice := REFUSED.get(text_ending(archive))):
+        raise UserError(f"{where}: {archive} is {advice}")
     named: list[tuple[str, int]] = []
     for name, num_bytes in _match_files(archives or source.path, where):
         is_archive = bool(split_archive(name)[0])
@@ -171,10 +168,6 @@ def _readable_files(source: Source, where: str) -> list[tuple[str, int]]:
         if not is_table and (advice := REFUSED.get(ending)):
             shown = path
             raise UserError(f"{where}: kind = {source.kind!r} cannot read {shown}, {advice}")
-        if source.kind == "parquet" and (archive := stream_of(path)):
-            raise UserError(
-                f"{where}: Parquet is not read from its start, as {archive} is: unpack it"
-            )
     return files
 
 

@@ -27,7 +27,7 @@ class InputFile:
     """
 
     # local path as the config has it, address with ://, or the name of a data set on the hub;
-    # archive.tar.gz::name for a member of an archive
+    # archive.zip::name for a member of an archive
     path: str
     num_bytes: int  # of the part
     source_index: int = 0

@@ -369,7 +369,7 @@ def _value_at(text: str, place: int, may_be_cut: bool) -> tuple[Any, int]:
         if not may_be_cut:
             return None, place
     try:
-        return from_json(text[place:], allow_partial=True), len(text)
+        return from_json(text[place:].encode("utf-8", "ignore"), allow_partial=True), len(text)
     except ValueError:
         return None, place
 

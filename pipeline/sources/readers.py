@@ -175,6 +175,7 @@ _BEGINNINGS: list[tuple[bytes, str]] = [
     *((start.encode(), what) for start, what in _FORMATS["beginnings"]["text"]),
 ]
 _SAMPLE_BYTES = 1 << 16
+
 _JSON_OBJECT = re.compile(r"[\s\[]*\{\s*[\"']")
 
 
