@@ -6,7 +6,7 @@ a `ValueError`.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -163,17 +163,6 @@ def inspect(
     path, generator = find_bundled(model), generator and find_bundled(generator)
     results = findings(path, texts, generator, threshold, None, false_alarms, attributions)
     return [as_record(finding) for finding in results]
-
-
-def calibrate(config: "RunConfig", *, beam_options: Sequence[str] = ()) -> Iterator[str]:
-    """Lines on the statistics of the documents beside the limits of `clean`."""
-    from electrify.check import check_corpus
-
-    check_corpus(config)
-    texts = _benchmark_texts(config)
-    from pipeline.clean import calibrate
-
-    return calibrate(config, beam_options, texts)
 
 
 def _clean(config: "RunConfig", beam_options: Sequence[str], overwrite: bool) -> None:

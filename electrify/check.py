@@ -53,14 +53,9 @@ def check_run(config: RunConfig) -> list[str]:
 def check_corpus(config: RunConfig) -> None:
     """`UserError` for sources or rules that are not there, and for a full disk."""
     from pipeline.rules.extra import read_code
-    from pipeline.rules.quality_model import read_text
     from pipeline.sources.files import check_inputs
 
     read_code(config.clean.extra_rules)
-    if config.clean.quality_model:
-        read_text(config.clean.quality_model)
-    if (hosts := config.clean.blocked_hosts) and not Path(hosts).is_file():
-        raise UserError(f"clean.blocked_hosts: no file {hosts}; give one that is there")
     earlier_corpora(config)
     num_bytes, folder = check_inputs(config.clean), Path(config.output_dir)
     if config.clean.decontaminate_against:

@@ -214,18 +214,9 @@ def clean(
     config: ConfigFile,
     overrides: Overrides = [],
     overwrite: Overwrite = False,
-    calibrate: Annotated[
-        bool,
-        Option("--calibrate", help="only show the statistics of the documents beside the limits"),
-    ] = False,
 ) -> None:
     """Clean and deduplicate raw text."""
-    run = api.load_config(config, overrides)
-    if calibrate:
-        for line in api.calibrate(run, beam_options=beam.obj):
-            print(line)
-    else:
-        api.clean(run, beam_options=beam.obj, overwrite=overwrite)
+    api.clean(api.load_config(config, overrides), beam_options=beam.obj, overwrite=overwrite)
 
 
 @_verb("train-quality --good good.jsonl --bad bad.jsonl --output quality.json")

@@ -1,74 +1,69 @@
-"""The corpus stage: raw files to documents. Its Beam graph wires what pipeline/passes/ has.
+"""The corpus stage: raw files to documents, as a Beam graph.
 
-Only hashes are shuffled; texts wait in the work folder. Terms:
+Each document is read, cleaned and judged by itself in the first pass (pipeline/document.py). What
+only all documents together tell, duplicates and repeated lines, is decided by hashes alone: texts
+wait in the work folder until they are written (pipeline/write.py). Terms:
 
 - source: an entry of `clean.sources`, which stands for many files;
-- batch: what one worker takes in a pass. A batch of files, or of parts of big ones, is an element
-  on the way in. Its documents make batches of about 8 million characters for the later passes. What
-  these leave for each other are files in the work folder (pipeline/passes/files.py);
+- rank: a number that orders documents as sources, files and rows are ordered;
+- batch: the documents of one file or of some, which one worker takes in a pass. It makes one file
+  of documents and one of removed rows;
 - shard: all hashes in one range, from all batches. A batch sends each shard one packed array, and a
-  shard answers each batch with one;
-- output: a file of documents and one of removed rows, of up to 32 batches that follow one another.
+  shard answers each batch with the ranks of its documents that go.
 """
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 import pyarrow.parquet as pq
+from apache_beam.pvalue import TaggedOutput
 
 from electrify.config.clean import CleanConfig, Source
 from electrify.config.run import RunConfig
-from electrify.stage.folder import Stage, digest_of, fingerprint, stage_lock
+from electrify.stage.folder import digest_of
 from electrify.stage.plan import clean_stage, earlier_corpora
 from electrify.stage.run import run_stage
 from electrify.system.machine import keep_little_memory, return_freed_memory
 from electrify.system.outcome import UserError
 from electrify.system.progress import log, warn
 from pipeline.decontaminate.index import read_statistics, write_index
-from pipeline.dedup.exact import find_contained, find_duplicates, find_repeated_lines
-from pipeline.dedup.near import Join, find_near_duplicates, pack_members, star_edges
-from pipeline.dedup.records import earlier_files, num_shards
-from pipeline.documents import REMOVED_SCHEMA
-from pipeline.passes.annotate import clean_files, notes_plan
-from pipeline.passes.calibrate import calibration
-from pipeline.passes.compare import (
-    compare_batch,
+from pipeline.decontaminate.match import BenchmarkIndex
+from pipeline.dedup.batches import (
+    HASHED_SCHEMA,
+    hash_rows,
+    rows_name,
+    send_bands,
     send_lines,
-    send_units,
-    sketch_batch,
-    write_output,
+    send_sketches,
+    send_texts,
 )
-from pipeline.passes.files import (
-    BENCHMARK_INDEX,
-    BLOCKED_HOSTS,
-    hashes_name,
-    nums_of_batches,
-    tally_name,
-)
+from pipeline.dedup.exact import find_duplicates, find_repeated_lines
+from pipeline.dedup.minhash import CHARACTERS_AT_ONCE
+from pipeline.dedup.near import Join, find_near_duplicates, pack_members, star_edges
+from pipeline.dedup.records import NumShards, first_new_rank, num_shards, unpack_removed
+from pipeline.document import DocumentCleaner
+from pipeline.documents import REMOVED_SCHEMA, ROW_SCHEMA, Row, document_paths, in_chunks
 from pipeline.report.counts import Tally, tally_from_json
 from pipeline.report.page import write_report
 from pipeline.rules.extra import read_code
-from pipeline.rules.hosts import write_hosts
-from pipeline.rules.quality_model import read_text
 from pipeline.runner import make_pipeline, run_pipeline, watch
 from pipeline.sources.files import batch_files, expand_sources, fingerprints
-from pipeline.sources.input_file import (
-    FileBatch,
-    InputFile,
-    batch_number,
-    output_of_batch,
-)
-from pipeline.sources.readers import STRUCTURAL
-from pipeline.sources.stored import reading
-from pipeline.work_folder import WorkFolder, in_shards, work_folder
+from pipeline.sources.input_file import BATCH_BITS, Fault, FileBatch, InputFile, batch_number
+from pipeline.sources.readers import STRUCTURAL, read_file
+from pipeline.work_folder import WorkFolder, check_worker, in_shards, load_once, work_folder
+from pipeline.write import write_batch
+
+_BENCHMARK_INDEX = "benchmark-index"  # in the work folder, where there are benchmark texts
 
 
 def build(
@@ -76,68 +71,50 @@ def build(
 ) -> None:
     """Wire the passes; all workers share `work`.
 
-    Keys are numbers of batches, shards or outputs. What goes to a shard is (batch, packed arrays),
+    Keys are numbers of batches or shards. What goes to a shard is (batch, where its array lies),
     so that the shard can answer each batch.
     """
-    in_pass = _runner(batches, config, work)
-    cleaned = build_first(pipeline, batches, config, work)
-    duplicates = cleaned.texts | "equal texts" >> in_shards(find_duplicates, work)
-    compared = (
-        {"done": cleaned.done, "duplicates": duplicates}
-        | "by batch" >> beam.CoGroupByKey()
-        | "compare" >> in_pass(compare_batch).with_outputs("bands", main="done")
-    )
-    find_similar = partial(find_near_duplicates, similarity=config.near_dedup.similarity)
-    near_duplicates = (
-        compared.bands
-        | "equal bands" >> in_shards(star_edges, work)
-        | "components" >> beam.CombineGlobally(Join())  # type: ignore[no-untyped-call]
-        | "members by batch" >> beam.FlatMap(pack_members)
-        | "members of a batch" >> beam.GroupByKey()
-        | "sketch" >> in_pass(sketch_batch)
-        | "similar texts" >> in_shards(find_similar, work)
-    )
-    answers = {"done": compared.done, "near_duplicates": near_duplicates}
-    answers["contained"] = (
-        answers
-        | "left by batch" >> beam.CoGroupByKey()
-        | "units" >> in_pass(send_units)
-        | "equal units" >> in_shards(find_contained, work)
+    shards = num_shards(sum(file.text_bytes for batch in batches for file in batch.files))
+    find_similar = partial(
+        find_near_duplicates,
+        similarity=config.near_dedup.similarity,
+        first_new=first_new_rank(config.dedup_against),
     )
     find_lines = partial(find_repeated_lines, max_documents=config.line_dedup.max_documents)
-    quotas = (
-        answers
-        | "whole by batch" >> beam.CoGroupByKey()
-        | "lines" >> in_pass(send_lines)
-        | "equal lines" >> in_shards(find_lines, work)
-        | "with its batch" >> beam.MapTuple(lambda batch, of: (batch, (batch, of)))
-    )
-    (
-        {
-            name: of | f"{name} to its output" >> beam.MapTuple(_to_output)
-            for name, of in (answers | {"quotas": quotas}).items()
-        }
-        | "by output" >> beam.CoGroupByKey()
-        | "write" >> in_pass(write_output)
-    )
 
+    def in_pass(run: Callable[..., Iterable[Any]]) -> Any:
+        return beam.FlatMap(_run_pass, run, config, work, shards)
 
-def build_first(
-    pipeline: beam.Pipeline, batches: Sequence[FileBatch], config: CleanConfig, work: WorkFolder
-) -> Any:
-    """Wire the first pass; its outputs are those of `clean_files`."""
-    clean = _runner(batches, config, work)(clean_files)
-    return (
+    cleaned = (
         pipeline
         | "lists" >> beam.Create(_write_lists(batches, work))
         | "files" >> beam.FlatMap(_read_list, work)
         | "to all workers" >> beam.Reshuffle()
-        | "clean" >> clean.with_outputs("texts", main="done")
+        | "clean" >> in_pass(_clean).with_outputs("texts", main="done")
     )
+    answers = {"done": cleaned.done}
+    answers["duplicates"] = cleaned.texts | "equal texts" >> in_shards(find_duplicates, work)
+    answers["near_duplicates"] = (
+        answers
+        | "different texts" >> beam.CoGroupByKey()
+        | "bands" >> in_pass(_bands)
+        | "equal bands" >> in_shards(star_edges, work)
+        | "components" >> beam.CombineGlobally(Join())  # type: ignore[no-untyped-call]
+        | "members by batch" >> beam.FlatMap(pack_members)
+        | "members of a batch" >> beam.GroupByKey()
+        | "sketch" >> in_pass(_sketches)
+        | "similar texts" >> in_shards(find_similar, work)
+    )
+    answers["lines"] = (
+        answers
+        | "left by batch" >> beam.CoGroupByKey()
+        | "lines" >> in_pass(_lines)
+        | "equal lines" >> in_shards(find_lines, work)
+    )
+    answers | "all answers" >> beam.CoGroupByKey() | "write" >> in_pass(_write)
 
 
 _FILE_BATCHES_A_LIST = 64
-_TALLIES_AT_ONCE = 256  # in memory
 
 
 def _write_lists(batches: Sequence[FileBatch], work: WorkFolder) -> list[str]:
@@ -152,38 +129,129 @@ def _write_lists(batches: Sequence[FileBatch], work: WorkFolder) -> list[str]:
 
 
 def _read_list(name: str, work: WorkFolder) -> list[FileBatch]:
+    check_worker(work.address)
     return [
         FileBatch(**row | {"files": tuple(InputFile(**file) for file in row["files"])})
         for row in json.loads(work.read(name))
     ]
 
 
-def _runner(
-    batches: Sequence[FileBatch], config: CleanConfig, work: WorkFolder
-) -> Callable[[Callable[..., Iterable[Any]]], Any]:
-    """Makes a transform of a pass."""
-    shards = num_shards(sum(file.text_bytes for batch in batches for file in batch.files))
-    return lambda run: beam.FlatMap(_run_pass, run, config, work, shards)
-
-
-def _run_pass(element: Any, run: Callable[..., Iterable[Any]], *shared: Any) -> Iterable[Any]:
-    """A pass over a batch or an output; the memory of one is free before the next begins."""
+def _run_pass(
+    element: Any,
+    run: Callable[..., Iterable[Any]],
+    config: CleanConfig,
+    work: WorkFolder,
+    *more: Any,
+) -> Iterable[Any]:
+    """A pass over a batch; the memory of one is free before the next begins."""
+    check_worker(work.address)
     keep_little_memory()
     return_freed_memory()
-    return run(element, *shared)
+    return run(element, config, work, *more)
 
 
-def _to_output(batch: int, of: Any) -> tuple[int, Any]:
-    return output_of_batch(batch), of
+def _clean(
+    files: FileBatch, config: CleanConfig, work: WorkFolder, shards: NumShards
+) -> Iterator[Any]:
+    """(batch, b""); "texts": the hashes of the texts of each batch to their shards."""
+    if not work.exists(_read_name(files.index)):  # by an earlier attempt
+        _write_rows(files, config, work)
+    for index in count():
+        batch = batch_number(files.index, index)
+        if not work.exists(rows_name(batch)):
+            return
+        for to_shard in send_texts(batch, work, shards) if config.exact_dedup else ():
+            yield TaggedOutput("texts", to_shard)
+        yield batch, b""
+
+
+def _read_name(file_batch: int) -> str:
+    """The counts of a batch of files in the work folder: they are there when its rows are."""
+    return f"read-{file_batch:06d}.json"
+
+
+def _write_rows(files: FileBatch, config: CleanConfig, work: WorkFolder) -> None:
+    """The cleaned rows of files, with their hashes, in batches of documents."""
+    tally = Tally()
+    cleaner = DocumentCleaner(config, tally)
+    index = None
+    if config.decontaminate_against:
+        index = load_once(work, _BENCHMARK_INDEX, BenchmarkIndex.load)
+    num_batches, num_characters = 0, 0
+
+    def rows() -> Iterator[Row]:
+        for file in files.files:
+            is_earlier = file.source_index < len(config.dedup_against)
+            yield from _earlier_rows(file, config) if is_earlier else cleaner.clean_file(file)
+
+    with ExitStack() as batch:
+        writer = None
+        for chunk in in_chunks(rows(), lambda row: len(row["text"]), CHARACTERS_AT_ONCE):
+            if writer is None or num_characters >= files.batch_characters:
+                batch.close()
+                name = rows_name(batch_number(files.index, num_batches))
+                writer = batch.enter_context(work.new_rows(name, HASHED_SCHEMA))
+                num_batches, num_characters = num_batches + 1, 0
+            if index is not None:
+                cleaner.remove_benchmark_texts(chunk, index)
+            writer.write_batch(hash_rows(chunk, config))
+            num_characters += sum(len(row["text"]) for row in chunk)
+    work.write(_read_name(files.index), tally.to_json().encode())
+
+
+def _earlier_rows(file: InputFile, config: CleanConfig) -> Iterator[Row]:
+    """The documents of an earlier corpus: compared, not cleaned and not written."""
+    for item in read_file(file, config.sources[file.source_index], sys.maxsize):
+        if isinstance(item, Fault):
+            raise UserError(f"clean.dedup_against: {file.where(item.row)}: {item.detail}")
+        rank = file.first_rank + item.row
+        blank = dict.fromkeys(ROW_SCHEMA.names)
+        yield blank | {"rank": rank, "text": item.text, "language": "", "source": ""}
+
+
+Answers = tuple[int, Mapping[str, Iterable[bytes]]]  # of shards, to a batch
+
+
+def _removed(answers: Mapping[str, Iterable[bytes]]) -> Collection[int]:
+    """The ranks of the documents of a batch that are removed for others."""
+    return {
+        rank
+        for name in ("duplicates", "near_duplicates")
+        for rank in unpack_removed(answers.get(name, ()))
+    }
+
+
+def _bands(
+    answers: Answers, config: CleanConfig, work: WorkFolder, shards: NumShards
+) -> Iterable[Any]:
+    if not config.near_dedup.enabled:
+        return ()
+    return send_bands(answers[0], _removed(answers[1]), work, shards)
+
+
+def _sketches(
+    members: tuple[int, Iterable[bytes]], config: CleanConfig, work: WorkFolder, shards: NumShards
+) -> Iterable[Any]:
+    return send_sketches(*members, config, work, shards)
+
+
+def _lines(
+    answers: Answers, config: CleanConfig, work: WorkFolder, shards: NumShards
+) -> Iterable[Any]:
+    if not config.line_dedup.enabled:
+        return ()
+    return send_lines(answers[0], _removed(answers[1]), config, work, shards)
+
+
+def _write(answers: Answers, config: CleanConfig, work: WorkFolder, _: NumShards) -> tuple[()]:
+    write_batch(*answers, config, work)
+    return ()
 
 
 # of one core, all passes: decides whether more processes are worth their start
 SECONDS_PER_MEGABYTE = 0.25
-_PLAN = "plan"
-_COPIES = ("duplicate", "near_duplicate", "contained")
-_NOTES = re.compile(r"README$|cleaned-\d+\.parquet$|read-\d+\.json$")
-_LEFTOVER = re.compile(r"shuffle-|hashes-\d+\.|.*\.tmp$")
-_LABELS = ("clean: reading", "clean: comparing", "clean: writing")
+_TALLIES_AT_ONCE = 256  # in memory
+_COPIES = ("duplicate", "near_duplicate")
 
 
 def clean(
@@ -198,53 +266,6 @@ def clean(
     `ValueError` for a glob that matches nothing, for a file that cannot be read, for a corpus of
     which nothing is left and, if `clean.strict`, for the first row that cannot be read.
     """
-    job = _job(config, benchmark_texts)
-
-    def work(folder: Path) -> Mapping[str, Any]:
-        with _started(job, config, folder, beam_options) as (pipeline, shared):
-            build(pipeline, job.batches, job.options, shared)
-            _run(pipeline, job.batches, shared, _LABELS)
-            tally = _finish(folder, shared, job.batches, job.options)
-            _forget_other(shared, None)
-        write_report(tally, folder)
-        return _summary(tally)
-
-    run_stage(job.stage, work, overwrite)
-
-
-def calibrate(
-    config: RunConfig, beam_options: Sequence[str], benchmark_texts: Path | None = None
-) -> Iterator[str]:
-    """Lines on the statistics of the documents beside the limits, see pipeline/passes/calibrate.py.
-
-    Texts and statistics stay for `clean`, which then starts from them if it keeps statistics.
-    """
-    if not config.clean.keep_statistics:
-        warn("clean will read the files again: set clean.keep_statistics = true to start from here")
-    config = config.model_copy(
-        update={"clean": config.clean.model_copy(update={"keep_statistics": True})}
-    )
-    job = _job(config, benchmark_texts)
-    with (
-        stage_lock(job.stage.folder),
-        _started(job, config, job.stage.partial, beam_options) as (pipeline, shared),
-    ):
-        build_first(pipeline, job.batches, job.options, shared)
-        _run(pipeline, job.batches, shared, _LABELS[:1])
-        batches = [batch for batch in job.batches if not batch.files[0].is_earlier]
-        yield from calibration(shared, [batch.index for batch in batches], job.options)
-
-
-class _Job(NamedTuple):
-    """A run of the stage: what it is made from, its work, and the config that workers get."""
-
-    stage: Stage
-    batches: list[FileBatch]
-    options: CleanConfig
-    benchmark_texts: Path | None
-
-
-def _job(config: RunConfig, benchmark_texts: Path | None) -> _Job:
     if config.clean.decontaminate_against and benchmark_texts is None:
         raise UserError(
             f"clean.decontaminate_against = {list(config.clean.decontaminate_against)}, but no "
@@ -253,18 +274,44 @@ def _job(config: RunConfig, benchmark_texts: Path | None) -> _Job:
     earlier_corpora(config)
     files = expand_sources(config.clean.sources)
     _warn_of_files_read_twice(files, config.clean.sources)
-    batches = batch_files(files)
-    batches += batch_files(earlier_files(config.clean.dedup_against), first_index=len(batches))
     code = read_code(config.clean.extra_rules)
     marks = fingerprints(files) | {path: digest_of(text) for path, text in code.items()}
-    quality_text = ""
-    if model := config.clean.quality_model:
-        marks[model] = digest_of(quality_text := read_text(model))
-    if hosts := config.clean.blocked_hosts:
-        with reading(hosts):
-            marks[hosts] = fingerprint(hosts)
     stage = clean_stage(config, marks, benchmark_texts)
-    return _Job(stage, batches, config.clean.with_files(code, quality_text), benchmark_texts)
+    options, files = _behind_earlier(config.clean.with_code(code), files)
+    batches = batch_files(files)
+
+    def work(folder: Path) -> Mapping[str, Any]:
+        num_bytes = sum(file.text_bytes for file in files)
+        pipeline = make_pipeline(config.beam.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
+        keep_little_memory()
+        with work_folder("clean", config.beam.work_dir, folder, stage.plan) as shared:
+            if benchmark_texts is not None:
+                _share_index(benchmark_texts, shared)
+            build(pipeline, batches, options, shared)
+            _run(pipeline, batches, shared)
+            tally = _finish(folder, shared, batches, options)
+        write_report(tally, folder)
+        return _summary(tally)
+
+    run_stage(stage, work, overwrite)
+
+
+def _behind_earlier(
+    config: CleanConfig, files: Sequence[InputFile]
+) -> tuple[CleanConfig, list[InputFile]]:
+    """The sources and files with those of earlier corpora before them."""
+    folders = config.dedup_against
+    earlier = [
+        InputFile(str(path), path.stat().st_size, source, number, folder=str(Path.cwd()))
+        for source, folder in enumerate(folders)
+        for number, path in enumerate(document_paths(Path(folder)))
+    ]
+    files = [replace(file, source_index=file.source_index + len(folders)) for file in files]
+    sources = [
+        Source(kind="parquet", language="auto", path=f"{folder}/documents-*.parquet")
+        for folder in folders
+    ]
+    return config.model_copy(update={"sources": (*sources, *config.sources)}), [*earlier, *files]
 
 
 def _warn_of_files_read_twice(files: Sequence[InputFile], sources: Sequence[Source]) -> None:
@@ -283,106 +330,64 @@ def _warn_of_files_read_twice(files: Sequence[InputFile], sources: Sequence[Sour
             return
 
 
-@contextmanager
-def _started(
-    job: _Job, config: RunConfig, folder: Path, beam_options: Sequence[str]
-) -> Iterator[tuple[beam.Pipeline, WorkFolder]]:
-    """A pipeline, and the work folder with what workers need."""
-    num_bytes = sum(file.text_bytes for batch in job.batches for file in batch.files)
-    pipeline = make_pipeline(config.beam.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
-    keep_little_memory()
-    keep = config.clean.keep_statistics
-    notes = notes_plan(job.stage.plan) if keep else job.stage.plan
-    with work_folder("clean", config.beam.work_dir, folder, notes, keep) as work:
-        _forget_other(work, job.stage.plan)
-        _prepare(work, job.benchmark_texts, config.clean.blocked_hosts)
-        yield pipeline, work
+def _share_index(benchmark_texts: Path, work: WorkFolder) -> None:
+    with work.scratch() as folder:
+        write_index(benchmark_texts, folder / _BENCHMARK_INDEX)
+        return_freed_memory()
+        work.publish(folder / _BENCHMARK_INDEX)
 
 
-def _forget_other(work: WorkFolder, plan: Mapping[str, Any] | None) -> None:
-    """Remove what a stage of another plan has left but for texts with statistics, which no limit
-    decides; and note the plan. None stands for a plan that has left nothing."""
-    digest = digest_of(plan).encode()
-    if not work.exists(_PLAN) or work.read(_PLAN) != digest:
-        work.remove_all([name for name in work.names() if not _NOTES.match(name)])
-    if plan is not None:
-        work.write(_PLAN, digest)
+_READING = 0.8  # of the time, that the first pass takes
+_OF_BATCH = re.compile(r"(rows|written)-(\d{10})(?:\.json)?$")
 
 
-def _prepare(work: WorkFolder, benchmark_texts: Path | None, hosts: str | None) -> None:
-    """Write the indexes of benchmark texts and of hosts, and remove what a stopped attempt has left
-    half done: this one makes it again under other names, or would take it for its own."""
-    if benchmark_texts is not None:
-        with work.scratch() as folder:
-            write_index(benchmark_texts, folder / BENCHMARK_INDEX)
-            return_freed_memory()
-            work.publish(folder / BENCHMARK_INDEX)
-    if hosts:
-        with work.new_file(BLOCKED_HOSTS) as path:
-            write_hosts(Path(hosts), path)
-    for name in work.names():
-        if _LEFTOVER.match(name):
-            work.remove(name)
+def _run(pipeline: beam.Pipeline, batches: Sequence[FileBatch], work: WorkFolder) -> None:
+    """Run to the end, and say how far it is by the names of the files in the work folder."""
+    megabytes = {of.index: sum(file.num_bytes for file in of.files) / 1e6 for of in batches}
+    # of text: while a big file is being read, the rows that are there tell how far
+    usual = {of.index: sum(file.text_bytes for file in of.files) for of in batches}
+
+    def done(names: Collection[str]) -> float:
+        return_freed_memory()  # of what the runner has handed on
+        read = {index for index in megabytes if _read_name(index) in names}
+        nums = {"rows": Counter[int](), "written": Counter[int]()}
+        for match in filter(None, map(_OF_BATCH.match, names)):
+            nums[match[1]][int(match[2]) >> BATCH_BITS] += 1
+        total = 0.0
+        for of in batches:
+            num_rows, num_written = nums["rows"][of.index], nums["written"][of.index]
+            is_read = of.index in read
+            part = 1.0 if is_read else min(0.9, num_rows * of.batch_characters / usual[of.index])
+            total += _READING * part * megabytes[of.index]
+            if is_read and num_rows:
+                total += (1 - _READING) * num_written / num_rows * megabytes[of.index]
+        return total
+
+    names = {_read_name(index): size for index, size in megabytes.items()}
+    with watch("clean", names, work.names, work.poll_seconds, done):
+        run_pipeline(pipeline)
 
 
 def _finish(
     folder: Path, work: WorkFolder, batches: Sequence[FileBatch], config: CleanConfig
 ) -> Tally:
-    tally = Tally()
-    read = [tally_name("read", batch.index) for batch in batches]
-    _, compared, written = _markers(work, batches)
-    names = [*read, *compared, *written]
+    """Add up the counts of all batches, and give the files their names."""
+    tally, there = Tally(), work.names()
+    names = [name for name in there if name.startswith(("read-", "written-"))]
     for start in range(0, len(names), _TALLIES_AT_ONCE):
         for text in work.read_all(names[start : start + _TALLIES_AT_ONCE]):
             tally.add(tally_from_json(text.decode()))
     _refuse_empty(tally, config)
-    if work.exists(BENCHMARK_INDEX):
-        with work.fetch(BENCHMARK_INDEX) as path:
+    if _BENCHMARK_INDEX in there:
+        with work.fetch(_BENCHMARK_INDEX) as path:
             for task, num_texts, num_too_short in read_statistics(path):
                 tally.count("benchmarks", task=task, texts=num_texts, too_short=num_too_short)
-    _name_outputs(work, folder)
-    return tally
-
-
-def _markers(work: WorkFolder, batches: Sequence[FileBatch]) -> Iterator[dict[str, float]]:
-    """What is there when each pass is done, with the MB of raw files that it is about.
-
-    Those of the first pass have to be there before the others are known.
-    """
-    megabytes = {batch.index: sum(f.num_bytes for f in batch.files) / 1e6 for batch in batches}
-    yield {hashes_name(index): mb for index, mb in megabytes.items()}
-    compared: dict[str, float] = {}
-    written: dict[str, float] = defaultdict(float)
-    nums = nums_of_batches(work, [*megabytes])
-    for (file_batch, mb), num in zip(megabytes.items(), nums, strict=True):
-        for batch in (batch_number(file_batch, index) for index in range(num)):
-            compared[tally_name("compared", batch)] = mb / num
-            written[tally_name("written", output_of_batch(batch))] += mb / num
-    yield compared
-    yield written
-
-
-def _run(
-    pipeline: beam.Pipeline, batches: Sequence[FileBatch], work: WorkFolder, labels: Sequence[str]
-) -> None:
-    phases = zip(labels, _markers(work, batches), strict=False)
-
-    def list_names() -> list[str]:
-        return_freed_memory()  # of what the runner has handed on
-        return work.names()
-
-    with watch(phases, list_names, work.poll_seconds):
-        run_pipeline(pipeline)
-
-
-def _name_outputs(work: WorkFolder, folder: Path) -> None:
-    """Number the outputs through, in the order of their batches."""
-    there = work.names()
     for prefix in ("documents", "removed"):
         names = [name for name in there if name.startswith(prefix) and name.endswith(".parquet")]
         work.move_out({name: folder / f"{prefix}-{i:05d}.parquet" for i, name in enumerate(names)})
     if not any(folder.glob("removed-*.parquet")):  # so that readers need no special case
         pq.write_table(REMOVED_SCHEMA.empty_table(), folder / "removed-00000.parquet")
+    return tally
 
 
 def _refuse_empty(tally: Tally, config: CleanConfig) -> None:

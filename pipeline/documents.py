@@ -27,12 +27,30 @@ DOCUMENT_SCHEMA = _schema(
     ["url", "licence", "source_id"],
 )
 # `text` as it was read (of a duplicate: as it was cleaned), of a row that could not be read its
-# first characters; masked or empty as `clean.keep_removed` says
+# first characters; all without personal data
 REMOVED_SCHEMA = _schema(
     ["id", "source", "language", "reason", "detail", "text"],
     ["source_id"],
 )
-ROW_GROUP_CHARACTERS = 8_000_000  # of text; bounds what writer and reader hold
+# A document as it goes through the stage. `rank` orders documents as sources, files and rows are
+# ordered. `reason` is null where the document stays. `altered` is what rules changed, and how
+# often: "html_removed=1 email_masked=3".
+Row = dict[str, Any]
+ROW_SCHEMA = pa.schema(
+    [
+        pa.field("rank", pa.uint64(), nullable=False),
+        *(DOCUMENT_SCHEMA.field(name) for name in DOCUMENT_SCHEMA.names if name != "id"),
+        *(pa.field(name, pa.string()) for name in ("reason", "detail", "altered")),
+    ]
+)
+
+
+def note_change(row: Row, rule: str, num: int) -> None:
+    """Note what changed a row; it is counted when the row is kept."""
+    row["altered"] = " ".join(filter(None, (row["altered"], f"{rule}={num}")))
+
+
+ROW_GROUP_BYTES = 16_000_000  # of text; bounds what writer and reader hold
 ROW_GROUP_ROWS = 65_536
 BATCH_BYTES = 4_000_000  # of text, read at once
 _DOCUMENT_BYTES = 250  # at least, as documents are counted
@@ -57,73 +75,48 @@ def in_chunks(
 
 
 class RowWriter:
-    """Rows into a Parquet file.
+    """Rows into a Parquet file, in row groups of `row_group_bytes` of text or a little more."""
 
-    Where a row group ends depends on the rows alone, so equal rows make equal bytes.
-    """
-
-    def __init__(self, writer: pq.ParquetWriter, row_group_characters: int) -> None:
+    def __init__(self, writer: pq.ParquetWriter, row_group_bytes: int) -> None:
         self.num_rows = 0
-        self._writer, self._row_group_characters = writer, row_group_characters
-        self._batches: list[pa.RecordBatch] = []
-        self._rows_in_group = self._characters_in_group = 0
+        self._writer, self._row_group_bytes = writer, row_group_bytes
+        self._waiting, self._num_bytes = list[pa.RecordBatch](), 0
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write some rows: as Python objects a short one takes 1 kB, in columns its characters."""
         self.write_batch(pa.RecordBatch.from_pylist([*rows], schema=self._writer.schema))
 
-    def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Write rows that are columns already, in any order, perhaps among others.
-
-        A row group ends behind the row that fills it.
-        """
+    def write_batch(self, rows: pa.RecordBatch) -> None:
+        """Write rows that are columns already, in any order, perhaps among others."""
         schema = self._writer.schema
-        columns = [batch.column(name) for name in schema.names]
-        batch = pa.RecordBatch.from_arrays(columns, schema=schema)
-        self.num_rows += len(batch)
-        lengths = pc.utf8_length(batch.column("text")).to_numpy(False)
-        while len(batch):
-            characters = np.cumsum(lengths, dtype=np.int64)
-            full = np.searchsorted(
-                characters, self._row_group_characters - self._characters_in_group
-            )
-            num_rows = min(int(full) + 1, ROW_GROUP_ROWS - self._rows_in_group, len(batch))
-            self._batches.append(batch.slice(0, num_rows))
-            self._rows_in_group += num_rows
-            self._characters_in_group += int(characters[num_rows - 1])
-            is_full = self._characters_in_group >= self._row_group_characters
-            if is_full or self._rows_in_group >= ROW_GROUP_ROWS:
-                self._write_row_group()
-            batch, lengths = batch.slice(num_rows), lengths[num_rows:]
+        columns = [rows.column(name) for name in schema.names]
+        rows = pa.RecordBatch.from_arrays(columns, schema=schema)
+        self.num_rows += len(rows)
+        self._waiting.append(rows)
+        self._num_bytes += rows.column("text").nbytes
+        if self._num_bytes >= self._row_group_bytes:
+            self.write_row_group()
 
-    def finish(self) -> None:
-        """Write what waits, and the end of the file."""
-        self._write_row_group()
-        self._writer.close()
-
-    def _write_row_group(self) -> None:
-        if self._batches:
-            # in one piece: pages would end where the batches do
-            table = pa.Table.from_batches(self._batches, self._writer.schema).combine_chunks()
+    def write_row_group(self) -> None:
+        """Write the rows that wait."""
+        table = pa.Table.from_batches(self._waiting, self._writer.schema).combine_chunks()
+        if len(table):
             self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
-            self._batches, self._rows_in_group, self._characters_in_group = [], 0, 0
+        self._waiting, self._num_bytes = [], 0
 
 
 @contextmanager
 def row_writer(
-    path: Path,
-    schema: pa.Schema,
-    compression: str = "zstd",
-    row_group_characters: int = ROW_GROUP_CHARACTERS,
+    path: Path, schema: pa.Schema, row_group_bytes: int = ROW_GROUP_BYTES
 ) -> Iterator[RowWriter]:
     """A writer of rows into a file, which is whole if the block ends without an error."""
     repeated = [name for name in _REPEATED if name in schema.names]
     with path.open("wb") as file:
-        writer = pq.ParquetWriter(file, schema, compression=compression, use_dictionary=repeated)
+        writer = pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=repeated)
         try:
-            rows = RowWriter(writer, row_group_characters)
+            rows = RowWriter(writer, row_group_bytes)
             yield rows
-            rows.finish()
+            rows.write_row_group()
+            writer.close()
         finally:
             writer.is_open = False  # after an error it would end a file that is closed
             return_freed_memory()  # it would hold 60 MB until the next file

@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -131,7 +131,9 @@ def prepare_workers() -> None:
     """
     from multiprocessing import forkserver  # some systems have none
 
-    forkserver.set_forkserver_preload(["pipeline.preload"])
+    forkserver.set_forkserver_preload(
+        ["apache_beam.runners.worker.sdk_worker_main", "pipeline.clean"]
+    )
     forkserver.ensure_running()
 
 
@@ -325,43 +327,36 @@ def parse_options(beam_options: Sequence[str]) -> tuple[PipelineOptions, list[st
     return options, sorted(given.keys() - known.keys())
 
 
-# Progress of work that other processes do, seen by the names of files that they leave: a part that
-# is done leaves its marker file. On the way it may leave others, named `progress_name`.
-
-Phase = tuple[str, Mapping[str, float]]  # label, MB of work by the name of its marker file
-
-
-def progress_name(marker: str, fraction: float) -> str:
-    """The name of a file that says which fraction of a part is done."""
-    return f"{marker}.{int(1000 * fraction):04d}"
+Done = Callable[[Collection[str]], float]  # from the names of files that are there: MB done
 
 
 @contextmanager
 def watch(
-    phases: Iterable[Phase], list_names: Callable[[], Collection[str]], poll_seconds: float
+    label: str,
+    megabytes: Mapping[str, float],
+    list_names: Callable[[], Collection[str]],
+    poll_seconds: float,
+    done: Done | None = None,
 ) -> Iterator[None]:
-    """Show a bar for each phase, one after the other; the names are listed once a poll.
+    """Show how much is done of work that other processes do, by the files that they leave.
 
-    A phase is asked for when the one before it is done.
+    `megabytes` of work are done when the file of that name is there, or as `done` says.
     """
     stop = threading.Event()
 
+    def of_names(names: Collection[str]) -> float:
+        return sum(megabytes[name] for name in names if name in megabytes)
+
     def follow() -> None:
-        with contextlib.suppress(Exception):  # of a file system: the work itself meets it, too
-            there: set[str] = set()
-            for label, amounts in phases:
-                with Progress(label, round(sum(amounts.values())), "MB") as progress:
-                    while True:
-                        is_last, started = stop.is_set(), time.monotonic()
-                        with contextlib.suppress(Exception):  # no reason to stop the bar
-                            there |= {*list_names()}
-                        progress.update(round(_amount_done(amounts, there)) - progress.done)
-                        if there.issuperset(amounts):
-                            break
-                        if is_last:
-                            return
-                        # of many files a look takes long
-                        stop.wait(max(poll_seconds, min(60.0, 20 * (time.monotonic() - started))))
+        with Progress(label, round(sum(megabytes.values())), "MB") as progress:
+            is_last = False
+            while not is_last:
+                is_last, started = stop.is_set(), time.monotonic()
+                with contextlib.suppress(Exception):  # of a file system: the work meets it, too
+                    now = round((done or of_names)(list_names()))
+                    progress.update(max(0, now - progress.done))
+                # of many files a look takes long
+                stop.wait(max(poll_seconds, min(60.0, 20 * (time.monotonic() - started))))
 
     thread = threading.Thread(target=follow, daemon=True)
     thread.start()
@@ -370,14 +365,3 @@ def watch(
     finally:
         stop.set()
         thread.join()
-
-
-def _amount_done(amounts: Mapping[str, float], names: Iterable[str]) -> float:
-    fractions = dict.fromkeys(amounts, 0.0)
-    for name in names:
-        marker, _, thousandths = name.rpartition(".")
-        if name in fractions:
-            fractions[name] = 1.0
-        elif marker in fractions and thousandths.isdigit():
-            fractions[marker] = max(fractions[marker], int(thousandths) / 1000)
-    return sum(amount * fractions[name] for name, amount in amounts.items())

@@ -1,12 +1,10 @@
 """The folder that the workers of a Beam stage share with the process that starts them.
 
 It is local, or at any address that fsspec opens. Workers on other machines share nothing else: what
-they read is put there, and what they write is fetched from there. A worker process that opens it is
-asked first whether it has the same code, and whether it may read and write there.
+they read is put there, and what they write is fetched from there.
 
 A file is written once, under a name that depends on the work alone, so a later attempt finds it.
-What goes to shards are packed arrays. Where the folder is local they lie there in files and only
-where they lie travels through Beam, whose local runner holds in memory, twice, what it shuffles.
+Arrays for the shards of a shuffle lie in files there; only where they lie travels through Beam.
 """
 
 import hashlib
@@ -16,12 +14,11 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
-from uuid import uuid4
 
 import apache_beam as beam
+import pyarrow as pa
 
 from electrify.config.run import BeamConfig
 from electrify.stage.folder import digest_of, whole_file
@@ -33,16 +30,16 @@ from pipeline.documents import RowGroup, list_row_groups
 from pipeline.runner import make_pipeline, run_pipeline, watch
 
 T = TypeVar("T")
-_README = "README"
+_README = "README"  # versions of what shapes the results of workers
 _BESIDE = ".work"  # a folder of the run, of what unfinished stages have left
 _CODE = ("electrify", "pipeline", "vocab")  # what workers run
 
 
 class WorkFolder(Folder):
-    """A folder that goes to workers by its address, with the versions of this process."""
+    """A folder that goes to workers by its address."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _open_in_worker, (self.address, tuple(code_versions().items()))
+        return WorkFolder, (self.address,)
 
     @property
     def poll_seconds(self) -> float:
@@ -57,17 +54,42 @@ class WorkFolder(Folder):
                 yield path
             self.publish(folder / name)
 
+    @contextmanager
+    def new_rows(self, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatchFileWriter]:
+        """A writer of record batches into an Arrow file, which workers read by `read_rows`."""
+        options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+        with (
+            self.new_file(name) as path,
+            pa.OSFile(str(path), "wb") as sink,
+            pa.ipc.new_file(sink, schema, options=options) as writer,
+        ):
+            yield writer
+
+    def read_rows(
+        self, name: str, schema: pa.Schema, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """The record batches of an Arrow file of this schema, in order, with some columns."""
+        fields = [schema.get_field_index(column) for column in columns]
+        options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
+        with (
+            self.fetch(name) as path,
+            pa.memory_map(str(path)) as source,
+            pa.ipc.open_file(source, options=options) as file,
+        ):
+            for index in range(file.num_record_batches):
+                yield file.get_batch(index)
+
 
 @contextmanager
 def work_folder(
-    verb: str, work_dir: str | None, output: Path, plan: Mapping[str, Any], keep: bool = False
+    verb: str, work_dir: str | None, output: Path, plan: Mapping[str, Any]
 ) -> Iterator[WorkFolder]:
     """A folder of its own in `work_dir` or, without one, beside the local folder `output`.
 
-    It is removed at the end, unless `keep`; a failure to do so is a warning. After an error or a
-    kill it stays: the same plan, by the same code and for the same output, resumes from it. So what
-    is written under a name has to be the same each time. What other plans have left for it is
-    removed. Raises `UserError` if the folder cannot be written.
+    It is removed at the end; a failure to do so is a warning. After an error or a kill it stays:
+    the same plan, by the same code and for the same output, resumes from it. So what is written
+    under a name has to be the same each time. What other plans have left for it is removed. Raises
+    `UserError` if the folder cannot be written.
     """
     parent = (work_dir or str(output.absolute().parent / _BESIDE)).removesuffix("/")
     # folders of many machines stand in a common one, and each knows its own again
@@ -82,14 +104,15 @@ def work_folder(
     address = f"{parent}/{name}"
     try:
         work = WorkFolder(address)
-        work.write(_README, b"Files that the workers of `electrify` share during a stage.\n")
+        work.write(_README, json.dumps(code_versions()).encode())
     except Exception as error:  # every file system has error types of its own
         raise UserError(
             f"the work folder {address} cannot be written: {type(error).__name__}: {error}. Check "
             "beam.work_dir, and the rights of this machine"
         ) from error
-    if len(work.names()) > 1:
+    if len(there := work.names()) > 1:
         log(f"{verb}: resumes from what an earlier attempt left in {address}")
+        work.remove_all([name for name in there if name.endswith(".tmp")])
     try:
         yield work
     except BaseException:
@@ -98,14 +121,7 @@ def work_folder(
             "same command resumes from it"
         )
         raise
-    if keep:
-        megabytes = sum(work.files().values()) / 1e6
-        log(
-            f"{verb}: {megabytes:,.1f} MB stay in {address}: with other limits the text is not "
-            "read again"
-        )
-    else:
-        _remove(work)
+    _remove(work)
 
 
 def _remove(work: Folder) -> None:
@@ -164,83 +180,62 @@ def write_row_groups(
         | "spread" >> beam.Reshuffle()
         | "write" >> beam.Map(_write_once, write, work)
     )
-    with watch([(label, sizes)], work.names, work.poll_seconds):
+    with watch(label, sizes, work.names, work.poll_seconds):
         run_pipeline(pipeline)
     return [*sizes]
 
 
 def _write_once(named: tuple[str, RowGroup], write: WriteRowGroup, work: WorkFolder) -> None:
     name, group = named
+    check_worker(work.address)
     if not work.exists(name):
         with work.new_file(name) as path:
             write(group, path, work)
 
 
-# an array, or where it lies: file in the work folder, first byte, number of bytes
-Packed = bytes | tuple[str, int, int]
+Slice = tuple[str, int, int]  # a file in the work folder, first byte, number of bytes
 
 
-def pack_for_shards(by_shard: Mapping[int, bytes], work: Folder) -> list[tuple[int, Packed]]:
-    """(shard, its packed array or where that lies)."""
-    if work.local is None or not by_shard:
-        return [*by_shard.items()]
-    name = f"shuffle-{uuid4().hex}"
-    return _in_file(name, _write_joined(by_shard, work, name), work)
+def for_shards(
+    work: WorkFolder, name: str, make: Callable[[], Iterable[Mapping[int, bytes]]]
+) -> list[tuple[int, Slice]]:
+    """(shard, where its array lies) of all arrays that `make` gives, which are written into a file
+    of this name. What an earlier attempt has written is kept."""
+    index = f"{name}.json"
+    if not work.exists(index):
+        sizes: list[tuple[int, int]] = []
+        with work.new_file(name) as path, path.open("wb") as file:
+            for by_shard in make():
+                for shard, packed in by_shard.items():
+                    file.write(packed)
+                    sizes.append((shard, len(packed)))
+        work.write(index, json.dumps(sizes).encode())
+    slices, first = [], 0
+    for shard, size in json.loads(work.read(index)):
+        slices.append((shard, (name, first, size)))
+        first += size
+    return slices
 
 
-def once(
-    work: Folder, name: str, make: Callable[[], Iterable[Mapping[int, bytes]]]
-) -> Iterator[list[tuple[int, Packed]]]:
-    """What `make` gives, for shards; files in the work folder keep it for a later attempt.
-
-    The file called `name` is written last: it says that all that `make` writes is there.
-    """
-    if not work.exists(name):
-        parts = [_write_joined(of, work, f"{name}-{number}") for number, of in enumerate(make())]
-        work.write(name, json.dumps(parts).encode())
-    for number, sizes in enumerate(json.loads(work.read(name))):
-        yield _in_file(f"{name}-{number}", sizes, work)
-
-
-def _write_joined(by_shard: Mapping[int, bytes], work: Folder, name: str) -> list[tuple[int, int]]:
-    """Write arrays into a file, if there are any; their shards and sizes."""
-    if by_shard:
-        work.write(name, b"".join(by_shard.values()))
-    return [(shard, len(packed)) for shard, packed in by_shard.items()]
-
-
-def _in_file(name: str, sizes: Sequence[tuple[int, int]], work: Folder) -> list[tuple[int, Packed]]:
-    """Places of the arrays in a local file; of one elsewhere the arrays."""
-    content = work.read(name) if sizes and work.local is None else None
-    firsts = accumulate((size for _, size in sizes), initial=0)
-    return [
-        (shard, (name, first, size) if content is None else content[first : first + size])
-        for (shard, size), first in zip(sizes, firsts, strict=False)
-    ]
+def read_slice(work: WorkFolder, where: Slice) -> bytes:
+    name, first, size = where
+    return work.read_range(name, first, first + size)
 
 
 Find = Callable[[Iterable[tuple[int, bytes]]], Iterable[Any]]
 
 
-def in_shards(find: Find, work: Folder) -> Any:
-    """A transform: (shard, (batch, packed array)) -> what `find` makes of all pairs of a shard."""
+def in_shards(find: Find, work: WorkFolder) -> Any:
+    """A transform: (shard, (batch, slice)) -> what `find` makes of all (batch, array) of a
+    shard."""
     return "gather" >> beam.GroupByKey() | "find" >> beam.FlatMap(_find, find, work)
 
 
 def _find(
-    shard: tuple[int, Iterable[tuple[int, Packed]]], find: Find, work: Folder
+    shard: tuple[int, Iterable[tuple[int, Slice]]], find: Find, work: WorkFolder
 ) -> Iterable[Any]:
-    return find([(batch, unpack(packed, work)) for batch, packed in shard[1]])
-
-
-def unpack(packed: Packed, work: Folder) -> bytes:
-    if isinstance(packed, bytes):
-        return packed
-    assert work.local is not None
-    name, first, size = packed
-    with (work.local / name).open("rb") as file:
-        file.seek(first)
-        return file.read(size)
+    check_worker(work.address)
+    return find([(batch, read_slice(work, where)) for batch, where in shard[1]])
 
 
 def code_digest(root: Path) -> str:
@@ -265,47 +260,28 @@ def code_versions() -> dict[str, str]:
 
 
 @cache
-def _open_in_worker(address: str, expected: tuple[tuple[str, str], ...]) -> "WorkFolder | _Closed":
-    """The folder in a worker process, asked once in each whether it can take part."""
+def check_worker(address: str) -> None:
+    """Raise `UserError` if this process does not see the folder or has other code than the process
+    that made it; asked once a process."""
     worker = f"the worker on {socket.gethostname()} (process {os.getpid()})"
+    try:
+        expected = json.loads(Folder(address).read(_README))
+    except FileNotFoundError:
+        raise UserError(
+            f"{worker} does not see {address}: set beam.work_dir to a folder that all workers "
+            "see, such as gs://bucket/tmp"
+        ) from None
+    except Exception as error:  # every file system has error types of its own
+        said = " ".join(str(error).split())
+        raise UserError(
+            f"{worker} cannot read {address} ({type(error).__name__}: {said}): give its account "
+            "the right to read, write and remove files there, then give the same command again"
+        ) from error
     here = code_versions()
-    if others := [f"{n} {here.get(n, '-')}, not {of}" for n, of in expected if here.get(n) != of]:
-        return _Closed(
+    if others := [
+        f"{n} {here.get(n, '-')}, not {of}" for n, of in expected.items() if here.get(n) != of
+    ]:
+        raise UserError(
             f"{worker} has {'; '.join(others)}: install the wheel and the versions of the machine "
             "that starts the run on every worker, then give the same command again"
         )
-    try:
-        work = WorkFolder(address)
-        is_there = work.exists(_README)
-        if is_there and work.local is None:
-            work.write(f"worker-{socket.gethostname()}-{os.getpid()}", b"")
-    except Exception as error:  # every file system has error types of its own
-        said = " ".join(str(error).split())
-        return _Closed(
-            f"{worker} cannot read and write {address} ({type(error).__name__}: {said}): give its "
-            "account the right to read, write and remove files there, then give the same command "
-            "again"
-        )
-    if not is_there:
-        return _Closed(
-            f"{worker} does not see {address}: set beam.work_dir to a folder that all workers "
-            "see, such as gs://bucket/tmp"
-        )
-    return work
-
-
-class _Closed:
-    """The folder of a worker that cannot take part: `UserError` for whatever is asked of it.
-
-    Opening it is no error: that would be before the worker asks for data, and Spark waits minutes
-    for this to hand out some, without the worker's line.
-    """
-
-    def __init__(self, reason: str) -> None:
-        self._reason = reason
-
-    def __getattr__(self, name: str) -> Any:
-        raise UserError(self._reason)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Closed, (self._reason,)  # Beam's worker pickles what it has read once more

@@ -22,11 +22,12 @@ from electrify.system.machine import num_cpus
 from pipeline.documents import RowGroup, read_columns
 from pipeline.runner import is_in_process, make_pipeline, run_pipeline, watch
 from pipeline.work_folder import (
-    Packed,
+    Slice,
     WorkFolder,
-    once,
+    check_worker,
+    for_shards,
+    read_slice,
     share_documents,
-    unpack,
     work_folder,
 )
 from vocab.pretokenize import (
@@ -67,13 +68,8 @@ def write_word_counts(
         pipeline = make_pipeline(beam_config.runner, beam_options, num_bytes, SECONDS_PER_MEGABYTE)
         _build(pipeline, groups, work, options)
         names = [_shard_name(shard) for shard in range(NUM_SHARDS)]
-        sizes = {_counted_name(n): group.num_bytes / 1e6 for n, group in enumerate(groups)}
-        of_shard = num_bytes / 1e6 / NUM_SHARDS
-        phases = [
-            ("train-vocab: counting words", sizes),
-            ("train-vocab: adding counts", dict.fromkeys(names, of_shard)),
-        ]
-        with watch(phases, work.names, work.poll_seconds):
+        sizes = {f"{_counted_name(n)}.json": g.num_bytes / 1e6 for n, g in enumerate(groups)}
+        with watch("train-vocab: counting words", sizes, work.names, work.poll_seconds):
             run_pipeline(pipeline)
         with pq.ParquetWriter(output, COUNT_SCHEMA, compression="zstd") as writer:
             for name in names:  # one at a time: never all words in memory
@@ -104,11 +100,11 @@ def _build(
 
 def _count(
     numbered: tuple[int, RowGroup], work: WorkFolder, options: VocabConfig
-) -> Iterator[tuple[int, Packed]]:
-    """(shard, packed words with their counts); kept in the work folder for a later attempt."""
+) -> list[tuple[int, Slice]]:
+    """(shard, where its words with their counts lie in the work folder)."""
     number, group = numbered
-    for by_shard in once(work, _counted_name(number), partial(_packed_counts, group, options)):
-        yield from by_shard
+    check_worker(work.address)
+    return for_shards(work, _counted_name(number), partial(_packed_counts, group, options))
 
 
 def _packed_counts(group: RowGroup, options: VocabConfig) -> Iterator[dict[int, bytes]]:
@@ -174,7 +170,7 @@ def sum_words(packed: Iterable[bytes]) -> pa.Table:
 
 
 def _write_shard(
-    words: tuple[int, Iterable[Packed | None]],
+    words: tuple[int, Iterable[Slice | None]],
     work: WorkFolder,
     options: VocabConfig,
     num_threads: int,
@@ -182,7 +178,7 @@ def _write_shard(
     shard, packed = words
     if work.exists(_shard_name(shard)):  # by an earlier attempt
         return
-    summed = sum_words([unpack(one, work) for one in packed if one is not None])
+    summed = sum_words([read_slice(work, one) for one in packed if one is not None])
     cut = _marked(summed["word"], options.cuts, num_threads)
     table = summed.append_column("cut", cut).select(COUNT_SCHEMA.names).cast(COUNT_SCHEMA)
     with work.new_file(_shard_name(shard)) as path:
@@ -194,7 +190,7 @@ def _shard_name(shard: int) -> str:
 
 
 def _counted_name(number: int) -> str:
-    """It is there once the words of a row group are counted."""
+    """The file of the words of a row group in the work folder."""
     return f"counts-{number:06d}"
 
 

@@ -211,14 +211,8 @@ class CleanConfig(CleanRules):
     extra_rules: tuple[Annotated[str, Field(pattern=r"^.+\.py:[A-Za-z_]\w*$")], ...] = ()
     """Your own rules, `file.py:function`: from a text and its language to the text, or None to
     remove the document."""
-    quality_model: LocalPath | None = None
-    """File of `electrify train-quality`; `quality.min_quality` is the limit of its score."""
-    blocked_hosts: LocalPath | None = None
-    """File of hosts, one a line, whose documents are removed by their `url`."""
     exact_dedup: bool = True
     """Remove documents that are equal but for case and white space."""
-    contained_dedup: bool = True
-    """Remove documents all of which stands in longer ones."""
     dedup_against: tuple[LocalPath, ...] = ()
     """Finished `clean/` folders of other runs. Documents that are equal or similar to one of theirs
     are removed."""
@@ -229,27 +223,12 @@ class CleanConfig(CleanRules):
     "data/mine.jsonl"]`."""
     decontaminate_data_dir: str | None = None
     """Folder of these tasks, or `hub`. Left out: `evaluate.data_dir`."""
-    keep_removed: bool | Literal["masked"] = "masked"
-    """Whether `removed-*` holds the removed texts: as they were, with personal data masked, or
-    not."""
-    keep_statistics: bool = True
-    """Texts and statistics stay in `.work` of the run (or `beam.work_dir`): with other limits,
-    `clean` starts from them. Without, only what a limit asks for is computed."""
     max_line_bytes: Count = 20_000_000
     """Longer lines are counted as malformed."""
     strict: bool = False
     """A malformed row stops the run."""
     damaged_files: Literal["stop", "keep"] = "stop"
     """`stop` at a damaged file, or `keep` its readable rows."""
-
-    @model_validator(mode="after")
-    def _has_a_quality_model(self) -> Self:
-        limits: list[Any] = [self.quality, *(of.quality for of in self.language.values())]
-        if not self.quality_model and any(of.min_quality is not None for of in limits):
-            raise UserError(
-                "min_quality needs clean.quality_model, a file of `electrify train-quality`"
-            )
-        return self
 
     @model_validator(mode="after")
     def _compares_somehow(self) -> Self:
@@ -267,21 +246,15 @@ class CleanConfig(CleanRules):
         return tuple(sorted({"multilingual" if code == "auto" else code for code in codes}))
 
     _extra_code: dict[str, str] = PrivateAttr(default_factory=dict)
-    _quality_text: str = PrivateAttr("")
 
     @property
     def extra_code(self) -> dict[str, str]:
         """The code of `extra_rules` by path, which goes to the workers with the config."""
         return self._extra_code
 
-    @property
-    def quality_text(self) -> str:
-        """What stands in the file `quality_model`, which goes with it; nothing without one."""
-        return self._quality_text
-
-    def with_files(self, code: dict[str, str], quality_text: str) -> Self:
+    def with_code(self, code: dict[str, str]) -> Self:
         copy = self.model_copy()
-        copy._extra_code, copy._quality_text = code, quality_text
+        copy._extra_code = code
         return copy
 
     def rules_for(self, language: str) -> CleanRules:

@@ -89,7 +89,7 @@ def stage_options(config: RunConfig, name: str) -> dict[str, Any]:
         return _options(config.pretrain, leave_out=set(KEEPING_OPTIONS)) | {"seed": config.seed}
     section = getattr(config, "encode" if name == "shards" else name)
     # of benchmarks the texts count
-    apart = {"decontaminate_data_dir", "keep_statistics", "onnx"}
+    apart = {"decontaminate_data_dir", "onnx"}
     return _options(section, leave_out=apart)
 
 

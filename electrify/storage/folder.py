@@ -87,6 +87,10 @@ class Folder:
     def read(self, name: str) -> bytes:
         return bytes(self._ask("reading", name, self._fs.cat_file))
 
+    def read_range(self, name: str, start: int, stop: int) -> bytes:
+        """Some bytes of a file."""
+        return bytes(self._ask("reading", name, self._fs.cat_file, start, stop))
+
     def read_all(self, names: Iterable[str]) -> list[bytes]:
         return [*_at_once(self.read, names)]
 

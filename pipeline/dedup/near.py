@@ -39,7 +39,6 @@ from pipeline.dedup.records import (
     REMOVED,
     first_of_run,
     gather,
-    is_earlier,
     pack_by,
     run_starts,
     shard_of,
@@ -211,31 +210,36 @@ def _unpack(packed: bytes) -> Iterator[Candidate]:
 
 
 def find_near_duplicates(
-    packed: Iterable[tuple[int, bytes]], similarity: float
+    packed: Iterable[tuple[int, bytes]], similarity: float, first_new: int = 0
 ) -> list[tuple[int, bytes]]:
-    """(batch, packed records) from the (batch, packed candidates) of one shard, in any order."""
+    """(batch, packed records) from the (batch, packed candidates) of one shard, in any order.
+
+    Documents of ranks below `first_new` are of earlier corpora.
+    """
     owned = [(one, batch) for batch, buffer in packed for one in _unpack(buffer)]
-    owned.sort(key=lambda pair: _order(pair[0]))
+    owned.sort(key=lambda pair: _order(pair[0], first_new))
     removed, owners = [], []
     for _, of_component in groupby(owned, key=lambda pair: pair[0].component):
         candidates, batches = zip(*of_component, strict=True)
-        for place, representative, similar in choose(candidates, similarity):
+        for place, representative, similar in choose(candidates, similarity, first_new):
             removed.append((candidates[place].rank, candidates[representative].rank, similar))
             owners.append(batches[place])
     return [*pack_by(np.array(removed, REMOVED), np.array(owners, np.int64)).items()]
 
 
-def _order(one: Candidate) -> tuple[int, bool, int, int]:
+def _order(one: Candidate, first_new: int) -> tuple[int, bool, int, int]:
     """Components apart; in each those of an earlier corpus first, then the longest."""
-    return one.component, not is_earlier(one.rank), -one.length, one.rank
+    return one.component, one.rank >= first_new, -one.length, one.rank
 
 
-def choose(candidates: Sequence[Candidate], similarity: float) -> Iterator[tuple[int, int, float]]:
+def choose(
+    candidates: Sequence[Candidate], similarity: float, first_new: int = 0
+) -> Iterator[tuple[int, int, float]]:
     """(place of a removed document, place of the kept one, similarity); given are those of an
     earlier corpus, then the longest first."""
     kept = _Kept(num_members=len(candidates))
     for place, candidate in enumerate(candidates):
-        is_new = not is_earlier(candidate.rank)
+        is_new = candidate.rank >= first_new
         for other in kept.nearest(candidate) if is_new else ():
             similar = estimate(candidate, candidates[other], similarity)
             if similar >= similarity:

@@ -3,70 +3,32 @@
 Back to a batch comes, for each of its documents that is removed, which one is kept and how similar
 they are: 20 bytes.
 
-Documents of an earlier corpus (`clean.dedup_against`) are compared and not written again. All of
-them stay, whatever is equal or similar to them. Their ranks tell them from those of this corpus.
+The documents of an earlier corpus (`clean.dedup_against`) are those of the first sources. They are
+compared, and not written again. All of them stay, whatever is equal or similar to them.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.documents import RowGroup, document_paths, read_group
-from pipeline.sources.input_file import EARLIER_BIT, InputFile, packed_bytes, place_of
-from pipeline.sources.stored import reading
+from pipeline.sources.input_file import FILE_BITS, ROW_BITS, document_id, place_of
 
 
-def is_earlier(rank: int) -> bool:
-    return rank >> EARLIER_BIT > 0
+def first_new_rank(earlier: Sequence[str]) -> int:
+    """The smallest rank of a document that is in none of the earlier corpora."""
+    return len(earlier) << FILE_BITS + ROW_BITS
 
 
-def are_earlier(ranks: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    earlier: NDArray[np.bool_] = ranks >> np.uint64(EARLIER_BIT) > 0
-    return earlier
-
-
-def earlier_document(rank: int, folders: Sequence[str]) -> str:
-    """Where a document of an earlier corpus stands: path:row; row 1 is the first."""
+def shown_rank(rank: int, earlier: Sequence[str]) -> str:
+    """The id of a document; of one in an earlier corpus its place, path:row (1: the first)."""
+    if rank >= (first := first_new_rank(earlier)):
+        return document_id(rank - first)
     folder, file, row = place_of(rank)
-    return f"{folders[folder]}/documents-{file:05d}.parquet:{row}"
-
-
-def earlier_files(folders: Sequence[str]) -> list[InputFile]:
-    """The documents of finished corpora, a row group each."""
-    here, files = str(Path.cwd()), []
-    for folder_index, folder in enumerate(folders):
-        for number, path in enumerate(document_paths(Path(folder))):
-            metadata, first_row = pq.read_metadata(path), 0
-            for index in range(metadata.num_row_groups):
-                group = metadata.row_group(index)
-                files.append(
-                    InputFile(
-                        str(path),
-                        packed_bytes(group.total_byte_size),
-                        folder_index,
-                        number,
-                        start=index,
-                        first_row=first_row,
-                        folder=here,
-                        is_earlier=True,
-                    )
-                )
-                first_row += group.num_rows
-    return files
-
-
-def earlier_texts(file: InputFile) -> Iterator[tuple[int, str]]:
-    """(rank, text) of the documents of a row group."""
-    group = RowGroup(file.address, file.start, file.num_bytes)
-    with reading(file.address):
-        for row, document in enumerate(read_group(group, ["text"]), start=file.first_row + 1):
-            yield file.first_rank + row, document["text"]
+    return f"{earlier[folder]}/documents-{file:05d}.parquet:{row}"
 
 
 REMOVED = np.dtype([("rank", "<u8"), ("kept", "<u8"), ("similarity", "<f4")])
@@ -78,16 +40,14 @@ class NumShards(NamedTuple):
 
     texts: int = 1
     lines: int = 1
-    units: int = 1
     bands: int = 1  # of each band
     sketches: int = 1
 
 
 # Taken are documents of 1 kB (24 bytes of hash and rank, 12 of key and row in each band), a long
-# line in 120 bytes (12 bytes), a unit in 64 (20 bytes), and a byte of sketch for one of text.
-# Documents of 100 bytes fill shards of ten times `SHARD_BYTES`, and then most of them send one band
-# only.
-_BYTES_A_BYTE = (0.024, 0.1, 0.31, 0.012, 1.0)
+# line in 120 bytes (12 bytes), and a byte of sketch for one of text. Documents of 100 bytes fill
+# shards of ten times `SHARD_BYTES`, and then most of them send one band only.
+_BYTES_A_BYTE = (0.024, 0.1, 0.012, 1.0)
 
 
 def num_shards(num_bytes: int) -> NumShards:

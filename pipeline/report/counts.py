@@ -8,24 +8,21 @@ A row may name any source, such as its own URL: `MAX_SOURCES` of them are told a
 import json
 import re
 from bisect import bisect_left, insort
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 import xxhash
 
 from pipeline.decontaminate.match import Decontaminated
-from pipeline.rules.hosts import DOMAIN, host_of
+from pipeline.report.statistics import StatisticsSample, Values
 from pipeline.rules.pii import mask_pii
-from pipeline.rules.scripts import has_spaces
 
 NUM_EXAMPLES = 20  # rows that could not be read, named in the report
 NUM_SAMPLES = 20
 SAMPLE_CHARACTERS = 200
-RULE_PREFIX = "rule: "  # before a rule's name, among the names of samples
 TOTALS = ("documents_in", "documents_kept", "characters_in", "characters_kept")
 # By table: keys and sums. "characters" is a power of two: so many or more, less than twice as many.
 # "kind" of a contamination is how a benchmark text was found (pipeline/decontaminate/match.py), or
@@ -36,10 +33,6 @@ TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "malformed": (("reason", "language", "source"), ("documents",)),
     "licences": (("licence",), ("documents",)),  # of those kept; "" where none is named
     "altered_by_source": (("rule", "language", "source"), ("documents", "pieces")),
-    # of those kept; of those read, where they say it; of some of those kept
-    "hosts": (("host",), ("documents", "characters")),
-    "years": (("year",), ("documents",)),
-    "ngrams": (("language", "ngram"), ("count",)),
     "benchmarks": (("task",), ("texts", "too_short")),
     "contamination": (("task", "kind", "language"), ("count",)),
 }
@@ -47,16 +40,20 @@ Rows = list[dict[str, Any]]
 
 
 MAX_SOURCES = 200
-NUM_HOSTS, NUM_NGRAMS = 100, 30  # in a report, the largest; n-grams of each language
-_YEAR = re.compile(r"\s*((?:19|20)[0-9]{2})(?![0-9])")
+DOMAIN = r"[\w\-]+(?:\.[\w\-]+)*\.[A-Za-z]{2,}"
+_URL = re.compile(
+    rf"(?:[A-Za-z][\w+.\-]*:)?//(?:[^/?#@]*@)?(\[[^\]]*\]|[^/?#:@]+)|({DOMAIN})(?=[/?#:])"
+)
 OTHER = "other"  # the source of the rows of all others
 _FREE = ("source", "licence")  # columns that rows of the corpus may fill as they like
 
 
 @lru_cache(maxsize=1024)
 def source_group(source: str) -> str:
-    """The host of a URL; any other name itself."""
-    return host_of(source) or source
+    """The host of a URL in small letters; without a scheme a path has to follow it. Any other name
+    itself."""
+    url = _URL.match(source.strip())
+    return (url[1] or url[2]).lower() if url else source
 
 
 def chosen_sources(sources: Collection[str]) -> Collection[str]:
@@ -182,7 +179,7 @@ def sample_number(label: str) -> int:
 
 @dataclass
 class Tally:
-    """Sums by table and key, and texts to show by reason, by "rule: " and rule, or "kept"."""
+    """Sums by table and key, and texts to show by reason or "kept"."""
 
     tables: dict[str, Table] = field(
         default_factory=lambda: {name: Table(*columns) for name, columns in TABLES.items()}
@@ -190,6 +187,8 @@ class Tally:
     files: list[dict[str, Any]] = field(default_factory=list)  # path, documents, malformed
     examples: list[str] = field(default_factory=list)  # "file:row: reason: detail"
     samples: dict[str, Samples] = field(default_factory=dict)
+    # by language and profile
+    statistics: dict[tuple[str, str], StatisticsSample] = field(default_factory=dict)
 
     def count(self, table: str, **row: str | int) -> None:
         """Add a row to a table; a sum that it lacks is 0."""
@@ -205,11 +204,6 @@ class Tally:
         sums = {f"documents_{state}": num, f"characters_{state}": num * num_characters}
         self.count("documents", language=language, source=source, characters=size, **sums)
 
-    def count_year(self, date: str | None) -> None:
-        """Count a document that is read by the year that its date begins with."""
-        if date and (year := _YEAR.match(date)):
-            self.count("years", year=year[1], documents=1)
-
     def _merge_others(self) -> None:
         """Give the rows of all sources and licences but the chosen ones to the name `OTHER`."""
         for column in _FREE:
@@ -222,22 +216,16 @@ class Tally:
                     table.add(row if row[column] in kept else row | {column: OTHER})
 
     def add_removed(
-        self,
-        table: str,
-        reason: str,
-        label: str,
-        text: str,
-        language: str,
-        source: str,
-        num_characters: int | None = None,
+        self, table: str, row: Mapping[str, Any], label: str, num_characters: int | None = None
     ) -> None:
         """Count and show a document that is "removed", or a row that is "malformed".
 
-        `num_characters` is the length of a document of which another text is shown.
+        `num_characters` is the length of a document of which the row has another text.
         """
-        counts = {"documents": 1, "characters": num_characters or len(text)}
-        self.count(table, reason=reason, language=language, source=source, **counts)
-        self.add_sample(reason, label, text, language, source)
+        where = row["language"], row["source"]
+        counts = {"documents": 1, "characters": num_characters or len(row["text"])}
+        self.count(table, reason=row["reason"], language=where[0], source=where[1], **counts)
+        self.add_sample(row["reason"], label, row["text"], *where)
 
     def add_decontaminated(self, decontaminated: Decontaminated, language: str) -> None:
         """Count the matches in one document; what was done counts for each of their tasks."""
@@ -250,20 +238,37 @@ class Tally:
         for task, kind, count in counts:
             self.count("contamination", task=task, kind=kind, language=language, count=count)
 
+    def add_statistics(
+        self,
+        language: str,
+        profile: str,
+        rank: int,
+        num_characters: int,
+        limits: Callable[[], dict[str, float]],
+        measure: Callable[[], Values],
+    ) -> None:
+        """Measure a document if it is among those chosen."""
+        key = language, profile
+        if key not in self.statistics:
+            self.statistics[key] = StatisticsSample(limits())
+        number = rank * 0x9E3779B97F4A7C15 % 2**64 >> 32
+        if self.statistics[key].wants(number):
+            self.statistics[key].add(number, num_characters, measure())
+
     def add_example(self, example: str) -> None:
         """Remember a row that could not be read, while there are few."""
         if len(self.examples) < NUM_EXAMPLES:
             self.examples.append(example)
 
     def wants(self, name: str, label: str, language: str, source: str) -> bool:
-        """Whether `add_sample` would keep it: worth running the rules again for an excerpt."""
+        """Whether `add_sample` would keep it."""
         group = source_group(source)
         return name not in self.samples or self.samples[name].wants(label, language, group)
 
     def add_sample(self, name: str, label: str, text: str, language: str, source: str) -> None:
         """Show this text, masked and cut short, if it is among those chosen.
 
-        `name` is a reason, `RULE_PREFIX` and a rule, or "kept".
+        `name` is a reason or "kept".
         """
         if self.wants(name, label, language, source):
             text = mask_pii(text, language)[0]
@@ -289,6 +294,8 @@ class Tally:
             mine = self.samples.setdefault(name, Samples())
             for sample in samples.listed():
                 mine.add(sample)
+        for key, of_key in other.statistics.items():
+            self.statistics.setdefault(key, StatisticsSample(of_key.limits)).merge(of_key)
 
     def rows(self, table: str) -> Rows:
         """The rows of a table, sorted by their keys."""
@@ -310,6 +317,7 @@ class Tally:
             "files": self.files,
             "examples": self.examples,
             "samples": {name: chosen.listed() for name, chosen in sorted(self.samples.items())},
+            "statistics": [[*key, asdict(of)] for key, of in sorted(self.statistics.items())],
         }
         return json.dumps(value, ensure_ascii=False)
 
@@ -324,6 +332,8 @@ def tally_from_json(text: str) -> Tally:
         tally.samples[name] = Samples()
         for sample in samples:
             tally.samples[name].add(Sample(*sample))
+    for language, profile, sample in value["statistics"]:
+        tally.statistics[language, profile] = StatisticsSample(**sample)
     return tally
 
 
@@ -337,90 +347,12 @@ def report_json(tally: Tally) -> dict[str, Any]:
         "lengths": group_by(documents, ["characters"], TOTALS[:2]),
         "altered": sum_by(tally.rows("altered_by_source"), "rule", "documents"),
         **{name: tally.rows(name) for name in TABLES if name != "documents"},
-        "hosts": largest(tally.rows("hosts"), "documents", NUM_HOSTS),
-        "ngrams": [
-            row
-            for _, rows in groupby(tally.rows("ngrams"), key=lambda row: row["language"])
-            for row in largest(rows, "count", NUM_NGRAMS)
+        "statistics": [
+            {"language": language, "profile": profile} | row
+            for (language, profile), sample in sorted(tally.statistics.items())
+            for row in sample.rows()
         ],
         "malformed_examples": tally.examples,
         "samples": {name: chosen.listed() for name, chosen in sorted(tally.samples.items())},
         "files": tally.files,
     }
-
-
-def largest(rows: Iterable[Mapping[str, Any]], name: str, most: int) -> Rows:
-    """The first of the rows by a sum; of equal ones in their order."""
-    return [dict(row) for row in sorted(rows, key=lambda row: -row[name])[:most]]
-
-
-# What a rule did to a text, as a reader sees it: a window round the first difference.
-
-CONTEXT_CHARACTERS = 30  # shown before the first difference
-WINDOW_CHARACTERS = 90  # shown of each side in all
-_SHOWN = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\xa0": "␣"}
-
-
-def excerpt(before: str, after: str) -> str:
-    """`before → after` round the first place where they differ; what is invisible has an escape."""
-    common = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
-    first = max(0, sum(1 for _ in common) - CONTEXT_CHARACTERS)
-    return f"{_window(before, first)}  →  {_window(after, first)}"
-
-
-def mask_excerpt(after: str, mask: str) -> str:
-    """What stands round the first `mask` ("<email>"): a report shows nothing of what it hides."""
-    return _window(after, max(0, after.find(mask) - CONTEXT_CHARACTERS))
-
-
-def _window(text: str, first: int) -> str:
-    shown = "".join(map(_visible, text[first : first + WINDOW_CHARACTERS]))
-    opening = "…" if first else ""
-    closing = "…" if first + WINDOW_CHARACTERS < len(text) else ""
-    return f"{opening}{shown}{closing}"
-
-
-def _visible(character: str) -> str:
-    if character in _SHOWN:
-        return _SHOWN[character]
-    if character == " " or character.isprintable():
-        return character
-    return f"\\u{ord(character):04x}"
-
-
-_NUM_SENT = 4 * NUM_NGRAMS  # by an output: one that is frequent in all is frequent in most
-_NGRAM_WORDS, _NGRAM_CHARACTERS = 3, 6
-_EACH = 8
-_MOST_CHARACTERS = 2_000_000
-
-
-class NGrams:
-    """Counts of runs of words by language, of some of the documents of one output.
-
-    One document of `_EACH` is counted, until there are `_MOST_CHARACTERS`. Which these are depends
-    on the documents alone, so the counts are the same on any runner.
-    """
-
-    def __init__(self) -> None:
-        self._counts: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
-        self._left = _MOST_CHARACTERS
-
-    def wants(self, label: str) -> bool:
-        return self._left > 0 and sample_number(label) % _EACH == 0
-
-    def add(self, text: str, language: str) -> None:
-        text = text[: self._left]
-        self._left -= len(text)
-        counts = self._counts[language]
-        for line in text.split("\n"):
-            units = line.split() if has_spaces(language) else line
-            length = _NGRAM_WORDS if has_spaces(language) else _NGRAM_CHARACTERS
-            counts.update(zip(*(units[start:] for start in range(length)), strict=False))
-
-    def frequent(self) -> Iterator[tuple[str, str, int]]:
-        """(language, run, how often) of the most frequent that stand more than once, masked."""
-        for language, counts in self._counts.items():
-            joint = " " if has_spaces(language) else ""
-            repeated = [(-count, units) for units, count in counts.items() if count > 1]
-            for count, units in sorted(repeated)[:_NUM_SENT]:
-                yield language, mask_pii(joint.join(units), language)[0], -count

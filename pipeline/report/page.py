@@ -7,7 +7,7 @@ from typing import Any
 
 from electrify.page.page import Page
 from electrify.stage.folder import write_json
-from pipeline.report.counts import RULE_PREFIX, Rows, Tally, group_by, report_json, sum_by
+from pipeline.report.counts import Rows, Tally, group_by, report_json, sum_by
 
 _MAX_ROWS = 200  # of a table; report.json has them all
 _MAX_PLOTTED = 12  # sources
@@ -28,8 +28,7 @@ def _page(report: Report) -> Page:
         "Sources": _sources,
         "Languages": _languages,
         "Lengths": _lengths,
-        "Hosts and years": _hosts,
-        "Frequent phrases": _ngrams,
+        "Statistics and limits": _statistics,
         "Removed documents by source": _removed,
         "Kept documents that a rule changed": _altered,
         "Benchmark texts": _contamination,
@@ -113,29 +112,30 @@ def _lengths(page: Page, report: Report) -> None:
     _in_and_kept(page, "Documents by length", labels, rows, "documents")
 
 
-def _hosts(page: Page, report: Report) -> None:
-    years, hosts = report["years"], report["hosts"]
-    if not years and not hosts:
-        page.paragraph("No document has a url or a date.")
-    if years:
-        series = {"documents": [row["documents"] for row in years]}
-        labels = [row["year"] for row in years]
-        page.bar_plot("Documents read by the year of their date", labels, series, "documents")
-    if hosts:
-        _table(page, ("host", "documents kept", "characters"), hosts)
-
-
-def _ngrams(page: Page, report: Report) -> None:
+def _statistics(page: Page, report: Report) -> None:
     page.paragraph(
-        "Runs of three words, of six characters in languages without spaces, in one of eight "
-        "documents that are kept, of a large corpus in fewer. What stands here often and says "
-        "little is a notice that no rule knows."
+        "Quantiles of each statistic that a limit may be set on, of a sample of the documents as "
+        "they were cleaned, before any limit. Limits stand in clean.quality, and those of a "
+        "language in clean.language.LANGUAGE.quality."
     )
-    shown = [
-        (language, " · ".join(f"{row['ngram']} ({row['count']:,})" for row in rows))
-        for language, rows in groupby(report["ngrams"], key=lambda row: row["language"])
-    ]
-    page.table(("language", "phrases, and how often they stand there"), shown)
+    rows = report["statistics"]
+    for key, of_key in groupby(rows, key=lambda row: (row["language"], row["profile"])):
+        limits = [*of_key]
+        page.heading("{}, profile {}".format(*key), level=3)
+        quantiles = (f"{float(of):.0%}" for of in limits[0]["quantiles"])
+        page.table(
+            ("limit", "now", "breaks it", "documents", *quantiles),
+            [
+                (
+                    row["limit"],
+                    None if row["now"] is None else f"{row['now']:g}",
+                    None if row["broken"] is None else f"{row['broken']:.1%}",
+                    row["documents"],
+                    *(f"{value:.3g}" for value in row["quantiles"].values()),
+                )
+                for row in limits
+            ],
+        )
 
 
 def _removed(page: Page, report: Report) -> None:
@@ -192,20 +192,14 @@ def _faults(page: Page, report: Report) -> None:
 
 def _samples(page: Page, report: Report) -> None:
     samples = report["samples"]
-    rules = sorted(name for name in samples if name.startswith(RULE_PREFIX))
-    reasons = sorted(samples.keys() - {*rules, "kept"})
     page.paragraph("Chosen by a hash of where the document stood, sources and languages in turn.")
     page.search("search the samples")
-    for name in (*(["kept"] if "kept" in samples else []), *reasons, *rules):
-        if rules and name == rules[0]:
-            page.paragraph(
-                "Before and after, round the first change that a rule made in a document."
-            )
+    for name in sorted(samples, key=lambda name: (name != "kept", name)):
         shown = [
             (" · ".join(filter(None, (language, source, label))), text)
             for label, language, source, text in samples[name]
         ]
-        page.text_samples(name.removeprefix(RULE_PREFIX), shown)
+        page.text_samples(name, shown)
 
 
 def _table(page: Page, headers: Sequence[str], rows: Rows, largest: str = "") -> None:

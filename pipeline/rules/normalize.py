@@ -38,8 +38,7 @@ from pipeline.rules.markup.wiki import remove_namuwiki, remove_wikitext
 from pipeline.rules.mojibake import repair_mojibake
 
 Rule = tuple[str, Callable[[str], str]]
-# by rule: how often it changed a text, and the text before and after its first change
-Changes = dict[str, tuple[int, str, str]]
+Changes = dict[str, int]  # by rule: how often it changed a text
 _TABLE = read_table("normalize")
 # syllables without a final consonant
 _OPEN_SYLLABLES = "".join(map(chr, range(0xAC00, 0xD7A4, 28)))
@@ -100,7 +99,7 @@ def clean_text(text: str, chosen: Sequence[Rule], changes: Changes) -> str | Non
             changed = text if plain and name in _IDLE_ON_PLAIN else rule(text)
             unchanged += 1
             if changed != text:
-                changes.setdefault(name, (1, text, changed))
+                changes.setdefault(name, 1)
                 text, unchanged, plain = changed, 0, is_plain(changed)
             elif unchanged == len(chosen):
                 break

@@ -412,86 +412,42 @@ class LimitRule(NamedTuple):
 
 
 RULES = [LimitRule(**row) for row in _RULES["rules"]]
-Columns = Mapping[str, NDArray[Any]]
-
-
-# by statistic: the fewest words and lines of which a rule asks it
-_ASKED = {
-    name: (
-        min(rule.num_words for rule in RULES if rule.name == name),
-        min(rule.num_lines for rule in RULES if rule.name == name),
-    )
-    for name in dict.fromkeys(rule.name for rule in RULES)
-}
-STATISTICS = ("lines", *_ASKED)
-
-
-def statistics_of(
-    text: str,
-    language: str,
-    model: QualityModel | None = None,
-    wanted: frozenset[str] = frozenset(STATISTICS),
-) -> dict[str, float | None]:
-    """The `wanted` of the `STATISTICS` of a text, with its words and lines; None for one that says
-    nothing about it or of which no rule asks."""
-    if not wanted:
-        return {}
-    statistics = Statistics(text, language, model)
-    num_words, num_lines = statistics.num_words, len(statistics.lines)
-    values: dict[str, float | None] = {"lines": num_lines, "words": num_words}
-    for name, (words, lines) in _ASKED.items():
-        if name in wanted:
-            is_asked = num_words >= words and num_lines >= lines
-            values[name] = statistics.value(name) if is_asked else None
-    return values
+Bounds = Sequence[tuple[LimitRule, float]]
 
 
 def measure(
-    text: str, language: str, bounds: Sequence[tuple[LimitRule, float]]
+    text: str, language: str, bounds: Sequence[tuple[LimitRule, float | None]]
 ) -> dict[str, float | None]:
-    """The statistics that the bounds ask for, by name, with the words and lines of the text; None
-    for one that says nothing about it."""
+    """The statistics of a text that have a bound, with its words and lines; None for one that says
+    nothing about it or of which no rule asks."""
+    if not bounds:
+        return {}
     statistics = Statistics(text, language)
     num_words, num_lines = statistics.num_words, len(statistics.lines)
-    values: dict[str, float | None] = {"words": num_words, "lines": num_lines}
+    values: dict[str, float | None] = {"lines": num_lines, "words": num_words}
     for rule, _ in bounds:
-        if num_words < rule.num_words or num_lines < rule.num_lines:
-            values.setdefault(rule.name, None)
-        elif values.get(rule.name) is None:
+        is_asked = num_words >= rule.num_words and num_lines >= rule.num_lines
+        if is_asked and values.get(rule.name) is None:
             values[rule.name] = statistics.value(rule.name)
     return values
 
 
-def broken_limit(
-    values: Mapping[str, float | None], bounds: Sequence[tuple[LimitRule, float]]
-) -> Drop | None:
-    """The first limit that what `measure` gave breaks, with the value."""
+def broken_limit(values: Mapping[str, float | None], bounds: Bounds) -> Drop | None:
+    """The first limit that the statistics of a text break, with the value."""
     for rule, limit in bounds:
-        value = values[rule.name]
-        if value is not None and (value < limit if rule.limit[:3] == "min" else value > limit):
+        value = values.get(rule.name)
+        if (
+            value is None
+            or (values["words"] or 0) < rule.num_words
+            or (values["lines"] or 0) < rule.num_lines
+        ):
+            continue
+        if value < limit if rule.limit[:3] == "min" else value > limit:
             return Drop(rule.reason, f"{value:.4g}; {rule.limit} = {limit:g}")
     return None
-
-
-# those that differ by language, as FineWeb-2 tuned them
-TUNED_LIMITS = frozenset(_web("ko")) - frozenset(_PROFILES["web"]) - {"min_particles"}
-Bounds = Sequence[tuple[LimitRule, float]]
 
 
 def bounds_of(limits: QualityLimits) -> Bounds:
     """The rules that have a limit, with it."""
     bounds = [(rule, getattr(limits, rule.limit)) for rule in RULES]
     return [(rule, limit) for rule, limit in bounds if limit is not None]
-
-
-def broken_limits(columns: Columns, bounds: Bounds) -> dict[int, Drop]:
-    """By place of a text in the columns of `STATISTICS`: the first limit that it breaks, with the
-    value."""
-    drops: dict[int, Drop] = {}
-    for rule, limit in bounds:
-        values = columns[rule.name]
-        is_asked = (columns["words"] >= rule.num_words) & (columns["lines"] >= rule.num_lines)
-        for place in np.flatnonzero(rule.breaks(values, limit) & is_asked).tolist():
-            detail = f"{values[place]:.4g}; {rule.limit} = {limit:g}"
-            drops.setdefault(place, Drop(rule.reason, detail))
-    return drops

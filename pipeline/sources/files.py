@@ -46,9 +46,10 @@ from pipeline.sources.stored import (
 )
 
 # Large beside Beam's cost of an element, so small that workers end together. They decide boundaries
-# of output files, so they must not follow worker counts.
+# of output files, so they must not follow worker counts. A batch of documents makes one file: of a
+# packed file, which one worker must read from its start, there are several.
 FILE_BATCH_BYTES = 8_000_000
-BATCH_CHARACTERS = 8_000_000
+BATCH_CHARACTERS = 64_000_000
 # Each batch sends to each shard. Shards follow the size of the corpus; so that the number of
 # elements does, too, and not its square, batches grow where there would be more.
 MAX_FILE_BATCHES = 8192
@@ -99,9 +100,9 @@ def check_inputs(config: CleanConfig) -> int:
     return num_bytes
 
 
-def batch_files(files: Sequence[InputFile], first_index: int = 0) -> list[FileBatch]:
+def batch_files(files: Sequence[InputFile]) -> list[FileBatch]:
     """Deal files out in order, about `FILE_BATCH_BYTES` of text to a batch, or so much that there
-    are about `MAX_FILE_BATCHES`. `first_index` is the number of the first batch."""
+    are about `MAX_FILE_BATCHES`."""
     fewest = sum(file.text_bytes for file in files) // MAX_FILE_BATCHES
     most, batch_characters = max(FILE_BATCH_BYTES, fewest), max(BATCH_CHARACTERS, fewest)
     batches: list[list[InputFile]] = []
@@ -112,10 +113,7 @@ def batch_files(files: Sequence[InputFile], first_index: int = 0) -> list[FileBa
             num_bytes = 0
         batches[-1].append(file)
         num_bytes += file.text_bytes
-    return [
-        FileBatch(index, tuple(batch), batch_characters)
-        for index, batch in enumerate(batches, start=first_index)
-    ]
+    return [FileBatch(index, tuple(batch), batch_characters) for index, batch in enumerate(batches)]
 
 
 def fingerprints(files: Sequence[InputFile]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from electrify.storage.encodings import is_utf8
 _PACKED_ENDINGS = (".gz", ".zst", ".zstd", ".bz2", ".xz")
 _PACKED_FACTOR = 4  # text is about four times its compressed file
 # widths of a rank, see `InputFile.first_rank`
-FILE_BITS, ROW_BITS, EARLIER_BIT = 22, 32, 63
+FILE_BITS, ROW_BITS = 22, 32
 # Of text, of a part: large beside the cost of opening a file, so small that workers end together.
 # A big file has larger ones, for the process that starts the run knows them all.
 MIN_PART_BYTES, MAX_PART_BYTES = 8_000_000, 32_000_000
@@ -41,7 +41,6 @@ class InputFile:
     first_row: int = 0  # parquet: rows before the part, for they count through
     label: str = ""  # stands for the file's name as the `source` of its documents
     revision: str = ""  # of a data set
-    is_earlier: bool = False  # documents of an earlier corpus; `source_index` counts its folders
     file_bytes: int = 0  # of the whole file when it was listed; 0: not known
     folder: str = ""  # from which a relative path starts, for workers start elsewhere
     # called with the number of stored bytes just read
@@ -53,10 +52,8 @@ class InputFile:
 
     @property
     def first_rank(self) -> int:
-        """Rank of row 0, in the order of (source, file, row): below 2^63, from there on of an
-        earlier corpus."""
-        place = (self.source_index << FILE_BITS | self.file_index) << ROW_BITS
-        return place | self.is_earlier << EARLIER_BIT
+        """Rank of row 0, in the order of (source, file, row), below 2^63."""
+        return (self.source_index << FILE_BITS | self.file_index) << ROW_BITS
 
     @property
     def stem(self) -> str:
@@ -92,7 +89,6 @@ class FileBatch:
 # The number of a batch orders batches as batches of files and their documents are ordered. A packed
 # file, which one worker must read from its start, makes many.
 BATCH_BITS = 16
-BATCHES_PER_OUTPUT = 32  # consecutive ones, of one batch of files, that make one file of documents
 
 
 def batch_number(file_batch: int, index: int) -> int:
@@ -101,30 +97,9 @@ def batch_number(file_batch: int, index: int) -> int:
     return file_batch << BATCH_BITS | index
 
 
-def output_of_batch(batch: int) -> int:
-    """The number of the output that gets the documents of a batch."""
-    return batch // BATCHES_PER_OUTPUT
-
-
-def file_batch_of_output(output: int) -> int:
-    return output * BATCHES_PER_OUTPUT >> BATCH_BITS
-
-
-def batches_of_output(output: int, num_batches: int) -> range:
-    """The batches of an output, whose batch of files makes so many."""
-    first = output * BATCHES_PER_OUTPUT
-    end = batch_number(file_batch_of_output(output), num_batches)
-    return range(first, min(first + BATCHES_PER_OUTPUT, end))
-
-
 def text_ending(path: str) -> str:
     """A file's ending in small letters, without that of its packing: ".txt" of "a/b.TXT.gz"."""
     return _unpacked(path).suffix.lower()
-
-
-def packed_bytes(text_bytes: int) -> int:
-    """About the bytes of a packed file with so many of text."""
-    return text_bytes // _PACKED_FACTOR
 
 
 def packing(path: str) -> str:
@@ -149,8 +124,8 @@ def document_id(rank: int) -> str:
 
 
 def place_of(rank: int) -> tuple[int, int, int]:
-    """The source, or folder of an earlier corpus; its file; and the row there."""
-    place, row = divmod(rank % (1 << EARLIER_BIT), 1 << ROW_BITS)
+    """The source; its file; and the row there."""
+    place, row = divmod(rank, 1 << ROW_BITS)
     source, file = divmod(place, 1 << FILE_BITS)
     return source, file, row
 

@@ -137,7 +137,7 @@ def _parquet(folder: Path) -> Reader:
 
 def _cleaning(folder: Path) -> Reader:
     from electrify.config.load import parse_config
-    from pipeline.rules.order import DocumentRules
+    from pipeline.document import DocumentRules
 
     source = {"kind": "text", "language": "ko", "path": "x", "profile": "web"}
     config = parse_config({"name": "fuzz", "output_dir": "out", "clean": {"sources": [source]}})

@@ -18,7 +18,7 @@ from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
 from electrify.system import machine
 from pipeline import runner
-from pipeline.runner import make_pipeline, progress_name, run_pipeline, watch
+from pipeline.runner import make_pipeline, run_pipeline, watch
 
 BIG = 10_000_000_000
 
@@ -183,26 +183,22 @@ def test_workers_have_folder_and_environment_of_this_moment(tmp_path, monkeypatc
     assert found == ["1/a-1", "1/b-1", "2/a-2", "2/b-2"]
 
 
-def test_a_phase_is_done_when_its_files_are_there_and_shares_count(tmp_path, caplog):
+def test_progress_is_what_files_say_and_an_error_of_the_storage_does_not_stop_it(caplog):
     caplog.set_level(logging.INFO, "electrify")
-    names = {
-        progress_name("w2", 0.5),
-        progress_name("w2", 0.25),
-        progress_name("w9", 1.0),
-        "w3.tmp",
-    }
     polls = 0
 
     def list_names():
         nonlocal polls
         polls += 1
-        if polls == 1:  # no reason to stop
+        if polls == 1:
             raise OSError("no network")
         return names
 
-    phases = [("reading", {"r1": 3.0, "r2": 4.0}), ("writing", {"w1": 5.0, "w2": 6.0, "w3": 9.0})]
-    with watch(phases, list_names, 0.01):
+    names = {"r1", "other"}
+    with watch("reading", {"r1": 3.0, "r2": 4.0}, list_names, 0.01):
         time.sleep(0.1)
-        names |= {"r1", "r2", "w1"}
+        names.add("r2")
     assert "reading: 7/7 MB (100 %)" in caplog.text
-    assert "writing: 8/20 MB (40 %)" in caplog.text
+    with watch("writing", {"w1": 20.0}, list_names, 0.01, done=lambda names: 4.0 * len(names)):
+        time.sleep(0.1)
+    assert "writing: 12/20 MB (60 %)" in caplog.text

@@ -1,4 +1,4 @@
-"""Files between the passes at any address: whole or not there, and the same bytes everywhere."""
+"""Files between the passes at any address: whole or not there, and the same rows everywhere."""
 
 import errno
 import json
@@ -14,10 +14,9 @@ from electrify.system.outcome import UserError
 from pipeline import clean as clean_module
 from pipeline import work_folder as work_folders
 from pipeline.clean import clean
-from pipeline.passes import annotate, compare
 from pipeline.sources import files as sources
-from pipeline.work_folder import work_folder
-from tests.pipeline.builders import config_of, contents, write_texts
+from pipeline.work_folder import for_shards, read_slice, work_folder
+from tests.pipeline.builders import config_of, contents, documents, removed, write_texts
 
 ADDRESSES = ("local", "memory://runs", "gs://corpus/tmp")
 
@@ -94,32 +93,42 @@ def test_a_storage_that_fails_is_not_taken_for_an_empty_one(tmp_path, monkeypatc
         assert not failing
 
 
-def test_a_worker_that_does_not_see_the_files_says_so(tmp_path):
-    with work_folder("clean", None, tmp_path, {}) as work:
-        pass
-    with pytest.raises(UserError, match=r"worker on .* does not see .*set beam\.work_dir"):
-        pickle.loads(pickle.dumps(work)).names()
-
-
-@pytest.mark.parametrize("has", ["other code", "no rights"])
-def test_a_worker_that_cannot_work_says_so(tmp_path, monkeypatch, has):
+@pytest.mark.parametrize(
+    ("has", "message"),
+    [
+        ("no folder", r"worker on .* does not see .*set beam\.work_dir"),
+        ("other code", r"has pyarrow 1\.0, not \d.*install the wheel"),
+        ("no rights", r"cannot read memory://.* the right to"),
+    ],
+)
+def test_a_worker_that_cannot_take_part_says_so(tmp_path, monkeypatch, has, message):
     def forbidden(*_):
-        raise PermissionError("Forbidden: the account has no\nstorage.objects.create")
+        raise PermissionError("Forbidden: the account has no\nstorage.objects.get")
 
     with work_folder("encode", "memory://rights", tmp_path, {}) as work:
-        pickled = pickle.dumps(work)
+        here = work_folders.code_versions()
+        address = work.address if has != "no folder" else f"{work.address}-other"
         if has == "no rights":
-            monkeypatch.setattr(work_folders.WorkFolder, "write", forbidden)
-            message = r"cannot read and write memory://.* the right to"
-        else:
-            here = work_folders.code_versions() | {"pyarrow": "1.0"}
-            monkeypatch.setattr(work_folders, "code_versions", lambda: here)
-            message = r"has pyarrow 1\.0, not \d.*install the wheel"
-        work_folders._open_in_worker.cache_clear()
-        opened = pickle.loads(pickled)
-        for folder in (opened, pickle.loads(pickle.dumps(opened))):
-            with pytest.raises(UserError, match=message):
-                folder.names()
+            monkeypatch.setattr(Folder, "read", forbidden)
+        elif has == "other code":
+            monkeypatch.setattr(work_folders, "code_versions", lambda: here | {"pyarrow": "1.0"})
+        work_folders.check_worker.cache_clear()
+        with pytest.raises(UserError, match=message):
+            work_folders.check_worker(address)
+
+
+def test_arrays_for_shards_come_back_and_are_made_once(work):
+    def make():
+        yield {3: b"abc", 1: b""}
+        yield {1: b"defg"}
+
+    slices = for_shards(work, "sent-1", make)
+    assert [(shard, read_slice(work, where)) for shard, where in slices] == [
+        (3, b"abc"),
+        (1, b""),
+        (1, b"defg"),
+    ]
+    assert for_shards(work, "sent-1", lambda: [{5: b"other"}]) == slices
 
 
 def _text(number):
@@ -136,8 +145,7 @@ def run(tmp_path, monkeypatch):
     row = write_texts(tmp_path / "texts" / "a.jsonl", [_text(7)], task="t")
 
     def run_stage(options=(), path=tmp_path / "raw", **settings):
-        usual = {"decontaminate_against": ["klue"], "keep_statistics": False}
-        settings = usual | settings
+        settings = {"decontaminate_against": ["klue"]} | settings
         config = config_of(tmp_path, [f"{path}/*.jsonl"], **settings)
         shutil.rmtree(tmp_path / "out" / "clean", ignore_errors=True)
         clean(config, options, overwrite=False, benchmark_texts=row.parent)
@@ -146,16 +154,14 @@ def run(tmp_path, monkeypatch):
     return run_stage
 
 
-def test_a_run_in_a_bucket_makes_the_bytes_of_a_local_one(tmp_path, run, bucket):
-    """Sources and work folder in a bucket, two worker processes; only the paths shown differ."""
-    local, raw = run(), tmp_path / "raw"
+def test_a_run_in_a_bucket_makes_the_rows_of_a_local_one(tmp_path, run, bucket):
+    """Sources and work folder in a bucket, two worker processes."""
+    raw, folder = tmp_path / "raw", tmp_path / "out" / "clean"
+    run()
+    local = documents(folder), removed(folder)
     bucket.put(f"{raw}/", "corpus/raw/", recursive=True)
-    options = ["--direct_num_workers=2"]
-    shared = run(options, "gs://corpus/raw", work_dir="gs://corpus/tmp/")
-    assert len(local) == 9
-    assert shared.keys() == local.keys()
-    for name in shared.keys() - {"report.html", "manifest.json"}:  # which has long paths in lines
-        assert shared[name].replace(b"gs://corpus/raw", str(raw).encode()) == local[name]
+    run(["--direct_num_workers=2"], "gs://corpus/raw", work_dir="gs://corpus/tmp/")
+    assert (documents(folder), removed(folder)) == local
     assert bucket.find("corpus/tmp") == []
 
 
@@ -195,19 +201,18 @@ def test_a_run_that_was_stopped_resumes_and_ends_with_the_same_bytes(
 
         return work
 
-    functions = [(annotate, annotate._annotate_and_hash), (compare, compare._compare)]
-    for module, function in functions:
-        monkeypatch.setattr(module, function.__name__, stopped_at(5, function))
+    functions = [clean_module._write_rows, clean_module.send_bands]
+    for function in functions:
+        monkeypatch.setattr(clean_module, function.__name__, stopped_at(5, function))
     with pytest.raises(Exception, match="stopped here"):
         run(options)
-    assert calls[:4] == ["_annotate_and_hash"] * 3 + ["_compare"]
+    assert calls[:4] == ["_write_rows"] * 3 + ["send_bands"]
     calls.clear()
-    for module, function in functions:
-        monkeypatch.setattr(module, function.__name__, stopped_at(0, function))
+    for function in functions:
+        monkeypatch.setattr(clean_module, function.__name__, stopped_at(0, function))
     caplog.set_level("INFO", "electrify")
-    again = run(options)
-    assert again == whole
-    assert calls == ["_compare"] * 2
+    assert run(options) == whole
+    assert calls == ["send_bands"] * 3
     assert "resumes from what an earlier attempt left" in caplog.text
     assert not (tmp_path / "out" / ".work").exists()
 

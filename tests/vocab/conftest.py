@@ -46,14 +46,14 @@ def documents() -> list[tuple[str, str]]:
     return [tuple(line.split("\t")) for line in lines]
 
 
-def write_pairs(folder: Path, documents, num_files=2, row_group_characters=400) -> list[Path]:
+def write_pairs(folder: Path, documents, num_files=2, row_group_bytes=1000) -> list[Path]:
     """(language, text) pairs as documents files; their paths."""
     rows = [{"language": language, "text": text} for language, text in documents]
     return [
         path
         for number in range(num_files)
         for path in write_documents(
-            folder, rows[number::num_files], number, row_group_characters=row_group_characters
+            folder, rows[number::num_files], number, row_group_bytes=row_group_bytes
         )
     ]
 

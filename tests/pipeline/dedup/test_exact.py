@@ -1,7 +1,5 @@
-"""Exact duplicates against a brute-force set, repeated lines against a plain count, documents
-inside others against sets of units."""
+"""Exact duplicates against a brute-force set, repeated lines against a plain count."""
 
-import random
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -9,17 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.dedup.exact import (
-    find_contained,
     find_duplicates,
     find_repeated_lines,
     line_hashes,
     pack_hashes,
     pack_lines,
-    pack_units,
     remove_repeated_lines,
     text_hash,
-    unit_hashes,
-    unpack_contained,
     unpack_quotas,
     without_case,
 )
@@ -145,79 +139,3 @@ def test_a_line_of_every_document_sends_few_records():
     lines = np.full(5000, 7, np.uint64)
     packed = pack_lines(lines, np.arange(5000, dtype=np.uint32), 20, 64)
     assert sum(map(len, packed.values())) == 21 * 12
-
-
-_RNG = random.Random(0)
-WORDS = ["".join(map(chr, _RNG.choices(range(0xAC00, 0xD7A3), k=3))) for _ in range(3000)]
-WORDS += [f"{_RNG.randrange(10**6):,}th" for _ in range(1000)]
-
-
-@given(st.integers(0, 3000), st.integers(200, 900), st.randoms(use_true_random=False))
-@settings(max_examples=20)
-def test_a_stretch_of_a_text_has_units_of_the_whole_alone(start, size, rng):
-    """Whatever blanks, case and marks it has."""
-    whole = {*unit_hashes(without_case(" ".join(WORDS)))}
-    stretch = [w.upper() if rng.random() < 0.1 else w for w in WORDS[start : start + size]]
-    text = "".join(f"{word}{rng.choice(' .*-') + chr(10) * rng.randrange(2)}" for word in stretch)
-    units = unit_hashes(without_case(text))
-    assert {*units} <= whole
-    assert units or size < 800  # of a shorter text a fifth may lie at its ends, which has none
-
-
-def test_units_do_not_depend_on_the_pieces_in_which_a_long_text_is_looked_at(monkeypatch):
-    text = without_case(" ".join(WORDS))
-    whole = unit_hashes(text)
-    monkeypatch.setattr("pipeline.dedup.exact._PIECE_BYTES", 1000)
-    assert unit_hashes(text) == whole
-
-
-def test_a_short_text_has_no_units():
-    assert not unit_hashes(without_case("정말 재미있는 영화였어요. 추천합니다!"))
-
-
-@given(
-    st.lists(st.frozensets(st.integers(0, 9)), max_size=12),
-    st.randoms(use_true_random=False),
-    st.integers(1, 4),
-)
-@settings(max_examples=100)
-def test_contained_is_what_has_each_unit_in_a_longer_one(documents, rng, num_shards):
-    expected = {
-        rank
-        for rank, units in enumerate(documents)
-        if units
-        and all(
-            any(unit in other and len(other) > len(units) for other in documents) for unit in units
-        )
-    }
-    shards = defaultdict(list)
-    for batch in range(3):
-        ranks = [rank for rank in range(len(documents)) if rank % 3 == batch]
-        units = [unit << 60 for rank in ranks for unit in sorted(documents[rank])]
-        packed = pack_units(
-            np.array(units, np.uint64),
-            np.array(ranks, np.uint64),
-            np.array([len(documents[rank]) for rank in ranks], np.int64),
-            num_shards,
-        )
-        for shard, part in packed.items():
-            shards[shard].append((batch, part))
-    answers = [
-        answer
-        for parts in shards.values()
-        for answer in find_contained(rng.sample(parts, len(parts)))
-    ]
-    found = {}
-    for batch in range(3):
-        of_batch = unpack_contained(
-            [packed for index, packed in rng.sample(answers, len(answers)) if index == batch]
-        )
-        assert {rank % 3 for rank in of_batch} <= {batch}
-        found |= of_batch
-    assert found.keys() == expected
-    for rank, kept in found.items():
-        assert documents[rank] & documents[kept]
-        assert len(documents[kept]) > len(documents[rank])
-    assert {u for rank, of in enumerate(documents) if rank not in found for u in of} == {
-        u for of in documents for u in of
-    }

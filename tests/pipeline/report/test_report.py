@@ -11,14 +11,9 @@ from pipeline.report.counts import (
     MAX_SOURCES,
     NUM_SAMPLES,
     OTHER,
-    RULE_PREFIX,
-    WINDOW_CHARACTERS,
-    NGrams,
     Sample,
     Samples,
     Tally,
-    excerpt,
-    mask_excerpt,
     report_json,
     source_group,
     tally_from_json,
@@ -66,6 +61,10 @@ def _url(n):
     return f"https://site{n % 997}.example.org/{n}" if n % 10 else f"name {n % 7}"
 
 
+def _row(reason, text, language, source):
+    return {"reason": reason, "text": text, "language": language, "source": source}
+
+
 def _fill(tally, numbers, source_of=lambda n: f"s{n % 4}"):
     for n in numbers:
         where = ("ko", "en", "ja")[n % 3], source_of(n)
@@ -73,17 +72,15 @@ def _fill(tally, numbers, source_of=lambda n: f"s{n % 4}"):
         tally.count_document("in", len(text), *where)
         reasons = {0: "too_short", 1: "duplicate", 2: "near_duplicate", 3: "contaminated"}
         if reason := reasons.get(n % 9):
-            tally.add_removed("removed", reason, label, f"<removed {n}>", *where)
+            tally.add_removed("removed", _row(reason, f"<removed {n}>", *where), label)
         else:
             tally.count_document("kept", len(text), *where)
             tally.add_sample("kept", label, text, *where)
         if n % 4 == 0:
             place = {"language": where[0], "source": where[1]}
             tally.count("altered_by_source", rule="html_removed", documents=1, pieces=2, **place)
-            tally.add_sample(RULE_PREFIX + "html_removed", label, f"<b>{n}  →  {n}", *where)
         if n % 100 == 0:
-            tally.count_year(f"20{n // 100:02d}-01-01")
-            tally.add_removed("malformed", "bad_json", f"b.jsonl:{n}", "{", *where)
+            tally.add_removed("malformed", _row("bad_json", "{", *where), f"b.jsonl:{n}")
             tally.add_example(f"b.jsonl:{n}: bad_json: expecting value")
 
 
@@ -164,9 +161,8 @@ def test_markup_in_documents_stays_text(tmp_path):
     tally = Tally()
     for language in ("ko", "en"):
         tally.count_document("in", 20, language, HOSTILE)
-    tally.add_removed("removed", "too_short", "1", HOSTILE, "ko", HOSTILE)
-    tally.add_sample(RULE_PREFIX + "html_removed", "1", HOSTILE, "ko", HOSTILE)
-    tally.add_removed("malformed", "malformed_json", HOSTILE, HOSTILE, "ko", HOSTILE)
+    tally.add_removed("removed", _row("too_short", HOSTILE, "ko", HOSTILE), "1")
+    tally.add_removed("malformed", _row("malformed_json", HOSTILE, "ko", HOSTILE), HOSTILE)
     tally.add_example(HOSTILE)
     tally.count("contamination", task=HOSTILE, kind="sentence", language="ko", count=3)
     tally.files.append({"path": HOSTILE, "documents": 1, "malformed": 1})
@@ -189,42 +185,34 @@ def test_the_parts_of_a_file_are_counted_as_one_file():
     ]
 
 
-@given(st.text("ab \n"), st.text("ab \n"), st.text("ab \n", max_size=200))
-def test_an_excerpt_shows_the_first_difference(one, other, start):
-    before, after = start + one, start + other
-    left, right = excerpt(before, after).split("  →  ", 1)
-    if before != after:
-        assert left != right
-    assert len(left) <= WINDOW_CHARACTERS + 2
-    assert len(right) <= WINDOW_CHARACTERS + 2
+def test_statistics_stand_beside_their_limits():
+    """Of a sample: all of few documents, and what breaks a limit is counted before any limit."""
+    whole, limits = Tally(), {"min_characters": 10.0}
+    for part in range(3):
+        tally = Tally()
+        for rank in range(100 * part, 100 * part + 100):
+            values = {"characters": rank, "ellipsis_lines": None if rank % 2 else 0.5}
+            tally.add_statistics("ko", "web", rank, rank, lambda: limits, lambda v=values: v)
+        whole.add(tally_from_json(tally.to_json()))
+    characters, ellipses = report_json(whole)["statistics"]
+    assert (characters["limit"], characters["now"], characters["documents"]) == (
+        "min_characters",
+        10.0,
+        300,
+    )
+    assert characters["broken"] == pytest.approx(10 / 300)
+    assert characters["quantiles"]["0.5"] == 149.5
+    assert (ellipses["limit"], ellipses["now"], ellipses["documents"]) == (
+        "max_ellipsis_lines",
+        None,
+        150,
+    )
 
 
-def test_a_mask_is_shown_with_what_stands_round_it():
-    after = f"mail <email> {'말 ' * 100}call <phone> now"
-    assert mask_excerpt(after, "<email>").startswith("mail <email> 말")
-    assert mask_excerpt(after, "<phone>").endswith("말 call <phone> now")
-
-
-def test_runs_are_counted_by_language_and_masked():
-    counted = NGrams()
-    korean = "할 수 있는 일을 할 수 있는 사람 010-1234-5678 로 연락"
-    counted.add(f"{korean}\n{korean}", "ko")
-    counted.add("今日は今日は今日は", "ja")
-    found = {(language, run): count for language, run, count in counted.frequent()}
-    assert found["ko", "할 수 있는"] == 4
-    assert found["ko", "사람 <phone> 로"] == 2
-    assert found["ja", "今日は今日は"] == 2
-    words = korean.split()
-    runs = Counter(zip(words, words[1:], words[2:], strict=False))
-    assert len([run for language, run in found if language == "ko"]) == len(runs)
-
-
-def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr("pipeline.report.counts._MOST_CHARACTERS", 100)
-    counted = NGrams()
-    label = next(f"{n}" for n in range(100) if counted.wants(f"{n}"))
-    for _ in range(50):
-        if counted.wants(label):
-            counted.add("하나 둘 셋 넷 다섯 " * 20, "ko")
-    assert not counted.wants(label)
-    assert sum(count for *_, count in counted.frequent()) < 100
+def test_of_many_documents_a_sample_is_measured():
+    tally, measured = Tally(), []
+    for rank in range(20_000):
+        tally.add_statistics(
+            "ko", "none", rank, 1000, dict, lambda: measured.append(1) or {"characters": 1000}
+        )
+    assert 100 <= len(measured) <= 200

@@ -7,8 +7,8 @@ import pytest
 
 from electrify.config.clean import CleanConfig, Source
 from pipeline.clean import clean
+from pipeline.document import DocumentRules
 from pipeline.rules.extra import read_code
-from pipeline.rules.order import DocumentRules
 from tests.pipeline.builders import clean_afresh, documents, removed, write_texts
 from tests.pipeline.builders import config_of as run_config_of
 
@@ -46,7 +46,7 @@ def file(tmp_path: Path) -> Path:
 def config_of(*names: str) -> CleanConfig:
     source = Source(kind="jsonl", language="ko", path="a")
     config = CleanConfig(sources=(source,), extra_rules=names)
-    return config.with_files(read_code(names), "")
+    return config.with_code(read_code(names))
 
 
 def rules_of(*names: str) -> DocumentRules:

@@ -3,9 +3,9 @@
 import pytest
 
 from electrify.config.clean import CleanConfig, Source
+from pipeline.document import DocumentRules
 from pipeline.rules.markup.wiki import remove_namuwiki
 from pipeline.rules.normalize import squeeze_whitespace
-from pipeline.rules.order import DocumentRules
 from tests.pipeline.cases import read_cases
 
 CASES = read_cases(__file__)

@@ -16,10 +16,10 @@ from pipeline.rules.quality import (
     RULES,
     Statistics,
     bounds_of,
-    broken_limits,
+    broken_limit,
     has_letters,
     limits_for,
-    statistics_of,
+    measure,
 )
 from pipeline.rules.scripts import has_spaces
 from tests.pipeline.cases import read_cases
@@ -38,11 +38,8 @@ def _runs_of(words):
 
 
 def _drop(text, language, profile="web"):
-    columns = {
-        name: np.array([value], dtype=float)
-        for name, value in statistics_of(text, language).items()
-    }
-    return broken_limits(columns, bounds_of(limits_for(language, profile))).get(0)
+    bounds = bounds_of(limits_for(language, profile))
+    return broken_limit(measure(text, language, bounds), bounds)
 
 
 @given(_WORDS, st.integers(1, 6))
@@ -172,17 +169,15 @@ def test_no_letters():
 def test_a_limit_drops_what_lies_on_its_bad_side_and_has_words_and_lines_enough(
     text, language, rule
 ):
-    statistics = statistics_of(text, language)
-    columns = {name: np.array([value], dtype=float) for name, value in statistics.items()}
-    value = statistics[rule.name]
+    statistics = measure(text, language, [(rule, None)])
+    value = statistics.get(rule.name)
     is_asked = value is not None and (
         statistics["words"] >= rule.num_words and statistics["lines"] >= rule.num_lines
     )
     for limit in {0.0, 0.5, 7.0, value or 0.0}:
         is_bad = is_asked and (value < limit if rule.limit[:3] == "min" else value > limit)
-        drops = broken_limits(columns, [(rule, limit)])
-        assert [*drops] == [0] * is_bad
-        assert not is_bad or drops[0].reason == rule.reason
+        drop = broken_limit(statistics, [(rule, limit)])
+        assert (drop is not None and drop.reason == rule.reason) == is_bad
 
 
 def test_a_language_goes_before_all_and_both_before_the_profile():

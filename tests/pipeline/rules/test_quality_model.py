@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from electrify.config.clean import CleanConfig, Source
-from pipeline.rules.order import DocumentRules
+from pipeline.document import DocumentRules
 from pipeline.rules.quality_model import fit, parse, read_text, run_shares
 from pipeline.train_quality import train_quality
 

@@ -1,0 +1,199 @@
+"""The hashes of a batch of documents, and what of them it sends to the shards of each shuffle.
+
+All hashes are made while the text is at hand, in the first pass, and lie beside it in the work
+folder. Only documents that may be near duplicates are read again, for their shingles.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from electrify.config.clean import CleanConfig
+from pipeline.dedup.exact import line_hashes, pack_hashes, pack_lines, text_hash, without_case
+from pipeline.dedup.minhash import band_keys, shingle
+from pipeline.dedup.near import (
+    Candidate,
+    is_small,
+    pack_bands,
+    pack_candidates,
+    part_of,
+    sketch_size,
+    unpack_members,
+)
+from pipeline.dedup.records import NumShards, first_new_rank
+from pipeline.documents import ROW_SCHEMA, Row
+from pipeline.sources.input_file import ROW_BITS
+from pipeline.work_folder import Slice, WorkFolder, for_shards
+
+_WAITING_HASHES = 1 << 22  # of sketches that wait to be sent: 32 MB
+# Of the texts that stay: the hash, those of their lines, and the key in each MinHash band, only in
+# the first where one will do (`is_small`).
+_LISTS = ("line_hashes", "band_keys")
+HASHED_SCHEMA = pa.schema(
+    [
+        *ROW_SCHEMA,
+        pa.field("text_hash", pa.binary(16)),
+        *(pa.field(name, pa.list_(pa.uint64())) for name in _LISTS),
+    ]
+)
+ToShard = tuple[int, tuple[int, Slice]]  # shard, and of which batch where the array lies
+Make = Callable[[], Iterable[Mapping[int, bytes]]]
+
+
+def rows_name(batch: int) -> str:
+    """The file of the rows of a batch in the work folder."""
+    return f"rows-{batch:010d}"
+
+
+def hash_rows(rows: Sequence[Row], config: CleanConfig) -> pa.RecordBatch:
+    """The rows in columns, with the hashes of those that stay."""
+    kept = [place for place, row in enumerate(rows) if row["reason"] is None]
+    texts = [rows[place]["text"] for place in kept]
+    folded = [without_case(text) for text in texts]
+    columns: dict[str, Iterable[object]] = {"text_hash": map(text_hash, folded)}
+    if config.line_dedup.enabled:
+        least, first_new = config.line_dedup.min_characters, first_new_rank(config.dedup_against)
+        columns["line_hashes"] = (
+            np.unique(np.fromiter((of for _, of in line_hashes(text, case, least)), np.uint64))
+            if rows[place]["rank"] >= first_new  # the lines of an earlier corpus do not count
+            else ()
+            for place, text, case in zip(kept, texts, folded, strict=True)
+        )
+    if config.near_dedup.enabled and texts:
+        columns["band_keys"] = _band_keys(texts, config)
+    batch = pa.RecordBatch.from_pylist([*rows], schema=ROW_SCHEMA)
+    for field in list(HASHED_SCHEMA)[len(ROW_SCHEMA) :]:
+        values: list[object] = [None] * len(rows)
+        for place, value in zip(kept, columns.get(field.name, ()), strict=False):
+            values[place] = value
+        batch = batch.append_column(field, pa.array(values, field.type))
+    return batch
+
+
+def _band_keys(texts: Sequence[str], config: CleanConfig) -> Iterator[NDArray[np.uint64]]:
+    """The keys of each text: of all bands, of the first if one will do, or none."""
+    near = config.near_dedup
+    shingles = shingle(texts)
+    num_shingles = np.diff(shingles.offsets)
+    num_keys = np.where(is_small(num_shingles, near.similarity), 1, near.num_bands)
+    num_keys[num_shingles == 0] = 0
+    keys = band_keys(shingles, near.num_bands, near.rows_per_band)
+    return (of_text[:num] for of_text, num in zip(keys, num_keys, strict=True))
+
+
+def send_texts(batch: int, work: WorkFolder, shards: NumShards) -> Iterator[ToShard]:
+    """The hashes of the texts that stay."""
+
+    def make() -> Iterator[dict[int, bytes]]:
+        rows = _kept(batch, ("text_hash",), (), work)
+        hashes = b"".join(rows["text_hash"].to_pylist())
+        yield pack_hashes(hashes, rows["rank"].to_numpy(), shards.texts)
+
+    return _sent("texts", batch, make, work)
+
+
+def send_bands(
+    batch: int, duplicates: Collection[int], work: WorkFolder, shards: NumShards
+) -> Iterator[ToShard]:
+    """The band keys of the documents that are no duplicates."""
+
+    def make() -> Iterator[dict[int, bytes]]:
+        rows = _kept(batch, ("band_keys", "number"), duplicates, work)
+        keys, counts = _flat(rows["band_keys"])
+        yield pack_bands(keys, counts, rows["number"].to_numpy(), shards.bands)
+
+    return _sent("bands", batch, make, work)
+
+
+def send_sketches(
+    batch: int,
+    members: Iterable[bytes],
+    config: CleanConfig,
+    work: WorkFolder,
+    shards: NumShards,
+) -> Iterator[ToShard]:
+    """The shingles of the documents that share a band with others."""
+
+    def make() -> Iterator[dict[int, bytes]]:
+        component_of = unpack_members(members)
+        waiting: list[Candidate] = []
+        first = 0
+        for rows in work.read_rows(rows_name(batch), HASHED_SCHEMA, ["rank", "text"]):
+            places = [p for p in range(len(rows)) if first + p in component_of]
+            components = [component_of[first + place] for place in places]
+            first += len(rows)
+            if places:
+                waiting += _candidates(rows.take(pa.array(places)), components, config)
+            if sum(len(one.hashes) for one in waiting) > _WAITING_HASHES:
+                yield pack_candidates(waiting, shards.sketches)
+                waiting = []
+        yield pack_candidates(waiting, shards.sketches)
+
+    return _sent("sketches", batch, make, work)
+
+
+def _candidates(
+    rows: pa.RecordBatch, components: Sequence[tuple[int, int]], config: CleanConfig
+) -> Iterator[Candidate]:
+    ranks, texts = (rows.column(name).to_pylist() for name in ("rank", "text"))
+    shingles = shingle(texts)
+    keys = band_keys(shingles, config.near_dedup.num_bands, config.near_dedup.rows_per_band)
+    for place, (rank, text) in enumerate(zip(ranks, texts, strict=True)):
+        component, component_size = part_of(*components[place], rank)
+        distinct = shingles.distinct(place)
+        hashes = distinct[: sketch_size(component_size)].copy()  # frees the others
+        yield Candidate(component, rank, len(text), len(distinct), keys[place], hashes)
+
+
+def send_lines(
+    batch: int,
+    removed: Collection[int],
+    config: CleanConfig,
+    work: WorkFolder,
+    shards: NumShards,
+) -> Iterator[ToShard]:
+    """The lines of the documents that no other replaces."""
+
+    def make() -> Iterator[dict[int, bytes]]:
+        rows = _kept(batch, ("line_hashes",), removed, work)
+        lines, counts = _flat(rows["line_hashes"])
+        ranks = rows["rank"].to_numpy()
+        # 32 bits that tell documents apart
+        upper = (ranks >> np.uint64(ROW_BITS)) * np.uint64(0x9E3779B1)
+        numbers = np.repeat((ranks + upper).astype(np.uint32), counts)
+        yield pack_lines(lines, numbers, config.line_dedup.max_documents, shards.lines)
+
+    return _sent("lines", batch, make, work)
+
+
+def _sent(kind: str, batch: int, make: Make, work: WorkFolder) -> Iterator[ToShard]:
+    for shard, where in for_shards(work, f"{kind}-{batch:010d}", make):
+        yield shard, (batch, where)
+
+
+def _kept(
+    batch: int, columns: Sequence[str], removed: Collection[int], work: WorkFolder
+) -> pa.Table:
+    """Columns of the rows that stay but for those of the ranks `removed`, with their ranks;
+    "number" counts the rows of the batch."""
+    gone = np.array([*removed], np.uint64)
+    stored = ["rank", "reason", *(name for name in columns if name != "number")]
+    tables, first = [], 0
+    for rows in work.read_rows(rows_name(batch), HASHED_SCHEMA, stored):
+        numbers = pa.array(np.arange(first, first + len(rows)))
+        first += len(rows)
+        is_kept = pc.is_null(rows.column("reason"))
+        if len(gone):
+            is_kept = pc.and_(is_kept, pa.array(~np.isin(rows.column("rank"), gone)))
+        tables.append(rows.append_column("number", numbers).filter(is_kept))
+    return pa.Table.from_batches(tables).select(["rank", *columns])
+
+
+def _flat(lists: pa.ChunkedArray) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The values of a column of lists, and how many each has."""
+    joined = lists.combine_chunks()
+    counts = pc.fill_null(pc.list_value_length(joined), 0).to_numpy().astype(np.int64)
+    return joined.flatten().to_numpy(), counts

@@ -1,0 +1,138 @@
+"""The last pass: the rows of a batch, without what its shards have answered, as documents, removed
+rows and counts."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from electrify.config.clean import CleanConfig
+from pipeline.dedup.batches import HASHED_SCHEMA, rows_name
+from pipeline.dedup.exact import remove_repeated_lines, unpack_quotas
+from pipeline.dedup.records import first_new_rank, shown_rank, unpack_removed
+from pipeline.documents import DOCUMENT_SCHEMA, REMOVED_SCHEMA, Row, note_change, row_writer
+from pipeline.report.counts import Tally
+from pipeline.rules.pii import mask_pii
+from pipeline.rules.quality import Drop, too_short
+from pipeline.work_folder import WorkFolder
+
+_COLUMNS = ("rank", *DOCUMENT_SCHEMA.names[1:], "reason", "detail", "altered", "line_hashes")
+_CHANGED = ("text", "reason", "detail", "altered")
+
+
+def written_name(batch: int) -> str:
+    """The counts of a batch in the work folder: they are there when its files are."""
+    return f"written-{batch:010d}.json"
+
+
+def write_batch(
+    batch: int, answers: Mapping[str, Iterable[bytes]], config: CleanConfig, work: WorkFolder
+) -> None:
+    """Write `documents-*` and `removed-*` of a batch into the work folder, and then its counts.
+
+    The answers are records of "duplicates" and "near_duplicates", and quotas of "lines".
+    """
+    if work.exists(written_name(batch)):  # by an earlier attempt
+        return
+    drops, quotas, tally = _drops(answers, config), unpack_quotas(answers["lines"]), Tally()
+    first, number = first_new_rank(config.dedup_against), f"{batch:010d}.parquet"
+    with (
+        work.new_file(f"documents-{number}") as documents_path,
+        work.new_file(f"removed-{number}") as removed_path,
+        row_writer(documents_path, DOCUMENT_SCHEMA) as documents,
+        row_writer(removed_path, REMOVED_SCHEMA) as removed,
+    ):
+        for rows in work.read_rows(rows_name(batch), HASHED_SCHEMA, _COLUMNS):
+            is_new = pc.greater_equal(rows.column("rank"), pa.scalar(first, pa.uint64()))
+            rows = _decided(rows.filter(is_new), drops, quotas, config, tally)
+            ids = [shown_rank(r, config.dedup_against) for r in rows.column("rank").to_pylist()]
+            rows = rows.append_column("id", pa.array(ids, pa.string()))
+            is_kept = pc.is_null(rows.column("reason"))
+            _count_kept(kept := rows.filter(is_kept), tally)
+            documents.write_batch(kept)
+            removed.write_batch(rows.filter(pc.invert(is_kept)))
+    for name, writer in (("documents", documents), ("removed", removed)):
+        if not writer.num_rows:
+            work.remove(f"{name}-{number}")
+    work.write(written_name(batch), tally.to_json().encode())
+
+
+def _drops(answers: Mapping[str, Iterable[bytes]], config: CleanConfig) -> dict[int, Drop]:
+    """By rank why documents are removed as duplicates."""
+    drops: dict[int, Drop] = {}
+    first = first_new_rank(config.dedup_against)
+    for reason in ("duplicate", "near_duplicate"):
+        for rank, (kept, similarity) in unpack_removed(answers[f"{reason}s"]).items():
+            detail = f"of {shown_rank(kept, config.dedup_against)}"
+            if reason == "near_duplicate":
+                detail += f", similarity {similarity:.2f}"
+            drops[rank] = Drop(reason if kept >= first else f"earlier_{reason}", detail)
+    return drops
+
+
+def _decided(
+    rows: pa.RecordBatch,
+    drops: Mapping[int, Drop],
+    quotas: dict[int, int],
+    config: CleanConfig,
+    tally: Tally,
+) -> pa.RecordBatch:
+    """The rows with the reasons of duplicates and without repeated lines; what is removed is
+    counted. Call it for the rows of a batch in order: a line that stays uses up its quota."""
+    lines = rows.column("line_hashes")
+    owners = pc.list_parent_indices(lines).to_numpy()
+    repeated = np.isin(lines.flatten(), np.array([*quotas], np.uint64))
+    is_affected = np.isin(rows.column("rank"), np.array([*drops], np.uint64))
+    is_affected[owners[repeated]] = True
+    is_affected &= rows.column("reason").is_null().to_numpy(zero_copy_only=False)
+    changed: list[Row] = rows.take(pa.array(np.flatnonzero(is_affected))).to_pylist()
+    rules_of = {
+        language: config.rules_for(language) for language in {r["language"] for r in changed}
+    }
+    for row in changed:
+        rules, whole = rules_of[row["language"]], row["text"]
+        drop = drops.get(row["rank"]) or _remove_lines(row, quotas, config)
+        if drop is None and row["text"] != whole:
+            drop = too_short(len(row["text"]), rules.min_characters)
+        if drop is not None:
+            text = whole if rules.mask_pii else mask_pii(whole, row["language"])[0]
+            row |= {"text": text, "reason": drop.reason, "detail": drop.detail}
+            label = f"{shown_rank(row['rank'], config.dedup_against)} {drop.detail}"
+            tally.add_removed("removed", row, label, len(whole))
+    for name in _CHANGED if changed else ():
+        values = pa.array([row[name] for row in changed], pa.string())
+        column = pc.replace_with_mask(rows.column(name), pa.array(is_affected), values)
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, rows.schema.field(place), column)
+    return rows
+
+
+def _remove_lines(row: Row, quotas: dict[int, int], config: CleanConfig) -> Drop | None:
+    """Take repeated lines out of the text; the reason if no line is left."""
+    text, count = remove_repeated_lines(row["text"], config.line_dedup.min_characters, quotas)
+    if not text:
+        return Drop("repeated_lines", f"{count} lines, each in many documents")
+    if count:
+        row["text"] = text
+        note_change(row, "repeated_lines_removed", count)
+    return None
+
+
+def _count_kept(kept: pa.RecordBatch, tally: Tally) -> None:
+    lengths = pc.utf8_length(kept.column("text")).to_pylist()
+    columns = [kept.column(name).to_pylist() for name in ("id", "language", "source")]
+    alike = Counter(zip(lengths, *columns[1:], strict=True))
+    for (length, language, source), num in alike.items():
+        tally.count_document("kept", length, language, source, num)
+    for place, (label, *where) in enumerate(zip(*columns, strict=True)):
+        if tally.wants("kept", label, *where):
+            tally.add_sample("kept", label, kept.column("text")[place].as_py(), *where)
+    for value in pc.value_counts(kept.column("licence")).to_pylist():
+        tally.count("licences", licence=value["values"] or "", documents=value["counts"])
+    notes = zip(kept.column("altered").to_pylist(), *columns[1:], strict=True)
+    for (altered, language, source), documents in Counter(notes).items():
+        for rule, _, count in (of.partition("=") for of in (altered or "").split()):
+            sums = {"documents": documents, "pieces": documents * int(count)}
+            tally.count("altered_by_source", rule=rule, language=language, source=source, **sums)
