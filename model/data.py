@@ -23,7 +23,7 @@ from model.devices.device import describe, num_devices
 from model.masking import num_slots
 from model.plan import Phase, PhaseReader, phase_at, phase_readers, sequences_until
 from vocab.shards.files import TokenShards
-from vocab.shards.reader import SequenceReader
+from vocab.shards.sequences import SequenceReader
 from vocab.tokenizer import TOKENIZER_FILE, tokenizer_sha256
 
 Split = Literal["train", "valid"]
@@ -74,8 +74,7 @@ class SequenceData:
             torch.from_numpy(types.astype(np.int64)),
             map_tensors(noise, lambda draws: draws[rank::num_ranks]),
             torch.from_numpy(reader.language_numbers(indices)),
-            reader.is_full,
-            self._mask_fraction,
+            mask_fraction=self._mask_fraction,
         )
 
 

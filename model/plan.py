@@ -1,7 +1,7 @@
 """What a config comes to: sizes of the networks, phases, stages, learning rate, and what is read of
 each language. No torch here."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
@@ -11,7 +11,7 @@ from electrify.system.progress import aligned
 
 if TYPE_CHECKING:
     from vocab.shards.files import TokenShards
-    from vocab.shards.reader import SequenceReader
+    from vocab.shards.sequences import SequenceReader
 
 Stage = Literal["joint", "language", "generator", "discriminator"]
 
@@ -248,11 +248,7 @@ def learning_rate(step: int, config: PretrainConfig) -> float:
 
 
 class PhaseReader(NamedTuple):
-    """A phase with its sequences.
-
-    A budget of a language is of the whole run. Each phase takes what its mixture gives until a
-    budget is used up; the others are read in its place.
-    """
+    """A phase with its sequences."""
 
     phase: Phase
     reader: "SequenceReader"
@@ -263,7 +259,7 @@ class PhaseReader(NamedTuple):
         return self.phase.batch_size * self.phase.num_steps
 
     def tokens(self) -> dict[str, float]:
-        """Positions of each language that the phase reads, padding included."""
+        """Positions of each language that the phase reads."""
         pairs = zip(self.reader.languages, self.reader.schedule.fractions, strict=True)
         positions = self.num_sequences * self.phase.sequence_length
         return {language: fraction * positions for language, fraction in pairs}
@@ -273,37 +269,17 @@ class PhaseReader(NamedTuple):
 
 
 def phase_readers(config: RunConfig, shards: "TokenShards") -> list[PhaseReader]:
-    """Of the train split, in the order of the phases. `UserError` for a language that is not there,
-    and where the budgets do not suffice."""
-    from vocab.shards.reader import SequenceReader  # a plan alone needs no tokenizers
+    """Of the train split, in the order of the phases; `UserError` for a language that is not
+    there."""
+    from vocab.shards.sequences import SequenceReader  # a plan alone needs no tokenizers
 
-    mixture, readers = config.pretrain.mixture, list[PhaseReader]()
+    readers = list[PhaseReader]()
     for phase in phases_of(config.pretrain):
         options = phase.options(config.pretrain)
-        one = PhaseReader(phase, SequenceReader(shards, "train", options, config.seed))
-        phase.mixture.check_names(one.reader.languages, "the shards have no")
-        one.reader.limit(_limits(one, readers, mixture.max_tokens, mixture.max_epochs))
-        readers.append(one)
+        reader = SequenceReader(shards, "train", options, config.seed)
+        phase.mixture.check_names(reader.languages, "the shards have no")
+        readers.append(PhaseReader(phase, reader))
     return readers
-
-
-def _limits(
-    one: PhaseReader,
-    before: Sequence[PhaseReader],
-    max_tokens: Mapping[str, int],
-    max_epochs: Mapping[str, float],
-) -> dict[str, float]:
-    """The fractions of the positions of a phase that are left of the budgets."""
-    sizes = dict(zip(one.reader.languages, one.reader.schedule.sizes, strict=True))
-    limits: dict[str, float] = {}
-    for language, tokens in max_tokens.items():
-        left = max(0.0, tokens - sum(of.tokens()[language] for of in before))
-        limits[language] = left / one.phase.sequence_length / one.num_sequences
-    for language, epochs in max_epochs.items():
-        left = max(0.0, epochs - sum(of.passes()[language] for of in before))
-        of_text = left * sizes[language] / one.num_sequences
-        limits[language] = min(limits.get(language, of_text), of_text)
-    return limits
 
 
 def passes_of(readers: Sequence[PhaseReader]) -> dict[str, float]:

@@ -285,7 +285,7 @@ class Trainer:
             if passes > 40:
                 warn(
                     f"the run passes {passes:.0f} times over the text in {language}: use more "
-                    "text, fewer steps, a higher pretrain.mixture.temperature or max_epochs"
+                    "text, fewer steps, a higher pretrain.mixture.temperature or a lower weight"
                 )
 
     def _summarise(self, step: int) -> dict[str, Any]:

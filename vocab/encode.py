@@ -6,12 +6,9 @@ runner.
 """
 
 import gc
-import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +25,6 @@ from electrify.stage.run import run_stage
 from electrify.system.outcome import UserError
 from electrify.system.progress import Progress, log
 from pipeline.documents import RowGroup, document_paths, read_columns
-from pipeline.rules.characters import WIDE_ENDS
 from pipeline.work_folder import WorkFolder, work_folder, write_row_groups
 from vocab.segment import SPECIAL_TOKENS
 from vocab.shards.files import ShardEntry, ShardWriter, write_index
@@ -43,7 +39,7 @@ from vocab.tokenizer import (
 
 SECONDS_PER_MEGABYTE = 0.2  # of text, one core
 _SPLIT_SEED = 0x5E1EC7  # fixed, so that a text is in the same split in every run
-_ARRAYS = ("tokens", "offsets", "sentences", "counts")
+_ARRAYS = ("tokens", "offsets", "counts")
 _COUNTS = ("num_unknown_tokens", "num_documents_without_tokens")
 Key = tuple[str, str]  # split, language
 PartKey = tuple[str, str, int]  # and how many times its documents stand in the shards
@@ -59,7 +55,7 @@ def encode(config: RunConfig, beam_options: Sequence[str], overwrite: bool) -> N
     def work(folder: Path) -> Mapping[str, Any]:
         documents = document_paths(output_dir(config) / "clean")
         vocab = output_dir(config) / "vocab"
-        check_sources({"repeats": options.repeats, "streams": stream_of(options)}, documents)
+        check_sources(options.repeats, documents)
         tokenizer = load_tokenizer(vocab)
         plain_words_of(tokenizer)  # one of other steps is refused here, not in a worker
         size = tokenizer.get_vocab_size()
@@ -88,44 +84,35 @@ def split_of(text: str, valid_fraction: float) -> str:
     return "valid" if fraction < valid_fraction else "train"
 
 
-def stream_of(options: EncodeConfig) -> dict[str, str]:
-    """The stream of a source, for those that have one."""
-    return {source: name for name, sources in options.streams.items() for source in sources}
-
-
-def check_sources(named: Mapping[str, Mapping[str, object]], documents: Sequence[Path]) -> None:
-    """`ValueError` if no document has one of the sources that an option of `encode` names."""
-    if not any(named.values()):
+def check_sources(repeats: Mapping[str, int], documents: Sequence[Path]) -> None:
+    """`UserError` if no document has one of the sources that `encode.repeats` names."""
+    if not repeats:
         return
     sources: set[str] = set()
     for path in documents:
         sources.update(pc.unique(pq.read_table(path, columns=["source"]).column(0)).to_pylist())
-    for option, names in named.items():
-        if unknown := sorted(set(names) - sources):
-            raise UserError(
-                f"encode.{option}: no document has the source {unknown[0]!r}; the sources are "
-                f"{', '.join(sorted(sources)[:20])}"
-            )
+    if unknown := sorted(set(repeats) - sources):
+        raise UserError(
+            f"encode.repeats: no document has the source {unknown[0]!r}; the sources are "
+            f"{', '.join(sorted(sources)[:20])}"
+        )
 
 
 def write_ids(group: RowGroup, path: Path, work: WorkFolder, options: EncodeConfig) -> None:
     """Write the ids of one row group into a file: its `EncodedDocuments.arrays` by key."""
     encoder = _encoder(work)
     encoded: defaultdict[PartKey, EncodedDocuments] = defaultdict(EncodedDocuments)
-    columns, streams = ("text", "language", "source"), stream_of(options)
+    columns = ("text", "language", "source")
     # millions of short lists, no cycle among them: looking for one takes a tenth of the time
     gc.disable()
     try:
         for batch in read_columns(group, columns):
             texts, languages, sources = (batch.column(name).to_pylist() for name in columns)
-            cut = [*map(cut_sentences, texts)]
-            ids = iter(encoder.encode(list(chain.from_iterable(cut))))
-            rows = zip(texts, languages, sources, cut, strict=True)
-            for text, language, source, sentences in rows:
+            rows = zip(texts, languages, sources, encoder.encode(texts), strict=True)
+            for text, language, source, ids in rows:
                 split = split_of(text, options.valid_fraction)
                 times = options.repeats.get(source, 1) if split == "train" else 1
-                stream = streams.get(source, language)
-                encoded[split, stream, times].add([next(ids) for _ in sentences], encoder.sep)
+                encoded[split, language, times].add(ids, encoder.sep)
     finally:
         gc.enable()
     arrays: dict[str, Any] = {
@@ -138,31 +125,26 @@ def write_ids(group: RowGroup, path: Path, work: WorkFolder, options: EncodeConf
 
 
 class EncodedDocuments:
-    """The ids of documents as bytes, sentence by sentence."""
+    """The ids of documents as bytes."""
 
     def __init__(self) -> None:
         self._ids: list[bytes] = []
-        self._documents = [0]  # how many sentences are before each document, and in all
         self._num_without_tokens = 0
 
-    def add(self, sentences: Sequence[bytes], sep: bytes) -> None:
+    def add(self, ids: bytes, sep: bytes) -> None:
         """Append a document; one without any token (of control characters only) is counted."""
-        kept = [sentence for sentence in sentences if sentence]
-        if not kept:
+        if ids:
+            self._ids.append(ids + sep)
+        else:
             self._num_without_tokens += 1
-            return
-        self._ids += kept
-        self._ids[-1] += sep
-        self._documents.append(len(self._ids))
 
     def arrays(self, dtype: np.dtype[Any], unk: int) -> dict[str, NDArray[Any]]:
         """`_ARRAYS` by name: what `ShardWriter.add` takes, and the numbers of `_COUNTS`."""
         tokens = np.frombuffer(bytearray().join(self._ids), dtype)
         lengths = np.fromiter(map(len, self._ids), np.int64, len(self._ids)) // dtype.itemsize
-        sentences = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        offsets = sentences[self._documents]
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         counts = np.array([np.count_nonzero(tokens == unk), self._num_without_tokens], np.int64)
-        return dict(zip(_ARRAYS, (tokens, offsets, sentences, counts), strict=True))
+        return dict(zip(_ARRAYS, (tokens, offsets, counts), strict=True))
 
 
 @lru_cache(maxsize=1)
@@ -233,44 +215,3 @@ def _summary(index: Mapping[str, Any], valid_fraction: float) -> dict[str, Any]:
         if dropped := of["num_documents_without_tokens"]:
             log(f"{split}: {dropped:,} documents without any token were dropped")
     return counts
-
-
-# A sentence ends at a newline; behind . ! ? … and what closes a quotation, if a space follows
-# (not behind a number or an initial: "3. 1 운동", "J. Kim"); behind `WIDE_ENDS` without one.
-# One character class comes first, so that the search skips from one candidate to the next.
-_CLOSE = "[\"'”’)\\]」』》»]*+"
-_SENTENCE_END = re.compile(
-    rf"[\n.!?…{WIDE_ENDS}]"
-    r"(?:(?<=\n)"
-    rf"|(?<=[!?…])[.!?…]*+{_CLOSE}(?=\s)"
-    r"|(?<=[^\s.][.])(?<![0-9][.])(?<![\s.\"'(][A-Z][.])"
-    rf"(?<!\bMr[.])(?<!\bDr[.])(?<!\bMrs[.])(?<!\bSt[.])(?<!\bvs[.]){_CLOSE}(?=\s)"
-    rf"|(?<=[.])\.++{_CLOSE}(?=\s)"
-    rf"|(?<=[{WIDE_ENDS}])[{WIDE_ENDS}”’」』）》\"']*+)"
-    r"\s*+"
-)
-
-
-def cut_sentences(text: str) -> list[str]:
-    """The text in pieces that join to it again, one a sentence or line.
-
-    A cut that would fall inside a word, or between characters that normalisation joins, is left
-    out: the ids of the pieces, joined, are the ids of the text.
-    """
-    ends = [end.end() for end in _SENTENCE_END.finditer(text)]
-    if ends and text[: ends[0]].isspace():
-        del ends[0]
-    cuts = [end for end in ends if end < len(text) and is_between_words(text, end)]
-    return [text[start:stop] for start, stop in pairwise([0, *cuts, len(text)])]
-
-
-def is_between_words(text: str, cut: int) -> bool:
-    """Whether the tokenizer ends a word before character number `cut` for certain.
-
-    After a space or line break; or after a punctuation mark, before a letter, digit, mark or space
-    (not before a combining accent, which would change the mark).
-    """
-    before, after = text[cut - 1], text[cut]
-    if before in " \n":
-        return True
-    return unicodedata.category(before)[0] == "P" and unicodedata.category(after)[0] in "LNPSZ"

@@ -30,7 +30,7 @@ from vocab.report import (
     vocab_report,
 )
 from vocab.segment import SPECIAL_TOKENS
-from vocab.shards.reader import sampling_fractions
+from vocab.shards.sequences import sampling_fractions
 from vocab.tokenizer import build_tokenizer, check_extendable, load_reference, save_tokenizer
 from vocab.words import language_totals, read_batches, weighted
 

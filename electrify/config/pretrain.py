@@ -10,7 +10,6 @@ from electrify.config.fields import TABLES, Address, Count, Fraction, Section, T
 from electrify.system.outcome import UserError, nearest
 
 Size = Literal["small", "small++", "base", "large", "modern-small", "modern-base"]
-Packing = Literal["full", "sentence"]
 
 # values in the order of `Size`
 SIZES: dict[str, list[str | float]] = TABLES["sizes"]
@@ -43,16 +42,12 @@ _Portion = Annotated[float, Field(gt=0, lt=1)]  # some, and not all
 
 
 class MixtureConfig(Section):
-    """How often each language is read, or each of `encode.streams`."""
+    """How often each language is read."""
 
     temperature: Fraction = 1.0
     """A language with n sequences weighs n^temperature. 1: as the corpus has it, 0: all alike."""
     weight: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     """Factors of these weights by language, such as `{ ko = 2.0 }`. 0 leaves it out."""
-    max_tokens: dict[str, Count] = Field(default_factory=dict)
-    """Most tokens that the whole run reads of a language. Others are read in their place."""
-    max_epochs: dict[str, _Positive] = Field(default_factory=dict)
-    """Most passes of the whole run over the text of a language."""
 
     @property
     def follows_the_corpus(self) -> bool:
@@ -61,13 +56,12 @@ class MixtureConfig(Section):
 
     def check_names(self, known: Sequence[str], lacking: str) -> None:
         """`UserError` for a name that is not known, `lacking` where it is looked for."""
-        for option in ("weight", "max_tokens", "max_epochs"):
-            for name in getattr(self, option):
-                if name not in known:
-                    raise UserError(
-                        f"pretrain.mixture.{option}: {lacking} {name!r}{nearest(name, known)} "
-                        f"(there are {', '.join(known)})"
-                    )
+        for name in self.weight:
+            if name not in known:
+                raise UserError(
+                    f"pretrain.mixture.weight: {lacking} {name!r}{nearest(name, known)} "
+                    f"(there are {', '.join(known)})"
+                )
 
 
 class CurriculumPhase(Section):
@@ -85,16 +79,7 @@ class CurriculumPhase(Section):
     mask_fraction: _Portion | None = None
     """Fraction of the tokens that are chosen."""
     mixture: MixtureConfig | None = None
-    """How often each language is read; `max_tokens` and `max_epochs` are of the whole run."""
-
-    @model_validator(mode="after")
-    def _has_no_budget(self) -> Self:
-        if self.mixture and (self.mixture.max_tokens or self.mixture.max_epochs):
-            raise UserError(
-                "a phase's mixture with max_tokens or max_epochs: they are of the whole run; set "
-                "them in pretrain.mixture"
-            )
-        return self
+    """How often each language is read."""
 
 
 class SequenceConfig(Section):
@@ -102,8 +87,6 @@ class SequenceConfig(Section):
 
     sequence_length: Annotated[int, Field(ge=16)]
     """Tokens of a sequence, with [CLS] and [SEP]."""
-    packing: Packing = "full"
-    """`full`: contiguous text without padding. `sentence`: whole sentences of one document."""
     mixture: MixtureConfig = MixtureConfig()
 
 

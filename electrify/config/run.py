@@ -68,20 +68,11 @@ class RunConfig(EvaluationRun):
     pretrain: PretrainConfig
 
     @model_validator(mode="after")
-    def _streams_are_no_languages(self) -> Self:
-        if taken := {*self.encode.streams} & {*self.clean.languages}:
-            raise UserError(
-                f"encode.streams: {min(taken)!r} is a language of the sources, of which its texts "
-                f"would be a part; give it a name of its own, such as {min(taken)}-more"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _mixed_languages_are_there(self) -> Self:
         sources = self.clean.sources
         if any(source.language == "auto" or source.language_field for source in sources):
             return self  # the shards will say which there are
-        known = sorted({*self.clean.languages, *self.encode.streams})
+        known = self.clean.languages
         mixtures = [self.pretrain.mixture, *(of.mixture for of in self.pretrain.curriculum)]
         for mixture in filter(None, mixtures):
             mixture.check_names(known, "no source has")

@@ -1,9 +1,8 @@
 """The options of the vocabulary and of the token shards."""
 
-import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from electrify.config.fields import Count, Fraction, LocalPath, Section
 from electrify.system.outcome import UserError
@@ -79,20 +78,5 @@ class EncodeConfig(Section):
     """Fraction of the documents for validation, chosen by a hash of the text."""
     repeats: dict[str, Count] = Field(default_factory=dict)
     """How often documents of a `source` stand in the train split, such as `{ "e9t/nsmc" = 3 }`."""
-    streams: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Sources (`source` of documents) that `pretrain.mixture` treats as a language of their own, by
-    the name that they get there, such as `{ "ko-news" = ["누리신문"] }`."""
     shard_tokens: Annotated[int, Field(ge=1024)] = 33_554_432
     """Tokens of a shard file."""
-
-    @model_validator(mode="after")
-    def _streams_are_named_and_apart(self) -> Self:
-        sources = [source for named in self.streams.values() for source in named]
-        for name in self.streams:
-            if not re.fullmatch(r"\w[\w.-]*", name):
-                raise UserError(
-                    f"streams.{name!r} names a folder of shards: write letters, digits and hyphens"
-                )
-        if twice := [source for source in sources if sources.count(source) > 1]:
-            raise UserError(f"streams: {twice[0]!r} is in two of them; leave it in one")
-        return self

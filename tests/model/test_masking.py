@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 from torch import Tensor
 
-from electrify.config.pretrain import Packing
 from model.masking import (
     choose_positions,
     document_blocks,
@@ -30,7 +29,7 @@ from tests.model.conftest import (
     random_model,
 )
 from vocab.shards.files import Shard, TokenStream
-from vocab.shards.pack import PackedSequences
+from vocab.shards.sequences import PackedSequences
 
 
 def draws(*shape: int, seed: int = 0) -> Tensor:
@@ -212,19 +211,18 @@ PAD, CLS, SEP = 0, 2, 3
 SPECIAL_IDS = {"[PAD]": PAD, "[UNK]": 1, "[CLS]": CLS, "[SEP]": SEP, "[MASK]": 4}
 
 
-def packed_documents(packing: Packing) -> tuple[Tensor, Tensor, Tensor]:
+def packed_documents() -> tuple[Tensor, Tensor, Tensor]:
     """Ids and token types of rows as shards pack them, and the document that each token is of:
-    [CLS] is of that of the token after it, a row's own [SEP] of that of the token before; -1 at
-    padding."""
+    [CLS] is of that of the token after it, a row's own [SEP] of that of the token before."""
     rng = np.random.default_rng(0)
     lengths = rng.integers(1, 30, 300)  # with the [SEP] at the end
     ends = np.cumsum(lengths)
     starts = np.append(0, ends)
 
     def rows_of(tokens: NDArray[np.int64]) -> list[Tensor]:
-        shard = Shard(tokens.astype(np.uint16), starts, starts)
+        shard = Shard(tokens.astype(np.uint16), starts)
         stream = TokenStream([shard], np.dtype(np.uint16))
-        packed = PackedSequences(stream, packing, 24, "key", SPECIAL_IDS)
+        packed = PackedSequences(stream, 24, "key", SPECIAL_IDS)
         return [torch.from_numpy(of.astype(np.int64)) for of in packed.batch(np.arange(200))]
 
     words = rng.integers(5, VOCAB_SIZE, ends[-1])
@@ -233,7 +231,7 @@ def packed_documents(packing: Packing) -> tuple[Tensor, Tensor, Tensor]:
     documents, _ = rows_of(np.repeat(np.arange(10, 310), lengths))  # but for the row's own tokens
     documents = torch.where(documents == SEP, documents.roll(1, dims=1), documents)
     documents[:, 0] = documents[:, 1]
-    return ids, types, documents.masked_fill(ids == PAD, -1)
+    return ids, types, documents
 
 
 @torch.no_grad()
@@ -248,14 +246,13 @@ def packed_documents(packing: Packing) -> tuple[Tensor, Tensor, Tensor]:
 )
 def test_packed_documents_are_computed_as_separate_sequences(options: dict[str, object]):
     model = random_model(attention="document", **options)
-    full, padded = packed_documents("full"), packed_documents("sentence")
-    ids, types, documents = (torch.cat([a[:8], b[:4]]) for a, b in zip(full, padded, strict=True))
-    masked = model.mask(batch_from(model.config, ids, types, packed=False))
+    ids, types, documents = (rows[:12] for rows in packed_documents())
+    masked = model.mask(batch_from(model.config, ids, types))
     placed = masked.attention_mask, masked.position_ids
     detected = discriminate(model, ids, types, *placed)
     states = model.generator_states(ids, types, *placed)
     for number, row in enumerate(documents):
-        for document in row.unique()[row.unique() >= 0]:
+        for document in row.unique():
             at = (row == document).nonzero().flatten()
             alone = ids[number, at][None], types[number, at][None]
             expected = discriminate(model, *alone)[0]
@@ -264,11 +261,10 @@ def test_packed_documents_are_computed_as_separate_sequences(options: dict[str, 
             torch.testing.assert_close(states[number, at], expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("packing", ["full", "sentence"])
-def test_blocks_are_the_documents_of_what_the_shards_pack(packing: Packing):
-    ids, types, documents = packed_documents(packing)
+def test_blocks_are_the_documents_of_what_the_shards_pack():
+    ids, types, documents = packed_documents()
     blocks = document_blocks(ids, types, ids != PAD, SEP)
     for found, expected in zip(blocks.tolist(), documents.tolist(), strict=True):
         in_order = list(dict.fromkeys(expected))
         assert found == [in_order.index(document) for document in expected]
-    assert (blocks.max() > 1) == (packing == "full")
+    assert blocks.max() > 1

@@ -1,4 +1,4 @@
-"""The ids of texts cut and looked up are those that the tokenizer gives the whole text."""
+"""The ids of texts looked up are those that the tokenizer gives the whole text."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
-from vocab.encode import cut_sentences
 from vocab.segment import SPECIAL_TOKENS
 from vocab.shards.word_encoder import WordEncoder
 from vocab.tokenizer import build_tokenizer
@@ -43,33 +42,6 @@ def test_texts_looked_up_word_by_word_have_the_tokenizers_ids(tokenizer, listed)
     for _ in range(2):  # new words, then known ones
         found = [np.frombuffer(ids, np.uint16).tolist() for ids in encoder.encode(listed)]
         assert found == [whole(tokenizer, text) for text in listed]
-
-
-@settings(max_examples=150)
-@given(texts)
-def test_sentences_join_to_the_text_and_their_ids_to_its_ids(tokenizer, text):
-    cut = cut_sentences(text)
-    assert "".join(cut) == text
-    WordEncoder(tokenizer)  # specials are text from here on
-    assert [i for part in cut for i in whole(tokenizer, part)] == whole(tokenizer, text)
-
-
-@pytest.mark.parametrize(
-    "sentences",
-    [
-        ["비가 왔다. ", "집에 갔다."],
-        ['"정말?" ', "그가 물었다... ", "네!"],
-        ["Mr. Kim paid 3.5 dollars. ", "J. Kim no!"],
-        ["3. 1 운동"],
-        ["雨だ。", "「行く」と言った。"],
-        ["यह है। ", "वह है। ", "ខ្ញុំទៅ។", "គាត់៕"],
-        [" \n하나\n", "둘\n\n", "셋 \n"],
-        ["학교 갔다. ", "학교 다!\n", "漢。", "漢|a"],
-        [""],
-    ],
-)
-def test_sentences_and_lines_are_cut(sentences):
-    assert cut_sentences("".join(sentences)) == sentences
 
 
 @pytest.mark.parametrize("size", [2, 4])

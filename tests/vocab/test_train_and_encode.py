@@ -108,22 +108,7 @@ def test_repeated_documents_stand_in_the_train_split_once_a_pass(finished, tmp_p
     assert thrice == {"train": 3 * once["train"], "valid": once["valid"]}
     config = load_config(finished / "test.toml", ["encode.repeats.tset=2"])
     with pytest.raises(ValueError, match=r"'tset'.*test"):
-        check_sources({"repeats": config.encode.repeats}, document_paths(finished / "clean"))
-
-
-def test_documents_of_a_stream_stand_under_its_name(finished, tmp_path):
-    encode(again(finished, tmp_path, "encode.streams.ko-made=['test']"), [], overwrite=False)
-    shards, of_all = (TokenShards(f / "shards") for f in (tmp_path / "copy", finished))
-    for split in SPLITS:
-        assert shards.languages(split) == ["ko-made"]
-        num_tokens = sum(of_all.stream(split, name).num_tokens for name in of_all.languages(split))
-        assert shards.stream(split, "ko-made").num_tokens == num_tokens
-    with pytest.raises(ValueError, match=r"encode\.streams: no document has the source 'tset'"):
-        encode(
-            again(finished, tmp_path / "other", "encode.streams.ko-made=['tset']"),
-            [],
-            overwrite=False,
-        )
+        check_sources(config.encode.repeats, document_paths(finished / "clean"))
 
 
 def test_odd_documents(make_run, documents):

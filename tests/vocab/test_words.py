@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from vocab.pretokenize import CUT
 from vocab.segment import Segmenter
-from vocab.shards.reader import sampling_fractions
+from vocab.shards.sequences import sampling_fractions
 from vocab.words import WordBatch, language_totals, weighted
 
 

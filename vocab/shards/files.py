@@ -1,13 +1,12 @@
 """Token shards on disk: flat `.npy` arrays that open as memory maps, and an index that binds them.
 
     index.json
-    {train,valid}/<language>/tokens-00000.npy     uint16 or uint32, 1-D
-    {train,valid}/<language>/offsets-00000.npy    int64: document starts, then the token count
-    {train,valid}/<language>/sentences-00000.npy  int64: sentence starts, then the token count
+    {train,valid}/<language>/tokens-00000.npy   uint16 or uint32, 1-D
+    {train,valid}/<language>/offsets-00000.npy  int64: document starts, then the token count
 
-A document is its WordPiece ids followed by one [SEP]; it never straddles two shards. Every document
-start is a sentence start too. The index holds the SHA-256 of each file, so that its own digest is
-that of all shards; before a stage reads them, they are compared with the manifest.
+A document is its WordPiece ids followed by one [SEP]; it never straddles two shards. The index
+holds the SHA-256 of each file, so that its own digest is that of all shards; before a stage reads
+them, they are compared with the manifest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,8 @@ from electrify.storage.files import inner_path, read_json
 from electrify.system.outcome import UserError
 from vocab.segment import SPECIAL_TOKENS
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+_READABLE = (2, FORMAT_VERSION)  # 2 had starts of sentences, too
 INDEX = "index.json"
 SPLITS = ("train", "valid")
 
@@ -45,7 +45,6 @@ class _Part(BaseModel):
 class Checksums(_Part):
     tokens: str
     offsets: str
-    sentences: str
 
 
 class ShardEntry(_Part):
@@ -53,9 +52,7 @@ class ShardEntry(_Part):
 
     tokens: _Name  # inside <split>/<language>/
     offsets: _Name
-    sentences: _Name
     num_documents: _Count
-    num_sentences: _Count
     num_tokens: _Count
     sha256: Checksums
 
@@ -99,16 +96,13 @@ class ShardWriter:
         self._dtype = token_dtype(vocab_size)
         self._parts: list[Tokens] = []
         self._starts: list[Int64s] = []
-        self._sentences: list[Int64s] = []
         self._num_tokens = 0
         self.entries: list[ShardEntry] = []
 
-    def add(self, tokens: Tokens, offsets: Int64s, sentences: Int64s) -> None:
-        """Append documents: ids 1-D; starts of documents and of sentences, each with one last
-        entry, the number of ids."""
-        assert offsets[0] == sentences[0] == 0
-        assert offsets[-1] == sentences[-1] == len(tokens)
-        assert np.isin(offsets, sentences).all()
+    def add(self, tokens: Tokens, offsets: Int64s) -> None:
+        """Append documents: ids 1-D; starts of documents, and the number of ids."""
+        assert offsets[0] == 0
+        assert offsets[-1] == len(tokens)
         assert not len(tokens) or int(tokens.max()) < self._vocab_size
         start = 0  # of the documents not yet taken
         while start < len(offsets) - 1:
@@ -117,10 +111,8 @@ class ShardWriter:
             stop = int(np.searchsorted(offsets, offsets[start] + room, side="left"))
             stop = min(max(stop, start + 1), len(offsets) - 1)
             first, last = offsets[start], offsets[stop]
-            inside = sentences[np.searchsorted(sentences, first) : np.searchsorted(sentences, last)]
             self._parts.append(tokens[first:last].astype(self._dtype))
             self._starts.append(offsets[start:stop] - first + self._num_tokens)
-            self._sentences.append(inside - first + self._num_tokens)
             self._num_tokens += int(last - first)
             start = stop
             if self._num_tokens >= self._shard_tokens:
@@ -137,7 +129,6 @@ class ShardWriter:
         arrays = {
             "tokens": np.concatenate(self._parts),
             "offsets": np.concatenate([*self._starts, end]),
-            "sentences": np.concatenate([*self._sentences, end]),
         }
         names = {kind: f"{kind}-{len(self.entries):05d}.npy" for kind in arrays}
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -147,14 +138,13 @@ class ShardWriter:
             ShardEntry(
                 **names,
                 num_documents=len(arrays["offsets"]) - 1,
-                num_sentences=len(arrays["sentences"]) - 1,
                 num_tokens=self._num_tokens,
                 sha256=Checksums(
                     **{kind: file_sha256(self._folder / name) for kind, name in names.items()}
                 ),
             )
         )
-        self._parts, self._starts, self._sentences, self._num_tokens = [], [], [], 0
+        self._parts, self._starts, self._num_tokens = [], [], 0
 
 
 def write_index(
@@ -173,7 +163,6 @@ def write_index(
     for (split, language), shards in sorted(entries.items()):
         splits[split][language] = {
             "num_documents": sum(shard.num_documents for shard in shards),
-            "num_sentences": sum(shard.num_sentences for shard in shards),
             "num_tokens": sum(shard.num_tokens for shard in shards),
             **(counts or {}).get((split, language), {}),
             "shards": [shard.model_dump() for shard in shards],
@@ -198,7 +187,7 @@ def read_index(folder: Path) -> dict[str, Any]:
     path = folder / INDEX
     try:
         index: dict[str, Any] = read_json(path)
-        if (version := index["format_version"]) == FORMAT_VERSION:
+        if (version := index["format_version"]) in _READABLE:
             _Index.model_validate(index)
     except FileNotFoundError:
         raise UserError(f"no {path}; run first: electrify encode CONFIG") from None
@@ -208,25 +197,23 @@ def read_index(folder: Path) -> dict[str, Any]:
         raise UserError(f"{path} is damaged ({what}); {AGAIN}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged ({error!r}); {AGAIN}") from None
-    if version != FORMAT_VERSION:
+    if version not in _READABLE:
         raise UserError(f"{path} has format_version {version}, not {FORMAT_VERSION}; {AGAIN}")
     return index
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One shard, opened. Document and sentence starts are positions in `tokens`, and both lists
-    end with the number of tokens."""
+    """One shard, opened. `documents` are starts in `tokens`, and then the number of tokens."""
 
     tokens: Tokens
     documents: Int64s
-    sentences: Int64s
 
 
 class TokenStream:
     """Random access to several shards as one contiguous stream of tokens.
 
-    Each document is its tokens and a last [SEP]; sentences cut documents without a gap.
+    Each document is its tokens and a last [SEP].
     """
 
     def __init__(self, shards: Sequence[Shard], dtype: np.dtype[Any]) -> None:
@@ -298,8 +285,7 @@ class TokenShards:
         return TokenStream(self._shards[split, language], self.dtype)
 
     def _open(self, folder: Path, shard: Mapping[str, Any]) -> Shard:
-        arrays = (_open_array(folder / shard[kind]) for kind in ("tokens", "offsets", "sentences"))
-        return Shard(*arrays)
+        return Shard(_open_array(folder / shard["tokens"]), _open_array(folder / shard["offsets"]))
 
 
 def _open_array(path: Path) -> NDArray[Any]:

@@ -106,7 +106,6 @@ def test_a_config_of_windows_and_a_home_are_read(tmp_path: Path, monkeypatch):
         ("pretrain.device=gpu", r"pretrain\.device = .gpu.: .*'auto', 'cpu', 'cuda' or 'xla'"),
         ("pretrain.warmup_steps=2000000", "warmup_steps = 2000000 is more than num_steps"),
         ("pretrain.sequence_length=1024", "sequence_length = 1024 is more than"),
-        ("encode.streams={ko=['a']}", r"encode\.streams: 'ko' is a language of the sources"),
         (
             "pretrain.mixture.weight.kr=2.0",
             r"mixture\.weight: no source has 'kr'; did you mean ko",

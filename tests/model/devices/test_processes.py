@@ -28,7 +28,6 @@ from tests.model.conftest import (
     VARIANTS,
     make_config,
     make_run,
-    with_pretrain,
     write_tiny_shards,
 )
 from tests.model.trained import Trained
@@ -54,7 +53,7 @@ CASES: dict[str, dict[str, object]] = {
 
 def with_padding(folder: Path, **pretrain: object) -> RunConfig:
     """Sequences end with sentences: each process has another number of tokens."""
-    return with_pretrain(make_config(folder, **(SHORT | pretrain)), packing="sentence")
+    return make_config(folder, **(SHORT | pretrain))
 
 
 def stopped_config(folder: Path) -> RunConfig:

@@ -27,7 +27,6 @@ from tests.model.conftest import (
     VARIANTS,
     VOCAB_SIZE,
     make_config,
-    with_pretrain,
     write_tiny_shards,
 )
 from tests.model.trained import Trained
@@ -83,7 +82,7 @@ CASES: dict[str, dict[str, object]] = {
     "unigram": {"objective": "electra-15", "generator": "unigram"},
     "replace-mlm": {"objective": "replace-mlm"},
 }
-# a validation whose last batch is not full, sentences with padding behind them, two passes a step
+# a validation whose last batch is not full, two passes a step
 PADDED = SHORT | {"micro_batch_size": 4, "num_valid_batches": 30, "batch_size": 12}
 
 
@@ -132,7 +131,7 @@ def on_cpu(folder: Path) -> dict[str, Trained]:
     """Runs by this process, whose torch is the same."""
     configs = {"plain": on("cpu", folder, **PLAIN)}
     configs |= {name: on("cpu", folder, **(SHORT | options)) for name, options in CASES.items()}
-    configs["padded"] = with_pretrain(on("cpu", folder, **PADDED), packing="sentence")
+    configs["padded"] = on("cpu", folder, **PADDED)
     trained = {}
     for name, config in configs.items():
         target = folder / "cpu" / name
@@ -178,7 +177,7 @@ def programs(folder: Path) -> list[str]:
 @pytest.fixture(scope="module")
 def four_devices(folder: Path, one_device: dict[str, Any]) -> Any:
     """What one process of four devices found."""
-    padded = with_pretrain(on("xla", folder, **PADDED), packing="sentence")
+    padded = on("xla", folder, **PADDED)
     runs = [
         Run(on("xla", folder, **PLAIN), folder / "four" / "plain"),
         Run(padded, folder / "four" / "padded"),

@@ -43,13 +43,13 @@ def test_grouping_of_documents_does_not_move_shard_borders(
     cuts = data.draw(st.lists(st.integers(0, len(lengths)), max_size=5))
     one, many = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("many")
     writer = ShardWriter(one, 5000, shard_tokens)
-    writer.add(tokens, offsets, offsets)
+    writer.add(tokens, offsets)
     grouped = ShardWriter(many, 5000, shard_tokens)
     borders = [0, *sorted(cuts), len(lengths)]
     for first, last in itertools.pairwise(borders):
         part = offsets[first : last + 1]
         own = part - part[0]
-        grouped.add(tokens[part[0] : part[-1]], own, own)
+        grouped.add(tokens[part[0] : part[-1]], own)
     entries = writer.close()
     assert entries == grouped.close()
     for entry in entries:
@@ -125,7 +125,7 @@ def stream_of(sizes: list[int]) -> TokenStream:
     """Shards of so many tokens, which are numbered."""
     parts = np.split(np.arange(sum(sizes), dtype=UINT16), np.cumsum(sizes).astype(np.int64))
     ends = np.zeros(1, np.int64)
-    return TokenStream([Shard(part, ends, ends) for part in parts], UINT16)
+    return TokenStream([Shard(part, ends) for part in parts], UINT16)
 
 
 @settings(max_examples=200)

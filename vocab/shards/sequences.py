@@ -1,11 +1,13 @@
-"""Batches of packed sequences from a folder of shards, each from its position alone.
-
-The position is all there is to save: a run that resumes at step s reads on at position s times the
-batch size, bit for bit, and batch size or number of ranks may change without a loader state.
+"""Sequences of one length from a folder of shards, each computable from its number.
 
 The order of sequences is endless: languages by their fractions, each in shuffled epochs of its own.
+The position in it is all there is to save: a run that resumes at step s reads on at position s
+times the batch size, bit for bit, and batch size or number of ranks may change without a loader
+state. Random numbers are pure functions of a key and a place: any one is computed without those
+before it, and a sequence length is chosen when the shards are read, not when they are written.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,10 +16,106 @@ from numpy.typing import NDArray
 from electrify.config.pretrain import SequenceConfig
 from electrify.system.outcome import UserError
 from electrify.system.progress import warn
-from vocab.shards.files import Int64s, Tokens, TokenShards
-from vocab.shards.pack import PackedSequences, make_key, permute, uniform
+from pipeline.dedup.minhash import splitmix64
+from vocab.shards.files import Int64s, Tokens, TokenShards, TokenStream
 
+SINGLE_SEGMENT = 0.1  # as build_pretraining_dataset.py of google-research/electra has it
+_ROUNDS = 8  # of the Feistel network
 PERIOD = 65_536  # positions after which the schedule of languages repeats
+
+
+def make_key(*parts: object) -> int:
+    """A 63-bit key from a seed and names of what is drawn."""
+    digest = hashlib.sha256(" ".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def hash_pair(seed: int, indices: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A 64-bit hash of (seed, i) for each i: the finaliser of SplitMix64, twice.
+
+    A pure function of its arguments, so no order of calls can change it.
+    """
+    state = splitmix64(np.array([seed], np.uint64))
+    return splitmix64(state + indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def uniform(key: int, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+    """A number in [0, 1) for each index, of 53 random bits."""
+    return (hash_pair(key, indices) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def permute(key: int, indices: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Where a random permutation of 0 ... size - 1, fixed by the key, takes each index.
+
+    A Feistel network on the next power of two, walked on until it is back below `size` (Black and
+    Rogaway 2002): no table, so a corpus of any size is shuffled globally at once, and any stretch
+    of the order is had from its number.
+    """
+    assert size > 0
+    low_bits = max(1, (size - 1).bit_length() // 2)
+    high_bits = max(1, (size - 1).bit_length() - low_bits)
+    result = indices.astype(np.uint64)
+    outside = np.arange(len(result))
+    while len(outside):
+        result[outside] = _feistel(key, result[outside], high_bits, low_bits)
+        outside = outside[result[outside] >= size]
+    return result.astype(np.int64)
+
+
+def _feistel(
+    key: int, values: NDArray[np.uint64], high_bits: int, low_bits: int
+) -> NDArray[np.uint64]:
+    """A bijection of the numbers of high_bits + low_bits bits."""
+    shift = np.uint64(low_bits)
+    high_mask, low_mask = np.uint64((1 << high_bits) - 1), np.uint64((1 << low_bits) - 1)
+    high, low = values >> shift, values & low_mask
+    for number in range(_ROUNDS):
+        step = np.uint64((key + number * 0x9E3779B97F4A7C15) % 2**64)
+        if number % 2:
+            high ^= (splitmix64(low + step) >> np.uint64(16)) & high_mask
+        else:
+            low ^= (splitmix64(high + step) >> np.uint64(16)) & low_mask
+    return (high << shift) | low
+
+
+class PackedSequences:
+    """A language's stream of tokens in full sequences, from one document on into the next.
+
+    `[CLS] A [SEP] B [SEP]` with token type 1 in B and its [SEP]; one in ten is a single segment
+    `[CLS] A [SEP]`. Sequence i begins at token i (L - 3): A is the first (L - 3) // 2 of its L - 3
+    tokens, B the rest. A single segment has L - 2 tokens: its last token is also the first of
+    sequence i + 1. The last sequence begins earlier, so that it is full too: every token is in a
+    sequence, nothing is padded, and some tokens of the end come twice.
+    """
+
+    def __init__(
+        self, stream: TokenStream, length: int, key: object, special_token_ids: Mapping[str, int]
+    ) -> None:
+        if length < 8:
+            raise UserError(f"sequence_length = {length} is less than 8")
+        self._stream, self._length = stream, length
+        self._cls, self._sep = special_token_ids["[CLS]"], special_token_ids["[SEP]"]
+        self._content = length - 3
+        fits = stream.num_tokens >= length - 2  # any sequence may be a single segment
+        self.num_sequences = -(-stream.num_tokens // self._content) if fits else 0
+        self._single = make_key(key, "single")
+
+    def batch(self, indices: Int64s) -> tuple[Tokens, NDArray[np.uint8]]:
+        """Sequences by number: `input_ids` [n, L] as narrow as the shards, `token_type_ids` [n, L]
+        uint8."""
+        indices = np.asarray(indices, np.int64)
+        assert ((indices >= 0) & (indices < self.num_sequences)).all()
+        is_single = uniform(self._single, indices) < SINGLE_SEGMENT
+        lengths = self._content + is_single
+        starts = np.minimum(indices * self._content, self._stream.num_tokens - lengths)
+        ids = np.full((len(indices), self._length), self._sep, self._stream.dtype)
+        ids[:, 0] = self._cls
+        column = np.arange(self._length)
+        first = np.where(is_single, lengths, self._content // 2)[:, None]
+        # the last column and, between the segments, column first + 1 are [SEP]
+        is_text = (column > 0) & (column != first + 1) & (column < self._length - 1)
+        ids[is_text] = self._stream.take(starts, lengths)
+        return ids, (column > first + 1).view(np.uint8)
 
 
 class Schedule:
@@ -89,30 +187,6 @@ def sampling_fractions(
     return {name: power / total for name, power in powers.items()} if total else dict(powers)
 
 
-def limited_fractions(
-    fractions: Mapping[str, float], most: Mapping[str, float]
-) -> dict[str, float]:
-    """The fractions, none above its limit: what is over goes to the others in proportion.
-
-    `UserError` where the limits leave positions without text.
-    """
-    limited: dict[str, float] = {}
-    while True:
-        free = {name: of for name, of in fractions.items() if name not in limited}
-        scale = (1.0 - sum(limited.values())) / (sum(free.values()) or 1.0)
-        over = {n: most[n] for n, of in free.items() if of and of * scale > most.get(n, np.inf)}
-        if not over:
-            break
-        limited |= over
-    if not any(free.values()) and sum(limited.values()) < 1.0 - 1e-9:
-        raise UserError(
-            f"pretrain.mixture: max_tokens and max_epochs leave {sum(limited.values()):.0%} of "
-            f"what the steps read (of {', '.join(limited)}): take fewer steps, raise them or give "
-            "more text"
-        )
-    return {name: limited.get(name, of * scale) for name, of in fractions.items()}
-
-
 def whole_quotas(fractions: NDArray[np.float64], total: int) -> Int64s:
     """Whole numbers in proportion to the fractions, which sum to `total`: by largest remainder.
 
@@ -144,21 +218,13 @@ def _table(quotas: Int64s, key: int) -> tuple[Int64s, Int64s]:
 class SequenceReader:
     """One split of a shards folder as an endless, shuffled run of sequences of L tokens."""
 
-    def __init__(
-        self,
-        shards: TokenShards,
-        split: str,
-        options: SequenceConfig,
-        seed: int,
-    ) -> None:
+    def __init__(self, shards: TokenShards, split: str, options: SequenceConfig, seed: int) -> None:
         """`UserError` if no language fills a sequence."""
         length = options.sequence_length
         self.languages = shards.languages(split)
         streams = [shards.stream(split, language) for language in self.languages]
         self._packed = [
-            PackedSequences(
-                stream, options.packing, length, (seed, language), shards.special_token_ids
-            )
+            PackedSequences(stream, length, (seed, language), shards.special_token_ids)
             for language, stream in zip(self.languages, streams, strict=True)
         ]
         sizes = [packed.num_sequences for packed in self._packed]
@@ -168,7 +234,7 @@ class SequenceReader:
                 f"do not fill one sequence of pretrain.sequence_length = {length} ({length - 2} "
                 "tokens of one language needed): give more text, a "
                 f"{'larger' if split == 'valid' else 'smaller'} encode.valid_fraction or a shorter "
-                'pretrain.sequence_length, or pretrain.packing = "sentence", which pads'
+                "pretrain.sequence_length"
             )
         for language, stream, size in zip(self.languages, streams, sizes, strict=True):
             if not size:
@@ -178,27 +244,15 @@ class SequenceReader:
                 )
         self.num_sequences = sum(sizes)  # of one pass over everything
         self.sequence_length = length
-        self.is_full = all(packed.mode.is_full for packed in self._packed)
-        self.mixture, self._key = options.mixture, make_key(seed, split)
-        self.limit(None)
         self._dtype = shards.dtype
-
-    def limit(self, most: Mapping[str, float] | None) -> None:
-        """Draw no language beyond a fraction of the positions; None: as the mixture has them."""
-        sizes = dict(zip(self.languages, [p.num_sequences for p in self._packed], strict=True))
+        mixture = options.mixture
         fractions = sampling_fractions(
-            {name: float(size) for name, size in sizes.items()},
-            self.mixture.temperature,
-            self.mixture.weight,
+            dict(zip(self.languages, map(float, sizes), strict=True)),
+            mixture.temperature,
+            mixture.weight,
         )
-        is_limited = most is not None and any(
-            fractions[name] > of for name, of in most.items() if sizes.get(name)
-        )
-        if is_limited:
-            fractions = limited_fractions(fractions, most or {})
-        follows = self.mixture.follows_the_corpus and not is_limited
-        given = None if follows else [fractions[name] for name in self.languages]
-        self.schedule = Schedule([*sizes.values()], given, self._key)
+        given = None if mixture.follows_the_corpus else [*fractions.values()]
+        self.schedule = Schedule(sizes, given, make_key(seed, split))
 
     def indices(self, first: int, count: int, rank: int = 0, num_ranks: int = 1) -> Int64s:
         """The sequences at positions first ... first + count of the endless order.

@@ -1,22 +1,119 @@
+"""Sequences against a plain account of them; the order in which they are read."""
+
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from electrify.config.pretrain import MixtureConfig, SequenceConfig
-from tests.vocab.shard_files import SPECIAL, write_shards
-from vocab.shards.files import TokenShards
-from vocab.shards.reader import (
+from tests.vocab.shard_files import SPECIAL, read_all, write_shards
+from vocab.shards.files import Shard, TokenShards, TokenStream
+from vocab.shards.sequences import (
     PERIOD,
+    PackedSequences,
     Schedule,
     SequenceReader,
-    limited_fractions,
+    hash_pair,
+    make_key,
+    permute,
     sampling_fractions,
     whole_quotas,
 )
 
+CLS, SEP = 2, 3
+
+
+def make_stream(lengths, shard_sizes=()):
+    """Documents of so many tokens, all of them different, with their [SEP]."""
+    shards, number, token = [], 0, 100
+    for size in [*shard_sizes, len(lengths)]:
+        tokens, starts = [], []
+        for length in lengths[number : number + size]:
+            starts.append(len(tokens))
+            tokens += [*range(token, token + length - 1), SEP]
+            token += length
+        number += size
+        ends = np.array([*starts, len(tokens)], np.int64)
+        shards.append(Shard(np.array(tokens, np.uint32), ends))
+    return TokenStream(shards, np.dtype(np.uint32))
+
+
+def packed(stream, length=16):
+    return PackedSequences(stream, length, (5, "ko"), SPECIAL)
+
+
+@pytest.mark.parametrize("length", [8, 9, 128])
+@pytest.mark.parametrize("num_tokens", [200, 4093])
+@pytest.mark.parametrize("shards", [[], [1, 2, 1]])
+def test_sequences_hold_every_token_in_order(num_tokens, length, shards):
+    part = num_tokens // 5
+    stream = make_stream([part] * 4 + [num_tokens - 4 * part], shards)
+    tokens, sequences = read_all(stream), packed(stream, length)
+    content, reached = length - 3, 0
+    rows = zip(*sequences.batch(np.arange(sequences.num_sequences)), strict=True)
+    for number, (ids, types) in enumerate(rows):
+        is_single = 1 not in types
+        size = content + is_single
+        start = min(number * content, num_tokens - size)
+        text = tokens[start : start + size]
+        first, second = (text, []) if is_single else (text[: content // 2], text[content // 2 :])
+        tail = [*second, SEP] if second else []
+        assert ids.tolist() == [CLS, *first, SEP, *tail]
+        assert types.tolist() == [0] * (len(first) + 2) + [1] * len(tail)
+        assert start <= reached
+        reached = start + size
+    assert reached == num_tokens
+
+
+def test_one_in_ten_sequences_is_a_single_segment():
+    _, types = packed(make_stream([1000] * 400)).batch(np.arange(20_000))
+    assert (types.max(axis=1) == 0).mean() == pytest.approx(0.1, abs=0.01)
+
+
+def test_a_batch_does_not_depend_on_order_or_neighbours():
+    sequences = packed(make_stream([3, 9, 4, 30, 2] * 40, [7, 20]))
+    all_ids, all_types = sequences.batch(np.arange(sequences.num_sequences))
+    shuffled = np.random.default_rng(0).permutation(sequences.num_sequences)
+    ids, types = sequences.batch(shuffled)
+    assert (ids == all_ids[shuffled]).all()
+    assert (types == all_types[shuffled]).all()
+    assert (ids.dtype, types.dtype) == (np.uint32, np.uint8)
+    none, _ = sequences.batch(np.zeros(0, np.int64))
+    assert none.shape == (0, 16)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 8, 9, 100, 1000, 4097])
+def test_permute_is_a_permutation(size):
+    for seed in range(5):
+        order = permute(make_key(seed), np.arange(size), size)
+        assert sorted(order.tolist()) == list(range(size))
+        part = np.arange(size)[::3]
+        assert (permute(make_key(seed), part, size) == order[part]).all()
+
+
+def test_every_place_is_as_likely_and_keys_differ():
+    orders = np.array([permute(make_key("x", seed), np.arange(10), 10) for seed in range(2000)])
+    for column in orders.T:
+        assert np.bincount(column, minlength=10) / 2000 == pytest.approx([0.1] * 10, abs=0.035)
+    pairs = np.bincount(orders[:, 0] * 10 + orders[:, 1], minlength=100)
+    assert (pairs > 0).sum() == 90
+    # in a long order, neighbours have nothing to do with each other
+    order = permute(1, np.arange(100_000), 100_000)
+    assert abs(np.corrcoef(order[:-1], order[1:])[0, 1]) < 0.01
+
+
+def test_hash_is_splitmix64():
+    # the finaliser of Steele et al. (2014) on 1, in exact integers
+    def mix(z):
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+        return z ^ (z >> 31)
+
+    expected = [mix((mix(7) + i * 0x9E3779B97F4A7C15) % 2**64) for i in range(5)]
+    assert hash_pair(7, np.arange(5)).tolist() == expected
+
+
 FIRST_ID = {"ko": 10, "en": 110, "fr": 210}  # a language's tokens start here
-PACKINGS = ("full", "sentence")
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +123,7 @@ def folder(tmp_path_factory):
     for split in ("train", "valid"):
         for language, count in (("ko", 200), ("en", 40), ("fr", 5)):
             documents[split, language] = [
-                [
-                    (random.integers(0, 100, random.integers(1, 20)) + FIRST_ID[language]).tolist()
-                    for _ in range(random.integers(1, 8))
-                ]
-                + [[FIRST_ID[language], 3]]
+                [*(random.integers(0, 100, random.integers(1, 80)) + FIRST_ID[language]), SEP]
                 for _ in range(count)
             ]
     path = tmp_path_factory.mktemp("shards")
@@ -38,10 +131,10 @@ def folder(tmp_path_factory):
     return path
 
 
-def reader(folder, packing="full", temperature=1.0, length=32, seed=0, split="train"):
+def reader(folder, temperature=1.0, length=32, seed=0, split="train"):
     shards = TokenShards(folder)
     mixture = MixtureConfig(temperature=temperature)
-    options = SequenceConfig(sequence_length=length, packing=packing, mixture=mixture)
+    options = SequenceConfig(sequence_length=length, mixture=mixture)
     return SequenceReader(shards, split, options, seed)
 
 
@@ -58,31 +151,28 @@ def languages_of(found: SequenceReader, count: int) -> list[str]:
     return [found.languages[number] for number in found.language_numbers(found.indices(0, count))]
 
 
-@pytest.mark.parametrize("packing", PACKINGS)
-def test_no_sequence_mixes_languages_and_all_are_there(folder, packing):
-    found = reader(folder, packing)
+def test_no_sequence_mixes_languages_and_all_are_there(folder):
+    found = reader(folder)
     ids, _ = batch(found, 0, found.num_sequences)
     assert {frozenset(languages_in(row)) for row in ids} == {frozenset([name]) for name in FIRST_ID}
     by_position = [{language} for language in languages_of(found, found.num_sequences)]
     assert [languages_in(row) for row in ids] == by_position
-    assert found.is_full == (packing == "full") == (not (ids == 0).any())
 
 
-@pytest.mark.parametrize("packing", PACKINGS)
-def test_reading_resumes_from_a_number_alone_and_ranks_get_what_one_would(folder, packing):
-    whole = batch(reader(folder, packing, 0.3), 0, 400)
-    again = reader(folder, packing, 0.3)
+def test_reading_resumes_from_a_number_alone_and_ranks_get_what_one_would(folder):
+    whole = batch(reader(folder, 0.3), 0, 400)
+    again = reader(folder, 0.3)
     for first, count in [(0, 7), (390, 10), (131, 64)]:  # also with another batch size
         for num_ranks in (1, 3):
             for rank in range(num_ranks):
                 part = batch(again, first, count, rank, num_ranks)
                 for mine, all_of in zip(part, whole, strict=True):
                     assert (mine == all_of[first : first + count][rank::num_ranks]).all()
-    assert (batch(reader(folder, packing, 0.3, seed=1), 0, 400)[0] != whole[0]).any()
+    assert (batch(reader(folder, 0.3, seed=1), 0, 400)[0] != whole[0]).any()
 
 
 def test_a_language_shorter_than_a_sequence_is_left_out_and_named(folder, caplog):
-    found = reader(folder, "full", 0.3, length=510)
+    found = reader(folder, 0.3, length=510)
     assert "fr is left out of the train split" in caplog.text
     assert set(languages_of(found, 200)) == {"en", "ko"}
     assert found.passes(1000)["fr"] == 0
@@ -96,8 +186,6 @@ def test_too_little_text_names_numbers_and_what_to_change(folder, tmp_path):
     with pytest.raises(ValueError, match=r"larger encode\.valid_fraction"):
         reader(tmp_path, length=64, split="valid")
     assert reader(tmp_path, length=63).num_sequences == 2  # 60 tokens, and the last of them again
-    ids, _ = batch(reader(tmp_path, "sentence", length=64), 0, 1)
-    assert (ids[0, :62] == [2, *[9] * 60, 3]).all()
 
 
 def order(schedule, first, count):
@@ -164,28 +252,6 @@ def test_fractions_follow_the_law_and_sum_to_one(sizes, temperature):
         for b in sizes:
             ratio = (sizes[a] / sizes[b]) ** temperature
             assert fractions[a] / fractions[b] == pytest.approx(ratio)
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 1000), st.floats(0.0, 2.0)), min_size=1, max_size=6),
-)
-def test_limits_cut_what_is_over_and_keep_the_proportions_of_the_rest(rows):
-    """Water that is poured in small portions in proportion to the fractions: as brute force."""
-    total = sum(weight for weight, _ in rows)
-    assume(total > 0)
-    fractions = {str(n): weight / total for n, (weight, _) in enumerate(rows)}
-    most = {str(n): limit for n, (_, limit) in enumerate(rows)}
-    if sum(limit for n, limit in most.items() if fractions[n]) < 1 - 1e-6:
-        with pytest.raises(ValueError, match="max_tokens and max_epochs leave"):
-            limited_fractions(fractions, most)
-        return
-    low, high = 0.0, 1e9  # the level up to which each is filled
-    for _ in range(200):
-        level = (low + high) / 2
-        filled = sum(min(of * level, most[n]) for n, of in fractions.items())
-        low, high = (level, high) if filled < 1 else (low, level)
-    expected = {n: min(of * level, most[n]) for n, of in fractions.items()}
-    assert limited_fractions(fractions, most) == pytest.approx(expected, abs=1e-6)
 
 
 def test_weights_multiply_and_nought_leaves_a_language_out():
