@@ -219,18 +219,6 @@ def clean(
     api.clean(api.load_config(config, overrides), beam_options=beam.obj, overwrite=overwrite)
 
 
-@_verb("train-quality --good good.jsonl --bad bad.jsonl --output quality.json")
-def train_quality(
-    good: Annotated[list[str], _value("FILE", "documents to be like; repeatable")],
-    bad: Annotated[list[str], _value("FILE", "documents to keep out; repeatable")],
-    output: Annotated[Path, _value("FILE", "the model")],
-) -> None:
-    """Train a model that scores the quality of documents, for `clean.quality_model`."""
-    from pipeline.train_quality import train_quality
-
-    train_quality(good, bad, output)
-
-
 @_verb(f"train-vocab {DEMO}")
 def train_vocab(
     beam: typer.Context, config: ConfigFile, overrides: Overrides = [], overwrite: Overwrite = False

@@ -37,7 +37,7 @@ class QualityLimits(_Limits):
 
 
 Language = Annotated[str, AfterValidator(check_language)]
-Profile = Literal["none", "web", "comments", "encyclopaedia", "documentation", "speech"]
+Profile = Literal["none", "web", "comments"]
 Kind = Literal[
     "jsonl", "text", "csv", "tsv", "parquet", "wikipedia", "huggingface", "wet", "html", "warc"
 ]

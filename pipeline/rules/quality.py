@@ -1,17 +1,17 @@
 """Quality rules: statistics of a text against the limits of its language and kind of source.
 
 The rules are those of Gopher (Rae et al. 2021, table A1), C4 (Raffel et al. 2020), FineWeb and
-FineWeb-2, in the order of data/quality_rules.toml. Limits by language are in data/quality.toml, by
-kind of source in data/profiles.toml. A word stands between spaces, or is two characters of a
-language without spaces; what depends on where lines are wrapped is tuned again (docs/corpus.md).
+FineWeb-2, in the order of data/quality.toml, which has the limits by kind of source and language. A
+word stands between spaces, or is two characters of a language without spaces; what depends on where
+lines are wrapped is tuned again (docs/corpus.md).
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
-from typing import Any, NamedTuple
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,28 +19,24 @@ from numpy.typing import NDArray
 from electrify.config.clean import Profile, QualityLimits
 from pipeline.rules.characters import LOST, TABLE, WIDE_ENDS, codes, kinds
 from pipeline.rules.data import read_table
-from pipeline.rules.quality_model import QualityModel
 from pipeline.rules.scripts import has_spaces, num_letters, own_letters, scripts_of
 
 REPLACEMENT_FRACTION = 0.01  # of characters lost to a wrong decoding, beyond which a text is noise
 _TABLE = read_table("quality")
-_PROFILES = read_table("profiles")
-_RULES = read_table("quality_rules")
+_LANGUAGES = {name: row for name, row in _TABLE.items() if isinstance(row, dict)}
 _OF_SPACED_WORDS = frozenset(
     ["min_mean_word_length", "max_mean_word_length", "max_word_length", "max_top_word"]
 )
 FUNCTION_WORDS = {
     language: frozenset(row["function_words"].split())
-    for language, row in _TABLE.items()
+    for language, row in _LANGUAGES.items()
     if "function_words" in row
 }
 FUNCTION_CHARACTERS: dict[str, str] = {
     language: row["function_characters"]
-    for language, row in _TABLE.items()
+    for language, row in _LANGUAGES.items()
     if "function_characters" in row
 }
-KOREAN_ENDINGS = frozenset(_TABLE["ko"]["particles"])
-_CLOSING_MARKS = ".,!?…~\"'”’)]}>」』》;:ㅋㅎㅠㅜ^"
 _LETTER = re.compile(r"[^\W\d_]")
 _LATIN_WORD = re.compile(r"[A-Za-z0-9][\w.\-+#']*+", re.ASCII)
 # digits, symbols and Latin punctuation, which a table or code is made of
@@ -54,11 +50,6 @@ _END = (  # behind its first character, for which a search leaps
 )
 _SENTENCE_END = re.compile(f"[.!?…{WIDE_ENDS}](?:{_END})")
 _KOREAN_SENTENCE_END = re.compile(f"[.!?…다요까죠{WIDE_ENDS}](?:{_END}|(?<=[다요까죠])(?!\\S))")
-_SPAM = {
-    language: {word: weight for kind, weight in (("hints", 1), ("sure", 3)) for word in row[kind]}
-    for language, row in read_table("spam").items()
-}
-_MIN_SPAM_WORDS = 4  # different ones: a report on casinos has few
 _POWERS = np.cumprod(np.full(64, 0x9E3779B97F4A7C15, dtype=np.uint64))
 _MIN_LETTERS = 20  # of which the share of a script says something
 
@@ -101,111 +92,61 @@ def limits_for(
     language: str, profile: Profile, overrides: QualityLimits | None = None
 ) -> QualityLimits:
     """The limits of a language and a kind of source; what `overrides` gives goes before them."""
-    limits = {} if profile == "none" else _web(language)
-    if profile not in ("none", "web"):
-        limits = _changed(limits, _PROFILES[profile])
+    of_language = _TABLE["other"] | _TABLE.get(language, {})
+    limits: dict[str, float] = {} if profile == "none" else _TABLE[profile]
+    if profile == "comments":
+        limits = {"max_mean_word_length": 5 * of_language["max_mean_word_length"]} | limits
+    elif profile == "web":
+        known = QualityLimits.model_fields
+        limits = limits | {name: limit for name, limit in of_language.items() if name in known}
     if not has_spaces(language):
         limits = {name: limit for name, limit in limits.items() if name not in _OF_SPACED_WORDS}
     own = overrides.model_dump(exclude_none=True) if overrides else {}
     return QualityLimits(**limits | own)
 
 
-def _web(language: str) -> dict[str, float]:
-    row = _TABLE["other"] | _TABLE.get(language, {})
-    shortest, longest = row["mean_word_length"]
-    top = zip((2, 3, 4), row["max_top_ngrams"], strict=True)
-    duplicate = zip(range(5, 11), row["max_duplicate_ngrams"], strict=True)
-    return {
-        **_PROFILES["web"],
-        **{name: limit for name, limit in row.items() if name in QualityLimits.model_fields},
-        "min_mean_word_length": shortest,
-        "max_mean_word_length": longest,
-        "max_duplicate_paragraphs": row["max_duplicate_lines"],
-        **{f"max_top_{size}gram": limit for size, limit in top},
-        **{f"max_duplicate_{size}gram": limit for size, limit in duplicate},
-    }
+# How much of a text repeats itself, from hashes of its runs of words: no dictionary of n-grams.
 
 
-def _changed(web: Mapping[str, float], profile: Mapping[str, Any]) -> dict[str, float]:
-    """The limits of web pages as another kind of source has them, see data/profiles.toml."""
-    limits = {}
-    for name, limit in web.items():
-        known = "ngrams" if name.endswith("gram") else name
-        if known not in profile.get("off", ()) and known in profile.get("only", [known]):
-            limits[name] = limit * profile.get("times", {}).get(known, 1)
-    limits |= {n: limit for n, limit in profile.items() if n in QualityLimits.model_fields}
-    return {n: limit for n, limit in limits.items() if n != "min_particles" or n in web}
+def repeated_fraction(keys: NDArray[np.uint64], lengths: NDArray[np.int64], size: int) -> float:
+    """Fraction of the characters that lie in a run of `size` words that stood earlier; words have
+    `keys` and `lengths`."""
+    hashes = _hashes_of_runs(keys, size)
+    chosen = _not_alone(hashes)
+    order = chosen[np.argsort(hashes[chosen], kind="stable")]
+    again = order[1:][hashes[order[1:]] == hashes[order[:-1]]]
+    if not len(again):
+        return 0.0
+    # +1 where a repeated run starts, -1 behind it: inside is where the sum is positive
+    edges = np.bincount(again, minlength=len(keys) + 1)
+    edges -= np.bincount(again + size, minlength=len(keys) + 1)
+    inside = np.cumsum(edges)[:-1] > 0
+    return float(lengths[inside].sum() / lengths.sum())
 
 
-class Runs:
-    """How much of a text repeats itself, from hashes of its words: no dictionary of n-grams."""
+def top_fraction(keys: NDArray[np.uint64], lengths: NDArray[np.int64], size: int) -> float:
+    """Fraction of the characters in the most frequent run of `size` words, or the longest of them.
 
-    def __init__(self, keys: NDArray[np.uint64], lengths: NDArray[np.int64]) -> None:
-        mixed = keys * np.uint64(0xBF58476D1CE4E5B9)
-        self._keys, self._lengths = mixed ^ (mixed >> np.uint64(31)), lengths
-        self._size, self._hashes = 0, np.zeros(len(keys), dtype=np.uint64)
-        self._largest = len(keys)  # no run of so many units stands twice
+    Overlapping runs count as often as they stand, as with Gopher; 0 if none stands twice.
+    """
+    hashes = _hashes_of_runs(keys, size)
+    repeated, counts = np.unique(hashes[_not_alone(hashes)], return_counts=True)
+    highest = int(counts.max(initial=1))
+    if highest == 1:
+        return 0.0
+    places = np.flatnonzero(np.isin(hashes, repeated[counts == highest]))
+    ends = np.cumsum(lengths)
+    longest = int((ends[places + size - 1] - ends[places] + lengths[places]).max())
+    return min(1.0, longest * highest / int(ends[-1]))
 
-    def hashes(self, size: int) -> NDArray[np.uint64]:
-        """Of every run of `size` units: sum of key_i * odd^i modulo 2^64, from that of the runs
-        that were asked for before, if they are shorter."""
-        if size < self._size:
-            self._size, self._hashes = 0, np.zeros(len(self._keys), dtype=np.uint64)
-        num = len(self._keys) - size + 1
-        hashes = self._hashes[:num].copy()
-        for index in range(self._size, size):
-            hashes += self._keys[index : index + num] * _POWERS[index]
-        self._size, self._hashes = size, hashes
-        return hashes
 
-    def repeated_fraction(self, size: int) -> float:
-        """Fraction of the characters that lie in a run of `size` units that stood earlier.
-
-        Never more for a larger size: a repeated long run is made of repeated short ones.
-        """
-        if size >= self._largest:
-            return 0.0
-        hashes = self.hashes(size)
-        chosen = _not_alone(hashes)
-        ordered = np.sort(hashes[chosen])  # 5 times faster than argsort
-        repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-        if not len(repeated):
-            self._largest = size
-            return 0.0
-        at = np.minimum(np.searchsorted(repeated, hashes[chosen]), len(repeated) - 1)
-        places = chosen[repeated[at] == hashes[chosen]]
-        order = places[np.argsort(hashes[places], kind="stable")]
-        again = order[1:][hashes[order[1:]] == hashes[order[:-1]]]
-        # +1 where a repeated run starts, -1 behind it: inside is where the sum is positive
-        edges = np.bincount(again, minlength=len(self._keys) + 1)
-        edges -= np.bincount(again + size, minlength=len(self._keys) + 1)
-        inside = np.cumsum(edges)[:-1] > 0
-        return float(self._lengths[inside].sum() / self._lengths.sum())
-
-    def top_fraction(self, size: int) -> float:
-        """Fraction of the characters in the most frequent run of `size` units, or the longest of
-        them.
-
-        Overlapping runs count as often as they stand, as with Gopher; 0 if none stands twice.
-        """
-        if len(self._keys) <= size:
-            return 0.0
-        hashes = self.hashes(size)
-        ordered = np.sort(hashes[_not_alone(hashes)])
-        if not len(ordered):
-            return 0.0
-        edges = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-        starts = np.concatenate(([0], edges))
-        counts = np.concatenate((edges, [len(ordered)])) - starts
-        highest = int(counts.max())
-        if highest == 1:
-            return 0.0
-        most = ordered[starts[counts == highest]]
-        at = np.minimum(np.searchsorted(most, hashes), len(most) - 1)
-        places = np.flatnonzero(most[at] == hashes)
-        ends = np.cumsum(self._lengths)
-        longest = int((ends[places + size - 1] - ends[places] + self._lengths[places]).max())
-        return min(1.0, longest * highest / int(ends[-1]))
+def _hashes_of_runs(keys: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
+    """Of every run of `size` words: sum of key_i * odd^i modulo 2^64."""
+    num = max(0, len(keys) - size + 1)
+    hashes = np.zeros(num, dtype=np.uint64)
+    for index in range(size if num else 0):
+        hashes += keys[index : index + num] * _POWERS[index]
+    return hashes
 
 
 def _not_alone(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -224,8 +165,8 @@ class Statistics:
     None stands for a statistic that says nothing about the text.
     """
 
-    def __init__(self, text: str, language: str, model: QualityModel | None = None) -> None:
-        self.text, self.language, self.model = text, language, model
+    def __init__(self, text: str, language: str) -> None:
+        self.text, self.language = text, language
         self.has_spaces = has_spaces(language)
         self.pieces = text.split()  # between spaces, also in a language without them
         self.num_characters = len("".join(self.pieces))  # that are no white space
@@ -234,42 +175,34 @@ class Statistics:
         self.lines = [line for line in map(str.strip, text.split("\n")) if line]
 
     def value(self, name: str) -> float | None:
-        """The statistic of this name; `top_2gram` is `top_gram` of two words."""
-        kind, _, run = name.rpartition("_")
-        if run.endswith("gram"):
-            value: float | None = getattr(self, f"{kind}_gram")(int(run.removesuffix("gram")))
-        else:
-            value = getattr(self, name)()
+        """The statistic of this name."""
+        value: float | None = getattr(self, name)()
         return value
-
-    def quality(self) -> float | None:
-        return self.model.score(self.text) if self.model else None
-
-    @cached_property
-    def lower(self) -> str:
-        return self.text.lower()
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
         return np.fromiter(map(len, self.pieces), np.int64, len(self.pieces))
 
     @cached_property
-    def runs(self) -> Runs:
-        """Runs of words; in a language without spaces, of characters."""
-        if not self.has_spaces:
-            points = codes("".join(self.pieces)).astype(np.uint64)
-            return Runs(points, np.ones(len(points), dtype=np.int64))
-        # Python's string hash differs from run to run; only whether two are equal is looked at
-        hashes = np.fromiter(map(hash, self.pieces), np.int64, len(self.pieces))
-        return Runs(hashes.view(np.uint64), self.lengths)
+    def words_or_characters(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """A hash of each word and its length; in a language without spaces, of each character."""
+        if self.has_spaces:
+            # Python's string hash differs from run to run; only whether two are equal is looked at
+            keys = np.fromiter(map(hash, self.pieces), np.int64, len(self.pieces)).view(np.uint64)
+            lengths = self.lengths
+        else:
+            keys = codes("".join(self.pieces)).astype(np.uint64)
+            lengths = np.ones(len(keys), dtype=np.int64)
+        mixed = keys * np.uint64(0xBF58476D1CE4E5B9)
+        return mixed ^ (mixed >> np.uint64(31)), lengths
 
-    def top_gram(self, num_words: int) -> float:
-        return self.runs.top_fraction(num_words if self.has_spaces else 2 * num_words)
+    def top_2gram(self) -> float:
+        return top_fraction(*self.words_or_characters, 2 if self.has_spaces else 4)
 
-    def duplicate_gram(self, num_words: int) -> float:
+    def duplicate_5gram(self) -> float:
         """Without spaces three characters a word: runs of them begin within words, too, so that
         short ones repeat in any good text."""
-        return self.runs.repeated_fraction(num_words if self.has_spaces else 3 * num_words)
+        return repeated_fraction(*self.words_or_characters, 5 if self.has_spaces else 15)
 
     def words(self) -> float:
         return self.num_words
@@ -303,10 +236,6 @@ class Statistics:
         without = sum(1 for word in others if not _LETTER.search(word))
         return 1.0 - without / (len(self.pieces) or 1)
 
-    def symbols_per_word(self) -> float:
-        num_symbols = sum(map(self.text.count, ("#", "…", "...")))
-        return num_symbols / (self.num_words or 1)
-
     def function_words(self) -> float | None:
         """How many different ones stand in the text; None for a language without a list."""
         if characters := FUNCTION_CHARACTERS.get(self.language):
@@ -316,11 +245,6 @@ class Statistics:
         words = set(self.pieces)
         return len(function_words & words) or len(function_words & {word.lower() for word in words})
 
-    def particles(self) -> float:
-        """Fraction of the Korean words that end in a common josa or eomi."""
-        endings = [word.rstrip(_CLOSING_MARKS)[-1:] for word in self.pieces]
-        return sum(map(KOREAN_ENDINGS.__contains__, endings)) / (len(self.pieces) or 1)
-
     def top_word(self) -> float:
         return max(Counter(self.pieces).values(), default=0) / (len(self.pieces) or 1)
 
@@ -329,12 +253,6 @@ class Statistics:
 
     def ellipsis_lines(self) -> float:
         return self._fraction_of_lines(line.endswith(_ELLIPSES) for line in self.lines)
-
-    def policy_lines(self) -> float:
-        if not (phrases := [phrase for phrase in _RULES["policy"] if phrase in self.lower]):
-            return 0.0
-        lines = map(str.lower, self.lines)
-        return self._fraction_of_lines(any(one in line for one in phrases) for line in lines)
 
     def _fraction_of_lines(self, is_such: Iterable[bool]) -> float:
         return sum(is_such) / (len(self.lines) or 1)
@@ -346,50 +264,14 @@ class Statistics:
     def newlines_per_word(self) -> float:
         return (len(self.lines) - 1) / (self.num_words or 1)
 
-    def spam(self) -> float:
-        """Weight of the words of spam in 100 words; 0 where few different ones stand."""
-        weights, pattern, beginnings = _spam_words(self.language)
-        lower = self.lower
-        # most texts end here: the search is slow where many words begin as one of the list does
-        if beginnings and len(beginnings.intersection(lower.split())) < _MIN_SPAM_WORDS - 1:
-            return 0.0
-        counts = Counter(pattern.findall(lower))
-        if len(counts) < _MIN_SPAM_WORDS:
-            return 0.0
-        return 100 * sum(weights[word] * num for word, num in counts.items()) / self.num_words
-
-    def lorem_ipsum(self) -> float:
-        return self.text.count("orem ipsum")
-
     def duplicate_lines(self) -> float:
-        return _duplicates(self.lines)
+        return 1.0 - len(set(self.lines)) / (len(self.lines) or 1)
 
     def duplicate_line_characters(self) -> float:
         distinct = set(self.lines)
         if len(distinct) == len(self.lines):
             return 0.0
         return 1.0 - sum(map(len, distinct)) / sum(map(len, self.lines))
-
-    def duplicate_paragraphs(self) -> float | None:
-        pieces = [piece for piece in map(str.strip, self.text.split("\n\n")) if piece]
-        return _duplicates(pieces) if len(pieces) >= 5 else None
-
-
-@cache
-def _spam_words(language: str) -> tuple[dict[str, int], re.Pattern[str], frozenset[str]]:
-    """Weights by word, a pattern that finds a word before those that it begins with, and the words
-    that they begin with; none of a language whose words hold them inside."""
-    name = language if language in _SPAM else "other"
-    words = sorted(_SPAM[name], key=len, reverse=True)
-    pattern = "|".join(map(re.escape, words))
-    if name != "other":
-        return _SPAM[name], re.compile(pattern), frozenset()
-    beginnings = frozenset(word.partition(" ")[0] for word in words)
-    return _SPAM[name], re.compile(f"\\b(?:{pattern})"), beginnings
-
-
-def _duplicates(pieces: Sequence[str]) -> float:
-    return 1.0 - len(set(pieces)) / (len(pieces) or 1)
 
 
 class LimitRule(NamedTuple):
@@ -405,13 +287,8 @@ class LimitRule(NamedTuple):
     def name(self) -> str:
         return self.statistic or self.limit[4:]
 
-    def breaks(self, values: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
-        """Which values are on the bad side; none that is not a number."""
-        is_bad: NDArray[np.bool_] = values < limit if self.limit[:3] == "min" else values > limit
-        return is_bad
 
-
-RULES = [LimitRule(**row) for row in _RULES["rules"]]
+RULES = [LimitRule(**row) for row in _TABLE["rules"]]
 Bounds = Sequence[tuple[LimitRule, float]]
 
 

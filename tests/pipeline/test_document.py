@@ -124,7 +124,7 @@ def test_a_comment_keeps_the_letters_of_its_language(code, text):
 
 def test_a_bracket_that_closes_a_tag_is_no_quotation():
     text = 'Alles, das\n<a href="/x"\n>Fließtext</a\n> annimmt.'
-    assert _rules("de", "documentation").clean(text).text == "Alles, das\nFließtext annimmt."
+    assert _rules("de").clean(text).text == "Alles, das\nFließtext annimmt."
 
 
 def test_blocks_of_data_go_and_short_ones_stay():
