@@ -2,6 +2,7 @@
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,3 +110,23 @@ def test_a_cleaning_uses_the_rules_and_is_made_anew_when_their_code_changes(file
         clean(config, [], False)
     clean(config, [], True)
     assert len(documents(folder)) == 2
+
+
+def test_the_classifier_of_the_docs_is_trained_and_removes_documents(tmp_path, monkeypatch):
+    pytest.importorskip("sklearn")
+    page = Path("docs/corpus.md").read_text(encoding="utf-8")
+    training, rule = (
+        next(code for code in page.split("```python\n") if name in code).partition("```")[0]
+        for name in ("def train(", "def low_quality(")
+    )
+    good = [f"어제는 비가 많이 와서 {n}시까지 집에 있었다." for n in range(20)]
+    bad = [f"지금 가입하면 보너스 {n}만 원 지급!!" for n in range(20)]
+    monkeypatch.chdir(tmp_path)
+    Path("rules").mkdir()
+    names: dict[str, Any] = {}
+    exec(training, names)
+    names["train"](good, bad, "rules/quality.joblib")
+    Path("rules/quality.py").write_text(rule, encoding="utf-8")
+    rules = rules_of("rules/quality.py:low_quality")
+    assert rules.clean("어제는 눈이 많이 와서 집에 있었다.").drop is None
+    assert rules.clean("지금 가입하면 보너스 만 원 지급!!").drop.reason == "low_quality"
